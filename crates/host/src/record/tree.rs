@@ -67,9 +67,15 @@ fn visit(
         Err(error) if !path.is_empty() && is_gone(&error) => return Ok(()),
         Err(error) => return Err(io_error("listing", dir, error)),
     };
-    if let Some(group) = describe(hierarchy, dir)? {
-        groups.insert(name.to_owned(), group);
-    }
+    match describe(hierarchy, dir)? {
+        Some(group) => groups.insert(name.to_owned(), group),
+        None if path.is_empty() => {
+            let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(io_error("reading the limit of", dir, gone));
+        }
+        // Groups below it are gone too: a tree has no group without its parent.
+        None => return Ok(()),
+    };
     for child in children {
         let below = format!("{path}/{child}");
         visit(hierarchy, &below, &dir.join(&child), scope, groups)?;
