@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle fuzz swarm faults lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test sums wheels services services-pages circle clean
+.PHONY: demo test oracle fuzz swarm faults mutants lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test sums wheels services services-pages circle clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -80,6 +80,14 @@ swarm:
 # cores. FAULTS_ONLY=apply takes one of them. Writes the table of the page, or its row.
 faults:
 	$(CARGO) test --locked -p schedcast-cli --test faults -- --ignored --nocapture
+
+# Mutants of the rules and of the advice, as many of each place: which changes does no test notice? The first of each
+# place in the order that the seed shuffles them to, without those that do not compile. Written down before any ran.
+MUTANT_SEED ?= 20261125
+MUTANTS_EACH ?= 80
+MUTANT_PLACES := $(addprefix crates/kernel/src/,fair bandwidth select rt) crates/advise
+mutants:
+	$(PYTHON) .ci/mutants.py draw $(MUTANT_SEED) $(MUTANTS_EACH) $(MUTANT_PLACES)
 
 lint:
 	$(CARGO) fmt --all --check

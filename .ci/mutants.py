@@ -100,8 +100,8 @@ def changed(base):
     return [mutant for path in sorted(lines) for mutant in mutants_of(path, lines[path])]
 
 
-def drawn(seed, count, places):
-    """`count` mutants of each place; the same ones for the same seed."""
+def drawn(seed, places):
+    """All mutants of each place in the order of the draw; the same order for the same seed."""
     chosen = []
     for place in places:
         files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / place).rglob("*.rs"))
@@ -109,7 +109,8 @@ def drawn(seed, count, places):
         if not every:
             raise SystemExit(f"mutants: no source to change below {place}")
         # One generator a place: another place more or less changes nothing here.
-        chosen += random.Random(f"{seed} {place}").sample(every, min(count, len(every)))
+        random.Random(f"{seed} {place}").shuffle(every)
+        chosen.append(every)
     return chosen
 
 
@@ -168,7 +169,8 @@ def main(arguments):
         case ["diff", base]:
             chosen = changed(base)
         case ["draw", seed, count, *places] if places:
-            chosen = drawn(int(seed), int(count), places)
+            every = drawn(int(seed), places)
+            chosen = [mutant for place in every for mutant in place[: int(count)]]
         case _:
             raise SystemExit(__doc__)
     known = equivalent()
