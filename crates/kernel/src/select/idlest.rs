@@ -16,11 +16,11 @@ use crate::platform::Platform;
 
 /// The searching task's own share of a CPU's statistics, to be left out.
 #[derive(Clone, Copy, Default)]
-struct Own {
-    load: u64,
-    util: u64,
-    runnable: u64,
-    queued: u32,
+pub(super) struct Own {
+    pub(super) load: u64,
+    pub(super) util: u64,
+    pub(super) runnable: u64,
+    pub(super) queued: u32,
 }
 
 impl Kernel {
@@ -158,7 +158,7 @@ impl Kernel {
     }
 
     /// Utilisation of a CPU without a share of it (`cpu_util_without`).
-    fn cpu_util_without(&self, cpu: Cpu, task: TaskId, own: &Own) -> u64 {
+    pub(super) fn cpu_util_without(&self, cpu: Cpu, task: TaskId, own: &Own) -> u64 {
         let cfs_rq = &self.cfs_rqs[cpu.index()];
         let mut util = cfs_rq.avg.util_avg.saturating_sub(own.util);
         if self.rules.features.util_est {

@@ -1,6 +1,7 @@
 //! Known answers, worked out by hand, and invariants over random and exhaustive histories.
 
 mod bandwidth;
+mod bounds;
 mod cfs;
 mod corners;
 mod deadline;

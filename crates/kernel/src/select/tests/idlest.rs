@@ -6,7 +6,7 @@ use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, GroupId, TaskId};
 use crate::kernel::{Context, WakeFlags};
 use crate::select::WakeKind;
-use crate::select::idlest::{clearly_less_loaded, is_idler};
+use crate::select::idlest::{Own, clearly_less_loaded, is_idler};
 use crate::task::{Policy, TaskAttributes};
 use crate::tests::world::{MS, World};
 use crate::topology::Topology;
@@ -297,5 +297,40 @@ fn forks_leave_a_node_for_clearly_less_load_only_from_4_17() {
         });
         let cpu = place(&mut world, 0, task, WakeKind::Fork);
         assert_eq!(cpu / 4, node, "{version}: CPU {cpu}");
+    }
+}
+
+#[test]
+fn the_own_share_leaves_a_cpus_utilisation_and_its_capacity_bounds_the_rest() {
+    let mut world = World::with("6.1", 1, |rules| rules.features.util_est = false);
+    let task = world.spawn(Cpu(0));
+    // (utilisation of the CPU, the task's share, what others use on a CPU of capacity 1024)
+    for (util, share, expected) in [(500, 300, 200), (300, 500, 0), (1500, 100, 1024)] {
+        world.kernel.cfs_rqs[0].avg.util_avg = util;
+        let own = Own {
+            util: share,
+            ..Own::default()
+        };
+        let others = world.kernel.cpu_util_without(Cpu(0), task, &own);
+        assert_eq!(others, expected);
+    }
+}
+
+#[test]
+fn the_estimate_of_a_queued_task_is_left_out_of_its_cpus() {
+    let mut world = World::with("6.1", 1, |rules| rules.features.util_est = true);
+    let task = world.spawn(Cpu(0));
+    world.kernel.tasks[task.index()].util_est = 200;
+    world.kernel.tasks[task.index()].util_est_ewma = 200;
+    world.kernel.cfs_rqs[0].avg.util_avg = 0;
+    world.kernel.cfs_rqs[0].util_est_enqueued = 600;
+    // 600 hold the task's own 200 only while it is queued.
+    for (queued, expected) in [(1, 400), (0, 600)] {
+        let own = Own {
+            queued,
+            ..Own::default()
+        };
+        let others = world.kernel.cpu_util_without(Cpu(0), task, &own);
+        assert_eq!(others, expected);
     }
 }
