@@ -5,6 +5,8 @@
 //! throttled time adds up over CPUs. Version 1 counts nanoseconds (`throttled_time`, `burst_time`),
 //! version 2 microseconds (`throttled_usec`, `burst_usec`); here all is ns.
 
+use std::convert::Infallible;
+
 /// Every line that some kernel prints.
 pub const NAMES: [&str; 13] = [
     "usage_usec",
@@ -25,6 +27,8 @@ pub const NAMES: [&str; 13] = [
 /// Why a line is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
+    /// It is no name, a blank and a whole number.
+    NoCounter,
     /// No kernel prints this name.
     Unknown,
     /// The microseconds are no nanoseconds in 64 bits.
@@ -95,11 +99,40 @@ impl CpuStat {
         ]
     }
 
-    /// Takes the counter `name` of a line of the file.
+    /// Reads the text of the file. A line that is not taken is given to `refused` with its index;
+    /// what that returns as an error ends the reading.
+    ///
+    /// ```
+    /// use schedcast_base::cpu_stat::CpuStat;
+    /// let text = "nr_periods 10\nof_tomorrow 1\nthrottled_usec 1500\n";
+    /// let stat = CpuStat::read(text, |_, _, why| Err(why));
+    /// assert!(stat.is_err());
+    /// assert_eq!(CpuStat::known(text).throttled_ns, Some(1_500_000));
+    /// ```
     ///
     /// # Errors
-    /// A name that no kernel prints, and microseconds that are no nanoseconds in 64 bits.
-    pub fn set(&mut self, name: &str, value: u64) -> Result<(), Refused> {
+    /// Those of `refused`.
+    pub fn read<E>(
+        text: &str,
+        mut refused: impl FnMut(usize, &str, Refused) -> Result<(), E>,
+    ) -> Result<CpuStat, E> {
+        let mut stat = CpuStat::default();
+        for (index, line) in text.lines().enumerate() {
+            if let Err(why) = stat.take(line) {
+                refused(index, line, why)?;
+            }
+        }
+        Ok(stat)
+    }
+
+    /// Reads what is known in the text of the file, and leaves out all else.
+    pub fn known(text: &str) -> CpuStat {
+        CpuStat::read(text, |_, _, _| Ok::<(), Infallible>(())).unwrap_or_default()
+    }
+
+    fn take(&mut self, line: &str) -> Result<(), Refused> {
+        let (name, value) = line.split_once(' ').ok_or(Refused::NoCounter)?;
+        let value: u64 = value.trim().parse().map_err(|_| Refused::NoCounter)?;
         let (counter, unit_ns) = match name {
             "usage_usec" => (&mut self.usage_ns, 1000),
             "nr_periods" => (&mut self.nr_periods, 1),
@@ -121,27 +154,18 @@ impl CpuStat {
 mod tests {
     use super::*;
 
-    fn of(lines: &[(&str, u64)]) -> CpuStat {
-        let mut stat = CpuStat::default();
-        for (name, value) in lines {
-            stat.set(name, *value).unwrap();
-        }
-        stat
-    }
-
     #[test]
     fn both_versions_count_in_nanoseconds() {
-        let v1 = of(&[
-            ("throttled_time", 1_500),
-            ("burst_time", 7),
-            ("wait_sum", 3),
-        ]);
+        let read = |text| CpuStat::read(text, |index, _, why| Err((index, why)));
+        let v1 = read("throttled_time 1500\nburst_time 7\nwait_sum 3\n").unwrap();
         assert_eq!((v1.throttled_ns, v1.burst_ns), (Some(1_500), Some(7)));
-        let v2 = of(&[("usage_usec", 5), ("user_usec", 3), ("throttled_usec", 20)]);
+        let v2 = read("usage_usec 5\nuser_usec 3\nthrottled_usec 20\n").unwrap();
         assert_eq!((v2.usage_ns, v2.throttled_ns), (Some(5_000), Some(20_000)));
         assert_eq!(v2.nr_periods, None);
-        let mut stat = CpuStat::default();
-        assert_eq!(stat.set("nr_perids", 1), Err(Refused::Unknown));
-        assert_eq!(stat.set("usage_usec", u64::MAX), Err(Refused::TooLarge));
+        assert_eq!(read("nr_bursts 0\nnr_perids 1"), Err((1, Refused::Unknown)));
+        assert_eq!(read("nr_periods x"), Err((0, Refused::NoCounter)));
+        let large = format!("usage_usec {}", u64::MAX);
+        assert_eq!(read(&large), Err((0, Refused::TooLarge)));
+        assert_eq!(CpuStat::known(&large), CpuStat::default());
     }
 }

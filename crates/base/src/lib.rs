@@ -4,6 +4,7 @@
 //! | module | fact |
 //! |---|---|
 //! | [`limits`] | what the kernel takes as a CPU limit, and the error number of what it refuses |
+//! | [`cpu_list`] | a set of CPUs as the kernel and `taskset` write it |
 //! | [`cpu_max`] | a limit as people and the kernel write it |
 //! | [`cpu_stat`] | the counters of a group, whichever version of cgroups printed them |
 //! | [`quantile`] | the one definition of a quantile |
@@ -19,6 +20,7 @@
 //! `schedcast apply` is read and checked by the same two functions.
 
 pub mod columns;
+pub mod cpu_list;
 pub mod cpu_max;
 pub mod cpu_stat;
 pub mod error;

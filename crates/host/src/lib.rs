@@ -65,4 +65,4 @@ pub use schedcast_base::limits::{CpuLimits, LimitError};
 pub use scratch::Scratch;
 pub use stat::{CpuTimes, TaskTimes};
 pub use sys::{Ending, Usage};
-pub use topology::{CpuInfo, IdleState, KernelInfo, Topology, parse_cpu_list};
+pub use topology::{CpuInfo, IdleState, KernelInfo, Topology};

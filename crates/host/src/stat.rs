@@ -12,18 +12,15 @@ use crate::error::{HostError, Result, read_text};
 /// Reads the text of a group's `cpu.stat`, of either version; `path` is for error messages. Lines
 /// that no kernel known here prints are left out.
 pub(crate) fn read_cpu_stat(text: &str, path: &Path) -> Result<CpuStat> {
-    let mut stat = CpuStat::default();
-    for (index, line) in text.lines().enumerate() {
-        let taken = key_and_number(line).map(|(key, value)| stat.set(key, value));
-        if let None | Some(Err(Refused::TooLarge)) = taken {
-            return Err(HostError::Parse {
-                path: path.to_owned(),
-                line: index + 1,
-                expected: "a counter's name and its value",
-                found: line.to_owned(),
-            });
-        }
-    }
+    let stat = CpuStat::read(text, |index, line, why| match why {
+        Refused::Unknown => Ok(()),
+        Refused::NoCounter | Refused::TooLarge => Err(HostError::Parse {
+            path: path.to_owned(),
+            line: index + 1,
+            expected: "a counter's name and its value",
+            found: line.to_owned(),
+        }),
+    })?;
     if stat.nr_periods.is_none() {
         return Err(HostError::Parse {
             path: path.to_owned(),
@@ -33,11 +30,6 @@ pub(crate) fn read_cpu_stat(text: &str, path: &Path) -> Result<CpuStat> {
         });
     }
     Ok(stat)
-}
-
-fn key_and_number(line: &str) -> Option<(&str, u64)> {
-    let (key, value) = line.split_once(' ')?;
-    Some((key, value.trim().parse().ok()?))
 }
 
 /// CPU and waiting time of one task so far, from `/proc/PID/task/TID/schedstat` (in ns).

@@ -138,49 +138,78 @@ impl EventKind {
     /// The kernel's name of the event, or `None` for [`EventKind::Other`].
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
-        Some(match self {
-            EventKind::Switch { .. } => "sched_switch",
-            EventKind::Waking(_) => "sched_waking",
-            EventKind::Wakeup(_) => "sched_wakeup",
-            EventKind::WakeupNew(_) => "sched_wakeup_new",
-            EventKind::Migrate { .. } => "sched_migrate_task",
-            EventKind::Fork { .. } => "sched_process_fork",
-            EventKind::Exec { .. } => "sched_process_exec",
-            EventKind::Exit { .. } => "sched_process_exit",
-            EventKind::Runtime { .. } => "sched_stat_runtime",
+        let known = match self {
+            EventKind::Switch { .. } => Tracepoint::Switch,
+            EventKind::Waking(_) => Tracepoint::Waking,
+            EventKind::Wakeup(_) => Tracepoint::Wakeup,
+            EventKind::WakeupNew(_) => Tracepoint::WakeupNew,
+            EventKind::Migrate { .. } => Tracepoint::Migrate,
+            EventKind::Fork { .. } => Tracepoint::Fork,
+            EventKind::Exec { .. } => Tracepoint::Exec,
+            EventKind::Exit { .. } => Tracepoint::Exit,
+            EventKind::Runtime { .. } => Tracepoint::Runtime,
             EventKind::Other => return None,
-        })
+        };
+        Some(known.name())
     }
 }
 
-/// The events that are decoded.
+/// The events that are recorded and decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub enum Tracepoint {
+    /// `sched_switch`
     Switch,
+    /// `sched_waking`
     Waking,
+    /// `sched_wakeup`
     Wakeup,
+    /// `sched_wakeup_new`
     WakeupNew,
+    /// `sched_migrate_task`
     Migrate,
+    /// `sched_process_fork`
     Fork,
+    /// `sched_process_exec`
     Exec,
+    /// `sched_process_exit`
     Exit,
+    /// `sched_stat_runtime`
     Runtime,
 }
 
-impl Known {
-    pub(crate) fn from_name(name: &[u8]) -> Option<Known> {
-        Some(match name {
-            b"sched_switch" => Known::Switch,
-            b"sched_waking" => Known::Waking,
-            b"sched_wakeup" => Known::Wakeup,
-            b"sched_wakeup_new" => Known::WakeupNew,
-            b"sched_migrate_task" => Known::Migrate,
-            b"sched_process_fork" => Known::Fork,
-            b"sched_process_exec" => Known::Exec,
-            b"sched_process_exit" => Known::Exit,
-            b"sched_stat_runtime" => Known::Runtime,
-            _ => return None,
-        })
+impl Tracepoint {
+    /// All of them.
+    pub const ALL: [Tracepoint; 9] = [
+        Tracepoint::Switch,
+        Tracepoint::Waking,
+        Tracepoint::Wakeup,
+        Tracepoint::WakeupNew,
+        Tracepoint::Migrate,
+        Tracepoint::Fork,
+        Tracepoint::Exec,
+        Tracepoint::Exit,
+        Tracepoint::Runtime,
+    ];
+
+    /// The kernel's name of the event.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tracepoint::Switch => "sched_switch",
+            Tracepoint::Waking => "sched_waking",
+            Tracepoint::Wakeup => "sched_wakeup",
+            Tracepoint::WakeupNew => "sched_wakeup_new",
+            Tracepoint::Migrate => "sched_migrate_task",
+            Tracepoint::Fork => "sched_process_fork",
+            Tracepoint::Exec => "sched_process_exec",
+            Tracepoint::Exit => "sched_process_exit",
+            Tracepoint::Runtime => "sched_stat_runtime",
+        }
+    }
+
+    pub(crate) fn from_name(name: &[u8]) -> Option<Tracepoint> {
+        let mut all = Tracepoint::ALL.into_iter();
+        all.find(|known| known.name().as_bytes() == name)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Verbs that show or convert a trace.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use schedcast_base::cpu_list::{CpuList, Stride};
 
 use crate::arguments::target::Target as GroupTarget;
 use crate::columns::ColumnArguments;
@@ -118,7 +118,7 @@ pub enum Target {
 pub struct Selected {
     /// Only these CPUs, such as 0-3,7
     #[arg(short = 'C', long, value_name = "LIST", value_parser = cpu_list)]
-    pub cpu: Option<Cpus>,
+    pub cpu: Option<CpuList>,
     /// Only tasks of this name
     #[arg(long, value_name = "NAME")]
     pub task: Option<String>,
@@ -135,26 +135,13 @@ fn thread_number(text: &str) -> Result<i32, String> {
     text.parse().map_err(problem)
 }
 
-/// A list of CPUs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cpus(pub BTreeSet<u32>);
-
 /// A span of time, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeSpan(pub Option<u64>, pub Option<u64>);
 
-fn cpu_list(text: &str) -> Result<Cpus, String> {
-    const CPU_MAX: u32 = 65_535;
-    let mut cpus = BTreeSet::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| text.trim().parse::<u32>().ok().filter(|n| *n <= CPU_MAX);
-        match (number(first), number(last)) {
-            (Some(first), Some(last)) if first <= last => cpus.extend(first..=last),
-            _ => return Err(format!("expected CPUs such as 0-3,7, found `{part}`")),
-        }
-    }
-    Ok(Cpus(cpus))
+fn cpu_list(text: &str) -> Result<CpuList, String> {
+    const CPUS: u32 = 65_536;
+    CpuList::parse(text, CPUS, Stride::UsedOfGroup)
 }
 
 /// A label of Prometheus and its value, with or without quotes.
@@ -272,7 +259,7 @@ mod tests {
 
     #[test]
     fn cpus_and_times() {
-        assert_eq!(cpu_list("0-2,7"), Ok(Cpus([0, 1, 2, 7].into())));
+        assert_eq!(cpu_list("0-2,7").unwrap().cpus(), [0, 1, 2, 7]);
         for text in ["", "3-1", "a", "1,", "99999"] {
             assert!(cpu_list(text).is_err(), "{text}");
         }

@@ -157,8 +157,9 @@ fn selection(selected: &Selected) -> Selection {
     Selection {
         cpus: selected
             .cpu
-            .clone()
-            .map_or_else(Default::default, |cpus| cpus.0),
+            .iter()
+            .flat_map(|list| list.cpus().iter().copied())
+            .collect(),
         task: selected.task.clone(),
         tids: selected.tid.iter().copied().collect(),
         between_ns: time,

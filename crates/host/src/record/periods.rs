@@ -18,10 +18,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schedcast_base::cpu_stat::CpuStat;
 use schedcast_trace::recording::Cgroup;
 use serde_json::{Map, Value};
 
-use super::samples::counter;
 use crate::hierarchy::CpuHierarchy;
 use crate::sys;
 
@@ -157,7 +157,7 @@ impl PeriodEnds {
             }
             // A group that is gone has no periods any more.
             let text = fs::read_to_string(&search.stat).unwrap_or_default();
-            match counter(&text, "nr_periods") {
+            match CpuStat::known(&text).nr_periods {
                 Some(count) => search.take(begin_ns, count, sys::monotonic_ns()),
                 None => search.next_ns = begin_ns + REST_NS,
             }

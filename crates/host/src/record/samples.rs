@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use schedcast_base::cpu_stat::CpuStat;
 use schedcast_base::fresh::Fresh;
 
 use super::{
@@ -58,13 +59,6 @@ struct Sample {
     pressure_us: u64,
 }
 
-/// The number behind a name, as in `usage_usec 1200`.
-pub(super) fn counter(text: &str, name: &str) -> Option<u64> {
-    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-    let (_, value) = lines.find(|(key, _)| *key == name)?;
-    value.trim().parse().ok()
-}
-
 /// Time in which some task waited, from `some avg10=0.00 avg60=0.00 avg300=0.00 total=1200`.
 fn waited_us(text: &str) -> Option<u64> {
     let some = text.lines().find(|line| line.starts_with("some "))?;
@@ -94,10 +88,13 @@ impl Counters {
             expected,
             found: found.lines().next().unwrap_or("").to_owned(),
         };
-        let stat = read(&self.stat)?;
+        let text = read(&self.stat)?;
+        let stat = CpuStat::known(&text);
         let usage_us = match &self.usage {
-            None => counter(&stat, "usage_usec")
-                .ok_or_else(|| missing(&self.stat, "a line usage_usec", &stat))?,
+            None => {
+                let usage_ns = stat.usage_ns;
+                usage_ns.ok_or_else(|| missing(&self.stat, "a line usage_usec", &text))? / 1000
+            }
             Some(file) => {
                 let text = read(file)?;
                 let used_ns: std::result::Result<u64, _> = text.trim().parse();
@@ -110,7 +107,7 @@ impl Counters {
         };
         Ok(Sample {
             usage_us,
-            nr_throttled: counter(&stat, "nr_throttled").unwrap_or(0),
+            nr_throttled: stat.nr_throttled.unwrap_or(0),
             pressure_us: pressure,
         })
     }

@@ -1,10 +1,7 @@
-//! Durations, CPU lists and words, as text.
+//! Durations and words, as text.
 //!
 //! `"20s"`, `"1.5ms"` and `"250us"` are 20,000,000,000, 1,500,000 and 250,000 ns; a duration
 //! without a unit is refused, because kernel files mean microseconds and people mean seconds.
-//! `"0-3,8"` names the CPUs 0, 1, 2, 3 and 8; `"0-7:1/2"` the first of every two, 0, 2, 4 and 6.
-
-use std::fmt;
 
 /// Nanoseconds per unit, longest suffix of each spelling first.
 const DURATION_UNITS: [(&str, u64); 6] = [
@@ -84,91 +81,6 @@ pub fn format_duration_ns(duration_ns: u64) -> String {
         }
     }
     unreachable!("one nanosecond is the last unit")
-}
-
-/// A set of CPU numbers, in ascending order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CpuList(Vec<u32>);
-
-/// CPUs a list may name: the largest `NR_CPUS` that distributions build with.
-pub const MAX_CPUS: u32 = 8192;
-
-impl CpuList {
-    /// Reads the kernel's list format: `0-3,8` or `0-7:1/2` (the first of every two).
-    ///
-    /// # Errors
-    /// Description of the mistake in the text, to be completed with its place by the caller.
-    pub fn parse(text: &str) -> Result<CpuList, String> {
-        let mut cpus = Vec::new();
-        for part in text.trim().split(',') {
-            push_range(part.trim(), &mut cpus)?;
-        }
-        cpus.sort_unstable();
-        cpus.dedup();
-        Ok(CpuList(cpus))
-    }
-
-    /// The CPU numbers, ascending and without repetition.
-    pub fn cpus(&self) -> &[u32] {
-        &self.0
-    }
-
-    /// The largest CPU number.
-    pub fn last(&self) -> Option<u32> {
-        self.0.last().copied()
-    }
-}
-
-fn push_range(part: &str, cpus: &mut Vec<u32>) -> Result<(), String> {
-    let number = |digits: &str| -> Result<u32, String> {
-        let parsed = digits.parse::<u32>();
-        let cpu = parsed.map_err(|_| format!("`{part}` is not a CPU or a range such as 0-3"))?;
-        if cpu < MAX_CPUS {
-            Ok(cpu)
-        } else {
-            Err(format!("CPU {cpu} is beyond {}", MAX_CPUS - 1))
-        }
-    };
-    let (range, stride) = part
-        .split_once(':')
-        .map_or((part, None), |(a, b)| (a, Some(b)));
-    let (first, last) = match range.split_once('-') {
-        Some((first, last)) => (number(first)?, number(last)?),
-        None => (number(range)?, number(range)?),
-    };
-    if first > last {
-        return Err(format!("the range `{range}` runs backwards"));
-    }
-    let (used, group) = match stride.map(|text| text.split_once('/')) {
-        None => (1, 1),
-        Some(Some((used, group))) => (number(used)?, number(group)?),
-        Some(None) => {
-            return Err(format!(
-                "`{part}` lacks its group size: first-last:used/group"
-            ));
-        }
-    };
-    if group == 0 || used > group {
-        return Err(format!("`{part}` uses {used} CPUs of every {group}"));
-    }
-    cpus.extend((first..=last).filter(|cpu| (cpu - first) % group < used));
-    Ok(())
-}
-
-/// Prints the shortest list without strides: `0-3,8`.
-impl fmt::Display for CpuList {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        for run in self.0.chunk_by(|left, right| left + 1 == *right) {
-            match run {
-                [only] => write!(formatter, "{separator}{only}")?,
-                [first, .., last] => write!(formatter, "{separator}{first}-{last}")?,
-                [] => {}
-            }
-            separator = ",";
-        }
-        Ok(())
-    }
 }
 
 /// Splits a command line into words as a shell does: blanks separate, quotes and backslashes keep.
@@ -262,20 +174,6 @@ mod tests {
     }
 
     #[test]
-    fn cpu_lists_read_as_the_kernel_reads_them() {
-        let list = |text| CpuList::parse(text).map(|list| list.to_string());
-        assert_eq!(list("0-3,8"), Ok("0-3,8".to_string()));
-        assert_eq!(list("8, 1,0 ,2"), Ok("0-2,8".to_string()));
-        assert_eq!(list("0-7:1/2"), Ok("0,2,4,6".to_string()));
-        assert_eq!(list("4-9:2/3"), Ok("4-5,7-8".to_string()));
-        for text in [
-            "", "a", "3-1", "0-", "0-3:2", "0-3:3/2", "0-3:0/0", "8192", "-1", "1,,2",
-        ] {
-            assert!(list(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
     fn words_split_as_in_a_shell() {
         let words = |text| split_words(text).unwrap();
         assert_eq!(
@@ -295,12 +193,6 @@ mod tests {
         fn a_duration_survives_its_text(duration_ns in any::<u64>()) {
             let text = format_duration_ns(duration_ns);
             prop_assert_eq!(parse_duration_ns(&text), Ok(duration_ns));
-        }
-
-        #[test]
-        fn a_cpu_list_survives_its_text(cpus in prop::collection::btree_set(0u32..300, 1..40)) {
-            let list = CpuList(cpus.into_iter().collect());
-            prop_assert_eq!(CpuList::parse(&list.to_string()), Ok(list));
         }
 
         #[test]

@@ -2,7 +2,7 @@
 
 use super::{EventFormat, Field, Place, States};
 use crate::binary::{Endian, before_zero};
-use crate::event::{Context, Event, EventKind, Known, Level, Pid, PrevState, Wakeup};
+use crate::event::{Context, Event, EventKind, Level, Pid, PrevState, Tracepoint, Wakeup};
 use crate::names::CommTable;
 
 /// Where a record was found.
@@ -36,7 +36,7 @@ struct Common {
 struct Plan {
     name: Box<[u8]>,
     /// The event and the fields it needs, in the order of [`needed`].
-    known: Option<(Known, Vec<Field>)>,
+    known: Option<(Tracepoint, Vec<Field>)>,
     states: Option<States>,
 }
 
@@ -44,9 +44,9 @@ struct Plan {
 const CPU_MAX: i64 = 65_535;
 
 /// The fields that an event must have.
-fn needed(known: Known) -> &'static [&'static str] {
+fn needed(known: Tracepoint) -> &'static [&'static str] {
     match known {
-        Known::Switch => &[
+        Tracepoint::Switch => &[
             "prev_comm",
             "prev_pid",
             "prev_prio",
@@ -55,12 +55,14 @@ fn needed(known: Known) -> &'static [&'static str] {
             "next_pid",
             "next_prio",
         ],
-        Known::Waking | Known::Wakeup | Known::WakeupNew => &["comm", "pid", "prio", "target_cpu"],
-        Known::Migrate => &["comm", "pid", "prio", "orig_cpu", "dest_cpu"],
-        Known::Fork => &["parent_comm", "parent_pid", "child_comm", "child_pid"],
-        Known::Exec => &["filename", "pid", "old_pid"],
-        Known::Exit => &["comm", "pid", "prio"],
-        Known::Runtime => &["comm", "pid", "runtime"],
+        Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => {
+            &["comm", "pid", "prio", "target_cpu"]
+        }
+        Tracepoint::Migrate => &["comm", "pid", "prio", "orig_cpu", "dest_cpu"],
+        Tracepoint::Fork => &["parent_comm", "parent_pid", "child_comm", "child_pid"],
+        Tracepoint::Exec => &["filename", "pid", "old_pid"],
+        Tracepoint::Exit => &["comm", "pid", "prio"],
+        Tracepoint::Runtime => &["comm", "pid", "runtime"],
     }
 }
 
@@ -85,7 +87,7 @@ impl Decoder {
                 pid: pid.clone(),
             });
         }
-        let known = Known::from_name(format.name.as_bytes())
+        let known = Tracepoint::from_name(format.name.as_bytes())
             .map(|known| plan(known, &format).map(|fields| (known, fields)))
             .transpose()?;
         let id = format.id as usize;
@@ -158,7 +160,7 @@ impl Decoder {
 }
 
 /// Picks the fields that an event needs.
-fn plan(known: Known, format: &EventFormat) -> Result<Vec<Field>, String> {
+fn plan(known: Tracepoint, format: &EventFormat) -> Result<Vec<Field>, String> {
     let pick = |name: &&str| {
         format.field(name).cloned().ok_or_else(|| {
             let has: Vec<&str> = format.fields.iter().map(|field| &*field.name).collect();
@@ -260,7 +262,7 @@ impl<'a> Values<'a> {
 }
 
 fn kind(
-    known: Known,
+    known: Tracepoint,
     fields: &[Field],
     states: Option<&States>,
     values: Values,
@@ -271,7 +273,7 @@ fn kind(
     let prio = |index: usize| values.number(&fields[index]).map(|prio| prio as i32);
     let cpu = |index: usize| values.cpu(&fields[index]);
     Ok(match known {
-        Known::Switch => EventKind::Switch {
+        Tracepoint::Switch => EventKind::Switch {
             prev_comm: comm(0)?,
             prev_pid: pid(1)?,
             prev_prio: prio(2)?,
@@ -280,7 +282,7 @@ fn kind(
             next_pid: pid(5)?,
             next_prio: prio(6)?,
         },
-        Known::Waking | Known::Wakeup | Known::WakeupNew => {
+        Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => {
             let wakeup = Wakeup {
                 comm: comm(0)?,
                 pid: pid(1)?,
@@ -288,35 +290,35 @@ fn kind(
                 target_cpu: cpu(3)?,
             };
             match known {
-                Known::Waking => EventKind::Waking(wakeup),
-                Known::WakeupNew => EventKind::WakeupNew(wakeup),
+                Tracepoint::Waking => EventKind::Waking(wakeup),
+                Tracepoint::WakeupNew => EventKind::WakeupNew(wakeup),
                 _ => EventKind::Wakeup(wakeup),
             }
         }
-        Known::Migrate => EventKind::Migrate {
+        Tracepoint::Migrate => EventKind::Migrate {
             comm: comm(0)?,
             pid: pid(1)?,
             prio: prio(2)?,
             orig_cpu: cpu(3)?,
             dest_cpu: cpu(4)?,
         },
-        Known::Fork => EventKind::Fork {
+        Tracepoint::Fork => EventKind::Fork {
             parent_comm: comm(0)?,
             parent_pid: pid(1)?,
             child_comm: comm(2)?,
             child_pid: pid(3)?,
         },
-        Known::Exec => EventKind::Exec {
+        Tracepoint::Exec => EventKind::Exec {
             filename: comm(0)?,
             pid: pid(1)?,
             old_pid: pid(2)?,
         },
-        Known::Exit => EventKind::Exit {
+        Tracepoint::Exit => EventKind::Exit {
             comm: comm(0)?,
             pid: pid(1)?,
             prio: prio(2)?,
         },
-        Known::Runtime => EventKind::Runtime {
+        Tracepoint::Runtime => EventKind::Runtime {
             comm: comm(0)?,
             pid: pid(1)?,
             runtime_ns: u32::try_from(values.number(&fields[2])?).unwrap_or(u32::MAX),

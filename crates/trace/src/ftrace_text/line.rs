@@ -3,7 +3,7 @@
 use super::cursor::{Cursor, Malformed};
 use super::flags::Layout;
 use super::header::{self, Header};
-use super::payload::{self, Fields, Known, PLUGIN_COLUMN};
+use super::payload::{self, Fields, PLUGIN_COLUMN, Tracepoint};
 use super::script;
 use crate::event::EventKind;
 use crate::names::{COMM_BYTES_MAX, CommTable};
@@ -18,7 +18,7 @@ pub(super) struct EventLine<'a> {
 
 pub(super) enum Body<'a> {
     Decoded {
-        known: Known,
+        known: Tracepoint,
         fields: Fields<'a>,
         has_extra_fields: bool,
     },
@@ -135,7 +135,7 @@ fn body<'a>(
     (name, name_end): (&'a [u8], usize),
 ) -> Result<EventLine<'a>, BadLine> {
     let name_start = header.event_start;
-    let Some(known) = Known::from_name(name) else {
+    let Some(known) = Tracepoint::from_name(name) else {
         return Ok(EventLine {
             header,
             body: Body::Other(name),
@@ -214,7 +214,7 @@ pub(super) fn is_plausible_join(joined: &[u8], line: &EventLine) -> bool {
 }
 
 /// The event of these fields; names move into the table.
-pub(super) fn kind(known: Known, fields: &Fields, comms: &mut CommTable) -> EventKind {
+pub(super) fn kind(known: Tracepoint, fields: &Fields, comms: &mut CommTable) -> EventKind {
     let mut intern = |name: &[u8]| comms.intern(payload::plain_name(name, &mut [0; 16]));
     match *fields {
         Fields::Switch { prev, state, next } => EventKind::Switch {
@@ -235,8 +235,8 @@ pub(super) fn kind(known: Known, fields: &Fields, comms: &mut CommTable) -> Even
                 target_cpu,
             };
             match known {
-                Known::Waking => EventKind::Waking(wakeup),
-                Known::WakeupNew => EventKind::WakeupNew(wakeup),
+                Tracepoint::Waking => EventKind::Waking(wakeup),
+                Tracepoint::WakeupNew => EventKind::WakeupNew(wakeup),
                 _ => EventKind::Wakeup(wakeup),
             }
         }

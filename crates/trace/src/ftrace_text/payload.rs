@@ -16,7 +16,7 @@
 //! one.
 
 use super::cursor::{Cursor, Malformed};
-pub(super) use crate::event::Known;
+pub(super) use crate::event::Tracepoint;
 use crate::event::{Pid, PrevState};
 
 /// The fields of a decoded event; names still point into the line.
@@ -76,7 +76,7 @@ type Parsed<T> = Result<T, Malformed>;
 
 /// Decodes the fields that start at `at`. The flag is true if the line ends in fields this code
 /// does not know.
-pub(super) fn parse(known: Known, line: &[u8], at: usize) -> Parsed<(Fields<'_>, bool)> {
+pub(super) fn parse(known: Tracepoint, line: &[u8], at: usize) -> Parsed<(Fields<'_>, bool)> {
     let cursor = Cursor::new(line, at);
     let failure = match fields(known, cursor, Tail::Known) {
         Ok(fields) => return Ok((fields, false)),
@@ -91,16 +91,16 @@ pub(super) fn parse(known: Known, line: &[u8], at: usize) -> Parsed<(Fields<'_>,
     }
 }
 
-fn fields(known: Known, mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
+fn fields(known: Tracepoint, mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
     cursor.spaces();
     match known {
-        Known::Switch => switch(cursor, tail),
-        Known::Waking | Known::Wakeup | Known::WakeupNew => wakeup(cursor, tail),
-        Known::Migrate => migrate(cursor, tail),
-        Known::Fork => fork(cursor, tail),
-        Known::Exec => exec(cursor, tail),
-        Known::Exit => exit(cursor, tail),
-        Known::Runtime => runtime(cursor, tail),
+        Tracepoint::Switch => switch(cursor, tail),
+        Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => wakeup(cursor, tail),
+        Tracepoint::Migrate => migrate(cursor, tail),
+        Tracepoint::Fork => fork(cursor, tail),
+        Tracepoint::Exec => exec(cursor, tail),
+        Tracepoint::Exit => exit(cursor, tail),
+        Tracepoint::Runtime => runtime(cursor, tail),
     }
 }
 
@@ -340,10 +340,10 @@ fn end(mut cursor: Cursor, tail: Tail) -> Parsed<()> {
 pub(super) const PLUGIN_COLUMN: usize = 22;
 
 /// The spellings of trace-cmd's own `sched_switch` plugin, which also prints wakeups.
-fn plugin_fields(known: Known, cursor: Cursor) -> Parsed<Fields> {
+fn plugin_fields(known: Tracepoint, cursor: Cursor) -> Parsed<Fields> {
     match known {
-        Known::Switch => plugin_switch(cursor),
-        Known::Waking | Known::Wakeup | Known::WakeupNew => plugin_wakeup(cursor),
+        Tracepoint::Switch => plugin_switch(cursor),
+        Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => plugin_wakeup(cursor),
         _ => cursor.fail("`key=value` fields"),
     }
 }

@@ -14,7 +14,7 @@ use super::compact::Compact;
 use super::wire::{Field, Fields, Value, WireError};
 use crate::binary::{Damage, Store, unpack_zstd_stream};
 use crate::error::ReadError;
-use crate::event::{Context, Event, EventKind, Known, Pid, PrevState, Wakeup};
+use crate::event::{Context, Event, EventKind, Pid, PrevState, Tracepoint, Wakeup};
 use crate::event_format::context_of_flags;
 use crate::names::CommTable;
 use crate::ordered::{Feed, OrderedReader, Pending, Progress};
@@ -38,15 +38,15 @@ pub(crate) mod field {
 }
 
 /// The events that are decoded, by their field in an event.
-const KNOWN: [(u32, Known); 8] = [
-    (4, Known::Switch),
-    (17, Known::Wakeup),
-    (20, Known::Waking),
-    (114, Known::WakeupNew),
-    (237, Known::Exec),
-    (238, Known::Exit),
-    (239, Known::Fork),
-    (491, Known::Migrate),
+const KNOWN: [(u32, Tracepoint); 8] = [
+    (4, Tracepoint::Switch),
+    (17, Tracepoint::Wakeup),
+    (20, Tracepoint::Waking),
+    (114, Tracepoint::WakeupNew),
+    (237, Tracepoint::Exec),
+    (238, Tracepoint::Exit),
+    (239, Tracepoint::Fork),
+    (491, Tracepoint::Migrate),
 ];
 
 /// Names of others that often stand beside them.
@@ -111,7 +111,7 @@ impl Feed for Whole {
 }
 
 /// The field of an event that is decoded; the schema has none for `sched_stat_runtime`.
-pub(crate) fn number_of(known: Known) -> Option<u32> {
+pub(crate) fn number_of(known: Tracepoint) -> Option<u32> {
     let found = KNOWN.iter().find(|(_, candidate)| *candidate == known);
     found.map(|(number, _)| *number)
 }
@@ -326,10 +326,10 @@ impl<'a> Values<'a> {
     }
 }
 
-fn kind(known: Known, values: &Values, comms: &mut CommTable) -> Result<EventKind, Damage> {
+fn kind(known: Tracepoint, values: &Values, comms: &mut CommTable) -> Result<EventKind, Damage> {
     let mut comm = |number: usize| comms.intern(values.texts[number]);
     Ok(match known {
-        Known::Switch => EventKind::Switch {
+        Tracepoint::Switch => EventKind::Switch {
             prev_comm: comm(1),
             prev_pid: values.int(2),
             prev_prio: values.int(3),
@@ -338,7 +338,7 @@ fn kind(known: Known, values: &Values, comms: &mut CommTable) -> Result<EventKin
             next_pid: values.int(6),
             next_prio: values.int(7),
         },
-        Known::Waking | Known::Wakeup | Known::WakeupNew => {
+        Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => {
             let wakeup = Wakeup {
                 comm: comm(1),
                 pid: values.int(2),
@@ -346,35 +346,35 @@ fn kind(known: Known, values: &Values, comms: &mut CommTable) -> Result<EventKin
                 target_cpu: values.cpu(5)?,
             };
             match known {
-                Known::Waking => EventKind::Waking(wakeup),
-                Known::WakeupNew => EventKind::WakeupNew(wakeup),
+                Tracepoint::Waking => EventKind::Waking(wakeup),
+                Tracepoint::WakeupNew => EventKind::WakeupNew(wakeup),
                 _ => EventKind::Wakeup(wakeup),
             }
         }
-        Known::Migrate => EventKind::Migrate {
+        Tracepoint::Migrate => EventKind::Migrate {
             comm: comm(1),
             pid: values.int(2),
             prio: values.int(3),
             orig_cpu: values.cpu(4)?,
             dest_cpu: values.cpu(5)?,
         },
-        Known::Fork => EventKind::Fork {
+        Tracepoint::Fork => EventKind::Fork {
             parent_comm: comm(1),
             parent_pid: values.int(2),
             child_comm: comm(3),
             child_pid: values.int(4),
         },
-        Known::Exec => EventKind::Exec {
+        Tracepoint::Exec => EventKind::Exec {
             filename: comm(1),
             pid: values.int(2),
             old_pid: values.int(3),
         },
-        Known::Exit => EventKind::Exit {
+        Tracepoint::Exit => EventKind::Exit {
             comm: comm(1),
             pid: values.int(2),
             prio: values.int(4),
         },
-        Known::Runtime => EventKind::Runtime {
+        Tracepoint::Runtime => EventKind::Runtime {
             comm: comm(1),
             pid: values.int(2),
             runtime_ns: u32::try_from(values.numbers[3]).unwrap_or(u32::MAX),

@@ -232,13 +232,10 @@ fn cpu_idle(text: &str) -> Result<bool, String> {
 }
 
 fn cpu_stat(text: &str) -> Result<CpuStat, String> {
-    let mut stat = CpuStat::default();
-    for line in text.lines() {
-        let Some((name, value)) = line.split_once(' ') else {
-            return Err(unexpected("cpu.stat", "`NAME NUMBER`", line));
-        };
-        let value = number("cpu.stat", value)?;
-        stat.set(name, value).map_err(|why| match why {
+    CpuStat::read(text, |_, line, why| {
+        let name = line.split_once(' ').map_or(line, |(name, _)| name);
+        Err(match why {
+            Refused::NoCounter => unexpected("cpu.stat", "`NAME NUMBER`", line),
             Refused::TooLarge => unexpected("cpu.stat", "fewer µs", line),
             Refused::Unknown => {
                 format!(
@@ -246,9 +243,8 @@ fn cpu_stat(text: &str) -> Result<CpuStat, String> {
                     unknown_name("line", name, &cpu_stat::NAMES)
                 )
             }
-        })?;
-    }
-    Ok(stat)
+        })
+    })
 }
 
 /// Files of a cgroup that may stand in `cgroups.json`, and the key of its members.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::ItemSink;
-use crate::event::{Context, Event, EventKind, Known, Level, Wakeup};
+use crate::event::{Context, Event, EventKind, Level, Tracepoint, Wakeup};
 use crate::names::{CommId, CommTable};
 use crate::perfetto::read::{field, number_of};
 use crate::perfetto::wire::{put_bytes, put_int, put_message, put_uint};
@@ -95,7 +95,7 @@ impl<W: Write> ItemSink for PerfettoSink<W> {
 /// The field of an event that has one.
 fn number(event: &Event) -> Option<u32> {
     let name = event.kind.name()?;
-    number_of(Known::from_name(name.as_bytes())?)
+    number_of(Tracepoint::from_name(name.as_bytes())?)
 }
 
 fn put_event(bundle: &mut Vec<u8>, number: u32, event: &Event, comms: &CommTable) {

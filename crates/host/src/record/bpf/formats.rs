@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use super::super::{EVENTS, LONG_RUN};
+use schedcast_trace::event::Tracepoint;
 
 /// Bytes of a task's name, `TASK_COMM_LEN`.
 pub(super) const NAME_BYTES: usize = 16;
@@ -41,52 +41,31 @@ pub(super) mod at {
     pub const OLD_PID: i16 = behind_time(76);
 }
 
-/// The events that are recorded, in the order of [`EVENTS`] with [`LONG_RUN`] behind them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    Switch,
-    Waking,
-    Wakeup,
-    WakeupNew,
-    Migrate,
-    Fork,
-    Exec,
-    Exit,
-    Runtime,
+/// A field: its declaration in C, where it stands and how long it is.
+pub(super) type Field = (&'static str, i16, usize);
+
+/// How the record of an event is laid out.
+pub(super) trait Layout {
+    /// `common_type`
+    fn number(self) -> u16;
+    /// The tracepoint is within a lock that is taken with interrupts off, a run queue's or a
+    /// task's.
+    fn has_irqs_off(self) -> bool;
+    /// The fields behind the common ones.
+    fn fields(self) -> &'static [Field];
+    /// Length of the record, without the time.
+    fn bytes(self) -> usize;
+    /// The text that tells readers of pages, as tracefs has it in `events/sched/NAME/format`.
+    fn format(self) -> String;
 }
 
-/// All of them.
-pub(super) const ALL: [Event; 9] = [
-    Event::Switch,
-    Event::Waking,
-    Event::Wakeup,
-    Event::WakeupNew,
-    Event::Migrate,
-    Event::Fork,
-    Event::Exec,
-    Event::Exit,
-    Event::Runtime,
-];
-
-/// A field: its declaration in C, where it stands and how long it is.
-type Field = (&'static str, i16, usize);
-
-impl Event {
-    /// The tracepoint.
-    pub(super) fn name(self) -> &'static str {
-        let path = EVENTS.get(self as usize).unwrap_or(&LONG_RUN);
-        path.trim_start_matches("sched/")
-    }
-
-    /// `common_type`
-    pub(super) fn number(self) -> u16 {
+impl Layout for Tracepoint {
+    fn number(self) -> u16 {
         self as u16 + 1
     }
 
-    /// The tracepoint is within a lock that is taken with interrupts off, a run queue's or a
-    /// task's.
-    pub(super) fn has_irqs_off(self) -> bool {
-        !matches!(self, Event::Fork | Event::Exec | Event::Exit)
+    fn has_irqs_off(self) -> bool {
+        !matches!(self, Tracepoint::Fork | Tracepoint::Exec | Tracepoint::Exit)
     }
 
     fn fields(self) -> &'static [Field] {
@@ -94,7 +73,7 @@ impl Event {
         const PID: Field = ("pid_t pid", at::PID, 4);
         const PRIO: Field = ("int prio", at::PRIO, 4);
         match self {
-            Event::Switch => &[
+            Tracepoint::Switch => &[
                 ("char prev_comm[16]", at::COMM, NAME_BYTES),
                 ("pid_t prev_pid", at::PID, 4),
                 ("int prev_prio", at::PRIO, 4),
@@ -103,34 +82,33 @@ impl Event {
                 ("pid_t next_pid", at::NEXT_PID, 4),
                 ("int next_prio", at::NEXT_PRIO, 4),
             ],
-            Event::Waking | Event::Wakeup | Event::WakeupNew => {
+            Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => {
                 &[COMM, PID, PRIO, ("int target_cpu", at::CPU, 4)]
             }
-            Event::Migrate => &[
+            Tracepoint::Migrate => &[
                 COMM,
                 PID,
                 PRIO,
                 ("int orig_cpu", at::CPU, 4),
                 ("int dest_cpu", at::DEST_CPU, 4),
             ],
-            Event::Fork => &[
+            Tracepoint::Fork => &[
                 ("char parent_comm[16]", at::COMM, NAME_BYTES),
                 ("pid_t parent_pid", at::PID, 4),
                 ("pid_t child_pid", at::CHILD_PID, 4),
                 ("char child_comm[16]", at::CHILD_COMM, NAME_BYTES),
             ],
-            Event::Exec => &[
+            Tracepoint::Exec => &[
                 ("char filename[64]", at::PATH, PATH_BYTES),
                 ("pid_t pid", at::EXEC_PID, 4),
                 ("pid_t old_pid", at::OLD_PID, 4),
             ],
-            Event::Exit => &[COMM, PID, PRIO],
-            Event::Runtime => &[COMM, PID, ("u64 runtime", at::RUNTIME, 8)],
+            Tracepoint::Exit => &[COMM, PID, PRIO],
+            Tracepoint::Runtime => &[COMM, PID, ("u64 runtime", at::RUNTIME, 8)],
         }
     }
 
-    /// Length of the record, without the time.
-    pub(super) fn bytes(self) -> usize {
+    fn bytes(self) -> usize {
         let ends = self
             .fields()
             .iter()
@@ -138,8 +116,7 @@ impl Event {
         ends.max().unwrap_or(TIME_BYTES) - TIME_BYTES
     }
 
-    /// The text that tells readers of pages, as tracefs has it in `events/sched/NAME/format`.
-    pub(super) fn format(self) -> String {
+    fn format(self) -> String {
         let common: [Field; 3] = [
             ("unsigned short common_type", at::TYPE, 2),
             ("unsigned char common_flags", at::TYPE + 2, 1),
@@ -158,7 +135,7 @@ impl Event {
                 "\tfield:{declaration};\toffset:{offset};\tsize:{bytes};\tsigned:{is_signed};"
             );
         }
-        if self == Event::Switch {
+        if self == Tracepoint::Switch {
             text += PREV_STATE;
         }
         text
@@ -176,15 +153,13 @@ mod tests {
 
     #[test]
     fn records_have_the_lengths_of_their_last_fields() {
-        let lengths = ALL.map(Event::bytes);
+        let lengths = Tracepoint::ALL.map(Tracepoint::bytes);
         assert_eq!(lengths, [64, 36, 36, 36, 40, 48, 80, 32, 40]);
-        assert_eq!(Event::Migrate.name(), "sched_migrate_task");
-        assert_eq!(Event::Runtime.name(), "sched_stat_runtime");
     }
 
     #[test]
     fn a_format_says_what_the_kernel_would() {
-        let text = Event::Wakeup.format();
+        let text = Tracepoint::Wakeup.format();
         let expected = "name: sched_wakeup\nID: 3\nformat:\n\
             \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
             \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\

@@ -22,6 +22,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use schedcast_trace::event::Tracepoint;
+
 use super::pages;
 use super::{BUFFER_KB, LONG_RUN_NS, TRACE};
 use crate::error::{HostError, Result, io_error};
@@ -38,6 +40,7 @@ mod writer;
 
 use btf::Btf;
 use calls::{MapKind, Refusal};
+use formats::Layout;
 use programs::{Maps, Offsets, Program, Setting};
 pub use rights::{Rights, VMLINUX, lockdown};
 use ring::Ring;
@@ -135,7 +138,7 @@ impl BpfTrace {
             long_run_ns: LONG_RUN_NS,
         };
         let mut programs = Vec::new();
-        for event in formats::ALL {
+        for event in Tracepoint::ALL {
             let program = setting.program(event).map_err(unavailable)?;
             programs.push(load(&program, event.name(), &rights)?);
         }
@@ -217,7 +220,7 @@ impl BpfTrace {
 /// Writes what readers need beside the pages, and opens a file for each ring.
 fn describe(folder: &Path, rings: Vec<(usize, Ring)>) -> Result<Vec<CpuRing>> {
     write(folder, "events/header_page", writer::HEADER_PAGE)?;
-    for event in formats::ALL {
+    for event in Tracepoint::ALL {
         let name = format!("events/sched/{}/format", event.name());
         write(folder, &name, &event.format())?;
     }

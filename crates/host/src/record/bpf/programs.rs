@@ -22,9 +22,11 @@
 //! `sched_wakeup`; the group is an nginx with 1000 requests a second. Of 150,000 events 50,000
 //! switches and the 2000 or so wakeups of nginx and its clients stay.
 
+use schedcast_trace::event::Tracepoint;
+
 use super::asm::{Assembler, Label, Op, Reg, When, Width};
 use super::btf::{Argument, Btf};
-use super::formats::{self, Event, NAME_BYTES, PATH_BYTES, at};
+use super::formats::{self, Layout, NAME_BYTES, PATH_BYTES, at};
 
 use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 
@@ -236,7 +238,7 @@ pub(super) struct Program {
 
 impl Setting<'_> {
     /// The program for an event.
-    pub(super) fn program(&self, event: Event) -> Result<Program, String> {
+    pub(super) fn program(&self, event: Tracepoint) -> Result<Program, String> {
         let (tracepoint, arguments) = self.btf.tracepoint(event.name())?;
         let mut writer = Writer::new(self);
         writer.code.op_reg(Op::Move, R6, R1);
@@ -283,7 +285,7 @@ impl<'a> Writer<'a> {
         self.code.finish()
     }
 
-    fn event(&mut self, event: Event, arguments: &[Argument]) -> Result<(), String> {
+    fn event(&mut self, event: Tracepoint, arguments: &[Argument]) -> Result<(), String> {
         let name = event.name();
         let mut tasks = structures(arguments, "task_struct");
         let mut task = || {
@@ -299,7 +301,7 @@ impl<'a> Writer<'a> {
             found.ok_or_else(|| format!("this kernel's tracepoint `{name}` hands over too little"))
         };
         match event {
-            Event::Switch => {
+            Tracepoint::Switch => {
                 let next = task()?;
                 self.argument(R7, first);
                 self.argument(R8, next);
@@ -307,21 +309,21 @@ impl<'a> Writer<'a> {
                 // Before 5.18 the state is that of the task, which has not changed yet.
                 self.switch(value(0)?, value(1).ok());
             }
-            Event::Waking => {
+            Tracepoint::Waking => {
                 self.argument(R7, first);
                 self.current(R8);
                 self.only_wakings_of_interest();
                 self.begin(event, R8);
                 self.woken();
             }
-            Event::Wakeup | Event::WakeupNew => {
+            Tracepoint::Wakeup | Tracepoint::WakeupNew => {
                 self.argument(R7, first);
                 self.only_related(R7);
                 self.current(R8);
                 self.begin(event, R8);
                 self.woken();
             }
-            Event::Migrate => {
+            Tracepoint::Migrate => {
                 self.argument(R7, first);
                 self.only_related(R7);
                 self.current(R8);
@@ -330,7 +332,7 @@ impl<'a> Writer<'a> {
                 self.argument(R1, value(0)?);
                 self.code.store(Width::Four, R9, at::DEST_CPU, R1);
             }
-            Event::Runtime => {
+            Tracepoint::Runtime => {
                 self.argument(R1, value(0)?);
                 let (long, out) = (self.setting.long_run_ns, self.out);
                 self.code.jump_if(When::AtMost, R1, long, out);
@@ -342,7 +344,7 @@ impl<'a> Writer<'a> {
                 self.argument(R1, value(0)?);
                 self.code.store(Width::Eight, R9, at::RUNTIME, R1);
             }
-            Event::Fork => {
+            Tracepoint::Fork => {
                 let child = task()?;
                 self.argument(R7, first);
                 self.argument(R8, child);
@@ -350,7 +352,7 @@ impl<'a> Writer<'a> {
                 self.named(R7, at::COMM, at::PID);
                 self.named(R8, at::CHILD_COMM, at::CHILD_PID);
             }
-            Event::Exec => {
+            Tracepoint::Exec => {
                 let program = structures(arguments, "linux_binprm").next();
                 let program = program
                     .ok_or_else(|| format!("this kernel's tracepoint `{name}` tells no program"))?;
@@ -361,7 +363,7 @@ impl<'a> Writer<'a> {
                 self.code.store(Width::Four, R9, at::OLD_PID, R1);
                 self.field(R7, self.offsets.pid, at::EXEC_PID);
             }
-            Event::Exit => {
+            Tracepoint::Exit => {
                 self.argument(R7, first);
                 self.begin(event, R7);
                 self.named(R7, at::COMM, at::PID);
@@ -409,7 +411,7 @@ impl<'a> Writer<'a> {
 
     /// Takes room for a record into `R9`, and fills in the time and the fields that all events
     /// have. `current` is the task that runs, in a register that calls leave alone.
-    fn begin(&mut self, event: Event, current: Reg) {
+    fn begin(&mut self, event: Tracepoint, current: Reg) {
         let (lost, room) = (self.code.label(), self.code.label());
         let (maps, out) = (self.setting.maps, self.out);
         let code = &mut self.code;

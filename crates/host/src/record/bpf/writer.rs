@@ -135,20 +135,21 @@ impl PageWriter {
 mod tests {
     use std::path::Path;
 
+    use schedcast_trace::event::Tracepoint;
     use schedcast_trace::{EventKind, Level, Recording};
 
-    use super::super::formats::{self, Event};
+    use super::super::formats::Layout;
     use super::*;
 
     /// A `sched_wakeup` of thread `pid` by thread 7, with these bits of `common_flags`.
     fn wakeup(pid: i32, flags: u8) -> Vec<u8> {
-        let mut record = vec![Event::Wakeup.number() as u8, 0, flags, 0];
+        let mut record = vec![Tracepoint::Wakeup.number() as u8, 0, flags, 0];
         record.extend(7i32.to_le_bytes());
         record.extend(b"server\0garbage..");
         for number in [pid, 120, 1] {
             record.extend(number.to_le_bytes());
         }
-        assert_eq!(record.len(), Event::Wakeup.bytes());
+        assert_eq!(record.len(), Tracepoint::Wakeup.bytes());
         record
     }
 
@@ -213,7 +214,7 @@ mod tests {
     fn every_format_is_one_that_readers_take() {
         let folder = tempfile::tempdir().unwrap();
         let recording = trace(folder.path(), |writer| {
-            for (number, event) in formats::ALL.into_iter().enumerate() {
+            for (number, event) in Tracepoint::ALL.into_iter().enumerate() {
                 let mut record = vec![0; event.bytes()];
                 record[0] = event.number() as u8;
                 writer.put(number as u64, &record).unwrap();
@@ -224,6 +225,6 @@ mod tests {
             .iter()
             .map(|event| event.kind.name())
             .collect();
-        assert_eq!(names, formats::ALL.map(|event| Some(event.name())));
+        assert_eq!(names, Tracepoint::ALL.map(|event| Some(event.name())));
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-fn decode(known: Known, text: &str) -> Result<(Fields<'_>, bool), (usize, &'static str)> {
+fn decode(known: Tracepoint, text: &str) -> Result<(Fields<'_>, bool), (usize, &'static str)> {
     parse(known, text.as_bytes(), 0).map_err(|malformed| (malformed.offset, malformed.expected))
 }
 
@@ -42,7 +42,11 @@ fn switch_in_every_spelling() {
             state: PrevState::Interruptible,
             next: task("b", 2, 98),
         };
-        assert_eq!(decode(Known::Switch, text), Ok((expected, false)), "{text}");
+        assert_eq!(
+            decode(Tracepoint::Switch, text),
+            Ok((expected, false)),
+            "{text}"
+        );
     }
 }
 
@@ -59,7 +63,7 @@ fn odd_names_on_both_sides_of_a_switch() {
                 next: task(next, 2, -1),
             };
             assert_eq!(
-                decode(Known::Switch, &text),
+                decode(Tracepoint::Switch, &text),
                 Ok((expected, false)),
                 "{text}"
             );
@@ -81,7 +85,11 @@ fn odd_names_in_the_other_events() {
             format!("{comm}:5 [120] CPU:001"),
             format!("{comm}:5 [120] success=1 CPU:001"),
         ] {
-            assert_eq!(decode(Known::Wakeup, &text), Ok((woken, false)), "{text}");
+            assert_eq!(
+                decode(Tracepoint::Wakeup, &text),
+                Ok((woken, false)),
+                "{text}"
+            );
         }
         let text = format!("comm={comm} pid=5 prio=120 orig_cpu=3 dest_cpu=11");
         let moved = Fields::Migrate {
@@ -89,13 +97,21 @@ fn odd_names_in_the_other_events() {
             orig_cpu: 3,
             dest_cpu: 11,
         };
-        assert_eq!(decode(Known::Migrate, &text), Ok((moved, false)), "{text}");
+        assert_eq!(
+            decode(Tracepoint::Migrate, &text),
+            Ok((moved, false)),
+            "{text}"
+        );
         let text = format!("comm={comm} pid=5 child_comm={comm} child_pid=6");
         let forked = Fields::Fork {
             parent: (comm.as_bytes(), 5),
             child: (comm.as_bytes(), 6),
         };
-        assert_eq!(decode(Known::Fork, &text), Ok((forked, false)), "{text}");
+        assert_eq!(
+            decode(Tracepoint::Fork, &text),
+            Ok((forked, false)),
+            "{text}"
+        );
         let exited = Fields::Exit {
             task: task(comm, 5, 120),
         };
@@ -107,7 +123,11 @@ fn odd_names_in_the_other_events() {
             " group_dead=0x1 (1)",
         ] {
             let text = format!("comm={comm} pid=5 prio=120{extra}");
-            assert_eq!(decode(Known::Exit, &text), Ok((exited, false)), "{text}");
+            assert_eq!(
+                decode(Tracepoint::Exit, &text),
+                Ok((exited, false)),
+                "{text}"
+            );
         }
     }
 }
@@ -119,7 +139,7 @@ fn raw_fork_names_its_fields_in_full() {
         parent: (b"bash", 6364),
         child: (b"bash", 6366),
     };
-    assert_eq!(decode(Known::Fork, text), Ok((forked, false)));
+    assert_eq!(decode(Tracepoint::Fork, text), Ok((forked, false)));
 }
 
 #[test]
@@ -130,16 +150,18 @@ fn exec_of_a_file_with_an_odd_name() {
         pid: 7,
         old_pid: 8,
     };
-    assert_eq!(decode(Known::Exec, text), Ok((expected, false)));
+    assert_eq!(decode(Tracepoint::Exec, text), Ok((expected, false)));
 }
 
 #[test]
 fn plugin_states_are_old_letters_for_new_bits() {
-    let state =
-        |letter: &str| match decode(Known::Switch, &format!("a:1 [120] {letter} ==> b:2 [120]")) {
-            Ok((Fields::Switch { state, .. }, false)) => state,
-            other => panic!("{other:?}"),
-        };
+    let state = |letter: &str| match decode(
+        Tracepoint::Switch,
+        &format!("a:1 [120] {letter} ==> b:2 [120]"),
+    ) {
+        Ok((Fields::Switch { state, .. }, false)) => state,
+        other => panic!("{other:?}"),
+    };
     assert_eq!(state("W"), PrevState::Idle);
     assert_eq!(state("X"), PrevState::Zombie);
     assert_eq!(state("Z"), PrevState::Dead);
@@ -155,17 +177,23 @@ fn a_field_of_a_later_kernel_is_stepped_over_and_reported() {
         task: task("a", 5, 120),
         target_cpu: 1,
     };
-    assert_eq!(decode(Known::Wakeup, text), Ok((woken, true)));
+    assert_eq!(decode(Tracepoint::Wakeup, text), Ok((woken, true)));
     assert_eq!(
-        decode(Known::Wakeup, "comm=a pid=5 prio=120 target_cpu=001 tick")
-            .unwrap_err()
-            .0,
+        decode(
+            Tracepoint::Wakeup,
+            "comm=a pid=5 prio=120 target_cpu=001 tick"
+        )
+        .unwrap_err()
+        .0,
         37
     );
     assert_eq!(
-        decode(Known::Wakeup, "comm=a pid=5 prio=120 target_cpu=001x=1")
-            .unwrap_err()
-            .0,
+        decode(
+            Tracepoint::Wakeup,
+            "comm=a pid=5 prio=120 target_cpu=001x=1"
+        )
+        .unwrap_err()
+        .0,
         36
     );
 }
@@ -173,27 +201,30 @@ fn a_field_of_a_later_kernel_is_stepped_over_and_reported() {
 #[test]
 fn failures_point_at_the_place() {
     let (offset, expected) =
-        decode(Known::Wakeup, "comm=a ptd=5 prio=120 target_cpu=001").unwrap_err();
+        decode(Tracepoint::Wakeup, "comm=a ptd=5 prio=120 target_cpu=001").unwrap_err();
     assert_eq!((offset, expected), (5, MISSING_PID));
     let (offset, expected) =
-        decode(Known::Wakeup, "comm=a pid=x prio=120 target_cpu=001").unwrap_err();
+        decode(Tracepoint::Wakeup, "comm=a pid=x prio=120 target_cpu=001").unwrap_err();
     assert_eq!((offset, expected), (11, "a process id"));
     let text =
         "prev_comm=a prev_pid=1 prev_prio=120 prev_state=Q ==> next_comm=b next_pid=2 next_prio=98";
-    assert_eq!(decode(Known::Switch, text).unwrap_err().0, 48);
+    assert_eq!(decode(Tracepoint::Switch, text).unwrap_err().0, 48);
     let text =
         "prev_comm=a prev_pid=1 prev_prio=120 prev_state=1026 next_comm=b next_pid=2 next_prio=98";
-    assert_eq!(decode(Known::Switch, text).unwrap_err().0, 48);
+    assert_eq!(decode(Tracepoint::Switch, text).unwrap_err().0, 48);
     assert_eq!(
-        decode(Known::Migrate, "comm=a pid=5 prio=120 orig_cpu=3")
+        decode(Tracepoint::Migrate, "comm=a pid=5 prio=120 orig_cpu=3")
             .unwrap_err()
             .0,
         32
     );
     assert_eq!(
-        decode(Known::Wakeup, "comm=a pid=5000000000 prio=120 target_cpu=1")
-            .unwrap_err()
-            .0,
+        decode(
+            Tracepoint::Wakeup,
+            "comm=a pid=5000000000 prio=120 target_cpu=1"
+        )
+        .unwrap_err()
+        .0,
         11
     );
 }
@@ -202,7 +233,7 @@ fn failures_point_at_the_place() {
 fn every_cut_of_a_line_fails_or_ends_in_a_number() {
     let text = "prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120";
     for cut in 0..text.len() {
-        let whole = decode(Known::Switch, &text[..cut]);
+        let whole = decode(Tracepoint::Switch, &text[..cut]);
         assert_eq!(whole.is_ok(), cut > text.len() - 3, "cut at {cut}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use schedcast_base::cpu_list::{CpuList, Stride};
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
 
@@ -171,20 +172,8 @@ impl Given {
 
 /// A list such as `0-3,8` or `0-7:2`, every second one, of the numbers below `count`.
 pub(in crate::programs) fn cpus(text: &str, count: usize) -> Option<CpuSet> {
-    let mut list: Vec<Cpu> = Vec::new();
-    for part in text.split(',') {
-        let (ends, step) = part.split_once(':').unwrap_or((part, "1"));
-        let (first, last) = ends.split_once('-').unwrap_or((ends, ends));
-        let number = |text: &str| whole(text, &(0..=count.saturating_sub(1) as u64)).ok();
-        let (first, last) = (number(first)?, number(last)?);
-        let step = whole(step, &(1..=4096)).ok()?;
-        if first > last {
-            return None;
-        }
-        let chosen = (first..=last).step_by(step as usize);
-        list.extend(chosen.map(|cpu| Cpu(cpu as u32)));
-    }
-    Some(list.into_iter().collect())
+    let list = CpuList::parse(text, u32::try_from(count).ok()?, Stride::Step).ok()?;
+    Some(list.cpus().iter().copied().map(Cpu).collect())
 }
 
 /// Reads digits only, so that `+5`, `5x` and `0x5` are refused where the tools would guess.
