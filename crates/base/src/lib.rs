@@ -7,6 +7,7 @@
 //! | [`cpu_list`] | a set of CPUs as the kernel and `taskset` write it |
 //! | [`cpu_max`] | a limit as people and the kernel write it |
 //! | [`cpu_stat`] | the counters of a group, whichever version of cgroups printed them |
+//! | [`disturbed`] | what neighbours may take of a machine in a measurement that counts |
 //! | [`quantile`] | the one definition of a quantile |
 //! | [`names`] | the valid name that was most likely meant |
 //! | [`groups`] | cgroups as operators name them |
@@ -23,6 +24,7 @@ pub mod columns;
 pub mod cpu_list;
 pub mod cpu_max;
 pub mod cpu_stat;
+pub mod disturbed;
 pub mod error;
 pub mod fresh;
 pub mod groups;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::ProgressBar;
+use schedcast_base::disturbed::STEAL_MAX;
 use schedcast_base::fresh;
 use schedcast_host::calibrate::derive::figures;
 use schedcast_host::calibrate::{Figure, Measured, measure};
@@ -21,8 +22,6 @@ use crate::arguments::live::CalibrateArguments;
 use crate::arguments::validate::Place;
 use crate::{output, written};
 
-/// Above this share of time taken by the hypervisor figures are too large.
-const STEAL_WORTH_A_WORD: f64 = 0.01;
 /// Longest name of a figure, and a blank.
 const WIDEST: usize = 37;
 
@@ -156,7 +155,7 @@ fn table(figures: &[Figure], measured: &Measured) -> String {
         "clock of a busy CPU, MHz", clock.median
     );
     let steal = measured.steal_ratio;
-    if steal >= STEAL_WORTH_A_WORD {
+    if steal >= STEAL_MAX {
         let percent = steal * 100.0;
         text +=
             &format!("note: the hypervisor took {percent:.1} % of the machine's time meanwhile\n");

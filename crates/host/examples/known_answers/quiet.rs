@@ -6,14 +6,11 @@ use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use schedcast_base::disturbed::{OTHERS_MAX, STEAL_MAX};
 use schedcast_host::{CpuTimes, sys};
 
 /// Length of a tick of `/proc/stat`.
 const TICK_NS: u64 = 10_000_000;
-/// Share of the machine's time that the hypervisor may take in a repeat that counts.
-const STEAL_MAX: f64 = 0.01;
-/// Share that other programs may take: kernel threads and a system's agents alone need 1 to 2 %.
-const OTHERS_MAX: f64 = 0.03;
 /// Waiting for the machine to fall quiet is given up after this time.
 const WAIT_MAX: Duration = Duration::from_secs(4);
 /// A section that has run for this long makes do with the repeats it has.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schedcast_base::disturbed::STEAL_MAX;
 use schedcast_host::{
     CommandReport, CommandSpec, CpuCgroup, Ending, KernelInfo, Output, RunReport, run_in,
     tracefs::TraceInstance,
@@ -13,8 +14,6 @@ use crate::{Measured, Outcome};
 const REPEATS: usize = 7;
 const COUNTED: usize = 3;
 const TIME_LIMIT: Duration = Duration::from_secs(20);
-/// Runs of which the hypervisor took more do not count.
-pub const STEAL_MAX: f64 = 0.01;
 
 /// Runs a case, first for its times, then with its wakeups counted.
 pub fn run(case: &Case) -> Outcome<Measured> {

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schedcast_base::disturbed::STEAL_MAX;
 use schedcast_host::{CommandSpec, CpuCgroup, Ending, KernelInfo, Output, calibrate, run_in};
 use schedcast_sim::Workload;
 use schedcast_workload::programs::{Start, compile};
@@ -129,7 +130,7 @@ fn run_once(file: &Path) -> Outcome<Option<Medians>> {
         medians.extend(medians_of(&std::fs::read_to_string(&path)?).map(|row| (thread, row)));
     }
     std::fs::remove_dir_all(&place)?;
-    Ok((report.steal_ratio <= real::STEAL_MAX).then_some(medians))
+    Ok((report.steal_ratio <= STEAL_MAX).then_some(medians))
 }
 
 /// Medians of the compared columns of a log, its first round left out: that one starts cold.

@@ -1,5 +1,7 @@
 //! Report on observations, inferences and omissions.
 
+use schedcast_base::disturbed::STEAL_MAX;
+
 use super::Replay;
 use super::activity::Incomplete;
 use super::model::{Step, Trigger};
@@ -55,9 +57,6 @@ pub struct Report {
     pub trace_notes: Vec<String>,
 }
 
-/// More stolen time than this is worth a note.
-const STEAL_NOTED: f64 = 0.01;
-
 /// One of so many activations is not worth a note.
 const FEW_OF: u64 = 100;
 
@@ -89,7 +88,7 @@ impl Report {
     /// Notes that a reader needs before trusting an answer: one sentence each.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.trace_notes.clone();
-        if let Some(steal) = self.steal_ratio.filter(|steal| *steal > STEAL_NOTED) {
+        if let Some(steal) = self.steal_ratio.filter(|steal| *steal > STEAL_MAX) {
             notes.push(format!(
                 "the hypervisor took {:.1} % of the machine's time during the recording; {:.0} ms of it were found in \
                  requests and are not charged to them, the rest counts as their work",

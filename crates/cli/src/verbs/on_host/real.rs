@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use schedcast_base::disturbed::STEAL_MAX;
 use schedcast_host::server::{Client, Place, Servers};
 use schedcast_host::tracefs::TraceInstance;
 use schedcast_host::{CommandReport, CommandSpec, Ending, Output, RunReport, run_placed};
@@ -16,8 +17,6 @@ use schedcast_workload::programs::{self, prefix, printed};
 use super::tree::Tree;
 use super::{cpu_times, host_error, refused, tools};
 
-/// A repeat of which the hypervisor took more is run again.
-const STEAL_MAX: f64 = 0.01;
 /// Without a duration the programs have to end by themselves within this.
 pub const LONGEST: Duration = Duration::from_secs(600);
 /// Size of the buffer that counts wakeups; what it cannot hold is counted as lost, which is as

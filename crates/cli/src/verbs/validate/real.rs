@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schedcast_base::disturbed::{OTHERS_MAX, STEAL_MAX};
 use schedcast_host::server::Client;
 use schedcast_host::tracefs::TraceInstance;
 use schedcast_host::twin::{self, GroupSetup, ProgramSetup, Real, Setup};
@@ -19,10 +20,6 @@ use schedcast_workload::programs::{self, printed};
 use super::super::host::host_error;
 use super::super::on_host::{cpu_times, tools};
 
-/// Repeats of which the hypervisor took more do not count.
-const STEAL_MAX: f64 = 0.01;
-/// Nor do those of which other programs took more.
-const OTHERS_MAX: f64 = 0.03;
 /// A measurement with this many disturbed repeats is refused.
 const DISTURBED_MAX: usize = 6;
 /// Cost of a recorded event to the task in which it happens, ns (measured:

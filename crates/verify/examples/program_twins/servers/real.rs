@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schedcast_base::disturbed::STEAL_MAX;
 use schedcast_host::server::{self, Server};
 use schedcast_host::{
     CommandSpec, CpuCgroup, Ending, Output, RunReport, run_in, tracefs::TraceInstance,
@@ -10,7 +11,7 @@ use schedcast_host::{
 use super::cases::Case;
 use super::{Values, push};
 use crate::Outcome;
-use crate::real::{STEAL_MAX, numbers_after};
+use crate::real::numbers_after;
 
 const REPEATS: usize = 5;
 const COUNTED: usize = 2;
