@@ -77,7 +77,7 @@ fn stretched(spread: Interval, metric: &str, fit: &[Fit]) -> [f64; 2] {
 ///
 /// # Errors
 /// The metric, with the nearest that is reported.
-pub fn refuse_unreported(slo: &Slo, outcomes: &[Outcome]) -> Result<()> {
+pub(crate) fn refuse_unreported(slo: &Slo, outcomes: &[Outcome]) -> Result<()> {
     let mut reported = outcomes.iter().flat_map(|outcome| outcome.metrics.keys());
     if reported.any(|name| *name == slo.metric) {
         return Ok(());
@@ -91,7 +91,7 @@ pub fn refuse_unreported(slo: &Slo, outcomes: &[Outcome]) -> Result<()> {
 ///
 /// # Errors
 /// One run, or none.
-pub fn refuse_few(runs: usize) -> Result<()> {
+pub(crate) fn refuse_few(runs: usize) -> Result<()> {
     match runs {
         0 | 1 => Err(Error::usage("one seed has no confidence").hint("--seeds takes 2 or more")),
         _ => Ok(()),

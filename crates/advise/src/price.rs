@@ -88,7 +88,7 @@ pub fn highest(comparison: &Comparison, variant: &Variant, watched: &[String]) -
 ///
 /// # Errors
 /// Anything else, with its place.
-pub fn read_most(text: &str) -> Result<f64> {
+pub(crate) fn read_most(text: &str) -> Result<f64> {
     let source = Source::new("--max-neighbour", text);
     let number = text.trim().strip_suffix('%').map(str::trim_end);
     let number = number.map(|number| number.strip_prefix('+').unwrap_or(number));

@@ -26,7 +26,7 @@ use schedcast_lab::simulate::Simulate;
 /// Steps of a bisection grid in one period.
 const STEPS: u64 = 100;
 /// Periods that are tried, µs.
-pub const PERIODS_US: [u64; 7] = [5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000];
+pub(crate) const PERIODS_US: [u64; 7] = [5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000];
 
 /// Shares of a CPU that the groups around the target leave it, in 20-bit fixed point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     }
 
     /// Runs of each limit.
-    pub fn runs_of_a_limit(&self) -> u64 {
+    pub(crate) fn runs_of_a_limit(&self) -> u64 {
         self.drifting().runs_of_each()
     }
 
@@ -184,7 +184,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
 
     /// Most quotas that a bisection with this period tries: the last, one for each halving, and the
     /// next larger one.
-    pub fn most_tried(&self, period_us: u64) -> u64 {
+    pub(crate) fn most_tried(&self, period_us: u64) -> u64 {
         let (_, steps) = self.quotas(period_us);
         let count = (steps.end() + 1).saturating_sub(*steps.start());
         u64::from(count.max(1).ilog2()) + 3
@@ -194,7 +194,11 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     ///
     /// # Errors
     /// Refusals by the simulation.
-    pub fn smallest_quota(&mut self, period_us: u64, burst_us: u64) -> Result<Option<Limit>> {
+    pub(crate) fn smallest_quota(
+        &mut self,
+        period_us: u64,
+        burst_us: u64,
+    ) -> Result<Option<Limit>> {
         let (step_us, steps) = self.quotas(period_us);
         let limit = |steps: u64| Limit {
             quota_us: Some(steps * step_us),
@@ -209,7 +213,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     ///
     /// # Errors
     /// Refusals by the simulation.
-    pub fn smallest_burst(&mut self, limit: Limit) -> Result<Option<Limit>> {
+    pub(crate) fn smallest_burst(&mut self, limit: Limit) -> Result<Option<Limit>> {
         let Some(largest) = self.largest_burst(limit) else {
             return Ok(None);
         };
@@ -223,7 +227,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     }
 
     /// `limit` with as much burst as its quota allows; `None` where there is none to have.
-    pub fn largest_burst(&self, limit: Limit) -> Option<Limit> {
+    pub(crate) fn largest_burst(&self, limit: Limit) -> Option<Limit> {
         let burst_us = limit
             .quota_us
             .filter(|_| self.baseline.kernel.rules.burst)?;
@@ -235,7 +239,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     ///
     /// # Errors
     /// Refusals by the simulation.
-    pub fn best_period(&mut self, cpus: f64) -> Result<Option<Limit>> {
+    pub(crate) fn best_period(&mut self, cpus: f64) -> Result<Option<Limit>> {
         let recorded = Limit::of(self.baseline, self.target);
         let mut best: Option<(f64, Limit)> = None;
         for period_us in PERIODS_US {

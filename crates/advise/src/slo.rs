@@ -143,7 +143,7 @@ impl Slo {
     }
 
     /// The error for a metric that a simulation does not report, with the nearest that it does.
-    pub fn unreported(&self, reported: &[&str]) -> Error {
+    pub(crate) fn unreported(&self, reported: &[&str]) -> Error {
         let message = format!("the simulation reports no `{}`", self.metric);
         // The promise for a subject is compared with the reported value of the same subject.
         let (subject, metric) = self.metric.rsplit_once('/').unwrap_or(("", &self.metric));

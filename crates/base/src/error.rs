@@ -75,7 +75,7 @@ impl Place {
     }
 
     /// Line and column, both from 1, the column in characters.
-    pub fn line_column(&self) -> (usize, usize) {
+    pub(crate) fn line_column(&self) -> (usize, usize) {
         let start = self.boundary(self.span.start);
         let before = &self.source.text[..start];
         let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;

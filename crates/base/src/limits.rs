@@ -25,7 +25,7 @@ pub const QUOTA_MIN_US: u64 = 1_000;
 /// Largest finite quota (`max_cfs_runtime`): 44 bits, so that a 20-bit ratio of it fits 64 bits.
 pub const QUOTA_MAX_US: u64 = (1 << 44) - 1;
 /// Smallest period (`min_cfs_quota_period`).
-pub const PERIOD_MIN_US: u64 = 1_000;
+pub(crate) const PERIOD_MIN_US: u64 = 1_000;
 /// Largest period (`max_cfs_quota_period`).
 pub const PERIOD_MAX_US: u64 = 1_000_000;
 /// Periods that the kernel takes, µs.

@@ -125,7 +125,7 @@ fn column_name(argument: &str) -> String {
 }
 
 /// The column of another kernel, named by its version.
-pub fn kernel_column(version: &str) -> (String, Vec<Setting>) {
+pub(crate) fn kernel_column(version: &str) -> (String, Vec<Setting>) {
     let setting = Setting::Flag {
         flag: KERNEL,
         key: KERNEL_KEY,

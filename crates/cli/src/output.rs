@@ -41,7 +41,9 @@ pub fn layout(output: &Output) -> Result<Layout> {
 ///
 /// # Errors
 /// The first such file.
-pub fn refuse_unwritable<'a>(files: impl IntoIterator<Item = Option<&'a PathBuf>>) -> Result<()> {
+pub(crate) fn refuse_unwritable<'a>(
+    files: impl IntoIterator<Item = Option<&'a PathBuf>>,
+) -> Result<()> {
     for file in files.into_iter().flatten() {
         if file == Path::new("-") {
             continue;
@@ -65,7 +67,7 @@ pub fn refuse_unwritable<'a>(files: impl IntoIterator<Item = Option<&'a PathBuf>
 ///
 /// # Errors
 /// `folder` is a file.
-pub fn refuse_no_folder(folder: Option<&Path>) -> Result<()> {
+pub(crate) fn refuse_no_folder(folder: Option<&Path>) -> Result<()> {
     match folder.filter(|folder| folder.exists() && !folder.is_dir()) {
         None => Ok(()),
         Some(file) => {

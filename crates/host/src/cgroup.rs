@@ -133,7 +133,7 @@ impl CpuCgroup {
     }
 
     /// Opens an existing group of `hierarchy`.
-    pub fn open_under(hierarchy: CpuHierarchy, path: &str) -> Result<Self> {
+    pub(crate) fn open_under(hierarchy: CpuHierarchy, path: &str) -> Result<Self> {
         let dir = hierarchy.existing(path)?;
         Ok(Self {
             hierarchy,

@@ -34,7 +34,7 @@ impl CpuFrequency {
     }
 
     /// Reads a directory laid out like `cpufreq` of a CPU.
-    pub fn read_from(directory: &Path) -> Option<Self> {
+    pub(crate) fn read_from(directory: &Path) -> Option<Self> {
         let word = |file: &str| {
             let text = std::fs::read_to_string(directory.join(file)).ok()?;
             Some(text.trim().to_owned())

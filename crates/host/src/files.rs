@@ -92,7 +92,7 @@ impl CpuFile {
 
     /// Refuses the file when the host's version does not have it, naming the one that does the
     /// same.
-    pub fn check_version(self, here: CgroupVersion) -> Result<()> {
+    pub(crate) fn check_version(self, here: CgroupVersion) -> Result<()> {
         let (_, file, version, instead) = *self.row();
         match version {
             Some(belongs) if belongs != here => Err(HostError::OtherVersion {

@@ -67,7 +67,7 @@ impl From<io::Error> for NotMade {
 
 impl Guard {
     /// Has a watchman make the cgroup directory `dir`; strays go to the cgroup directory `refuge`.
-    pub fn for_cgroup(dir: &Path, refuge: &Path) -> std::result::Result<Self, NotMade> {
+    pub(crate) fn for_cgroup(dir: &Path, refuge: &Path) -> std::result::Result<Self, NotMade> {
         let charge = Charge {
             dir: c_path(dir)?,
             strays: Some((
@@ -81,7 +81,10 @@ impl Guard {
 
     /// Has a watchman make a trace instance, and before it the tracefs at `mount`, a folder that is
     /// not there yet.
-    pub fn for_trace(dir: &Path, mount: Option<&Path>) -> std::result::Result<Self, NotMade> {
+    pub(crate) fn for_trace(
+        dir: &Path,
+        mount: Option<&Path>,
+    ) -> std::result::Result<Self, NotMade> {
         let charge = Charge {
             dir: c_path(dir)?,
             strays: None,
@@ -128,7 +131,7 @@ impl Guard {
     }
 
     /// Takes `watch_group` back.
-    pub fn forget_group(&self, group: i32) {
+    pub(crate) fn forget_group(&self, group: i32) {
         self.send(-group);
     }
 
@@ -138,7 +141,7 @@ impl Guard {
     }
 
     /// Ends the watchman without a clean-up.
-    pub fn dismiss(self) {
+    pub(crate) fn dismiss(self) {
         self.send(0);
         let _ = sys::reap(self.pid);
     }

@@ -37,7 +37,7 @@ pub fn monotonic_ns() -> u64 {
 }
 
 /// The same by a system call, where [`monotonic_ns`] reads it in user mode.
-pub fn monotonic_call_ns() -> u64 {
+pub(crate) fn monotonic_call_ns() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -76,14 +76,14 @@ pub fn thread_number() -> i32 {
 }
 
 /// CPU time of a thread of this process in ns; 0 when it has ended.
-pub fn cpu_ns_of_thread(thread: i32) -> u64 {
+pub(crate) fn cpu_ns_of_thread(thread: i32) -> u64 {
     // The kernel's clock of one thread's scheduled time: its number inverted, then 4 for "thread"
     // and 2 for that clock.
     clock_ns((!thread << 3) | 4 | 2)
 }
 
 /// CPU time of the calling thread in ns.
-pub fn thread_cpu_ns() -> u64 {
+pub(crate) fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
@@ -181,7 +181,7 @@ pub fn getppid() -> i32 {
 }
 
 /// `sched_yield`.
-pub fn yield_cpu() {
+pub(crate) fn yield_cpu() {
     // SAFETY: sched_yield has no preconditions.
     unsafe { libc::sched_yield() };
 }
@@ -211,7 +211,7 @@ pub(crate) fn set_affinity(set: &libc::cpu_set_t) -> io::Result<()> {
 }
 
 /// Pins the calling thread to CPUs.
-pub fn pin_thread(cpus: &[usize]) -> io::Result<()> {
+pub(crate) fn pin_thread(cpus: &[usize]) -> io::Result<()> {
     set_affinity(&cpu_set(cpus)?)
 }
 
@@ -223,7 +223,7 @@ pub fn set_nice(nice: i32) -> io::Result<()> {
 
 /// Puts the calling thread under `SCHED_IDLE`: it keeps its CPU out of idle and yields to any
 /// other.
-pub fn set_policy_idle() -> io::Result<()> {
+pub(crate) fn set_policy_idle() -> io::Result<()> {
     // The kernel's structure is this one number. Not through the C library: musl's function
     // refuses, because POSIX wants the policy of a whole process.
     let priority: libc::c_int = 0;
@@ -240,13 +240,13 @@ pub fn set_policy_idle() -> io::Result<()> {
 }
 
 /// Sets the timer slack of the calling thread; 0 would mean the default of 50 µs.
-pub fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
+pub(crate) fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes one number.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) }.into()).map(drop)
 }
 
 /// Context switches of the calling thread so far: (voluntary, involuntary).
-pub fn thread_switches() -> (u64, u64) {
+pub(crate) fn thread_switches() -> (u64, u64) {
     // SAFETY: rusage is plain numbers, and getrusage fills it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -277,7 +277,7 @@ fn timeval_ns(time: libc::timeval) -> u64 {
 }
 
 /// Waits while `word` is `expected`, within this process.
-pub fn futex_wait(word: &AtomicU32, expected: u32) {
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32) {
     // SAFETY: the futex word lives as long as the reference; no timeout.
     unsafe {
         libc::syscall(
@@ -291,7 +291,7 @@ pub fn futex_wait(word: &AtomicU32, expected: u32) {
 }
 
 /// Wakes one waiter of `word`; tells how many were woken.
-pub fn futex_wake(word: &AtomicU32) -> i64 {
+pub(crate) fn futex_wake(word: &AtomicU32) -> i64 {
     // SAFETY: the futex word lives as long as the reference.
     unsafe {
         libc::syscall(
@@ -304,7 +304,7 @@ pub fn futex_wake(word: &AtomicU32) -> i64 {
 }
 
 /// Allows this process to use [`membarrier`]. Fails where the kernel has none.
-pub fn register_membarrier() -> io::Result<()> {
+pub(crate) fn register_membarrier() -> io::Result<()> {
     membarrier_command(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
 }
 

@@ -68,7 +68,7 @@ impl Row {
     }
 
     /// CPUs that the limit grants; `None` without one.
-    pub fn cpus_allowed(&self) -> Option<f64> {
+    pub(crate) fn cpus_allowed(&self) -> Option<f64> {
         let quota_us = self.limits.quota_us?;
         Some(quota_us as f64 / self.limits.period_us as f64)
     }

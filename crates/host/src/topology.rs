@@ -65,7 +65,7 @@ impl Topology {
     }
 
     /// Reads a tree laid out like `/sys/devices/system`.
-    pub fn read_from(system: &Path) -> Result<Self> {
+    pub(crate) fn read_from(system: &Path) -> Result<Self> {
         let online = system.join("cpu/online");
         let text = read_text(&online)?;
         let numbers = parse_cpu_list(&text).ok_or_else(|| bad_list(&online, &text))?;
@@ -110,7 +110,7 @@ impl Topology {
     }
 
     /// Groups of CPUs that share a last-level cache, in order of their first CPU.
-    pub fn llc_groups(&self) -> Vec<Vec<usize>> {
+    pub(crate) fn llc_groups(&self) -> Vec<Vec<usize>> {
         distinct(self.cpus.iter().map(|cpu| cpu.llc.clone()))
     }
 

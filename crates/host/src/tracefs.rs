@@ -98,7 +98,7 @@ impl TraceInstance {
     }
 
     /// The pages of one CPU, each once and then gone from the buffer; reading never blocks.
-    pub fn raw_pipe(&self, cpu: usize) -> Result<fs::File> {
+    pub(crate) fn raw_pipe(&self, cpu: usize) -> Result<fs::File> {
         let path = self.file(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
         fs::OpenOptions::new()
             .read(true)
@@ -132,7 +132,7 @@ impl TraceInstance {
     }
 
     /// Events that were overwritten or dropped, by CPU.
-    pub fn lost_by_cpu(&self) -> Result<Vec<u64>> {
+    pub(crate) fn lost_by_cpu(&self) -> Result<Vec<u64>> {
         let mut lost = Vec::new();
         for cpu in self.cpus()? {
             lost.resize(cpu + 1, 0);

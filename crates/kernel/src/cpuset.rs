@@ -74,7 +74,7 @@ impl CpuSet {
 
     /// CPUs in this set and not in the other.
     #[inline]
-    pub fn and_not(&self, other: &Self) -> Self {
+    pub(crate) fn and_not(&self, other: &Self) -> Self {
         let mut words = self.words;
         words
             .iter_mut()
@@ -96,7 +96,7 @@ impl CpuSet {
 
     /// First CPU from `start` on, wrapping round.
     #[inline]
-    pub fn first_wrap(&self, start: usize) -> Option<Cpu> {
+    pub(crate) fn first_wrap(&self, start: usize) -> Option<Cpu> {
         let row = start / 64;
         if row < WORDS {
             let head = self.words[row] & (u64::MAX << (start % 64));
@@ -112,7 +112,7 @@ impl CpuSet {
 
     /// Number of CPUs below `limit`.
     #[inline]
-    pub fn count_below(&self, limit: usize) -> usize {
+    pub(crate) fn count_below(&self, limit: usize) -> usize {
         let row = (limit / 64).min(WORDS);
         let whole: u32 = self.words[..row].iter().map(|word| word.count_ones()).sum();
         let part = match self.words.get(row) {
@@ -125,7 +125,7 @@ impl CpuSet {
     /// Place of `cpu` (1 = first) in the order of [`CpuSet::iter_wrap`] from `start`; `cpu` must be
     /// in the set.
     #[inline]
-    pub fn place_wrap(&self, start: usize, cpu: Cpu) -> usize {
+    pub(crate) fn place_wrap(&self, start: usize, cpu: Cpu) -> usize {
         let upto = self.count_below(cpu.index() + 1);
         let skipped = self.count_below(start);
         if cpu.index() >= start {
@@ -137,7 +137,7 @@ impl CpuSet {
 
     /// Whether the sets share a CPU.
     #[inline]
-    pub fn intersects(&self, other: &Self) -> bool {
+    pub(crate) fn intersects(&self, other: &Self) -> bool {
         self.words
             .iter()
             .zip(other.words)
@@ -145,7 +145,7 @@ impl CpuSet {
     }
 
     /// Whether every CPU of this set is in the other.
-    pub fn is_subset(&self, other: &Self) -> bool {
+    pub(crate) fn is_subset(&self, other: &Self) -> bool {
         self.and_not(other).is_empty()
     }
 

@@ -15,7 +15,7 @@ use crate::model::{Mark, reached};
 /// Largest value a sum can reach, Σ 1024·yⁿ in the kernel's integer arithmetic.
 pub const LOAD_AVG_MAX: u32 = 47742;
 /// `PELT_MIN_DIVIDER`: the divider at the very start of a period.
-pub const MIN_DIVIDER: u32 = LOAD_AVG_MAX - 1024;
+pub(crate) const MIN_DIVIDER: u32 = LOAD_AVG_MAX - 1024;
 const PERIODS_PER_HALF: u64 = 32;
 const UNITS_PER_PERIOD: u64 = 1024;
 /// Length of a period.
@@ -168,7 +168,7 @@ impl SchedAvg {
 
     /// [`SchedAvg::update`] where [`SchedAvg::stays_within_period`]: averages do not move.
     #[inline(always)]
-    pub fn update_within_period(&mut self, now: u64, inputs: Inputs) {
+    pub(crate) fn update_within_period(&mut self, now: u64, inputs: Inputs) {
         debug_assert!(self.stays_within_period(now));
         let units = now.wrapping_sub(self.last_update_time) >> 10;
         if units > 0 {

@@ -244,7 +244,7 @@ impl Rq {
 
     /// Whether the CPU executes its idle task.
     #[inline(always)]
-    pub fn curr_is_idle(&self) -> bool {
+    pub(crate) fn curr_is_idle(&self) -> bool {
         self.curr == self.idle
     }
 }

@@ -145,7 +145,7 @@ pub struct Task {
 impl Task {
     /// Kernel threads have no address space of their own and are never throttled.
     #[inline(always)]
-    pub const fn is_kernel_thread(&self) -> bool {
+    pub(crate) const fn is_kernel_thread(&self) -> bool {
         self.address_space.is_none()
     }
 }

@@ -10,7 +10,7 @@
 //! time.
 
 /// Fraction bits of a scaled weight (`SCHED_FIXEDPOINT_SHIFT`).
-pub const WEIGHT_SHIFT: u32 = 10;
+pub(crate) const WEIGHT_SHIFT: u32 = 10;
 /// Scaled weight of nice 0 (`NICE_0_LOAD`).
 pub const NICE_0_LOAD: u64 = 1 << 20;
 /// Unscaled weight of a SCHED_IDLE task or group (`WEIGHT_IDLEPRIO`).
@@ -45,7 +45,7 @@ pub struct LoadWeight {
 impl LoadWeight {
     /// From a scaled weight. The kernel computes the inverse when it is first needed; a group's
     /// entity needs it many times between two changes of its weight.
-    pub const fn from_scaled(weight: u64) -> Self {
+    pub(crate) const fn from_scaled(weight: u64) -> Self {
         let unscaled = scale_load_down(weight);
         Self::with_inverse(weight, unscaled, inverse_of(unscaled))
     }
@@ -62,7 +62,7 @@ impl LoadWeight {
     ///
     /// # Panics
     /// When `nice` is outside −20..=19.
-    pub fn from_nice(nice: i32) -> Self {
+    pub(crate) fn from_nice(nice: i32) -> Self {
         let unscaled = u64::from(NICE_TO_WEIGHT[(nice + 20) as usize]);
         // The kernel's table holds 2^32 / weight rounded to nearest, unlike computed inverses; four
         // rows are rounded down.
@@ -76,7 +76,7 @@ impl LoadWeight {
     }
 
     /// Of a SCHED_IDLE task.
-    pub fn idle_policy() -> Self {
+    pub(crate) fn idle_policy() -> Self {
         let inverse = (1u64 << INVERSE_SHIFT) / WEIGHT_IDLE;
         Self::with_inverse(WEIGHT_IDLE << WEIGHT_SHIFT, WEIGHT_IDLE, inverse)
     }
@@ -168,7 +168,7 @@ impl VirtualWeight {
 
     /// The weight in sums of virtual time (`avg_vruntime_weight`).
     #[inline(always)]
-    pub const fn in_sums(&self) -> i64 {
+    pub(crate) const fn in_sums(&self) -> i64 {
         self.in_sums as i64
     }
 }
@@ -216,7 +216,7 @@ const fn factor_and_shift(weight: u64, inverse: u64) -> (u64, u32) {
 
 /// `delta · weight / lw` in the kernel's fixed point (`__calc_delta`); `weight` is scaled.
 #[inline]
-pub fn calc_delta(delta: u64, weight: u64, lw: &LoadWeight) -> u64 {
+pub(crate) fn calc_delta(delta: u64, weight: u64, lw: &LoadWeight) -> u64 {
     let (factor, shift) = factor_and_shift(weight, lw.inverse());
     ((u128::from(delta) * u128::from(factor)) >> shift) as u64
 }

@@ -27,7 +27,7 @@ impl Backlog {
     }
 
     /// Growth a second in the second half of a run of `run_ns`, in ns.
-    pub fn growth_per_second(&self, run_ns: u64) -> f64 {
+    pub(crate) fn growth_per_second(&self, run_ns: u64) -> f64 {
         (self.end - self.halfway) / (run_ns as f64 / 2e9)
     }
 }

@@ -251,7 +251,7 @@ impl Comparison {
     /// of the same variants in which work drifts; without them nothing drifted. The mean stays that
     /// of runs without drift, because a little more work near a limit costs much more than a little
     /// less saves: a mean over drifted runs would say what no run is like.
-    pub fn add_intervals_of_one_run(&mut self, drifted: &[Vec<Outcome>]) {
+    pub(crate) fn add_intervals_of_one_run(&mut self, drifted: &[Vec<Outcome>]) {
         for (index, variant) in self.variants.iter_mut().enumerate() {
             let samples = drifted.get(index).map(|runs| samples_by_metric(runs));
             let samples = samples.unwrap_or_default();
@@ -264,7 +264,7 @@ impl Comparison {
     }
 
     /// Adds what the recording shows of `metric` to the baseline.
-    pub fn set_recorded(&mut self, metric: &str, value: f64) {
+    pub(crate) fn set_recorded(&mut self, metric: &str, value: f64) {
         let baseline = self.variants.first_mut();
         let metrics = baseline.into_iter().flat_map(|one| &mut one.metrics);
         for (_, summary) in metrics.filter(|(name, _)| name == metric) {

@@ -161,19 +161,19 @@ fn kubernetes(limit: Limit, notes: &mut Vec<String>) -> serde_json::Value {
 }
 
 /// `cpu.shares` of a Kubernetes request in thousandths of a CPU.
-pub fn shares_of_request(milli: u64) -> u64 {
+pub(crate) fn shares_of_request(milli: u64) -> u64 {
     (milli * 1024 / 1000).clamp(2, 262_144)
 }
 
 /// `cpu.weight` of `shares` by the linear formula: kubelet for pods; runc before 1.3.2, crun before
 /// 1.23.
-pub fn weight_linear(shares: u64) -> u64 {
+pub(crate) fn weight_linear(shares: u64) -> u64 {
     1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142
 }
 
 /// `cpu.weight` of `shares` by the quadratic formula: containers of runc 1.3.2, crun 1.23 and
 /// later.
-pub fn weight_quadratic(shares: u64) -> u64 {
+pub(crate) fn weight_quadratic(shares: u64) -> u64 {
     if shares <= 2 {
         return 1;
     }

@@ -237,7 +237,7 @@ impl Latency {
     }
 
     /// Whether it is what clients see.
-    pub fn is_seen_by_clients(&self) -> bool {
+    pub(crate) fn is_seen_by_clients(&self) -> bool {
         self.name != Latency::ACTIVATION
     }
 
@@ -319,7 +319,7 @@ impl Recorded {
     ///
     /// # Errors
     /// Settings in the recording that no kernel accepts.
-    pub fn limited_groups(&self) -> Result<Vec<String>> {
+    pub(crate) fn limited_groups(&self) -> Result<Vec<String>> {
         let plain = Surroundings {
             below: vec![self.layer.clone()],
             ..Surroundings::default()
@@ -353,7 +353,7 @@ impl Recorded {
     ///
     /// # Errors
     /// The first such group, with the nearest one that exists.
-    pub fn refuse_unknown_groups(&self, setting: &Table) -> Result<()> {
+    pub(crate) fn refuse_unknown_groups(&self, setting: &Table) -> Result<()> {
         let names: Vec<&str> = self.groups().map(|entry| entry.key.as_str()).collect();
         match groups_of(setting).find(|entry| !names.contains(&entry.key.as_str())) {
             None => Ok(()),

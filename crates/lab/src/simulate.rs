@@ -63,7 +63,7 @@ pub fn run_all(
 ///
 /// # Errors
 /// As for [`run_all`].
-pub fn run_seeds(
+pub(crate) fn run_seeds(
     simulator: &impl Simulate,
     scenarios: &[Scenario],
     seeds: Range<u32>,

@@ -50,7 +50,7 @@ impl Interval {
     }
 
     /// Half its width: the number after ±.
-    pub fn half_width(&self) -> f64 {
+    pub(crate) fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
 }
@@ -102,7 +102,7 @@ const STUDENT_QUANTILE: [f64; 30] = [
 ///
 /// Worked example: 70, 72 and 74 have mean 72 and s = 2; t of two degrees of freedom is 4.303, so
 /// one more run lies within 72 ± 4.303 · 2 · √(4/3) = 72 ± 9.94.
-pub fn prediction_interval(samples: &[f64]) -> Option<Interval> {
+pub(crate) fn prediction_interval(samples: &[f64]) -> Option<Interval> {
     if samples.len() < 2 {
         return None;
     }
@@ -246,7 +246,7 @@ impl Bootstrap {
     }
 
     /// 95 % interval of the mean of `samples`, one for each seed.
-    pub fn of_mean(&self, kind: MeanKind, samples: &[f64]) -> Option<Interval> {
+    pub(crate) fn of_mean(&self, kind: MeanKind, samples: &[f64]) -> Option<Interval> {
         debug_assert_eq!(samples.len(), self.count);
         let means = Means::new(kind, samples);
         let mut interval = match samples

@@ -65,13 +65,13 @@ impl Segment {
 
     /// Whether it is work in kernel mode.
     #[inline(always)]
-    pub const fn is_in_kernel(&self) -> bool {
+    pub(crate) const fn is_in_kernel(&self) -> bool {
         matches!(self, Segment::Kernel { .. })
     }
 
     /// Time until it ends if it runs undisturbed from `now` at `speed`.
     #[inline]
-    pub fn time_to_end(&self, now: Ns, speed: u32) -> Ns {
+    pub(crate) fn time_to_end(&self, now: Ns, speed: u32) -> Ns {
         match *self {
             Segment::None => 0,
             Segment::Kernel { ns } => time_for(fixed_point(ns), speed),

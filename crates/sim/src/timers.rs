@@ -107,7 +107,7 @@ impl Timers {
 
     /// The place of what is armed now in the order of arming.
     #[inline(always)]
-    pub fn next_order(&mut self) -> u32 {
+    pub(crate) fn next_order(&mut self) -> u32 {
         self.armed = self.armed.wrapping_add(1);
         self.armed
     }
@@ -116,7 +116,7 @@ impl Timers {
     /// `tick_order`th. Among equal expiries the one that was armed first does, the tick being a
     /// timer like others (`timerqueue_add`).
     #[inline(always)]
-    pub fn runs_before_tick(&self, armed: &Armed, tick_at: Ns, tick_order: u32) -> bool {
+    pub(crate) fn runs_before_tick(&self, armed: &Armed, tick_at: Ns, tick_order: u32) -> bool {
         let order = self.rows[(self.cpus + armed.timer.0) as usize].order;
         let is_older = (order.wrapping_sub(tick_order) as i32) < 0;
         armed.hard < tick_at || armed.hard == tick_at && is_older
@@ -142,7 +142,7 @@ impl Timers {
     }
 
     /// Whether a timer is armed.
-    pub fn is_armed(&self, timer: TimerId) -> bool {
+    pub(crate) fn is_armed(&self, timer: TimerId) -> bool {
         let row = self.rows.get((self.cpus + timer.0) as usize);
         row.is_some_and(|row| row.cpu != NOT_ARMED)
     }
@@ -158,7 +158,7 @@ impl Timers {
 
     /// Takes the first timer of `cpu` off.
     #[inline]
-    pub fn take_first(&mut self, cpu: Cpu) -> Option<Armed> {
+    pub(crate) fn take_first(&mut self, cpu: Cpu) -> Option<Armed> {
         let armed = self.first(cpu)?;
         self.cancel(armed.timer);
         Some(armed)

@@ -32,7 +32,7 @@ pub struct Waiting {
 
 impl Waiting {
     /// Adds `count` empty queues and returns the number of the first.
-    pub fn add_queues(&mut self, count: usize) -> u32 {
+    pub(crate) fn add_queues(&mut self, count: usize) -> u32 {
         let first = self.queues.len();
         let empty = Ends {
             head: NONE,

@@ -113,7 +113,7 @@ impl Wheel {
     }
 
     /// One more slot, not armed.
-    pub fn add_slot(&mut self) -> Slot {
+    pub(crate) fn add_slot(&mut self) -> Slot {
         let slot = self.keys.len() as u32;
         self.keys.push(0);
         self.places.push(NOWHERE);
@@ -138,7 +138,7 @@ impl Wheel {
 
     /// Disarms a slot; no effect when it is not armed.
     #[inline(always)]
-    pub fn disarm(&mut self, slot: Slot) {
+    pub(crate) fn disarm(&mut self, slot: Slot) {
         let row = slot.0 as usize;
         if self.places[row] == NOWHERE {
             return;

@@ -59,14 +59,14 @@ impl ReadError {
 
     /// The same error with its line, counted from 1.
     #[must_use]
-    pub fn at_line(mut self, line: u64) -> ReadError {
+    pub(crate) fn at_line(mut self, line: u64) -> ReadError {
         self.line = Some(line);
         self
     }
 
     /// The same error with its byte column, counted from 1.
     #[must_use]
-    pub fn at_column(mut self, column: u64) -> ReadError {
+    pub(crate) fn at_column(mut self, column: u64) -> ReadError {
         self.column = Some(column);
         self
     }
@@ -133,7 +133,7 @@ impl fmt::Display for ReadError {
 
 /// The words an error uses about an unknown `what`: the nearest name, or the whole list.
 #[must_use]
-pub fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
+pub(crate) fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
         Some(near) => format!("unknown {what} `{name}`; did you mean `{near}`?"),
         None => format!("unknown {what} `{name}`; known: {}", known.join(", ")),

@@ -317,7 +317,7 @@ impl PrevState {
     /// 4.14 its `Z` is the dead bit, `X` the zombie bit, `x` the parked bit and `W` the idle bit;
     /// and it prints `R` for `R+`.
     #[must_use]
-    pub fn from_plugin_text(text: &[u8]) -> Option<PrevState> {
+    pub(crate) fn from_plugin_text(text: &[u8]) -> Option<PrevState> {
         match text {
             b"Z" => Some(PrevState::Dead),
             b"X" => Some(PrevState::Zombie),
@@ -421,19 +421,19 @@ impl Context {
 
     /// This context with softirqs (bottom halves) disabled.
     #[must_use]
-    pub const fn with_bh_off(self) -> Context {
+    pub(crate) const fn with_bh_off(self) -> Context {
         Context(self.0 | Context::KNOWN | Context::BH_OFF)
     }
 
     /// This context with a reschedule pending.
     #[must_use]
-    pub const fn with_need_resched(self) -> Context {
+    pub(crate) const fn with_need_resched(self) -> Context {
         Context(self.0 | Context::KNOWN | Context::NEED_RESCHED)
     }
 
     /// This context with a lazy reschedule pending (6.13 and later, or PREEMPT_RT).
     #[must_use]
-    pub const fn with_need_resched_lazy(self) -> Context {
+    pub(crate) const fn with_need_resched_lazy(self) -> Context {
         Context(self.0 | Context::KNOWN | Context::NEED_RESCHED_LAZY)
     }
 

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 pub struct CommId(pub u32);
 
 /// The longest name the kernel keeps for a task (`TASK_COMM_LEN` less the closing zero).
-pub const COMM_BYTES_MAX: usize = 15;
+pub(crate) const COMM_BYTES_MAX: usize = 15;
 
 /// Interned names: bytes as the trace has them, which need not be UTF-8.
 #[derive(Clone, Debug, Default)]

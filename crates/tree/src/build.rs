@@ -174,7 +174,7 @@ impl Builder {
 
     /// The same with another folder for all that is built.
     #[must_use]
-    pub fn in_folder(mut self, folder: &Path) -> Self {
+    pub(crate) fn in_folder(mut self, folder: &Path) -> Self {
         self.folder = folder.to_path_buf();
         self
     }

@@ -62,7 +62,7 @@ impl Mirror {
 
     /// The tick of a CPU is back. The rules restart it behind the switch from idle, when its price
     /// is charged.
-    pub fn restart_tick<P: Platform>(&mut self, p: &mut P, here: Cpu) {
+    pub(crate) fn restart_tick<P: Platform>(&mut self, p: &mut P, here: Cpu) {
         if std::mem::take(&mut self.tick_to_restart) {
             p.spend(here, Op::TickReprogram, 1);
             let next = self.tables.next_tick(p.now(here));

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 /// `$XDG_CACHE_HOME/schedcast` or `~/.cache/schedcast`.
-pub fn cache_folder() -> PathBuf {
+pub(crate) fn cache_folder() -> PathBuf {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     std::env::var_os("XDG_CACHE_HOME")
         .filter(|folder| !folder.is_empty())

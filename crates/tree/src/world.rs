@@ -323,7 +323,7 @@ impl World {
         unsafe_code,
         reason = "the lifetime of a listener that is forgotten at the end"
     )]
-    pub fn run_heard(
+    pub(crate) fn run_heard(
         &mut self,
         cpu: usize,
         now: u64,
@@ -347,7 +347,7 @@ impl World {
     }
 
     /// Makes a task; [`Call::Start`] starts it.
-    pub fn task_new(&mut self, task: &NewTask) -> c_int {
+    pub(crate) fn task_new(&mut self, task: &NewTask) -> c_int {
         (self.functions.task_new)(&raw const *task)
     }
 
@@ -362,7 +362,7 @@ impl World {
     }
 
     /// The device has fired.
-    pub fn timer_fired(&mut self, cpu: usize) {
+    pub(crate) fn timer_fired(&mut self, cpu: usize) {
         self.inner.timers[cpu] = u64::MAX;
     }
 
@@ -372,17 +372,17 @@ impl World {
     }
 
     /// Whether the tick of a CPU runs.
-    pub fn tick_runs(&self, cpu: usize) -> bool {
+    pub(crate) fn tick_runs(&self, cpu: usize) -> bool {
         (self.functions.tick_runs)(cpu as c_int) != 0
     }
 
     /// Whether the current task of a CPU has something to do on its way back to user mode.
-    pub fn has_to_leave(&self, cpu: usize) -> bool {
+    pub(crate) fn has_to_leave(&self, cpu: usize) -> bool {
         (self.functions.has_to_leave)(cpu as c_int) != 0
     }
 
     /// Forgets what ran so far, on CPUs that are idle now: as if that had been long ago.
-    pub fn forget_past(&mut self) {
+    pub(crate) fn forget_past(&mut self) {
         (self.functions.forget_past)();
     }
 
@@ -397,7 +397,7 @@ impl World {
     }
 
     /// Sets one of `sched/features`.
-    pub fn set_feature(&mut self, name: &str, on: bool) {
+    pub(crate) fn set_feature(&mut self, name: &str, on: bool) {
         if let Ok(name) = CString::new(name) {
             (self.functions.set_feature)(name.as_ptr(), c_int::from(on));
         }

@@ -61,7 +61,7 @@ const NAMES: [&str; 12] = [
 ];
 
 /// A query that asks for everything at once.
-pub const QUERY: &str = "{__name__=~\"container_cpu_(usage|cfs).*_total|container_spec_cpu_(quota|period)\", container=\"NAME\"}";
+pub(crate) const QUERY: &str = "{__name__=~\"container_cpu_(usage|cfs).*_total|container_spec_cpu_(quota|period)\", container=\"NAME\"}";
 
 /// Later than any clock stands: the year 2286, in ms and ns still a number of 64 bits.
 const LAST_SECOND: f64 = 1e10;

@@ -90,7 +90,7 @@ impl Row {
 
     /// CPUs that throttling kept it from using, in the mean over the window; `None` where throttled
     /// time is unknown.
-    pub fn lost_cpus(&self) -> Option<f64> {
+    pub(crate) fn lost_cpus(&self) -> Option<f64> {
         let lost_ns = self.known.throttled_ns?;
         Some(lost_ns as f64 / self.known.window_ns as f64)
     }

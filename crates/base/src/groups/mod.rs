@@ -72,12 +72,12 @@ impl GroupNames {
     }
 
     /// Whether this group is a container (and not the pod around it).
-    pub fn is_container(&self) -> bool {
+    pub(crate) fn is_container(&self) -> bool {
         self.container_id.is_some() || self.container.is_some()
     }
 
     /// Whether this group is a pod.
-    pub fn is_pod(&self) -> bool {
+    pub(crate) fn is_pod(&self) -> bool {
         self.pod_uid.is_some() && !self.is_container()
     }
 

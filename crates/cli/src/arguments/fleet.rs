@@ -8,7 +8,7 @@ use schedcast_lab::experiment::units::parse_duration_ns;
 use super::views::label_and_value;
 
 /// Examples below the flags.
-pub const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 schedcast fleet --prometheus http://localhost:9090 --select namespace=shop --last 1h
 schedcast fleet range.json
 schedcast fleet range.json --throttled-below 1% --budget 8 --csv fleet.csv --rules rules.yaml

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 /// Below the help of `top`.
-pub const TOP_HELP: &str = "\
+pub(crate) const TOP_HELP: &str = "\
 schedcast top
 schedcast top --once --json - | jq '.groups[0].name'
 A share is one of the periods in which a group was active. Next: schedcast record --pod NAMESPACE/POD.";

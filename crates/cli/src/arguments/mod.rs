@@ -373,7 +373,7 @@ impl Output {
     }
 
     /// Whether anything is written beside the table, JSON aside.
-    pub fn writes_files(&self) -> bool {
+    pub(crate) fn writes_files(&self) -> bool {
         let pictures = &self.pictures;
         self.export.is_some() || pictures.trace.is_some() || pictures.report.is_some()
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 /// Below the help of `tree build`.
-pub const BUILD_HELP: &str = "\
+pub(crate) const BUILD_HELP: &str = "\
 schedcast tree build ~/linux
 schedcast compare --tree ~/linux --tree ~/linux-patched -- hackbench -g 4 -l 1000
 What is built is kept in the cache folder, and built anew when a file of the tree has changed.";

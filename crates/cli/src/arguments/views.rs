@@ -145,7 +145,7 @@ fn cpu_list(text: &str) -> Result<CpuList, String> {
 }
 
 /// A label of Prometheus and its value, with or without quotes.
-pub fn label_and_value(text: &str) -> Result<(String, String), String> {
+pub(crate) fn label_and_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((label, value)) => Ok((label.to_owned(), value.trim_matches('"').to_owned())),
         None => Err(format!(

@@ -79,7 +79,7 @@ fn output_of(arguments: &CalibrateArguments) -> &Path {
 }
 
 /// `schedcast calibrate --figures`: constants from results of a machine that is somewhere else.
-pub fn from_figures(
+pub(crate) fn from_figures(
     figures: &Path,
     arguments: &CalibrateArguments,
     simulator: &impl Simulate,

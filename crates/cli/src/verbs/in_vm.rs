@@ -45,7 +45,7 @@ fn emulated(accelerator: Accelerator) -> Vec<([&'static str; 2], String)> {
 }
 
 /// Layers over an experiment that is read inside a guest.
-pub fn guest_layers() -> Vec<Table> {
+pub(crate) fn guest_layers() -> Vec<Table> {
     let keys = Accelerator::around().map(emulated).unwrap_or_default();
     let layer = |(key, value): ([&'static str; 2], String)| flag_setting(FLAG, key, &value);
     keys.into_iter().map(layer).collect()
@@ -68,7 +68,7 @@ pub fn settings(image: &KernelImage) -> Vec<Setting> {
 }
 
 /// Refuses variants that name a kernel of their own.
-pub fn refuse_other_kernels(image: &KernelImage, scenarios: &[Scenario]) -> Result<()> {
+pub(crate) fn refuse_other_kernels(image: &KernelImage, scenarios: &[Scenario]) -> Result<()> {
     let other = |scenario: &&Scenario| scenario.kernel.release().to_string() != image.version;
     match scenarios.iter().find(other) {
         None => Ok(()),

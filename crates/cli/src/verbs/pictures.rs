@@ -22,7 +22,7 @@ pub enum Answered {
 
 impl Answered {
     /// The answer.
-    pub fn answer_mut(&mut self) -> &mut Answer {
+    pub(crate) fn answer_mut(&mut self) -> &mut Answer {
         match self {
             Answered::Plain(answer) => answer,
             Answered::Gathered(gathered) => &mut gathered.answer,

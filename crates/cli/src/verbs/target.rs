@@ -12,7 +12,7 @@ use crate::arguments::target::Target;
 
 /// The group of this host that is meant, if any is named. A path that no group has is given back as
 /// it is: the code that opens it says what is there instead.
-pub fn on_host(target: &Target) -> Result<Option<NamedGroup>> {
+pub(crate) fn on_host(target: &Target) -> Result<Option<NamedGroup>> {
     let Some(wanted) = target.wanted() else {
         return Ok(None);
     };
@@ -29,7 +29,7 @@ pub fn on_host(target: &Target) -> Result<Option<NamedGroup>> {
 
 /// The path of the group in `subject` that is meant, if any is named. An experiment knows its
 /// groups by their paths only.
-pub fn in_subject(target: &Target, subject: &Subject) -> Result<Option<String>> {
+pub(crate) fn in_subject(target: &Target, subject: &Subject) -> Result<Option<String>> {
     let Some(wanted) = target.wanted() else {
         return Ok(None);
     };

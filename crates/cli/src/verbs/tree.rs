@@ -20,7 +20,7 @@ pub fn run(arguments: &TreeArguments, out: &mut impl Write) -> Result<()> {
 }
 
 /// Builds the trees of scenarios, and says once what their runs leave out.
-pub fn build_all(scenarios: &[Scenario], simulator: &Simulator) -> Result<()> {
+pub(crate) fn build_all(scenarios: &[Scenario], simulator: &Simulator) -> Result<()> {
     let trees = scenarios.iter().filter_map(|one| one.kernel.tree.as_ref());
     let trees: BTreeSet<&Path> = trees.map(|tree| tree.value.as_path()).collect();
     if trees.is_empty() {

@@ -112,7 +112,7 @@ impl Groups {
     }
 
     /// The first process in the group at `path` or below it, by name.
-    pub fn first_command(&self, path: &str) -> Option<String> {
+    pub(crate) fn first_command(&self, path: &str) -> Option<String> {
         let inside = |group: &&NamedGroup| below(path, &group.path);
         let members = self.groups.iter().filter(inside);
         let mut pids = members

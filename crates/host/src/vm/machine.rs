@@ -67,7 +67,7 @@ pub fn boot(image: &KernelImage, order: &Order, archive: &[u8]) -> Result<Done> 
 
 /// KVM runs a kernel that knows nothing of it where the CPU has instructions for that; without them
 /// `/dev/kvm` may be there all the same, for kernels made for it.
-pub fn can_use_kvm() -> bool {
+pub(crate) fn can_use_kvm() -> bool {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut flags = cpuinfo.lines().filter(|line| line.starts_with("flags"));
     let has = |line: &str| {

@@ -39,7 +39,7 @@ const READY: &str = "schedcast-guest-ready";
 const ENDED: &str = "schedcast-guest-ended";
 
 /// Environment variable that chooses the accelerator: KVM, TCG or MTTCG.
-pub const ACCELERATOR: &str = "SCHEDCAST_ACCELERATOR";
+pub(crate) const ACCELERATOR: &str = "SCHEDCAST_ACCELERATOR";
 /// The one that names it to programs in the guest.
 const GUEST: &str = "SCHEDCAST_GUEST";
 

@@ -400,18 +400,18 @@ impl Domains {
 
     /// Whether two CPUs share the last level cache (`cpus_share_cache`).
     #[inline(always)]
-    pub fn share_cache(&self, a: Cpu, b: Cpu) -> bool {
+    pub(crate) fn share_cache(&self, a: Cpu, b: Cpu) -> bool {
         a == b || self.cpus[a.index()].llc_id == self.cpus[b.index()].llc_id
     }
 
     /// Whether two CPUs share a cluster, or the LLC where there are none (`cpus_share_resources`).
     #[inline(always)]
-    pub fn share_resources(&self, a: Cpu, b: Cpu) -> bool {
+    pub(crate) fn share_resources(&self, a: Cpu, b: Cpu) -> bool {
         a == b || self.cpus[a.index()].share_id == self.cpus[b.index()].share_id
     }
 
     /// State shared by the LLC of a CPU.
-    pub fn llc_shared(&self, cpu: Cpu) -> Option<&LlcShared> {
+    pub(crate) fn llc_shared(&self, cpu: Cpu) -> Option<&LlcShared> {
         let row = self.cpus[cpu.index()].shared?;
         Some(&self.shared[row as usize])
     }
@@ -498,7 +498,7 @@ impl Kernel {
     /// To be called when a CPU enters an idle state or leaves it, with the state's exit latency
     /// (`idle_set_state`); fork and exec prefer CPUs that wake fast.
     #[inline]
-    pub fn note_idle_latency(&mut self, cpu: Cpu, exit_latency_ns: Option<Ns>) {
+    pub(crate) fn note_idle_latency(&mut self, cpu: Cpu, exit_latency_ns: Option<Ns>) {
         self.domains.cpus[cpu.index()].idle_exit_latency_ns = exit_latency_ns;
     }
 

@@ -86,7 +86,7 @@ pub struct GroupStats {
 impl GroupStats {
     /// Whether more tasks than CPUs wait or use more than the capacity (`group_is_overloaded`).
     #[inline]
-    pub fn is_overloaded(&self, imbalance_pct: u32) -> bool {
+    pub(crate) fn is_overloaded(&self, imbalance_pct: u32) -> bool {
         let pct = u64::from(imbalance_pct);
         self.nr_running > self.weight
             && (self.capacity * 100 < self.util * pct || self.capacity * pct < self.runnable * 100)
@@ -94,7 +94,7 @@ impl GroupStats {
 
     /// Whether it could serve more tasks (`group_has_capacity`).
     #[inline]
-    pub fn has_capacity(&self, imbalance_pct: u32) -> bool {
+    pub(crate) fn has_capacity(&self, imbalance_pct: u32) -> bool {
         let pct = u64::from(imbalance_pct);
         self.nr_running < self.weight
             || (self.capacity * pct >= self.runnable * 100 && self.capacity * 100 > self.util * pct)
@@ -102,7 +102,12 @@ impl GroupStats {
 
     /// `group_classify`; `imbalanced` is the flag the level below left, `smt_balance` the result of
     /// that test.
-    pub fn classify(&self, imbalance_pct: u32, imbalanced: bool, smt_balance: bool) -> GroupType {
+    pub(crate) fn classify(
+        &self,
+        imbalance_pct: u32,
+        imbalanced: bool,
+        smt_balance: bool,
+    ) -> GroupType {
         match () {
             () if self.is_overloaded(imbalance_pct) => GroupType::Overloaded,
             () if imbalanced => GroupType::Imbalanced,

@@ -19,7 +19,7 @@ use crate::task::{Policy, TaskState};
 impl Kernel {
     /// The migration thread of a CPU.
     #[inline(always)]
-    pub fn migration_thread(&self, cpu: Cpu) -> TaskId {
+    pub(crate) fn migration_thread(&self, cpu: Cpu) -> TaskId {
         TaskId::from(self.cpus() + cpu.index())
     }
 

@@ -36,7 +36,7 @@ impl HwpCpu {
 
     /// Another CPU wakes a task here from I/O: this one acts on it when it is called itself
     /// (`sched_flags`).
-    pub fn note_io(&mut self) {
+    pub(crate) fn note_io(&mut self) {
         self.io_from_elsewhere = true;
     }
 

@@ -46,7 +46,7 @@ impl IowaitLoad {
 }
 
 /// `get_target_pstate`: the P-state to ask for.
-pub fn next_pstate(pstates: &PStates, sample: &Sample, iowait: &IowaitLoad) -> u32 {
+pub(crate) fn next_pstate(pstates: &PStates, sample: &Sample, iowait: &IowaitLoad) -> u32 {
     let Counters { aperf, mperf, tsc } = sample.counted;
     let busy = ((u128::from(mperf) << FRACTION_BITS) / u128::from(tsc.max(1))) as u32;
     let busy = busy.max(iowait.boost);

@@ -76,7 +76,7 @@ pub struct PStates {
 
 impl PStates {
     /// The P-state that gives at least this frequency (`CPUFREQ_RELATION_L`), within the limits.
-    pub fn at_least_khz(&self, khz: u64) -> u32 {
+    pub(crate) fn at_least_khz(&self, khz: u64) -> u32 {
         let state = khz.div_ceil(u64::from(self.step_khz.max(1)));
         u32::try_from(state)
             .unwrap_or(u32::MAX)
@@ -84,7 +84,7 @@ impl PStates {
     }
 
     /// The P-state closest to this frequency (`CPUFREQ_RELATION_C`), within the limits.
-    pub fn closest_khz(&self, khz: u64) -> u32 {
+    pub(crate) fn closest_khz(&self, khz: u64) -> u32 {
         let step = u64::from(self.step_khz.max(1));
         u32::try_from((khz + step / 2) / step)
             .unwrap_or(u32::MAX)

@@ -36,12 +36,12 @@ impl OndemandCpu {
 }
 
 /// Sampling interval (`cpufreq_dbs_governor_init`).
-pub fn sampling_ns(tick_ns: Ns, transition_delay_ns: Ns) -> Ns {
+pub(crate) fn sampling_ns(tick_ns: Ns, transition_delay_ns: Ns) -> Ns {
     (2 * tick_ns).max(transition_delay_ns)
 }
 
 /// P-state for a load in percent (`od_update`).
-pub fn wanted_pstate(pstates: &PStates, load: u64) -> u32 {
+pub(crate) fn wanted_pstate(pstates: &PStates, load: u64) -> u32 {
     if load > UP_THRESHOLD_PERCENT {
         return pstates.turbo;
     }

@@ -51,7 +51,12 @@ pub struct PidRules {
 }
 
 /// `get_target_pstate_use_performance`: how busy a CPU is, in percent with 8 fraction bits.
-pub fn scaled_busy(pstates: &PStates, current: u32, sample: &Sample, rules: PidRules) -> i32 {
+pub(crate) fn scaled_busy(
+    pstates: &PStates,
+    current: u32,
+    sample: &Sample,
+    rules: PidRules,
+) -> i32 {
     let counted = sample.counted;
     let core_percent = (u128::from(counted.aperf) * (100 << FRACTION_BITS)
         / u128::from(counted.mperf.max(1))) as i32;
@@ -81,7 +86,12 @@ pub fn correction(busy: i32) -> i32 {
 }
 
 /// The next P-state (`intel_pstate_adjust_busy_pstate`).
-pub fn next_pstate(pstates: &PStates, current: u32, sample: &Sample, rules: PidRules) -> u32 {
+pub(crate) fn next_pstate(
+    pstates: &PStates,
+    current: u32,
+    sample: &Sample,
+    rules: PidRules,
+) -> u32 {
     let busy = scaled_busy(pstates, current, sample, rules);
     let wanted = i64::from(current) - i64::from(correction(busy));
     wanted.clamp(i64::from(pstates.min), i64::from(pstates.turbo)) as u32

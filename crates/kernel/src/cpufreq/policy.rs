@@ -407,7 +407,7 @@ impl Kernel {
     }
 
     /// Idle time of a CPU so far, waiting for I/O not counted (`get_cpu_idle_time`, `io_is_busy`).
-    pub fn cpu_idle_time(&self, cpu: Cpu, now: Ns) -> Ns {
+    pub(crate) fn cpu_idle_time(&self, cpu: Cpu, now: Ns) -> Ns {
         let rq = &self.rqs[cpu.index()];
         let asleep = rq.idle_entry_ns.filter(|_| rq.nr_iowait == 0);
         rq.idle_time_ns + asleep.map_or(0, |entry_ns| now.saturating_sub(entry_ns))

@@ -139,7 +139,7 @@ impl SugovCpu {
     }
 
     /// Whether the CPU was not idle since the last decision (`sugov_cpu_is_busy`).
-    pub fn is_busy(&mut self, idle_calls: u64) -> bool {
+    pub(crate) fn is_busy(&mut self, idle_calls: u64) -> bool {
         std::mem::replace(&mut self.saved_idle_calls, idle_calls) == idle_calls
     }
 }
@@ -153,7 +153,12 @@ pub struct SugovPolicy {
 
 impl SugovPolicy {
     /// Whether enough time has passed since the last change (`sugov_should_update_freq`).
-    pub fn may_update(&self, now: Ns, driver: &FrequencyDriver, rules: &FrequencyRules) -> bool {
+    pub(crate) fn may_update(
+        &self,
+        now: Ns,
+        driver: &FrequencyDriver,
+        rules: &FrequencyRules,
+    ) -> bool {
         let delay_ns = driver
             .transition_delay_ns
             .unwrap_or_else(|| rules.rate_limit.delay_ns(driver.transition_latency_ns));
@@ -174,7 +179,7 @@ impl SugovPolicy {
 }
 
 /// `get_next_freq`: 1.25 · utilisation / capacity of the reference frequency.
-pub fn wanted_pstate(
+pub(crate) fn wanted_pstate(
     pstates: &PStates,
     current: u32,
     wanted: (u64, u64),

@@ -40,7 +40,7 @@ impl Haltpoll {
 
     /// How long the polling state polls (`cpuidle_poll_time`): the limit, which becomes
     /// `otherwise_ns` if there is none.
-    pub fn poll_time(&mut self, otherwise_ns: Ns) -> Ns {
+    pub(crate) fn poll_time(&mut self, otherwise_ns: Ns) -> Ns {
         if self.poll_limit_ns == 0 {
             self.poll_limit_ns = otherwise_ns;
         }

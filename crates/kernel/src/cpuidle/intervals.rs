@@ -86,7 +86,7 @@ impl Samples<'_> {
     /// Leaves out the smallest, or else the largest, and those like it. Which of them is a matter
     /// of chance and therefore no jump, while equal ones are rare.
     #[inline(always)]
-    pub fn leave_out(&mut self, smallest: bool) {
+    pub(crate) fn leave_out(&mut self, smallest: bool) {
         let extreme = if smallest { self.least() } else { self.most() };
         while !self.ascending.is_empty() {
             let next = if smallest { self.least() } else { self.most() };
@@ -131,7 +131,7 @@ impl Samples<'_> {
     /// squares of the distances are 4 / 5 = 0; the mean square is 1,001,600, and 1600 more than the
     /// square of 1000: not alike, for five samples are too few for the sixth.
     #[inline(always)]
-    pub fn are_alike(self, mean: u64, mean_square: bool) -> bool {
+    pub(crate) fn are_alike(self, mean: u64, mean_square: bool) -> bool {
         let enough = self.count() * 4 >= INTERVALS as u64 * 3;
         // A sample between the extremes is no further from the mean than they are from each other:
         // the variance is at most 100, seen from a rounded mean 101, and the mean square adds less

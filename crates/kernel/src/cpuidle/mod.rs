@@ -29,7 +29,7 @@ pub use device::Cpuidle;
 pub use rules::{IdleRules, MenuPolling, PollLimit};
 
 /// The time to the next timer as seen when there is none: `NEXT_TIMER_MAX_DELTA` jiffies of 1 ms.
-pub const FAR_AWAY_NS: Ns = ((1 << 30) - 1) * 1_000_000;
+pub(crate) const FAR_AWAY_NS: Ns = ((1 << 30) - 1) * 1_000_000;
 
 /// Below this a shallow state costs nothing worth looking for timers (`RESIDENCY_THRESHOLD_NS`).
 pub(crate) const RESIDENCY_THRESHOLD_NS: Ns = 15_000;

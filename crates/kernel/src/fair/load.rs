@@ -539,13 +539,13 @@ impl Kernel {
     /// Utilisation of a CPU by the fair class, estimates included, capped by its capacity
     /// (`cpu_util_cfs`).
     #[inline]
-    pub fn cpu_util(&self, cpu: Cpu) -> u64 {
+    pub(crate) fn cpu_util(&self, cpu: Cpu) -> u64 {
         self.cpu_util_with(cpu, 0, 0)
     }
 
     /// The same, or how much runs and waits there if that is more (`cpu_util_cfs_boost`, 6.5).
     #[inline]
-    pub fn cpu_util_boost(&self, cpu: Cpu) -> u64 {
+    pub(crate) fn cpu_util_boost(&self, cpu: Cpu) -> u64 {
         let boosted = self.cpu_util(cpu).max(self.cpu_runnable(cpu));
         boosted.min(self.rqs[cpu.index()].cpu_capacity_orig)
     }

@@ -76,13 +76,13 @@ impl EnqueueFlags {
     /// It slept (or its group was throttled).
     pub const WAKEUP: Self = Self(1 << 0);
     /// It slept and wakes on another CPU.
-    pub const MIGRATED: Self = Self(1 << 1);
+    pub(crate) const MIGRATED: Self = Self(1 << 1);
     /// It is still queued, only delayed.
-    pub const DELAYED: Self = Self(1 << 2);
+    pub(crate) const DELAYED: Self = Self(1 << 2);
     /// It is new.
-    pub const INITIAL: Self = Self(1 << 3);
+    pub(crate) const INITIAL: Self = Self(1 << 3);
     /// It comes back from a change of its attributes.
-    pub const RESTORE: Self = Self(1 << 4);
+    pub(crate) const RESTORE: Self = Self(1 << 4);
     /// The change moves it within its class's order.
     pub const MOVED: Self = Self(1 << 5);
     /// It goes before tasks of its priority.
@@ -96,13 +96,13 @@ impl DequeueFlags {
     /// It goes to sleep.
     pub const SLEEP: Self = Self(1 << 0);
     /// It is delayed and is now really taken off.
-    pub const DELAYED: Self = Self(1 << 1);
+    pub(crate) const DELAYED: Self = Self(1 << 1);
     /// It sleeps in a state that must not be delayed.
-    pub const SPECIAL: Self = Self(1 << 2);
+    pub(crate) const SPECIAL: Self = Self(1 << 2);
     /// It is parked because its group is throttled (6.18).
-    pub const THROTTLE: Self = Self(1 << 3);
+    pub(crate) const THROTTLE: Self = Self(1 << 3);
     /// Its attributes change, it comes back at once.
-    pub const SAVE: Self = Self(1 << 4);
+    pub(crate) const SAVE: Self = Self(1 << 4);
     /// The change moves it within its class's order.
     pub const MOVED: Self = Self(1 << 5);
 }

@@ -39,10 +39,10 @@ pub(crate) const MAX_PRIO: i32 = 140;
 pub(crate) struct Callbacks(u8);
 
 impl Callbacks {
-    pub const RT_PUSH: Self = Self(1 << 0);
-    pub const RT_PULL: Self = Self(1 << 1);
-    pub const DL_PUSH: Self = Self(1 << 2);
-    pub const DL_PULL: Self = Self(1 << 3);
+    pub(crate) const RT_PUSH: Self = Self(1 << 0);
+    pub(crate) const RT_PULL: Self = Self(1 << 1);
+    pub(crate) const DL_PUSH: Self = Self(1 << 2);
+    pub(crate) const DL_PULL: Self = Self(1 << 3);
 
     #[inline(always)]
     pub const fn is_empty(self) -> bool {

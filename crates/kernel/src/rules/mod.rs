@@ -28,7 +28,7 @@ pub mod version;
 
 pub use changes::{Change, Origin};
 pub use features::{FEATURES, Feature, Features};
-pub use resolve::{HZ_CHOICES, KernelChoice, Problem, RulesError};
+pub use resolve::{KernelChoice, Problem, RulesError};
 pub use tunables::{TUNABLES, Tunable};
 pub use version::{DEFAULT, NEWEST, OLDEST, Version, VersionError};
 
@@ -582,7 +582,7 @@ impl Rules {
 const RR_TIMESLICE_MS: u32 = 100;
 
 /// Factor of the LOG tunable scaling: 1 + ⌊log2(min(cpus, 8))⌋.
-pub const fn tunable_scaling_factor(cpus: u32) -> u64 {
+pub(crate) const fn tunable_scaling_factor(cpus: u32) -> u64 {
     let capped = if cpus > 8 { 8 } else { cpus };
     1 + capped.ilog2() as u64
 }

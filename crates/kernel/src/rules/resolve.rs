@@ -11,7 +11,7 @@ use super::{FairClass, Preemption, Rules, ThrottleModel, Version, own};
 use std::fmt;
 
 /// Tick frequencies a kernel can be built with.
-pub const HZ_CHOICES: [u32; 4] = [100, 250, 300, 1000];
+pub(crate) const HZ_CHOICES: [u32; 4] = [100, 250, 300, 1000];
 
 /// A kernel as an experiment describes it.
 #[derive(Clone, Debug)]

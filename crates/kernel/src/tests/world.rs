@@ -165,7 +165,7 @@ impl World {
     }
 
     /// When the next timer fires.
-    pub fn next_due(&self) -> Option<Ns> {
+    pub(crate) fn next_due(&self) -> Option<Ns> {
         let row = self.next_timer(Ns::MAX)?;
         Some(self.bench.timers[row].2)
     }
@@ -189,7 +189,13 @@ impl World {
     }
 
     /// Starts a user task on `cpu` (only), from that CPU.
-    pub fn spawn_in(&mut self, group: GroupId, cpu: Cpu, policy: Policy, nice: i32) -> TaskId {
+    pub(crate) fn spawn_in(
+        &mut self,
+        group: GroupId,
+        cpu: Cpu,
+        policy: Policy,
+        nice: i32,
+    ) -> TaskId {
         self.start(TaskAttributes {
             policy,
             nice,
@@ -217,7 +223,7 @@ impl World {
     }
 
     /// Starts a nice-0 task in the root group that may run anywhere; the kernel places it.
-    pub fn spawn_anywhere(&mut self, cpu: Cpu) -> TaskId {
+    pub(crate) fn spawn_anywhere(&mut self, cpu: Cpu) -> TaskId {
         self.start(TaskAttributes {
             policy: Policy::Normal,
             nice: 0,
@@ -231,7 +237,7 @@ impl World {
     }
 
     /// Starts a SCHED_FIFO task that may run on `affinity`.
-    pub fn spawn_fifo(&mut self, cpu: Cpu, rt_priority: u8, affinity: CpuSet) -> TaskId {
+    pub(crate) fn spawn_fifo(&mut self, cpu: Cpu, rt_priority: u8, affinity: CpuSet) -> TaskId {
         self.start(TaskAttributes {
             policy: Policy::Fifo,
             nice: 0,

@@ -175,7 +175,7 @@ impl Value {
     }
 
     /// An integer from `least` to `most`.
-    pub fn integer_in(&self, least: i64, most: i64, what: &str) -> Result<i64> {
+    pub(crate) fn integer_in(&self, least: i64, most: i64, what: &str) -> Result<i64> {
         let number = self.integer(&format!("{what}, a whole number from {least} to {most}"))?;
         if (least..=most).contains(&number) {
             return Ok(number);
@@ -275,7 +275,7 @@ fn convert_integer(number: &DeInteger<'_>, place: &Place) -> Result<i64> {
 ///
 /// # Errors
 /// A key that is not TOML's, with its place.
-pub fn parse_key(text: &str, source: &Arc<Source>, offset: usize) -> Result<Vec<String>> {
+pub(crate) fn parse_key(text: &str, source: &Arc<Source>, offset: usize) -> Result<Vec<String>> {
     let place = Place::new(source, offset..offset + text.len());
     let wrong = || {
         Error::input(&place, format!("`{text}` is not a key"))
@@ -303,7 +303,7 @@ pub fn parse_key(text: &str, source: &Arc<Source>, offset: usize) -> Result<Vec<
 }
 
 /// The files of a cpu cgroup that `--set` may name without `cgroup."/path".` before them.
-pub const CGROUP_FILE_PREFIXES: [&str; 2] = ["cpu.", "cpuset."];
+pub(crate) const CGROUP_FILE_PREFIXES: [&str; 2] = ["cpu.", "cpuset."];
 
 /// Reads one `KEY=VALUE` argument into a tree with a single leaf.
 ///

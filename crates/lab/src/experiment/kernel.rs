@@ -350,7 +350,7 @@ impl KernelSettings {
     ///
     /// # Errors
     /// As [`KernelSettings::read`], and for keys that are fixed at boot.
-    pub fn read_change(&self, section: &Table, cpus: usize) -> Result<KernelSettings> {
+    pub(crate) fn read_change(&self, section: &Table, cpus: usize) -> Result<KernelSettings> {
         let mut settings = self.clone();
         let mut places = Places::default();
         for entry in &section.entries {

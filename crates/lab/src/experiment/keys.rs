@@ -47,7 +47,7 @@ pub const fn key(
 }
 
 /// `true` or `false`.
-pub const SWITCH: Takes = Takes::Words("`true` or `false`");
+pub(crate) const SWITCH: Takes = Takes::Words("`true` or `false`");
 /// A duration.
 pub const TIME: Takes = Takes::Words("a duration: `\"20s\"`, `\"1.5ms\"`; ns, us, ms, s, min, h");
 

@@ -23,7 +23,7 @@ use crate::error::{Diagnostic, Error, Located, Place, Result, Source};
 use crate::host_machine;
 
 /// The preset of an experiment that names none.
-pub const DEFAULT_PRESET: &str = "generic-8";
+pub(crate) const DEFAULT_PRESET: &str = "generic-8";
 
 /// Keys of `[machine]`.
 pub(crate) const KEYS: [Key; 16] = [
@@ -146,7 +146,7 @@ pub struct MachineSettings {
 }
 
 /// The `background` that is none.
-pub const NO_BACKGROUND: &str = "none";
+pub(crate) const NO_BACKGROUND: &str = "none";
 
 impl MachineSettings {
     /// Number of logical CPUs.

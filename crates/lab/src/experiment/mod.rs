@@ -120,7 +120,7 @@ const VARIANT_KEYS: [Key; 1] = [key(
 pub const VARYING_KEYS: [&str; 6] = ["machine", "kernel", "cgroup", "program", "at", "run"];
 
 /// Seeds of an experiment that does not say how many.
-pub const DEFAULT_SEEDS: u32 = 10;
+pub(crate) const DEFAULT_SEEDS: u32 = 10;
 
 /// The name of the only variant of an experiment that has none.
 pub const SINGLE_VARIANT: &str = "run";
@@ -169,7 +169,7 @@ pub struct Experiment {
 
 impl Experiment {
     /// Groups with a limit in any scenario.
-    pub fn limited_groups(&self) -> Vec<String> {
+    pub(crate) fn limited_groups(&self) -> Vec<String> {
         let groups = self.scenarios.iter().flat_map(|scenario| &scenario.cgroups);
         let limited = groups.filter(|(_, group)| group.quota_us.is_some());
         let paths: std::collections::BTreeSet<&String> = limited.map(|(path, _)| path).collect();
@@ -428,7 +428,7 @@ pub fn command_document(command: &[String], cgroup: Option<&str>) -> Table {
 }
 
 /// A document that replays the recording in `folder` and nothing else.
-pub fn replay_document(folder: &str) -> Table {
+pub(crate) fn replay_document(folder: &str) -> Table {
     let place = Place::new(&Source::new("recording", folder), 0..folder.len());
     let replay = Value {
         kind: Kind::Text(folder.into()),

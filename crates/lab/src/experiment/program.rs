@@ -333,7 +333,7 @@ fn command_name(words: &[String]) -> String {
 ///
 /// # Errors
 /// As [`name_of`], and for a name used twice.
-pub fn name_all(programs: &mut [Value]) -> Result<()> {
+pub(crate) fn name_all(programs: &mut [Value]) -> Result<()> {
     let mut seen: Vec<String> = Vec::new();
     for value in programs {
         let name = name_of(value)?;
@@ -368,7 +368,7 @@ fn set_name(value: &mut Value, name: Located<String>) {
 ///
 /// # Errors
 /// An overlay for a program that does not exist and says neither `run` nor `replay`.
-pub fn merge_programs(base: &mut Vec<Value>, over: &Value) -> Result<()> {
+pub(crate) fn merge_programs(base: &mut Vec<Value>, over: &Value) -> Result<()> {
     match &over.kind {
         Kind::Array(sections) => {
             for section in sections {

@@ -425,7 +425,7 @@ impl Metric<'_> {
     }
 
     /// Tables sort by this: programs, cgroups, machine; in each by name, then by family.
-    pub fn sort_key(&self) -> (Subject, String, usize, f64, String) {
+    pub(crate) fn sort_key(&self) -> (Subject, String, usize, f64, String) {
         let percent = self
             .suffix
             .strip_prefix('p')

@@ -71,7 +71,7 @@ impl Chance {
     pub const NONE: Chance = Chance { seed: None };
 
     /// Whether anything is drawn.
-    pub fn is_drawn(self) -> bool {
+    pub(crate) fn is_drawn(self) -> bool {
         self.seed.is_some()
     }
 
@@ -102,7 +102,7 @@ impl Chance {
     }
 
     /// Moves ticks, and where periods end in kernels that do not draw that themselves.
-    pub fn move_phases(self, rules: &mut Rules, workload: &mut Workload) {
+    pub(crate) fn move_phases(self, rules: &mut Rules, workload: &mut Workload) {
         let Some(boot_ns) = self.since_boot_ns(rules.tick_ns) else {
             return;
         };
@@ -119,7 +119,7 @@ impl Chance {
     }
 
     /// Multiplies the prices.
-    pub fn change_prices(self, machine: &mut Machine) {
+    pub(crate) fn change_prices(self, machine: &mut Machine) {
         for (row, price_ns) in machine.cost_ns.iter_mut().enumerate() {
             *price_ns = self.priced(*price_ns, row as u64);
         }

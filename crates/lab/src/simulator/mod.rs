@@ -161,7 +161,7 @@ impl Simulator {
 
     /// Whether the kernel's own threads run beside the programs of a scenario: where it says
     /// nothing about a background, and replays no recording, which has its own.
-    pub fn has_housekeeping(&self, scenario: &Scenario) -> bool {
+    pub(crate) fn has_housekeeping(&self, scenario: &Scenario) -> bool {
         let replays = |program: &Program| matches!(program.action.value, Action::Replay(..));
         self.draws && scenario.machine.housekeeping && !scenario.programs.iter().any(replays)
     }
@@ -249,7 +249,7 @@ impl Simulator {
     ///
     /// # Errors
     /// Programs that cannot be built.
-    pub fn reported_subjects(&self, scenario: &Scenario) -> Result<BTreeSet<String>> {
+    pub(crate) fn reported_subjects(&self, scenario: &Scenario) -> Result<BTreeSet<String>> {
         let built = build::build(self, scenario, Chance::NONE)?;
         let workload = &built.workload;
         let task = |task: &TaskSpec| task.statistics.as_ref().unwrap_or(&task.name).clone();

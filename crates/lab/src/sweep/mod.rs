@@ -41,7 +41,7 @@ use self::fingerprint::Fingerprints;
 use self::journal::{Found, Journal};
 
 /// Name of the journal in the folder of a sweep.
-pub const JOURNAL: &str = "journal";
+pub(crate) const JOURNAL: &str = "journal";
 
 /// How to sweep.
 #[derive(Clone, Debug, Default)]

@@ -57,7 +57,7 @@ impl Demand {
     }
 
     /// The rows between the first end and the last, ns.
-    pub fn rows_ns(&self) -> &[Ns] {
+    pub(crate) fn rows_ns(&self) -> &[Ns] {
         match self.ends_ns.len() {
             0 => &[],
             ends => &self.sums_ns[1..ends],

@@ -51,7 +51,7 @@ pub fn hardware(world: &mut World) -> Option<Hardware> {
 
 /// Leaves out idle states that no CPU of any scene entered: a machine may have more states than its
 /// CPUs use.
-pub fn leave_out_unused_states(scenes: &mut [Scene]) {
+pub(crate) fn leave_out_unused_states(scenes: &mut [Scene]) {
     let used: BTreeSet<String> = scenes
         .iter()
         .filter_map(|scene| scene.hardware.as_ref())

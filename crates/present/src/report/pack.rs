@@ -14,7 +14,7 @@ const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 
 impl Packed {
     /// These bytes.
-    pub fn of_bytes(bytes: Vec<u8>) -> Self {
+    pub(crate) fn of_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 

@@ -20,7 +20,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::metrics;
 
 /// The rows of mmtests, every metric. Seeds without a value have no row.
-pub fn mmtests_tsv(variant: &Variant) -> String {
+pub(crate) fn mmtests_tsv(variant: &Variant) -> String {
     let mut text = String::new();
     for (name, summary) in &variant.metrics {
         let Some(metric) = metrics::parse(name) else {
@@ -36,7 +36,7 @@ pub fn mmtests_tsv(variant: &Variant) -> String {
 }
 
 /// lkp's object, every metric. Seeds without a value are 0, as lkp fills what a run did not report.
-pub fn matrix_json(variant: &Variant) -> String {
+pub(crate) fn matrix_json(variant: &Variant) -> String {
     let row = |(name, summary): &(String, schedcast_lab::comparison::Summary)| {
         let metric = metrics::parse(name)?;
         let samples = summary.samples.iter().map(|value| value.unwrap_or(0.0));

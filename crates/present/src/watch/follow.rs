@@ -117,7 +117,7 @@ pub struct Follow<P> {
 }
 
 /// The first thread's number; numbers below stand for groups.
-pub const FIRST_TID: u64 = 10_000;
+pub(crate) const FIRST_TID: u64 = 10_000;
 
 impl<P: Picture> Follow<P> {
     /// Nothing seen yet.

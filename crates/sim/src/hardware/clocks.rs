@@ -94,7 +94,7 @@ impl Clocks {
 
 impl Hardware {
     /// Number of clocks.
-    pub fn clock_count(&self) -> usize {
+    pub(crate) fn clock_count(&self) -> usize {
         self.clocks.as_ref().map_or(0, Clocks::count)
     }
 
@@ -157,7 +157,7 @@ impl Hardware {
     }
 
     /// A transition is over.
-    pub fn transition_ends(&mut self, domain: usize, now: Ns) {
+    pub(crate) fn transition_ends(&mut self, domain: usize, now: Ns) {
         self.close_intervals(now);
         let Some(clocks) = &mut self.clocks else {
             return;
@@ -276,7 +276,7 @@ impl Hardware {
     }
 
     /// Looks at one that is due, by its place. Goes on while a CPU of the domain is awake.
-    pub fn look_again(&mut self, place: usize, now: Ns) {
+    pub(crate) fn look_again(&mut self, place: usize, now: Ns) {
         self.close_intervals(now);
         let Some(clocks) = &self.clocks else { return };
         let (domain, _) = clocks.looks[place];
@@ -296,7 +296,7 @@ impl Hardware {
     }
 
     /// All that were due have been looked at.
-    pub fn end_looks(&mut self, due: usize) {
+    pub(crate) fn end_looks(&mut self, due: usize) {
         let Some(clocks) = &mut self.clocks else {
             return;
         };

@@ -228,7 +228,7 @@ impl Meter {
     }
 
     /// An interval is over.
-    pub fn finish_interval(&mut self, end: Ns) {
+    pub(crate) fn finish_interval(&mut self, end: Ns) {
         let total = self.total(end);
         let begin = std::mem::replace(&mut self.at_begin, total);
         let package = total.package() - begin.package();

@@ -346,7 +346,7 @@ impl Migration {
     }
 
     /// Work a task executes at the cold speed so that it loses `refill_ns`, ns at nominal speed.
-    pub fn cold_work_ns(&self, refill_ns: Ns) -> Ns {
+    pub(crate) fn cold_work_ns(&self, refill_ns: Ns) -> Ns {
         let cold = Ns::from(self.cold_speed_percent);
         refill_ns * cold / (100 - cold)
     }
@@ -501,7 +501,7 @@ impl Power {
     }
 
     /// Power of an executing core at a clock, µW.
-    pub fn active_uw(&self, mhz: u32) -> u64 {
+    pub(crate) fn active_uw(&self, mhz: u32) -> u64 {
         let after = self.active.partition_point(|point| point.mhz <= mhz);
         let uw = |point: &ActivePower| point.core_mw * 1000;
         if after == 0 {

@@ -24,12 +24,12 @@ use std::sync::Arc;
 
 /// Classes of events at equal times: what goes first.
 pub(super) mod class {
-    pub const CHANGE: u8 = 0;
+    pub(crate) const CHANGE: u8 = 0;
     pub const IPI: u8 = 1;
-    pub const DEVICE_TIMER: u8 = 2;
-    pub const ARRIVAL: u8 = 3;
+    pub(crate) const DEVICE_TIMER: u8 = 2;
+    pub(crate) const ARRIVAL: u8 = 3;
     pub const START: u8 = 4;
-    pub const SEGMENT: u8 = 5;
+    pub(crate) const SEGMENT: u8 = 5;
     /// Interrupts that wait for the next step of an operation in progress.
     pub const PENDING: u8 = 6;
 }
@@ -37,11 +37,11 @@ pub(super) mod class {
 /// Event slots every CPU has.
 pub(super) mod per_cpu {
     /// End of what the CPU executes.
-    pub const SEGMENT: u32 = 0;
-    pub const RESCHED: u32 = 1;
+    pub(crate) const SEGMENT: u32 = 0;
+    pub(crate) const RESCHED: u32 = 1;
     pub const CALL: u32 = 2;
     /// The timer hardware.
-    pub const DEVICE: u32 = 3;
+    pub(crate) const DEVICE: u32 = 3;
     pub const COUNT: u32 = 4;
 }
 

@@ -196,7 +196,7 @@ impl Tasks {
     }
 
     /// Extra time of a send on this CPU, ns, by who used the queue before and what is in it.
-    pub fn send_extra_ns(&mut self, costs: &QueueCosts, cpu: Cpu, row: usize) -> Ns {
+    pub(crate) fn send_extra_ns(&mut self, costs: &QueueCosts, cpu: Cpu, row: usize) -> Ns {
         let queue = &mut self.queues[row];
         let last = queue.last_cpu.replace(cpu);
         let elsewhere = |last: Option<Cpu>| last.is_some_and(|last| last != cpu);
@@ -213,7 +213,7 @@ impl Tasks {
     }
 
     /// The same of a receive; one that finds nothing pays for the lines of the queue alone.
-    pub fn receive_extra_ns(&mut self, costs: &QueueCosts, cpu: Cpu, row: usize) -> Ns {
+    pub(crate) fn receive_extra_ns(&mut self, costs: &QueueCosts, cpu: Cpu, row: usize) -> Ns {
         let queue = &mut self.queues[row];
         let last = queue.last_cpu.replace(cpu);
         let transfer = last.is_some_and(|last| last != cpu);
@@ -270,7 +270,7 @@ impl Tasks {
     }
 
     #[inline(always)]
-    pub fn set_register(&mut self, task: TaskId, register: u8, value: u64) {
+    pub(crate) fn set_register(&mut self, task: TaskId, register: u8, value: u64) {
         self.registers[task.index() * self.register_stride + usize::from(register)] = value;
     }
 
@@ -281,13 +281,13 @@ impl Tasks {
     }
 
     /// The same, to be changed.
-    pub fn registers_mut(&mut self, task: TaskId) -> &mut [u64] {
+    pub(crate) fn registers_mut(&mut self, task: TaskId) -> &mut [u64] {
         let stride = self.register_stride;
         &mut self.registers[task.index() * stride..][..stride]
     }
 
     /// Gives a task the registers of another.
-    pub fn copy_registers(&mut self, from: TaskId, to: TaskId) {
+    pub(crate) fn copy_registers(&mut self, from: TaskId, to: TaskId) {
         let stride = self.register_stride;
         let start = from.index() * stride;
         self.registers
@@ -300,7 +300,7 @@ impl Tasks {
     }
 
     /// Starts all random streams of a task.
-    pub fn seed_streams(&mut self, task: TaskId, seed: u64, entity: u64) {
+    pub(crate) fn seed_streams(&mut self, task: TaskId, seed: u64, entity: u64) {
         for number in 0..self.stream_stride {
             *self.stream(task, number as u16) = crate::random::stream(seed, entity, number as u64);
         }
@@ -312,7 +312,7 @@ impl Tasks {
     }
 
     /// The task of a handle, while it lives.
-    pub fn of_handle(&self, handle: u64) -> Option<TaskId> {
+    pub(crate) fn of_handle(&self, handle: u64) -> Option<TaskId> {
         let task = TaskId(handle as u32);
         let context = self.contexts.get(task.index())?;
         (u64::from(context.generation) == handle >> 32 && context.name != Name::Kernel)
@@ -347,31 +347,31 @@ awaited!(BarrierId, |tasks, _| tasks.barriers.len());
 
 /// Wait queues of the objects.
 impl Tasks {
-    pub fn semaphore_queue(&self, row: usize) -> QueueNumber {
+    pub(crate) fn semaphore_queue(&self, row: usize) -> QueueNumber {
         QueueNumber(self.firsts.semaphore + row as u32)
     }
 
-    pub fn reader_queue(&self, row: usize) -> QueueNumber {
+    pub(crate) fn reader_queue(&self, row: usize) -> QueueNumber {
         QueueNumber(self.firsts.reader + row as u32)
     }
 
-    pub fn writer_queue(&self, row: usize) -> QueueNumber {
+    pub(crate) fn writer_queue(&self, row: usize) -> QueueNumber {
         QueueNumber(self.firsts.writer + row as u32)
     }
 
-    pub fn word_queue(&self, row: usize) -> QueueNumber {
+    pub(crate) fn word_queue(&self, row: usize) -> QueueNumber {
         QueueNumber(self.firsts.word + row as u32)
     }
 
-    pub fn mutex_queue(&self, row: usize) -> QueueNumber {
+    pub(crate) fn mutex_queue(&self, row: usize) -> QueueNumber {
         QueueNumber(self.firsts.mutex + row as u32)
     }
 
-    pub fn condition_queue(&self, row: usize) -> QueueNumber {
+    pub(crate) fn condition_queue(&self, row: usize) -> QueueNumber {
         QueueNumber(self.firsts.condition + row as u32)
     }
 
-    pub fn barrier_queue(&self, row: usize) -> QueueNumber {
+    pub(crate) fn barrier_queue(&self, row: usize) -> QueueNumber {
         QueueNumber(self.firsts.barrier + row as u32)
     }
 }

@@ -24,7 +24,7 @@
 //! ```
 
 /// The most bytes an integer of 64 bits takes.
-pub const VARINT_BYTES_MAX: usize = 10;
+pub(crate) const VARINT_BYTES_MAX: usize = 10;
 
 const TYPE_VARINT: u64 = 0;
 const TYPE_FIXED64: u64 = 1;
@@ -51,23 +51,23 @@ pub fn put_uint(out: &mut Vec<u8>, number: u32, value: u64) {
 }
 
 /// Appends a field of type `int32` or `int64`: a negative number takes ten bytes.
-pub fn put_int(out: &mut Vec<u8>, number: u32, value: i64) {
+pub(crate) fn put_int(out: &mut Vec<u8>, number: u32, value: i64) {
     put_uint(out, number, value as u64);
 }
 
 /// Appends a field of type `sint32` or `sint64`: 0, -1, 1, -2 are written as 0, 1, 2, 3.
-pub fn put_sint(out: &mut Vec<u8>, number: u32, value: i64) {
+pub(crate) fn put_sint(out: &mut Vec<u8>, number: u32, value: i64) {
     put_uint(out, number, zigzag(value));
 }
 
 /// Appends a field of type `fixed64`.
-pub fn put_fixed64(out: &mut Vec<u8>, number: u32, value: u64) {
+pub(crate) fn put_fixed64(out: &mut Vec<u8>, number: u32, value: u64) {
     put_tag(out, number, TYPE_FIXED64);
     out.extend_from_slice(&value.to_le_bytes());
 }
 
 /// Appends a field of type `double`.
-pub fn put_double(out: &mut Vec<u8>, number: u32, value: f64) {
+pub(crate) fn put_double(out: &mut Vec<u8>, number: u32, value: f64) {
     put_fixed64(out, number, value.to_bits());
 }
 
@@ -101,13 +101,13 @@ pub fn put_packed(out: &mut Vec<u8>, number: u32, values: impl IntoIterator<Item
 
 /// The unsigned form of a `sint64`.
 #[must_use]
-pub const fn zigzag(value: i64) -> u64 {
+pub(crate) const fn zigzag(value: i64) -> u64 {
     (value << 1) as u64 ^ (value >> 63) as u64
 }
 
 /// The signed number behind its unsigned form.
 #[must_use]
-pub const fn unzigzag(value: u64) -> i64 {
+pub(crate) const fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
@@ -280,7 +280,11 @@ pub fn packed(bytes: &[u8]) -> Result<Vec<u64>, WireError> {
 ///
 /// # Errors
 /// If it is cut off, or has more than 64 bits; the error names what was `expected`.
-pub fn varint(bytes: &[u8], at: usize, expected: &'static str) -> Result<(u64, usize), WireError> {
+pub(crate) fn varint(
+    bytes: &[u8],
+    at: usize,
+    expected: &'static str,
+) -> Result<(u64, usize), WireError> {
     let mut value = 0u64;
     for (index, byte) in bytes.iter().skip(at).take(VARINT_BYTES_MAX).enumerate() {
         let bits = u64::from(byte & 0x7f);

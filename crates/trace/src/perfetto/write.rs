@@ -31,22 +31,22 @@ use super::wire::{put_bytes, put_double, put_fixed64, put_int, put_message, put_
 
 /// Field numbers of the published schema, by message.
 mod field {
-    pub const PACKET: u32 = 1;
+    pub(crate) const PACKET: u32 = 1;
     pub mod packet {
-        pub const FTRACE_EVENTS: u32 = 1;
-        pub const TIMESTAMP: u32 = 8;
-        pub const SEQUENCE_ID: u32 = 10;
-        pub const TRACK_EVENT: u32 = 11;
-        pub const INTERNED_DATA: u32 = 12;
-        pub const SEQUENCE_FLAGS: u32 = 13;
-        pub const TRACK_DESCRIPTOR: u32 = 60;
+        pub(crate) const FTRACE_EVENTS: u32 = 1;
+        pub(crate) const TIMESTAMP: u32 = 8;
+        pub(crate) const SEQUENCE_ID: u32 = 10;
+        pub(crate) const TRACK_EVENT: u32 = 11;
+        pub(crate) const INTERNED_DATA: u32 = 12;
+        pub(crate) const SEQUENCE_FLAGS: u32 = 13;
+        pub(crate) const TRACK_DESCRIPTOR: u32 = 60;
     }
     pub mod descriptor {
-        pub const UUID: u32 = 1;
+        pub(crate) const UUID: u32 = 1;
         pub const NAME: u32 = 2;
         pub const PROCESS: u32 = 3;
         pub const THREAD: u32 = 4;
-        pub const PARENT_UUID: u32 = 5;
+        pub(crate) const PARENT_UUID: u32 = 5;
         pub const COUNTER: u32 = 8;
     }
     pub mod process {
@@ -59,20 +59,20 @@ mod field {
         pub const NAME: u32 = 5;
     }
     pub mod counter {
-        pub const UNIT_NAME: u32 = 6;
+        pub(crate) const UNIT_NAME: u32 = 6;
     }
     pub mod event {
         pub const TYPE: u32 = 9;
-        pub const NAME_IID: u32 = 10;
-        pub const TRACK_UUID: u32 = 11;
-        pub const COUNTER_VALUE: u32 = 30;
-        pub const DOUBLE_COUNTER_VALUE: u32 = 44;
-        pub const FLOW_IDS: u32 = 47;
-        pub const TERMINATING_FLOW_IDS: u32 = 48;
+        pub(crate) const NAME_IID: u32 = 10;
+        pub(crate) const TRACK_UUID: u32 = 11;
+        pub(crate) const COUNTER_VALUE: u32 = 30;
+        pub(crate) const DOUBLE_COUNTER_VALUE: u32 = 44;
+        pub(crate) const FLOW_IDS: u32 = 47;
+        pub(crate) const TERMINATING_FLOW_IDS: u32 = 48;
     }
-    pub const INTERNED_EVENT_NAMES: u32 = 2;
+    pub(crate) const INTERNED_EVENT_NAMES: u32 = 2;
     pub mod name {
-        pub const IID: u32 = 1;
+        pub(crate) const IID: u32 = 1;
         pub const NAME: u32 = 2;
     }
     pub mod bundle {
@@ -80,13 +80,13 @@ mod field {
         pub const EVENT: u32 = 2;
     }
     pub mod ftrace {
-        pub const TIMESTAMP: u32 = 1;
+        pub(crate) const TIMESTAMP: u32 = 1;
         pub const PID: u32 = 2;
-        pub const SCHED_SWITCH: u32 = 4;
-        pub const CPU_FREQUENCY: u32 = 11;
-        pub const CPU_IDLE: u32 = 13;
-        pub const SCHED_WAKEUP: u32 = 17;
-        pub const SCHED_WAKING: u32 = 20;
+        pub(crate) const SCHED_SWITCH: u32 = 4;
+        pub(crate) const CPU_FREQUENCY: u32 = 11;
+        pub(crate) const CPU_IDLE: u32 = 13;
+        pub(crate) const SCHED_WAKEUP: u32 = 17;
+        pub(crate) const SCHED_WAKING: u32 = 20;
     }
 }
 

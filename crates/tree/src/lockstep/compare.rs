@@ -34,7 +34,7 @@ pub struct Difference {
 impl Difference {
     /// Whether a task runs, waits or is throttled on one side and not on the other. Everything else
     /// is what later decisions are made from.
-    pub fn is_decision(&self) -> bool {
+    pub(crate) fn is_decision(&self) -> bool {
         DECISIONS.contains(&self.member.as_str())
     }
 }

@@ -169,7 +169,7 @@ impl Given {
     }
 
     /// No value of the constant gives what was measured.
-    pub fn out_of_reach(&self, wanted: f64, at_none: f64, at_most: f64) -> Error {
+    pub(crate) fn out_of_reach(&self, wanted: f64, at_none: f64, at_most: f64) -> Error {
         let (metric, constant) = (&self.metric, &self.constant);
         let message = format!("no {constant} makes {metric} {wanted}");
         Error::input(&self.place, message).hint(format!(

@@ -92,7 +92,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// The error of the first job that has one.
-    pub fn measure_each<T: Send>(
+    pub(crate) fn measure_each<T: Send>(
         &self,
         jobs: &[(Scenario, u64)],
         look: impl Fn(usize, &Outcome, &mut World) -> T + Sync,
@@ -127,7 +127,7 @@ impl<'a> Bench<'a> {
 
 /// `count` values uniform in [0, `range`): one from each of `count` equal parts, so that no stretch
 /// is left out. The same every time.
-pub fn uniform_draws(count: usize, range: u64, seed: u64) -> Vec<u64> {
+pub(crate) fn uniform_draws(count: usize, range: u64, seed: u64) -> Vec<u64> {
     use rand_core::{Rng, SeedableRng};
     let mut stream = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
     let part = |index: usize| (range as u128 * index as u128 / count as u128) as u64;

@@ -56,7 +56,7 @@ pub struct Question {
 
 impl Question {
     /// Whether both ask for the same figure, of either kernel.
-    pub fn same_figure(&self, other: &Question) -> bool {
+    pub(crate) fn same_figure(&self, other: &Question) -> bool {
         (&self.table, &self.workload, &self.point, &self.metric)
             == (&other.table, &other.workload, &other.point, &other.metric)
     }
@@ -75,12 +75,12 @@ pub(super) struct Row {
 
 impl Row {
     /// The published spread in per cent of the value, where it is given so.
-    pub fn spread_percent(&self) -> Option<f64> {
+    pub(crate) fn spread_percent(&self) -> Option<f64> {
         self.spread.strip_suffix('%')?.trim().parse().ok()
     }
 
     /// Whether the publication itself calls the change noise.
-    pub fn is_noise(&self) -> bool {
+    pub(crate) fn is_noise(&self) -> bool {
         self.note.starts_with("(noise)")
     }
 }

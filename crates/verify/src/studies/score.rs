@@ -31,7 +31,7 @@ pub struct Scores {
 
 impl Scores {
     /// Whether both null predictors are worse.
-    pub fn beats_both(&self) -> bool {
+    pub(crate) fn beats_both(&self) -> bool {
         self.ours < self.no_change && self.ours < self.plus_five_percent
     }
 }

@@ -129,7 +129,7 @@ impl Row {
     }
 
     /// Whether it is off by more than a factor of 2, and not among the repeats.
-    pub fn is_far_off(&self) -> bool {
+    pub(crate) fn is_far_off(&self) -> bool {
         !self.inside() && !(-0.5..=1.0).contains(&self.error())
     }
 
@@ -279,7 +279,7 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 /// Median of the absolute errors of one kind over all scenarios; `None` without such rows.
-pub fn median_error(twins: &[Twin], kind: Kind) -> Option<f64> {
+pub(crate) fn median_error(twins: &[Twin], kind: Kind) -> Option<f64> {
     let rows = twins.iter().flat_map(|twin| &twin.rows);
     let errors = rows.filter(|row| row.kind == kind);
     median(errors.map(|row| row.error().abs()).collect())

@@ -24,32 +24,32 @@ pub(super) mod reg {
     pub const GROUP: Reg = Reg(0);
     /// Worker, from 1 over all groups.
     pub const WORKER: Reg = Reg(1);
-    pub const CHILD: Reg = Reg(2);
+    pub(crate) const CHILD: Reg = Reg(2);
     pub const LEFT: Reg = Reg(3);
     pub const NOW: Reg = Reg(4);
     pub const BEGIN: Reg = Reg(5);
     pub const VALUE: Reg = Reg(6);
     /// Word of the message thread, and head of its list.
-    pub const GROUP_WORD: Reg = Reg(7);
+    pub(crate) const GROUP_WORD: Reg = Reg(7);
     pub const HEAD: Reg = Reg(8);
     /// Words of the worker.
-    pub const WORKER_WORD: Reg = Reg(9);
-    pub const WAKE_TIME: Reg = Reg(10);
+    pub(crate) const WORKER_WORD: Reg = Reg(9);
+    pub(crate) const WAKE_TIME: Reg = Reg(10);
     pub const NEXT: Reg = Reg(11);
-    pub const POSTED: Reg = Reg(12);
+    pub(crate) const POSTED: Reg = Reg(12);
     pub const PENDING: Reg = Reg(13);
     pub const QUEUE: Reg = Reg(14);
     /// Requests a worker has taken, and those it had when it looked last.
     pub const TAKEN: Reg = Reg(15);
-    pub const SEEN: Reg = Reg(16);
+    pub(crate) const SEEN: Reg = Reg(16);
     /// Worker that a list or a round is at.
     pub const AT: Reg = Reg(17);
-    pub const FOLLOWING: Reg = Reg(18);
+    pub(crate) const FOLLOWING: Reg = Reg(18);
     pub const ADDRESS: Reg = Reg(19);
-    pub const DELTA: Reg = Reg(20);
+    pub(crate) const DELTA: Reg = Reg(20);
     pub const REQUEST: Reg = Reg(21);
     pub const LENGTH: Reg = Reg(22);
-    pub const ROUND: Reg = Reg(23);
+    pub(crate) const ROUND: Reg = Reg(23);
     pub const FIRST: Reg = Reg(24);
     /// From here on for one program's own use.
     pub const OWN: u8 = 25;
@@ -99,7 +99,7 @@ impl Layout {
     }
 
     /// Addresses of a message thread, which its workers inherit.
-    pub fn group_addresses(&self, b: &mut ProgramBuilder) {
+    pub(crate) fn group_addresses(&self, b: &mut ProgramBuilder) {
         b.set(GROUP_WORD, GROUP);
         b.add(GROUP_WORD, self.group_words);
         b.set(HEAD, GROUP);
@@ -110,7 +110,7 @@ impl Layout {
     }
 
     /// Addresses of a worker.
-    pub fn worker_addresses(&self, b: &mut ProgramBuilder) {
+    pub(crate) fn worker_addresses(&self, b: &mut ProgramBuilder) {
         let words = [
             (WORKER_WORD, self.worker_words),
             (WAKE_TIME, self.wake_times),
@@ -130,7 +130,11 @@ impl Layout {
     }
 
     /// Forks the workers of a message thread, numbered from [`FIRST`].
-    pub fn fork_workers(&self, b: &mut ProgramBuilder, worker: schedcast_sim::workload::ForkId) {
+    pub(crate) fn fork_workers(
+        &self,
+        b: &mut ProgramBuilder,
+        worker: schedcast_sim::workload::ForkId,
+    ) {
         b.set(WORKER, FIRST);
         b.set(LEFT, self.workers);
         let top = b.here();
@@ -171,7 +175,7 @@ impl Layout {
 
     /// Gives worker [`AT`] a request that began at the time in [`REQUEST`], and wakes it with the
     /// time in [`NOW`]. Making the request costs about what a system call does, and is charged so.
-    pub fn give_request(&self, b: &mut ProgramBuilder) {
+    pub(crate) fn give_request(&self, b: &mut ProgramBuilder) {
         self.address(b, self.queues);
         b.subtract(ADDRESS, 1);
         b.send(ADDRESS, 1, REQUEST, false);
@@ -190,13 +194,13 @@ impl Layout {
     }
 
     /// Adds one to what [`Layout::load_pending`] reads.
-    pub fn add_pending(&self, b: &mut ProgramBuilder) {
+    pub(crate) fn add_pending(&self, b: &mut ProgramBuilder) {
         self.address(b, self.pending);
         b.word_fetch_add(ADDRESS, 1, VALUE);
     }
 
     /// Posts every worker of the message thread.
-    pub fn post_workers(&self, b: &mut ProgramBuilder) {
+    pub(crate) fn post_workers(&self, b: &mut ProgramBuilder) {
         b.set(AT, FIRST);
         b.set(LEFT, self.workers);
         let top = b.here();
@@ -219,7 +223,11 @@ impl Layout {
     }
 
     /// Main's begin: forks the message threads.
-    pub fn fork_groups(&self, b: &mut ProgramBuilder, group: schedcast_sim::workload::ForkId) {
+    pub(crate) fn fork_groups(
+        &self,
+        b: &mut ProgramBuilder,
+        group: schedcast_sim::workload::ForkId,
+    ) {
         b.set(GROUP, 0);
         b.set(LEFT, self.groups);
         let top = b.here();
@@ -230,7 +238,7 @@ impl Layout {
 
     /// A worker's side of a message: it puts itself on the list, or takes requests that wait for
     /// it; wakes the message thread; and waits. Goes to `taken` when there were requests.
-    pub fn message_and_wait(
+    pub(crate) fn message_and_wait(
         &self,
         b: &mut ProgramBuilder,
         requests: bool,

@@ -285,7 +285,7 @@ impl Prices {
     }
 
     /// Writing so many bytes to a socket.
-    pub fn unix_send(&self, bytes: u64) -> u64 {
+    pub(crate) fn unix_send(&self, bytes: u64) -> u64 {
         self.unix_send_ns + bytes.saturating_mul(self.unix_byte_ps) / 1000
     }
 
@@ -296,22 +296,22 @@ impl Prices {
     }
 
     /// Sending a datagram of so many bytes over loopback.
-    pub fn udp_send(&self, bytes: u64) -> u64 {
+    pub(crate) fn udp_send(&self, bytes: u64) -> u64 {
         self.udp_send_ns + self.net_bytes(bytes)
     }
 
     /// Receiving it.
-    pub fn udp_receive(&self, bytes: u64) -> u64 {
+    pub(crate) fn udp_receive(&self, bytes: u64) -> u64 {
         self.udp_receive_ns + self.net_bytes(bytes)
     }
 
     /// Sending so many bytes over a loopback TCP connection.
-    pub fn tcp_send(&self, bytes: u64) -> u64 {
+    pub(crate) fn tcp_send(&self, bytes: u64) -> u64 {
         self.tcp_send_ns + self.net_bytes(bytes)
     }
 
     /// Receiving them.
-    pub fn tcp_receive(&self, bytes: u64) -> u64 {
+    pub(crate) fn tcp_receive(&self, bytes: u64) -> u64 {
         self.tcp_receive_ns + self.net_bytes(bytes)
     }
 
@@ -320,7 +320,7 @@ impl Prices {
     }
 
     /// Reading so many bytes from a socket.
-    pub fn unix_receive(&self, bytes: u64) -> u64 {
+    pub(crate) fn unix_receive(&self, bytes: u64) -> u64 {
         self.unix_receive_ns + bytes.saturating_mul(self.unix_byte_ps) / 1000
     }
 }

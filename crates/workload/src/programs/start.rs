@@ -135,7 +135,7 @@ impl Compiler<'_> {
     }
 
     /// A number of an address space that no task has yet.
-    pub fn free_address_space(&self) -> u32 {
+    pub(crate) fn free_address_space(&self) -> u32 {
         let used = self.workload.tasks.iter();
         used.filter_map(|task| task.address_space)
             .max()

@@ -42,7 +42,7 @@ pub(super) struct Charged {
 
 impl Costs {
     /// A machine on which everything is free.
-    pub const FREE: Costs = Costs {
+    pub(crate) const FREE: Costs = Costs {
         price_ns: [0; Op::COUNT],
         tick_ns: None,
     };

@@ -40,7 +40,7 @@ impl Quantiles {
     }
 
     /// Of these values and of the ages of what has not ended.
-    pub fn with_unfinished(mut values: Vec<u64>, ages: &[u64]) -> Self {
+    pub(crate) fn with_unfinished(mut values: Vec<u64>, ages: &[u64]) -> Self {
         let count = values.len() as u64;
         values.extend(ages);
         values.sort_unstable();

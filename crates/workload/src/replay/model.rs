@@ -189,7 +189,7 @@ impl Activation {
     }
 
     /// Wakeup to first run, ns, where both are visible.
-    pub fn wakeup_latency_ns(&self) -> Option<u64> {
+    pub(crate) fn wakeup_latency_ns(&self) -> Option<u64> {
         match self.trigger {
             Trigger::Start | Trigger::ThreadUnseen(_) => None,
             _ => Some(self.first_run_ns?.saturating_sub(self.woken_ns)),

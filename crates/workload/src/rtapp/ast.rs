@@ -165,7 +165,7 @@ impl Policy {
     }
 
     /// Whether `priority` means a real-time priority rather than a nice value.
-    pub fn is_real_time(self) -> bool {
+    pub(crate) fn is_real_time(self) -> bool {
         matches!(self, Policy::RoundRobin | Policy::Fifo)
     }
 }

@@ -149,7 +149,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The refusal of a string that is not one of the choices.
-    pub fn unknown_value<T>(
+    pub(crate) fn unknown_value<T>(
         &self,
         key: &str,
         text: &Located<&str>,

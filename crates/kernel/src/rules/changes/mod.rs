@@ -94,7 +94,7 @@ impl Change {
     }
 
     /// Whether a released kernel has the change.
-    pub fn holds_in(&self, version: Version) -> bool {
+    pub(crate) fn holds_in(&self, version: Version) -> bool {
         self.since.is_some_and(|since| since.holds_in(version))
             && !self.until.is_some_and(|until| until.holds_in(version))
     }

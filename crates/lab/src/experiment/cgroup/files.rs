@@ -15,7 +15,7 @@ pub fn refused(value: &Value, errno: &str, why: &str) -> Error {
 }
 
 /// Text that would be written to the file.
-pub fn file_text(value: &Value) -> Result<String> {
+pub(crate) fn file_text(value: &Value) -> Result<String> {
     match &value.kind {
         Kind::Text(text) | Kind::Bare(text) => Ok(text.trim().to_string()),
         Kind::Integer(number) => Ok(number.to_string()),
@@ -24,7 +24,7 @@ pub fn file_text(value: &Value) -> Result<String> {
 }
 
 /// An unsigned file value: `kstrtoull`, so ERANGE beyond 64 bits and EINVAL for the rest.
-pub fn read_unsigned(value: &Value) -> Result<u64> {
+pub(crate) fn read_unsigned(value: &Value) -> Result<u64> {
     parse_unsigned(&file_text(value)?).map_err(|(errno, why)| refused(value, errno, &why))
 }
 
@@ -40,7 +40,7 @@ fn parse_unsigned(text: &str) -> std::result::Result<u64, (&'static str, String)
 }
 
 /// Checks a quota and a period that stand in one group, whichever of them `value` wrote.
-pub fn check_limit(value: &Value, quota_us: Option<u64>, period_us: u64) -> Result<()> {
+pub(crate) fn check_limit(value: &Value, quota_us: Option<u64>, period_us: u64) -> Result<()> {
     validate_quota_and_period(quota_us, period_us).map_err(|rule| refused_by(value, &rule))
 }
 
@@ -49,7 +49,7 @@ fn refused_by(value: &Value, rule: &LimitError) -> Error {
 }
 
 /// `cpu.max` over a group whose period is `period_us`: quota and period.
-pub fn read_cpu_max(value: &Value, period_us: u64) -> Result<(Option<u64>, u64)> {
+pub(crate) fn read_cpu_max(value: &Value, period_us: u64) -> Result<(Option<u64>, u64)> {
     let text = match value.kind {
         // `2.0` is two CPUs and has to keep its point.
         Kind::Float(number) => format!("{number:?}"),
@@ -62,12 +62,12 @@ pub fn read_cpu_max(value: &Value, period_us: u64) -> Result<(Option<u64>, u64)>
 }
 
 /// `cpu.max.burst`: microseconds, or a time with its unit.
-pub fn read_burst(value: &Value) -> Result<u64> {
+pub(crate) fn read_burst(value: &Value) -> Result<u64> {
     parse_burst_us(&file_text(value)?).map_err(|rule| refused_by(value, &rule))
 }
 
 /// `cpu.cfs_quota_us`: signed, any negative number is no limit.
-pub fn read_quota_v1(value: &Value) -> Result<Option<u64>> {
+pub(crate) fn read_quota_v1(value: &Value) -> Result<Option<u64>> {
     let text = file_text(value)?;
     if let Some(magnitude) = text.strip_prefix('-') {
         parse_unsigned(magnitude).map_err(|(errno, why)| refused(value, errno, &why))?;
@@ -84,7 +84,7 @@ pub fn read_quota_v1(value: &Value) -> Result<Option<u64>> {
     Ok(Some(quota_us))
 }
 
-pub fn read_weight(name: &str, value: &Value) -> Result<Weight> {
+pub(crate) fn read_weight(name: &str, value: &Value) -> Result<Weight> {
     let text = file_text(value)?;
     let number: i64 = text.parse().map_err(|_| {
         refused(

@@ -230,7 +230,11 @@ impl CgroupTree {
     ///
     /// # Errors
     /// As [`CgroupTree::write`], and for an unknown group.
-    pub fn write_existing(&mut self, section: &Table, kernel: &KernelSettings) -> Result<()> {
+    pub(crate) fn write_existing(
+        &mut self,
+        section: &Table,
+        kernel: &KernelSettings,
+    ) -> Result<()> {
         for entry in &section.entries {
             self.refuse_unknown(&entry.key, &entry.key_place)?;
         }
@@ -529,7 +533,7 @@ fn one_vocabulary(files: &Table) -> Result<Option<CgroupVersion>> {
 /// echo "100000 100000" > cpu.max
 /// echo 50000 > cpu.max.burst
 /// ```
-pub fn limit_commands(
+pub(crate) fn limit_commands(
     version: CgroupVersion,
     before: &CgroupSettings,
     after: &CgroupSettings,

@@ -34,11 +34,11 @@ pub(super) enum Load {
 }
 
 impl Load {
-    pub fn udp_rr(pairs: u64) -> Load {
+    pub(crate) fn udp_rr(pairs: u64) -> Load {
         Load::Netperf("UDP_RR", pairs)
     }
 
-    pub fn tcp_stream(pairs: u64) -> Load {
+    pub(crate) fn tcp_stream(pairs: u64) -> Load {
         Load::Netperf("TCP_STREAM", pairs)
     }
 

@@ -16,7 +16,11 @@ impl Tool {
     ///
     /// # Errors
     /// As [`Tool::parse`].
-    pub fn parse_from(&'static self, words: &[String], from: usize) -> Result<Words, CommandError> {
+    pub(crate) fn parse_from(
+        &'static self,
+        words: &[String],
+        from: usize,
+    ) -> Result<Words, CommandError> {
         let mut reader = Reader {
             tool: self,
             words,

@@ -230,12 +230,12 @@ impl Options {
     }
 
     /// Interval of a thread.
-    pub fn interval_us_of(&self, thread: u64) -> u64 {
+    pub(crate) fn interval_us_of(&self, thread: u64) -> u64 {
         self.interval_us + thread * self.distance_us
     }
 
     /// Priority of a thread; 0 unless it is a real-time one.
-    pub fn priority_of(&self, thread: u64) -> u8 {
+    pub(crate) fn priority_of(&self, thread: u64) -> u8 {
         let first = u64::from(self.policy.1);
         if !self.policy.0.is_rt() {
             return 0;

@@ -40,7 +40,7 @@ const PAGE: Piece = piece(2, 4096);
 const OPENED_PAGE: Piece = piece(3, 4096);
 
 /// The pattern.
-pub static PIECES: [Piece; 43] = [
+pub(crate) static PIECES: [Piece; 43] = [
     growing(897, 4_895_677),
     PAGE,
     OPENED_PAGE,

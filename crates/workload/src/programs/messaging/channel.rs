@@ -96,7 +96,7 @@ impl Channel {
     }
 
     /// Kernel work of sending so many bytes, besides the bare system call and the wakeup.
-    pub fn send_ns(self, prices: &Prices, bytes: u64) -> u64 {
+    pub(crate) fn send_ns(self, prices: &Prices, bytes: u64) -> u64 {
         match self {
             Channel::Socket => prices.unix_send(bytes),
             Channel::Pipe => prices.pipe_write(bytes),

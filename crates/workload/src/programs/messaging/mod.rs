@@ -75,7 +75,7 @@ pub static HACKBENCH: Tool = Tool {
 };
 
 /// `perf bench sched messaging`.
-pub static PERF_MESSAGING: Tool = Tool {
+pub(crate) static PERF_MESSAGING: Tool = Tool {
     words: &["perf", "bench", "sched", "messaging"],
     name: "perf-bench-messaging",
     about: "the same as hackbench, from perf",

@@ -51,7 +51,7 @@ impl Script {
     }
 
     /// Lets statement `place` update one of these rows.
-    pub fn updating(mut self, place: usize, row: Row) -> Self {
+    pub(crate) fn updating(mut self, place: usize, row: Row) -> Self {
         self.statements[place].updates = Some(row);
         self
     }
@@ -67,7 +67,7 @@ impl Script {
 }
 
 /// Messages that a reply of so many bytes goes out in.
-pub fn replies_of(bytes: u64) -> u64 {
+pub(crate) fn replies_of(bytes: u64) -> u64 {
     bytes / SEND_BUFFER + 1
 }
 

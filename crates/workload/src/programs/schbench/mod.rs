@@ -178,7 +178,7 @@ impl Options {
     }
 
     /// CPU time of the matrix products of a request.
-    pub fn request_ns(&self, matrix_step_ps: u64) -> u64 {
+    pub(crate) fn request_ns(&self, matrix_step_ps: u64) -> u64 {
         let steps = u128::from(self.matrix).pow(3) * u128::from(self.operations);
         let time_ns = steps * u128::from(matrix_step_ps) / 1000;
         u64::try_from(time_ns).unwrap_or(u64::MAX)

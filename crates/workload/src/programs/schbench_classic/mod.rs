@@ -139,7 +139,7 @@ impl Options {
     }
 
     /// Sleep between two batches.
-    pub fn batch_sleep_us(&self) -> u64 {
+    pub(crate) fn batch_sleep_us(&self) -> u64 {
         1_000_000 / self.rate.div_ceil(self.batch().max(1)).max(1)
     }
 

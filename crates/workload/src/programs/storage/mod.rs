@@ -70,9 +70,9 @@ pub(in crate::programs) mod reg {
     pub const REPLY: Reg = Reg(32);
     /// Commit that holds what the task wrote.
     pub const COMMIT: Reg = Reg(33);
-    pub const SEEN: Reg = Reg(34);
+    pub(crate) const SEEN: Reg = Reg(34);
     pub const ADDRESS: Reg = Reg(35);
-    pub const SLOT: Reg = Reg(36);
+    pub(crate) const SLOT: Reg = Reg(36);
 }
 
 /// The kernel's part of one mounted file system.
@@ -123,7 +123,13 @@ impl Storage {
     /// (`filemap_write_and_wait_range`). Worked example: 205 MB are 157 requests; at 100 MB/s one
     /// ends every 13 ms, and the task looks through its 320 pages and sleeps again. `left` is a
     /// register it may use.
-    pub fn write_back(&self, b: &mut ProgramBuilder, stream: DeviceId, bytes: u64, left: Reg) {
+    pub(crate) fn write_back(
+        &self,
+        b: &mut ProgramBuilder,
+        stream: DeviceId,
+        bytes: u64,
+        left: Reg,
+    ) {
         let requests = bytes.div_ceil(REQUEST_BYTES);
         if requests == 0 || matches!(self.kind, Kind::Tmpfs) {
             return;

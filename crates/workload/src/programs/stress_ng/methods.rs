@@ -20,7 +20,7 @@ pub struct Method {
 
 impl Method {
     /// Growth of the counter of bogo operations with one call, in millionths of an operation.
-    pub const fn call_millionths(&self) -> u64 {
+    pub(crate) const fn call_millionths(&self) -> u64 {
         let millionths = self.call_ns * 1_000_000 / self.operation_ns;
         if millionths == 0 { 1 } else { millionths }
     }
@@ -35,7 +35,7 @@ const fn method(name: &'static str, call_ns: u64, operation_ns: u64) -> Method {
 }
 
 /// All methods, in the order in which `all` calls them.
-pub const METHODS: [Method; 82] = [
+pub(crate) const METHODS: [Method; 82] = [
     method("ackermann", 440500, 452288),
     method("apery", 133422, 819189),
     method("bitops", 94047, 569447),
