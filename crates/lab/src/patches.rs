@@ -160,11 +160,6 @@ fn kubernetes(limit: Limit, notes: &mut Vec<String>) -> serde_json::Value {
     serde_json::json!({"spec": {"containers": [container]}})
 }
 
-/// `cpu.shares` of a Kubernetes request in thousandths of a CPU.
-pub(crate) fn shares_of_request(milli: u64) -> u64 {
-    (milli * 1024 / 1000).clamp(2, 262_144)
-}
-
 /// `cpu.weight` of `shares` by the linear formula: kubelet for pods; runc before 1.3.2, crun before
 /// 1.23.
 pub(crate) fn weight_linear(shares: u64) -> u64 {
@@ -273,7 +268,6 @@ mod tests {
             (64000, 65536, 2500, 3023),
         ];
         for (milli, shares, linear, quadratic) in rows {
-            assert_eq!(shares_of_request(milli), shares);
             assert_eq!(
                 (weight_linear(shares), weight_quadratic(shares)),
                 (linear, quadratic),

@@ -172,13 +172,6 @@ impl Builder {
         })
     }
 
-    /// The same with another folder for all that is built.
-    #[must_use]
-    pub(crate) fn in_folder(mut self, folder: &Path) -> Self {
-        self.folder = folder.to_path_buf();
-        self
-    }
-
     /// The object, compiled where its sources are not those of the last time.
     ///
     /// # Errors

@@ -76,11 +76,6 @@ impl GroupNames {
         self.container_id.is_some() || self.container.is_some()
     }
 
-    /// Whether this group is a pod.
-    pub(crate) fn is_pod(&self) -> bool {
-        self.pod_uid.is_some() && !self.is_container()
-    }
-
     /// Short name of the group: `shop/checkout/app`, `web`, `nginx.service`. `None` for a group
     /// that has no name of its own.
     pub fn label(&self) -> Option<String> {

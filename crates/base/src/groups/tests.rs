@@ -150,7 +150,7 @@ fn what_only_looks_like_a_container_or_a_pod_is_none() {
     ] {
         let names = GroupNames::of_path(&path);
         assert!(
-            !names.is_container() && !names.is_pod(),
+            !names.is_container() && names.pod_uid.is_none(),
             "{path}: {names:?}"
         );
     }

@@ -55,11 +55,6 @@ pub(crate) fn put_int(out: &mut Vec<u8>, number: u32, value: i64) {
     put_uint(out, number, value as u64);
 }
 
-/// Appends a field of type `sint32` or `sint64`: 0, -1, 1, -2 are written as 0, 1, 2, 3.
-pub(crate) fn put_sint(out: &mut Vec<u8>, number: u32, value: i64) {
-    put_uint(out, number, zigzag(value));
-}
-
 /// Appends a field of type `fixed64`.
 pub(crate) fn put_fixed64(out: &mut Vec<u8>, number: u32, value: u64) {
     put_tag(out, number, TYPE_FIXED64);
@@ -97,18 +92,6 @@ pub fn put_packed(out: &mut Vec<u8>, number: u32, values: impl IntoIterator<Item
             put_varint(out, value);
         }
     });
-}
-
-/// The unsigned form of a `sint64`.
-#[must_use]
-pub(crate) const fn zigzag(value: i64) -> u64 {
-    (value << 1) as u64 ^ (value >> 63) as u64
-}
-
-/// The signed number behind its unsigned form.
-#[must_use]
-pub(crate) const fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
 /// Bytes that are not a message, and where.
@@ -330,11 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn signed_numbers_by_hand() {
-        for (signed, unsigned) in [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MIN, u64::MAX)] {
-            assert_eq!(zigzag(signed), unsigned);
-            assert_eq!(unzigzag(unsigned), signed);
-        }
+    fn a_negative_number_is_written_in_64_bits() {
         let mut out = Vec::new();
         put_int(&mut out, 1, -1);
         assert_eq!(fields(&out).unwrap()[0].value, Value::Varint(u64::MAX));
@@ -356,13 +335,13 @@ mod tests {
         let mut out = Vec::new();
         put_double(&mut out, 1, 1.5);
         put_fixed64(&mut out, 2, 7);
-        put_sint(&mut out, 3, -5);
+        put_int(&mut out, 3, -5);
         put_packed(&mut out, 4, [1, 300]);
         out.extend_from_slice(&[5 << 3 | 5, 1, 0, 0, 0]);
         let read = fields(&out).unwrap();
         assert_eq!(read[0].value, Value::Fixed64(1.5f64.to_bits()));
         assert_eq!(read[1].value.integer(), Some(7));
-        assert_eq!(unzigzag(read[2].value.integer().unwrap()), -5);
+        assert_eq!(read[2].value.integer(), Some(-5i64 as u64));
         assert_eq!(packed(read[3].value.bytes().unwrap()), Ok(vec![1, 300]));
         assert_eq!(read[4].value, Value::Fixed32(1));
     }
