@@ -76,3 +76,30 @@ fn an_arrow_upwards_is_found_in_every_kind_of_dependency() {
         assert!(upwards("cli", &manifest).is_empty(), "{table}");
     }
 }
+
+#[test]
+fn every_place_on_the_page_of_architecture_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/architecture.md")).unwrap();
+    let quoted = page.split('`').skip(1).step_by(2);
+    let place = |text: &str| {
+        let first = text.split('/').next()?;
+        let folder = if ORDER.contains(&first) { "crates" } else { "" };
+        (text.contains("/src/") || text.starts_with("crates/"))
+            .then(|| root.join(folder).join(text))
+    };
+    // Capitals stand for any name.
+    let places = quoted.filter_map(place);
+    let places: Vec<_> = places
+        .map(
+            |place| match place.ends_with("NAME") || place.ends_with("FORMAT") {
+                true => place.parent().unwrap().to_path_buf(),
+                false => place,
+            },
+        )
+        .collect();
+    assert!(places.len() > 30, "{}", places.len());
+    for place in places {
+        assert!(place.exists(), "{}", place.display());
+    }
+}
