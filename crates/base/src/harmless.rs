@@ -12,7 +12,7 @@ use std::io::{self, Write};
 
 /// Whether a character may reach a terminal: not one that is obeyed, reorders its neighbours or is
 /// invisible. A tab and a newline do neither.
-pub(crate) fn is_harmless(character: char) -> bool {
+pub fn is_harmless(character: char) -> bool {
     match character {
         '\n' | '\t' => true,
         // Marks and embeddings of right-to-left text, line and paragraph separators, joiners of

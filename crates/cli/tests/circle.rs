@@ -240,12 +240,12 @@ fn a_limit_is_recorded_forecast_applied_and_taken_back_alike_by_tracefs_and_bpf(
         match round {
             Ok(round) => {
                 let (of_round, missed) = round.check();
-                println!("{}", of_round.join("\n"));
+                eprintln!("{}", of_round.join("\n"));
                 rows.extend(of_round);
                 misses.extend(missed);
             }
             Err(why) => {
-                println!("skipped: {place}: {why}");
+                eprintln!("skipped: {place}: {why}");
                 skipped += 1;
             }
         }
