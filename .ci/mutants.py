@@ -48,7 +48,7 @@ ADDRESS_SPACE_BYTES = 8 << 30
 WORKERS = 2
 # Of the tests of the rules, those that take seconds.
 SLOW = ("small_worlds", "properties", "every_mark_is_reached")
-# What is run of a mutant of a crate, until one fails: (package, target of its tests, words for them).
+# The suites of a crate's mutants, run until one fails: (package, target of its tests, words).
 SUITES = {
     "kernel": [("kernel", "lib", *(word for name in SLOW for word in ("--skip", name))), ("kernel", "lib", *SLOW), ("sim", "worlds"), ("sim", "known_answers"), ("sim", "lib"), ("tree", "trees"),
                ("tree", "simulated"), ("lab", "lib")],
@@ -418,7 +418,7 @@ def run(queues, counts, known, again):
     old = dict(reversed(line.split(" | ", 1)) for line in FATES.read_text().splitlines()) if FATES.exists() else {}
     fates = {mutant: how for mutant, how in old.items() if again or how == "unbuildable"}
     number, chosen = 0, []
-    # A reserve for those that do not compile; what stands behind the last that is needed is not run.
+    # A reserve for those that do not compile; the rest of it is not run.
     for queue, count in zip(queues, counts):
         for mutant in queue[: count + count // 4]:
             number += 1
