@@ -65,6 +65,35 @@ fn open() -> Options {
     }
 }
 
+/// A log beside a recording: requests that are due, sent and answered at `rows`, in µs since its
+/// start, on the connections in turn.
+fn put_log(recording: &mut Recording, connections: u32, rows: &[[u64; 3]]) {
+    let start_us = recording.meta.start_ns.unwrap() / 1000;
+    let request = |(number, row): (u32, &[u64; 3])| Request {
+        client: number % connections,
+        scheduled_us: start_us + row[0],
+        sent_us: start_us + row[1],
+        replied_us: start_us + row[2],
+    };
+    recording.requests = Some((0..).zip(rows).map(request).collect());
+}
+
+/// Steps of a pile that is told apart: work of so many µs for each of the requests from `first` on,
+/// of which the later ones are waited for.
+fn apart(first: u32, works: [u64; 3]) -> Vec<Step> {
+    let [one, two, three] = [0, 1, 2].map(|next| RequestId(first + next));
+    vec![
+        run(works[0]),
+        Step::Reply(one),
+        Step::Await(two),
+        run(works[1]),
+        Step::Reply(two),
+        Step::Await(three),
+        run(works[2]),
+        Step::Reply(three),
+    ]
+}
+
 /// Steps of a pile's activation, and the request of its first reply.
 fn of_pile(replay: &Replay, singles: usize) -> (Vec<Step>, RequestId) {
     let (trigger, _, steps) = of(replay, "server").swap_remove(singles);
@@ -129,21 +158,10 @@ fn what_piled_up_is_told_apart_by_the_trace() {
     assert_eq!(replay.services[0].subject, "server");
     assert_eq!(replay.requests.len(), 25 + 3 * 5);
     let (steps, RequestId(first)) = of_pile(&replay, 25);
-    let [second, third] = [1, 2].map(|next| RequestId(first + next));
-    assert_eq!(
-        steps,
-        [
-            run(100),
-            Step::Reply(RequestId(first)),
-            Step::Await(second),
-            run(220),
-            Step::Reply(second),
-            Step::Await(third),
-            run(190),
-            Step::Reply(third),
-            run(5),
-        ]
-    );
+    let second = RequestId(first + 1);
+    let mut expected = apart(first, [100, 220, 190]);
+    expected.push(run(5));
+    assert_eq!(steps, expected);
     let second = replay.requests[second.index()];
     assert_eq!(second.due_ns, (piles as i64 + 1_000) * 1_000);
     assert_eq!(second.arrives_ns, (piles + 1_012) * 1_000);
@@ -178,14 +196,7 @@ fn the_log_says_when_requests_were_due() {
             late,
         ]);
     }
-    let start_us = recording.meta.start_ns.unwrap() / 1000;
-    let request = |(number, row): (usize, &[u64; 3])| Request {
-        client: number as u32 % 4,
-        scheduled_us: start_us + row[0],
-        sent_us: start_us + row[1],
-        replied_us: start_us + row[2],
-    };
-    recording.requests = Some(rows.iter().enumerate().map(request).collect());
+    put_log(&mut recording, 4, &rows);
     let replay = infer(&recording, &open()).unwrap();
     assert_eq!(replay.requests.len(), rows.len());
     let (_, first) = of_pile(&replay, 25);
@@ -330,15 +341,15 @@ fn a_request_that_is_not_answered_counts_with_its_age() {
 }
 
 /// The requests of [`event_loop`] from another machine, 60 µs away, with their log.
-fn remote(way_back_us: impl Fn(u64) -> u64) -> Recording {
+fn remote(way_back_us: u64) -> Recording {
     let mut mini = Mini::new(&[(2, "server")]);
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
-    let mut rows: Vec<[u64; 2]> = Vec::new();
+    let mut rows: Vec<[u64; 3]> = Vec::new();
     for at in (0..25).map(|number| 5_000 * number) {
         mini.waking(at + 60, 0, 0, SOFT, 2);
         mini.switch(at + 70, 0, 0, "R", 2);
         mini.switch(at + 170, 0, 2, "S", 0);
-        rows.push([at, at + 170]);
+        rows.push([at, at, at + 170 + way_back_us]);
     }
     for at in (0..5).map(|number| 125_000 + 100_000 * number) {
         mini.waking(at + 60, 0, 0, SOFT, 2);
@@ -346,29 +357,19 @@ fn remote(way_back_us: impl Fn(u64) -> u64) -> Recording {
         mini.switch(at + 100, 0, 2, "R", 0); // throttled
         mini.switch(at + 90_000, 0, 0, "R", 2);
         mini.switch(at + 90_500, 0, 2, "S", 0);
-        let replied = [at + 90_070, at + 90_300, at + 90_500];
-        rows.extend(
-            replied
-                .iter()
-                .enumerate()
-                .map(|(number, replied)| [at + 1_000 * number as u64, *replied]),
-        );
+        for (number, replied) in (0..).zip([at + 90_070, at + 90_300, at + 90_500]) {
+            let sent = at + 1_000 * number;
+            rows.push([sent, sent, replied + way_back_us]);
+        }
     }
     let mut recording = mini.recording(625_000);
-    let start_us = recording.meta.start_ns.unwrap() / 1000;
-    let request = |(number, [sent, replied]): (usize, &[u64; 2])| Request {
-        client: number as u32 % 4,
-        scheduled_us: start_us + sent,
-        sent_us: start_us + sent,
-        replied_us: start_us + replied + way_back_us(*replied),
-    };
-    recording.requests = Some(rows.iter().enumerate().map(request).collect());
+    put_log(&mut recording, 4, &rows);
     recording
 }
 
 #[test]
 fn a_log_shows_the_requests_of_clients_on_other_machines() {
-    let recording = remote(|_| 60);
+    let recording = remote(60);
     let replay = infer(&recording, &open()).unwrap();
     assert_conserved(&replay);
     assert_eq!(replay.services.len(), 1);
@@ -377,20 +378,8 @@ fn a_log_shows_the_requests_of_clients_on_other_machines() {
     let single = replay.requests[0];
     assert_eq!((single.read_ns, single.latency_ns), (60_000, 230_000));
     let (steps, RequestId(first)) = of_pile(&replay, 25);
-    let [second, third] = [1, 2].map(|next| RequestId(first + next));
-    assert_eq!(
-        steps,
-        [
-            run(100),
-            Step::Reply(RequestId(first)),
-            Step::Await(second),
-            run(230),
-            Step::Reply(second),
-            Step::Await(third),
-            run(200),
-            Step::Reply(third),
-        ]
-    );
+    let second = RequestId(first + 1);
+    assert_eq!(steps, apart(first, [100, 230, 200]));
     let second = replay.requests[second.index()];
     assert_eq!(second.arrives_ns, 126_000_000);
     assert_eq!(second.latency_ns, 89_360_000);
@@ -398,11 +387,11 @@ fn a_log_shows_the_requests_of_clients_on_other_machines() {
 
 #[test]
 fn clients_on_other_machines_need_a_log_of_this_service() {
-    let mut recording = remote(|_| 60);
+    let mut recording = remote(60);
     recording.requests = None;
     assert!(infer(&recording, &open()).unwrap().services.is_empty());
     // Of another service: its answers come 2 ms after this one slept.
-    let recording = remote(|_| 2_000);
+    let recording = remote(2_000);
     let replay = infer(&recording, &open()).unwrap();
     assert!(replay.services.is_empty());
     let notes = replay.report.notes();
@@ -428,17 +417,10 @@ fn clients_may_be_a_new_process_for_each_request() {
         mini.waking(at + 120, 0, 2, SOFT, *client);
         mini.switch(at + 130, 0, 2, "S", *client);
         mini.switch(at + 140, 0, *client, "X", 0);
-        rows.push([at + 8, at + 135]);
+        rows.push([at + 8, at + 8, at + 135]);
     }
     let mut recording = mini.recording(130_000);
-    let start_us = recording.meta.start_ns.unwrap() / 1000;
-    let request = |(number, [sent, replied]): (usize, &[u64; 2])| Request {
-        client: number as u32,
-        scheduled_us: start_us + sent,
-        sent_us: start_us + sent,
-        replied_us: start_us + replied,
-    };
-    recording.requests = Some(rows.iter().enumerate().map(request).collect());
+    put_log(&mut recording, 25, &rows);
     let replay = infer(&recording, &open()).unwrap();
     assert_eq!(replay.services.len(), 1);
     assert_eq!(replay.services[0].clients.len(), 25);
