@@ -89,12 +89,8 @@ pub(super) fn from_log(
     };
     let repliers = border.repliers();
     let ran = |one: &&Asked| {
-        let ended = repliers
-            .keys()
-            .filter_map(|thread| clock.last_run_end_ns(*thread, one.replied_ns));
-        ended
-            .max()
-            .is_some_and(|end_ns| end_ns + AT_ONCE_NS >= one.replied_ns)
+        let ended = clock.last_end_of_any_ns(repliers.keys().copied(), one.replied_ns);
+        ended.is_some_and(|end_ns| end_ns + AT_ONCE_NS >= one.replied_ns)
     };
     let agreeing = match border.is_remote {
         true => asked.iter().filter(ran).count(),

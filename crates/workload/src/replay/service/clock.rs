@@ -55,6 +55,17 @@ impl<'a> Clock<'a> {
         Some(end_ns.saturating_sub(self.evidence.start_ns))
     }
 
+    /// The latest such end among `threads`.
+    pub(super) fn last_end_of_any_ns(
+        &self,
+        threads: impl Iterator<Item = ThreadId>,
+        at_ns: u64,
+    ) -> Option<u64> {
+        threads
+            .filter_map(|thread| self.last_run_end_ns(thread, at_ns))
+            .max()
+    }
+
     fn run_at(&self, thread: ThreadId, at_ns: u64) -> Option<usize> {
         let at_ns = at_ns + self.evidence.start_ns;
         let runs = &self.evidence.runs[thread.index()];

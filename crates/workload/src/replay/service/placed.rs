@@ -286,10 +286,9 @@ impl Placing<'_> {
     /// For each reply to another machine that came after its thread had stopped: how long after.
     fn ways_back(&self, asked: &[Asked], repliers: &[(ThreadId, usize)]) -> Vec<u64> {
         let back = |one: &Asked| {
-            let ended = repliers
-                .iter()
-                .filter_map(|(thread, _)| self.clock.last_run_end_ns(*thread, one.replied_ns));
-            one.replied_ns.checked_sub(ended.max()?)
+            let threads = repliers.iter().map(|(thread, _)| *thread);
+            let ended_ns = self.clock.last_end_of_any_ns(threads, one.replied_ns)?;
+            one.replied_ns.checked_sub(ended_ns)
         };
         asked.iter().filter_map(back).collect()
     }
