@@ -2,11 +2,13 @@
 //!
 //! Limits are tried on a grid of a hundredth of the period, so quotas come out in whole per cent of
 //! a CPU. More quota or burst never makes a service slower, or nearly never: where a limit happens
-//! to fall well with the arrivals, one step more can be worse. So the bisection's answer stands
-//! only if the next step keeps the promises as well; else the search moves up until two in a row
-//! do. Worked example: with 100 ms periods on 2 CPUs there are 200 quotas. Bisection runs 8 of
-//! them; a promise kept from 62 ms on is found as 62 after trying 100, 50, 75, 62, 56, 59, 61 and,
-//! as the step above, 63.
+//! to fall well with the arrivals, one step more can be worse, and a forecast from a few seeds has
+//! its own chance. So the bisection's answer stands only if the next step keeps the promises as
+//! well, and every limit that was tried and grants no less with the same period; else the search
+//! moves up. Worked example: with 100 ms periods on 2 CPUs there are 200 quotas. Bisection runs 8
+//! of them; a promise kept from 62 ms on is found as 62 after trying 100, 50, 75, 62, 56, 59, 61
+//! and, as the step above, 63. If the recorded 62.5 ms did not keep the promise, 62 would not
+//! stand, and 63 would be tried with 64 as its step above.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -137,9 +139,21 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         Ok((Requests::of(&runs.plain, &need.latency), why))
     }
 
-    fn keeps(&mut self, limit: Limit) -> Result<bool> {
+    /// Whether `limit` keeps the promises by its own forecast.
+    fn keeps_alone(&mut self, limit: Limit) -> Result<bool> {
         let promised = self.forecasts(limit)?.iter().all(|forecast| forecast.met);
         Ok(promised && self.pace(limit)?.1.is_none())
+    }
+
+    /// Whether `limit` keeps the promises, and so does every limit that was run and grants no less.
+    fn keeps(&mut self, limit: Limit) -> Result<bool> {
+        let tried = self.runs.keys().filter(|tried| tried.covers(limit));
+        for tried in tried.copied().collect::<Vec<_>>() {
+            if !self.keeps_alone(tried)? {
+                return Ok(false);
+            }
+        }
+        self.keeps_alone(limit)
     }
 
     /// How far `limit` is from its promises: below 1 they are kept with confidence.
@@ -359,6 +373,38 @@ mod tests {
             Some(2_000),
             "10 ms / 0.01 is no less"
         );
+    }
+
+    #[test]
+    fn no_limit_is_found_below_one_that_was_tried_and_breaks_the_promise() {
+        // By themselves 14 and 15 ms in 100 ms keep the promise; 14.1 ms was recorded and does not.
+        let recorded = |promise: &str, unlucky_us: u64| {
+            with_bench(&scenario(""), unlucky_us, promise, |bench| {
+                let limit = |quota_us| Limit {
+                    quota_us: Some(quota_us),
+                    period_us: 100_000,
+                    burst_us: 0,
+                };
+                assert!(
+                    bench.runs(limit(14_100)).is_ok() && bench.keeps_alone(limit(14_000)).unwrap()
+                );
+                bench.smallest_quota(100_000, 0).unwrap()?.quota_us
+            })
+        };
+        assert_eq!(
+            recorded("p99<75ms", 0),
+            Some(14_000),
+            "10 ms / 0.14 is 71 ms"
+        );
+        assert_eq!(recorded("p99<75ms", 14_100), Some(15_000));
+        // A burst is no part of what 14.1 ms without one covers.
+        with_bench(&scenario(""), 50_000, "p99<20.9ms", |bench| {
+            let unlucky = Limit::of(&scenario(""), "/a/b");
+            let burst = bench.smallest_burst(unlucky).unwrap();
+            assert_eq!(burst, None, "every burst beside 50 ms is unlucky here");
+            let quota = bench.smallest_quota(100_000, 3_000).unwrap().unwrap();
+            assert_eq!((quota.quota_us, quota.burst_us), (Some(51_000), 3_000));
+        });
     }
 
     #[test]

@@ -50,6 +50,17 @@ impl Limit {
         )
     }
 
+    /// Whether it grants at any time what `other`, of the same period, grants: it has as much quota
+    /// and as much burst, or no quota at all.
+    pub fn covers(&self, other: Limit) -> bool {
+        let as_much_quota = match (self.quota_us, other.quota_us) {
+            (None, _) => return true,
+            (Some(mine), Some(others)) => mine >= others,
+            (Some(_), None) => false,
+        };
+        self.period_us == other.period_us && as_much_quota && self.burst_us >= other.burst_us
+    }
+
     /// CPUs' worth of time that it grants at most in the long run.
     pub fn cpus(&self) -> Option<f64> {
         self.quota_us

@@ -315,17 +315,22 @@ impl Recorded {
         })
     }
 
-    /// Groups that had a limit when the recording began.
+    /// Groups whose limit a question can be about: those that had one when the recording began, or
+    /// the only group there is, if none had.
     ///
     /// # Errors
     /// Settings in the recording that no kernel accepts.
-    pub(crate) fn limited_groups(&self) -> Result<Vec<String>> {
+    pub(crate) fn groups_in_question(&self) -> Result<Vec<String>> {
         let plain = Surroundings {
             below: vec![self.layer.clone()],
             ..Surroundings::default()
         };
-        let experiment = experiment::read(&Table::default(), &plain)?;
-        Ok(experiment.limited_groups())
+        let limited = experiment::read(&Table::default(), &plain)?.limited_groups();
+        let mut groups = self.groups().map(|entry| entry.key.clone());
+        Ok(match (groups.next(), groups.next()) {
+            (Some(only), None) if limited.is_empty() => vec![only],
+            _ => limited,
+        })
     }
 }
 
@@ -590,15 +595,19 @@ mod tests {
             (Some(50_000), 100_000, 0)
         );
         assert_eq!(group.weight, Weight::Shares(1024));
-        assert_eq!(recorded.limited_groups().unwrap(), ["/pg"]);
+        assert_eq!(recorded.groups_in_question().unwrap(), ["/pg"]);
         assert_eq!(recorded.length_ns / 1_000_000, 29_500);
         assert_eq!(recorded.measured.unwrap().settings.len(), 7);
     }
 
     #[test]
-    fn a_recording_without_limits_has_no_limited_groups() {
+    fn without_limits_the_only_group_is_in_question_and_of_two_neither() {
         let recorded = Recorded::open(&shipped("postgres-nolimit")).unwrap();
-        assert!(recorded.limited_groups().unwrap().is_empty());
+        assert_eq!(recorded.groups_in_question().unwrap(), ["/pg"]);
+        let cgroups = r#"{"/": {"tasks": []}, "/a": {"cpu.max": "max 100000", "tasks": []},
+            "/b": {"cpu.max": "max 100000", "tasks": []}}"#;
+        let two = made(r#""kernel": "6.12", "cpus": 2"#, cgroups).unwrap();
+        assert!(two.groups_in_question().unwrap().is_empty());
     }
 
     #[test]

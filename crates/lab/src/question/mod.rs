@@ -161,8 +161,8 @@ impl Question {
         }))
     }
 
-    /// The group that `cpu.*` settings belong to: `--cgroup`, or the only limited one of a
-    /// recording.
+    /// The group that `cpu.*` settings belong to: `--cgroup`, or the only limited one, or of a
+    /// recording without limits the only one.
     ///
     /// # Errors
     /// A recording with several limited groups, if any setting needs to know which is meant.
@@ -171,7 +171,7 @@ impl Question {
             return Ok(self.cgroup.clone());
         }
         let limited = match &self.subject {
-            Subject::Recording(recorded) => recorded.limited_groups()?,
+            Subject::Recording(recorded) => recorded.groups_in_question()?,
             Subject::Profile(path) => {
                 experiment::load(path, Surroundings::default())?.limited_groups()
             }
