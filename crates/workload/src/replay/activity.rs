@@ -102,6 +102,9 @@ pub(super) struct Draft {
     pub deeds: Vec<(u64, DraftStep)>,
     /// Sleeps that did not end it.
     pub sleeps: u32,
+    /// Time from an interrupt on an idle CPU that woke it to its switch in there; 0 if it began in
+    /// another way.
+    pub approach_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +161,7 @@ struct Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MarkKind {
     Deed(DeedKind),
-    In { cpu: u32 },
+    In { cpu: u32, from_idle: bool },
     Out(Leave),
 }
 
@@ -222,7 +225,10 @@ impl<'a> Folder<'a> {
             let Mark { time_ns, at_ns, .. } = mark;
             executed_ns = at_ns;
             match mark.kind {
-                MarkKind::In { cpu } => self.switched_in(cpu, time_ns, at_ns),
+                MarkKind::In { cpu, from_idle } => {
+                    self.approached(cpu, from_idle, time_ns);
+                    self.switched_in(cpu, time_ns, at_ns);
+                }
                 MarkKind::Out(leave) => self.switched_out(leave, time_ns, at_ns),
                 MarkKind::Deed(DeedKind::Woken(waking)) => self.woken(waking, at_ns),
                 MarkKind::Deed(DeedKind::Appears { cpu }) => self.appears(cpu, time_ns, at_ns),
@@ -260,6 +266,7 @@ impl<'a> Folder<'a> {
             activation: Activation::new(self.thread, trigger, woken_ns),
             deeds: Vec::new(),
             sleeps: 0,
+            approach_ns: 0,
         });
         self.base_ns = at_ns;
         self.state = State::Awake { ran: false };
@@ -400,6 +407,20 @@ impl<'a> Folder<'a> {
         }
     }
 
+    /// A switch in, possibly to the idle CPU where an interrupt woke the thread.
+    fn approached(&mut self, on: u32, from_idle: bool, time_ns: u64) {
+        let now_ns = self.relative(time_ns);
+        if !from_idle || self.state != (State::Awake { ran: false }) {
+            return;
+        }
+        if let Some(draft) = self.open()
+            && let Trigger::Outside { at_ns, cpu, .. } = draft.activation.trigger
+            && cpu == on
+        {
+            draft.approach_ns = now_ns.saturating_sub(at_ns);
+        }
+    }
+
     fn switched_in(&mut self, cpu: u32, time_ns: u64, at_ns: u64) {
         let now_ns = self.relative(time_ns);
         match self.state {
@@ -468,7 +489,10 @@ fn marks(runs: &[Run], deeds: &[Deed]) -> Vec<Mark> {
         marks.push(Mark {
             time_ns: run.start_ns,
             at_ns: before_ns,
-            kind: MarkKind::In { cpu: run.cpu },
+            kind: MarkKind::In {
+                cpu: run.cpu,
+                from_idle: run.from_idle,
+            },
         });
         let mut at_ns = before_ns;
         while let Some(deed) = deeds.next_if(|deed| deed.event <= run.end_event) {

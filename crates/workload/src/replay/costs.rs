@@ -35,6 +35,8 @@ pub(super) struct Charged {
     pub remote_wakes: u32,
     pub forks: u32,
     pub exits: u32,
+    /// Wakeups of itself, from idle, after which it is charged.
+    pub own_wakes: u32,
     pub sleeps: u32,
     /// Levels of the group hierarchy below the root.
     pub depth: u32,
@@ -74,6 +76,7 @@ impl Costs {
             + u64::from(charged.remote_wakes) * self.price(Op::IpiSend)
             + u64::from(charged.forks) * (self.price(Op::Fork) + enqueue)
             + u64::from(charged.exits) * self.price(Op::Exit)
+            + u64::from(charged.own_wakes) * (enqueue + self.price(Op::WakeupEnd))
             + u64::from(charged.sleeps)
                 * (syscall + self.price(Op::Block) + levels * self.price(Op::DequeueLevel))
             + self.tick_ns.map_or(0, |tick_ns| {

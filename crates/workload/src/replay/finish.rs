@@ -1,6 +1,7 @@
 //! From drafts to numbered activations with steps.
 
 use super::activity::{Begun, Draft, DraftStep, Waking};
+use super::charged::Charges;
 use super::costs::{self, Charged};
 use super::exchange::Exchanged;
 use super::gather::Gathered;
@@ -47,12 +48,17 @@ pub(super) fn finish(
     for (thread, runs) in replay.threads.iter_mut().zip(runs) {
         thread.executed_ns = runs.iter().map(timeline::Run::length_ns).sum();
     }
+    let charges = Charges::of(&replay.groups, &replay.threads, &folded.drafts);
     for &index in &order {
         let draft = &mut folded.drafts[index];
         let thread = &replay.threads[draft.activation.thread.index()];
         let depth = groups::lineage(&replay.groups, thread.group).count() as u32;
         let mut lengths_ns = lengths_ns(draft);
-        let charged = charged(draft, &gathered.wakings, depth);
+        let mut charged = charged(draft, &gathered.wakings, depth);
+        let before_ns = charges.part_of(draft.approach_ns, &replay.groups, thread.group);
+        draft.activation.charged_before_ns = before_ns;
+        lengths_ns[0] += before_ns;
+        charged.own_wakes = u32::from(before_ns > 0);
         let cost_ns = options.costs.of(charged, draft.activation.executed_ns);
         draft.activation.removed_ns = costs::take_off(&mut lengths_ns, cost_ns);
         if draft.activation.assumed_ns > 0 {

@@ -37,11 +37,12 @@
 //! (activations), `requests` (sleeps inside requests), `sends` (messages over sockets), `service`
 //! (requests of event loops and pools), `unseen` (messages without a wakeup), `steal` (time the
 //! hypervisor took), `exchange` (clients that wait for answers), `costs` (charges of the simulator
-//! itself).
+//! itself), `charged` (time that the kernel charges before a switch in).
 
 mod activity;
 mod adjust;
 pub mod background;
+mod charged;
 mod compile;
 mod costs;
 mod drift;

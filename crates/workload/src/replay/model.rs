@@ -135,6 +135,8 @@ pub struct Activation {
     pub removed_ns: u64,
     /// CPU time given to it without being visible (its runs are missing in the trace), ns.
     pub assumed_ns: u64,
+    /// CPU time that the kernel charged before the switch in, ns.
+    pub charged_before_ns: u64,
     /// How often it was switched in.
     pub switches: u32,
     /// Traced interrupts that arrived while it ran.
@@ -159,6 +161,7 @@ impl Activation {
             executed_ns: 0,
             removed_ns: 0,
             assumed_ns: 0,
+            charged_before_ns: 0,
             switches: 0,
             interrupts: 0,
             steps: 0..0,
@@ -198,6 +201,6 @@ impl Activation {
 
     /// Work left after the simulator's own costs were taken off, ns.
     pub fn work_ns(&self) -> u64 {
-        self.executed_ns - self.removed_ns + self.assumed_ns
+        self.executed_ns + self.charged_before_ns + self.assumed_ns - self.removed_ns
     }
 }

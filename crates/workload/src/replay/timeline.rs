@@ -54,6 +54,8 @@ pub struct Run {
     pub end_ns: u64,
     /// Why it ended.
     pub leave: Leave,
+    /// The CPU idled before, and the switch in is in the trace.
+    pub from_idle: bool,
     /// Index of the event that shows the start.
     pub start_event: usize,
     /// Index of the last event that belongs to the run.
@@ -318,7 +320,7 @@ pub(super) fn resolve(
     let mut repairs = Repairs::default();
     let mut runs = vec![Vec::new(); threads];
     for (cpu, timeline) in (0u32..).zip(timelines) {
-        let mut open: Option<(ThreadId, u64, usize)> = None;
+        let mut open: Option<(ThreadId, u64, usize, bool)> = None;
         let mut since_ns = 0;
         for (position, slot) in timeline.slots.iter().enumerate() {
             let before = position
@@ -335,25 +337,30 @@ pub(super) fn resolve(
                 repairs.doubt_ns += slot.to_ns - earliest_ns.clamp(slot.from_ns, slot.to_ns);
                 likely_ns.clamp(slot.from_ns, slot.to_ns)
             };
-            if let Some((thread, start_ns, start_event)) = open {
+            if let Some((thread, start_ns, start_event, from_idle)) = open {
                 runs[thread.index()].push(Run {
                     cpu,
                     start_ns,
                     end_ns: at_ns,
                     leave: slot.leave_before,
+                    from_idle,
                     start_event,
                     end_event: slot.last_event_before,
                 });
             }
             since_ns = at_ns;
-            open = slot.thread.map(|thread| (thread, at_ns, slot.first_event));
+            let from_idle = before.is_none() && position > 0 && slot.is_seen();
+            open = slot
+                .thread
+                .map(|thread| (thread, at_ns, slot.first_event, from_idle));
         }
-        if let Some((thread, start_ns, start_event)) = open {
+        if let Some((thread, start_ns, start_event, from_idle)) = open {
             runs[thread.index()].push(Run {
                 cpu,
                 start_ns,
                 end_ns: end_ns.max(start_ns),
                 leave: Leave::End,
+                from_idle,
                 start_event,
                 end_event: usize::MAX,
             });

@@ -148,6 +148,7 @@ fn put_reply(drafts: &mut Vec<Draft>, index: usize, wakings: &[Waking], tail_ns:
         activation: Activation::new(client, Trigger::ThreadUnseen(server), replied_ns),
         deeds: Vec::new(),
         sleeps: 0,
+        approach_ns: 0,
     });
     true
 }
@@ -320,6 +321,7 @@ fn split_one(
         activation: second,
         deeds,
         sleeps,
+        approach_ns: 0,
     });
     drafts.len() - 1
 }

@@ -430,6 +430,7 @@ impl Copying<'_, '_> {
                 activation,
                 deeds: deeds.collect(),
                 sleeps: draft.sleeps,
+                approach_ns: draft.approach_ns,
             }
         })
         .collect()

@@ -451,6 +451,7 @@ fn cut_off(
             .map(|(at_ns, step)| (at_ns.saturating_sub(into_ns), step))
             .collect(),
         sleeps: 0,
+        approach_ns: 0,
     }
 }
 

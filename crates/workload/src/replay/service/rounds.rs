@@ -329,6 +329,7 @@ fn cut(draft: &mut Draft, parts: &[Part], served: &[Served], first: u32) -> Vec<
                 activation,
                 deeds: own,
                 sleeps: 0,
+                approach_ns: 0,
             });
         }
         from_ns = to_ns;

@@ -69,7 +69,7 @@ fn assert_conserved(replay: &Replay) {
             .sum();
         assert_eq!(
             work_ns + activation.removed_ns,
-            activation.executed_ns + activation.assumed_ns
+            activation.executed_ns + activation.charged_before_ns + activation.assumed_ns
         );
     }
 }

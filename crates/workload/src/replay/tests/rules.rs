@@ -566,6 +566,60 @@ fn a_part_of_a_recording_knows_who_was_in_which_group() {
     assert!(replay.measured().groups.is_empty());
 }
 
+#[test]
+fn what_is_charged_from_the_wakeup_on_an_idle_cpu_is_work_as_far_as_the_counters_say_so() {
+    // Woken on the idle CPU by its interrupt 10 and 20 µs before the switch in; from the other CPU
+    // and over another thread that is no matter.
+    let recorded = |usage_usec: Option<u64>| {
+        let mut mini = Mini::new(&[(1, "svc"), (2, "svc"), (3, "svc"), (4, "other")]);
+        let stat = |usage_usec: u64| format!("usage_usec {usage_usec}\nnr_periods 1");
+        mini.group("/svc", &[("cpu.stat", &stat(500))], &[1, 2, 3]);
+        for (us, cpu, waking_cpu, pid) in [(100, 0, 0, 1), (300, 0, 0, 2), (500, 0, 1, 3)] {
+            let approach_us = if pid == 2 { 20 } else { 10 };
+            mini.waking(us, waking_cpu, 0, HARD, pid);
+            mini.switch(us + approach_us, cpu, 0, "R", pid);
+            mini.switch(us + approach_us + 30, cpu, pid, "S", 0);
+        }
+        mini.switch(700, 0, 0, "R", 4);
+        mini.waking(710, 0, 4, HARD, 1);
+        mini.switch(720, 0, 4, "R", 1);
+        mini.switch(750, 0, 1, "S", 0);
+        let mut recording = mini.recording(1000);
+        let after = usage_usec.map(|usec| {
+            serde_json::json!({
+                "/": { "tasks": [4] },
+                "/svc": { "cpu.stat": stat(500 + usec), "tasks": [1, 2, 3] },
+            })
+        });
+        recording.cgroups_after = after.map(|after| serde_json::from_value(after).unwrap());
+        let replay = infer(&recording, &Options::default()).unwrap();
+        assert_conserved(&replay);
+        let of_services = replay
+            .activations
+            .iter()
+            .filter(|one| replay.threads[one.thread.index()].name == "svc");
+        of_services
+            .map(|one| one.work_ns() / 1000)
+            .collect::<Vec<u64>>()
+    };
+    assert_eq!(recorded(None), [30, 30, 30, 30], "no counter, nothing more");
+    assert_eq!(
+        recorded(Some(115)),
+        [30, 30, 30, 30],
+        "charged less than it ran"
+    );
+    assert_eq!(
+        recorded(Some(135)),
+        [35, 30, 40, 30],
+        "15 of 30 µs: a half of 10 and of 20"
+    );
+    assert_eq!(
+        recorded(Some(999)),
+        [40, 30, 50, 30],
+        "no more than all of it"
+    );
+}
+
 /// Two services run `python3` beside each other, one of them with a pool of two workers.
 ///
 /// ```text

@@ -1,0 +1,86 @@
+//! Time that the kernel charges a thread before it is switched in.
+//!
+//! An interrupt that wakes a thread of its own, idle CPU reads the clock of the run queue for the
+//! wakeup, and the switch that follows does not read it again (`wakeup_preempt` asks for
+//! `rq_clock_skip_update`, as the idle task is about to be rescheduled). The thread is charged from
+//! its wakeup on: for the rest of the interrupt and for the way out of the idle loop. In a virtual
+//! machine, where the next timer is programmed by a trap into the hypervisor, that is 10 µs.
+//!
+//! A trace shows how long that takes, but not how much of it is charged: with
+//! `CONFIG_IRQ_TIME_ACCOUNTING` the rest of the interrupt is not. The counters of the group tell:
+//! what they grew by beyond what the trace shows is charged, up to all of it. A group without a
+//! counter of its usage is taken to be charged for nothing beyond the trace.
+//!
+//! # Worked example
+//!
+//! A `memcached` used 854 ms in 8 s by its trace. In 11 165 of 39 900 cases an interrupt woke one of
+//! its threads on an idle CPU, 97.8 ms before their switches in altogether. Its group was charged
+//! with 927 ms, 73 ms more than the trace shows. So a thread that was switched in 10.5 µs after such
+//! a wakeup has 10.5 · 73 / 97.8 = 7.8 µs of work more.
+
+use super::activity::Draft;
+use super::groups::{self, Group, GroupIndex};
+use super::model::Thread;
+
+/// By how much the charges of a group exceed its runs in the trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Excess {
+    /// From wakeups on idle CPUs to the switches in, ns.
+    approaches_ns: u64,
+    /// The part of it that is charged, ns.
+    charged_ns: u64,
+}
+
+/// Charges before the switch in of every thread's activations.
+#[derive(Debug)]
+pub(super) struct Charges {
+    /// By group; `None` where the counters do not tell.
+    of_group: Vec<Option<Excess>>,
+}
+
+impl Charges {
+    /// `threads` know how long they ran in the trace.
+    pub(super) fn of(groups: &[Group], threads: &[Thread], drafts: &[Draft]) -> Self {
+        let mut approaches_ns = vec![0; threads.len()];
+        for Draft {
+            activation,
+            approach_ns,
+            ..
+        } in drafts
+        {
+            approaches_ns[activation.thread.index()] += approach_ns;
+        }
+        let excess = |index: GroupIndex, group: &Group| {
+            let (before, after) = group.stat.filter(|_| index != GroupIndex::ROOT)?;
+            let charged_ns = after.since(&before).usage_ns?;
+            let members = groups::members_of(groups, threads.iter().map(|one| one.group), index);
+            let sum = |of: &dyn Fn(usize) -> u64| -> u64 {
+                members.iter().map(|thread| of(thread.index())).sum()
+            };
+            let executed_ns = sum(&|thread| threads[thread].executed_ns);
+            let approaches_ns = sum(&|thread| approaches_ns[thread]);
+            Some(Excess {
+                approaches_ns,
+                charged_ns: charged_ns.saturating_sub(executed_ns).min(approaches_ns),
+            })
+        };
+        let indices = (0u32..).map(GroupIndex);
+        Charges {
+            of_group: indices
+                .zip(groups)
+                .map(|(index, group)| excess(index, group))
+                .collect(),
+        }
+    }
+
+    /// How much of `approach_ns` a thread of `group` was charged with: as much as its group was
+    /// altogether, or the nearest group around it that tells.
+    pub(super) fn part_of(&self, approach_ns: u64, groups: &[Group], group: GroupIndex) -> u64 {
+        let mut told = groups::lineage(groups, group).filter_map(|up| self.of_group[up.index()]);
+        let Some(excess) = told.next().filter(|excess| excess.approaches_ns > 0) else {
+            return 0;
+        };
+        let product = u128::from(approach_ns) * u128::from(excess.charged_ns);
+        (product / u128::from(excess.approaches_ns)) as u64
+    }
+}
