@@ -73,6 +73,26 @@ fn stretched(spread: Interval, metric: &str, fit: &[Fit]) -> [f64; 2] {
     }
 }
 
+/// A promised figure that the re-simulated recording misses by more than this factor refuses
+/// advice. A p99 may be off by as much [inside its band](trust): half of what was recorded.
+const MISFIT_MAX: f64 = 2.0;
+
+/// Whether the re-simulation of the recorded limit misleads about `slo`: it keeps the promise and
+/// the recording breaks it, or the other way round, or it is off by more than [`MISFIT_MAX`].
+///
+/// A smaller miss widens the interval that must keep the promise. Worked example: a p99 of 4.1 ms
+/// was recorded and 6.8 ms simulated, 1.65 times as much. For a promise of 5 ms they disagree. For
+/// one of 20 ms they do not, and another limit keeps it with a simulated interval up to 12.1 ms.
+pub(crate) fn is_misjudged(slo: &Slo, fit: &[Fit]) -> bool {
+    fit.iter()
+        .filter(|one| one.metric == slo.metric)
+        .any(|one| {
+            let off = (one.judged() / one.seen).max(one.seen / one.judged());
+            // A NaN, of nothing simulated where nothing was recorded, is no miss.
+            slo.keeps(one.judged()) != slo.keeps(one.seen) || off > MISFIT_MAX
+        })
+}
+
 /// Refuses a promise about something that the runs do not report.
 ///
 /// # Errors
@@ -219,6 +239,28 @@ mod tests {
         assert_eq!(
             (high.interval, high.met),
             (Some([57_600.0, 90_000.0]), false)
+        );
+    }
+
+    #[test]
+    fn a_promise_is_misjudged_on_the_other_side_of_it_or_by_more_than_twice() {
+        let misjudged = |promise: &str, predicted_us: f64| {
+            let fit = Fit {
+                metric: "a/activation_latency.p99".to_string(),
+                predicted: predicted_us,
+                seen: 4_100.0,
+                chance: None,
+            };
+            is_misjudged(&slo(promise), &[fit])
+        };
+        assert!(!misjudged("p99<20ms", 6_784.0), "1.65 times");
+        assert!(misjudged("p99<5ms", 6_784.0), "4.1 ms keeps 5 ms");
+        assert!(misjudged("p99<20ms", 8_201.0) && !misjudged("p99<20ms", 8_200.0));
+        assert!(misjudged("p99<20ms", 2_049.0) && !misjudged("p99<20ms", 2_050.0));
+        assert!(misjudged("p99<20ms", 0.0), "nothing is simulated");
+        assert!(
+            !is_misjudged(&slo("p99<20ms"), &[]),
+            "the recording does not show it"
         );
     }
 

@@ -278,12 +278,12 @@ pub fn advise(
     let whole = !is_partial(&experiment, case.recorded);
     bench.need = case.need(runs.hardest(), recorded, whole);
     bench.fit = refit(case.recorded, target, &experiment, simulator, finished)?;
-    let promised: Vec<&str> = case
-        .promises
-        .iter()
+    let misjudged = case.promises.iter();
+    let misjudged: Vec<&str> = misjudged
+        .filter(|slo| judge::is_misjudged(slo, &bench.fit))
         .map(|slo| slo.metric.as_str())
         .collect();
-    let decisive = trust::decisive(&bench.fit, &promised);
+    let decisive = trust::decisive(&bench.fit, &misjudged);
     if let Some(figures) = trust::poor_fit(&decisive).filter(|_| !demands.force) {
         let message =
             format!("no advice: the recorded limit, simulated, misses the recording: {figures}");

@@ -205,6 +205,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     }
 
     /// The smallest quota with this period and burst, or as much of the burst as the quota allows.
+    /// The recorded limit stands for one that is less than a step smaller: so little is no saving.
     ///
     /// # Errors
     /// Refusals by the simulation.
@@ -219,8 +220,18 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             period_us,
             burst_us: burst_us.min(steps * step_us),
         };
-        let found = self.least(*steps.start(), *steps.end(), limit)?;
-        Ok(found.map(limit))
+        let found = self.least(*steps.start(), *steps.end(), limit)?.map(limit);
+        let recorded = Limit::of(self.baseline, self.target);
+        let is_no_saving = found.is_some_and(|found| {
+            let [Some(less), Some(more)] = [found, recorded].map(|limit| limit.quota_us) else {
+                return false;
+            };
+            recorded.covers(found) && found.burst_us == recorded.burst_us && more - less < step_us
+        });
+        Ok(match is_no_saving && self.keeps(recorded)? {
+            true => Some(recorded),
+            false => found,
+        })
     }
 
     /// The smallest burst beside the quota that `limit` has.
@@ -373,6 +384,22 @@ mod tests {
             Some(2_000),
             "10 ms / 0.01 is no less"
         );
+    }
+
+    #[test]
+    fn less_than_a_step_below_the_recorded_limit_is_no_saving() {
+        let recorded = |quota_us: u64| {
+            let text = format!(
+                "machine.cpus = 2\n[cgroup.\"/a/b\"]\n\"cpu.max\" = \"{quota_us} 100000\"\n"
+            );
+            let document = document::parse(&Source::new("t.toml", text)).unwrap();
+            let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+            quota(&experiment.scenarios[0], 0, "p99<75ms")
+        };
+        assert_eq!(recorded(14_100), Some(14_100), "14 ms would do");
+        assert_eq!(recorded(14_999), Some(14_999));
+        assert_eq!(recorded(15_000), Some(14_000));
+        assert_eq!(recorded(13_900), Some(14_000), "13.9 ms breaks the promise");
     }
 
     #[test]

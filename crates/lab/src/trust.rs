@@ -92,19 +92,19 @@ pub fn poorest_factor(fit: &[Fit]) -> f64 {
     poor.map(off).fold(1.0, f64::max)
 }
 
-/// The figures that an advice that promises `promised` stands on: what is promised, how much
-/// finishes and how often and for how long the limit stops it. A miss of any other figure is told
-/// and widens the promises, but refuses no advice; one of the number of activations neither,
-/// because where threads wait for each other one request is several of them, now more and now
-/// fewer.
-pub fn decisive(fit: &[Fit], promised: &[&str]) -> Vec<Fit> {
+/// The figures that refuse an advice if they miss their bands: how much finishes, how often and for
+/// how long the limit stops it, and of what is promised the `misjudged`. A miss of any other figure
+/// is told and widens the promises, but refuses no advice; one of the number of activations
+/// neither, because where threads wait for each other one request is several of them, now more and
+/// now fewer.
+pub fn decisive(fit: &[Fit], misjudged: &[&str]) -> Vec<Fit> {
     let stops = |name: &str| {
         let finished = name.ends_with(metrics::COUNT) && !name.contains(Latency::ACTIVATION);
         finished || name.ends_with("nr_throttled") || name.ends_with("throttled_usec")
     };
     let decisive = fit
         .iter()
-        .filter(|one| stops(&one.metric) || promised.contains(&one.metric.as_str()));
+        .filter(|one| stops(&one.metric) || misjudged.contains(&one.metric.as_str()));
     decisive.cloned().collect()
 }
 

@@ -294,20 +294,25 @@ fn brings(advice: &Advice, option: &Candidate) -> Vec<String> {
     let told = pairs.filter_map(|(slo, forecast)| {
         let name = slo.metric.rsplit('/').next().unwrap_or("");
         let scale = promise_scale(slo, &[forecast]);
-        let (value, [low, high]) = (forecast.mean?, forecast.interval?);
-        let (word, end) = match slo.bound.from_above() {
-            true => ("most", high),
-            false => ("least", low),
-        };
+        let (value, worst) = (forecast.mean?, at_worst(slo, forecast, &scale)?);
         let unit = if scale.unit.is_empty() { "" } else { " " };
         Some(format!(
-            "{name} becomes {}{unit}{}, at {word} {} in 95 of 100 runs",
+            "{name} becomes {}{unit}{}, {worst}",
             scale.number(value),
-            scale.unit,
-            scale.number(end)
+            scale.unit
         ))
     });
     told.collect()
+}
+
+/// The end of a forecast's interval that is worse for `slo`, in words.
+fn at_worst(slo: &Slo, forecast: &Forecast, scale: &Scale) -> Option<String> {
+    let [low, high] = forecast.interval?;
+    let (word, end) = match slo.bound.from_above() {
+        true => ("most", high),
+        false => ("least", low),
+    };
+    Some(format!("at {word} {} in 95 of 100 runs", scale.number(end)))
 }
 
 /// Cost of keeping the recorded limit.
@@ -330,10 +335,13 @@ fn now(advice: &Advice) -> String {
         let (Some(mean), Some(value)) = (forecast.mean, shown(forecast)) else {
             continue;
         };
-        let judged = match (slo.limit > 0.0, forecast.met) {
-            (_, true) => " and keeps its promise".to_string(),
-            (true, _) => format!(", {:.2} times what is promised", mean / slo.limit),
-            (false, _) => " and breaks its promise".to_string(),
+        let at_worst =
+            at_worst(slo, forecast, &scale).filter(|_| slo.keeps(mean) && !forecast.at_least);
+        let judged = match (at_worst, slo.limit > 0.0) {
+            _ if forecast.met => " and keeps its promise".to_string(),
+            (Some(worst), _) => format!(", {worst}, which breaks the promise"),
+            (None, true) => format!(", {:.2} times what is promised", mean / slo.limit),
+            (None, false) => " and breaks its promise".to_string(),
         };
         let without = unlimited.and_then(|option| shown(&option.forecasts[index]));
         let without = without.map_or(String::new(), |value| format!(" (without a limit {value})"));
