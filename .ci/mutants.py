@@ -395,6 +395,7 @@ def fate_alone(mutant, limits):
 def write(file, text):
     """Writes what differs, so that the rest is not compiled again."""
     if not file.is_file() or file.read_text() != text:
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
 

@@ -433,4 +433,17 @@ mod tests {
              (the nearest valid name is `activation_latency.p95`)"
         );
     }
+
+    #[test]
+    fn a_missing_number_is_shown_with_a_unit_of_the_metric() {
+        for (text, shown) in [
+            ("p99<fast", "such as 80ms"),
+            ("nr_throttled<few", "such as 80"),
+            ("requests_per_s>much", "such as 80/s"),
+        ] {
+            let error = Slo::parse(text, SCOPE).unwrap_err().render();
+            let hint = error.lines().find(|line| line.contains("such as"));
+            assert!(hint.is_some_and(|hint| hint.ends_with(shown)), "{error}");
+        }
+    }
 }

@@ -624,4 +624,29 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_counter_that_stands_still_has_not_grown() {
+        let still = answer(&[
+            one(PERIODS, "", "[100,\"1000\"],[115,\"1145\"],[130,\"1295\"]"),
+            one(THROTTLED, "", "[100,\"7\"],[115,\"7\"],[130,\"7\"]"),
+        ]);
+        let known = read(&still, &given()).unwrap();
+        assert_eq!((known.nr_periods, known.nr_throttled), (295, 0));
+        assert_eq!(known.restarts, 0);
+    }
+
+    #[test]
+    fn a_period_that_no_kernel_takes_is_told_in_microseconds() {
+        let settings = answer(&[
+            one(SPEC_QUOTA, "", "[100,\"50000\"]"),
+            one(SPEC_PERIOD, "", "[100,\"2000000\"]"),
+        ]);
+        let limited = Beyond {
+            limit: None,
+            ..given()
+        };
+        let error = read(&(range() + &settings), &limited).unwrap_err();
+        assert!(error.ends_with("found 2000000"), "{error}");
+    }
 }
