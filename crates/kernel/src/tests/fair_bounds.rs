@@ -153,8 +153,8 @@ fn a_sleepers_vruntime_becomes_relative_only_under_cfs() {
 fn up_to_6_6_writes_of_a_groups_load_are_not_timed() {
     let mut world = World::new("6.1", 1);
     let group = world.group(GroupId::ROOT);
-    world.spawn_in(group, CPU, Policy::Normal, 0);
     world.advance_to(10 * MS);
+    world.spawn_in(group, CPU, Policy::Normal, 0);
     assert!(world.kernel.groups[group.index()].load_avg_writes > 0);
     let q = world.kernel.cfs_rq_of(group, CPU);
     let queue = &world.kernel.cfs_rqs[q.index()];
