@@ -41,8 +41,11 @@ COPY = ROOT / "target/mutants"
 TREE = COPY / "tree"
 FATES = COPY / "fates.txt"
 EQUIVALENT = ROOT / ".ci/mutants-equivalent.txt"
-# A test that takes so many times as long as without a mutant, and at least so many seconds, hangs.
-PATIENCE, PATIENCE_S = 10, 60
+# A test that uses CPU time for so many times as long as it takes without a mutant, and for at least so many seconds,
+# hangs; so does one that waits for so many times longer. Others' load, or a stopped machine, is no hang.
+PATIENCE, PATIENCE_S, PATIENCE_WAITING = 10, 60, 10
+# Limit of a suite that no mutant was left for, so that nobody knows how long it takes.
+UNMEASURED_S = 600
 # Address space of a test: an endless loop that stores must not take the memory of others.
 ADDRESS_SPACE_BYTES = 8 << 30
 WORKERS = 2
@@ -91,14 +94,17 @@ class Mutant:
 
     def __init__(self, path, line, old, new):
         self.path, self.line, self.old, self.new = path, line, old, new
-        self.place = self.number = None
+        self.number = None
+        # Which of equal changes of equal lines of the file it is.
+        self.nth = 1
 
     def __str__(self):
         return f"{self.path}:{self.line}: {self.old.strip()}  →  {self.new.strip()}"
 
     def key(self):
-        """Key of the mutant that stays when lines move."""
-        return (self.path, self.old.strip(), self.new.strip())
+        """Key of the mutant that stays when lines move: `rt/push.rs#2` is the second such line of the file."""
+        nth = f"#{self.nth}" if self.nth > 1 else ""
+        return (self.path + nth, self.old.strip(), self.new.strip())
 
     def crate(self):
         return pathlib.PurePath(self.path).parts[1]
@@ -130,12 +136,17 @@ def variants(text):
 
 def mutants_of(path, wanted=None):
     """All mutants of a file, or of some of its lines. Its tests, at the end, are left out."""
-    found = []
+    found, seen = [], collections.Counter()
     for number, text in enumerate((ROOT / path).read_text().splitlines(), 1):
         if text.startswith("#[cfg(test)]"):
             break
-        if (wanted is None or number in wanted) and not SKIPPED.match(text):
-            found.extend(Mutant(path, number, text, new) for new in variants(text))
+        if SKIPPED.match(text):
+            continue
+        for mutant in [Mutant(path, number, text, new) for new in variants(text)]:
+            seen[mutant.key()] += 1
+            mutant.nth = seen[mutant.key()]
+            if wanted is None or number in wanted:
+                found.append(mutant)
     return found
 
 
@@ -323,20 +334,25 @@ def binaries(suites):
 def passes(suite, executable, number, limit_s):
     """Whether the tests pass under a mutant: True, False, or None for a hang."""
     environment = {**os.environ, "SCHEDCAST_MUTANT": str(number), "RUST_BACKTRACE": "0"}
-    bound = lambda: resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
+
+    def bound():
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(limit_s), int(limit_s)))
+
     process = subprocess.Popen(
         ["nice", executable, *suite[2:]], cwd=TREE / "crates" / suite[0], env=environment, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=bound, start_new_session=True, text=True,
     )
     late = threading.Event()
-    timer = threading.Timer(limit_s, lambda: (late.set(), end(process)))
+    timer = threading.Timer(PATIENCE_WAITING * limit_s, lambda: (late.set(), end(process)))
     timer.start()
     try:
         for line in process.stdout:
             # One that fails is enough.
             if line.rstrip().endswith("... FAILED"):
                 return False
-        return process.wait() == 0 if not late.is_set() else None
+        code = process.wait()
+        return None if late.is_set() or code in (-signal.SIGXCPU, -signal.SIGKILL) else code == 0
     finally:
         timer.cancel()
         end(process)
@@ -351,8 +367,10 @@ def end(process):
 
 
 def stage(suite, mutants, tell):
-    """Compiles and runs one suite with each of the mutants; (its limit, those that survive)."""
+    """Compiles and runs one suite with each of the mutants, if there are any; (its limit, those that survive)."""
     name = "/".join(suite[:2])
+    if not mutants:
+        return UNMEASURED_S, []
     tests = binaries([suite])
     if tests is None:
         raise SystemExit(f"mutants: {name} does not compile")
@@ -395,6 +413,7 @@ def fate_alone(mutant, limits):
 def write(file, text):
     """Writes what differs, so that the rest is not compiled again."""
     if not file.is_file() or file.read_text() != text:
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
 

@@ -301,4 +301,30 @@ mod tests {
         let both = forecast(&slo, &outcomes, &fit(0.0, 0.0)).unwrap();
         assert_eq!((both.interval, both.met), (Some([72_000.0; 2]), true));
     }
+
+    /// The worse end of the interval decides: 90 ms where 75 are promised, 20 periods where at least
+    /// 30 are.
+    #[test]
+    fn strain_is_how_many_times_too_bad_the_worse_end_is() {
+        let strain = |promise: &str, low: f64, high: f64| {
+            let forecast = Forecast {
+                metric: String::new(),
+                unit: String::new(),
+                mean: Some(low),
+                at_least: false,
+                interval: Some([low, high]),
+                met: false,
+            };
+            forecast.strain(&slo(promise))
+        };
+        assert_eq!(strain("p99<75ms", 60_000.0, 90_000.0), 90.0 / 75.0);
+        assert_eq!(
+            strain("activation_latency.count>30", 20.0, 60.0),
+            30.0 / 20.0
+        );
+        assert_eq!(
+            strain("activation_latency.count>30", 0.0, 60.0),
+            f64::INFINITY
+        );
+    }
 }

@@ -109,6 +109,7 @@ mod tests {
     #[test]
     fn growth_is_read_in_per_cent() {
         assert_eq!(read_most("+5%"), Ok(0.05));
+        assert_eq!(read_most("+0%"), Ok(0.0), "no neighbour may lose anything");
         assert_eq!(read_most(" 12.5 % "), Ok(0.125));
         for wrong in ["5", "+%", "-5%", "5ms", "", "inf%"] {
             let error = read_most(wrong).unwrap_err().to_string();

@@ -469,4 +469,24 @@ mod tests {
             assert_eq!(bench.largest_burst(recorded).unwrap().burst_us, 50_000);
         });
     }
+
+    #[test]
+    fn no_burst_is_found_where_none_is_needed() {
+        let scenario = scenario("");
+        let recorded = Limit::of(&scenario, "/a/b");
+        // 10 ms / 0.5 and some 1 ms of period.
+        with_bench(&scenario, 0, "p99<30ms", |bench| {
+            let burst = bench.smallest_burst(recorded).unwrap().unwrap();
+            assert_eq!(burst.burst_us, 0);
+        });
+    }
+
+    /// 200 quotas: the last, 8 at most that halve them, and one above what was found.
+    #[test]
+    fn a_search_says_how_many_quotas_it_tries_at_most() {
+        with_bench(&scenario(""), 0, "p99<15ms", |bench| {
+            assert_eq!(bench.quotas(100_000), (1000, 1..=200));
+            assert_eq!(bench.most_tried(100_000), 1 + 8 + 1);
+        });
+    }
 }

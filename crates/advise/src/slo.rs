@@ -239,7 +239,7 @@ fn units(unit: &str) -> &'static [(&'static str, f64)] {
     match unit {
         "us" => &[("us", 1.0), ("ms", 1e3), ("s", 1e6)],
         "s" => &[("us", 1e-6), ("ms", 1e-3), ("s", 1.0)],
-        "ratio" => &[("%", 0.01), ("", 1.0)],
+        "ratio" => &[("", 1.0), ("%", 0.01)],
         "W" => &[("W", 1.0), ("", 1.0)],
         "MHz" => &[("MHz", 1.0), ("", 1.0)],
         "MB/s" => &[("MB/s", 1.0), ("", 1.0)],
@@ -432,5 +432,19 @@ mod tests {
             "--slo:1:1: the simulation reports no `postgres/activation_latency.p98` \
              (the nearest valid name is `activation_latency.p95`)"
         );
+    }
+
+    #[test]
+    fn a_missing_number_is_shown_with_a_unit_of_the_metric() {
+        for (text, shown) in [
+            ("p99<fast", "such as 80ms"),
+            ("nr_throttled<few", "such as 80"),
+            ("requests_per_s>much", "such as 80/s"),
+            ("machine/busy_ratio<half", "such as 80%"),
+        ] {
+            let error = Slo::parse(text, SCOPE).unwrap_err().render();
+            let hint = error.lines().find(|line| line.contains("such as"));
+            assert!(hint.is_some_and(|hint| hint.ends_with(shown)), "{error}");
+        }
     }
 }

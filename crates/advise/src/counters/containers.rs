@@ -228,4 +228,10 @@ mod tests {
             r#"{container="web\"} or vector(1) # \u001b[31m\n"}"#
         );
     }
+
+    #[test]
+    fn labels_of_promql_begin_with_a_letter_or_an_underscore() {
+        let found = ["web", "_web", "w_1", "1web", "-web", "w-1", ""].map(is_label);
+        assert_eq!(found, [true, true, true, false, false, false, false]);
+    }
 }

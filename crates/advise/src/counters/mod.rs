@@ -9,7 +9,7 @@
 //! back, its demand is known as it came, and the range is much narrower.
 //!
 //! Worked example. `recordings/postgres-quota` counted 295 periods of 100 ms with 50 ms each, 102
-//! throttled, 5712 ms of throttled time. Of 13 824 demands some 270 count that within a tenth or
+//! throttled, 5712 ms of throttled time. Of 15 264 demands some 270 count that within a tenth or
 //! so. With 60 ms they are throttled in 7 to 38 % of the periods; on the real machine it was 11, 14
 //! and 22 %.
 

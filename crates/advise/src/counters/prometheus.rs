@@ -582,15 +582,18 @@ mod tests {
         let text = range().replace("14.87", "4294967296");
         let error = read(&text, &given()).unwrap_err();
         assert!(error.contains("more than 2 CPUs give"), "{error}");
-        let period = one(SPEC_PERIOD, "", "[100,\"0.5\"]");
-        let quota = one(SPEC_QUOTA, "", "[100,\"50000\"]");
-        let text = range() + &answer(&[period, quota]);
         let limited = Beyond {
             limit: None,
             ..given()
         };
-        let error = read(&text, &limited).unwrap_err();
-        assert!(error.contains(SPEC_PERIOD), "{error}");
+        for (period_us, found) in [("0.5", "found 0"), ("2000000", "found 2000000")] {
+            let period = one(SPEC_PERIOD, "", &format!("[100,\"{period_us}\"]"));
+            let quota = one(SPEC_QUOTA, "", "[100,\"50000\"]");
+            let text = range() + &answer(&[period, quota]);
+            let error = read(&text, &limited).unwrap_err();
+            assert!(error.contains(SPEC_PERIOD), "{error}");
+            assert!(error.ends_with(found), "{error}");
+        }
     }
 
     /// Cut anywhere, or with any number another: what is read can be reckoned with, what is not is
@@ -623,5 +626,15 @@ mod tests {
                 Err(error) => assert!(error.len() > 20, "{text}: {error}"),
             }
         }
+    }
+
+    #[test]
+    fn a_counter_that_stands_still_has_not_grown() {
+        let still = answer(&[
+            one(PERIODS, "", "[100,\"1000\"],[115,\"1145\"],[130,\"1295\"]"),
+            one(THROTTLED, "", "[100,\"7\"],[115,\"7\"],[130,\"7\"]"),
+        ]);
+        let known = read(&still, &given()).unwrap();
+        assert_eq!((known.nr_periods, known.nr_throttled), (295, 0));
     }
 }

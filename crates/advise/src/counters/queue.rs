@@ -202,4 +202,27 @@ mod tests {
         assert_eq!(counted(&[(0, 20), (100, 80)], 1, 50, 0), (3, 1, 50, 100));
         assert_eq!(counted(&[(0, 50)], 1, 50, 0), (3, 0, 0, 50), "just enough");
     }
+
+    /// Three periods. A hog is throttled in each, an idle group in none: more than what is wanted
+    /// ends the run, as does less than what is left can make up for.
+    #[test]
+    fn a_run_ends_as_soon_as_its_throttled_periods_cannot_match() {
+        let throttled = |work_ms: u64, wanted: RangeInclusive<u64>| {
+            let jobs = [Job {
+                at_ns: 0,
+                work_ns: work_ms * MS,
+            }];
+            let limit = Limit {
+                quota_ns: Some(50 * MS),
+                period_ns: 100 * MS,
+                burst_ns: 0,
+            };
+            let counted = serve_within(&jobs, 1, limit, 300 * MS, wanted);
+            counted.map(|counted| counted.nr_throttled)
+        };
+        assert_eq!(throttled(1000, 3..=3), Some(3));
+        assert_eq!(throttled(1000, 0..=2), None);
+        assert_eq!(throttled(1, 0..=0), Some(0));
+        assert_eq!(throttled(1, 1..=3), None);
+    }
 }

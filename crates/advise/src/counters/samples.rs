@@ -312,4 +312,20 @@ mod tests {
             "{note}"
         );
     }
+
+    /// A busy second and an idle one, apart at exactly 1 s: each is drawn for itself, so that in
+    /// some of 15 orders both are busy, and in some both are idle.
+    #[test]
+    fn whole_seconds_are_drawn_each_for_itself() {
+        let text = "at_us,usage_us\n0,0\n1000000,900000\n2000000,900000\n";
+        let samples = Samples::parse("samples.csv", text).unwrap();
+        let used_ms = |draw| {
+            let drawn = samples.drawn(&mut Stream(SplitMix(draw)));
+            drawn.iter().map(|one| one.used_ns / MS).sum::<u64>()
+        };
+        let used: Vec<u64> = (1..=DRAWN_ORDERS).map(used_ms).collect();
+        for wanted in [0, 900, 1800] {
+            assert!(used.contains(&wanted), "{used:?}");
+        }
+    }
 }

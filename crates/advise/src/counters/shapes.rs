@@ -140,4 +140,15 @@ mod tests {
             assert!(jobs.is_sorted_by_key(|job| job.at_ns));
         }
     }
+
+    #[test]
+    fn a_family_has_independent_heavy_tailed_and_regular_arrivals() {
+        let kinds = |shape: &Shape| (shape.has_tail, shape.is_regular);
+        let mut found: Vec<_> = family(1).iter().map(kinds).collect();
+        found.sort_unstable();
+        let of_each = MEAN_WORK_NS.len() * BUNCHES.len();
+        let wanted = [(false, false), (false, true), (true, false)].map(|kind| [kind; 24]);
+        assert_eq!(of_each, 24);
+        assert_eq!(found, wanted.concat());
+    }
 }

@@ -38,6 +38,10 @@ fn what_was_measured_lies_inside_a_range_that_says_something() {
     let measured = Recording::open(&folder).unwrap().measured.unwrap();
     let bounds = bounds(&known, &measured_limits(&measured)).unwrap();
     assert!(bounds.matching >= 100, "{}", bounds.matching);
+    // For 2 CPUs there are 8 sizes, 3 kinds, 3 bunches and 2 numbers of workers. Of the 24 pairs of
+    // size and bunch 4 are drawn once, 6 three times and 14 six times: 106 draws, for each of 24
+    // levels.
+    assert_eq!((bounds.tried, bounds.tolerance), (106 * 3 * 2 * 24, 1.0));
     assert_eq!(bounds.outlooks.len(), 6);
     for outlook in &bounds.outlooks {
         let named = measured
@@ -194,4 +198,186 @@ fn settings_become_limits() {
         assert!(error.contains(says), "{text}: {error}");
     }
     assert!(ask(Columns::default()).unwrap_err().contains("--set"));
+}
+
+const MS: u64 = 1_000_000;
+
+fn limit(quota_ms: u64) -> Limit {
+    Limit {
+        quota_ns: Some(quota_ms * MS),
+        period_ns: 100 * MS,
+        burst_ns: 0,
+    }
+}
+
+/// A group with 50 ms in each of 200 periods, one of which was throttled for 50 ms.
+fn counted_once() -> Known {
+    Known {
+        cgroup: "/a".to_owned(),
+        label: None,
+        cpus: 2,
+        window_ns: 20_000 * MS,
+        limit: limit(50),
+        nr_periods: 200,
+        nr_throttled: 1,
+        throttled_ns: Some(50 * MS),
+        usage_ns: None,
+        restarts: 0,
+        samples: None,
+    }
+}
+
+/// One job of 5 s, which 50 ms a period serve in 100 periods, the last of them not throttled. Where
+/// the work drifts by 6 %, 4.7 s take 94 periods and 5.3 s take 106: 93 and 105 are throttled, for
+/// 50 ms each. A thousandth more work would take one period more.
+#[test]
+fn another_run_takes_six_per_cent_more_or_less() {
+    let known = counted_once();
+    let matching = Matching {
+        known: &known,
+        demands: vec![Demand {
+            jobs: vec![Job {
+                at_ns: 0,
+                work_ns: 5000 * MS,
+            }],
+            workers: 1,
+            window_ns: known.window_ns,
+            counted: Counted::default(),
+        }],
+        tried: 1,
+        tolerance: 1.0,
+        are_samples: false,
+    };
+    let told = matching.outlook("50 ms", limit(50));
+    let ratio = (told.throttled_ratio.low, told.throttled_ratio.high);
+    assert_eq!(ratio, (93.0 / 200.0, 105.0 / 200.0));
+    assert_eq!(
+        (told.throttled_ms.low, told.throttled_ms.high),
+        (4650.0, 5250.0)
+    );
+    assert!(matching.all_below(limit(50), 105.0 / 200.0));
+    assert!(!matching.all_below(limit(50), 104.0 / 200.0));
+    assert!(matching.any_below(limit(50), 93.0 / 200.0));
+    assert!(!matching.any_below(limit(50), 92.0 / 200.0));
+}
+
+#[test]
+fn the_only_period_was_throttled_or_not() {
+    let known = Known {
+        window_ns: 100 * MS,
+        nr_periods: 1,
+        ..counted_once()
+    };
+    assert_eq!(known.ratio(), 1.0);
+    let counted = Counted {
+        nr_periods: 1,
+        nr_throttled: 1,
+        ..Counted::default()
+    };
+    assert_eq!(known.per_active(&counted), 1.0);
+}
+
+/// 10 of 200 periods were throttled, for 50 ms each. A demand that counts as many matches if they
+/// last 40 to 60 ms, a fifth less or more; where none was throttled, no time is compared.
+#[test]
+fn throttled_periods_must_last_as_long_as_the_counted_ones() {
+    let known = Known {
+        nr_throttled: 10,
+        throttled_ns: Some(500 * MS),
+        ..counted_once()
+    };
+    let matches = |known: &Known, each_ms: u64| {
+        let counted = Counted {
+            nr_periods: 200,
+            nr_throttled: known.nr_throttled,
+            throttled_ns: known.nr_throttled * each_ms * MS,
+            usage_ns: 0,
+        };
+        known.matches(&counted, known.window_ns, 1.0)
+    };
+    let found = [39, 40, 60, 61].map(|each_ms| matches(&known, each_ms));
+    assert_eq!(found, [false, true, true, false]);
+    let calm = Known {
+        nr_throttled: 0,
+        throttled_ns: Some(30 * MS),
+        ..known
+    };
+    assert!(matches(&calm, 0), "its time is that of an earlier window");
+}
+
+/// 50 ms of demand a period are 50 jobs of 1 ms, so that 80 periods hold 4000 jobs, and 100 are the
+/// least; 16 jobs of 3 ms, so that 250 periods do; one job of 50 ms, so that 600 are the most.
+#[test]
+fn a_window_is_cut_where_many_jobs_come_in_it() {
+    let periods = |mean_work_ms: u64, recorded: u64| {
+        let known = Known {
+            window_ns: recorded * 100 * MS,
+            ..counted_once()
+        };
+        let shape = Shape {
+            mean_work_ns: mean_work_ms * MS,
+            has_tail: false,
+            is_regular: false,
+            bunch: 1,
+            workers: 1,
+        };
+        known.window_ns_of(&shape, 1000) / (100 * MS)
+    };
+    let cut = [(1, 1000), (3, 1000), (50, 1000), (50, 300)];
+    let found = cut.map(|(mean_work_ms, recorded)| periods(mean_work_ms, recorded));
+    assert_eq!(found, [100, 250, 600, 300]);
+}
+
+#[test]
+fn limits_are_told_to_programs_in_microseconds() {
+    let known = counted_once();
+    let range = Range {
+        low: 0.0,
+        high: 1.0,
+    };
+    let told = Bounds {
+        outlooks: vec![Outlook {
+            name: "wide".to_owned(),
+            limit: Limit {
+                burst_ns: 20 * MS,
+                ..limit(60)
+            },
+            throttled_ratio: range,
+            throttled_ms: range,
+        }],
+        known,
+        tried: 1,
+        matching: 1,
+        tolerance: 1.0,
+        are_samples: false,
+        usage_ms: range,
+    };
+    let value: serde_json::Value = serde_json::from_str(&told.json()).unwrap();
+    let limit = &value["limits"][0];
+    let us = ["quota_us", "period_us", "burst_us"].map(|key| limit[key].as_u64());
+    assert_eq!(us, [Some(60_000), Some(100_000), Some(20_000)]);
+}
+
+/// `cpu.stat` of a group without a limit tells no periods.
+#[test]
+fn a_group_whose_periods_are_not_counted_has_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let group = |usage_us: u64| {
+        let stat = format!("usage_usec {usage_us}\nuser_usec 0\nsystem_usec 0");
+        serde_json::json!({
+            "/": {"tasks": []},
+            "/a": {"cpu.max": "max 100000", "cpu.stat": stat, "tasks": []},
+        })
+    };
+    let cgroups = serde_json::json!({"before": group(0), "after": group(1_500_000)});
+    let meta = serde_json::json!({"cpus": 2, "start_s": 10.0, "end_s": 13.0});
+    for (name, value) in [("cgroups.json", cgroups), ("recording.json", meta)] {
+        std::fs::write(folder.path().join(name), value.to_string()).unwrap();
+    }
+    let known = Known::open(folder.path(), Some(&path("/a"))).unwrap();
+    assert_eq!((known.nr_periods, known.nr_throttled), (0, 0));
+    assert_eq!(
+        (known.window_ns, known.usage_ns),
+        (3_000 * MS, Some(1_500 * MS))
+    );
 }

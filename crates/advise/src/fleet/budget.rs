@@ -64,3 +64,34 @@ pub(super) fn give(rows: &mut [Row], steps: &[Vec<Step>], budget_cpus: f64) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each quarter of a CPU saves less than the one before; a CPU buys all four, and what is left
+    /// is known after each.
+    #[test]
+    fn what_was_given_before_is_not_paid_again() {
+        let limit = |quota_ns| Limit {
+            quota_ns: Some(quota_ns),
+            period_ns: 100_000_000,
+            burst_ns: 0,
+        };
+        let saved = [0.5, 0.875, 1.125, 1.25];
+        let steps: Vec<Step> = (1u64..)
+            .zip(saved)
+            .map(|(quarters, saved_cpus)| Step {
+                limit: limit(50_000_000 + quarters * 25_000_000),
+                cpus: quarters as f64 / 4.0,
+                saved_cpus,
+            })
+            .collect();
+        for (budget_cpus, quarters) in [(0.2, 0), (0.25, 1), (0.7, 2), (0.75, 3), (1.0, 4)] {
+            let mut rows = [Row::limited(limit(50_000_000))];
+            give(&mut rows, std::slice::from_ref(&steps), budget_cpus);
+            let given = rows[0].given.map_or(0.0, |given| given.cpus);
+            assert_eq!(given * 4.0, f64::from(quarters), "{budget_cpus}");
+        }
+    }
+}

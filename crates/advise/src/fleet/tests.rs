@@ -3,6 +3,34 @@
 use super::*;
 use crate::counters::Dump;
 
+impl Row {
+    /// A container of which nothing is known but its limit.
+    pub(super) fn limited(limit: Limit) -> Row {
+        let known = Known {
+            cgroup: "a".to_owned(),
+            label: None,
+            cpus: 4,
+            window_ns: 60_000_000_000,
+            limit,
+            nr_periods: 600,
+            nr_throttled: 0,
+            throttled_ns: None,
+            usage_ns: None,
+            restarts: 0,
+            samples: None,
+        };
+        Row {
+            name: known.cgroup.clone(),
+            labels: Labels::new(),
+            known,
+            least: None,
+            enough: None,
+            verdict: Verdict::Raise,
+            given: None,
+        }
+    }
+}
+
 fn series(name: &str, labels: &str, values: &str) -> String {
     format!("{{\"metric\":{{\"__name__\":\"container_{name}\",{labels}}},\"values\":[{values}]}}")
 }
@@ -134,6 +162,8 @@ fn a_budget_goes_where_it_saves_most_and_no_further() {
     assert!(plenty[0].is_none() && plenty[2].is_none(), "{plenty:?}");
     let web = plenty[1].unwrap();
     assert!(web.saved_cpus > 0.0 && web.cpus < 3.5, "{web:?}");
+    // It was throttled for 11.5 s of its 60.
+    assert!(web.saved_cpus <= 11.5 / 60.0, "{web:?}");
     let little = given(web.cpus / 2.0);
     assert!(spent(&little) <= web.cpus / 2.0, "{little:?}");
     assert!(given(0.001).iter().all(Option::is_none));
@@ -163,6 +193,36 @@ fn files_name_each_container() {
     let text = fleet.text("range.json", Some(1));
     assert!(text.contains("2 of 3 limited containers"), "{text}");
     assert!(text.contains("2 more containers; --all"), "{text}");
+    let text = fleet.text("range.json", None);
+    assert!(!text.contains("more containers"), "{text}");
+}
+
+#[test]
+fn columns_without_a_value_are_left_out_unless_there_are_no_rows() {
+    let header = |fleet: &Fleet| {
+        let text = fleet.text("range.json", None);
+        let line = text.lines().find(|line| line.starts_with("container"));
+        line.unwrap_or_default().split_whitespace().count()
+    };
+    let words = HEADER.join(" ").split_whitespace().count();
+    let mut fleet = Fleet::new(&dump(&three()), QUESTION);
+    assert_eq!(header(&fleet), words - 1, "no budget was given");
+    fleet.rows.clear();
+    assert_eq!(header(&fleet), words);
+}
+
+#[test]
+fn panels_stand_two_in_a_row() {
+    let mut fleet = Fleet::new(&dump(&three()), QUESTION);
+    let hog = fleet.rows[0].clone();
+    fleet.rows.splice(0..0, [hog.clone(), hog.clone(), hog]);
+    let board: serde_json::Value = serde_json::from_str(&fleet.dashboard()).unwrap();
+    let at = |panel: &serde_json::Value| {
+        let place = &panel["gridPos"];
+        (place["x"].as_u64().unwrap(), place["y"].as_u64().unwrap())
+    };
+    let places: Vec<_> = board["panels"].as_array().unwrap().iter().map(at).collect();
+    assert_eq!(places, [(0, 0), (12, 0), (0, 8), (12, 8), (0, 16)]);
 }
 
 /// The order in which a server answers changes nothing, nor does the number of CPUs that work on

@@ -32,16 +32,20 @@ impl Simulate for Toy {
     }
 }
 
-fn toy_frontier(slos: &[&str]) -> Result<Option<Frontier>> {
+fn postgres() -> Question {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota");
-    let question = Question {
+    Question {
         subject: Subject::Recording(Recorded::open(&folder).unwrap()),
         cgroup: None,
         columns: Columns::default(),
         seeds: Some(3),
         duration: None,
         measured: false,
-    };
+    }
+}
+
+fn toy_frontier(slos: &[&str]) -> Result<Option<Frontier>> {
+    let question = postgres();
     let experiment = question.experiment().unwrap();
     let slos: Vec<String> = slos.iter().map(ToString::to_string).collect();
     frontier(&question, &experiment, (&slos, &[]), &Toy, &|| {})
@@ -123,4 +127,69 @@ fn a_promise_that_nothing_reports_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("wakeup_latency"), "{error}");
+}
+
+/// A service of which no need is known may have 1 ms in 100 ms, the least that a kernel takes, to
+/// 200 ms, all of 2 CPUs: the quotas between are 200 to the power of 0, 1/5, 2/5, 3/5, 4/5 and 1,
+/// with the recorded one.
+#[test]
+fn quotas_are_evenly_apart_in_their_ratio_from_one_step_on() {
+    let question = postgres();
+    let experiment = question.experiment().unwrap();
+    let baseline = &experiment.scenarios[0];
+    let named = PERCENTILES.map(|name| format!("{name}<1s"));
+    let case = Case::of(&question, &named, baseline).unwrap();
+    let finished = || {};
+    let mut bench = Bench::new(&Toy, &finished, baseline, "/pg", &case.promises, 3);
+    let recorded = Limit::of(baseline, "/pg");
+    let found = quotas(&mut bench, recorded, &[]).unwrap();
+    let ms = [1, 3, 8, 24, 50, 69, 200];
+    assert_eq!(found, ms.map(|ms| ms * 1000));
+}
+
+#[test]
+fn a_kernel_without_bursts_has_one_line() {
+    let question = postgres();
+    let mut experiment = question.experiment().unwrap();
+    experiment.scenarios[0].kernel.rules.burst = false;
+    let found = frontier(&question, &experiment, (&[], &[]), &Toy, &|| {});
+    let lines = found.unwrap().unwrap().lines;
+    let bursts: Vec<u64> = lines.iter().map(|line| line.burst_us).collect();
+    assert_eq!(bursts, [0]);
+}
+
+/// The toy's p50 is 10 ms and 400 s over what is granted in µs: 18 ms as recorded, with 50 ms. For
+/// 15 ms, with some 7 µs for the seeds, 80.2 ms are needed, in any period, and for 20 ms 40.1. A
+/// burst counts half.
+#[test]
+fn the_least_change_that_keeps_the_promise_is_recommended() {
+    let advice = |promise: &str| {
+        let question = postgres();
+        let experiment = question.experiment().unwrap();
+        let baseline = &experiment.scenarios[0];
+        let case = Case::of(&question, &[promise.to_owned()], baseline).unwrap();
+        let finished = || {};
+        let mut bench = Bench::new(&Toy, &finished, baseline, "/pg", &case.promises, 3);
+        let recorded = Limit::of(baseline, "/pg");
+        let limits = crate::look_for(&mut bench, recorded, &|_| {}).unwrap();
+        crate::build(&question, &case, &mut bench, &limits, None).unwrap()
+    };
+    let kept = advice("p50<20ms");
+    assert!(kept.options[0].suits);
+    assert_eq!(kept.recommended.as_deref(), Some("quota 41ms"));
+    let raised = advice("p50<15ms");
+    let limits: Vec<_> = raised
+        .options
+        .iter()
+        .map(|one| (one.quota_us, one.period_us, one.burst_us, one.suits))
+        .collect();
+    let expected = [
+        (Some(50_000), 100_000, 0, false),
+        (Some(81_000), 100_000, 0, true),
+        (Some(50_000), 100_000, 50_000, false),
+        (Some(85_000), 500_000, 0, true),
+        (None, 100_000, 0, true),
+    ];
+    assert_eq!(limits, expected);
+    assert_eq!(raised.recommended.as_deref(), Some("quota 81ms"));
 }

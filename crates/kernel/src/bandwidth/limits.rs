@@ -186,4 +186,15 @@ mod tests {
         assert_eq!(quota_ratio(&limit(100_000, 200_000, 0)), Some(1 << 19));
         assert!(quota_ratio(&limit(100_001, 200_000, 0)) > Some(1 << 19));
     }
+
+    #[test]
+    fn a_kernel_without_bursts_takes_the_largest_quota_whole() {
+        let largest = limit(limits::QUOTA_MAX_US, 1_000_000, 1);
+        assert_eq!(validate(&largest, false), Ok(()));
+        let sum = LimitError::BurstSumTooLarge {
+            burst_us: 1,
+            quota_us: limits::QUOTA_MAX_US,
+        };
+        assert_eq!(validate(&largest, true), Err(sum));
+    }
 }

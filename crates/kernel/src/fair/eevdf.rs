@@ -367,3 +367,15 @@ fn protected_until(entity: &Entity, slice: Ns) -> u64 {
 fn min_vruntime(a: u64, b: u64) -> u64 {
     if before(a, b) { a } else { b }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ids::CfsRqId;
+    use crate::tests::world::World;
+
+    #[test]
+    fn a_queue_without_entities_has_no_longest_request() {
+        let world = World::new("6.18", 1);
+        assert_eq!(world.kernel.longest_queued_slice(CfsRqId(0)), 0);
+    }
+}

@@ -172,3 +172,27 @@ impl Kernel {
         (inflated, own > load)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ids::{CfsRqId, Cpu, GroupId};
+    use crate::task::Policy;
+    use crate::tests::world::World;
+
+    /// Beside one task of nice 0 each lag is inflated by (1 + weight / 1024), and only a heavier
+    /// task outweighs the other: nice −1 weighs 1277.
+    #[test]
+    fn an_equal_does_not_outweigh_the_one_that_runs() {
+        for (nice, heavier) in [(0, false), (-1, true)] {
+            let mut world = World::new("6.12", 1);
+            world.spawn(Cpu(0));
+            let task = world.spawn_in(GroupId::ROOT, Cpu(0), Policy::Normal, nice);
+            let se = world.kernel.tasks[task.index()].se;
+            // As if it was about to come.
+            world.kernel.cfs_rqs[0].avg_load = 0;
+            world.kernel.entities[se.index()].vlag = 1024;
+            let (_, outweighs) = world.kernel.inflated_lag(CfsRqId(0), se);
+            assert_eq!(outweighs, heavier, "{nice}");
+        }
+    }
+}

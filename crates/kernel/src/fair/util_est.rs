@@ -190,9 +190,23 @@ mod tests {
         );
         assert_eq!(take(446, true), (false, 445, 450));
         assert_eq!(
+            take(450, true),
+            (false, 445, 450),
+            "as the average, and near"
+        );
+        assert_eq!(
             take(550, false),
             (true, 550, 475),
             "no fast way up before 5.5"
         );
+    }
+
+    #[test]
+    fn a_last_value_off_by_one_per_cent_is_written() {
+        for (before, written) in [(441, false), (440, true)] {
+            let (mut last, mut average) = (before, 450);
+            let taken = estimate_two_values(&mut last, &mut average, 450, 1024, true);
+            assert_eq!((taken, last == 450), (written, written), "{before}");
+        }
     }
 }

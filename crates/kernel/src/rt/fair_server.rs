@@ -387,7 +387,9 @@ fn fair_server_arm<P: Platform>(p: &mut P, cpu: Cpu, server: &mut FairServer) ->
 
 #[cfg(test)]
 mod tests {
-    use super::revised_runtime;
+    use super::{FairServer, fair_server_arm, revised_runtime};
+    use crate::ids::Cpu;
+    use crate::tests::world::{Bench, MS, World};
 
     #[test]
     fn the_reserved_rate_is_rounded_down_to_20_bits() {
@@ -395,5 +397,54 @@ mod tests {
         let reserved = (50_000_000, 1_000_000_000);
         assert_eq!(revised_runtime(reserved, 500_000_000), 24_999_618);
         assert_eq!(revised_runtime(reserved, 0), 0);
+    }
+
+    /// 50 ms fit into the second before the deadline, and not into 1 µs less.
+    #[test]
+    fn a_budget_overflows_what_is_left_of_its_period() {
+        let reserved = (50 * MS, 1000 * MS);
+        let server = FairServer {
+            runtime_ns: 50 * MS as i64,
+            deadline_ns: 1000 * MS,
+            ..FairServer::default()
+        };
+        assert!(!server.overflows(0, reserved));
+        assert!(server.overflows(1024, reserved));
+    }
+
+    #[test]
+    fn a_timer_that_was_due_a_microsecond_ago_is_not_armed() {
+        let armed = |now| {
+            let mut server = FairServer {
+                deadline_ns: 5000,
+                ..FairServer::default()
+            };
+            let mut bench = Bench::default();
+            bench.now = now;
+            fair_server_arm(&mut bench, Cpu(0), &mut server)
+        };
+        assert_eq!([5999, 6000].map(armed), [true, false]);
+    }
+
+    /// With 1 ns left the period goes on, with nothing left the next one begins. Either way a
+    /// server that has not run yet waits for zero laxity.
+    #[test]
+    fn a_server_is_replenished_when_nothing_is_left_and_waits_for_zero_laxity() {
+        for (left_ns, expected_ns, periods) in [(1, 1, 0), (0, 50 * MS as i64, 1)] {
+            let mut world = World::new("6.12", 1);
+            world.spawn(Cpu(0));
+            world.advance_to(MS);
+            let server = &mut world.kernel.rqs[0].fair_server;
+            (server.runtime_ns, server.defer_armed) = (left_ns, false);
+            let deadline_ns = server.deadline_ns + periods * 1000 * MS;
+            let kernel = &mut world.kernel;
+            kernel.fair_server_replenish(&mut world.bench, Cpu(0));
+            let server = &world.kernel.rqs[0].fair_server;
+            assert_eq!(
+                (server.runtime_ns, server.deadline_ns),
+                (expected_ns, deadline_ns)
+            );
+            assert!(server.defer_armed && server.throttled);
+        }
     }
 }

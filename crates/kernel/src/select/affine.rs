@@ -240,6 +240,11 @@ mod tests {
     /// each CPU; the CPUs' loads are 700 and 1000. Gives them, the one on CPU 0 with a load of 300,
     /// and a third of 500.
     fn group_on_two_cpus() -> (World, [TaskId; 3]) {
+        group_beside_a_load_of(700)
+    }
+
+    /// The same with another load of CPU 0.
+    fn group_beside_a_load_of(load_here: u64) -> (World, [TaskId; 3]) {
         let mut world = World::new("4.12", 2);
         world.checked = false;
         let group = world.group(crate::ids::GroupId::ROOT);
@@ -248,7 +253,8 @@ mod tests {
         let others = [0, 1].map(|cpu| world.spawn(Cpu(cpu)));
         let kernel = &mut world.kernel;
         kernel.groups[group.index()].load_avg = 1000;
-        for (cpu, load, entity_load, cpu_load) in [(0, 400, 409, 700), (1, 600, 614, 1000)] {
+        let loads = [(0, 400, 409, load_here), (1, 600, 614, 1000)];
+        for (cpu, load, entity_load, cpu_load) in loads {
             let q = kernel.cfs_rq_of(group, Cpu::from(cpu));
             let queue = &mut kernel.cfs_rqs[q.index()];
             queue.avg.load_avg = load;
@@ -293,5 +299,76 @@ mod tests {
         assert!(!here(false));
         // The waker leaves: 100 · (700 − 263 + 205) = 64200 ≤ 108 · (1000 + 263 − 205) = 114264.
         assert!(here(true));
+    }
+
+    #[test]
+    fn a_wakeup_in_sync_weighs_both_ends_to_the_last_unit() {
+        // 108 · (1000 + 263 − 205) = 114264: 100 · (L − 263 + 205) is less up to L = 1200.
+        for (load_here, affine) in [(1200, true), (1201, false)] {
+            let (mut world, [waker, _, task]) = group_beside_a_load_of(load_here);
+            let row = world.kernel.domains.rows(Cpu(0)).next().unwrap();
+            world.kernel.rqs[0].curr = waker;
+            let found = world
+                .kernel
+                .wake_affine_effective(row, task, Cpu(0), Cpu(1), true);
+            assert_eq!(found, affine, "{load_here}");
+        }
+    }
+
+    /// Above the group that a task joins there is one whose total does not change: its queue on CPU
+    /// 0 has 512 of 1024 and its entity weighs half of 1024 shares. Below, the entity of 100 gets
+    /// 200 of 400: as if 100 joined, 612 of 1024.
+    #[test]
+    fn above_the_group_that_a_task_joins_only_the_queue_grows() {
+        let mut world = World::new("4.12", 2);
+        world.checked = false;
+        let outer = world.group(crate::ids::GroupId::ROOT);
+        let inner = world.group(outer);
+        let task = world.spawn_in(inner, Cpu(0), Policy::Normal, 0);
+        let kernel = &mut world.kernel;
+        for (group, queue_load, total, entity_load, shares) in
+            [(inner, 100, 300, 100, 400), (outer, 512, 1024, 512, 1024)]
+        {
+            kernel.groups[group.index()].shares = shares << 10;
+            kernel.groups[group.index()].load_avg = total;
+            let q = kernel.cfs_rq_of(group, Cpu(0));
+            let queue = &mut kernel.cfs_rqs[q.index()];
+            (queue.avg.load_avg, queue.tg_load_avg_contrib) = (queue_load, queue_load);
+            let se = queue.se.unwrap();
+            kernel.entities[se.index()].avg.load_avg = entity_load;
+        }
+        // (100 + 100) · 400 / (300 + 100) − 100 = 100, then 612 · 1024 / 1024 − 512 = 100.
+        assert_eq!(world.kernel.effective_load(task, Cpu(0), 100, 100), 100);
+    }
+
+    /// 4.13, two nodes of one CPU, whose distance is worth 25 %: 100 · (here + 50) is compared with
+    /// 112 · (there − 50).
+    #[test]
+    fn nodes_are_compared_with_half_of_what_their_distance_is_worth() {
+        for (load_here, load_there, affine) in [
+            (62, 150, true),
+            (63, 150, false),
+            // Where nothing runs the task is welcome, however little there is to leave.
+            (0, 10, true),
+            (1, 10, false),
+        ] {
+            let topology = crate::topology::Topology::regular(2, 1, 1, 1);
+            let mut world = World::on(topology, "4.13", |_| {});
+            world.checked = false;
+            let task = world.spawn(Cpu(1));
+            world.block(Cpu(1));
+            let busy = [0, 1].map(|cpu| world.spawn(Cpu(cpu)));
+            let row = world.kernel.domains.rows(Cpu(0)).last().unwrap();
+            assert_eq!(world.kernel.domains.domain(row).imbalance_pct, 125);
+            // 51 · 1000 / 1001, rounded down, is a load of 50.
+            world.kernel.cfs_rqs[1].avg.load_avg = 1000;
+            for (task, load) in [(task, 51), (busy[0], load_here), (busy[1], load_there)] {
+                let se = world.kernel.tasks[task.index()].se;
+                world.kernel.entities[se.index()].avg.load_avg = load;
+            }
+            let kernel = &mut world.kernel;
+            let found = kernel.wake_affine_nodes(row, task, Cpu(0), Cpu(1), false);
+            assert_eq!(found, affine, "{load_here} {load_there}");
+        }
     }
 }

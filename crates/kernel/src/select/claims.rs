@@ -180,4 +180,42 @@ mod tests {
         assert_eq!(unseen_at(1100), [true, true, false]);
         assert_eq!(unseen_at(1349), [false, true, true]);
     }
+
+    fn claims() -> Claims {
+        Claims {
+            mark_ns: 250,
+            ..Claims::default()
+        }
+    }
+
+    #[test]
+    fn the_first_cpu_may_be_the_first_that_is_chosen() {
+        let mut claims = claims();
+        claims.end(Some(Cpu(0)), 1000);
+        claims.begin(1100);
+        assert!(claims.is_unseen(Cpu(0)));
+    }
+
+    #[test]
+    fn a_choice_that_is_forgotten_leaves_a_later_one_of_its_cpu() {
+        let mut claims = claims();
+        claims.end(Some(Cpu(5)), 1000);
+        claims.end(Some(Cpu(5)), 101_500);
+        // 1250 ns and the disorder of 100 us are over at 101,251.
+        claims.begin(101_600);
+        assert_eq!(claims.over, 1);
+        assert!(claims.is_unseen(Cpu(5)));
+    }
+
+    #[test]
+    fn at_most_4096_forgotten_choices_are_kept() {
+        for (count, kept) in [(4096, 4096), (4097, 0)] {
+            let mut claims = claims();
+            for choice in 0..count {
+                claims.end(Some(Cpu(5)), choice);
+            }
+            claims.begin(1_000_000);
+            assert_eq!((claims.over, claims.latest.len()), (kept, kept));
+        }
+    }
 }

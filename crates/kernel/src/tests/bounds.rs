@@ -4,9 +4,11 @@
 //! whose ticks fall on whole milliseconds never leaves exactly 1 ns.
 
 use super::world::{MS, World};
+use crate::bandwidth::limits::Hierarchy;
 use crate::cpuset::CpuSet;
 use crate::group::BandwidthLimit;
-use crate::ids::{Cpu, GroupId};
+use crate::ids::{CfsRqId, Cpu, GroupId};
+use crate::platform::Op;
 use crate::task::Policy;
 
 const CPU: Cpu = Cpu(0);
@@ -184,4 +186,211 @@ fn up_to_6_16_the_fair_servers_bandwidth_leaves_with_the_last_fair_task() {
     world.advance_to(MS);
     world.block(CPU);
     assert_eq!(world.kernel.dl.rqs[0].running_bw, 0);
+}
+
+#[test]
+fn a_charge_throttles_at_once_only_from_7_3_on() {
+    let (mut world, group) = limited("6.12");
+    let q = world.kernel.cfs_rq_of(group, CPU);
+    world.call(CPU, |kernel, bench| {
+        kernel.groups[group.index()].bandwidth.runtime_ns = 0;
+        kernel.cfs_rqs[q.index()].runtime_remaining_ns = 1;
+        assert!(!kernel.account_cfs_rq_runtime(bench, q, 1));
+        assert!(kernel.rqs[0].need_resched, "the pick throttles it");
+    });
+}
+
+#[test]
+fn a_queue_that_gets_a_last_nanosecond_is_not_throttled() {
+    for (pool_ns, throttled) in [(1, false), (0, true)] {
+        let (mut world, group) = limited("6.12");
+        let q = world.kernel.cfs_rq_of(group, CPU);
+        world.call(CPU, |kernel, bench| {
+            kernel.groups[group.index()].bandwidth.runtime_ns = pool_ns;
+            kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+            assert_eq!(kernel.throttle_cfs_rq(bench, q), throttled);
+            assert_eq!(kernel.cfs_rqs[q.index()].throttled, throttled);
+        });
+    }
+}
+
+/// A group limited to 50 ms each 100 ms with a hog on each CPU, all queues of which are throttled.
+fn all_throttled(version: &str, cpus: usize) -> (World, GroupId, Vec<CfsRqId>) {
+    let mut world = World::new(version, cpus);
+    world.checked = false;
+    let group = world.group(GroupId::ROOT);
+    world.limit(group, 50_000, 100_000, 0);
+    let queues: Vec<CfsRqId> = (0..cpus)
+        .map(|cpu| {
+            world.spawn_in(group, Cpu::from(cpu), Policy::Normal, 0);
+            world.kernel.cfs_rq_of(group, Cpu::from(cpu))
+        })
+        .collect();
+    for (cpu, q) in queues.iter().enumerate() {
+        world.call(Cpu::from(cpu), |kernel, bench| {
+            kernel.groups[group.index()].bandwidth.runtime_ns = 0;
+            kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+            kernel.account_cfs_rq_runtime(bench, *q, 1);
+        });
+        assert!(world.kernel.cfs_rqs[q.index()].throttled);
+    }
+    (world, group, queues)
+}
+
+/// What the slack timer does with a pool for queues that have so much left.
+fn slack(
+    (world, group, queues): &mut (World, GroupId, Vec<CfsRqId>),
+    pool_ns: u64,
+    left_ns: &[i64],
+) {
+    world.kernel.groups[group.index()].bandwidth.runtime_ns = pool_ns;
+    for (q, left_ns) in queues.iter().zip(left_ns) {
+        world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = *left_ns;
+    }
+    world.kernel.here = CPU;
+    world.kernel.slack_timer(&mut world.bench, CPU, *group);
+}
+
+/// A queue that owes 6 ms needs 1 ns more to run.
+#[test]
+fn a_debt_paid_to_the_last_nanosecond_is_not_enough_to_run() {
+    for (pool_ns, left_ns, throttled) in [(6 * MS, 0, true), (6 * MS + 1, 1, false)] {
+        let mut all = all_throttled("6.1", 1);
+        slack(&mut all, pool_ns, &[-6 * MS as i64]);
+        let (world, _, queues) = all;
+        let queue = &world.kernel.cfs_rqs[queues[0].index()];
+        assert_eq!(
+            (queue.runtime_remaining_ns, queue.throttled),
+            (left_ns, throttled)
+        );
+    }
+}
+
+#[test]
+fn the_last_nanosecond_of_the_pool_is_distributed() {
+    let mut all = all_throttled("6.1", 2);
+    // The first takes 6 ms, and the second needs just the 1 ns that is left.
+    slack(&mut all, 6 * MS + 1, &[1 - 6 * MS as i64, 0]);
+    let (world, group, queues) = all;
+    assert_eq!(world.kernel.groups[group.index()].bandwidth.runtime_ns, 0);
+    for q in queues {
+        assert!(!world.kernel.cfs_rqs[q.index()].throttled);
+    }
+}
+
+#[test]
+fn a_queue_that_waits_for_its_own_cpu_is_not_paid_again() {
+    let mut all = all_throttled("6.12", 2);
+    let waits = all.2[1];
+    all.0.kernel.rqs[1].unthrottle_list.push(waits);
+    slack(&mut all, 20 * MS, &[0, 0]);
+    let (world, group, queues) = all;
+    // CPU 0's queue got 1 ns, and the one that was paid before stands on its list once.
+    let left = |row: usize| world.kernel.cfs_rqs[queues[row].index()].runtime_remaining_ns;
+    assert_eq!([left(0), left(1)], [1, 0]);
+    assert_eq!(world.kernel.rqs[1].unthrottle_list, [waits]);
+    let pool_ns = world.kernel.groups[group.index()].bandwidth.runtime_ns;
+    assert_eq!(pool_ns, 20 * MS - 1);
+}
+
+/// From 6.18 on a task runs on in the kernel although its queue is throttled. What it ran meanwhile
+/// is charged when debts are paid, from 7.3 on.
+#[test]
+fn up_to_7_2_what_runs_in_a_throttled_queue_is_not_charged_when_debts_are_paid() {
+    let (mut world, group) = limited("6.18");
+    let q = world.kernel.cfs_rq_of(group, CPU);
+    let se = world.kernel.cfs_rqs[q.index()].h_curr.unwrap();
+    let queues = vec![q];
+    world.kernel.groups[group.index()].bandwidth.runtime_ns = 0;
+    world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+    let kernel = &mut world.kernel;
+    assert!(kernel.throttle_cfs_rq(&mut world.bench, q));
+    world.bench.now += MS;
+    let ran = world.kernel.entities[se.index()].sum_exec_runtime;
+    let mut all = (world, group, queues);
+    slack(&mut all, 6 * MS, &[-9 * MS as i64]);
+    let (world, ..) = all;
+    assert_eq!(world.kernel.entities[se.index()].sum_exec_runtime, ran);
+}
+
+/// Each refill pays one queue, and to let that run takes a period. With two queues the handler is
+/// late three times in a row, with three it is late four times, and the period doubles.
+#[test]
+fn a_handler_that_is_late_more_than_three_times_doubles_the_period() {
+    for (cpus, period_ms) in [(2, 100), (3, 200)] {
+        let (mut world, group, queues) = all_throttled("6.1", cpus);
+        for q in queues {
+            world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 1 - 50 * MS as i64;
+        }
+        world.bench.now = world.kernel.groups[group.index()].bandwidth.expires_ns;
+        world.bench.prices = vec![(Op::Unthrottle, 100 * MS)];
+        world.kernel.period_timer(&mut world.bench, CPU, group);
+        let limit = world.kernel.groups[group.index()].bandwidth.limit;
+        assert_eq!(limit.period_ns, period_ms * MS, "{cpus}");
+        assert_eq!(limit.quota_ns, Some(period_ms / 2 * MS));
+        // Each queue was paid for once.
+        assert_eq!(world.bench.now, (cpus as u64 + 1) * 100 * MS);
+    }
+}
+
+#[test]
+fn a_period_doubles_as_long_as_it_stays_below_the_longest_one() {
+    for (period_ms, doubled_ms) in [(499, 998), (500, 500), (501, 501)] {
+        let mut world = World::new("6.1", 1);
+        let group = world.group(GroupId::ROOT);
+        world.limit(group, 100_000, period_ms * 1000, 0);
+        world.kernel.scale_period(group);
+        let limit = world.kernel.groups[group.index()].bandwidth.limit;
+        assert_eq!(limit.period_ns, doubled_ms * MS);
+    }
+}
+
+#[test]
+fn a_limit_as_large_as_a_childs_or_a_parents_is_allowed_in_v1() {
+    let mut world = World::new("6.1", 1);
+    let parent = world.group(GroupId::ROOT);
+    let child = world.group(parent);
+    let mut set = |group, quota_ms: u64| {
+        let limit = BandwidthLimit {
+            quota_ns: Some(quota_ms * MS),
+            period_ns: 100 * MS,
+            burst_ns: 0,
+        };
+        let kernel = &mut world.kernel;
+        let done = kernel.group_set_bandwidth(&mut world.bench, CPU, group, limit, Hierarchy::V1);
+        // A half is 2^19 of 2^20.
+        let effective = world.kernel.groups[group.index()]
+            .bandwidth
+            .hierarchical_quota;
+        (done.is_ok(), effective)
+    };
+    assert_eq!(set(parent, 50), (true, Some(1 << 19)));
+    assert_eq!(set(child, 50), (true, Some(1 << 19)));
+    assert_eq!(set(parent, 50), (true, Some(1 << 19)), "again");
+    assert!(!set(parent, 49).0 && !set(child, 51).0);
+    assert_eq!(set(child, 25), (true, Some(1 << 18)), "the tighter one");
+}
+
+#[test]
+fn a_task_parks_while_its_queue_is_throttled_and_counts_from_then_on() {
+    let (mut world, group) = limited("6.18");
+    let task = world.current(CPU);
+    let q = world.kernel.cfs_rq_of(group, CPU);
+    world.advance_to(MS);
+    world.call(CPU, |kernel, bench| {
+        assert!(!kernel.throttle_current_task(bench, task));
+        kernel.groups[group.index()].bandwidth.runtime_ns = 0;
+        kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+        assert!(kernel.throttle_cfs_rq(bench, q));
+        assert!(kernel.throttle_current_task(bench, task));
+        assert_eq!(kernel.cfs_rqs[q.index()].limbo, [task]);
+    });
+    // The time that the queue itself is held back begins once, with the first that left.
+    for (before_ns, after_ns) in [(0, 20 * MS), (5 * MS, 5 * MS)] {
+        world.kernel.rqs[0].clock = 20 * MS;
+        world.kernel.cfs_rqs[q.index()].throttled_clock_self_ns = before_ns;
+        world.kernel.record_throttle_clock(q);
+        let queue = &world.kernel.cfs_rqs[q.index()];
+        assert_eq!(queue.throttled_clock_self_ns, after_ns);
+    }
 }

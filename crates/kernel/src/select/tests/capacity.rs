@@ -90,3 +90,12 @@ fn from_7_2_on_sis_util_limits_the_search() {
         assert_eq!(wakeup(&mut world, 2, task, PLAIN).0, 7, "{version}");
     }
 }
+
+#[test]
+fn a_cpu_that_real_time_tasks_leave_next_to_nothing_is_better_than_none() {
+    let mut world = World::on(big_little(), "6.12", |_| {});
+    let task = needs(&mut world, 400);
+    busy(&mut world, (0..8).filter(|&cpu| cpu != 3));
+    world.kernel.rqs[3].cpu_capacity = 1;
+    assert_eq!(wakeup(&mut world, 2, task, PLAIN).0, 3);
+}

@@ -258,6 +258,7 @@ fn a_task_goes_to_less_loaded_groups_only() {
         (1170, 1000, 117, false, false),
         (1171, 1000, 117, false, true),
         (1171, 1000, 117, true, false),
+        (1174, 1000, 117, true, false),
         (1175, 1000, 117, true, true),
         // Small loads differ by more than 17 % at once, but not by 174.
         (100, 50, 117, false, true),
@@ -333,4 +334,110 @@ fn the_estimate_of_a_queued_task_is_left_out_of_its_cpus() {
         let others = world.kernel.cpu_util_without(Cpu(0), task, &own);
         assert_eq!(others, expected);
     }
+}
+
+/// Sets the load of what each CPU runs (the queue's average last), and where a fork from CPU 0
+/// goes.
+fn fork_by_load(version: &str, loads: &[(u64, u64)]) -> u32 {
+    let mut world = World::on(Topology::flat(loads.len()), version, |_| {});
+    busy(&mut world, 0..loads.len() as u32);
+    for (cpu, (runnable, average)) in loads.iter().enumerate() {
+        let curr = world.kernel.rqs[cpu].curr;
+        let se = world.kernel.tasks[curr.index()].se;
+        world.kernel.entities[se.index()].avg.load_avg = *runnable;
+        world.kernel.cfs_rqs[cpu].avg.load_avg = *average;
+    }
+    let task = world.kernel.task_create(TaskAttributes {
+        policy: Policy::Normal,
+        nice: 0,
+        rt_priority: 0,
+        affinity: CpuSet::first(loads.len()),
+        group: GroupId::ROOT,
+        address_space: Some(1),
+        custom_slice_ns: None,
+        cpu: Cpu(0),
+    });
+    place(&mut world, 0, task, WakeKind::Fork)
+}
+
+#[test]
+fn up_to_4_9_a_fork_leaves_for_eight_per_cent_less_load() {
+    // Half of the domain's 17 %: 100 · 1080 = 108 · 1000.
+    assert_eq!(fork_by_load("4.9", &[(1079, 0), (1000, 0)]), 0);
+    assert_eq!(fork_by_load("4.9", &[(1080, 0), (1000, 0)]), 1);
+}
+
+#[test]
+fn from_4_10_to_5_4_a_fork_stays_for_small_differences() {
+    // The domain's 17 %: averages differ by 8, runnable loads by 1024 · 17 / 100 = 174.
+    for (loads, cpu) in [
+        // 100 · 1079 < 108 · 1000.
+        (&[(0, 1079), (0, 1000)][..], 0),
+        (&[(0, 1080), (0, 1000)], 1),
+        // Whatever the averages say, not to a CPU with more than 174 more.
+        (&[(0, 2000), (174, 100)], 1),
+        (&[(0, 2000), (175, 100)], 0),
+        (&[(1000, 2000), (1174, 100)], 1),
+        // Of two others the second one counts only if its average is less by 8 %.
+        (&[(0, 5000), (0, 1080), (0, 1000)], 1),
+        (&[(0, 5000), (0, 1081), (0, 1000)], 2),
+    ] {
+        assert_eq!(fork_by_load("5.4", loads), cpu, "{loads:?}");
+    }
+}
+
+/// The task's utilisation is 200. CPU 0 has nothing to spare, and CPU 1 as much as half of the task
+/// needs, or a bit more; by load the task would stay.
+#[test]
+fn up_to_5_4_an_executed_program_goes_where_more_than_half_of_it_fits() {
+    for (used, cpu) in [(924, 0), (923, 1)] {
+        let mut world = World::on(Topology::flat(2), "5.4", |_| {});
+        world.kernel.rules.features.util_est = false;
+        busy(&mut world, [1]);
+        let task = world.spawn(Cpu(0));
+        allow(&mut world, task, CpuSet::first(2));
+        let se = world.kernel.tasks[task.index()].se;
+        world.kernel.entities[se.index()].avg.util_avg = 200;
+        for (cpu, util, load) in [(0, 1224, 100), (1, used, 1000)] {
+            let avg = &mut world.kernel.cfs_rqs[cpu].avg;
+            (avg.util_avg, avg.load_avg) = (util, load);
+        }
+        assert_eq!(place(&mut world, 0, task, WakeKind::Exec), cpu, "{used}");
+    }
+}
+
+#[test]
+fn in_5_18_as_many_tasks_as_a_quarter_of_a_node_stay() {
+    // Two nodes of 16 CPUs: the fifth goes by idle CPUs, 12 here and 16 there.
+    let cpus = forks(Topology::regular(2, 1, 16, 1), "5.18", 5);
+    let local = cpus.iter().filter(|cpu| **cpu < 16).count();
+    assert_eq!(local, 4, "{cpus:?}");
+}
+
+#[test]
+fn groups_that_affinity_made_uneven_are_left_by_no_fork() {
+    for (uneven, leaves) in [(true, false), (false, true)] {
+        let mut world = World::on(Topology::regular(1, 2, 2, 1), "6.12", |_| {});
+        busy(&mut world, [0]);
+        for row in world.kernel.domains.capacities.iter_mut() {
+            row.imbalance |= uneven;
+        }
+        let task = world.spawn_anywhere(Cpu(0));
+        assert_eq!(cpu_of(&world, task) >= 2, leaves, "{uneven}");
+    }
+}
+
+#[test]
+fn the_first_cpu_with_idle_policy_tasks_is_the_last_resort_up_to_5_6() {
+    let mut world = World::on(Topology::regular(1, 2, 4, 1), "5.6", |_| {});
+    let task = sleeper(&mut world, 7);
+    busy(&mut world, [0, 1, 2, 3, 7]);
+    for cpu in 4..7 {
+        busy_with_idle_policy(&mut world, cpu);
+    }
+    let row = world.kernel.domains.of(Cpu(4))[0].parent.unwrap();
+    let group = world.kernel.domains.group_row(row, 0);
+    let kernel = &mut world.kernel;
+    let found = kernel.find_idlest_group_cpu(&mut world.bench, group, task, Cpu(0));
+    assert_eq!(found, Cpu(4));
 }

@@ -1,6 +1,6 @@
 //! The search through the last level cache: order, limits, cores, what it costs.
 
-use super::{SYNC, allow, busy, sleeper, wakeup};
+use super::{SYNC, allow, busy, busy_with_idle_policy, sleeper, wakeup};
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::platform::{Access, Line, Op};
@@ -293,4 +293,51 @@ fn affinity_bounds_every_step() {
         allow(&mut world, task, CpuSet::of(Cpu(0)).or(&CpuSet::of(Cpu(3))));
         assert_eq!(wakeup(&mut world, 0, task, SYNC).0, 0, "{version}");
     }
+}
+
+#[test]
+fn a_nanosecond_of_idle_time_allows_as_many_looks_as_it_costs() {
+    // A scan has cost nothing so far, which counts as 1 ns: 8 · 1 / 1 − 1 = 7 looks, or the least,
+    // 3. Up to 5.13 they begin with the target, 2.
+    for (avg_idle, expected) in [(512, (6, 5)), (511, (2, 3))] {
+        let (mut world, task) = all_busy_but(Topology::flat(8), "5.10", &[6]);
+        world.kernel.rules.features.sis_prop = true;
+        world.kernel.rqs[2].avg_idle = avg_idle;
+        prev_is(&mut world, task, 2);
+        assert_eq!(wakeup(&mut world, 2, task, SYNC), expected);
+    }
+    // The nanosecond is gone after a jiffy.
+    for (jiffies, expected) in [(0, (6, 4)), (1, (2, 3))] {
+        let (mut world, task) = all_busy_but(Topology::flat(8), "5.15", &[6]);
+        world.kernel.rules.features.sis_prop = true;
+        prev_is(&mut world, task, 2);
+        let jiffy = world.kernel.jiffies(world.bench.now);
+        world.kernel.rqs[2].wake_stamp_jiffy = jiffy;
+        world.kernel.rqs[2].wake_avg_idle = 1;
+        world.bench.now += jiffies * 1_000_000;
+        assert_eq!(wakeup(&mut world, 2, task, SYNC), expected);
+    }
+}
+
+#[test]
+fn the_last_cpu_within_the_limit_may_be_the_last_resort_in_5_6() {
+    // Target 2 and three looks: 2 3 4.
+    for (resort, expected) in [(4, (4, 3)), (5, (2, 3))] {
+        let (mut world, task) = all_busy_but(Topology::flat(8), "5.6", &[resort]);
+        busy_with_idle_policy(&mut world, resort);
+        world.kernel.rules.features.sis_prop = true;
+        world.kernel.rqs[2].avg_idle = 0;
+        prev_is(&mut world, task, 2);
+        assert_eq!(wakeup(&mut world, 2, task, SYNC), expected);
+    }
+}
+
+#[test]
+fn a_sibling_with_idle_policy_tasks_is_taken_for_idle_from_5_7() {
+    // CPU 5 is the sibling of the previous CPU 1; CPU 2 is really idle.
+    let (mut world, task) = all_busy_but(four_cores(), "6.1", &[2, 5]);
+    busy_with_idle_policy(&mut world, 5);
+    prev_is(&mut world, task, 1);
+    world.kernel.domains.shared[0].has_idle_cores = false;
+    assert_eq!(wakeup(&mut world, 0, task, SYNC).0, 5);
 }
