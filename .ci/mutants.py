@@ -41,8 +41,9 @@ COPY = ROOT / "target/mutants"
 TREE = COPY / "tree"
 FATES = COPY / "fates.txt"
 EQUIVALENT = ROOT / ".ci/mutants-equivalent.txt"
-# A test that uses CPU time for so many times as long as it takes without a mutant, and for at least so many seconds,
-# hangs; so does one that waits for so many times longer. Others' load, or a stopped machine, is no hang.
+# A test that uses CPU time for so many times as long as it takes without a mutant, and for at least
+# so many seconds, hangs; so does one that waits for so many times longer. Others' load, or a
+# stopped machine, is no hang.
 PATIENCE, PATIENCE_S, PATIENCE_WAITING = 10, 60, 10
 # Limit of a suite that no mutant was left for, so that nobody knows how long it takes.
 UNMEASURED_S = 600

@@ -302,8 +302,8 @@ mod tests {
         assert_eq!((both.interval, both.met), (Some([72_000.0; 2]), true));
     }
 
-    /// The worse end of the interval decides: 90 ms where 75 are promised, 20 periods where at least
-    /// 30 are.
+    /// The worse end of the interval decides: 90 ms where 75 are promised, 20 periods where at
+    /// least 30 are.
     #[test]
     fn strain_is_how_many_times_too_bad_the_worse_end_is() {
         let strain = |promise: &str, low: f64, high: f64| {

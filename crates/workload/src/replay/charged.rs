@@ -13,10 +13,10 @@
 //!
 //! # Worked example
 //!
-//! A `memcached` used 854 ms in 8 s by its trace. In 11 165 of 39 900 cases an interrupt woke one of
-//! its threads on an idle CPU, 97.8 ms before their switches in altogether. Its group was charged
-//! with 927 ms, 73 ms more than the trace shows. So a thread that was switched in 10.5 µs after such
-//! a wakeup has 10.5 · 73 / 97.8 = 7.8 µs of work more.
+//! A `memcached` used 854 ms in 8 s by its trace. In 11 165 of 39 900 cases an interrupt woke one
+//! of its threads on an idle CPU, 97.8 ms before their switches in altogether. Its group was
+//! charged with 927 ms, 73 ms more than the trace shows. So a thread that was switched in 10.5 µs
+//! after such a wakeup has 10.5 · 73 / 97.8 = 7.8 µs of work more.
 
 use super::activity::Draft;
 use super::groups::{self, Group, GroupIndex};
