@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle fuzz swarm faults mutants lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test sums wheels services services-pages circle clean
+.PHONY: demo test oracle fuzz swarm faults mutants lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test test-aarch64 sums wheels services services-pages circle clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -167,6 +167,15 @@ sums:
 # In roots of their own, as root; DEBIAN_11 is the folder of a Debian 11 that debootstrap made.
 packages-test:
 	$(PYTHON) packaging/test.py $(PACKAGES) $(shell uname -m) $(VERSION)
+
+# The fast tests of what computes a forecast, as programs for aarch64 under an emulator of its instructions (apt install
+# qemu-user-static). Tests of doc comments are left out: rustdoc starts them by itself.
+EMULATOR ?= qemu-aarch64-static
+EMULATED ?= base kernel sim trace workload
+test-aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER = rust-lld
+test-aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER = $(EMULATOR)
+test-aarch64:
+	$(CARGO) test --locked --target aarch64-unknown-linux-musl $(EMULATED:%=-p schedcast-%) --lib --tests --no-fail-fast
 
 bench:
 	$(CARGO) bench --locked -p schedcast-sim -p schedcast-lab -p schedcast-trace
