@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle fuzz swarm faults mutants lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test test-aarch64 sums wheels services services-pages circle clean
+.PHONY: demo test oracle fuzz swarm faults mutants lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test test-aarch64 sums wheels services services-pages circle overhead clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -174,11 +174,18 @@ EMULATOR ?= qemu-aarch64-static
 EMULATED ?= base kernel sim trace workload
 test-aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER = rust-lld
 test-aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER = $(EMULATOR)
+# A library for benchmarks, which these tests are built with, has three lines of C and needs no C library for them.
+test-aarch64: export CC_aarch64_unknown_linux_musl = clang
+test-aarch64: export CFLAGS_aarch64_unknown_linux_musl = -ffreestanding
 test-aarch64:
 	$(CARGO) test --locked --target aarch64-unknown-linux-musl $(EMULATED:%=-p schedcast-%) --lib --tests --no-fail-fast
 
 bench:
 	$(CARGO) bench --locked -p schedcast-sim -p schedcast-lab -p schedcast-trace
+
+# What recording costs by tracefs and by BPF: the table of docs/commands/record.md. Minutes, as root, with perf.
+overhead: build
+	$(PYTHON) validation/recorder_overhead.py --schedcast $(abspath $(SCHEDCAST))
 
 # The table of docs/validation/speed.md: minutes, on an otherwise idle machine. SIMSO = a Python that has simso, if any.
 SIMSO ?=
