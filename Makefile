@@ -169,14 +169,13 @@ packages-test:
 	$(PYTHON) packaging/test.py $(PACKAGES) $(shell uname -m) $(VERSION)
 
 # The fast tests of what computes a forecast, as programs for aarch64 under an emulator of its instructions (apt install
-# qemu-user-static). Tests of doc comments are left out: rustdoc starts them by itself.
+# qemu-user-static gcc-aarch64-linux-gnu: a library for benchmarks has three lines of C). Tests of doc comments are left
+# out: rustdoc starts them by itself.
 EMULATOR ?= qemu-aarch64-static
 EMULATED ?= base kernel sim trace workload
 test-aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER = rust-lld
 test-aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER = $(EMULATOR)
-# A library for benchmarks, which these tests are built with, has three lines of C and needs no C library for them.
-test-aarch64: export CC_aarch64_unknown_linux_musl = clang
-test-aarch64: export CFLAGS_aarch64_unknown_linux_musl = -ffreestanding
+test-aarch64: export CC_aarch64_unknown_linux_musl = aarch64-linux-gnu-gcc
 test-aarch64:
 	$(CARGO) test --locked --target aarch64-unknown-linux-musl $(EMULATED:%=-p schedcast-%) --lib --tests --no-fail-fast
 

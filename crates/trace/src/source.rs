@@ -144,8 +144,8 @@ impl Counts {
             .map(|(cpu, _)| cpu)
     }
 
-    /// CPUs of which the trace has no switch out of the idle task, although they went idle more than
-    /// once.
+    /// CPUs of which the trace has no switch out of the idle task, although they went idle more
+    /// than once.
     ///
     /// Some virtual machines write none by tracefs: one that was copied while the CPU idled, for
     /// example. BPF shows them there.

@@ -8,8 +8,8 @@
 //! is large and what is small, and that must stay true when the model of a detail gets better.
 //! Behind the prompt `#` are commands for root on a live machine: they run where the cpu controller
 //! of cgroup v1 can be written, any number will do, and notes that the hypervisor took time or that
-//! tracefs hides a CPU's idle task are no part of them: whether it is so is of that machine. `SCHEDCAST_WRITE_BOOK=1` writes today's numbers
-//! into the pages.
+//! tracefs hides a CPU's idle task are no part of them: whether it is so is of that machine.
+//! `SCHEDCAST_WRITE_BOOK=1` writes today's numbers into the pages.
 
 mod pages;
 mod transcript;

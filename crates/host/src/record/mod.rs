@@ -149,7 +149,7 @@ pub struct Report {
     pub steal_ratio: f64,
     /// Exit code of the command, where there was one that ended by itself.
     pub exit_code: Option<i32>,
-    /// What readers of the trace will be told about CPUs that it never shows to leave idle.
+    /// The note of the trace's reader about CPUs that it never shows to leave idle.
     pub hidden_idle: Option<String>,
 }
 

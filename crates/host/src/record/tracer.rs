@@ -26,9 +26,9 @@ const PERF_ENDS: Duration = Duration::from_secs(30);
 /// Starts with its events disabled and takes commands: read from standard input, answered on
 /// standard output.
 const BY_COMMAND: [&str; 4] = ["--control", "fd:0,1", "--delay", "-1"];
-/// What a `perf` says that is older than commands.
+/// The complaint of a `perf` that is older than commands.
 const UNKNOWN_OPTION: &str = "unknown option `control'";
-/// What recordings of such a `perf` may lack.
+/// The caveat of recordings by such a `perf`.
 const UNSAID_BEGIN: &str = "this perf is too old to say when it begins (before 5.9), so that \
     events of the first milliseconds may be missing";
 
