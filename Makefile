@@ -176,6 +176,7 @@ EMULATED ?= base kernel sim trace workload
 test-aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER = rust-lld
 test-aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER = $(EMULATOR)
 test-aarch64: export CC_aarch64_unknown_linux_musl = aarch64-linux-gnu-gcc
+test-aarch64: export CFLAGS_aarch64_unknown_linux_musl = -ffreestanding
 test-aarch64:
 	$(CARGO) test --locked --target aarch64-unknown-linux-musl $(EMULATED:%=-p schedcast-%) --lib --tests --no-fail-fast
 
