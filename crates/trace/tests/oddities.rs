@@ -154,7 +154,7 @@ fn a_cpu_that_goes_idle_twice_and_is_never_seen_to_leave_idle_is_named() {
     ]
     .concat();
     let hidden = [switch(1, 8, 0), switch(1, 9, 0)].concat();
-    let read = read_text(&format!("{seen}{hidden}")).unwrap();
+    let read = read_text(format!("{seen}{hidden}")).unwrap();
     assert_eq!(read.counts.cpus_that_hide_idle().collect::<Vec<_>>(), [1]);
     let idle = read.counts.idle_per_cpu[1];
     assert_eq!((idle.into, idle.out_of), (2, 0));
