@@ -31,8 +31,10 @@ pub use event::{Context, Event, EventKind, Level, Pid, PrevState, Wakeup};
 pub use ftrace_text::FtraceTextReader;
 pub use input::open_trace;
 pub use names::{CommId, CommTable};
-pub use recording::trace_of;
 pub use recording::{
     Bandwidth, Cgroup, CgroupTree, Figure, Measured, Meta, Recording, Request, Setting, Weight,
 };
-pub use source::{Backwards, BufferStart, Counts, EventSource, Item, LostEvents, OtherEvent};
+pub use recording::{note_of_hidden_idle, trace_of};
+pub use source::{
+    Backwards, BufferStart, Counts, EventSource, IdleSwitches, Item, LostEvents, OtherEvent,
+};

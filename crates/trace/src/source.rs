@@ -12,11 +12,14 @@ use std::collections::BTreeMap;
 
 use crate::clock::TraceClock;
 use crate::error::ReadError;
-use crate::event::Event;
+use crate::event::{Event, EventKind, Pid};
 use crate::names::CommTable;
 
 /// More CPUs than any kernel is built for; events of higher ones are refused by every reader.
 pub(crate) const MOST_CPUS: u32 = 65_536;
+
+/// The number of every CPU's idle task.
+const IDLE_TASK: Pid = 0;
 
 /// One thing a recording says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +74,22 @@ pub struct Backwards {
     pub first_line: u64,
 }
 
+/// Switches to and from the idle task of a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdleSwitches {
+    /// Into idle.
+    pub into: u64,
+    /// Out of idle.
+    pub out_of: u64,
+}
+
+impl IdleSwitches {
+    /// A CPU that went idle twice left idle in between, and no event says so.
+    fn are_hidden(self) -> bool {
+        self.into > 1 && self.out_of == 0
+    }
+}
+
 /// Everything a reader noticed besides the events themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -101,6 +120,8 @@ pub struct Counts {
     pub cpus_declared: Option<u32>,
     /// Number of events per CPU; its length is the highest CPU seen plus one.
     pub events_per_cpu: Vec<u64>,
+    /// Switches of the idle task, by CPU.
+    pub idle_per_cpu: Vec<IdleSwitches>,
     /// Earliest and latest event time, in ns.
     pub span_ns: Option<(u64, u64)>,
     /// True if times count from the first event instead of the clock's zero (the `latency-format`
@@ -121,6 +142,36 @@ impl Counts {
             .zip(&self.events_per_cpu)
             .filter(|(_, events)| **events > 0)
             .map(|(cpu, _)| cpu)
+    }
+
+    /// CPUs of which the trace has no switch out of the idle task, although they went idle more
+    /// than once.
+    ///
+    /// Some virtual machines write none by tracefs: one that was copied while the CPU idled, for
+    /// example. BPF shows them there.
+    pub fn cpus_that_hide_idle(&self) -> impl Iterator<Item = u32> + '_ {
+        let all = (0u32..).zip(&self.idle_per_cpu);
+        all.filter(|(_, idle)| idle.are_hidden())
+            .map(|(cpu, _)| cpu)
+    }
+
+    /// The note about CPUs that hide it, if there are such.
+    #[must_use]
+    pub fn note_of_hidden_idle(&self) -> Option<String> {
+        let cpus: Vec<String> = self
+            .cpus_that_hide_idle()
+            .map(|cpu| cpu.to_string())
+            .collect();
+        let name = match cpus.as_slice() {
+            [] => return None,
+            [_] => "CPU",
+            _ => "CPUs",
+        };
+        Some(format!(
+            "the trace never shows {name} {} leave idle: when a task began to run there is inferred, \
+             so waiting times there are less certain; `record --by bpf` shows it",
+            cpus.join(", ")
+        ))
     }
 
     /// Notes that a reader needs before trusting an answer, one sentence each; empty if nothing is
@@ -172,6 +223,7 @@ impl Counts {
                 "{extra} events end in fields this version does not know"
             ));
         }
+        notes.extend(self.note_of_hidden_idle());
         if self.time_is_relative {
             notes.push("times count from the first event, not from the clock's zero".to_owned());
         }
@@ -189,6 +241,18 @@ impl Counts {
             self.events_per_cpu.resize(cpu + 1, 0);
         }
         self.events_per_cpu[cpu] += 1;
+        if let EventKind::Switch {
+            prev_pid, next_pid, ..
+        } = event.kind
+            && (prev_pid == IDLE_TASK || next_pid == IDLE_TASK)
+        {
+            if self.idle_per_cpu.len() <= cpu {
+                self.idle_per_cpu.resize(cpu + 1, IdleSwitches::default());
+            }
+            let idle = &mut self.idle_per_cpu[cpu];
+            idle.into += u64::from(next_pid == IDLE_TASK);
+            idle.out_of += u64::from(prev_pid == IDLE_TASK);
+        }
         let now = event.time_ns;
         let (first, last) = self.span_ns.unwrap_or((now, now));
         self.span_ns = Some((first.min(now), last.max(now)));

@@ -121,12 +121,60 @@ fn overwritten_events_of_a_real_buffer() {
         (0, 22, Some(667_696_051_000))
     );
     assert_eq!(
-        read.counts.notes(),
+        read.counts.notes()[..2],
         [
             "608 events were overwritten before the trace was read",
             "what CPU 0 did before line 22 was overwritten"
         ]
     );
+    // The virtual machine that it comes from hides it.
+    assert_eq!(read.counts.cpus_that_hide_idle().collect::<Vec<_>>(), [1]);
+}
+
+/// A switch on `cpu`, between threads of these numbers.
+fn switch(cpu: u32, prev: i32, next: i32) -> String {
+    let idle = |pid| if pid == 0 { "swapper" } else { "task" };
+    format!(
+        " {}-{prev} [00{cpu}] d..2. 1.000000: sched_switch: prev_comm={} prev_pid={prev} prev_prio=120 \
+         prev_state=S ==> next_comm={} next_pid={next} next_prio=120\n",
+        idle(prev),
+        idle(prev),
+        idle(next)
+    )
+}
+
+#[test]
+fn a_cpu_that_goes_idle_twice_and_is_never_seen_to_leave_idle_is_named() {
+    // CPU 0 leaves idle, CPU 1 does so unseen, CPU 2 goes idle once, which may be the end.
+    let seen = [
+        switch(0, 7, 0),
+        switch(0, 0, 7),
+        switch(0, 7, 0),
+        switch(2, 9, 0),
+    ]
+    .concat();
+    let hidden = [switch(1, 8, 0), switch(1, 9, 0)].concat();
+    let read = read_text(format!("{seen}{hidden}")).unwrap();
+    assert_eq!(read.counts.cpus_that_hide_idle().collect::<Vec<_>>(), [1]);
+    let idle = read.counts.idle_per_cpu[1];
+    assert_eq!((idle.into, idle.out_of), (2, 0));
+    let notes = read.counts.notes();
+    assert!(
+        notes[0].starts_with("the trace never shows CPU 1 leave idle: "),
+        "{notes:?}"
+    );
+    assert!(read_text(&seen).unwrap().counts.notes().is_empty());
+}
+
+#[test]
+fn the_recorder_is_told_of_hidden_idle_as_the_reader_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.txt");
+    let text = [switch(1, 8, 0), switch(3, 9, 0)].concat().repeat(2);
+    std::fs::write(&file, &text).unwrap();
+    let note = schedcast_trace::note_of_hidden_idle(&file).unwrap();
+    assert_eq!(note.as_slice(), read_text(&text).unwrap().counts.notes());
+    assert!(note.unwrap().contains("CPUs 1, 3 leave idle"));
 }
 
 #[test]

@@ -52,10 +52,11 @@ fn event_counts_match_the_recorder() {
         assert_eq!(names.map(count), per_name);
         assert_eq!(recording.counts.events_per_cpu.iter().sum::<u64>(), events);
         assert_eq!(recording.counts.events_per_cpu.len(), 2);
-        assert_eq!(
-            recording.notes(),
-            Vec::<String>::new(),
-            "nothing is odd in these recordings"
+        // The virtual machine that they come from hides it; nothing else is odd in them.
+        let notes = recording.notes();
+        assert!(
+            matches!(notes.as_slice(), [one] if one.starts_with("the trace never shows CPU 1 leave idle: ")),
+            "{notes:?}"
         );
         assert!(recording.events.is_sorted_by_key(|event| event.time_ns));
         assert!(

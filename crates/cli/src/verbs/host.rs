@@ -86,6 +86,9 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
         let percent = report.steal_ratio * 100.0;
         text += &format!("note: the hypervisor took {percent:.1} % of the machine's time\n");
     }
+    if let Some(note) = &report.hidden_idle {
+        text += &format!("note: {note}\n");
+    }
     if let Some(code) = report.exit_code.filter(|code| *code != 0) {
         text += &format!("note: the command ended with {code}\n");
     }

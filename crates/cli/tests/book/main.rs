@@ -7,9 +7,9 @@
 //! Numbers may be off by a quarter, and spreads (`±`) by anything: the text around them says what
 //! is large and what is small, and that must stay true when the model of a detail gets better.
 //! Behind the prompt `#` are commands for root on a live machine: they run where the cpu controller
-//! of cgroup v1 can be written, any number will do, and a note that the hypervisor took time is no
-//! part of them: whether it did is of that moment. `SCHEDCAST_WRITE_BOOK=1` writes today's numbers
-//! into the pages.
+//! of cgroup v1 can be written, any number will do, and notes that the hypervisor took time or that
+//! tracefs hides a CPU's idle task are no part of them: whether it is so is of that machine.
+//! `SCHEDCAST_WRITE_BOOK=1` writes today's numbers into the pages.
 
 mod pages;
 mod transcript;
@@ -49,11 +49,17 @@ fn link_examples(folder: &Path, directory: &Path) {
     }
 }
 
-/// Output of a live command without the note on CPU time that the hypervisor took meanwhile.
-fn without_steal(printed: &str) -> String {
+/// Notes of a recording about the machine that it is of.
+const OF_THE_MACHINE: [&str; 2] = [
+    "note: the hypervisor took ",
+    "note: the trace never shows CPU",
+];
+
+/// Output of a live command without the notes about the machine.
+fn without_machine(printed: &str) -> String {
     let lines = printed.split_inclusive('\n');
     lines
-        .filter(|line| !line.starts_with("note: the hypervisor took "))
+        .filter(|line| !OF_THE_MACHINE.iter().any(|note| line.starts_with(note)))
         .collect()
 }
 
@@ -61,7 +67,7 @@ fn without_steal(printed: &str) -> String {
 fn renewed(shown: &Shown, directory: &Path, write: bool) -> Result<Vec<String>, String> {
     let mut printed = output(&shown.command, directory);
     if shown.live {
-        printed = without_steal(&printed);
+        printed = without_machine(&printed);
     }
     let today = matched(&shown.lines, &printed)
         .map_err(|line| format!("{}: no {line} in\n{printed}", shown.command))?;
@@ -121,13 +127,13 @@ fn transcripts_are_what_the_command_prints() {
 }
 
 #[test]
-fn time_that_the_hypervisor_took_is_no_part_of_a_transcript() {
+fn notes_about_the_machine_are_no_part_of_a_transcript() {
     let quiet = "lost events: CPU 0: 0\nnext: schedcast what-if rec\n";
     let stolen = "lost events: CPU 0: 0\nnote: the hypervisor took 1.4 % of the machine's time\n\
-                  next: schedcast what-if rec\n";
-    assert_eq!(without_steal(stolen), quiet);
+                  note: the trace never shows CPU 1 leave idle: …\nnext: schedcast what-if rec\n";
+    assert_eq!(without_machine(stolen), quiet);
     let other = "note: the trace lacks 2 context switches\n";
-    assert_eq!(without_steal(other), other);
+    assert_eq!(without_machine(other), other);
 }
 
 /// The verbs of `schedcast --help`.

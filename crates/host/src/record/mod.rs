@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use schedcast_base::fresh;
+use schedcast_trace::note_of_hidden_idle;
 use serde_json::Map;
 
 use crate::error::{Result, io_error, is_there};
@@ -148,6 +149,8 @@ pub struct Report {
     pub steal_ratio: f64,
     /// Exit code of the command, where there was one that ended by itself.
     pub exit_code: Option<i32>,
+    /// The note of the trace's reader about CPUs that it never shows to leave idle.
+    pub hidden_idle: Option<String>,
 }
 
 impl Report {
@@ -252,6 +255,8 @@ fn record_described(
         own_share: own_cpu_ns as f64 / all_ns as f64,
         steal_ratio: CpuTimes::read()?.steal_ratio_since(&times),
         exit_code,
+        // A trace that cannot be read says so where it is asked about.
+        hidden_idle: note_of_hidden_idle(&request.folder.join(traced.name)).unwrap_or_default(),
     };
     let folder = &request.folder;
     write_json(

@@ -4,7 +4,7 @@
 //! for none gets the first that is open, and is told why.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -22,6 +22,15 @@ pub(super) const PERF_DATA: &str = "perf.data";
 const PERF_BEGINS: Duration = Duration::from_secs(10);
 /// How long it may take to write its end.
 const PERF_ENDS: Duration = Duration::from_secs(30);
+
+/// Starts with its events disabled and takes commands: read from standard input, answered on
+/// standard output.
+const BY_COMMAND: [&str; 4] = ["--control", "fd:0,1", "--delay", "-1"];
+/// The complaint of a `perf` that is older than commands.
+const UNKNOWN_OPTION: &str = "unknown option `control'";
+/// The caveat of recordings by such a `perf`.
+const UNSAID_BEGIN: &str = "this perf is too old to say when it begins (before 5.9), so that \
+    events of the first milliseconds may be missing";
 
 /// A trace while it is made.
 pub(super) enum Tracer {
@@ -71,15 +80,20 @@ impl Tracer {
     ) -> Result<(Self, Way, String)> {
         if let Some(way) = wanted {
             let tracer = Self::by(way, folder, instance, group)?;
-            return Ok((tracer, way, "it was asked for".to_owned()));
+            let why = tracer.with_caveat("it was asked for".to_owned());
+            return Ok((tracer, way, why));
         }
         let mut closed: Vec<String> = Vec::new();
         for way in Way::IN_ORDER {
             match Self::by(way, folder, instance, group) {
-                Ok(tracer) if closed.is_empty() => {
-                    return Ok((tracer, way, way.merit().to_owned()));
+                Ok(tracer) => {
+                    let why = match closed.as_slice() {
+                        [] => way.merit().to_owned(),
+                        closed => closed.join("; "),
+                    };
+                    let why = tracer.with_caveat(why);
+                    return Ok((tracer, way, why));
                 }
-                Ok(tracer) => return Ok((tracer, way, closed.join("; "))),
                 Err(error) if is_closed(&error) => closed.push(error.to_string()),
                 Err(error) => return Err(error),
             }
@@ -103,16 +117,15 @@ impl Tracer {
                 None => Self::pages(folder, instance),
             },
             Way::Bpf => Ok(Tracer::Bpf(Box::new(BpfTrace::open(folder, group)?))),
-            Way::Perf => {
-                Perf::check().map_err(|why| HostError::Unavailable {
-                    what: "recording with perf",
-                    why,
-                })?;
-                Ok(Tracer::Perf(Perf {
-                    file: folder.join(PERF_DATA),
-                    running: None,
-                }))
-            }
+            Way::Perf => Ok(Tracer::Perf(Perf::find("perf".into(), folder)?)),
+        }
+    }
+
+    /// The reason to record this way, with what a reader must know about its beginning.
+    fn with_caveat(&self, why: String) -> String {
+        match self {
+            Tracer::Perf(perf) if !perf.acknowledges => format!("{why}; {UNSAID_BEGIN}"),
+            _ => why,
         }
     }
 
@@ -181,46 +194,76 @@ fn is_closed(error: &HostError) -> bool {
 
 /// `perf record` over all CPUs. It ends with this value.
 pub(super) struct Perf {
+    program: PathBuf,
     file: PathBuf,
-    running: Option<(Child, File)>,
+    /// It takes the command to enable its events, and says when that is done (Linux 5.9).
+    acknowledges: bool,
+    running: Option<Running>,
+}
+
+/// A `perf` that runs.
+struct Running {
+    /// Its standard input takes commands, and stays open as long as it runs.
+    child: Child,
+    /// Its messages.
+    words: File,
 }
 
 impl Perf {
-    /// Whether `perf` may see the scheduler's events, by asking it.
-    fn check() -> std::result::Result<(), String> {
-        let mut command = Command::new("perf");
-        command.args(["record", "-q", "-a", "-o", "/dev/null"]);
-        command.args(["-e", &perf_name(EVENTS[0]), "--", "true"]);
-        let output = command.stdin(Stdio::null()).output();
-        let output = output.map_err(|error| format!("perf cannot be started: {error}"))?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(format!(
-                "perf refuses: {}",
-                said.lines()
-                    .map(str::trim)
-                    .find(|line| !line.is_empty())
-                    .unwrap_or("no reason given")
-            )),
-        }
+    /// Asks `program` whether it may see the scheduler's events, and whether it takes commands.
+    fn find(program: PathBuf, folder: &Path) -> Result<Perf> {
+        let tried = |more: &[&str]| -> std::result::Result<(), String> {
+            let mut command = Command::new(&program);
+            command
+                .args(["record", "-q", "-a", "-o", "/dev/null"])
+                .args(more);
+            command.args(["-e", &perf_name(EVENTS[0]), "--", "true"]);
+            let output = command.stdin(Stdio::null()).output();
+            let output = output.map_err(|error| format!("perf cannot be started: {error}"))?;
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let mut lines = said.lines().map(str::trim);
+            match output.status.success() {
+                true => Ok(()),
+                false => Err(match lines.find(|line| !line.is_empty()) {
+                    Some(reason) => format!("perf refuses: {reason}"),
+                    None => "perf refuses: no reason given".to_owned(),
+                }),
+            }
+        };
+        let acknowledges = match tried(&BY_COMMAND) {
+            Err(why) if why.contains(UNKNOWN_OPTION) => tried(&[]).map(|()| false),
+            done => done.map(|()| true),
+        };
+        Ok(Perf {
+            file: folder.join(PERF_DATA),
+            acknowledges: acknowledges.map_err(|why| HostError::Unavailable {
+                what: "recording with perf",
+                why,
+            })?,
+            program,
+            running: None,
+        })
     }
 
+    /// Starts it, and waits until its events are enabled.
     fn start(&mut self) -> Result<()> {
         let fail = |error| io_error("starting perf for", &self.file, error);
-        let words = sys::memory_file().map_err(fail)?;
-        let mut command = Command::new("perf");
+        let [words, answers] = [sys::memory_file(), sys::memory_file()];
+        let (words, answers) = (words.map_err(fail)?, answers.map_err(fail)?);
+        let mut command = Command::new(&self.program);
         command.args(["record", "-a", "-k", "CLOCK_MONOTONIC", "-o"]);
         command.arg(&self.file);
         for event in EVENTS {
             command.args(["-e", &perf_name(event)]);
         }
         command.args(["-e", &perf_name(LONG_RUN), "--filter", &long_run_filter()]);
-        let said = words.try_clone().map_err(fail)?;
+        if self.acknowledges {
+            command.args(BY_COMMAND);
+        }
         command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(said);
+            .stdin(Stdio::piped())
+            .stdout(answers.try_clone().map_err(fail)?)
+            .stderr(words.try_clone().map_err(fail)?);
         // An earlier attempt's file would be taken for this one's beginning, and a link would be
         // followed.
         match fs::remove_file(&self.file) {
@@ -228,22 +271,34 @@ impl Perf {
             _ => {}
         }
         sys::end_with_parent(&mut command);
-        let child = command.spawn().map_err(fail)?;
-        self.running = Some((child, words));
+        let mut child = command.spawn().map_err(fail)?;
+        if let (true, Some(commands)) = (self.acknowledges, &mut child.stdin) {
+            commands.write_all(b"enable\n").map_err(fail)?;
+        }
+        self.running = Some(Running { child, words });
         let deadline = Instant::now() + PERF_BEGINS;
-        while fs::metadata(&self.file).map_or(0, |file| file.len()) == 0 {
+        while !self.has_begun(&answers) {
             self.is_alive()?;
             if Instant::now() > deadline {
                 return Err(self.gave_up("it does not begin"));
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
     }
 
+    /// Whether its answer, or without answers its file, is there.
+    fn has_begun(&self, answers: &File) -> bool {
+        let found = match self.acknowledges {
+            true => answers.metadata(),
+            false => fs::metadata(&self.file),
+        };
+        found.is_ok_and(|file| file.len() > 0)
+    }
+
     fn is_alive(&mut self) -> Result<()> {
         let ended = match &mut self.running {
-            Some((child, _)) => child.try_wait().ok().flatten().is_some(),
+            Some(Running { child, .. }) => child.try_wait().ok().flatten().is_some(),
             None => true,
         };
         match ended {
@@ -263,8 +318,7 @@ impl Perf {
     /// Output that the tracer printed.
     fn said(&mut self) -> String {
         let mut text = String::new();
-        if let Some((_, words)) = &mut self.running {
-            use std::io::Seek;
+        if let Some(Running { words, .. }) = &mut self.running {
             let _ = words.rewind();
             let _ = words.read_to_string(&mut text);
         }
@@ -273,7 +327,7 @@ impl Perf {
 
     /// Asks it to end and waits until its file is whole.
     fn stop(&mut self) -> Result<()> {
-        let Some((child, _)) = &mut self.running else {
+        let Some(Running { child, .. }) = &mut self.running else {
             return Ok(());
         };
         sys::terminate(child.id() as i32);
@@ -304,7 +358,7 @@ impl Perf {
 
 impl Drop for Perf {
     fn drop(&mut self) {
-        if let Some((child, _)) = &mut self.running {
+        if let Some(Running { child, .. }) = &mut self.running {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -336,5 +390,53 @@ mod tests {
         assert_eq!(samples(said), Some(12_345));
         assert_eq!(samples("nothing"), None);
         assert_eq!(perf_name("sched/sched_switch"), "sched:sched_switch");
+    }
+
+    /// A program in `folder` that does as this `perf` would, without looking at events.
+    ///
+    /// Another process writes it: a child that a test beside this one starts could hold the file
+    /// open, and what is open for writing cannot be executed.
+    fn pretended(folder: &Path, script: &str) -> PathBuf {
+        let program = folder.join("perf");
+        let write = "printf '#!/bin/sh\\ncd %s\\n%s\\n' \"$1\" \"$2\" > \"$0\" && chmod 755 \"$0\"";
+        let written = Command::new("/bin/sh")
+            .args(["-c", write])
+            .args([program.as_os_str(), folder.as_os_str(), script.as_ref()])
+            .status();
+        assert!(written.unwrap().success());
+        program
+    }
+
+    #[test]
+    fn perf_has_begun_when_it_says_that_events_are_enabled() {
+        let folder = tempfile::tempdir().unwrap();
+        // Its file has bytes long before it takes the command.
+        let program = pretended(
+            folder.path(),
+            "case \"$*\" in *true) exit;; esac\necho head > perf.data\nsleep 0.2\n\
+             read command && touch enabled && echo \"ack of $command\"\nexec sleep 20",
+        );
+        let mut perf = Perf::find(program, folder.path()).unwrap();
+        assert!(perf.acknowledges);
+        perf.start().unwrap();
+        assert!(folder.path().join("enabled").exists());
+    }
+
+    #[test]
+    fn a_perf_without_commands_begins_with_its_file_and_that_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = pretended(
+            folder.path(),
+            "case \"$*\" in *--control*) echo \"  Error: unknown option \\`control'\" >&2; exit 129;;\n\
+             *true) exit;; esac\necho head > perf.data\nexec sleep 20",
+        );
+        let mut perf = Perf::find(program, folder.path()).unwrap();
+        perf.start().unwrap();
+        assert!(folder.path().join(PERF_DATA).exists());
+        let why = Tracer::Perf(perf).with_caveat("it was asked for".to_owned());
+        assert!(
+            why.starts_with("it was asked for; this perf is too old"),
+            "{why}"
+        );
     }
 }

@@ -248,6 +248,30 @@ mod tests {
         assert_eq!(versions(Mark::OwnRule), "own patch");
     }
 
+    /// A command that runs this test program once more. A program of another processor does not
+    /// start by itself: it needs the emulator that runs this one, which cargo was given as runner.
+    #[cfg(debug_assertions)]
+    fn again() -> std::process::Command {
+        let architecture = std::env::consts::ARCH;
+        let library = if cfg!(target_env = "musl") {
+            "musl"
+        } else {
+            "gnu"
+        };
+        let name = format!("cargo_target_{architecture}_unknown_linux_{library}_runner");
+        let runner = std::env::var(name.to_uppercase()).unwrap_or_default();
+        let program = std::env::current_exe().unwrap();
+        let mut words = runner.split_whitespace();
+        match words.next() {
+            Some(first) => {
+                let mut command = std::process::Command::new(first);
+                command.args(words).arg(program);
+                command
+            }
+            None => std::process::Command::new(program),
+        }
+    }
+
     /// Runs the tests of this crate once more and collects the marks they reach.
     #[test]
     #[cfg(debug_assertions)]
@@ -255,7 +279,7 @@ mod tests {
         let name = format!("schedcast-marks-{}", std::process::id());
         let file = std::env::temp_dir().join(name);
         std::fs::write(&file, "").unwrap();
-        let status = std::process::Command::new(std::env::current_exe().unwrap())
+        let status = again()
             .args(["--skip", "every_mark_is_reached_by_a_test", "--quiet"])
             // Drawn worlds are the same in every run.
             .env("PROPTEST_RNG_SEED", "1")

@@ -258,6 +258,21 @@ pub fn trace_of(path: &Path) -> Result<PathBuf, ReadError> {
     Ok(meta_path.with_file_name(trace))
 }
 
+/// How many events are looked at for CPUs that hide their idle task. A CPU that does not go idle
+/// twice in so many is too busy for it to matter.
+const LOOKED_AT: u64 = 200_000;
+
+/// The note about CPUs that a trace never shows to leave idle, from as much of it as is needed:
+/// elsewhere [`Recording::notes`] has it.
+///
+/// # Errors
+/// If the trace cannot be read.
+pub fn note_of_hidden_idle(trace: &Path) -> Result<Option<String>, ReadError> {
+    let mut source = open_trace(trace)?;
+    while source.counts().events < LOOKED_AT && source.next_item()?.is_some() {}
+    Ok(source.counts().note_of_hidden_idle())
+}
+
 fn trace_name<'a>(meta: &'a Meta, meta_path: &Path) -> Result<&'a str, ReadError> {
     meta.trace.as_deref().ok_or_else(|| {
         let message = "expected the key `trace`, the name of the trace file; of counters alone `schedcast counters` is asked";

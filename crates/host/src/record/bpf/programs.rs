@@ -26,7 +26,8 @@ use schedcast_trace::event::Tracepoint;
 
 use super::asm::{Assembler, Label, Op, Reg, When, Width};
 use super::btf::{Argument, Btf};
-use super::formats::{self, Layout, NAME_BYTES, PATH_BYTES, at};
+use super::formats::{self, Layout, PATH_BYTES, at};
+use super::offsets::{Levels, Offsets, PreemptCount};
 
 use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 
@@ -50,34 +51,6 @@ const NO_WAKEUP: i32 = 1;
 // the same bits.
 const IN_SOFT_INTERRUPT: i32 = 0x0000_0100;
 const BH_OFF: i32 = 0x0000_fe00;
-
-/// Its fields that moved when Linux 7.3 made room for a count of disabled interrupts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Levels {
-    hard: i32,
-    nmi: i32,
-}
-
-impl Levels {
-    /// From 5.8 to 7.2.
-    const BEFORE: Levels = Levels {
-        hard: 0x000f_0000,
-        nmi: 0x00f0_0000,
-    };
-    /// Since 7.3. An NMI within an NMI is not told, and has no scheduler events.
-    const SINCE: Levels = Levels {
-        hard: 0x0f00_0000,
-        nmi: 0x1000_0000,
-    };
-
-    /// Told by the variable that came with that count.
-    fn of(btf: &Btf) -> Levels {
-        match btf.per_cpu_offset("local_interrupt_disable_state") {
-            Some(_) => Levels::SINCE,
-            None => Levels::BEFORE,
-        }
-    }
-}
 
 // Bits of `common_flags` (`enum trace_flag_type`).
 const FLAG_IRQS_OFF: i32 = 0x01;
@@ -110,101 +83,6 @@ const STACK_CPU: i16 = -4;
 const STACK_PID: i16 = -8;
 const STACK_MARK: i16 = -12;
 const STACK_COUNT: i16 = -16;
-
-/// Where the running kernel keeps what the programs read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Offsets {
-    comm: i16,
-    pid: i16,
-    prio: i16,
-    flags: i16,
-    cpu: i16,
-    state: i16,
-    exit_state: i16,
-    group: i16,
-    group_parent: i16,
-    group_cgroup: i16,
-    cgroup_node: i16,
-    node_id: i16,
-    exec_path: i16,
-    preempt_count: PreemptCount,
-    levels: Levels,
-}
-
-/// Where the count of preemption is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PreemptCount {
-    /// A variable of each CPU, this far behind the CPU's `struct rq`, which the task leads to by
-    /// `se.cfs_rq` and `rq`.
-    ///
-    /// The symbol itself would be nearer, but only a kernel with `CONFIG_KALLSYMS_ALL` tells where
-    /// it is.
-    PerCpu { cfs_rq: i16, rq: i16, behind: i32 },
-    /// In the current task.
-    InTask(i16),
-}
-
-impl Offsets {
-    /// Looks everything up. The error names what this kernel does not have.
-    pub(super) fn of(btf: &Btf) -> Result<Offsets, String> {
-        let place = |structure: &str, path: &str, bytes: u32| {
-            let found = btf.place(structure, path)?;
-            match i16::try_from(found.offset) {
-                Ok(offset) if found.bytes == bytes => Ok(offset),
-                _ => Err(format!(
-                    "expected `{path}` in `struct {structure}` to have {bytes} bytes below byte 32768, found {} from byte {} on",
-                    found.bytes, found.offset
-                )),
-            }
-        };
-        let task = |path: &str, bytes: u32| place("task_struct", path, bytes);
-        Ok(Offsets {
-            comm: task("comm", NAME_BYTES as u32)?,
-            pid: task("pid", 4)?,
-            prio: task("prio", 4)?,
-            flags: task("flags", 4)?,
-            // Linux 5.16 moved it.
-            cpu: task("thread_info.cpu", 4).or_else(|_| task("cpu", 4))?,
-            // Linux 5.14 renamed it, and before it had the length of a `long`; the states are in
-            // its low half.
-            state: task("__state", 4).or_else(|_| task("state", 8))?,
-            exit_state: task("exit_state", 4)?,
-            group: task("sched_task_group", 8)?,
-            group_parent: place("task_group", "parent", 8)?,
-            group_cgroup: place("task_group", "css.cgroup", 8)?,
-            cgroup_node: place("cgroup", "kn", 8)?,
-            node_id: place("kernfs_node", "id", 8)?,
-            exec_path: place("linux_binprm", "filename", 8)?,
-            preempt_count: PreemptCount::of(btf, place)?,
-            levels: Levels::of(btf),
-        })
-    }
-}
-
-impl PreemptCount {
-    /// x86 keeps it for each CPU, from 6.2 to 6.14 in `pcpu_hot`; other architectures in the task.
-    fn of(
-        btf: &Btf,
-        place: impl Fn(&str, &str, u32) -> Result<i16, String>,
-    ) -> Result<PreemptCount, String> {
-        let hot = place("pcpu_hot", "preempt_count", 4);
-        let count = btf.per_cpu_offset("__preempt_count").or_else(|| {
-            btf.per_cpu_offset("pcpu_hot")?
-                .checked_add(hot.ok()?.try_into().ok()?)
-        });
-        if let (Some(count), Some(queue)) = (count, btf.per_cpu_offset("runqueues")) {
-            return Ok(PreemptCount::PerCpu {
-                cfs_rq: place("task_struct", "se.cfs_rq", 8)?,
-                rq: place("cfs_rq", "rq", 8)?,
-                behind: count.wrapping_sub(queue) as i32,
-            });
-        }
-        let in_task = |path| place("task_struct", path, 4);
-        let offset = in_task("thread_info.preempt.count")
-            .or_else(|_| in_task("thread_info.preempt_count"))?;
-        Ok(PreemptCount::InTask(offset))
-    }
-}
 
 /// File descriptors of the maps that programs use.
 #[derive(Clone, Copy, Debug)]
@@ -445,18 +323,31 @@ impl<'a> Writer<'a> {
         code.op_reg(Op::Move, R9, R0);
         code.call(helper::TIME_NS);
         code.store(Width::Eight, R9, 0, R0);
-        self.preempt_count();
-        let code = &mut self.code;
+        self.context(event);
+        self.field(current, self.offsets.pid, at::COMMON_PID);
+    }
+
+    /// Writes `common_type`, and in `common_flags` from which context the event comes.
+    fn context(&mut self, event: Tracepoint) {
         let base = match event.has_irqs_off() {
             true => FLAG_IRQS_OFF,
             false => 0,
         };
-        code.op(Op::Move, R1, i32::from(event.number()) | base << 16);
-        let (special, plain) = (code.label(), code.label());
+        let plain = i32::from(event.number()) | base << 16;
+        // The kernel calls a switch in any other context a bug (`schedule_debug`).
+        if event == Tracepoint::Switch {
+            self.code.store_value(Width::Four, R9, at::TYPE, plain);
+            return;
+        }
+        self.preempt_count();
+        let code = &mut self.code;
+        code.op(Op::Move, R1, plain);
+        let done = code.label();
+        let special = code.label();
         let Levels { hard, nmi } = self.offsets.levels;
         let any = nmi | hard | IN_SOFT_INTERRUPT | BH_OFF;
         code.jump_if(When::AnyBit, R0, any, special);
-        code.jump(plain);
+        code.jump(done);
         code.set(special);
         for (bits, flag) in [
             (nmi, FLAG_NMI),
@@ -471,9 +362,8 @@ impl<'a> Writer<'a> {
             code.op(Op::Or, R1, flag << 16);
             code.set(over);
         }
-        code.set(plain);
+        code.set(done);
         code.store(Width::Four, R9, at::TYPE, R1);
-        self.field(current, self.offsets.pid, at::COMMON_PID);
     }
 
     /// Copies four bytes of a task into the record.
