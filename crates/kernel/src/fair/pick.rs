@@ -29,7 +29,8 @@ impl Kernel {
                 if curr.is_some_and(|se| self.entities[se.index()].on_rq) {
                     self.update_curr(p, q);
                 }
-                let out_of_runtime = self.check_cfs_rq_runtime(p, q);
+                let checked = curr.is_some() || self.rules.picks_ask_for_runtime;
+                let out_of_runtime = checked && self.check_cfs_rq_runtime(p, q);
                 if out_of_runtime && self.rules.throttle_model == ThrottleModel::Queue {
                     continue 'again;
                 }
@@ -224,9 +225,9 @@ impl Kernel {
         while let Some(se) = level {
             let q = self.entities[se.index()].cfs_rq;
             self.set_next_entity(p, q, se, first);
-            // From 4.x on a queue that starts to run must have runtime
-            // (`account_cfs_rq_runtime(0)`).
-            if self.account_cfs_rq_runtime(p, q, 0) {
+            // A queue that starts to run must have runtime (`account_cfs_rq_runtime(0)`).
+            let asks = !first || self.rules.picks_ask_for_runtime;
+            if asks && self.account_cfs_rq_runtime(p, q, 0) {
                 self.task_throttle_setup_work(task);
             }
             level = self.entities[se.index()].parent;

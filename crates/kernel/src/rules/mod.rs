@@ -227,6 +227,9 @@ pub struct Rules {
     pub slice_expiry: bool,
     /// Only local runtime of the present refill goes back to the pool (up to 5.3); older is lost.
     pub returns_need_same_refill: bool,
+    /// A pick asks for runtime for all queues that it comes by, and throttles those that get none
+    /// (6.12); before, only those of the task that ran last.
+    pub picks_ask_for_runtime: bool,
     /// Queue or task throttling.
     pub throttle_model: ThrottleModel,
     /// `tg->load_avg` is written at most once per this time per queue; 0 = no limit (6.7: 1 ms).
@@ -483,6 +486,7 @@ impl Rules {
             throttle_asks_again: false,
             slice_expiry: false,
             returns_need_same_refill: true,
+            picks_ask_for_runtime: false,
             throttle_model: ThrottleModel::Queue,
             tg_load_avg_interval_ns: 0,
             leaf_until_group_knows: false,
