@@ -136,7 +136,8 @@ impl Kernel {
         let eevdf = self.rules.fair == FairClass::Eevdf;
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let entity = &mut self.entities[se.index()];
-        if eevdf && entity.on_rq && !self.rules.origin_follows_average {
+        let follows_pick = !self.rules.origin_follows_average && !self.rules.origin_follows_order;
+        if eevdf && entity.on_rq && follows_pick {
             update_zero_vruntime(cfs_rq, entity.vruntime);
         }
         (cfs_rq.curr, cfs_rq.h_curr) = (Some(se), Some(se));

@@ -287,6 +287,9 @@ pub struct Rules {
     pub reweight_scales_protection: bool,
     /// Protection is set at picks only, not when the running task is changed (7.0 and stable 6.18).
     pub protection_at_pick_only: bool,
+    /// The origin of sums of virtual time follows the average where an entity enters or leaves the
+    /// order of a queue (6.19 and stable series).
+    pub origin_follows_order: bool,
     /// The origin of sums of virtual time follows the average (7.0); before, it was the vruntime of
     /// the task picked last.
     pub origin_follows_average: bool,
@@ -459,6 +462,7 @@ impl Rules {
             cgroup_mode: CgroupMode::Smp,
             throttles_when_charged: false,
             protects_until_ineligible: false,
+            origin_follows_order: false,
             origin_follows_average: false,
             divides_by_full_weight: false,
             full_weight_in_sums: false,
