@@ -4,7 +4,7 @@ use crate::cfs_rq::before;
 use crate::fair::EnqueueFlags;
 use crate::fair::load::LoadUpdate;
 use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, TaskId};
-use crate::kernel::{Context, Kernel, WakeFlags};
+use crate::kernel::{Arrival, Context, Kernel, WakeFlags};
 use crate::model::{Mark, reached};
 use crate::pelt::SchedAvg;
 use crate::platform::{Observation, Op, Platform, PrevState};
@@ -54,7 +54,7 @@ impl Kernel {
         self.tasks[task.index()].state = TaskState::Running;
         self.activate_task(p, target, task, flags);
         p.observe(target, Observation::Wakeup { task, cpu: target });
-        self.wakeup_preempt(p, target, task, true);
+        self.wakeup_preempt(p, target, task, Arrival::Fork);
         self.task_woken(p, target, task);
     }
 

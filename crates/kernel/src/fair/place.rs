@@ -18,12 +18,7 @@ use crate::weight::calc_delta_fair;
 
 /// `__enqueue_entity`.
 #[inline(always)]
-fn enqueue_in_order(
-    cfs_rq: &mut CfsRq,
-    entity: &Entity,
-    se: EntityId,
-    class: FairClass,
-) {
+fn enqueue_in_order(cfs_rq: &mut CfsRq, entity: &Entity, se: EntityId, class: FairClass) {
     let key = match class {
         FairClass::Cfs => entity.vruntime,
         FairClass::Eevdf => {
@@ -45,12 +40,7 @@ fn enqueue_in_order(
 
 /// `__dequeue_entity`.
 #[inline(always)]
-fn dequeue_in_order(
-    cfs_rq: &mut CfsRq,
-    entity: &Entity,
-    se: EntityId,
-    class: FairClass,
-) {
+fn dequeue_in_order(cfs_rq: &mut CfsRq, entity: &Entity, se: EntityId, class: FairClass) {
     let key = match class {
         FairClass::Cfs => entity.vruntime,
         FairClass::Eevdf => {
