@@ -64,6 +64,6 @@ changes! {
     "hrtick" "96d1610e0b20" (7, 1): (on features.hrtick) (on features.hrtick_dl),
         "A timer ends requests of the fair class exactly instead of the next tick (HRTICK).";
     "rt-push-ipi-off" release (7, 2)
-        also [(6, 18, 39), (6, 12, 96), (6, 6, 145), (6, 1, 178), (5, 15, 212), (5, 10, 261)]: (off features.rt_push_ipi),
+        also [(7, 1, 13), (6, 18, 39), (6, 12, 96), (6, 6, 145), (6, 1, 178), (5, 15, 212), (5, 10, 261)]: (off features.rt_push_ipi),
         "Without PREEMPT_RT, CPUs pull real-time tasks themselves (RT_PUSH_IPI off).";
 }
