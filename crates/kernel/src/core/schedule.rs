@@ -298,6 +298,9 @@ impl Kernel {
     }
 
     fn switch_to_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId, next: TaskId) {
+        if std::mem::take(&mut self.rqs[cpu.index()].put_before_pick) {
+            return self.set_next_task(p, cpu, next, true);
+        }
         if prev == next {
             return;
         }

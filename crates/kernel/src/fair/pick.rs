@@ -32,6 +32,9 @@ impl Kernel {
                 let checked = curr.is_some() || self.rules.picks_ask_for_runtime;
                 let out_of_runtime = checked && self.check_cfs_rq_runtime(p, q);
                 if out_of_runtime && self.rules.throttle_model == ThrottleModel::Queue {
+                    if !self.rules.picks_ask_for_runtime {
+                        self.put_before_pick(p, cpu);
+                    }
                     continue 'again;
                 }
                 throttled |= out_of_runtime;
@@ -58,6 +61,17 @@ impl Kernel {
                     }
                 }
             }
+        }
+    }
+
+    /// Up to 6.11 a pick that throttles a queue on its way puts the task that ran last on all
+    /// levels before it begins anew (`simple` in `pick_next_task_fair`).
+    #[cold]
+    fn put_before_pick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        if self.cfs_rqs[cpu.index()].nr_queued > 0 {
+            let prev = self.rqs[cpu.index()].curr;
+            self.put_prev_task_fair(p, prev);
+            self.rqs[cpu.index()].put_before_pick = true;
         }
     }
 
