@@ -369,8 +369,8 @@ pub struct Rules {
     pub fair_server_counts: bool,
     /// A task that is pushed or pulled may preempt, as after a wakeup (7.1).
     pub moved_locked_preempts: bool,
-    /// A task of a class above the fair one is put and set again when it is picked once more (up to
-    /// 6.11).
+    /// A task that is picked once more is put and set again, if it is of a class above the fair
+    /// one, else noted as picked last (up to 6.11).
     pub puts_before_picking: bool,
     /// Deadline tasks are none of the real-time ones where a real-time task looks for a CPU (6.12).
     pub rt_is_not_deadline: bool,

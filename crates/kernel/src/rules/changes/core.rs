@@ -29,7 +29,7 @@ changes! {
     "moved-locked-preempts" release (7, 1): (on moved_locked_preempts),
         "A real-time or deadline task that is pushed or pulled may preempt, as after a wakeup.";
     "put-when-picked" "436f3eed5c69" (6, 12): (off puts_before_picking),
-        "A real-time or deadline task that is picked once more is not put and set again.";
+        "A task that is picked once more is not put and set again, nor noted as picked last.";
     "rt-runtime-whole" release (7, 3): (rt_runtime_ns: Some(950_000_000) => Some(1_000_000_000)),
         "All of a CPU may be reserved by deadline tasks and fair servers, not 95 %.";
     "rt-is-not-deadline" release (6, 12): (on rt_is_not_deadline),
