@@ -380,6 +380,9 @@ pub struct Rules {
     /// Reclaiming is scaled by what may be reserved (6.5); before, tasks below their reservation
     /// were charged too much.
     pub grub_of_max_bw: bool,
+    /// Another reservation of a waiting task reschedules if its deadline is before that of the
+    /// running one (6.3); before, if it was not the earliest of its CPU.
+    pub dl_change_asks_running: bool,
     /// Another reservation pulls and reschedules only if the deadline changed (6.19).
     pub dl_change_compares: bool,
     /// A deadline that has passed is renewed by changes that move the task (6.19), before by all.
@@ -530,6 +533,7 @@ impl Rules {
             rt_is_not_deadline: false,
             dl_overload_by_pushable: false,
             grub_of_max_bw: false,
+            dl_change_asks_running: false,
             dl_change_compares: false,
             dl_moved_renews: false,
             dl_pushes_waiting_only: false,

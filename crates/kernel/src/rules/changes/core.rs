@@ -40,6 +40,8 @@ changes! {
         "Reclaiming (GRUB) is scaled by what may be reserved of a CPU.";
     "server-does-not-count" "52d15521eb75" (6, 17): (off fair_server_counts),
         "A fair server that runs is none of the runnable tasks of its CPU.";
+    "dl-change-asks-running" "7ea98dfa4491" (6, 3): (on dl_change_asks_running),
+        "Another reservation of a waiting task reschedules if it is earlier than that of the running one.";
     "dl-change-compares" "6455ad5346c9" (6, 19): (on dl_change_compares),
         "Another reservation pulls and reschedules only if the deadline changed.";
     "dl-moved-renews" "627cc25f8446" (6, 19): (on dl_moved_renews),
