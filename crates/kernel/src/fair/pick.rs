@@ -52,7 +52,7 @@ impl Kernel {
                             .task()
                             .expect("an entity without a queue is a task's");
                         if throttled {
-                            self.task_throttle_setup_work(task);
+                            self.task_throttle_setup_work(p, task);
                         }
                         if P::EXPLAIN {
                             p.explain(cpu, Decision::Pick { task, levels });
@@ -243,7 +243,7 @@ impl Kernel {
             // A queue that starts to run must have runtime (`account_cfs_rq_runtime(0)`).
             let asks = !first || self.rules.picks_ask_for_runtime;
             if asks && self.account_cfs_rq_runtime(p, q, 0) {
-                self.task_throttle_setup_work(task);
+                self.task_throttle_setup_work(p, task);
             }
             level = self.entities[se.index()].parent;
         }
