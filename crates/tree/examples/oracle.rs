@@ -99,7 +99,7 @@ const MIXES: [(&str, [bool; 6]); 7] = [
 fn histories(seeds: u64, shape: Shape) -> u64 {
     match shape.cpus() {
         1 => seeds * 20,
-        2 => seeds * 8,
+        2 => seeds * 16,
         3..=4 => seeds * 3,
         5..=8 => seeds,
         _ => seeds.div_ceil(2),

@@ -236,17 +236,29 @@ impl Kernel {
         if self.rules.flat_pick {
             return self.set_next_task_flat(p, task, first);
         }
-        let mut level = Some(self.tasks[task.index()].se);
+        let se = self.tasks[task.index()].se;
+        if first && !self.rules.picks_ask_for_runtime {
+            return self.set_next_levels(p, se);
+        }
+        let mut level = Some(se);
         while let Some(se) = level {
             let q = self.entities[se.index()].cfs_rq;
             self.set_next_entity(p, q, se, first);
             // A queue that starts to run must have runtime (`account_cfs_rq_runtime(0)`).
-            let asks = !first || self.rules.picks_ask_for_runtime;
-            if asks && self.account_cfs_rq_runtime(p, q, 0) {
+            if self.account_cfs_rq_runtime(p, q, 0) {
                 self.task_throttle_setup_work(p, task);
             }
             level = self.entities[se.index()].parent;
         }
+    }
+
+    /// Up to 6.11 a pick sets levels on its way down, so that what a queue has to tell the levels
+    /// above waits until they are updated next.
+    fn set_next_levels<P: Platform>(&mut self, p: &mut P, se: EntityId) {
+        if let Some(parent) = self.entities[se.index()].parent {
+            self.set_next_levels(p, parent);
+        }
+        self.set_next_entity(p, self.entities[se.index()].cfs_rq, se, true);
     }
 
     /// A picked task goes to the end balance looks at last (`list_move(&se->group_node, …)`).
