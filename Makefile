@@ -107,7 +107,8 @@ studies: build
 	$(SCHEDCAST) reproduce --pictures studies --format markdown > docs/studies.md
 
 # The rules against the C of kernel trees (validation/trees fetches them), in drawn worlds: an hour, or as long as
-# ORACLE_SEEDS histories of ORACLE_STEPS steps for each tree and world take. Writes the table of the page.
+# ORACLE_SEEDS histories of ORACLE_STEPS steps for each tree and world of 8 CPUs, more for smaller machines. Writes the
+# table of the page.
 ORACLE_SEEDS ?= 100
 ORACLE_STEPS ?= 3000
 oracle:

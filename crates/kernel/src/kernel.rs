@@ -49,6 +49,17 @@ pub struct WakeFlags {
     pub context: Context,
 }
 
+/// How a task came to the queue where it may preempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrival {
+    /// Started by a fork.
+    Fork,
+    /// Woken by one who is about to sleep; `selected` = a CPU was chosen for it (`WF_RQ_SELECTED`).
+    Sync { selected: bool },
+    /// Another wakeup, or moved.
+    Other,
+}
+
 /// Scheduler state of one machine.
 #[derive(Clone, Debug)]
 pub struct Kernel {

@@ -73,6 +73,8 @@ pub struct Rq {
     /// The next `schedule()` does not read the clock: a wakeup that preempts has just done so
     /// (`RQCF_REQ_SKIP`).
     pub skip_clock_update: bool,
+    /// The pick at hand has put the task that ran last already.
+    pub put_before_pick: bool,
     /// Since when this queue's lock is held, if it is: a CPU that looks for tasks elsewhere lets go
     /// of it before its switch.
     pub lock_held_from_ns: Ns,
@@ -180,6 +182,7 @@ impl Rq {
             need_resched: false,
             need_resched_lazy: false,
             skip_clock_update: false,
+            put_before_pick: false,
             lock_held_from_ns: 0,
             lock_held_until_ns: 0,
             switched_from: idle,

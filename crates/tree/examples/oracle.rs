@@ -1,7 +1,8 @@
 //! Writes the table of `docs/validation/oracle.md`: the rules against every tree at hand, in drawn
 //! worlds.
 //!
-//! `oracle SEEDS STEPS PAGE`: as many histories of that length for each tree and world.
+//! `oracle SEEDS STEPS PAGE`: as many histories of that length for each tree and world of 8 CPUs,
+//! more of them for smaller machines and fewer for larger ones, as [`histories`] says.
 
 #![expect(clippy::print_stdout, reason = "a program")]
 
@@ -93,6 +94,18 @@ const MIXES: [(&str, [bool; 6]); 7] = [
     ),
 ];
 
+/// Histories of a machine where one of 8 CPUs gets `seeds`: what they cost grows with its CPUs,
+/// because all that both sides keep of each is compared after each step.
+fn histories(seeds: u64, shape: Shape) -> u64 {
+    match shape.cpus() {
+        1 => seeds * 20,
+        2 => seeds * 16,
+        3..=4 => seeds * 3,
+        5..=8 => seeds,
+        _ => seeds.div_ceil(2),
+    }
+}
+
 /// Where the table begins in the page; it goes on to the end.
 const TABLE: &str = "## Steps equal\n";
 
@@ -139,11 +152,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [seeds, steps, page] = &arguments[..] else {
         return Err("usage: oracle SEEDS STEPS PAGE".into());
     };
-    let length = (seeds.parse::<u64>()?, steps.parse::<usize>()?);
+    let (seeds, steps) = (seeds.parse::<u64>()?, steps.parse::<usize>()?);
     let mut table = String::from(
         "\n| tree | machine | steps of | steps equal | histories equal to the end | steps decided alike | histories to the end | parted first in |\n|---|---|---|---|---|---|---|---|\n",
     );
-    let mut total = [0, 0];
+    let (mut total, mut whole) = ([0, 0], [0, 0, 0]);
     for version in VERSIONS {
         let Some(tree) = trees::find(version) else {
             println!("{version}: no tree in {}", trees::folder().display());
@@ -167,7 +180,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     changes,
                     features,
                 };
-                let row = row(&object, version, shape, kinds, length);
+                let seeds = histories(seeds, shape);
+                let row = row(&object, version, shape, kinds, (seeds, steps));
                 let mut first: Vec<_> = row
                     .first
                     .iter()
@@ -181,14 +195,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     .collect();
                 total[0] += row.equal;
                 total[1] += row.agreed;
+                whole = [whole[0] + row.whole, whole[1] + row.alike, whole[2] + seeds];
                 let line = format!(
                     "| {version} | {shape} | {name} | {} | {} of {} | {} | {} of {} | {} |\n",
                     row.equal,
                     row.whole,
-                    length.0,
+                    seeds,
                     row.agreed,
                     row.alike,
-                    length.0,
+                    seeds,
                     first.join(", ")
                 );
                 print!("{line}");
@@ -198,8 +213,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     writeln!(
         table,
-        "\n{} steps were compared and equal in everything; {} were decided alike, with those that follow a different number.",
-        total[0], total[1]
+        "\n{} steps were compared and equal in everything; {} were decided alike, with those that follow a different number.\nOf {} histories {} were equal to the end and {} decided alike to the end.",
+        total[0], total[1], whole[2], whole[0], whole[1]
     )?;
     let text = std::fs::read_to_string(page)?;
     let above = text.split(TABLE).next().unwrap_or_default();

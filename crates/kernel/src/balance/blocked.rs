@@ -15,8 +15,14 @@ impl Kernel {
     /// Brings the averages of all queues of a CPU up to date, children first, and notes whether
     /// anything is left to decay.
     pub(crate) fn update_blocked_averages<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        reached(Mark::BlockedDecay);
         self.update_rq_clock(p, cpu);
+        self.update_blocked_to_clock(p, cpu);
+    }
+
+    /// The same up to where the clock of the CPU stands
+    /// (`__sched_balance_update_blocked_averages`).
+    pub(super) fn update_blocked_to_clock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        reached(Mark::BlockedDecay);
         self.rqs[cpu.index()].last_blocked_load_update_tick = self.jiffies(p.now(self.here));
         let (mut blocked, mut decayed) = self.update_blocked_others(cpu);
         let mut place = 0;

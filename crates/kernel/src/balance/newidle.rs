@@ -95,7 +95,10 @@ impl Kernel {
     fn newidle_domains<P: Platform>(&mut self, p: &mut P, cpu: Cpu, next_balance: &mut u64) -> u32 {
         let with_blocked = self.rules.balance.newidle_cost_with_blocked;
         let mut started_ns = p.now(cpu);
-        self.update_blocked_averages(p, cpu);
+        if !self.rules.balance.newidle_leaves_clock {
+            self.update_rq_clock(p, cpu);
+        }
+        self.update_blocked_to_clock(p, cpu);
         let mut cost_ns = 0;
         let mut moved = 0;
         let mut keep_going = true;

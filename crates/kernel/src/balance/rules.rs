@@ -173,6 +173,9 @@ pub struct BalanceRules {
     pub newidle_failure_costs: bool,
     /// Newly idle balance is skipped while a wakeup is pending (5.14).
     pub newidle_skips_pending: bool,
+    /// Newly idle balance leaves the clock of its CPU where the switch left it (7.1), before it
+    /// brought it up to date even where the switch was asked not to.
+    pub newidle_leaves_clock: bool,
     /// Idle CPUs' blocked load is tracked and updated by others (4.17).
     pub nohz_blocked: bool,
     /// A CPU that goes idle updates that load itself, right before (5.12); before, newly idle
@@ -266,6 +269,7 @@ impl BalanceRules {
             newidle_cost_waits: false,
             newidle_failure_costs: false,
             newidle_skips_pending: false,
+            newidle_leaves_clock: false,
             nohz_blocked: false,
             nohz_newidle_late: false,
             nohz_wraps: false,

@@ -77,7 +77,7 @@ impl Kernel {
         if running {
             reached(Mark::ThrottledWhenCharged);
             let curr = self.rqs[cpu.index()].curr;
-            self.task_throttle_setup_work(curr);
+            self.task_throttle_setup_work(p, curr);
         }
         p.observe(cpu, Observation::Throttle { group, cpu });
         true
@@ -313,13 +313,20 @@ impl Kernel {
     }
 
     /// Gives a picked task throttle work (`task_throttle_setup_work`): kernel threads and exiting
-    /// tasks never return to user mode.
+    /// tasks never return to user mode. One that another CPU executes is kicked to do it
+    /// (`kick_process`).
     #[cold]
     #[inline(never)]
-    pub(crate) fn task_throttle_setup_work(&mut self, task: TaskId) {
-        let task = &mut self.tasks[task.index()];
-        if !task.is_kernel_thread() && !task.exiting {
-            task.throttle_work = true;
+    pub(crate) fn task_throttle_setup_work<P: Platform>(&mut self, p: &mut P, task: TaskId) {
+        let record = &mut self.tasks[task.index()];
+        if record.throttle_work || record.is_kernel_thread() || record.exiting {
+            return;
+        }
+        record.throttle_work = true;
+        let cpu = record.cpu;
+        if cpu != self.here && self.rqs[cpu.index()].curr == task {
+            p.spend(self.here, Op::IpiSend, 1);
+            p.send_ipi(self.here, cpu, crate::platform::Ipi::Resched, false);
         }
     }
 

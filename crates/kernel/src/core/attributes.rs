@@ -9,7 +9,7 @@
 use crate::cpuset::CpuSet;
 use crate::fair::{DequeueFlags, EnqueueFlags};
 use crate::ids::{Cpu, GroupId, Ns, TaskId};
-use crate::kernel::{Context, Kernel, WakeFlags};
+use crate::kernel::{Arrival, Context, Kernel, WakeFlags};
 use crate::platform::Platform;
 use crate::select::WakeKind;
 use crate::task::{Policy, TaskState};
@@ -298,7 +298,7 @@ impl Kernel {
             // The new group may be throttled.
             self.resched_curr(p, held.cpu);
         } else if held.queued && self.rules.moved_task_preempts {
-            self.wakeup_preempt(p, held.cpu, task, false);
+            self.wakeup_preempt(p, held.cpu, task, Arrival::Other);
         }
     }
 

@@ -4,7 +4,7 @@ use crate::cfs_rq::before;
 use crate::fair::EnqueueFlags;
 use crate::fair::load::LoadUpdate;
 use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, TaskId};
-use crate::kernel::{Context, Kernel, WakeFlags};
+use crate::kernel::{Arrival, Context, Kernel, WakeFlags};
 use crate::model::{Mark, reached};
 use crate::pelt::SchedAvg;
 use crate::platform::{Observation, Op, Platform, PrevState};
@@ -20,10 +20,6 @@ impl Kernel {
     pub fn wake_up_new_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         self.here = cpu;
         reached(Mark::ForkPlaced);
-        if !self.rules.version.since(6, 12) {
-            // `task_fork_fair`, which d2929762cc3f took away.
-            self.update_rq_clock(p, cpu);
-        }
         let flags = WakeFlags {
             sync: false,
             context: Context::Task,
@@ -33,12 +29,15 @@ impl Kernel {
         self.tasks[task.index()].recent_used_cpu = cpu;
         self.tasks[task.index()].cpu = cpu;
         self.set_task_rq(se, group, cpu);
-        if fair && self.rules.fair == FairClass::Cfs {
-            self.place_forked(p, cpu, task);
-        } else if fair && !self.rules.version.since(6, 12) {
-            // The task's placement is forgotten at its first enqueue, but the forking task is
-            // charged.
-            self.update_curr(p, self.queue_of_running(cpu));
+        if fair && !self.rules.version.since(6, 12) {
+            // `task_fork_fair`, which d2929762cc3f took away.
+            self.update_rq_clock(p, cpu);
+            match self.rules.fair {
+                FairClass::Cfs => self.place_forked(p, cpu, task),
+                // The task's placement is forgotten at its first enqueue, but the forking task is
+                // charged.
+                FairClass::Eevdf => self.update_curr(p, self.queue_of_running(cpu)),
+            }
         }
         let target = self.select_task_rq(p, cpu, task, WakeKind::Fork, flags);
         self.tasks[task.index()].cpu = target;
@@ -55,7 +54,7 @@ impl Kernel {
         self.tasks[task.index()].state = TaskState::Running;
         self.activate_task(p, target, task, flags);
         p.observe(target, Observation::Wakeup { task, cpu: target });
-        self.wakeup_preempt(p, target, task, true);
+        self.wakeup_preempt(p, target, task, Arrival::Fork);
         self.task_woken(p, target, task);
     }
 

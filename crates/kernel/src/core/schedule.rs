@@ -298,7 +298,13 @@ impl Kernel {
     }
 
     fn switch_to_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId, next: TaskId) {
+        if std::mem::take(&mut self.rqs[cpu.index()].put_before_pick) {
+            return self.set_next_task(p, cpu, next, true);
+        }
         if prev == next {
+            if self.rules.puts_before_picking {
+                self.note_fair_pick(p, cpu, next);
+            }
             return;
         }
         if self.is_idle_task(prev) || !self.tasks[prev.index()].policy.is_fair() {
@@ -306,10 +312,17 @@ impl Kernel {
             self.set_next_task(p, cpu, next, true);
         } else {
             self.switch_fair_entities(p, prev, next);
-            self.note_picked(cpu, next);
-            self.hrtick_start_fair(p, cpu, next);
-            self.update_misfit_status(cpu, Some(next));
+            self.note_fair_pick(p, cpu, next);
         }
+    }
+
+    /// What a fair pick leaves behind on its CPU, before 6.12 also one of the task that ran
+    /// already.
+    #[inline(always)]
+    fn note_fair_pick<P: Platform>(&mut self, p: &mut P, cpu: Cpu, next: TaskId) {
+        self.note_picked(cpu, next);
+        self.hrtick_start_fair(p, cpu, next);
+        self.update_misfit_status(cpu, Some(next));
     }
 
     /// `put_prev_task` of the task's class.

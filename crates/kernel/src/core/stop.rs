@@ -9,7 +9,7 @@
 
 use crate::fair::{DequeueFlags, EnqueueFlags};
 use crate::ids::{Cpu, TaskId};
-use crate::kernel::Kernel;
+use crate::kernel::{Arrival, Kernel};
 use crate::model::{Mark, reached};
 use crate::platform::{Observation, Op, Platform, PrevState};
 use crate::rq::StopWork;
@@ -35,7 +35,7 @@ impl Kernel {
         self.tasks[stopper.index()].state = TaskState::Running;
         self.activate_task(p, cpu, stopper, EnqueueFlags::NONE);
         p.observe(cpu, Observation::Wakeup { task: stopper, cpu });
-        self.wakeup_preempt(p, cpu, stopper, false);
+        self.wakeup_preempt(p, cpu, stopper, Arrival::Other);
         if self.rules.idle_average == IdleAverage::AtWakeups {
             self.end_idle_stamp(cpu);
         }
@@ -116,7 +116,7 @@ impl Kernel {
         let flags = EnqueueFlags::MIGRATED;
         self.activate_task(p, cpu, task, flags);
         self.tasks[task.index()].migrating = false;
-        self.wakeup_preempt(p, cpu, task, false);
+        self.wakeup_preempt(p, cpu, task, Arrival::Other);
     }
 
     /// Moves a queued task that does not run (`move_queued_task`).

@@ -6,7 +6,7 @@
 
 use crate::fair::EnqueueFlags;
 use crate::ids::{Cpu, TaskId};
-use crate::kernel::{Kernel, WakeFlags};
+use crate::kernel::{Arrival, Kernel, WakeFlags};
 use crate::model::{Mark, reached};
 use crate::platform::{Observation, Op, Platform};
 use crate::rules::{FairClass, IdleAverage};
@@ -29,7 +29,7 @@ impl Kernel {
         p.spend(cpu, Op::Wakeup, 1);
         let last_cpu = self.tasks[task.index()].cpu;
         if self.tasks[task.index()].on_rq {
-            self.wake_still_queued(p, last_cpu, task);
+            self.wake_still_queued(p, last_cpu, task, flags);
             return true;
         }
         if self.tasks[task.index()].in_iowait {
@@ -61,7 +61,8 @@ impl Kernel {
             reached(Mark::WakeLocal);
             self.rq_lock(p, target);
             self.update_rq_clock(p, target);
-            self.ttwu_do_activate(p, target, task, migrated);
+            let selected = self.tasks[task.index()].nr_cpus_allowed > 1;
+            self.ttwu_do_activate(p, target, task, migrated, arrival(flags, selected));
             self.rq_unlock(p, target);
             p.spend(cpu, Op::WakeupEnd, 1);
         }
@@ -114,19 +115,24 @@ impl Kernel {
     }
 
     /// Woken before its delayed dequeue took place (`ttwu_runnable`): it stays on its CPU.
-    fn wake_still_queued<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
+    fn wake_still_queued<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        task: TaskId,
+        flags: WakeFlags,
+    ) {
         reached(Mark::WakeQueued);
         self.rq_lock(p, cpu);
         self.update_rq_clock(p, cpu);
         self.tasks[task.index()].state = TaskState::Running;
         let se = self.tasks[task.index()].se;
         if self.entities[se.index()].sched_delayed {
-            let flags = EnqueueFlags::DELAYED;
-            self.enqueue_task(p, cpu, task, flags);
+            self.enqueue_task(p, cpu, task, EnqueueFlags::DELAYED);
         }
         p.observe(cpu, Observation::Wakeup { task, cpu });
         if !self.tasks[task.index()].on_cpu {
-            self.wakeup_preempt(p, cpu, task, false);
+            self.wakeup_preempt(p, cpu, task, arrival(flags, false));
         }
         self.rq_unlock(p, cpu);
         p.spend(self.here, Op::WakeupEnd, 1);
@@ -187,6 +193,7 @@ impl Kernel {
         cpu: Cpu,
         task: TaskId,
         migrated: bool,
+        arrival: Arrival,
     ) {
         let flags = EnqueueFlags::WAKEUP.with(EnqueueFlags::MIGRATED, migrated);
         if self.tasks[task.index()].policy.is_fair() {
@@ -197,7 +204,7 @@ impl Kernel {
         }
         self.tasks[task.index()].state = TaskState::Running;
         p.observe(cpu, Observation::Wakeup { task, cpu });
-        self.wakeup_preempt(p, cpu, task, false);
+        self.wakeup_preempt(p, cpu, task, arrival);
         self.task_woken(p, cpu, task);
         if self.rules.idle_average == IdleAverage::AtWakeups {
             self.end_idle_stamp(cpu);
@@ -253,7 +260,7 @@ impl Kernel {
         p: &mut P,
         cpu: Cpu,
         task: TaskId,
-        fork: bool,
+        arrival: Arrival,
     ) {
         let curr = self.rqs[cpu.index()].curr;
         let idle = self.is_idle_task(curr);
@@ -268,7 +275,7 @@ impl Kernel {
         if rank > curr_rank {
             self.resched_curr(p, cpu);
         } else if rank == curr_rank && self.tasks[task.index()].policy.is_fair() {
-            self.check_preempt_wakeup_fair(p, cpu, task, fork);
+            self.check_preempt_wakeup_fair(p, cpu, task, arrival);
         } else if rank == curr_rank && rank == Policy::Deadline.rank() {
             self.wakeup_preempt_dl(p, cpu, task);
         } else if rank == curr_rank {
@@ -391,7 +398,7 @@ impl Kernel {
         let mut tasks = std::mem::take(&mut self.rqs[cpu.index()].wake_list);
         for &task in &tasks {
             let migrated = self.tasks[task.index()].wake_migrated;
-            self.ttwu_do_activate(p, cpu, task, migrated);
+            self.ttwu_do_activate(p, cpu, task, migrated, Arrival::Other);
             p.spend(cpu, Op::WakeupEnd, 1);
         }
         self.rq_unlock(p, cpu);
@@ -425,6 +432,14 @@ impl Kernel {
     #[inline]
     pub fn cpus_share_cache(&self, a: Cpu, b: Cpu) -> bool {
         self.domains.share_cache(a, b)
+    }
+}
+
+/// A wakeup as preemption sees it.
+fn arrival(flags: WakeFlags, selected: bool) -> Arrival {
+    match flags.sync {
+        true => Arrival::Sync { selected },
+        false => Arrival::Other,
     }
 }
 

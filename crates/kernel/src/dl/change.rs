@@ -252,7 +252,7 @@ impl Kernel {
             self.dl_queue_pull(cpu);
         }
         let curr = self.rqs[cpu.index()].curr;
-        let resched = if curr == task {
+        let resched = if curr == task || !self.rules.dl_change_asks_running {
             before(self.dl.rqs[cpu.index()].earliest_ns, own)
         } else {
             !self.runs_deadline_task(cpu) || before(own, self.dl.of(curr).deadline_ns)

@@ -7,7 +7,7 @@
 use super::before;
 use crate::fair::EnqueueFlags;
 use crate::ids::{Cpu, Ns, TaskId};
-use crate::kernel::Kernel;
+use crate::kernel::{Arrival, Kernel};
 use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform};
 use crate::rt::Callbacks;
@@ -219,7 +219,7 @@ impl Kernel {
         self.activate_task(p, to, task, EnqueueFlags::NONE);
         self.tasks[task.index()].migrating = false;
         if self.rules.moved_locked_preempts {
-            self.wakeup_preempt(p, to, task, false);
+            self.wakeup_preempt(p, to, task, Arrival::Other);
         }
     }
 }

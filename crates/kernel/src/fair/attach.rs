@@ -8,7 +8,7 @@
 use super::load::LoadUpdate;
 use super::{DequeueFlags, EnqueueFlags};
 use crate::ids::{CfsRqId, Cpu, EntityId, TaskId};
-use crate::kernel::Kernel;
+use crate::kernel::{Arrival, Kernel};
 use crate::platform::Platform;
 use crate::rules::FairClass;
 use crate::task::TaskState;
@@ -99,7 +99,7 @@ impl Kernel {
         if self.rqs[cpu.index()].curr == task {
             self.resched_curr(p, cpu);
         } else {
-            self.wakeup_preempt(p, cpu, task, false);
+            self.wakeup_preempt(p, cpu, task, Arrival::Other);
         }
     }
 
@@ -119,7 +119,7 @@ impl Kernel {
                 self.resched_curr(p, cpu);
             }
         } else {
-            self.wakeup_preempt(p, cpu, task, false);
+            self.wakeup_preempt(p, cpu, task, Arrival::Other);
         }
     }
 

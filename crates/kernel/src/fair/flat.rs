@@ -470,7 +470,7 @@ impl Kernel {
             level = self.entities[se.index()].parent;
         }
         if throttled {
-            self.task_throttle_setup_work(task);
+            self.task_throttle_setup_work(p, task);
         }
         self.cfs_rqs[root.index()].curr = Some(se);
         if on_rq {

@@ -9,9 +9,9 @@
 //! eligible, but C, asleep no more either, has an earlier deadline still. Up to 7.2 B does not
 //! preempt, because C would be picked. From 7.3 on B becomes the next buddy and A is rescheduled.
 
-use super::preempt::Unprotected;
+use super::preempt::{Buddy, Unprotected};
 use crate::ids::{CfsRqId, Cpu, TaskId};
-use crate::kernel::Kernel;
+use crate::kernel::{Arrival, Kernel};
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
 use crate::task::Policy;
@@ -23,7 +23,7 @@ impl Kernel {
         p: &mut P,
         cpu: Cpu,
         wakee: TaskId,
-        fork: bool,
+        arrival: Arrival,
     ) -> Mark {
         let root = CfsRqId(cpu.0);
         let curr = self.rqs[cpu.index()].curr;
@@ -53,14 +53,21 @@ impl Kernel {
                 Some(Mark::BatchDoesNotPreempt)
             }
             () if self.entities[pse.index()].sched_delayed => Some(Mark::ForkDoesNotPreempt),
-            () if fork && !shorter => Some(Mark::ForkDoesNotPreempt),
+            () if arrival == Arrival::Fork && !shorter => Some(Mark::ForkDoesNotPreempt),
             () => None,
         };
         let rule = match stays {
             Some(rule) => rule,
             None => {
                 if !shorter {
-                    self.set_preempt_buddy(root, pse);
+                    match self.set_preempt_buddy(root, pse, arrival) {
+                        Buddy::Waits => return Mark::SyncDoesNotPreempt,
+                        Buddy::Preempts => {
+                            let rule = Mark::WakeeWouldBePicked;
+                            return self.preempt_flat(p, cpu, Unprotected::Plain, rule);
+                        }
+                        Buddy::AskPick => {}
+                    }
                 }
                 let by = match shorter {
                     true => Unprotected::ByShorter(pse),

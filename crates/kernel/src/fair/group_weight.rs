@@ -6,7 +6,6 @@
 //! 1024 · 1024 / 2048 = 512.
 
 use super::load::{dequeue_load_avg, enqueue_load_avg};
-use super::place::{dequeue_in_order, enqueue_in_order};
 use crate::entity::Entity;
 use crate::ids::{CfsRqId, EntityId, GroupId, Ns};
 use crate::kernel::Kernel;
@@ -243,11 +242,8 @@ impl Kernel {
         if places_again {
             self.update_entity_lag(q, se);
         }
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        let entity = &mut self.entities[se.index()];
         if self.rules.fair == FairClass::Eevdf && !is_curr {
-            dequeue_in_order(cfs_rq, entity, se, FairClass::Eevdf);
-            self.slice_left(q, se);
+            self.timeline_remove(q, se);
         }
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let entity = &mut self.entities[se.index()];
@@ -271,8 +267,7 @@ impl Kernel {
         cfs_rq.nr_queued += u32::from(places_again);
         cfs_rq.load.add(entity.load.weight);
         if eevdf && !is_curr {
-            enqueue_in_order(cfs_rq, entity, se, FairClass::Eevdf);
-            self.slice_queued(q, se);
+            self.timeline_insert(q, se);
         }
     }
 }

@@ -29,8 +29,12 @@ impl Kernel {
                 if curr.is_some_and(|se| self.entities[se.index()].on_rq) {
                     self.update_curr(p, q);
                 }
-                let out_of_runtime = self.check_cfs_rq_runtime(p, q);
+                let checked = curr.is_some() || self.rules.picks_ask_for_runtime;
+                let out_of_runtime = checked && self.check_cfs_rq_runtime(p, q);
                 if out_of_runtime && self.rules.throttle_model == ThrottleModel::Queue {
+                    if !self.rules.picks_ask_for_runtime {
+                        self.put_before_pick(p, cpu);
+                    }
                     continue 'again;
                 }
                 throttled |= out_of_runtime;
@@ -48,7 +52,7 @@ impl Kernel {
                             .task()
                             .expect("an entity without a queue is a task's");
                         if throttled {
-                            self.task_throttle_setup_work(task);
+                            self.task_throttle_setup_work(p, task);
                         }
                         if P::EXPLAIN {
                             p.explain(cpu, Decision::Pick { task, levels });
@@ -57,6 +61,17 @@ impl Kernel {
                     }
                 }
             }
+        }
+    }
+
+    /// Up to 6.11 a pick that throttles a queue on its way puts the task that ran last on all
+    /// levels before it begins anew (`simple` in `pick_next_task_fair`).
+    #[cold]
+    fn put_before_pick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        if self.cfs_rqs[cpu.index()].nr_queued > 0 {
+            let prev = self.rqs[cpu.index()].curr;
+            self.put_prev_task_fair(p, prev);
+            self.rqs[cpu.index()].put_before_pick = true;
         }
     }
 
@@ -135,7 +150,8 @@ impl Kernel {
         let eevdf = self.rules.fair == FairClass::Eevdf;
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let entity = &mut self.entities[se.index()];
-        if eevdf && entity.on_rq && !self.rules.origin_follows_average {
+        let follows_pick = !self.rules.origin_follows_average && !self.rules.origin_follows_order;
+        if eevdf && entity.on_rq && follows_pick {
             update_zero_vruntime(cfs_rq, entity.vruntime);
         }
         (cfs_rq.curr, cfs_rq.h_curr) = (Some(se), Some(se));
@@ -220,17 +236,29 @@ impl Kernel {
         if self.rules.flat_pick {
             return self.set_next_task_flat(p, task, first);
         }
-        let mut level = Some(self.tasks[task.index()].se);
+        let se = self.tasks[task.index()].se;
+        if first && !self.rules.picks_ask_for_runtime {
+            return self.set_next_levels(p, se);
+        }
+        let mut level = Some(se);
         while let Some(se) = level {
             let q = self.entities[se.index()].cfs_rq;
             self.set_next_entity(p, q, se, first);
-            // From 4.x on a queue that starts to run must have runtime
-            // (`account_cfs_rq_runtime(0)`).
+            // A queue that starts to run must have runtime (`account_cfs_rq_runtime(0)`).
             if self.account_cfs_rq_runtime(p, q, 0) {
-                self.task_throttle_setup_work(task);
+                self.task_throttle_setup_work(p, task);
             }
             level = self.entities[se.index()].parent;
         }
+    }
+
+    /// Up to 6.11 a pick sets levels on its way down, so that what a queue has to tell the levels
+    /// above waits until they are updated next.
+    fn set_next_levels<P: Platform>(&mut self, p: &mut P, se: EntityId) {
+        if let Some(parent) = self.entities[se.index()].parent {
+            self.set_next_levels(p, parent);
+        }
+        self.set_next_entity(p, self.entities[se.index()].cfs_rq, se, true);
     }
 
     /// A picked task goes to the end balance looks at last (`list_move(&se->group_node, …)`).

@@ -18,12 +18,7 @@ use crate::weight::calc_delta_fair;
 
 /// `__enqueue_entity`.
 #[inline(always)]
-pub(super) fn enqueue_in_order(
-    cfs_rq: &mut CfsRq,
-    entity: &Entity,
-    se: EntityId,
-    class: FairClass,
-) {
+fn enqueue_in_order(cfs_rq: &mut CfsRq, entity: &Entity, se: EntityId, class: FairClass) {
     let key = match class {
         FairClass::Cfs => entity.vruntime,
         FairClass::Eevdf => {
@@ -45,12 +40,7 @@ pub(super) fn enqueue_in_order(
 
 /// `__dequeue_entity`.
 #[inline(always)]
-pub(super) fn dequeue_in_order(
-    cfs_rq: &mut CfsRq,
-    entity: &Entity,
-    se: EntityId,
-    class: FairClass,
-) {
+fn dequeue_in_order(cfs_rq: &mut CfsRq, entity: &Entity, se: EntityId, class: FairClass) {
     let key = match class {
         FairClass::Cfs => entity.vruntime,
         FairClass::Eevdf => {
@@ -71,6 +61,17 @@ impl Kernel {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         enqueue_in_order(cfs_rq, &self.entities[se.index()], se, self.rules.fair);
         self.slice_queued(q, se);
+        self.order_changed(q);
+    }
+
+    /// An entity entered or left the order of its queue, which its origin follows in some releases.
+    /// Where it is shows when the queue is empty; so it need not follow while many are in line.
+    #[inline(always)]
+    fn order_changed(&mut self, q: CfsRqId) {
+        if self.rules.origin_follows_order && self.cfs_rqs[q.index()].timeline.nodes().len() < 2 {
+            let average = self.avg_vruntime(q);
+            update_zero_vruntime(&mut self.cfs_rqs[q.index()], average);
+        }
     }
 
     /// The same in the tree that requests are looked up in.
@@ -95,6 +96,7 @@ impl Kernel {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         dequeue_in_order(cfs_rq, &self.entities[se.index()], se, self.rules.fair);
         self.slice_left(q, se);
+        self.order_changed(q);
     }
 
     /// `place_entity`.

@@ -4,7 +4,7 @@ use crate::balance::Why;
 use crate::cfs_rq::before;
 use crate::explain::Decision;
 use crate::ids::{CfsRqId, Cpu, EntityId, TaskId};
-use crate::kernel::Kernel;
+use crate::kernel::{Arrival, Kernel};
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
 use crate::rules::own::Preemption;
@@ -17,6 +17,16 @@ pub(super) enum Unprotected {
     Plain,
     /// This one asks for less.
     ByShorter(EntityId),
+}
+
+/// What becomes of a wakeup whose task may be the next buddy.
+pub(super) enum Buddy {
+    /// What a pick would choose decides.
+    AskPick,
+    /// It preempts.
+    Preempts,
+    /// It waits until the running task sleeps or has run for long.
+    Waits,
 }
 
 impl Kernel {
@@ -62,13 +72,13 @@ impl Kernel {
         p: &mut P,
         cpu: Cpu,
         wakee: TaskId,
-        fork: bool,
+        arrival: Arrival,
     ) {
         let curr = self.rqs[cpu.index()].curr;
         if P::EXPLAIN {
             self.domains.why = Why::default();
         }
-        let rule = self.preempt_by_rule(p, cpu, wakee, fork);
+        let rule = self.preempt_by_rule(p, cpu, wakee, arrival);
         reached(rule);
         if P::EXPLAIN {
             let rq = &self.rqs[cpu.index()];
@@ -93,7 +103,7 @@ impl Kernel {
         p: &mut P,
         cpu: Cpu,
         wakee: TaskId,
-        fork: bool,
+        arrival: Arrival,
     ) -> Mark {
         let curr = self.rqs[cpu.index()].curr;
         let mut se = self.tasks[curr.index()].se;
@@ -105,12 +115,12 @@ impl Kernel {
             return Mark::WakeeThrottled;
         }
         if self.rules.flat_pick {
-            return self.check_preempt_flat(p, cpu, wakee, fork);
+            return self.check_preempt_flat(p, cpu, wakee, arrival);
         }
         let cfs = self.rules.fair == FairClass::Cfs;
         let marked = self.rules.features.next_buddy
             && !self.rules.forks_do_not_preempt
-            && !fork
+            && arrival != Arrival::Fork
             && !self.entities[pse.index()].sched_delayed
             && (!cfs || self.has_many_tasks(se));
         if marked {
@@ -148,7 +158,7 @@ impl Kernel {
                 self.resched_curr_lazy(p, cpu);
                 Mark::IdleGroupGivesWay
             }
-            (FairClass::Eevdf, ..) => self.check_preempt_eevdf(p, cpu, wakee, fork, se, pse),
+            (FairClass::Eevdf, ..) => self.check_preempt_eevdf(p, cpu, wakee, arrival, se, pse),
         }
     }
 
@@ -237,7 +247,7 @@ impl Kernel {
         p: &mut P,
         cpu: Cpu,
         wakee: TaskId,
-        fork: bool,
+        arrival: Arrival,
         se: EntityId,
         pse: EntityId,
     ) -> Mark {
@@ -250,10 +260,17 @@ impl Kernel {
         let shorter = self.rules.features.preempt_short
             && self.entities[pse.index()].slice < self.entities[se.index()].slice;
         if self.rules.forks_do_not_preempt && !shorter {
-            if fork || self.entities[pse.index()].sched_delayed {
+            if arrival == Arrival::Fork || self.entities[pse.index()].sched_delayed {
                 return Mark::ForkDoesNotPreempt;
             }
-            self.set_preempt_buddy(q, pse);
+            match self.set_preempt_buddy(q, pse, arrival) {
+                Buddy::Waits => return Mark::SyncDoesNotPreempt,
+                Buddy::Preempts => {
+                    self.resched_curr_lazy(p, cpu);
+                    return Mark::WakeeWouldBePicked;
+                }
+                Buddy::AskPick => {}
+            }
         }
         if self.rules.protection == Protection::Vprot {
             if self.would_pick(p, q, pse, !shorter) {
@@ -283,13 +300,42 @@ impl Kernel {
 
     /// NEXT_BUDDY from 6.19 on: the woken task is the buddy unless there is one with an earlier
     /// deadline (`set_preempt_buddy`).
-    pub(super) fn set_preempt_buddy(&mut self, q: CfsRqId, pse: EntityId) {
+    #[inline(always)]
+    pub(super) fn set_preempt_buddy(
+        &mut self,
+        q: CfsRqId,
+        pse: EntityId,
+        arrival: Arrival,
+    ) -> Buddy {
+        match self.rules.features.next_buddy {
+            true => self.set_preempt_buddy_of(q, pse, arrival),
+            false => Buddy::AskPick,
+        }
+    }
+
+    /// A new buddy that is woken by one who is about to sleep preempts if its deadline is earlier
+    /// and the other one was charged long ago (`preempt_sync`).
+    #[inline(never)]
+    fn set_preempt_buddy_of(&mut self, q: CfsRqId, pse: EntityId, arrival: Arrival) -> Buddy {
         let deadline = |se: EntityId| self.entities[se.index()].deadline;
-        let kept = self.cfs_rqs[q.index()]
-            .next
-            .is_some_and(|next| before(deadline(next), deadline(pse)));
-        if self.rules.features.next_buddy && !kept {
-            self.set_next_buddy(pse);
+        let is_before = |a: EntityId, b: EntityId| before(deadline(a), deadline(b));
+        let next = self.cfs_rqs[q.index()].next;
+        if next.is_some_and(|next| is_before(next, pse)) {
+            return Buddy::AskPick;
+        }
+        let curr = self.cfs_rqs[q.index()].curr;
+        let leads = curr.is_some_and(|curr| is_before(pse, curr));
+        self.set_next_buddy(pse);
+        let (Arrival::Sync { selected }, Some(curr)) = (arrival, curr) else {
+            return Buddy::AskPick;
+        };
+        // Where it could have gone to other CPUs, less is asked for.
+        let least_ns = self.rules.migration_cost_ns >> if selected { 2 } else { 0 };
+        let clock = self.rqs[self.cfs_rqs[q.index()].cpu.index()].clock_task;
+        let ran_ns = clock.saturating_sub(self.entities[curr.index()].exec_start);
+        match leads && ran_ns >= least_ns {
+            true => Buddy::Preempts,
+            false => Buddy::Waits,
         }
     }
 

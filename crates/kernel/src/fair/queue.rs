@@ -5,7 +5,6 @@
 //! refresh their averages, weights and counters.
 
 use super::load::LoadUpdate;
-use super::place::dequeue_in_order;
 use super::{DequeueFlags, EnqueueFlags};
 use crate::ids::{CfsRqId, Cpu, EntityId, Ns, TaskId};
 use crate::kernel::Kernel;
@@ -539,11 +538,8 @@ impl Kernel {
         if eevdf {
             self.update_entity_lag(q, se);
         }
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        let entity = &mut self.entities[se.index()];
-        if cfs_rq.curr != Some(se) {
-            dequeue_in_order(cfs_rq, entity, se, self.rules.fair);
-            self.slice_left(q, se);
+        if self.cfs_rqs[q.index()].curr != Some(se) {
+            self.timeline_remove(q, se);
         }
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let entity = &mut self.entities[se.index()];

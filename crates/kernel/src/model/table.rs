@@ -56,6 +56,7 @@ model! {
     WakeeLeads "wakeup_preempt_entity" "-eevdf" "fair/preempt.rs" "the wakee's vruntime is smaller by more than the wakeup granularity";
     WakeeDoesNotLead "wakeup_preempt_entity" "-eevdf" "fair/preempt.rs" "the wakee's vruntime is not smaller by the wakeup granularity";
     ForkDoesNotPreempt "check_preempt_wakeup_fair" "+fork-no-preempt" "fair/preempt.rs" "a forked task, or a sleeper that is still queued, does not preempt by an equal request";
+    SyncDoesNotPreempt "preempt_sync" "+fork-no-preempt" "fair/preempt.rs" "a buddy that is woken by one about to sleep waits while that one was charged just now (NEXT_BUDDY)";
     WakeeWouldBePicked "check_preempt_wakeup_fair" "+eevdf" "fair/preempt.rs" "the wakee would be picked";
     WakeeWouldNotBePicked "check_preempt_wakeup_fair" "+eevdf" "fair/preempt.rs" "the wakee would not be picked";
     ShortPreempts "do_preempt_short" "+preempt-short" "fair/preempt.rs" "a shorter request ends the running one's protection (PREEMPT_SHORT)";

@@ -26,7 +26,9 @@ impl Kernel {
         if self.rt_bandwidth_enabled() && !self.rt_domain.period_active {
             let domain = &mut self.rt_domain;
             domain.period_active = true;
-            domain.period_expires_ns = domain.period_expires_ns.max(p.now(self.here));
+            // Forwarded by an interval of 0, which is at least the timers' resolution.
+            let next_ns = p.now(self.here) + 1;
+            domain.period_expires_ns = domain.period_expires_ns.max(next_ns);
             p.arm(self.here, Timer::RtPeriod, domain.period_expires_ns);
         }
     }

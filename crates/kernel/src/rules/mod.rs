@@ -227,6 +227,9 @@ pub struct Rules {
     pub slice_expiry: bool,
     /// Only local runtime of the present refill goes back to the pool (up to 5.3); older is lost.
     pub returns_need_same_refill: bool,
+    /// A pick asks for runtime for all queues that it comes by, and throttles those that get none
+    /// (6.12); before, only those of the task that ran last.
+    pub picks_ask_for_runtime: bool,
     /// Queue or task throttling.
     pub throttle_model: ThrottleModel,
     /// `tg->load_avg` is written at most once per this time per queue; 0 = no limit (6.7: 1 ms).
@@ -284,6 +287,9 @@ pub struct Rules {
     pub reweight_scales_protection: bool,
     /// Protection is set at picks only, not when the running task is changed (7.0 and stable 6.18).
     pub protection_at_pick_only: bool,
+    /// The origin of sums of virtual time follows the average where an entity enters or leaves the
+    /// order of a queue (6.19 and stable series).
+    pub origin_follows_order: bool,
     /// The origin of sums of virtual time follows the average (7.0); before, it was the vruntime of
     /// the task picked last.
     pub origin_follows_average: bool,
@@ -363,8 +369,8 @@ pub struct Rules {
     pub fair_server_counts: bool,
     /// A task that is pushed or pulled may preempt, as after a wakeup (7.1).
     pub moved_locked_preempts: bool,
-    /// A task of a class above the fair one is put and set again when it is picked once more (up to
-    /// 6.11).
+    /// A task that is picked once more is put and set again, if it is of a class above the fair
+    /// one, else noted as picked last (up to 6.11).
     pub puts_before_picking: bool,
     /// Deadline tasks are none of the real-time ones where a real-time task looks for a CPU (6.12).
     pub rt_is_not_deadline: bool,
@@ -374,6 +380,9 @@ pub struct Rules {
     /// Reclaiming is scaled by what may be reserved (6.5); before, tasks below their reservation
     /// were charged too much.
     pub grub_of_max_bw: bool,
+    /// Another reservation of a waiting task reschedules if its deadline is before that of the
+    /// running one (6.3); before, if it was not the earliest of its CPU.
+    pub dl_change_asks_running: bool,
     /// Another reservation pulls and reschedules only if the deadline changed (6.19).
     pub dl_change_compares: bool,
     /// A deadline that has passed is renewed by changes that move the task (6.19), before by all.
@@ -456,6 +465,7 @@ impl Rules {
             cgroup_mode: CgroupMode::Smp,
             throttles_when_charged: false,
             protects_until_ineligible: false,
+            origin_follows_order: false,
             origin_follows_average: false,
             divides_by_full_weight: false,
             full_weight_in_sums: false,
@@ -483,6 +493,7 @@ impl Rules {
             throttle_asks_again: false,
             slice_expiry: false,
             returns_need_same_refill: true,
+            picks_ask_for_runtime: false,
             throttle_model: ThrottleModel::Queue,
             tg_load_avg_interval_ns: 0,
             leaf_until_group_knows: false,
@@ -522,6 +533,7 @@ impl Rules {
             rt_is_not_deadline: false,
             dl_overload_by_pushable: false,
             grub_of_max_bw: false,
+            dl_change_asks_running: false,
             dl_change_compares: false,
             dl_moved_renews: false,
             dl_pushes_waiting_only: false,

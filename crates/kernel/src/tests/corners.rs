@@ -76,7 +76,7 @@ fn a_task_does_not_preempt_itself() {
     let mut world = World::new("6.18", 1);
     let task = world.spawn(CPU);
     world.call(CPU, |kernel, bench| {
-        kernel.check_preempt_wakeup_fair(bench, CPU, task, false);
+        kernel.check_preempt_wakeup_fair(bench, CPU, task, crate::kernel::Arrival::Other);
         assert!(!kernel.rqs[0].need_resched);
     });
 }

@@ -3,7 +3,9 @@
 
 use super::world::{MS, US, World};
 use crate::cpuset::CpuSet;
+use crate::dl::Reservation;
 use crate::ids::{Cpu, GroupId, Ns, TaskId};
+use crate::kernel::{Context, WakeFlags};
 use crate::rq::StopWork;
 use crate::task::{Policy, TaskAttributes};
 
@@ -277,4 +279,221 @@ fn a_queue_forgets_its_shortest_request_up_to_7_1() {
             "{version}"
         );
     }
+}
+
+#[test]
+fn a_group_picked_behind_a_real_time_task_asks_for_runtime_from_6_12() {
+    // A FIFO task runs while the limit is set, which leaves the queue of the group with nothing.
+    // When it blocks, the pick up to 6.11 comes by without a look. From 6.12 on the queue has to be
+    // throttled and asks for its last nanosecond, which it gets: it runs on.
+    let quota_ns = 20 * MS;
+    for (version, pool_ns) in [
+        ("6.1", quota_ns),
+        ("6.11", quota_ns),
+        ("6.12", quota_ns - 1),
+    ] {
+        let mut world = World::new(version, 1);
+        let group = world.group(GroupId::ROOT);
+        let task = world.spawn_in(group, CPU, Policy::Normal, 0);
+        world.spawn_fifo(CPU, 10, CpuSet::of(CPU));
+        world.limit(group, quota_ns / US, 100 * MS / US, 0);
+        world.block(CPU);
+        assert_eq!(world.current(CPU), task, "{version}");
+        let pool = &world.kernel.groups[group.index()].bandwidth;
+        assert_eq!(pool.runtime_ns, pool_ns, "{version}");
+    }
+}
+
+#[test]
+fn a_pick_that_throttles_sets_shared_levels_anew_up_to_6_11() {
+    // A and B are in two groups below a third one. B ran 10 ms, then A comes, whose group may run
+    // 2 ms and is far behind: the pick comes by it and throttles it. B is next, and only the levels
+    // below the third group differ. Up to 6.11 that group's entity is put and set all the same:
+    // what it ran before is noted.
+    for (version, anew) in [("6.1", true), ("6.11", true), ("6.12", false)] {
+        let mut world = World::new(version, 1);
+        let above = world.group(GroupId::ROOT);
+        let (limited, other) = (world.group(above), world.group(above));
+        world.limit(limited, 2 * MS / US, 100 * MS / US, 0);
+        world.call(CPU, |kernel, bench| {
+            kernel.group_set_shares(bench, CPU, limited, 100 * 1024);
+        });
+        world.spawn_in(other, CPU, Policy::Normal, 0);
+        world.advance(10 * MS);
+        world.spawn_in(limited, CPU, Policy::Normal, 0);
+        let queue = world.kernel.cfs_rq_of(limited, CPU);
+        while !world.kernel.cfs_rqs[queue.index()].throttled {
+            world.advance(MS);
+            assert!(
+                world.bench.now < 100 * MS,
+                "{version}: throttled in its first period"
+            );
+        }
+        let queue = world.kernel.cfs_rq_of(above, CPU);
+        let entity = world.kernel.cfs_rqs[queue.index()].se.unwrap();
+        let entity = &world.kernel.entities[entity.index()];
+        assert!(entity.sum_exec_runtime >= 2 * MS);
+        assert_eq!(entity.prev_sum_exec_runtime > 0, anew, "{version}");
+    }
+}
+
+#[test]
+fn a_task_picked_once_more_is_noted_as_picked_last_up_to_6_11() {
+    // Balancing looks at what was picked last in the end. A runs, B came after it, and a pick finds
+    // A once more.
+    for (version, noted) in [("6.1", true), ("6.11", true), ("6.12", false)] {
+        let mut world = World::new(version, 1);
+        let a = world.spawn(CPU);
+        let b = world.spawn_in(GroupId::ROOT, CPU, Policy::Batch, 19);
+        assert_eq!(world.current(CPU), a, "{version}");
+        assert_eq!(world.kernel.rqs[0].cfs_tasks, [a, b], "{version}");
+        world.call(CPU, |kernel, bench| kernel.resched_curr(bench, CPU));
+        assert_eq!(world.current(CPU), a, "{version}");
+        let last = if noted { a } else { b };
+        let tasks = &world.kernel.rqs[0].cfs_tasks;
+        assert_eq!(tasks.last(), Some(&last), "{version}");
+    }
+}
+
+#[test]
+fn a_fork_of_a_real_time_task_leaves_the_clock_of_its_parent_alone() {
+    // The tick at 10 ms read the clock last. At 10.2 ms CPU 0 starts a task for CPU 1, which up to
+    // 6.11 charges a fair parent (task_fork_fair).
+    for (policy, reads) in [(Policy::Fifo, false), (Policy::Normal, true)] {
+        let mut world = World::new("6.1", 2);
+        world.spawn(CPU);
+        world.advance_to(10 * MS + 200 * US);
+        let child = world.kernel.task_create(TaskAttributes {
+            policy,
+            nice: 0,
+            rt_priority: if policy == Policy::Fifo { 10 } else { 0 },
+            affinity: CpuSet::of(Cpu(1)),
+            group: GroupId::ROOT,
+            address_space: Some(1),
+            custom_slice_ns: None,
+            cpu: CPU,
+        });
+        world.call(CPU, |kernel, bench| {
+            kernel.wake_up_new_task(bench, CPU, child)
+        });
+        let clock = 10 * MS + if reads { 200 * US } else { 0 };
+        assert_eq!(world.kernel.rqs[0].clock, clock, "{policy:?}");
+    }
+}
+
+#[test]
+fn the_origin_follows_the_order_from_6_18_3_on() {
+    // A is picked at its first vruntime and runs 0.5 ms. B is placed at V, which is A's vruntime:
+    // where the origin follows the order, it comes along.
+    for (version, moved) in [
+        ("6.18.2", 0),
+        ("6.18.3", 500 * US),
+        ("6.18.15", 500 * US),
+        ("6.19", 500 * US),
+    ] {
+        let mut world = World::new(version, 1);
+        let a = world.spawn(CPU);
+        let picked_at = world.entity(a).vruntime;
+        world.advance(500 * US);
+        let b = world.kernel.task_create(TaskAttributes {
+            policy: Policy::Normal,
+            nice: 0,
+            rt_priority: 0,
+            affinity: CpuSet::of(CPU),
+            group: GroupId::ROOT,
+            address_space: Some(1),
+            custom_slice_ns: None,
+            cpu: CPU,
+        });
+        world.kernel.wake_up_new_task(&mut world.bench, CPU, b);
+        let origin = world.kernel.cfs_rqs[0].min_vruntime;
+        assert_eq!(origin.wrapping_sub(picked_at), moved, "{version}");
+    }
+}
+
+#[test]
+fn a_buddy_woken_in_sync_waits_for_its_waker() {
+    // B slept while A ran and is eligible as it wakes: the next buddy, which a pick would take. A
+    // is about to sleep, says the wakeup in sync, and was charged just now.
+    for version in ["7.1", "7.3"] {
+        for sync in [false, true] {
+            let mut world = World::with(version, 1, |rules| rules.features.next_buddy = true);
+            let b = world.spawn(CPU);
+            world.block(CPU);
+            let a = world.spawn(CPU);
+            world.advance_to(10 * MS + 200 * US);
+            let flags = WakeFlags {
+                sync,
+                context: Context::Task,
+            };
+            world.call(CPU, |kernel, bench| {
+                kernel.wake(bench, CPU, b, flags);
+            });
+            let runs = if sync { a } else { b };
+            assert_eq!(world.current(CPU), runs, "{version}, sync {sync}");
+        }
+    }
+}
+
+#[test]
+fn newly_idle_balance_leaves_a_clock_of_the_past_alone_from_7_1_on() {
+    // The tick at 10 ms read the clock last, and the switch at 10.2 ms is asked not to.
+    for (version, reads) in [
+        ("6.18", true),
+        ("7.0", true),
+        ("7.1", false),
+        ("7.3", false),
+    ] {
+        let mut world = World::new(version, 2);
+        world.spawn(CPU);
+        world.advance_to(10 * MS + 200 * US);
+        world.kernel.domains.overloaded = true;
+        let rq = &mut world.kernel.rqs[0];
+        (rq.avg_idle, rq.skip_clock_update) = (MS, true);
+        world.kernel.block(&mut world.bench, CPU);
+        let clock = 10 * MS + if reads { 200 * US } else { 0 };
+        assert_eq!(world.kernel.rqs[0].clock, clock, "{version}");
+    }
+}
+
+#[test]
+fn another_reservation_before_6_3_reschedules_unless_it_is_the_earliest() {
+    // A runs towards 20 ms. B waits with a deadline of 60 ms, gets one of 50 ms and still waits.
+    for (version, reschedules) in [
+        ("6.1", true),
+        ("6.2", true),
+        ("6.3", false),
+        ("6.18", false),
+    ] {
+        let mut world = World::new(version, 1);
+        let (a, b) = (world.spawn(CPU), world.spawn(CPU));
+        let reserve = |period_ms: Ns| Reservation {
+            runtime_ns: 5 * MS,
+            deadline_ns: period_ms * MS,
+            period_ns: period_ms * MS,
+            reclaims: false,
+        };
+        for (task, period_ms) in [(a, 20), (b, 60)] {
+            world.call(CPU, |kernel, bench| {
+                let set = kernel.set_deadline(bench, CPU, task, reserve(period_ms));
+                set.expect("a third of a CPU");
+            });
+        }
+        assert_eq!(world.current(CPU), a, "{version}");
+        let set = world
+            .kernel
+            .set_deadline(&mut world.bench, CPU, b, reserve(50));
+        set.expect("a tenth of a CPU");
+        let asked = world.kernel.rqs[0].need_resched;
+        assert_eq!(asked, reschedules, "{version}");
+    }
+}
+
+#[test]
+fn the_real_time_period_timer_starts_a_nanosecond_late() {
+    // It is forwarded by an interval of 0, of which at least the timers' resolution is made.
+    let mut world = World::new("6.1", 1);
+    world.advance_to(10 * MS + 200 * US);
+    world.spawn_fifo(CPU, 10, CpuSet::of(CPU));
+    assert_eq!(world.next_due(), Some(10 * MS + 200 * US + 1));
 }

@@ -115,28 +115,29 @@ fn the_throttling_timer_is_active_while_there_is_something_to_count() {
     let mut world = World::new("6.1", 1);
     assert!(!world.kernel.rt_domain.period_active);
     world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
-    // Its first round is due at once, the others every second; a second task changes nothing.
+    // Its first round is due a nanosecond later, the others every second; a second task changes
+    // nothing.
     assert!(world.kernel.rt_domain.period_active);
-    assert_eq!(world.kernel.rt_domain.period_expires_ns, 0);
+    assert_eq!(world.kernel.rt_domain.period_expires_ns, 1);
     world.advance_to(10 * MS);
-    assert_eq!(world.kernel.rt_domain.period_expires_ns, 1000 * MS);
+    assert_eq!(world.kernel.rt_domain.period_expires_ns, 1000 * MS + 1);
     world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
     assert!(world.kernel.rt_domain.period_active);
-    assert_eq!(world.kernel.rt_domain.period_expires_ns, 1000 * MS);
+    assert_eq!(world.kernel.rt_domain.period_expires_ns, 1000 * MS + 1);
     world.exit(CPU);
     world.exit(CPU);
     // The round at 1 s forgives what was counted, the one at 2 s finds nothing.
-    world.advance_to(2000 * MS);
+    world.advance_to(2000 * MS + 1);
     assert!(!world.kernel.rt_domain.period_active);
 }
 
 #[test]
 fn the_throttling_timer_keeps_its_phase_over_a_short_stop() {
-    // The round at 0 finds a task, that at 1000 ms none and stops. A hog that comes at 1500 ms
-    // starts it for 2000 ms, where it was due anyway: what was charged by then, 499 ms, is
-    // forgiven, and the tick at 2950 ms finds 951. One that comes after the next expiry, at
-    // 2500 ms, has a round at once and is set aside by the tick 951 ms later.
-    for (start_ms, throttled_ms) in [(1500, 2950), (2500, 3451)] {
+    // The round at 0 (all a nanosecond later) finds a task, that at 1000 ms none and stops. A hog
+    // that comes at 1500 ms starts it for 2000 ms, where it was due anyway: what was charged by
+    // the tick before, 500 ms, is forgiven, and the tick at 2951 ms finds 951. One that comes after
+    // the next expiry, at 2500 ms, has a round at once and is set aside by the tick 951 ms later.
+    for (start_ms, throttled_ms) in [(1500, 2951), (2500, 3451)] {
         let mut world = World::new("6.1", 1);
         world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
         world.advance(10 * MS);

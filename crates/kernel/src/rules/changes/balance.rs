@@ -141,6 +141,8 @@ changes! {
         "Sleeping tasks that still are queued move for load only.";
     "ineligible-stay" "873199d27bb2" (6, 14): (on balance.ineligible_stay),
         "Tasks that would not be eligible at the destination stay at the first try.";
+    "newidle-leaves-clock" release (7, 1): (on balance.newidle_leaves_clock),
+        "Newly idle balance leaves the clock of its CPU where the switch left it.";
     "newidle-bump" "155213a2aed4" (6, 17) also [(6, 1, 149), (6, 6, 103), (6, 12, 43), (6, 15, 11), (6, 16, 2)]
         until (6, 19) and [(6, 1, 160), (6, 6, 120), (6, 12, 64), (6, 18, 3)]: (on balance.newidle_failure_costs),
         "Each failure to find a task before idling makes trying look dearer (reverted in 6.18.3).";

@@ -29,6 +29,8 @@ changes! {
         "Bandwidth period timers start at a random offset instead of all together.";
     "empty-throttle-clock" "79462e8c879a" (6, 6): (on throttled_clock_only_when_queued),
         "Throttled time of queues without tasks is not counted.";
+    "pick-asks-for-runtime" release (6, 12): (on picks_ask_for_runtime),
+        "Queues that start to run behind another class ask for runtime, or are throttled, where they are picked.";
     "task-throttle" "e1fad12dcb66" (6, 18): (throttle_model: ThrottleModel::Queue => ThrottleModel::Task),
         "Tasks are throttled at their return to user mode instead of queues at once.";
     "throttle-when-charged" "f666241e6bd5" (7, 3): (on throttles_when_charged),

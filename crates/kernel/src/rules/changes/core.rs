@@ -29,7 +29,7 @@ changes! {
     "moved-locked-preempts" release (7, 1): (on moved_locked_preempts),
         "A real-time or deadline task that is pushed or pulled may preempt, as after a wakeup.";
     "put-when-picked" "436f3eed5c69" (6, 12): (off puts_before_picking),
-        "A real-time or deadline task that is picked once more is not put and set again.";
+        "A task that is picked once more is not put and set again, nor noted as picked last.";
     "rt-runtime-whole" release (7, 3): (rt_runtime_ns: Some(950_000_000) => Some(1_000_000_000)),
         "All of a CPU may be reserved by deadline tasks and fair servers, not 95 %.";
     "rt-is-not-deadline" release (6, 12): (on rt_is_not_deadline),
@@ -40,6 +40,8 @@ changes! {
         "Reclaiming (GRUB) is scaled by what may be reserved of a CPU.";
     "server-does-not-count" "52d15521eb75" (6, 17): (off fair_server_counts),
         "A fair server that runs is none of the runnable tasks of its CPU.";
+    "dl-change-asks-running" "7ea98dfa4491" (6, 3): (on dl_change_asks_running),
+        "Another reservation of a waiting task reschedules if it is earlier than that of the running one.";
     "dl-change-compares" "6455ad5346c9" (6, 19): (on dl_change_compares),
         "Another reservation pulls and reschedules only if the deadline changed.";
     "dl-moved-renews" "627cc25f8446" (6, 19): (on dl_moved_renews),
@@ -64,6 +66,6 @@ changes! {
     "hrtick" "96d1610e0b20" (7, 1): (on features.hrtick) (on features.hrtick_dl),
         "A timer ends requests of the fair class exactly instead of the next tick (HRTICK).";
     "rt-push-ipi-off" release (7, 2)
-        also [(6, 18, 39), (6, 12, 96), (6, 6, 145), (6, 1, 178), (5, 15, 212), (5, 10, 261)]: (off features.rt_push_ipi),
+        also [(7, 1, 13), (6, 18, 39), (6, 12, 96), (6, 6, 145), (6, 1, 178), (5, 15, 212), (5, 10, 261)]: (off features.rt_push_ipi),
         "Without PREEMPT_RT, CPUs pull real-time tasks themselves (RT_PUSH_IPI off).";
 }

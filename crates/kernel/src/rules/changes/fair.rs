@@ -136,6 +136,9 @@ changes! {
         "A queue stays on the leaf list until its group has heard that nothing is left of its load.";
     "fork-no-preempt" "e837456fdca8" (6, 19) for Eevdf: (on forks_do_not_preempt),
         "A forked task preempts its parent by a shorter request only.";
+    "origin-follows-order" "79f3f9bedd14" (6, 19) also [(6, 12, 64), (6, 18, 3)]
+        until (7, 0) and [(6, 12, 78)] for Eevdf: (on origin_follows_order),
+        "The origin of virtual time follows the average whenever an entity enters or leaves the order.";
     "zero-vruntime" "b3d99f43c72b" (7, 0) also [(6, 12, 78)] for Eevdf: (on origin_follows_average),
         "The origin of virtual time follows the average, which keeps sums small.";
     "lag-limit" "6e3c0a4e1ad1" (7, 0) also [(6, 18, 17)] for Eevdf: (on lag_limit_by_longest),
