@@ -6,6 +6,7 @@
 use super::world::{MS, World};
 use crate::fair::{DequeueFlags, EnqueueFlags};
 use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, TaskId};
+use crate::kernel::Arrival;
 use crate::task::Policy;
 
 const CPU: Cpu = Cpu(0);
@@ -87,7 +88,7 @@ fn with_next_buddy_a_woken_task_is_hinted_at() {
         let woken = (0..tasks).map(|_| world.spawn(CPU)).last().unwrap();
         world.kernel.cfs_rqs[0].next = None;
         let kernel = &mut world.kernel;
-        kernel.wakeup_preempt(&mut world.bench, CPU, woken, false);
+        kernel.wakeup_preempt(&mut world.bench, CPU, woken, Arrival::Other);
         let next = world.kernel.cfs_rqs[0].next;
         let se = entity_of(&world, woken);
         assert_eq!(next == Some(se), hinted, "{version}, {tasks}");
