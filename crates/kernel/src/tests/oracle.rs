@@ -497,3 +497,25 @@ fn the_real_time_period_timer_starts_a_nanosecond_late() {
     world.spawn_fifo(CPU, 10, CpuSet::of(CPU));
     assert_eq!(world.next_due(), Some(10 * MS + 200 * US + 1));
 }
+
+#[test]
+fn what_a_pick_finds_removed_waits_below_up_to_6_11() {
+    // A group's only task runs behind the idle task's pick. Its queue has load removed by a task
+    // that woke elsewhere: up to 6.11 the level above was set before the queue noticed.
+    for (version, waits) in [("6.1", true), ("6.11", true), ("6.12", false)] {
+        let mut world = World::new(version, 1);
+        let group = world.group(GroupId::ROOT);
+        let task = world.spawn_in(group, CPU, Policy::Normal, 0);
+        world.advance(20 * MS);
+        world.spawn_fifo(CPU, 10, CpuSet::of(CPU));
+        let q = world.kernel.cfs_rq_of(group, CPU);
+        let queue = &mut world.kernel.cfs_rqs[q.index()];
+        assert!(!queue.propagate && queue.avg.util_avg > 10, "{version}");
+        (queue.removed.nr, queue.removed.util_avg) = (1, 10);
+        world.advance(MS / 2);
+        world.block(CPU);
+        assert_eq!(world.current(CPU), task, "{version}");
+        let queue = &world.kernel.cfs_rqs[q.index()];
+        assert_eq!((queue.removed.nr, queue.propagate), (0, waits), "{version}");
+    }
+}
