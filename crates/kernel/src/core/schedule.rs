@@ -316,8 +316,7 @@ impl Kernel {
         }
     }
 
-    /// What a fair pick leaves behind on its CPU, before 6.12 also one of the task that ran
-    /// already.
+    /// Notes a fair pick on its CPU, before 6.12 also a pick of the task that ran already.
     #[inline(always)]
     fn note_fair_pick<P: Platform>(&mut self, p: &mut P, cpu: Cpu, next: TaskId) {
         self.note_picked(cpu, next);

@@ -19,9 +19,9 @@ pub(super) enum Unprotected {
     ByShorter(EntityId),
 }
 
-/// What becomes of a wakeup whose task may be the next buddy.
+/// Outcome of a wakeup whose task may be the next buddy.
 pub(super) enum Buddy {
-    /// What a pick would choose decides.
+    /// It preempts if a pick would choose it.
     AskPick,
     /// It preempts.
     Preempts,

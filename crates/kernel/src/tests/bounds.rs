@@ -237,7 +237,7 @@ fn all_throttled(version: &str, cpus: usize) -> (World, GroupId, Vec<CfsRqId>) {
     (world, group, queues)
 }
 
-/// What the slack timer does with a pool for queues that have so much left.
+/// Runs the slack timer with this pool, for queues that have so much left.
 fn slack(
     (world, group, queues): &mut (World, GroupId, Vec<CfsRqId>),
     pool_ns: u64,

@@ -46,8 +46,8 @@ fn pushes_and_pulls_are_told_apart() {
     }
 }
 
-/// What the period timer at 1 s leaves of a count on a CPU, whether the class is set aside then,
-/// and whether the running task is asked to give way.
+/// Count that the period timer at 1 s leaves on a CPU, whether the class is set aside then, and
+/// whether the running task is asked to give way.
 fn after_the_period(world: &mut World, counted_ns: Ns, throttled: bool) -> (Ns, bool, bool) {
     world.checked = false;
     let rq = &mut world.kernel.rqs[0];
