@@ -146,6 +146,9 @@ pub struct Advice {
     #[serde(skip)]
     /// Promises to keep.
     pub promises: Vec<Slo>,
+    /// Groups around the target whose own limits stay, whatever limit the target has.
+    #[serde(skip)]
+    pub bounded_by: Vec<String>,
 }
 
 impl Advice {
@@ -443,6 +446,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
         comparison,
         context,
         promises: case.promises.clone(),
+        bounded_by: search::bounds_of(bench.baseline, target),
     })
 }
 

@@ -39,12 +39,23 @@ struct Room {
     ceiling: u64,
 }
 
+/// Whether the group `inner` is below the group `outer`.
+fn inside(outer: &str, inner: &str) -> bool {
+    let rest = inner.strip_prefix(outer);
+    rest.is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Groups above and below `target` that are limited themselves: their limits hold whatever limit
+/// `target` has.
+pub(crate) fn bounds_of(scenario: &Scenario, target: &str) -> Vec<String> {
+    let groups = scenario.cgroups.iter();
+    let bounds = groups.filter(|(path, group)| {
+        ratio_of(group).is_some() && (inside(path, target) || inside(target, path))
+    });
+    bounds.map(|(path, _)| path.clone()).collect()
+}
+
 fn room(scenario: &Scenario, target: &str) -> Room {
-    let inside = |outer: &str, inner: &str| {
-        inner
-            .strip_prefix(outer)
-            .is_some_and(|rest| rest.starts_with('/'))
-    };
     let groups = || scenario.cgroups.iter();
     let above = groups().filter(|(path, _)| inside(path, target));
     let ceiling = above.filter_map(|(_, group)| ratio_of(group)).min();
@@ -451,6 +462,17 @@ mod tests {
             Some(40_000),
             "v1 refuses less than a child"
         );
+    }
+
+    #[test]
+    fn limits_above_and_below_bound_what_taking_a_limit_away_does() {
+        let around = scenario(concat!(
+            "[cgroup.\"/a\"]\n\"cpu.max\" = \"150000 100000\"\n",
+            "[cgroup.\"/a/b/c\"]\n\"cpu.max\" = \"40000 100000\"\n",
+            "[cgroup.\"/a/b/free\"]\n[cgroup.\"/a/bc\"]\n\"cpu.max\" = \"10000 100000\"\n",
+        ));
+        assert_eq!(bounds_of(&around, "/a/b"), ["/a", "/a/b/c"]);
+        assert_eq!(bounds_of(&around, "/a/bc"), ["/a"]);
     }
 
     #[test]

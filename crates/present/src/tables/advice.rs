@@ -281,7 +281,17 @@ fn verdict(advice: &Advice) -> String {
         }
         None => "advice: none: not even without a limit is the promise kept".to_string(),
     };
-    wrap_to(advice.context.style.columns, "", &words(&line), 8)
+    let mut text = wrap_to(advice.context.style.columns, "", &words(&line), 8);
+    if !advice.bounded_by.is_empty() {
+        let groups = advice.bounded_by.join(", ");
+        let line = format!(
+            "note: “no limit” lifts the limit of {} only; that of {groups} stays, and --cgroup asks \
+             about one of them",
+            advice.target
+        );
+        text += &wrap_to(advice.context.style.columns, "", &words(&line), 6);
+    }
+    text
 }
 
 fn kept(option: &Candidate) -> bool {
