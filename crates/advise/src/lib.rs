@@ -146,7 +146,8 @@ pub struct Advice {
     #[serde(skip)]
     /// Promises to keep.
     pub promises: Vec<Slo>,
-    /// Groups around the target whose own limits stay, whatever limit the target has.
+    /// Groups around the target, by name or path, whose own limits stay, whatever limit the target
+    /// has.
     #[serde(skip)]
     pub bounded_by: Vec<String>,
 }
@@ -446,7 +447,10 @@ fn build<S: Simulate, F: Fn() + Sync>(
         comparison,
         context,
         promises: case.promises.clone(),
-        bounded_by: search::bounds_of(bench.baseline, target),
+        bounded_by: search::bounds_of(bench.baseline, target)
+            .into_iter()
+            .map(|path| case.recorded.label(&path).unwrap_or(path))
+            .collect(),
     })
 }
 

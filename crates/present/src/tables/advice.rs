@@ -285,9 +285,8 @@ fn verdict(advice: &Advice) -> String {
     if !advice.bounded_by.is_empty() {
         let groups = advice.bounded_by.join(", ");
         let line = format!(
-            "note: “no limit” lifts the limit of {} only; that of {groups} stays, and --cgroup asks \
-             about one of them",
-            advice.target
+            "note: “no limit” lifts the limit of the target only; that of {groups} stays, and --cgroup \
+             or --pod asks about one of them"
         );
         text += &wrap_to(advice.context.style.columns, "", &words(&line), 6);
     }
