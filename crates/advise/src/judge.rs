@@ -61,8 +61,7 @@ fn stretched(spread: Interval, metric: &str, fit: &[Fit]) -> [f64; 2] {
     let poorest = trust::poorest_factor(fit);
     match fit.iter().find(|one| one.metric == metric) {
         Some(one) if one.judged() > 0.0 && one.seen > 0.0 => {
-            let misfit = (one.seen / one.judged()).max(one.judged() / one.seen);
-            let misfit = misfit.max(poorest);
+            let misfit = one.factor().max(poorest);
             [low / misfit, high * misfit]
         }
         Some(one) => {
@@ -84,13 +83,8 @@ const MISFIT_MAX: f64 = 2.0;
 /// was recorded and 6.8 ms simulated, 1.65 times as much. For a promise of 5 ms they disagree. For
 /// one of 20 ms they do not, and another limit keeps it with a simulated interval up to 12.1 ms.
 pub(crate) fn is_misjudged(slo: &Slo, fit: &[Fit]) -> bool {
-    fit.iter()
-        .filter(|one| one.metric == slo.metric)
-        .any(|one| {
-            let off = (one.judged() / one.seen).max(one.seen / one.judged());
-            // A NaN, of nothing simulated where nothing was recorded, is no miss.
-            slo.keeps(one.judged()) != slo.keeps(one.seen) || off > MISFIT_MAX
-        })
+    let mut own = fit.iter().filter(|one| one.metric == slo.metric);
+    own.any(|one| slo.keeps(one.judged()) != slo.keeps(one.seen) || one.factor() > MISFIT_MAX)
 }
 
 /// Refuses a promise about something that the runs do not report.

@@ -233,16 +233,16 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         };
         let found = self.least(*steps.start(), *steps.end(), limit)?.map(limit);
         let recorded = Limit::of(self.baseline, self.target);
-        let is_no_saving = found.is_some_and(|found| {
-            let [Some(less), Some(more)] = [found, recorded].map(|limit| limit.quota_us) else {
-                return false;
-            };
-            recorded.covers(found) && found.burst_us == recorded.burst_us && more - less < step_us
-        });
-        Ok(match is_no_saving && self.keeps(recorded)? {
-            true => Some(recorded),
-            false => found,
-        })
+        let is_no_saving = |found: Limit| {
+            let quotas = recorded.quota_us.zip(found.quota_us);
+            recorded.covers(found)
+                && recorded.burst_us == found.burst_us
+                && quotas.is_some_and(|(more, less)| more - less < step_us)
+        };
+        match found {
+            Some(found) if is_no_saving(found) && self.keeps(recorded)? => Ok(Some(recorded)),
+            found => Ok(found),
+        }
     }
 
     /// The smallest burst beside the quota that `limit` has.
@@ -400,12 +400,16 @@ mod tests {
     #[test]
     fn less_than_a_step_below_the_recorded_limit_is_no_saving() {
         let recorded = |quota_us: u64| {
-            let text = format!(
-                "machine.cpus = 2\n[cgroup.\"/a/b\"]\n\"cpu.max\" = \"{quota_us} 100000\"\n"
-            );
-            let document = document::parse(&Source::new("t.toml", text)).unwrap();
-            let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
-            quota(&experiment.scenarios[0], 0, "p99<75ms")
+            let limit = Limit {
+                quota_us: Some(quota_us),
+                period_us: 100_000,
+                burst_us: 0,
+            };
+            quota(
+                &limit.applied(&scenario(""), "/a/b", "recorded"),
+                0,
+                "p99<75ms",
+            )
         };
         assert_eq!(recorded(14_100), Some(14_100), "14 ms would do");
         assert_eq!(recorded(14_999), Some(14_999));

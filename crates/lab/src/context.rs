@@ -101,6 +101,12 @@ impl Fit {
         }
     }
 
+    /// By which factor the simulation is off, in either direction: 1 where it is right, without
+    /// limit where one of both is 0, no number where both are.
+    pub fn factor(&self) -> f64 {
+        (self.judged() / self.seen).max(self.seen / self.judged())
+    }
+
     /// How far the simulation is off, as a share of what the recording shows; without limit where
     /// that is 0.
     pub fn miss(&self) -> f64 {

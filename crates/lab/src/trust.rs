@@ -85,7 +85,7 @@ fn comparable(fit: &[Fit]) -> impl Iterator<Item = &Fit> {
 /// By which factor the worst of the figures that miss their bands is off; 1 where none does.
 pub fn poorest_factor(fit: &[Fit]) -> f64 {
     let off = |fit: &Fit| match fit.judged() > 0.0 && fit.seen > 0.0 {
-        true => (fit.judged() / fit.seen).max(fit.seen / fit.judged()),
+        true => fit.factor(),
         false => 1.0,
     };
     let poor = comparable(fit).filter(|one| is_poor(one, fit));
