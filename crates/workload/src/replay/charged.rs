@@ -51,8 +51,10 @@ impl Charges {
             approaches_ns[activation.thread.index()] += approach_ns;
         }
         let excess = |index: GroupIndex, group: &Group| {
-            let (before, after) = group.stat.filter(|_| index != GroupIndex::ROOT)?;
-            let charged_ns = after.since(&before).usage_ns?;
+            let charged_ns = group
+                .grown()?
+                .usage_ns
+                .filter(|_| index != GroupIndex::ROOT)?;
             let members = groups::members_of(groups, threads.iter().map(|one| one.group), index);
             let sum = |of: &dyn Fn(usize) -> u64| -> u64 {
                 members.iter().map(|thread| of(thread.index())).sum()

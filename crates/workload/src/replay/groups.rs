@@ -56,6 +56,12 @@ pub struct Group {
 }
 
 impl Group {
+    /// By how much its counters grew while recording, where the recording has them.
+    pub(super) fn grown(&self) -> Option<CpuStat> {
+        let (before, after) = self.stat?;
+        Some(after.since(&before))
+    }
+
     fn root() -> Self {
         Self {
             path: String::from("/"),

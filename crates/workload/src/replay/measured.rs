@@ -192,8 +192,7 @@ impl Replay {
     }
 
     fn measured_group(&self, index: super::GroupIndex, group: &Group) -> Option<MeasuredGroup> {
-        let (before, after) = group.stat?;
-        let grown = after.since(&before);
+        let grown = group.grown()?;
         let seen_ns = || {
             let members = self.members(index);
             let executed = members
