@@ -10,8 +10,6 @@ covered if it lies in `one_run95`, the interval of one more run, of the forecast
 import argparse
 import json
 import pathlib
-import sys
-import tempfile
 
 import score
 
@@ -44,21 +42,13 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
     rows = []
-    for folder in options.folders:
-        with tempfile.TemporaryDirectory() as scratch:
-            for name, copy in score.recordings(folder, pathlib.Path(scratch)):
-                if not score.give_log(folder, name, copy, options.log == "with"):
-                    continue
-                try:
-                    found = list(tries(copy, options.schedcast, options.seeds))
-                except score.NoForecast as error:
-                    print(f"coverage.py: {folder.name}, {name}: no forecast\n{error}", file=sys.stderr)
-                    continue
-                for setting, figure, (low, high), samples in found:
-                    for value in samples:
-                        where = "inside" if low <= value <= high else "below" if value < low else "above"
-                        rows.append({"service": folder.name, "recording": name, "setting": setting, "figure": figure,
-                                     "low": low, "high": high, "measured": value, "where": where})
+    found = score.each(options.folders, options.log == "with", lambda copy: list(tries(copy, options.schedcast, options.seeds)))
+    for service, name, of_recording in found:
+        for setting, figure, (low, high), samples in of_recording:
+            for value in samples:
+                where = "inside" if low <= value <= high else "below" if value < low else "above"
+                rows.append({"service": service, "recording": name, "setting": setting, "figure": figure,
+                             "low": low, "high": high, "measured": value, "where": where})
     print(f"{'':16}{'inside':>12}{'below':>8}{'above':>8}")
     for figure in FIGURES:
         own = [row["where"] for row in rows if row["figure"] == figure]

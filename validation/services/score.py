@@ -62,6 +62,20 @@ def recordings(folder, scratch):
             yield name, copy
 
 
+def each(folders, log, of):
+    """Yields service, recording and what `of` gives for a copy of it, with the client's log or without; one without
+    that log, or without a forecast, is passed over, the latter with a message."""
+    for folder in folders:
+        with tempfile.TemporaryDirectory() as scratch:
+            for name, copy in recordings(folder, pathlib.Path(scratch)):
+                if not give_log(folder, name, copy, log):
+                    continue
+                try:
+                    yield folder.name, name, of(copy)
+                except NoForecast as error:
+                    print(f"{folder.name}, {name}: no forecast\n{error}", file=sys.stderr)
+
+
 def give_log(folder, name, copy, wanted):
     """Puts the client's log beside a recording, or takes it away; returns whether it could."""
     log = copy / "requests.csv"

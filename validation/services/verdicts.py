@@ -15,7 +15,6 @@ import collections
 import json
 import pathlib
 import subprocess
-import tempfile
 
 import score
 
@@ -65,19 +64,10 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
     rows = []
-    for folder in options.folders:
-        with tempfile.TemporaryDirectory() as scratch:
-            for name, copy in score.recordings(folder, pathlib.Path(scratch)):
-                if not score.give_log(folder, name, copy, False):
-                    continue
-                try:
-                    found = list(verdicts(copy, options.schedcast, options.seeds))
-                except score.NoForecast as error:
-                    print(f"{folder.name}, {name}: no verdict\n{error}")
-                    continue
-                for setting, percentile, limit, kept, figure in found:
-                    rows.append({"service": folder.name, "recording": name, "setting": setting, "percentile": percentile,
-                                 "limit_ms": limit, "kept": kept, "measured": figure})
+    for service, name, found in score.each(options.folders, False, lambda copy: list(verdicts(copy, options.schedcast, options.seeds))):
+        for setting, percentile, limit, kept, figure in found:
+            rows.append({"service": service, "recording": name, "setting": setting, "percentile": percentile,
+                         "limit_ms": limit, "kept": kept, "measured": figure})
     counts = collections.Counter()
     for row in rows:
         kept_really = row["measured"]["median"] < row["limit_ms"]
