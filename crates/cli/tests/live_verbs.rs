@@ -216,3 +216,58 @@ fn a_login_that_is_cut_off_ends_the_recording_and_keeps_it() {
     assert!(folder.join("recording.json").exists());
     assert!(!runs(), "the command ends with the recorder");
 }
+
+/// `CAP_BPF`, by its bit.
+const BPF: u64 = 1 << 39;
+
+#[test]
+fn a_recorder_goes_on_without_the_rights_that_opened_its_trace() {
+    let Some(_root) = group("rights") else { return };
+    let own_tracefs = "umount -l /sys/kernel/tracing 2> /dev/null; umount -l /sys/kernel/debug; ";
+    for (way, before, kept) in [
+        ("tracefs", "", 0),
+        ("tracefs", own_tracefs, 0),
+        ("bpf", "", BPF),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("recording");
+        let script = format!("{before}exec \"$0\" record --by {way} --duration 2s -o \"$1\"");
+        let mut recorder = Command::new("unshare")
+            .args(["--mount", "sh", "-c", &script])
+            .arg(env!("CARGO_BIN_EXE_schedcast"))
+            .arg(&folder)
+            .env("TMPDIR", place.path())
+            .spawn()
+            .unwrap();
+        let status = format!("/proc/{}/status", recorder.id());
+        let mut last = String::new();
+        let ended = loop {
+            last = std::fs::read_to_string(&status).unwrap_or(last);
+            let field = |name: &str| last.lines().find_map(|line| line.strip_prefix(name));
+            let has = |name, rights: u64| {
+                field(name).map(str::trim) == Some(format!("{rights:016x}").as_str())
+            };
+            let given_up = has("CapEff:", kept) && has("CapPrm:", kept) && has("CapInh:", 0);
+            if given_up && field("NoNewPrivs:").map(str::trim) == Some("1") {
+                break None;
+            }
+            if let Some(status) = recorder.try_wait().unwrap() {
+                break Some(status);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        match ended {
+            Some(status) if !status.success() => {
+                eprintln!("skipped: {way} cannot record here");
+                continue;
+            }
+            Some(_) => panic!("{way}: rights were kept to the end: {last}"),
+            None => assert!(recorder.wait().unwrap().success(), "{way}"),
+        }
+        assert!(folder.join("recording.json").exists(), "{way}");
+        let left = std::fs::read_dir(place.path()).unwrap();
+        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["recording"], "{way}");
+        assert_eq!(traces_without_recorder(), [""; 0], "{way}");
+    }
+}

@@ -140,6 +140,12 @@ impl Guard {
         let _ = (&self.pipe).write_all(&message.to_ne_bytes());
     }
 
+    /// Has the watchman clean up what is left, and waits until it has.
+    pub(crate) fn finish(self) {
+        drop(self.pipe);
+        let _ = sys::reap(self.pid);
+    }
+
     /// Ends the watchman without a clean-up.
     pub(crate) fn dismiss(self) {
         self.send(0);

@@ -173,6 +173,13 @@ pub fn is_root() -> bool {
     user() == 0
 }
 
+/// Takes the chance to gain privileges by starting a program away from this thread and what it
+/// starts, for good.
+pub(crate) fn forbid_new_privileges() -> io::Result<()> {
+    // SAFETY: PR_SET_NO_NEW_PRIVS takes numbers.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into()).map(drop)
+}
+
 /// Parent process id by a real system call: the cheapest one, used as the measure of a call's cost.
 #[inline]
 pub fn getppid() -> i32 {

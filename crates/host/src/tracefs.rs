@@ -3,10 +3,8 @@
 //! Where no tracefs is mounted, one is mounted on a private directory for the time of the trace.
 //! Both are taken away on drop, and by a watchman process if this process dies first.
 
-use std::ffi::CString;
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -14,11 +12,14 @@ use crate::error::{HostError, Result, io_error, read_text};
 use crate::guard::{Guard, Step};
 use crate::sys;
 
+/// What the folder of a tracefs that a recorder mounts for itself begins with.
+const OWN_MOUNT: &str = "schedcast-tracefs-";
+
 /// A running or stopped trace buffer.
 #[derive(Debug)]
 pub struct TraceInstance {
     dir: PathBuf,
-    own_mount: Option<PathBuf>,
+    has_own_mount: bool,
     guard: Option<Guard>,
 }
 
@@ -39,7 +40,7 @@ impl TraceInstance {
                 // Nobody can prepare a name of 64 random bits.
                 let number =
                     sys::random().map_err(|error| io_error("naming a folder in", &place, error))?;
-                let root = place.join(format!("schedcast-tracefs-{number:016x}"));
+                let root = place.join(format!("{OWN_MOUNT}{number:016x}"));
                 (root.clone(), Some(root))
             }
         };
@@ -60,7 +61,7 @@ impl TraceInstance {
         })?;
         let instance = Self {
             dir,
-            own_mount,
+            has_own_mount: own_mount.is_some(),
             guard: Some(guard),
         };
         instance.set("tracing_on", "0")?;
@@ -140,27 +141,24 @@ impl TraceInstance {
         }
         Ok(lost)
     }
-
-    fn unmount(&mut self) -> io::Result<()> {
-        let Some(mount) = self.own_mount.take() else {
-            return Ok(());
-        };
-        let path = CString::new(mount.as_os_str().as_bytes())?;
-        sys::unmount(&path).and_then(|()| fs::remove_dir(&mount))
-    }
 }
 
 impl Drop for TraceInstance {
     fn drop(&mut self) {
         let _ = self.stop();
-        let removed = fs::remove_dir(&self.dir).and_then(|()| self.unmount());
-        if let Err(error) = removed {
+        let Some(guard) = self.guard.take() else {
+            return;
+        };
+        if let Err(error) = fs::remove_dir(&self.dir) {
             // The watchman is not dismissed and tries again when this process ends.
             eprintln!("schedcast: removing {}: {error}", self.dir.display());
+            self.guard = Some(guard);
             return;
         }
-        if let Some(guard) = self.guard.take() {
-            guard.dismiss();
+        match self.has_own_mount {
+            // It mounted the tracefs, and may unmount it where this process has given that up.
+            true => guard.finish(),
+            false => guard.dismiss(),
         }
     }
 }
@@ -180,11 +178,14 @@ fn mounted_tracefs() -> Result<Option<PathBuf>> {
     Ok(find_tracefs(&mounts))
 }
 
+/// The tracefs that is mounted for everybody. One that another recorder mounted goes away with it.
 fn find_tracefs(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
-        let point = words.next()?;
-        (words.next()? == "tracefs").then(|| point.into())
+        let point = Path::new(words.next()?);
+        let name = point.file_name().unwrap_or_default().to_string_lossy();
+        let is_for_all = words.next()? == "tracefs" && !name.starts_with(OWN_MOUNT);
+        is_for_all.then(|| point.to_owned())
     })
 }
 
@@ -197,6 +198,8 @@ mod tests {
         let mounts = "proc /proc proc rw 0 0\nnodev /sys/kernel/tracing tracefs rw 0 0\n";
         assert_eq!(find_tracefs(mounts), Some("/sys/kernel/tracing".into()));
         assert_eq!(find_tracefs("tracefs /x proc rw 0 0\n"), None);
+        let of_another = "tracefs /tmp/schedcast-tracefs-0123456789abcdef tracefs rw 0 0\n";
+        assert_eq!(find_tracefs(of_another), None);
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn a_throttled_job_is_recorded_and_read_back() {
         cgroup: Some(group.path().to_owned()),
         duration: Some(Duration::from_secs(20)),
         command: words.map(str::to_owned).to_vec(),
-        way: None,
+        ..Request::default()
     };
     let report = record(&request, &AtomicBool::new(false)).unwrap();
     assert_eq!(report.exit_code, Some(0));

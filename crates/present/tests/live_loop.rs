@@ -106,7 +106,7 @@ fn the_loop_is_closed() {
             .into_iter()
             .chain(command())
             .collect(),
-        way: None,
+        ..Request::default()
     };
     let times = CpuTimes::read().unwrap();
     let report = record(&request, &AtomicBool::new(false)).unwrap();

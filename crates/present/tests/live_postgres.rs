@@ -88,7 +88,7 @@ impl Service {
             cgroup: Some(self.group.path().to_owned()),
             duration: Some(Duration::from_secs(SECONDS)),
             command: Vec::new(),
-            way: None,
+            ..Request::default()
         };
         let (times, used) = (CpuTimes::read().unwrap(), self.group.stat().unwrap());
         let report = record(&request, &AtomicBool::new(false)).unwrap();

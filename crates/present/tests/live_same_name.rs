@@ -141,7 +141,7 @@ fn each_of_two_services_of_one_program_is_told_what_its_own_clients_see() {
         cgroup: None,
         duration: Some(Duration::from_secs(SECONDS)),
         command: Vec::new(),
-        way: None,
+        ..Request::default()
     };
     let begin = (monotonic_s(), Instant::now());
     let used_ns = || -> u64 {

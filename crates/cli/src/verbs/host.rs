@@ -48,6 +48,7 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
         duration: longest,
         command: arguments.command.clone(),
         way: way(arguments),
+        gives_up_rights: true,
     };
     if arguments.unprivileged {
         return sample(arguments, &request, out);

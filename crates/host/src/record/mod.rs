@@ -33,6 +33,7 @@ mod bpf;
 mod child;
 mod pages;
 mod periods;
+mod privileges;
 mod samples;
 mod tracer;
 mod tree;
@@ -84,6 +85,9 @@ pub struct Request {
     pub command: Vec<String>,
     /// How to record; `None` for the first way that is open.
     pub way: Option<Way>,
+    /// The calling thread gives up, for good, the rights that it no longer needs once the trace is
+    /// open. Not for a process that has something else to do afterwards.
+    pub gives_up_rights: bool,
 }
 
 /// Where events come from.
@@ -218,6 +222,9 @@ fn record_described(
     let own_before_ns = sys::own_cpu_ns();
     tracer.start()?;
     let start_ns = sys::monotonic_ns();
+    if request.gives_up_rights {
+        privileges::give_up(way, request)?;
+    }
     if let Some(child) = &child {
         child.go_on();
     }
