@@ -12,7 +12,7 @@ use crate::error::{HostError, Result, io_error, read_text};
 use crate::guard::{Guard, Step};
 use crate::sys;
 
-/// What the folder of a tracefs that a recorder mounts for itself begins with.
+/// Beginning of the name of a folder on which a recorder mounts a tracefs for itself.
 const OWN_MOUNT: &str = "schedcast-tracefs-";
 
 /// A running or stopped trace buffer.
