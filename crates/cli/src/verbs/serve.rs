@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::sync::atomic::AtomicBool;
 
+use schedcast_host::sys;
 use schedcast_lab::error::Result;
 use schedcast_lab::question::Subject;
 use schedcast_lab::simulator::Simulator;
@@ -41,5 +41,5 @@ pub fn serve(
     let server = Server::new(question, simulator, arguments.port, seeds, reproduce)?;
     let line = format!("http://{}/ (Ctrl-C ends it)\n", server.address());
     written(out.write_all(line.as_bytes()).and_then(|()| out.flush()))?;
-    server.serve(&AtomicBool::new(false))
+    server.serve(sys::stop_flag())
 }

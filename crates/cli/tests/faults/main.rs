@@ -310,7 +310,12 @@ fn starts_a_thread(call: &Call) -> bool {
 
 #[test]
 fn a_thread_that_cannot_be_started_is_a_message_and_no_panic() {
-    for verb in ["sweep", "run --json --report --trace", "run --on host"] {
+    for verb in [
+        "sweep",
+        "run --json --report --trace",
+        "run --on host",
+        "serve",
+    ] {
         let found = strike(verb, Fault::Fail(libc::EAGAIN), starts_a_thread);
         assert_eq!(found, NOTHING);
     }

@@ -2,9 +2,14 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use schedcast_host::{CgroupVersion, CpuCgroup, CpuHierarchy, sys};
 use schedcast_trace::Recording;
@@ -56,6 +61,29 @@ cgroup = "/test"
 seeds = 1
 duration = "100ms"
 "#;
+/// The same at one point.
+const ONE: &str = r#"
+[machine]
+cpus = 1
+[cgroup."/test"]
+"cpu.max" = "50000 100000"
+[[program]]
+run = "cyclictest -t 1 -i 20000"
+cgroup = "/test"
+[run]
+duration = "100ms"
+"#;
+/// A result of another machine.
+const FIGURES: &str = r#"
+[machine]
+preset = "generic-8"
+[[figure]]
+run = "perf bench sched pipe -T -l 200"
+set = ["machine.cpus=1"]
+metric = "perf-bench-pipe/time"
+measured = [0.00212, 0.00208, 0.00215]
+constant = "cost.context_switch_thread_ns"
+"#;
 const SIMULATED: [&str; 9] = [
     "--cpus",
     "1",
@@ -73,6 +101,8 @@ pub struct Room {
     _directory: tempfile::TempDir,
     pub folder: PathBuf,
     group: Option<CpuCgroup>,
+    /// What the client of a server came to; none where nothing is served.
+    client: Mutex<Option<Client>>,
 }
 
 /// A command with what must hold before and after it.
@@ -103,7 +133,13 @@ impl Room {
         let group = needs_group
             .then(|| CpuCgroup::create("/", &name))
             .transpose();
-        fs::write(folder.join("grid.toml"), GRID).map_err(|error| error.to_string())?;
+        for (name, text) in [
+            ("grid.toml", GRID),
+            ("one.toml", ONE),
+            ("figures.toml", FIGURES),
+        ] {
+            fs::write(folder.join(name), text).map_err(|error| error.to_string())?;
+        }
         for name in ["mount", "tmp"] {
             fs::create_dir(folder.join(name)).map_err(|error| error.to_string())?;
         }
@@ -111,6 +147,7 @@ impl Room {
             _directory: directory,
             folder,
             group: group.map_err(|error| error.to_string())?,
+            client: Mutex::default(),
         })
     }
 
@@ -324,6 +361,79 @@ fn sweep(room: &Room, folder: &str) -> Command {
     room.schedcast(&["sweep", "grid.toml", "--workers", "1", "-q", "-o", folder])
 }
 
+/// A client of `serve`: it asks until it is answered a second time, and then ends the server.
+struct Client {
+    /// The server has ended.
+    is_over: Arc<AtomicBool>,
+    /// Whether it was answered twice.
+    asks: JoinHandle<bool>,
+}
+
+/// Waits between looks at what a server does.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+impl Client {
+    /// Of a server that is about to start in `folder`, where its output names its address.
+    fn start(folder: PathBuf) -> Client {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let asks = std::thread::spawn(move || {
+            let mut answers = 0;
+            while !over.load(Ordering::Relaxed) && answers < 2 {
+                answers += usize::from(is_answered(&folder));
+                std::thread::sleep(LOOK_EVERY);
+            }
+            end_all_in(&folder);
+            answers == 2
+        });
+        Client { is_over, asks }
+    }
+}
+
+/// Whether the server that prints its address into `folder` answers.
+fn is_answered(folder: &Path) -> bool {
+    let said = fs::read_to_string(folder.join(tracer::STDOUT)).unwrap_or_default();
+    let address = said
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split_once('/'));
+    let Some((address, _)) = address else {
+        return false;
+    };
+    let ask = || -> io::Result<String> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+        stream.write_all(format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).map(|_| text)
+    };
+    ask().is_ok_and(|text| text.starts_with("HTTP/1.1 200 ") && text.ends_with("</html>\n"))
+}
+
+/// Asks every process that works in `folder` to end.
+fn end_all_in(folder: &Path) {
+    for pid in names(Path::new("/proc")) {
+        let works_in = fs::read_link(format!("/proc/{pid}/cwd"));
+        if works_in.is_ok_and(|place| place == folder) {
+            let _ = Command::new("kill").args(["-TERM", &pid]).status();
+        }
+    }
+}
+
+/// The server answered although a call failed, or said why it ended.
+fn served(room: &Room, run: &Run) -> Result<(), String> {
+    let client = room
+        .client
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    let client = client.expect("there is a client of each server");
+    client.is_over.store(true, Ordering::Relaxed);
+    let is_answered = client.asks.join().map_err(|_| "the client panicked")?;
+    must(is_answered || run.ending != Ending::Exited(0), || {
+        "it ended well without an answer".to_owned()
+    })
+}
+
 /// Every command, in the order of the page.
 pub fn scenarios() -> Vec<Scenario> {
     let kill = || vec![libc::SIGKILL];
@@ -426,6 +536,34 @@ pub fn scenarios() -> Vec<Scenario> {
                 command
             },
             check: |room, run| written_whole(room, run, &OUTPUTS),
+        },
+        Scenario {
+            verb: "serve",
+            needs_group: false,
+            signals: kill(),
+            prepare: |room| {
+                room.clear(&[tracer::STDOUT]);
+                let client = Client::start(room.folder.clone());
+                *room.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
+            },
+            command: |room| {
+                let words = ["serve", "one.toml", "--port", "0", "--seeds", "1", "-q"];
+                room.schedcast(&words)
+            },
+            check: served,
+        },
+        Scenario {
+            verb: "calibrate --figures",
+            needs_group: false,
+            signals: kill(),
+            prepare: |room| fs::write(room.path("machine.toml"), OLD).unwrap(),
+            command: |room| {
+                let words = ["--figures", "figures.toml", "-o", "machine.toml", "-q"];
+                let mut command = room.schedcast(&["calibrate"]);
+                command.args(words);
+                command
+            },
+            check: |room, run| written_whole(room, run, &[("machine.toml", "\n")]),
         },
     ]
 }

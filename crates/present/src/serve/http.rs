@@ -15,7 +15,9 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Largest request line with its headers, bytes; browsers send about one thousand.
@@ -84,7 +86,7 @@ pub fn plain(status: u16, text: impl Into<String>) -> Reply {
 /// Answers requests until `stop` is set.
 ///
 /// # Errors
-/// A socket whose address cannot be read.
+/// A socket whose address cannot be read, or no thread can be started.
 pub fn serve(
     listener: &TcpListener,
     stop: &AtomicBool,
@@ -93,28 +95,38 @@ pub fn serve(
     let address = listener.local_addr()?;
     let open = &AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        scope.spawn(move || {
-            while let Some(stream) = accept(listener, stop) {
-                if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+        let accepting = move || {
+            while let Some(stream) = accept(listener, stop).map(Arc::new) {
+                let refuse = |why| {
                     open.fetch_sub(1, Ordering::Relaxed);
-                    let busy = plain(503, "too many connections\n");
-                    let _ = send(&stream, &busy, Duration::ZERO);
+                    let _ = send(&stream, &plain(503, why), Duration::ZERO);
+                };
+                if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+                    refuse("too many connections\n");
                     continue;
                 }
-                scope.spawn(move || {
+                let own = Arc::clone(&stream);
+                let attended = move || {
                     // A client that went away is no concern of the server.
-                    let _ = attend(&stream, stop, answer);
+                    let _ = attend(&own, stop, answer);
                     open.fetch_sub(1, Ordering::Relaxed);
-                });
+                };
+                if Builder::new().spawn_scoped(scope, attended).is_err() {
+                    refuse("no thread can be started\n");
+                }
             }
-        });
+        };
+        let accepting = Builder::new().spawn_scoped(scope, accepting)?;
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK_EVERY);
         }
         // The thread that accepts waits for a connection; this is the last one.
-        let _ = TcpStream::connect(address);
-    });
-    Ok(())
+        while !accepting.is_finished() {
+            let _ = TcpStream::connect(address);
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    })
 }
 
 /// The next connection; none once the server is to stop.
