@@ -101,7 +101,7 @@ pub struct Room {
     _directory: tempfile::TempDir,
     pub folder: PathBuf,
     group: Option<CpuCgroup>,
-    /// What the client of a server came to; none where nothing is served.
+    /// Client of a server; none where nothing is served.
     client: Mutex<Option<Client>>,
 }
 

@@ -40,7 +40,7 @@ pub(super) fn give_up(way: Way, request: &Request) -> Result<()> {
     caps::set(None, CapSet::Permitted, &kept).map_err(failed)
 }
 
-/// What a recording needs until its end.
+/// Capabilities that a recording needs until its end.
 fn needed(way: Way, request: &Request) -> Result<CapsHashSet> {
     let folder = &request.folder;
     let mut needed = CapsHashSet::new();
