@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle fuzz swarm faults mutants lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test test-aarch64 sums wheels services services-pages circle overhead clean
+.PHONY: demo test oracle fuzz swarm faults mutants lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test test-aarch64 sums reproducible wheels services services-pages circle overhead clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -143,7 +143,10 @@ packages: $(ARCHITECTURES:%=package-%) wheels sums packages-test
 # forget that its symbols are to go (12.9 MB instead of 11.3), so that is said here once more.
 package-%: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER = rust-lld
 package-%: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER = rust-lld
-SMALLER := -Cstrip=symbols -Clink-arg=--icf=all -Clink-arg=--pack-dyn-relocs=relr
+# Paths of the machine that builds are no part of what it builds.
+CARGO_HOME ?= $(HOME)/.cargo
+ANYWHERE := --remap-path-prefix=$(CURDIR)=/schedcast --remap-path-prefix=$(CARGO_HOME)=/cargo
+SMALLER := $(ANYWHERE) -Cstrip=symbols -Clink-arg=--icf=all -Clink-arg=--pack-dyn-relocs=relr
 package-%: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS = $(SMALLER)
 package-%: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS = $(SMALLER)
 package-%:
@@ -156,10 +159,24 @@ package-%:
 LIBRARIES ?= $(foreach one,x86_64 aarch64,$(foreach libc,gnu musl,$(if $(wildcard $(RUSTLIB)/$(one)-unknown-linux-$(libc)),$(one)-unknown-linux-$(libc))))
 wheels: $(VENV)/ready $(LIBRARIES:%=wheel-%)
 	$(VENV)/bin/maturin sdist --out $(PACKAGES)
+wheel-%: export RUSTFLAGS = $(ANYWHERE)
 wheel-%: $(VENV)/ready
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r packaging/requirements.txt
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/maturin build --quiet --profile dist --locked --zig --target $* \
 		--compatibility $(if $(findstring musl,$*),musllinux_1_2,manylinux_2_28) --out $(PACKAGES)
+
+# Whether a clone elsewhere, with another home of cargo, gives the same program byte for byte: ten minutes and a network.
+ELSEWHERE := $(CURDIR)/target/elsewhere
+reproducible: ONE = $(firstword $(ARCHITECTURES))
+reproducible: PROGRAM = target/$(ONE)-unknown-linux-musl/dist/schedcast
+reproducible:
+	test -z "$$(git status --porcelain)" || { echo "not committed: a clone lacks it" >&2; exit 1; }
+	rm -rf $(ELSEWHERE) && git clone --quiet . $(ELSEWHERE)/clone
+	$(MAKE) package-$(ONE)
+	CARGO_HOME=$(ELSEWHERE)/home $(MAKE) -C $(ELSEWHERE)/clone package-$(ONE)
+	cmp $(PROGRAM) $(ELSEWHERE)/clone/$(PROGRAM)
+	cd $(PACKAGES) && for each in *$(ONE)*.tar* *.deb; do cmp "$$each" $(ELSEWHERE)/clone/$(PACKAGES)/"$$each" || exit 1; done
+	rm -rf $(ELSEWHERE)
 
 # Sums of all of them in one order: the file that is signed, by `gpg --detach-sign --armor SHA256SUMS` or `cosign sign-blob`.
 sums:

@@ -74,11 +74,10 @@ impl CpuCgroup {
             CgroupVersion::V1 => None,
             CgroupVersion::V2 => enable_controller(&parent_dir)?,
         };
-        let guard =
-            Guard::for_cgroup(&dir, &refuge).map_err(|error| match error.source.kind() {
-                io::ErrorKind::AlreadyExists => HostError::CgroupExists { path: path.clone() },
-                _ => io_error("creating", &dir, error.source),
-            })?;
+        let guard = Guard::for_cgroup(&dir, &refuge).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => HostError::CgroupExists { path: path.clone() },
+            _ => io_error("creating", &dir, error),
+        })?;
         let owned = Some(Owned {
             guard,
             refuge,

@@ -3,16 +3,15 @@
 //!
 //! Destructors do not run on SIGKILL, on an abort or when a signal's default action ends the
 //! process. So each created cgroup and trace instance has a forked child. The child itself makes
-//! the directory (and mounts the tracefs that it may need) and says so: whatever is there has a
-//! process that removes it. From then on it does nothing but read a pipe. While the maker lives the
-//! pipe is silent. When the maker dies the kernel closes its end; the watchman then kills the
-//! commands that ran in the group, moves whatever is left into the group the maker came from, and
-//! removes the directory (and, for a trace instance on a tracefs of its own, that mount). When the
-//! maker cleans up itself it dismisses the watchman first.
+//! the directory and says so: whatever is there has a process that removes it. From then on it does
+//! nothing but read a pipe. While the maker lives the pipe is silent. When the maker dies the
+//! kernel closes its end; the watchman then kills the commands that ran in the group, moves
+//! whatever is left into the group the maker came from, and removes the directory. When the maker
+//! cleans up itself it dismisses the watchman first.
 //!
 //! Worked example: `record` dies by SIGKILL between two of its calls. The watchman reads the end of
-//! the pipe, removes `instances/schedcast-record-4711-0`, unmounts the tracefs and removes its
-//! folder. It tries that up to 3,000 times at 10 ms.
+//! the pipe and removes `instances/schedcast-record-4711-0`. It tries that up to 3,000 times at
+//! 10 ms.
 //!
 //! Messages are four bytes: a positive number is a process group to kill on death, a negative one
 //! takes it back, 0 dismisses.
@@ -21,7 +20,7 @@
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -39,90 +38,53 @@ pub(crate) struct Guard {
     pipe: PipeWriter,
 }
 
-/// A step that failed, and why.
-#[derive(Debug)]
-pub(crate) struct NotMade {
-    pub step: Step,
-    pub source: io::Error,
-}
-
-/// Steps of a watchman, in this order; the numbers are those of its answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Step {
-    /// The folder that a tracefs is mounted on.
-    Folder = 1,
-    /// That mount.
-    Mount = 2,
-    /// The directory of the cgroup or the trace instance, and the watchman itself.
-    Directory = 3,
-}
-
-impl From<io::Error> for NotMade {
-    fn from(source: io::Error) -> NotMade {
-        let step = Step::Directory;
-        NotMade { step, source }
-    }
-}
-
 impl Guard {
     /// Has a watchman make the cgroup directory `dir`; strays go to the cgroup directory `refuge`.
-    pub(crate) fn for_cgroup(dir: &Path, refuge: &Path) -> std::result::Result<Self, NotMade> {
+    pub(crate) fn for_cgroup(dir: &Path, refuge: &Path) -> io::Result<Self> {
         let charge = Charge {
             dir: c_path(dir)?,
             strays: Some((
                 c_path(&dir.join("cgroup.procs"))?,
                 c_path(&refuge.join("cgroup.procs"))?,
             )),
-            mount: None,
+            root: None,
         };
         Self::start(dir, &charge)
     }
 
-    /// Has a watchman make a trace instance, and before it the tracefs at `mount`, a folder that is
-    /// not there yet.
-    pub(crate) fn for_trace(
-        dir: &Path,
-        mount: Option<&Path>,
-    ) -> std::result::Result<Self, NotMade> {
+    /// Has a watchman make a trace instance below `root`, which stays open in it.
+    pub(crate) fn for_trace(dir: &Path, root: Option<BorrowedFd>) -> io::Result<Self> {
         let charge = Charge {
             dir: c_path(dir)?,
             strays: None,
-            mount: mount.map(c_path).transpose()?,
+            root: root.map(|root| root.as_raw_fd()),
         };
         Self::start(dir, &charge)
     }
 
-    fn start(dir: &Path, charge: &Charge) -> std::result::Result<Self, NotMade> {
+    fn start(dir: &Path, charge: &Charge) -> io::Result<Self> {
         // Not made here, so not to be removed here.
         if fs::symlink_metadata(dir).is_ok() {
-            return Err(io::Error::from_raw_os_error(libc::EEXIST).into());
+            return Err(io::Error::from_raw_os_error(libc::EEXIST));
         }
         let (reader, pipe) = io::pipe()?;
         let (mut answers, answer) = io::pipe()?;
         let pid = sys::fork_child(|| watch(&reader, &answer, charge))?;
         // The watchman has its own copies of both.
         drop((reader, answer));
-        let mut bytes = [0u8; 5];
-        let answered = answers.read_exact(&mut bytes);
-        if answered.is_ok() && bytes[0] == 0 {
+        let mut errno = [0u8; 4];
+        let answered = answers.read_exact(&mut errno);
+        if answered.is_ok() && errno == [0; 4] {
             return Ok(Self { pid, pipe });
         }
         drop(pipe);
         let _ = sys::reap(pid);
-        if let Err(source) = answered {
+        if let Err(error) = answered {
             // Somebody killed it before it answered.
             clean_up(charge);
-            return Err(source.into());
+            return Err(error);
         }
-        let step = match bytes[0] {
-            1 => Step::Folder,
-            2 => Step::Mount,
-            _ => Step::Directory,
-        };
-        let [_, errno @ ..] = bytes;
-        let source = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
-        Err(NotMade { step, source })
+        Err(io::Error::from_raw_os_error(i32::from_ne_bytes(errno)))
     }
 
     /// Asks that a process group be killed should the maker die.
@@ -140,12 +102,6 @@ impl Guard {
         let _ = (&self.pipe).write_all(&message.to_ne_bytes());
     }
 
-    /// Has the watchman clean up what is left, and waits until it has.
-    pub(crate) fn finish(self) {
-        drop(self.pipe);
-        let _ = sys::reap(self.pid);
-    }
-
     /// Ends the watchman without a clean-up.
     pub(crate) fn dismiss(self) {
         self.send(0);
@@ -158,7 +114,8 @@ struct Charge {
     dir: CString,
     /// Where tasks left in a cgroup are listed, and where they are moved.
     strays: Option<(CString, CString)>,
-    mount: Option<CString>,
+    /// The open folder of a tracefs that `dir` is named by.
+    root: Option<RawFd>,
 }
 
 fn c_path(path: &Path) -> io::Result<CString> {
@@ -169,17 +126,12 @@ fn c_path(path: &Path) -> io::Result<CString> {
 fn watch(pipe: &PipeReader, answer: &PipeWriter, charge: &Charge) -> i32 {
     let fd = pipe.as_raw_fd();
     ignore_signals();
-    let made = make(charge);
-    let (step, errno) = match made {
-        Ok(()) => (0, 0),
-        Err((step, errno)) => (step as u8, errno),
-    };
-    let [a, b, c, d] = errno.to_ne_bytes();
-    let _ = (&*answer).write_all(&[step, a, b, c, d]);
-    if made.is_err() {
+    let errno = make_dir(&charge.dir).map_or_else(|errno| errno, |()| 0);
+    let _ = (&*answer).write_all(&errno.to_ne_bytes());
+    if errno != 0 {
         return 0;
     }
-    close_others(fd);
+    close_others(fd, charge.root);
     let mut groups = [0i32; GROUPS_MAX];
     loop {
         match read_message(fd) {
@@ -195,47 +147,23 @@ fn watch(pipe: &PipeReader, answer: &PipeWriter, charge: &Charge) -> i32 {
     0
 }
 
-/// Makes all of it, or removes what it made and says which step failed with which error.
-fn make(charge: &Charge) -> std::result::Result<(), (Step, i32)> {
-    let make_dir = |dir: &CStr, mode| {
-        // SAFETY: `dir` is a valid string.
-        let made = unsafe { libc::mkdir(dir.as_ptr(), mode) == 0 };
-        made.then_some(()).ok_or_else(errno)
-    };
-    if let Some(mount) = &charge.mount {
-        make_dir(mount, 0o700).map_err(|errno| (Step::Folder, errno))?;
-        if let Err(error) = sys::mount_tracefs(mount) {
-            remove_dir(mount);
-            return Err((Step::Mount, error.raw_os_error().unwrap_or(libc::EIO)));
-        }
-    }
-    make_dir(&charge.dir, 0o777).map_err(|errno| {
-        if let Some(mount) = &charge.mount {
-            let _ = sys::unmount(mount);
-            remove_dir(mount);
-        }
-        (Step::Directory, errno)
-    })
+fn make_dir(dir: &CStr) -> Result<(), i32> {
+    // SAFETY: `dir` is a valid string.
+    let made = unsafe { libc::mkdir(dir.as_ptr(), 0o777) == 0 };
+    made.then_some(()).ok_or_else(errno)
 }
 
-/// Removes all of it, as often as that takes.
+/// Removes the directory, as often as that takes.
 fn clean_up(charge: &Charge) {
     for _ in 0..REMOVE_TRIES {
         if let Some((procs, refuge)) = &charge.strays {
             move_tasks(procs, refuge);
         }
-        if remove_dir(&charge.dir) && charge.mount.as_deref().is_none_or(remove_mount) {
+        if remove_dir(&charge.dir) {
             return;
         }
         sys::sleep_until_ns(sys::monotonic_ns() + 10_000_000);
     }
-}
-
-/// Whether the mount and its folder are gone. A folder without a mount (`EINVAL`) and a missing
-/// folder (`ENOENT`) are.
-fn remove_mount(mount: &CStr) -> bool {
-    let _ = sys::unmount(mount);
-    remove_dir(mount)
 }
 
 fn remove_dir(dir: &CStr) -> bool {
@@ -261,16 +189,20 @@ fn ignore_signals() {
     }
 }
 
-/// Leaves the maker's open files behind.
-fn close_others(keep: RawFd) {
-    let keep = keep as u32;
-    // SAFETY: closing every other descriptor is safe in this forked copy.
-    unsafe {
-        if keep > 0 {
-            libc::syscall(libc::SYS_close_range, 0u32, keep - 1, 0u32);
+/// Leaves the maker's open files behind, but for two.
+fn close_others(pipe: RawFd, root: Option<RawFd>) {
+    let root = root.unwrap_or(pipe);
+    let mut from = 0;
+    for keep in [pipe.min(root), pipe.max(root)] {
+        let keep = keep as u32;
+        if keep > from {
+            // SAFETY: closing every other descriptor is safe in this forked copy.
+            unsafe { libc::syscall(libc::SYS_close_range, from, keep - 1, 0u32) };
         }
-        libc::syscall(libc::SYS_close_range, keep + 1, u32::MAX, 0u32);
+        from = keep + 1;
     }
+    // SAFETY: as above.
+    unsafe { libc::syscall(libc::SYS_close_range, from, u32::MAX, 0u32) };
 }
 
 fn errno() -> i32 {
@@ -329,6 +261,8 @@ fn move_tasks(procs: &CStr, refuge: &CStr) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
 
     /// Plain directories behave as those of cgroups do here.
@@ -370,8 +304,7 @@ mod tests {
     fn a_directory_that_was_there_is_refused_and_stays() {
         let place = place();
         let error = Guard::for_cgroup(place.path(), place.path()).unwrap_err();
-        assert_eq!(error.source.kind(), io::ErrorKind::AlreadyExists);
-        assert_eq!(error.step, Step::Directory);
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert!(place.path().is_dir());
     }
 
@@ -380,9 +313,18 @@ mod tests {
         let place = place();
         let dir = place.path().join("missing/group");
         let error = Guard::for_cgroup(&dir, place.path()).unwrap_err();
-        assert_eq!(error.source.raw_os_error(), Some(libc::ENOENT));
-        let mount = place.path().join("missing/mount");
-        let error = Guard::for_trace(&dir, Some(&mount)).unwrap_err();
-        assert_eq!(error.step, Step::Folder);
+        assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+    }
+
+    #[test]
+    fn a_watchman_keeps_the_folder_open_that_its_directory_is_named_by() {
+        let place = place();
+        let root = fs::File::open(place.path()).unwrap();
+        let dir = Path::new("/proc/self/fd").join(root.as_raw_fd().to_string());
+        let guard = Guard::for_trace(&dir.join("instance"), Some(root.as_fd())).unwrap();
+        let there = place.path().join("instance");
+        assert!(there.is_dir());
+        drop(guard);
+        assert!(gone_within_10_s(&there));
     }
 }

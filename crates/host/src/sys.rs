@@ -6,7 +6,7 @@
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -138,14 +138,6 @@ pub(crate) fn make_folder(place: &Path, begin: &str) -> io::Result<PathBuf> {
     }
     pattern.pop();
     Ok(OsString::from_vec(pattern).into())
-}
-
-/// A number that nobody can guess.
-pub(crate) fn random() -> io::Result<u64> {
-    let mut bytes = [0u8; 8];
-    // SAFETY: there is room for the bytes. So few are never given in part.
-    check(unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) } as libc::c_long)?;
-    Ok(u64::from_ne_bytes(bytes))
 }
 
 /// The user whose rights this process has.
@@ -530,23 +522,35 @@ fn one_byte(moved: isize) -> io::Result<()> {
     }
 }
 
-/// Mounts a tracefs on a directory.
-pub(crate) fn mount_tracefs(at: &std::ffi::CStr) -> io::Result<()> {
-    // SAFETY: all strings are valid; tracefs takes no data.
-    let result = unsafe {
-        libc::mount(
-            c"tracefs".as_ptr(),
-            at.as_ptr(),
-            c"tracefs".as_ptr(),
-            libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
-            std::ptr::null(),
-        )
+/// A tracefs that is mounted nowhere: it is there as long as the descriptor is open, and named by
+/// `/proc/self/fd/NUMBER`. Linux 5.2 or later.
+pub(crate) fn open_tracefs() -> io::Result<OwnedFd> {
+    let owned = |fd: libc::c_long| {
+        // SAFETY: the call has just given this descriptor, which nobody else has.
+        check(fd).map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) })
     };
-    check(result.into()).map(drop)
-}
-
-/// Takes a mount away; lazily, because a file in it may still be closing.
-pub(crate) fn unmount(at: &std::ffi::CStr) -> io::Result<()> {
-    // SAFETY: the path is a valid string.
-    check(unsafe { libc::umount2(at.as_ptr(), libc::MNT_DETACH) }.into()).map(drop)
+    // SAFETY: the strings are valid; the other arguments are numbers (`linux/mount.h`).
+    unsafe {
+        const CLOSE_ON_EXEC: u32 = 1;
+        const CREATE: u32 = 6;
+        let name = c"tracefs".as_ptr();
+        let context = owned(libc::syscall(libc::SYS_fsopen, name, CLOSE_ON_EXEC))?;
+        let nothing = std::ptr::null::<libc::c_char>();
+        let fd = context.as_raw_fd();
+        check(libc::syscall(
+            libc::SYS_fsconfig,
+            fd,
+            CREATE,
+            nothing,
+            nothing,
+            0,
+        ))?;
+        let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOEXEC;
+        owned(libc::syscall(
+            libc::SYS_fsmount,
+            fd,
+            CLOSE_ON_EXEC,
+            attributes,
+        ))
+    }
 }

@@ -1,25 +1,24 @@
 //! A separate trace buffer: a tracefs *instance*, so that other tracing is not touched.
 //!
-//! Where no tracefs is mounted, one is mounted on a private directory for the time of the trace.
-//! Both are taken away on drop, and by a watchman process if this process dies first.
+//! Where no tracefs is mounted, one is opened that is mounted nowhere, so that nothing of it can be
+//! left. The instance is taken away on drop, and by a watchman process if this process dies first.
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{HostError, Result, io_error, read_text};
-use crate::guard::{Guard, Step};
+use crate::guard::Guard;
 use crate::sys;
-
-/// Beginning of the name of a folder on which a recorder mounts a tracefs for itself.
-const OWN_MOUNT: &str = "schedcast-tracefs-";
 
 /// A running or stopped trace buffer.
 #[derive(Debug)]
 pub struct TraceInstance {
     dir: PathBuf,
-    has_own_mount: bool,
+    /// The tracefs that `dir` is named by, where it is mounted nowhere.
+    _root: Option<OwnedFd>,
     guard: Option<Guard>,
 }
 
@@ -33,35 +32,28 @@ impl TraceInstance {
                 path: "/sys/kernel/tracing".into(),
             });
         }
-        let (root, own_mount) = match mounted_tracefs()? {
-            Some(root) => (root, None),
+        // A container may have no tracefs, a read-only one, or no right to open one: another way
+        // may be open.
+        let unavailable = |doing: &str, error| HostError::Unavailable {
+            what: "tracefs",
+            why: format!("{doing} failed: {error}"),
+        };
+        let (place, root) = match mounted_tracefs()? {
+            Some(place) => (place, None),
             None => {
-                let place = std::env::temp_dir();
-                // Nobody can prepare a name of 64 random bits.
-                let number =
-                    sys::random().map_err(|error| io_error("naming a folder in", &place, error))?;
-                let root = place.join(format!("{OWN_MOUNT}{number:016x}"));
-                (root.clone(), Some(root))
+                let opened = sys::open_tracefs();
+                let root = opened.map_err(|error| unavailable("mounting it", error))?;
+                let place = format!("/proc/self/fd/{}", root.as_raw_fd()).into();
+                (place, Some(root))
             }
         };
-        let dir = root.join("instances").join(name);
-        let guard = Guard::for_trace(&dir, own_mount.as_deref()).map_err(|error| {
-            let source = error.source;
-            let (doing, path) = match error.step {
-                Step::Mount => ("mounting tracefs on", &root),
-                Step::Folder => ("creating the folder", &root),
-                Step::Directory => ("creating", &dir),
-            };
-            // A container may have no tracefs, a read-only one, or nowhere to mount it: another
-            // way may be open.
-            HostError::Unavailable {
-                what: "tracefs",
-                why: format!("{doing} {} failed: {source}", path.display()),
-            }
-        })?;
+        let dir = place.join("instances").join(name);
+        let made = Guard::for_trace(&dir, root.as_ref().map(|root| root.as_fd()));
+        let doing = || format!("creating {}", dir.display());
+        let guard = made.map_err(|error| unavailable(&doing(), error))?;
         let instance = Self {
             dir,
-            has_own_mount: own_mount.is_some(),
+            _root: root,
             guard: Some(guard),
         };
         instance.set("tracing_on", "0")?;
@@ -155,11 +147,7 @@ impl Drop for TraceInstance {
             self.guard = Some(guard);
             return;
         }
-        match self.has_own_mount {
-            // It mounted the tracefs, and may unmount it where this process has given that up.
-            true => guard.finish(),
-            false => guard.dismiss(),
-        }
+        guard.dismiss();
     }
 }
 
@@ -178,14 +166,11 @@ fn mounted_tracefs() -> Result<Option<PathBuf>> {
     Ok(find_tracefs(&mounts))
 }
 
-/// The tracefs that is mounted for everybody. One that another recorder mounted goes away with it.
 fn find_tracefs(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
-        let point = Path::new(words.next()?);
-        let name = point.file_name().unwrap_or_default().to_string_lossy();
-        let is_for_all = words.next()? == "tracefs" && !name.starts_with(OWN_MOUNT);
-        is_for_all.then(|| point.to_owned())
+        let point = words.next()?;
+        (words.next()? == "tracefs").then(|| point.into())
     })
 }
 
@@ -198,8 +183,6 @@ mod tests {
         let mounts = "proc /proc proc rw 0 0\nnodev /sys/kernel/tracing tracefs rw 0 0\n";
         assert_eq!(find_tracefs(mounts), Some("/sys/kernel/tracing".into()));
         assert_eq!(find_tracefs("tracefs /x proc rw 0 0\n"), None);
-        let of_another = "tracefs /tmp/schedcast-tracefs-0123456789abcdef tracefs rw 0 0\n";
-        assert_eq!(find_tracefs(of_another), None);
     }
 
     #[test]
