@@ -145,8 +145,10 @@ package-%: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER = rust-lld
 package-%: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER = rust-lld
 # Paths of the machine that builds are no part of what it builds.
 CARGO_HOME ?= $(HOME)/.cargo
-ANYWHERE := --remap-path-prefix=$(CURDIR)=/schedcast --remap-path-prefix=$(CARGO_HOME)=/cargo
-SMALLER := $(ANYWHERE) -Cstrip=symbols -Clink-arg=--icf=all -Clink-arg=--pack-dyn-relocs=relr
+RUST_SOURCES = $(shell rustc --print sysroot)/lib/rustlib/src/rust=/rustc/$(shell rustc -vV | sed -n 's/commit-hash: //p')
+ANYWHERE = --remap-path-prefix=$(CURDIR)=/schedcast --remap-path-prefix=$(CARGO_HOME)=/cargo \
+	--remap-path-prefix=$(RUST_SOURCES)
+SMALLER = $(ANYWHERE) -Cstrip=symbols -Clink-arg=--icf=all -Clink-arg=--pack-dyn-relocs=relr
 package-%: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS = $(SMALLER)
 package-%: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS = $(SMALLER)
 package-%:
