@@ -25,7 +25,7 @@ Everything has the names, units and meaning of the command ``schedcast``, and re
 to the byte (`Comparison.to_json`). Errors are `schedcast.Error` with the command's message.
 """
 
-from ._ask import advise, check, compare, list_names, run, sweep, what_if
+from ._ask import advise, check, compare, fleet, list_names, run, sweep, what_if
 from ._experiment import Experiment
 from ._native import Error, FileError, InputError, Table, UsageError, __version__
 from ._results import (
@@ -33,6 +33,7 @@ from ._results import (
     Change,
     Check,
     Comparison,
+    Fleet,
     Forecast,
     Measured,
     Metric,
@@ -49,6 +50,7 @@ __all__ = [
     "Error",
     "Experiment",
     "FileError",
+    "Fleet",
     "Forecast",
     "InputError",
     "Measured",
@@ -62,6 +64,7 @@ __all__ = [
     "advise",
     "check",
     "compare",
+    "fleet",
     "list_names",
     "run",
     "sweep",

@@ -1,4 +1,4 @@
-"""The verbs: run, compare, sweep, what_if, advise, check."""
+"""The verbs: run, compare, sweep, what_if, advise, check, fleet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Union
 from . import _native
 from ._experiment import Experiment
 from ._question import Settings, Variants, asked
-from ._results import Advice, Check, Comparison, Sweep
+from ._results import Advice, Check, Comparison, Fleet, Sweep
 
 #: What an experiment can be given as; see `Experiment`.
 Source = Union[Experiment, str, "os.PathLike[str]", Mapping[str, Any]]
@@ -293,6 +293,30 @@ def sweep(
     place = None if folder is None else Path(folder)
     module = _native.__file__
     return Sweep(_native.sweep(question, module, place, workers, progress))
+
+
+def fleet(
+    *ranges: str | os.PathLike[str],
+    throttled_below: float = 0.05,
+    budget: float | None = None,
+    cpus: int | None = None,
+) -> Fleet:
+    """Say which containers of a cluster their limits hold back, and what would be enough.
+
+    Args:
+        ranges: Files with answers of Prometheus to `query_range`, in order of time.
+        throttled_below: Share of a container's periods that may be throttled, 0 to 1.
+        budget: CPUs of limits to give away where they save most throttled time.
+        cpus: CPUs of every machine; default what the counters say.
+
+    Returns:
+        One row a limited container.
+
+    Raises:
+        schedcast.Error: A file that cannot be read or holds no counters of containers; a share or
+            a number of CPUs out of bounds.
+    """
+    return Fleet(*_native.fleet_of([Path(one) for one in ranges], throttled_below, budget, cpus))
 
 
 def list_names(what: str) -> str:

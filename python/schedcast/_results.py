@@ -359,3 +359,39 @@ class Sweep:
 
     def __repr__(self) -> str:
         return f"Sweep({len(self)} points, axes={self.axes!r}, seeds={self.seeds})"
+
+
+class Fleet:
+    """The limits of the containers of a cluster, one row each: an Arrow table, like `Comparison`.
+
+    Columns are those of the command's `--csv`: limits and use in CPUs, shares between 0 and 1, the
+    period in microseconds. `polars.DataFrame(fleet).write_parquet("fleet.parquet")` keeps them.
+    """
+
+    def __init__(self, text: str, printed: str, table: Table) -> None:
+        self._text, self._printed, self._table = text, printed, table
+        #: The containers as in the command's JSON, those that are throttled most often first.
+        self.containers: list[dict[str, Any]] = json.loads(text)["containers"]
+
+    def __len__(self) -> int:
+        return len(self.containers)
+
+    def to_json(self) -> str:
+        """Return the JSON object `schedcast.fleet/1`, the same bytes as the command writes."""
+        return self._text
+
+    def rows(self) -> Table:
+        """Return the table as an Arrow object."""
+        return self._table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._table.__arrow_c_schema__()
+
+    def __str__(self) -> str:
+        return self._printed
+
+    def __repr__(self) -> str:
+        return f"Fleet({len(self)} containers)"

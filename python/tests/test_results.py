@@ -2,6 +2,7 @@
 
 import gc
 import json
+import pathlib
 
 import duckdb
 import pandas
@@ -10,6 +11,7 @@ import pyarrow
 import pytest
 import schedcast
 
+ROOT = pathlib.Path(__file__).parents[2]
 P99 = "schbench-classic/request_latency.p99"
 
 
@@ -96,3 +98,19 @@ def test_the_axes_of_mixed_values_are_floats_booleans_or_text():
     sweep = schedcast.sweep(text.format("'run.duration' = ['1s', '2s']\n'machine.cpus' = [1, 9]"))
     table = pyarrow.table(sweep)
     assert table["run.duration"].to_pylist() == ["1s", "1s", "2s", "2s"]
+
+
+def test_a_fleet_is_a_table_that_becomes_parquet(tmp_path):
+    ranges = ROOT / "examples" / "fleet.json"
+    fleet = schedcast.fleet(ranges, budget=0.5)
+    table = pyarrow.table(fleet)
+    table.validate(full=True)
+    assert table["container"].to_pylist() == [one["name"] for one in fleet.containers]
+    enough = [one["enough"]["limit"]["cpus"] for one in fleet.containers]
+    assert table["enough_cpus"].to_pylist() == enough
+    polars.DataFrame(fleet).write_parquet(tmp_path / "fleet.parquet")
+    kept = polars.read_parquet(tmp_path / "fleet.parquet")
+    assert kept.to_dict(as_series=False) == fleet.rows().to_pydict()
+    assert "8 of 10 limited containers" in str(fleet)
+    with pytest.raises(schedcast.Error, match="throttled_below"):
+        schedcast.fleet(ranges, throttled_below=5)

@@ -115,6 +115,10 @@ impl TraceInstance {
             let number = name.to_str().and_then(|name| name.strip_prefix("cpu"));
             cpus.extend(number.and_then(|number| number.parse::<usize>().ok()));
         }
+        // A folder that is removed meanwhile ends early without an error.
+        if cpus.is_empty() {
+            return Err(failed(io::ErrorKind::NotFound.into()));
+        }
         cpus.sort_unstable();
         Ok(cpus)
     }

@@ -21,6 +21,7 @@ mod arrow;
 mod asked;
 mod columns;
 mod error;
+mod fleet;
 mod running;
 mod sweep;
 
@@ -37,6 +38,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(answer::ask, module)?)?;
     module.add_function(wrap_pyfunction!(answer::check, module)?)?;
     module.add_function(wrap_pyfunction!(answer::list_names, module)?)?;
+    module.add_function(wrap_pyfunction!(fleet::fleet_of, module)?)?;
     module.add_function(wrap_pyfunction!(sweep::sweep, module)?)?;
     Ok(())
 }

@@ -44,6 +44,27 @@ pub const HEADER: [&str; 9] = [
     "budget",
 ];
 
+/// The values of one column, a container each.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Words.
+    Texts(Vec<String>),
+    /// Whole numbers.
+    Counts(Vec<u64>),
+    /// Numbers; `None` where one is not known.
+    Numbers(Vec<Option<f64>>),
+}
+
+impl Column {
+    fn cell(&self, row: usize) -> String {
+        match self {
+            Column::Texts(texts) => texts[row].clone(),
+            Column::Counts(counts) => counts[row].to_string(),
+            Column::Numbers(numbers) => numbers[row].map_or(String::new(), |one| one.to_string()),
+        }
+    }
+}
+
 impl Fleet {
     /// The answer for people: `source` is what it was read from. At most `most` rows, if that is
     /// not none.
@@ -192,42 +213,48 @@ impl Fleet {
 
     /// Comma-separated values with a header, a container a line; what is not known is empty.
     pub fn csv(&self) -> String {
-        let header = [
-            "container",
-            "limit_cpus",
-            "period_us",
-            "used_cpus",
-            "lost_cpus",
-            "periods",
-            "throttled_ratio",
-            "answer",
-            "least_cpus",
-            "enough_cpus",
-            "enough_throttled_low",
-            "enough_throttled_high",
-            "budget_cpus",
-        ];
-        let mut text = csv_line(&header.map(str::to_owned));
-        let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-        for row in &self.rows {
-            let range = row.enough.map(|enough| enough.throttled_ratio);
-            text += &csv_line(&[
-                row.name.clone(),
-                number(cpus(row.known.limit)),
-                (row.known.limit.period_ns / 1000).to_string(),
-                number(row.used_cpus()),
-                number(row.lost_cpus()),
-                row.known.nr_periods.to_string(),
-                row.throttled_ratio().to_string(),
-                row.verdict.word().to_owned(),
-                number(row.least.and_then(cpus)),
-                number(row.enough.and_then(|enough| cpus(enough.limit))),
-                number(range.map(|range| range.low)),
-                number(range.map(|range| range.high)),
-                number(row.given.and_then(|given| cpus(given.limit))),
-            ]);
+        let columns = self.columns();
+        let header: Vec<String> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let mut text = csv_line(&header);
+        for row in 0..self.rows.len() {
+            let cells: Vec<String> = columns.iter().map(|(_, column)| column.cell(row)).collect();
+            text += &csv_line(&cells);
         }
         text
+    }
+
+    /// The limited containers as named columns: limits and use in CPUs, shares between 0 and 1, the
+    /// period in microseconds.
+    pub fn columns(&self) -> Vec<(&'static str, Column)> {
+        let numbers =
+            |of: &dyn Fn(&Row) -> Option<f64>| Column::Numbers(self.rows.iter().map(of).collect());
+        let counts = |of: &dyn Fn(&Row) -> u64| Column::Counts(self.rows.iter().map(of).collect());
+        let texts = |of: &dyn Fn(&Row) -> String| Column::Texts(self.rows.iter().map(of).collect());
+        let throttled_then = |row: &Row| row.enough.map(|enough| enough.throttled_ratio);
+        vec![
+            ("container", texts(&|row| row.name.clone())),
+            ("limit_cpus", numbers(&|row| cpus(row.known.limit))),
+            ("period_us", counts(&|row| row.known.limit.period_ns / 1000)),
+            ("used_cpus", numbers(&Row::used_cpus)),
+            ("lost_cpus", numbers(&Row::lost_cpus)),
+            ("periods", counts(&|row| row.known.nr_periods)),
+            (
+                "throttled_ratio",
+                numbers(&|row| Some(row.throttled_ratio())),
+            ),
+            ("answer", texts(&|row| row.verdict.word().to_owned())),
+            ("least_cpus", numbers(&|row| row.least.and_then(cpus))),
+            ("enough_cpus", numbers(&|row| cpus(row.enough?.limit))),
+            (
+                "enough_throttled_low",
+                numbers(&|row| Some(throttled_then(row)?.low)),
+            ),
+            (
+                "enough_throttled_high",
+                numbers(&|row| Some(throttled_then(row)?.high)),
+            ),
+            ("budget_cpus", numbers(&|row| cpus(row.given?.limit))),
+        ]
     }
 
     /// Alerting rules for Prometheus, in JSON, which is YAML too: a container that is raised as

@@ -20,7 +20,7 @@ use rayon::prelude::*;
 
 pub use self::ask::Server;
 pub use self::budget::Given;
-pub use self::files::HEADER;
+pub use self::files::{Column, HEADER};
 use crate::counters::{Container, Dump, Known, Labels, Limit, Matching, Range};
 
 /// Question that is asked of all containers.
