@@ -84,6 +84,9 @@ impl Kernel {
     pub(crate) fn requeue_delayed_entity<P: Platform>(&mut self, p: &mut P, se: EntityId) {
         let q = self.order_of(se);
         reached(Mark::RequeueDelayed);
+        if self.rules.requeue_charges_running {
+            self.update_curr(p, q);
+        }
         let placed_again = if self.rules.delayed_lag_never_falls {
             self.update_entity_lag(q, se)
         } else if self.rules.features.delay_zero {

@@ -301,6 +301,8 @@ pub struct Rules {
     /// The lag of an entity whose dequeue is delayed never falls (7.1); before, only what it gains
     /// above zero was dropped.
     pub delayed_lag_never_falls: bool,
+    /// The running task is charged before a task whose dequeue is delayed is placed again (7.2).
+    pub requeue_charges_running: bool,
     /// A forked task, or one whose dequeue is delayed, preempts by a shorter request only (6.19).
     pub forks_do_not_preempt: bool,
     /// Whether a wakeup preempts is asked of the pick itself (7.1): buddies count, and delayed
@@ -470,6 +472,7 @@ impl Rules {
             divides_by_full_weight: false,
             full_weight_in_sums: false,
             delayed_lag_never_falls: false,
+            requeue_charges_running: false,
             forks_do_not_preempt: false,
             wakeup_asks_pick: false,
             load_sums_in_full: false,
