@@ -15,6 +15,7 @@
 //! A rule of your own is a function and a row in [`own::OWN`], both in `own.rs`.
 
 use crate::balance::BalanceRules;
+use crate::cache::CacheRules;
 use crate::ids::Ns;
 use crate::select::PlacementRules;
 use crate::weight::{LoadWeight, VirtualWeight};
@@ -249,6 +250,8 @@ pub struct Rules {
     pub placement: PlacementRules,
     /// Load balancing.
     pub balance: BalanceRules,
+    /// Cache-aware scheduling (7.2).
+    pub cache: CacheRules,
     /// Tasks whose affinity changes are spread over the new set (5.7).
     pub affinity_distributes: bool,
     /// The slack timer moves with every return of runtime (up to 5.2), later it stays once armed.
@@ -505,6 +508,7 @@ impl Rules {
             recent_used_cpu: false,
             placement: PlacementRules::oldest(),
             balance: BalanceRules::oldest(),
+            cache: CacheRules::oldest(hz),
             affinity_distributes: false,
             slack_timer_is_pushed: true,
             idle_pelt_sync: IdlePeltSync::FairOnly,
