@@ -81,6 +81,8 @@ pub struct Kernel {
     pub nohz: Nohz,
     /// Scheduling domains and what balancing remembers.
     pub domains: crate::balance::Domains,
+    /// Caches that processes prefer.
+    pub cache: crate::cache::CacheAware,
     /// CPU frequency.
     pub cpufreq: crate::cpufreq::Cpufreq,
     /// Idle states.
@@ -131,6 +133,7 @@ impl Kernel {
     /// A machine at time 0: all CPUs idle, only the root group.
     pub fn new(topology: Topology, rules: Rules) -> Self {
         let cpus = topology.cpus();
+        let domains = crate::balance::Domains::new(&topology, &rules);
         let mut kernel = Self {
             tasks: Table::new(),
             entities: Table::new(),
@@ -138,7 +141,8 @@ impl Kernel {
             rqs: Table::new(),
             groups: Table::new(),
             nohz: Nohz::default(),
-            domains: crate::balance::Domains::new(&topology, &rules),
+            cache: crate::cache::CacheAware::new(&domains, &rules),
+            domains,
             cpufreq: crate::cpufreq::Cpufreq::default(),
             cpuidle: crate::cpuidle::Cpuidle::default(),
             rt_domain: crate::rt::RtDomain::new(),
@@ -363,6 +367,7 @@ impl Kernel {
             exiting: false,
             util_est: 0,
             util_est_ewma: 0,
+            cache: crate::cache::TaskCache::default(),
         };
         if reused.is_some() {
             self.entities[se.index()] = entity;
@@ -388,6 +393,7 @@ impl Kernel {
         self.custom_slices |= rules.base_slice_ns != self.rules.base_slice_ns;
         self.tick = Divisor::new(rules.tick_ns);
         self.dl.set_limit(&rules);
+        self.cache.set_rules(&rules);
         self.rules = rules;
     }
 

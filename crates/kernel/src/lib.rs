@@ -5,6 +5,7 @@
 
 pub mod balance;
 pub mod bandwidth;
+pub mod cache;
 pub mod capacity;
 pub mod cfs_rq;
 mod core;

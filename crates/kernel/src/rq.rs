@@ -21,6 +21,8 @@ pub enum StopWork {
     Migrate(TaskId, Cpu),
     /// Push a task to the CPU noted in `push_cpu` (active balance).
     ActiveBalance,
+    /// The same, for a task that prefers the cache there (7.2).
+    ActiveBalanceLlc,
     /// Move a task away from a CPU its affinity excludes; `migration_pending` says where to.
     Affinity(TaskId),
 }
@@ -126,6 +128,8 @@ pub struct Rq {
     /// Queued fair tasks, the most recently picked last: the kernel's `cfs_tasks` list reversed, so
     /// that balance takes its candidates from the front.
     pub cfs_tasks: Vec<TaskId>,
+    /// Runnable fair tasks queued here that prefer the cache of this CPU (7.2).
+    pub nr_pref_llc_running: u32,
     /// Capacity of this CPU.
     pub cpu_capacity_orig: u64,
     /// Capacity left for the fair class.
@@ -206,6 +210,7 @@ impl Rq {
             misfit_task_load: 0,
             leaf_cfs_rqs: Vec::new(),
             cfs_tasks: Vec::new(),
+            nr_pref_llc_running: 0,
             cpu_capacity_orig: capacity,
             cpu_capacity: capacity,
             freq_scale: 1024,

@@ -1,5 +1,6 @@
 //! Tasks: what the scheduler knows of a thread.
 
+use crate::cache::TaskCache;
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, EntityId, GroupId, Ns, TaskId};
 
@@ -140,6 +141,8 @@ pub struct Task {
     pub util_est: u32,
     /// Moving average of that (`ewma`, 4.17–6.7).
     pub util_est_ewma: u32,
+    /// Which last level cache it prefers (7.2).
+    pub cache: TaskCache,
 }
 
 impl Task {

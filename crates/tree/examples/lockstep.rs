@@ -1,7 +1,7 @@
 //! Runs drawn histories on a tree and on the rules: `lockstep OBJECT VERSION SOCKETS LLCS CORES SMT
 //! KINDS SEEDS STEPS [CAPACITY]…`, one capacity for each core or none, KINDS some of the letters g
 //! (groups), l (limits), r (real-time), e (deadline), c (changes), f (switches of
-//! `sched/features`); d = ask for decisions only, s = shrink.
+//! `sched/features`); d = ask for decisions only, s = shrink, m = print the marks of rules reached.
 
 #![expect(clippy::print_stdout, reason = "a program")]
 
@@ -112,4 +112,7 @@ fn main() {
         whole[1],
         last - first + 1
     );
+    if has('m') {
+        println!("{:?}", schedcast_kernel::model::take_reached());
+    }
 }

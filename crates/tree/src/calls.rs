@@ -59,6 +59,8 @@ pub struct NewTask {
     pub parent: c_int,
     /// 1 = it has slept since long ago, and is never started.
     pub asleep: c_int,
+    /// Process whose thread it is, if it is no kernel thread.
+    pub process: u32,
 }
 
 /// Call that a CPU is made to execute (`enum sc_call`), with its arguments.

@@ -28,6 +28,7 @@ const TAKEN: &[&str] = &[
     "UCLAMP_TASK_GROUP",
     "IRQ_TIME_ACCOUNTING",
     "TICK_CPU_ACCOUNTING",
+    "SCHED_CACHE",
 ];
 
 /// Options of which one excludes the others.

@@ -184,6 +184,7 @@ impl TreeCore {
             now: now + self.mirror.uptime_ns,
             parent: self.parents[task.index()],
             asleep: i32::from(asleep),
+            process: record.address_space.unwrap_or(0),
         });
         self.pids[task.index()] = pid;
         let tasks = &mut self.mirror.tasks;

@@ -46,10 +46,18 @@ pub enum Object {
     Group(c_int),
     /// `sched_domain` of a CPU at a level, counted from below.
     Domain(usize, usize),
+    /// `sched_cache_group` of a task.
+    Process(c_int),
+    /// `sched_cache_time` of a task's process on a CPU.
+    CacheTime(c_int, usize),
+    /// `sched_domain_shared` of a CPU's last level cache.
+    Llc(usize),
+    /// Tasks of a CPU that prefer a last level cache.
+    LlcCount(usize, usize),
 }
 
 impl Object {
-    const KINDS: usize = 7;
+    const KINDS: usize = 11;
 
     /// Number of the kind and what identifies one of it.
     fn key(self) -> (usize, c_int, c_int) {
@@ -61,6 +69,10 @@ impl Object {
             Object::Rq(cpu) => (4, cpu as c_int, 0),
             Object::Group(group) => (5, group, 0),
             Object::Domain(cpu, level) => (6, cpu as c_int, level as c_int),
+            Object::Process(task) => (7, task, 0),
+            Object::CacheTime(task, cpu) => (8, task, cpu as c_int),
+            Object::Llc(cpu) => (9, cpu as c_int, 0),
+            Object::LlcCount(cpu, llc) => (10, cpu as c_int, llc as c_int),
         }
     }
 }

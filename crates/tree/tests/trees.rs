@@ -115,6 +115,35 @@ fn groups_with_limits_on_two_caches_are_as_by_the_c_of_6_18() {
     is_equal("6.18.15", shape, LIMITED);
 }
 
+const TWO_CACHES: Shape = Shape {
+    llcs: 2,
+    cores: 4,
+    ..ONE_CPU
+};
+
+/// Threads of up to eight processes, some of which prefer a cache and come to it.
+fn processes_are_equal(version: &str) {
+    use schedcast_kernel::model::{Mark, take_reached};
+    take_reached();
+    is_equal(version, TWO_CACHES, PLAIN);
+    if object(version, Config::default()).is_some() {
+        let reached = take_reached();
+        for mark in [Mark::LlcPreferred, Mark::LlcForgotten, Mark::LlcStays] {
+            assert!(reached.contains(&mark), "{mark:?}");
+        }
+    }
+}
+
+#[test]
+fn processes_on_two_caches_are_as_by_the_c_of_7_2() {
+    processes_are_equal("7.2.12");
+}
+
+#[test]
+fn processes_on_two_caches_are_as_by_the_c_of_7_3() {
+    processes_are_equal("7.3.4");
+}
+
 #[test]
 fn all_kinds_on_64_cpus_are_as_by_the_c_of_7_3() {
     let shape = Shape {

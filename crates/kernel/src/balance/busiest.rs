@@ -66,6 +66,7 @@ pub(crate) fn is_busier(
     };
     match new.group_type {
         GroupType::Overloaded => new.avg_load > old.avg_load,
+        GroupType::LlcBalance => new.nr_pref_dst_llc > old.nr_pref_dst_llc,
         GroupType::Imbalanced => false,
         GroupType::MisfitTask => new.misfit_load > old.misfit_load,
         GroupType::SmtBalance if new.idle_cpus != 0 || old.idle_cpus != 0 => fewer_idle(),
@@ -325,7 +326,8 @@ impl Kernel {
         }
         if stats.prefer_sibling
             && local.group_type == GroupType::HasSpare
-            && self.sibling_imbalance(env, busiest, &stats.local) > 1
+            && (busy.group_type == GroupType::LlcBalance
+                || self.sibling_imbalance(env, busiest, &stats.local) > 1)
         {
             return true;
         }
@@ -374,6 +376,13 @@ impl Kernel {
                 };
             }
             GroupType::SmtBalance | GroupType::Imbalanced => return tasks(1),
+            GroupType::LlcBalance => {
+                reached(Mark::MoveToLlc);
+                return Imbalance {
+                    amount: 1,
+                    migration: Migration::LlcTask,
+                };
+            }
             _ => {}
         }
         if stats.local.stats.group_type == GroupType::HasSpare {

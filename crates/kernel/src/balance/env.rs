@@ -26,6 +26,8 @@ pub enum Migration {
     Task,
     /// A task that is too large for its CPU (5.5).
     Misfit,
+    /// A task that prefers the cache of the destination (7.2).
+    LlcTask,
 }
 
 impl Migration {
@@ -36,6 +38,7 @@ impl Migration {
             Migration::Util => Mark::MoveUtil,
             Migration::Task => Mark::MoveTasks,
             Migration::Misfit => Mark::MoveMisfit,
+            Migration::LlcTask => Mark::MoveToLlc,
         }
     }
 }
@@ -75,6 +78,10 @@ pub(crate) struct Env {
     pub paused: bool,
     /// Active balance (LBF_ACTIVE_LB).
     pub active: bool,
+    /// The same, for a task that prefers the destination's cache (LBF_ACTIVE_LB_LLC).
+    pub active_llc: bool,
+    /// A task stayed for the sake of its cache (LBF_LLC_PINNED).
+    pub llc_pinned: bool,
     /// Blocked load of idle CPUs is updated on the way (4.17–5.11), and some is left.
     pub nohz_stats: bool,
     pub nohz_again: bool,
@@ -103,6 +110,8 @@ impl Env {
             other_dst: None,
             paused: false,
             active: false,
+            active_llc: false,
+            llc_pinned: false,
             nohz_stats: false,
             nohz_again: false,
         }

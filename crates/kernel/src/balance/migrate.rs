@@ -49,7 +49,11 @@ impl Kernel {
             return false;
         }
         if env.active && self.rules.balance.active_balance_ignores_heat {
-            return true;
+            return !self.prefers_elsewhere(env, task);
+        }
+        if self.degrades_llc(env, task) {
+            env.llc_pinned |= env.migration != Migration::LlcTask;
+            return false;
         }
         let stays =
             failed <= self.domains.domain(env.domain).cache_nice_tries && self.task_hot(env, task);
@@ -137,7 +141,7 @@ impl Kernel {
                 };
                 (shr_bound(util, failures) <= env.imbalance).then_some(util)
             }
-            Migration::Task => Some(1),
+            Migration::Task | Migration::LlcTask => Some(1),
             Migration::Misfit => (!self.task_fits_cpu(task, env.src)).then_some(env.imbalance),
         }
     }

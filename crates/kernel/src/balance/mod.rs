@@ -7,6 +7,7 @@
 //! | `busiest`, `averages` | the busiest group and the imbalance, from 5.5 and before |
 //! | `queue` | the busiest CPU of a group |
 //! | `migrate` | which tasks may move, and moving them |
+//! | `llc` | caches that tasks prefer, from 7.2 |
 //! | `pass` | one balance pass over a domain, active balance |
 //! | `periodic`, `newidle`, `nohz` | when passes happen |
 //! | `blocked`, `cpu_load` | averages that balancing keeps up to date |
@@ -35,6 +36,7 @@ mod busiest;
 mod cpu_load;
 mod env;
 mod groups;
+mod llc;
 mod migrate;
 mod newidle;
 mod nohz;

@@ -209,7 +209,7 @@ impl Kernel {
             self.domains.domain_mut(env.domain).nr_balance_failed = 0;
         } else {
             self.because::<P>(Mark::NothingFits);
-            if env.idle != CpuIdle::NewlyIdle && !self.misfit_stays(env) {
+            if env.idle != CpuIdle::NewlyIdle && !self.misfit_stays(env) && !env.llc_pinned {
                 self.domains.domain_mut(env.domain).nr_balance_failed += 1;
             }
             if self.need_active_balance(env) {
@@ -220,7 +220,7 @@ impl Kernel {
                     return End::OnePinned;
                 }
                 env.all_pinned = false;
-                active = self.start_active_balance(p, cpu, env.src);
+                active = self.start_active_balance(p, cpu, env);
                 self.because::<P>(Mark::ActiveBalance);
                 if !self.rules.balance.active_balance_ignores_heat {
                     let domain = self.domains.domain_mut(env.domain);
@@ -282,12 +282,15 @@ impl Kernel {
 
     /// `need_active_balance`.
     fn need_active_balance(&self, env: &Env) -> bool {
+        if self.active_balance_breaks_llc(env) {
+            return false;
+        }
         let domain = self.domains.domain(env.domain);
         let tired = domain.nr_balance_failed > domain.cache_nice_tries + 2;
         let for_tasks_only = self.rules.balance.active_balance_for_tasks;
         (tired && (!for_tasks_only || env.migration == Migration::Task))
             || self.active_balance_for_capacity(env)
-            || env.migration == Migration::Misfit
+            || matches!(env.migration, Migration::Misfit | Migration::LlcTask)
     }
 
     fn active_balance_keeps_interval(&self, env: &Env) -> bool {
@@ -301,21 +304,28 @@ impl Kernel {
         }
     }
 
-    /// Has the stopper of `src` push its running task to `dst`. `false` when it is at work already.
-    fn start_active_balance<P: Platform>(&mut self, p: &mut P, dst: Cpu, src: Cpu) -> bool {
+    /// Has the stopper of the busiest CPU push its running task to `dst`. `false` when it is at
+    /// work already.
+    fn start_active_balance<P: Platform>(&mut self, p: &mut P, dst: Cpu, env: &Env) -> bool {
+        let src = env.src;
         let rq = &mut self.rqs[src.index()];
         if rq.active_balance {
             return false;
         }
         rq.active_balance = true;
         rq.push_cpu = dst;
-        self.stop_one_cpu(p, src, StopWork::ActiveBalance);
+        let work = match env.migration {
+            Migration::LlcTask => StopWork::ActiveBalanceLlc,
+            _ => StopWork::ActiveBalance,
+        };
+        self.stop_one_cpu(p, src, work);
         true
     }
 
     /// The stopper of `src` runs: it moves the first task that may go to the destination noted
-    /// (`active_load_balance_cpu_stop`).
-    pub(crate) fn active_load_balance<P: Platform>(&mut self, p: &mut P, src: Cpu) {
+    /// (`active_load_balance_cpu_stop`), with `llc` only one that prefers the cache there
+    /// (`active_load_balance_llc_cpu_stop`).
+    pub(crate) fn active_load_balance<P: Platform>(&mut self, p: &mut P, src: Cpu, llc: bool) {
         let rq = &mut self.rqs[src.index()];
         if !std::mem::take(&mut rq.active_balance) || rq.nr_running <= 1 {
             return;
@@ -330,6 +340,7 @@ impl Kernel {
         let mut env = Env::new(domain, dst, CpuIdle::Idle, CpuSet::EMPTY, CpuSet::EMPTY);
         env.src = src;
         env.active = true;
+        env.active_llc = llc;
         self.update_rq_clock(p, src);
         if self.move_one_task(p, &mut env) {
             self.domains.domain_mut(domain).nr_balance_failed = 0;

@@ -28,7 +28,7 @@ impl Kernel {
         let old = self.rules.balance.busiest_group == BusiestGroup::AverageLoad;
         let mut busiest = None;
         let (mut busiest_load, mut busiest_capacity) = (0, 1);
-        let (mut busiest_util, mut busiest_nr) = (0, 0);
+        let (mut busiest_util, mut busiest_nr, mut busiest_pref) = (0, 0, 0);
         let rules = &self.rules.balance;
         let cpus = self.domains.groups[group as usize].span.and(&env.cpus);
         for cpu in cpus.iter() {
@@ -80,6 +80,14 @@ impl Kernel {
                 Migration::Task => {
                     if nr_running > busiest_nr {
                         busiest_nr = nr_running;
+                        busiest = Some(cpu);
+                    }
+                }
+                Migration::LlcTask => {
+                    let dst_llc = self.cache.llc_of[env.dst.index()];
+                    let prefer = self.cache.count(cpu, dst_llc);
+                    if prefer > busiest_pref {
+                        busiest_pref = prefer;
                         busiest = Some(cpu);
                     }
                 }

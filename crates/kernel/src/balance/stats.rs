@@ -28,6 +28,8 @@ pub enum GroupType {
     SmtBalance,
     /// Affinity kept the level below from balancing.
     Imbalanced,
+    /// Tasks prefer the cache of the CPU that balances (7.2).
+    LlcBalance,
     /// More tasks than it can serve.
     Overloaded,
 }
@@ -41,6 +43,7 @@ impl GroupType {
             GroupType::MisfitTask => "misfit task",
             GroupType::SmtBalance => "several tasks on one core",
             GroupType::Imbalanced => "imbalanced by affinity",
+            GroupType::LlcBalance => "tasks prefer this cache",
             GroupType::Overloaded => "overloaded",
         }
     }
@@ -71,6 +74,8 @@ pub struct GroupStats {
     pub group_type: GroupType,
     /// Load of the heaviest task on a CPU that is too small, or has reduced capacity.
     pub misfit_load: u64,
+    /// Tasks that prefer the cache of the CPU that balances (7.2).
+    pub nr_pref_dst_llc: u32,
     /// Capacity of the smallest CPU.
     pub min_capacity: u64,
     /// Capacity of the largest CPU.
@@ -100,16 +105,18 @@ impl GroupStats {
             || (self.capacity * pct >= self.runnable * 100 && self.capacity * 100 > self.util * pct)
     }
 
-    /// `group_classify`; `imbalanced` is the flag the level below left, `smt_balance` the result of
-    /// that test.
+    /// `group_classify`; `imbalanced` is the flag the level below left, `smt_balance` and
+    /// `llc_balance` the results of these tests.
     pub(crate) fn classify(
         &self,
         imbalance_pct: u32,
         imbalanced: bool,
         smt_balance: bool,
+        llc_balance: bool,
     ) -> GroupType {
         match () {
             () if self.is_overloaded(imbalance_pct) => GroupType::Overloaded,
+            () if llc_balance => GroupType::LlcBalance,
             () if imbalanced => GroupType::Imbalanced,
             () if smt_balance => GroupType::SmtBalance,
             () if self.misfit_load > 0 => GroupType::MisfitTask,
@@ -258,9 +265,18 @@ impl Kernel {
             }
             self.add_cpu_to_stats(env, cpu, local, pct, &mut stats, overloaded);
         }
+        let cache_aware = self.cache.active && !self.domains.domain(env.domain).flags.share_llc;
+        if cache_aware && !local {
+            let counts = cpus.iter().map(|cpu| self.nr_pref_dst_llc(env, cpu));
+            stats.nr_pref_dst_llc = counts.sum();
+        }
         let smt_balance = !local && self.smt_balance(env, group, &stats);
+        let llc_balance = !local && cache_aware && self.llc_balance(env, group, &stats);
         let imbalanced = self.domains.capacities[capacity_row].imbalance;
-        stats.group_type = stats.classify(pct, imbalanced, smt_balance);
+        stats.group_type = stats.classify(pct, imbalanced, smt_balance, llc_balance);
+        if cache_aware {
+            self.record_llc_load(env, group, &stats);
+        }
         if stats.group_type == GroupType::Overloaded {
             stats.avg_load = stats.load_per_capacity();
         }

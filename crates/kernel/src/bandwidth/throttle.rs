@@ -9,6 +9,7 @@
 //! and gives it throttle work; on its way back to user mode the hog is dequeued and parked. Two
 //! passes through `schedule()`, no instruction of the program in between.
 
+use crate::cache::CacheWork;
 use crate::explain::Decision;
 use crate::fair::queue::{Change, Counts};
 use crate::fair::{DequeueFlags, EnqueueFlags};
@@ -323,6 +324,9 @@ impl Kernel {
             return;
         }
         record.throttle_work = true;
+        if record.cache.work == CacheWork::Newest {
+            record.cache.work = CacheWork::BehindThrottle;
+        }
         let cpu = record.cpu;
         if cpu != self.here && self.rqs[cpu.index()].curr == task {
             p.spend(self.here, Op::IpiSend, 1);

@@ -28,6 +28,7 @@ impl Kernel {
         let fair = self.tasks[task.index()].policy.is_fair();
         self.tasks[task.index()].recent_used_cpu = cpu;
         self.tasks[task.index()].cpu = cpu;
+        self.cache_join(task, self.jiffies(p.now(cpu)));
         self.set_task_rq(se, group, cpu);
         if fair && !self.rules.version.since(6, 12) {
             // `task_fork_fair`, which d2929762cc3f took away.
@@ -67,6 +68,7 @@ impl Kernel {
         record.state = TaskState::Blocked;
         let (se, group) = (record.se, record.group);
         self.set_task_rq(se, group, cpu);
+        self.cache_join(task, self.jiffies(self.rqs[cpu.index()].clock));
         let q = self.entities[se.index()].cfs_rq;
         let entity = &mut self.entities[se.index()];
         entity.vruntime = self.cfs_rqs[q.index()].min_vruntime;
@@ -159,6 +161,7 @@ impl Kernel {
         record.exiting = true;
         record.state = TaskState::Dead;
         let se = record.se;
+        self.cache_leave(task);
         self.schedule(p, cpu, PrevState::Dead);
         if self.tasks[task.index()].policy.is_fair() {
             self.remove_entity_load_avg(se);

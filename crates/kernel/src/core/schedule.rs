@@ -5,6 +5,7 @@
 //! root queue to the group's, and since both tasks share all levels but the last, only the group's
 //! queue changes its current entity.
 
+use crate::cache::CacheWork;
 use crate::fair::DequeueFlags;
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
@@ -128,11 +129,7 @@ impl Kernel {
                     // The idle loop is left to ask, and its tick comes back with that (`do_idle`).
                     self.idle_exit(p, cpu);
                 }
-            } else if self.tasks[curr.index()].throttle_work {
-                if self.throttle_current_task(p, curr) {
-                    self.schedule(p, cpu, PrevState::Throttled);
-                }
-            } else {
+            } else if !self.task_work_run(p, cpu, curr) {
                 break;
             }
         }
@@ -140,6 +137,27 @@ impl Kernel {
             self.idle_enter(p, cpu);
         }
         self.rqs[cpu.index()].curr
+    }
+
+    /// One piece of work of a task on its way back to user mode; `false` when it has none
+    /// (`task_work_run`).
+    #[inline(always)]
+    fn task_work_run<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) -> bool {
+        let record = &mut self.tasks[task.index()];
+        if !record.throttle_work && record.cache.work == CacheWork::None {
+            return false;
+        }
+        if matches!(record.cache.work, CacheWork::Newest | CacheWork::Next) {
+            self.task_cache_work(p, task);
+        } else {
+            if record.cache.work == CacheWork::BehindThrottle {
+                record.cache.work = CacheWork::Next;
+            }
+            if self.throttle_current_task(p, task) {
+                self.schedule(p, cpu, PrevState::Throttled);
+            }
+        }
+        true
     }
 
     /// `__schedule`.

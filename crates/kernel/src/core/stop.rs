@@ -66,7 +66,8 @@ impl Kernel {
             match work {
                 StopWork::Migrate(task, target) => self.migration_cpu_stop(p, cpu, task, target),
                 StopWork::Affinity(task) => self.affinity_cpu_stop(p, cpu, task),
-                StopWork::ActiveBalance => self.active_load_balance(p, cpu),
+                StopWork::ActiveBalance => self.active_load_balance(p, cpu, false),
+                StopWork::ActiveBalanceLlc => self.active_load_balance(p, cpu, true),
             }
         }
         let stopper = self.migration_thread(cpu);

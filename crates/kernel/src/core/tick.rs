@@ -40,6 +40,7 @@ impl Kernel {
             self.update_curr_idle(p, cpu);
         } else if policy.is_fair() {
             self.task_tick_fair(p, curr);
+            self.task_tick_cache(cpu, curr);
         } else if policy.is_rt() {
             self.task_tick_rt(p, cpu, curr);
         } else if policy == Policy::Deadline {

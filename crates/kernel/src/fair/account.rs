@@ -54,9 +54,15 @@ impl Kernel {
         reached(Mark::UpdateCurr);
         entity.exec_start = now;
         entity.sum_exec_runtime += delta;
+        if self.cache.active
+            && let Owner::Task(task) = entity.owner
+        {
+            self.account_mm_sched(p, cpu, task, delta);
+        }
         if self.rules.flat_pick {
             return self.charge_flat(p, q, cpu, curr, delta);
         }
+        let entity = &mut self.entities[curr.index()];
         entity.vruntime = entity
             .vruntime
             .wrapping_add(calc_delta_fair(delta, &entity.h_load));

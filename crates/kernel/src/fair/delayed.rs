@@ -16,6 +16,7 @@ use crate::platform::Platform;
 impl Kernel {
     /// `set_delayed`.
     pub(super) fn set_delayed(&mut self, se: EntityId) {
+        self.count_at_preferred(se, false);
         self.entities[se.index()].sched_delayed = true;
         self.change_h_nr_runnable(se, false);
     }
@@ -23,6 +24,7 @@ impl Kernel {
     /// `clear_delayed`.
     pub(crate) fn clear_delayed(&mut self, se: EntityId) {
         self.entities[se.index()].sched_delayed = false;
+        self.count_at_preferred(se, true);
         self.change_h_nr_runnable(se, true);
     }
 
@@ -84,6 +86,9 @@ impl Kernel {
     pub(crate) fn requeue_delayed_entity<P: Platform>(&mut self, p: &mut P, se: EntityId) {
         let q = self.order_of(se);
         reached(Mark::RequeueDelayed);
+        if self.rules.requeue_charges_running {
+            self.update_curr(p, q);
+        }
         let placed_again = if self.rules.delayed_lag_never_falls {
             self.update_entity_lag(q, se)
         } else if self.rules.features.delay_zero {

@@ -368,6 +368,7 @@ impl Kernel {
             if let Some(place) = tasks.iter().rposition(|&other| other == task) {
                 tasks.remove(place);
             }
+            self.account_llc_dequeue(task);
         }
         self.return_cfs_rq_runtime(p, q);
         self.update_cfs_group(p, se);

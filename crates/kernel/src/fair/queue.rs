@@ -303,6 +303,9 @@ impl Kernel {
             entity.exec_start = 0;
         }
         entity.on_rq = true;
+        if let Some(task) = entity.task() {
+            self.account_llc_enqueue(task);
+        }
     }
 
     fn add_min_vruntime(&mut self, q: CfsRqId, se: EntityId) {
@@ -562,6 +565,7 @@ impl Kernel {
             } else if let Some(place) = tasks.iter().rposition(|&other| other == task) {
                 tasks.remove(place);
             }
+            self.account_llc_dequeue(task);
         }
     }
 

@@ -248,16 +248,24 @@ model! {
     MoveUtil "calculate_imbalance" "+balance-rework" "balance/env.rs" "spare capacity filled by utilisation";
     Misfit "update_misfit_status" "+asym-capacity" "capacity.rs" "the running task is too large for its CPU and may use a larger one";
     MoveMisfit "calculate_imbalance" "+asym-capacity" "balance/busiest.rs" "a task that is too large for its CPU goes to a larger one";
+    MoveToLlc "calculate_imbalance" "+cache-aware" "balance/busiest.rs" "a task goes to the cache that its process prefers";
     MoveTasks "calculate_imbalance" "+balance-rework" "balance/env.rs" "numbers of tasks or idle CPUs evened out";
     NumaAllowed "adjust_numa_imbalance" "+numa-two-tasks.." "balance/busiest.rs" "a small imbalance between nodes is left";
     NothingFits "detach_tasks" "4.5 –" "balance/pass.rs" "no task fits: running, cache hot, pinned or too large";
     TaskMoved "detach_tasks" "4.5 –" "balance/migrate.rs" "a task moves";
     TaskTooLarge "detach_tasks" "4.5 –" "balance/migrate.rs" "a task larger than the imbalance stays";
     CacheHot "can_migrate_task" "4.5 –" "balance/migrate.rs" "a task that ran less than 0.5 ms ago stays";
+    LlcStays "migrate_degrades_llc" "+cache-aware" "balance/llc.rs" "a task stays in the cache that its process prefers, or another one is wanted here";
+    LlcActiveStays "alb_break_llc" "+cache-aware" "balance/llc.rs" "the running task stays in the cache that its process prefers";
     Pinned "can_migrate_task" "4.5 –" "balance/migrate.rs" "a task may not run on the destination";
     AllPinned "sched_balance_rq" "4.5 –" "balance/pass.rs" "all tasks are pinned";
     RunningPinned "sched_balance_rq" "4.5 –" "balance/pass.rs" "the running task is pinned";
     ThrottledStays "can_migrate_task" "4.5 –" "balance/migrate.rs" "a task of a throttled group stays";
+}
+"Caches of processes" {
+    LlcScan "task_cache_work" "+cache-aware" "cache.rs" "a thread looks in which last level cache its process runs most";
+    LlcPreferred "task_cache_work" "+cache-aware" "cache.rs" "a process has more than twice the part of another cache: it prefers that one";
+    LlcForgotten "invalid_llc_nr" "+cache-aware" "cache.rs" "a process with one thread, or too many that run, prefers no cache";
 }
 "Real time" {
     RtPick "pick_next_rt_entity" "4.5 –" "rt/queue.rs" "the highest priority, first come";

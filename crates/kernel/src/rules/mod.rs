@@ -15,6 +15,7 @@
 //! A rule of your own is a function and a row in [`own::OWN`], both in `own.rs`.
 
 use crate::balance::BalanceRules;
+use crate::cache::CacheRules;
 use crate::ids::Ns;
 use crate::select::PlacementRules;
 use crate::weight::{LoadWeight, VirtualWeight};
@@ -249,6 +250,8 @@ pub struct Rules {
     pub placement: PlacementRules,
     /// Load balancing.
     pub balance: BalanceRules,
+    /// Cache-aware scheduling (7.2).
+    pub cache: CacheRules,
     /// Tasks whose affinity changes are spread over the new set (5.7).
     pub affinity_distributes: bool,
     /// The slack timer moves with every return of runtime (up to 5.2), later it stays once armed.
@@ -301,6 +304,8 @@ pub struct Rules {
     /// The lag of an entity whose dequeue is delayed never falls (7.1); before, only what it gains
     /// above zero was dropped.
     pub delayed_lag_never_falls: bool,
+    /// The running task is charged before a task whose dequeue is delayed is placed again (7.2).
+    pub requeue_charges_running: bool,
     /// A forked task, or one whose dequeue is delayed, preempts by a shorter request only (6.19).
     pub forks_do_not_preempt: bool,
     /// Whether a wakeup preempts is asked of the pick itself (7.1): buddies count, and delayed
@@ -470,6 +475,7 @@ impl Rules {
             divides_by_full_weight: false,
             full_weight_in_sums: false,
             delayed_lag_never_falls: false,
+            requeue_charges_running: false,
             forks_do_not_preempt: false,
             wakeup_asks_pick: false,
             load_sums_in_full: false,
@@ -502,6 +508,7 @@ impl Rules {
             recent_used_cpu: false,
             placement: PlacementRules::oldest(),
             balance: BalanceRules::oldest(),
+            cache: CacheRules::oldest(hz),
             affinity_distributes: false,
             slack_timer_is_pushed: true,
             idle_pelt_sync: IdlePeltSync::FairOnly,

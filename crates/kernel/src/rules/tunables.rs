@@ -52,6 +52,11 @@ impl Tunable {
 
 const ALWAYS: Version = super::version::OLDEST;
 const CFS_END: Option<Version> = Some(Version::new(6, 5));
+const CACHE_AWARE: Version = Version::new(7, 2);
+/// Files of debugfs that hold an unsigned number of 32 bits (`debugfs_create_u32`).
+const U32_MOST: i64 = u32::MAX as i64;
+/// Three times as much still is a number of 32 bits, in which the kernel multiplies.
+const OVERAGGR_MOST: i64 = U32_MOST / 3;
 
 /// Every tunable of any version.
 pub static TUNABLES: &[Tunable] = &[
@@ -215,6 +220,66 @@ pub static TUNABLES: &[Tunable] = &[
         most: (1 << 22) * 1000,
         description: "Period of the fair servers (debugfs: fair_server/cpu*/period).",
         apply: |rules, value| rules.fair_server_period_ns = value as u64,
+    },
+    Tunable {
+        name: "llc_balancing_enabled",
+        sysctl: "llc_balancing_enabled",
+        since: CACHE_AWARE,
+        until: None,
+        least: 0,
+        most: 1,
+        description: "Whether the threads of a process are drawn to one cache (debugfs: llc_balancing/enabled).",
+        apply: |rules, value| rules.cache.enabled = value != 0,
+    },
+    Tunable {
+        name: "llc_balancing_aggr_tolerance",
+        sysctl: "llc_balancing_aggr_tolerance",
+        since: CACHE_AWARE,
+        until: None,
+        least: 0,
+        most: U32_MOST,
+        description: "Running threads that a cache may be asked to hold, in times of its CPUs; from 100 on any number (debugfs: llc_balancing/aggr_tolerance).",
+        apply: |rules, value| rules.cache.aggr_tolerance = value as u32,
+    },
+    Tunable {
+        name: "llc_balancing_epoch_period",
+        sysctl: "llc_balancing_epoch_period",
+        since: CACHE_AWARE,
+        until: None,
+        least: 0,
+        most: U32_MOST,
+        description: "Jiffies after which what ran so far counts half, and a process may look again (debugfs: llc_balancing/epoch_period).",
+        apply: |rules, value| rules.cache.epoch_period = value as u32,
+    },
+    Tunable {
+        name: "llc_balancing_epoch_affinity_timeout",
+        sysctl: "llc_balancing_epoch_affinity_timeout",
+        since: CACHE_AWARE,
+        until: None,
+        least: 0,
+        most: U32_MOST,
+        description: "Such periods without a look after which a process prefers no cache (debugfs: llc_balancing/epoch_affinity_timeout).",
+        apply: |rules, value| rules.cache.epoch_affinity_timeout = value as u32,
+    },
+    Tunable {
+        name: "llc_balancing_overaggr_pct",
+        sysctl: "llc_balancing_overaggr_pct",
+        since: CACHE_AWARE,
+        until: None,
+        least: 0,
+        most: OVERAGGR_MOST,
+        description: "Utilisation up to which a preferred cache is filled, percent; half as much again without SMT (debugfs: llc_balancing/overaggr_pct).",
+        apply: |rules, value| rules.cache.overaggr_pct = value as u32,
+    },
+    Tunable {
+        name: "llc_balancing_imb_pct",
+        sysctl: "llc_balancing_imb_pct",
+        since: CACHE_AWARE,
+        until: None,
+        least: 0,
+        most: OVERAGGR_MOST,
+        description: "How much more utilised than the other a preferred cache may be, percent (debugfs: llc_balancing/imb_pct).",
+        apply: |rules, value| rules.cache.imb_pct = value as u32,
     },
     Tunable {
         name: "sched_rr_timeslice_ms",

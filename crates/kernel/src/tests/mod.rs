@@ -2,6 +2,7 @@
 
 mod bandwidth;
 mod bounds;
+mod cache;
 mod cfs;
 mod corners;
 mod deadline;

@@ -90,6 +90,22 @@ fn the_lag_of_a_delayed_sleeper_never_falls_from_7_1_on() {
 }
 
 #[test]
+fn the_running_task_is_charged_before_a_delayed_sleeper_is_placed_again_from_7_2_on() {
+    for (version, charged_ns) in [("7.1", 0), ("7.2", 500 * US)] {
+        let mut world = World::new(version, 8);
+        world.checked = false;
+        let (a, b) = (world.spawn(CPU), world.spawn(CPU));
+        world.advance(500 * US);
+        let World { kernel, bench, .. } = &mut world;
+        kernel.update_rq_clock(bench, CPU);
+        let sleeper = kernel.tasks[b.index()].se;
+        kernel.entities[sleeper.index()].sched_delayed = true;
+        kernel.requeue_delayed_entity(bench, sleeper);
+        assert_eq!(world.entity(a).sum_exec_runtime, charged_ns, "{version}");
+    }
+}
+
+#[test]
 fn fractions_of_weights_count_from_7_1_on() {
     // Weights 1024 and 768.5 · 1024 / 1024 (786,944 of 2^20): V of vruntimes 0 and 10 ms is 10 ·
     // 768.5 / 1792.5 = 4.287308 ms; by whole weights 10 · 768 / 1792 = 4.285714.

@@ -68,6 +68,7 @@ pub(super) fn unit_of(migration: Migration) -> &'static str {
         Migration::Util => "utilisation",
         Migration::Task => "tasks",
         Migration::Misfit => "a task too large for its CPU",
+        Migration::LlcTask => "a task that prefers this cache",
     }
 }
 

@@ -109,6 +109,7 @@ struct sc_task {
 	long long now;
 	int parent;		/* whose habit of waking it takes over; -1: nobody's */
 	int asleep;		/* it sleeps since long ago and is never started */
+	unsigned process;	/* whose thread it is, if it is no kernel thread */
 };
 
 struct sc_field {
@@ -118,7 +119,14 @@ struct sc_field {
 	unsigned char bit;		/* of the byte at offset, where the member is one bit; else 0 */
 };
 
-enum sc_kind { SC_TASK, SC_TASK_ENTITY, SC_GROUP_ENTITY, SC_CFS_RQ, SC_RQ, SC_GROUP, SC_DOMAIN, SC_KINDS };
+enum sc_kind {
+	SC_TASK, SC_TASK_ENTITY, SC_GROUP_ENTITY, SC_CFS_RQ, SC_RQ, SC_GROUP, SC_DOMAIN,
+	SC_PROCESS,		/* of a task */
+	SC_CACHE_TIME,		/* of a task's process on a CPU */
+	SC_LLC,			/* of a CPU */
+	SC_LLC_COUNT,		/* of a CPU: its tasks that prefer a last level cache */
+	SC_KINDS
+};
 
 #define SC_API __attribute__((visibility("default")))
 SC_API int sc_boot(const struct sc_machine *machine, const struct sc_host *host, long long now);

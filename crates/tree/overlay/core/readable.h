@@ -12,6 +12,10 @@
 #define SC_FIELD_rq NONE
 #define SC_FIELD_group NONE
 #define SC_FIELD_domain NONE
+#define SC_FIELD_process NONE
+#define SC_FIELD_cache_time NONE
+#define SC_FIELD_llc NONE
+#define SC_FIELD_llc_count NONE
 static const struct sc_field task_fields[] = {
 #include <probed.h>
 };
@@ -50,6 +54,34 @@ static const struct sc_field group_fields[] = {
 static const struct sc_field domain_fields[] = {
 #include <probed.h>
 };
+#undef SC_FIELD_domain
+#undef SC_FIELD_process
+#define SC_FIELD_domain NONE
+#define SC_FIELD_process MEMBER
+static const struct sc_field process_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_process
+#undef SC_FIELD_cache_time
+#define SC_FIELD_process NONE
+#define SC_FIELD_cache_time MEMBER
+static const struct sc_field cache_time_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_cache_time
+#undef SC_FIELD_llc
+#define SC_FIELD_cache_time NONE
+#define SC_FIELD_llc MEMBER
+static const struct sc_field llc_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_llc
+#undef SC_FIELD_llc_count
+#define SC_FIELD_llc NONE
+#define SC_FIELD_llc_count MEMBER
+static const struct sc_field llc_count_fields[] = {
+#include <probed.h>
+};
 const struct sc_field *sc_fields(int kind, int *count)
 {
 #define TABLE(kind, list) case kind: *count = ARRAY_SIZE(list##_fields); return list##_fields
@@ -61,6 +93,10 @@ const struct sc_field *sc_fields(int kind, int *count)
 	TABLE(SC_RQ, rq);
 	TABLE(SC_GROUP, group);
 	TABLE(SC_DOMAIN, domain);
+	TABLE(SC_PROCESS, process);
+	TABLE(SC_CACHE_TIME, cache_time);
+	TABLE(SC_LLC, llc);
+	TABLE(SC_LLC_COUNT, llc_count);
 	}
 	*count = 0;
 	return NULL;
@@ -80,7 +116,8 @@ static const struct { const char *list, *member; int size; void (*set)(void *obj
 };
 const struct sc_field *sc_bits(int kind, int *count)
 {
-	static const char * const lists[SC_KINDS] = { "task", "entity", "entity", "cfs_rq", "rq", "group", "domain" };
+	static const char * const lists[SC_KINDS] = { "task", "entity", "entity", "cfs_rq", "rq", "group", "domain",
+		"process", "cache_time", "llc", "llc_count" };
 	static struct sc_field found[ARRAY_SIZE(bits) + 1];
 	unsigned i, at;
 
@@ -132,6 +169,16 @@ const void *sc_object(int kind, int a, int b)
 		return groups[a];
 	case SC_DOMAIN:
 		return domain(a, b);
+#ifdef SC_CACHE_GROUPS
+	case SC_PROCESS:
+		return tasks[a]->sched_cache_grp;
+	case SC_CACHE_TIME:
+		return tasks[a]->sched_cache_grp ? per_cpu_ptr(tasks[a]->sched_cache_grp->pcpu_sched, b) : NULL;
+	case SC_LLC:
+		return per_cpu(sd_llc_shared, a);
+	case SC_LLC_COUNT:
+		return cpu_rq(a)->sd && b < cpu_rq(a)->sd->llc_max ? cpu_rq(a)->sd->llc_counts + b : NULL;
+#endif
 	}
 	return NULL;
 }

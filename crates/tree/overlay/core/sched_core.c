@@ -38,6 +38,7 @@ static int nr_tasks, nr_groups;
 static unsigned long start_jiffies;	/* since when tasks that nobody forked may have woken others */
 static struct task_struct model;	/* what new tasks are copied from */
 static struct mm_struct *space;
+int sc_smt_threads = 1;	/* most threads of a core */
 extern int sc_warned, sc_trapped, tick_nohz_active;
 void sc_note_tick(void);
 
@@ -49,6 +50,46 @@ static struct css_set *set_for(struct task_group *group)
 	set->dfl_cgrp = sc_host->alloc(sc_host->world, sizeof(struct cgroup));
 	return set;
 }
+
+#ifdef SC_CACHE_GROUPS
+/* Processes with live threads; a row without any is free. */
+static struct process {
+	unsigned number;
+	struct mm_struct *mm;
+	struct signal_struct signal;
+} processes[MAX_TASKS];
+static int process_rows;
+
+static struct process *process_of(unsigned number)
+{
+	struct process *unused = NULL, *row;
+
+	for (row = processes; row < processes + process_rows; row++) {
+		if (row->signal.nr_threads && row->number == number)
+			return row;
+		if (!row->signal.nr_threads)
+			unused = row;
+	}
+	row = unused ?: processes + process_rows++;
+	if (!row->mm)
+		row->mm = sc_host->alloc(sc_host->world, sizeof(*space) + 1024);
+	atomic_set(&row->mm->mm_count, 1 << 20);
+	row->number = number;
+	row->signal = *init_task.signal;
+	row->signal.nr_threads = 0;
+	mm_alloc_sched(row->mm);
+	return row;
+}
+/* What exit_mm() and release_task() do for the scheduler. */
+static void process_leave(struct task_struct *task)
+{
+	if (!task->mm)
+		return;
+	sched_cache_exit_mm(task);
+	if (!--task->signal->nr_threads)
+		mm_destroy_sched(task->mm);
+}
+#endif
 
 /* Remaining part of copy_process(). */
 static struct task_struct *task_new(const struct sc_task *like, void (*entry)(void))
@@ -103,6 +144,16 @@ static struct task_struct *task_new(const struct sc_task *like, void (*entry)(vo
 	sc_current = &model;
 	sched_fork(0, task);
 	sc_current = was;
+#ifdef SC_CACHE_GROUPS
+	if (!like->kthread) {
+		struct process *process = process_of(like->process);
+
+		task->mm = task->active_mm = process->mm;
+		task->signal = &process->signal;
+		process->signal.nr_threads++;
+		sched_cache_fork(task);
+	}
+#endif
 	sc_enter(like->cpu);
 #ifdef SC_CGROUP_FORK
 	sched_cgroup_fork(task, &args);
@@ -222,6 +273,9 @@ static void serve(void)
 		break;
 	case SC_EXIT:
 		current->flags |= PF_EXITING;
+#ifdef SC_CACHE_GROUPS
+		process_leave(current);
+#endif
 		preempt_disable();	/* as do_exit() does */
 		do_task_dead();
 	}
@@ -519,6 +573,8 @@ static void boot(void)
 	nr_cpu_ids = booting->cpus;
 #endif
 	place_cpus(booting);
+	for (cpu = 0; cpu < sc_cpus; cpu++)
+		sc_smt_threads = max_t(int, sc_smt_threads, cpumask_weight(&sc_core_mask[cpu]));
 #ifdef CONFIG_NUMA
 	{
 		extern int sc_distance[], sc_nodes;
@@ -611,6 +667,10 @@ void sc_forget_past(void)
 #endif
 		rq->idle_stamp = 1;	/* all equally long ago */
 		rq->avg_idle = 2 * sysctl_sched_migration_cost;	/* as in sched_init() */
+#ifdef SC_CACHE_GROUPS
+		rq->cpu_runtime = rq->cpu_epoch = 0;
+		rq->cpu_epoch_next = jiffies;
+#endif
 	}
 	atomic_long_set(&root_task_group.load_avg, 0);
 	start_jiffies = jiffies;

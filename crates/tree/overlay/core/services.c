@@ -218,6 +218,7 @@ void __put_task_struct(void *task) { }
 void put_task_struct_rcu_user(void *task) { }
 void put_task_stack(void *task) { }
 void __mmdrop(void *space) { }
+void *get_cpu_cacheinfo_llc(unsigned cpu) { return 0; }	/* as early at boot: its size is not known */
 void ftrace_graph_init_idle_task(void *task, int cpu) { }
 int set_kthread_struct(void *task) { return 1; }
 void kthread_set_per_cpu(void *task, int cpu) { }

@@ -5,6 +5,7 @@
 
 use super::Pair;
 use crate::world::{Field, Object, World};
+use schedcast_kernel::cache::{CacheTime, CpuEpoch, LlcLoad, Process};
 use schedcast_kernel::cfs_rq::CfsRq;
 use schedcast_kernel::entity::Entity;
 use schedcast_kernel::group::Group;
@@ -99,6 +100,44 @@ const TASK: &[Row<Task>] = &[
     }),
     (&["on_rq"], |_, task| i128::from(task.on_rq)),
     (&["throttled"], |_, task| i128::from(task.throttled)),
+    (&["preferred_llc"], |_, task| {
+        task.cache.preferred_llc.map_or(-1, i128::from)
+    }),
+    (&["pref_llc_queued"], |_, task| {
+        i128::from(task.cache.queued_there)
+    }),
+];
+
+const PROCESS: &[Row<Process>] = &[
+    (&["cpu"], |_, process| {
+        process.cpu.map_or(-1, |cpu| i128::from(cpu.0))
+    }),
+    (&["epoch"], |_, process| i128::from(process.epoch)),
+    (&["next_scan"], |kernel, process| {
+        i128::from(process.next_scan) + jiffies_at_boot(kernel)
+    }),
+    (&["nr_running_avg"], |_, process| {
+        i128::from(process.nr_running_avg)
+    }),
+];
+
+const CACHE_TIME: &[Row<CacheTime>] = &[
+    (&["runtime"], |_, time| i128::from(time.runtime_ns)),
+    (&["epoch"], |_, time| i128::from(time.epoch)),
+];
+
+/// Of a CPU, where the kernel is cache-aware and the machine has several caches.
+const CPU_EPOCH: &[Row<CpuEpoch>] = &[
+    (&["cpu_runtime"], |_, cpu| i128::from(cpu.runtime_ns)),
+    (&["cpu_epoch"], |_, cpu| i128::from(cpu.epoch)),
+    (&["cpu_epoch_next"], |kernel, cpu| {
+        i128::from(cpu.next_jiffy) + jiffies_at_boot(kernel)
+    }),
+];
+
+const LLC: &[Row<LlcLoad>] = &[
+    (&["util_avg"], |_, llc| i128::from(llc.util)),
+    (&["capacity"], |_, llc| i128::from(llc.capacity)),
 ];
 
 const ENTITY: &[Row<Entity>] = &[
@@ -219,6 +258,9 @@ const RQ: &[Row<Rq>] = &[
     (&["dl.extra_bw"], |kernel, rq| {
         i128::from(kernel.dl.rqs[rq.cpu.index()].extra_bw)
     }),
+    (&["nr_pref_llc_running"], |_, rq| {
+        i128::from(rq.nr_pref_llc_running)
+    }),
     (&["dl.this_bw"], |kernel, rq| {
         i128::from(kernel.dl.rqs[rq.cpu.index()].this_bw)
     }),
@@ -277,6 +319,11 @@ pub(super) struct Members {
     group_cfs_rq: Found<CfsRq>,
     rq: Found<Rq>,
     group: Found<Group>,
+    process: Found<Process>,
+    cache_time: Found<CacheTime>,
+    cpu_epoch: Found<CpuEpoch>,
+    llc: Found<LlcLoad>,
+    llc_count: Option<Field>,
     vruntime: Option<Field>,
     deadline: Option<Field>,
     vlag: Option<Field>,
@@ -297,6 +344,11 @@ impl Members {
             group_cfs_rq: found(tree, Object::CfsRq(0, 0), GROUP_CFS_RQ),
             rq: found(tree, Object::Rq(0), RQ),
             group: found(tree, Object::Group(0), GROUP),
+            process: found(tree, Object::Process(0), PROCESS),
+            cache_time: found(tree, Object::CacheTime(0, 0), CACHE_TIME),
+            cpu_epoch: found(tree, Object::Rq(0), CPU_EPOCH),
+            llc: found(tree, Object::Llc(0), LLC),
+            llc_count: tree.field(Object::LlcCount(0, 0), "count"),
             vruntime: tree.field(entity, "vruntime"),
             deadline: tree.field(entity, "deadline"),
             vlag: tree.field(entity, "vlag"),
@@ -413,6 +465,7 @@ impl Pair {
                 || format!("CPU {cpu}"),
             );
         }
+        seen.caches();
         seen.found
     }
 }
@@ -433,6 +486,46 @@ impl Differences<'_> {
                 rust,
                 tree,
             });
+        }
+    }
+
+    /// Preferences of processes for caches.
+    fn caches(&mut self) {
+        let pair = self.pair;
+        let (cache, members) = (&pair.rust.cache, &pair.members);
+        for (number, &(rust, tree)) in pair.tasks.iter().enumerate() {
+            let Some(row) = pair.rust.tasks[rust.index()].cache.process else {
+                continue;
+            };
+            let process = &cache.processes[row as usize];
+            let whose = || format!("the process of task {number}");
+            self.rows(&members.process, Object::Process(tree), process, whose);
+            for (cpu, time) in process.times.iter().enumerate() {
+                let whose = || format!("the process of task {number} on CPU {cpu}");
+                self.rows(
+                    &members.cache_time,
+                    Object::CacheTime(tree, cpu),
+                    time,
+                    whose,
+                );
+            }
+        }
+        for (cpu, epoch) in cache.cpus.iter().enumerate() {
+            let whose = || format!("CPU {cpu}");
+            self.rows(&members.cpu_epoch, Object::Rq(cpu), epoch, whose);
+            if let Some(load) = cache.load_of(Cpu::from(cpu)) {
+                self.rows(&members.llc, Object::Llc(cpu), &load, whose);
+            }
+            for llc in 0..cache.llcs() {
+                let object = Object::LlcCount(cpu, llc as usize);
+                let count = members
+                    .llc_count
+                    .and_then(|field| pair.tree.get(object, field));
+                if let Some(tree) = count {
+                    let rust = i128::from(cache.count(Cpu::from(cpu), llc));
+                    self.note("llc_counts", whose, rust, tree);
+                }
+            }
         }
     }
 

@@ -178,6 +178,7 @@ pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
     History {
         shape,
         seed,
+        processes: 1 + Dice(SplitMix(seed.rotate_left(32))).below(8) as u32,
         features,
         steps,
     }

@@ -91,6 +91,8 @@ pub struct History {
     pub shape: Shape,
     /// Seed of random numbers.
     pub seed: u64,
+    /// Processes that its tasks are threads of.
+    pub processes: u32,
     /// Switches of `sched/features` that are not as by default, as far as the kernel has them.
     pub features: Vec<(&'static str, bool)>,
     /// In order.

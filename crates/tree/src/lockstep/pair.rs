@@ -11,6 +11,7 @@ use schedcast_kernel::platform::{Access, Draw, Ipi, Line, Observation, Op, Platf
 use schedcast_kernel::rules::{Feature, Preemption, Version};
 use schedcast_kernel::task::{Policy, TaskAttributes, TaskState};
 use schedcast_kernel::{Context, Cpu, GroupId, Kernel, Ns, TaskId, WakeFlags};
+use schedcast_sim::random::SplitMix;
 use std::collections::VecDeque;
 use std::path::Path;
 
@@ -98,6 +99,8 @@ pub struct Pair {
     pub(super) members: super::compare::Members,
     /// One side refused a reservation that the other one accepted.
     pub(super) refusals_differ: bool,
+    /// Processes that tasks are threads of, in turn by chance.
+    processes: u32,
 }
 
 impl Pair {
@@ -140,6 +143,7 @@ impl Pair {
             tick_ns,
             interrupted: VecDeque::new(),
             refusals_differ: false,
+            processes: history.processes,
         };
         // The rules begin with ticks that are stopped; some trees stop them after a first one.
         for cpu in 0..cpus {
@@ -580,13 +584,15 @@ impl Pair {
         let Some(&group) = self.groups.get(group) else {
             return Ok(false);
         };
+        let mut dice = SplitMix(self.tasks.len() as u64);
+        let process = (dice.next() % u64::from(self.processes)) as u32;
         let rust = self.rust.task_create(TaskAttributes {
             policy: policy_of(class.policy),
             nice: class.nice,
             rt_priority: class.priority as u8,
             affinity,
             group: group.0,
-            address_space: Some(1),
+            address_space: Some(process),
             custom_slice_ns: (slice_ns > 0).then_some(slice_ns),
             cpu: here,
         });
@@ -602,6 +608,7 @@ impl Pair {
             now: self.bench.now,
             parent: -1,
             asleep: 0,
+            process,
         });
         self.tasks.push((rust, tree));
         self.rust.wake_up_new_task(&mut self.bench, here, rust);

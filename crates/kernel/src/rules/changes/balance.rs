@@ -154,6 +154,8 @@ changes! {
         "SIS_UTIL limits the search for a CPU with the capacity, too.";
     "larger-never-help" release (7, 2): (on balance.larger_groups_never_help),
         "Groups of larger CPUs without waiting tasks are no source for a smaller CPU.";
+    "cache-aware" "c99b8593b060" (7, 2): (on cache.aware),
+        "The threads of a process are drawn to one last level cache (CONFIG_SCHED_CACHE).";
     "misfit-if-helpful" release (7, 3): (on balance.misfit_counts_if_helpful),
         "A misfit task counts only when the CPU that balances is larger.";
     "asym-spread" release (7, 3): (on balance.spreads_over_capacities),

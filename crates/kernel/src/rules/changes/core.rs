@@ -30,7 +30,7 @@ changes! {
         "A real-time or deadline task that is pushed or pulled may preempt, as after a wakeup.";
     "put-when-picked" "436f3eed5c69" (6, 12): (off puts_before_picking),
         "A task that is picked once more is not put and set again, nor noted as picked last.";
-    "rt-runtime-whole" release (7, 3): (rt_runtime_ns: Some(950_000_000) => Some(1_000_000_000)),
+    "rt-runtime-whole" release (7, 2): (rt_runtime_ns: Some(950_000_000) => Some(1_000_000_000)),
         "All of a CPU may be reserved by deadline tasks and fair servers, not 95 %.";
     "rt-is-not-deadline" release (6, 12): (on rt_is_not_deadline),
         "A real-time task that wakes where a deadline task runs stays there.";

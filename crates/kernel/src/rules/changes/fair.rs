@@ -155,6 +155,8 @@ changes! {
         "Weights count with their fraction bits in the average of virtual time.";
     "delayed-lag" "059258b0d424" (7, 1) for Eevdf: (on delayed_lag_never_falls),
         "The lag of a sleeping task that still is queued never falls.";
+    "requeue-charges" release (7, 2) for Eevdf: (on requeue_charges_running),
+        "The running task is charged before a sleeper that is still queued is placed again.";
     "slices-follow-rotations" release (7, 2) for Eevdf: (off rotations_lose_slices),
         "The shortest and longest request of a queue go along where its tree is rotated.";
     "cgroup-concur" "fb1050ac8e40" (7, 3): (cgroup_mode: CgroupMode::Smp => CgroupMode::Concur),
