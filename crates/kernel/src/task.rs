@@ -2,6 +2,7 @@
 
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, EntityId, GroupId, Ns, TaskId};
+use crate::uclamp::{Clamps, TaskClamp};
 
 /// Scheduling policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -140,6 +141,10 @@ pub struct Task {
     pub util_est: u32,
     /// Moving average of that (`ewma`, 4.17–6.7).
     pub util_est_ewma: u32,
+    /// Utilisation clamps that it asks for; `None` = what its policy has without asking.
+    pub clamps_asked: Clamps<Option<u32>>,
+    /// What its group leaves of them, as counted on its run queue.
+    pub clamps: Clamps<TaskClamp>,
 }
 
 impl Task {

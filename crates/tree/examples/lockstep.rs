@@ -1,7 +1,7 @@
 //! Runs drawn histories on a tree and on the rules: `lockstep OBJECT VERSION SOCKETS LLCS CORES SMT
 //! KINDS SEEDS STEPS [CAPACITY]…`, one capacity for each core or none, KINDS some of the letters g
 //! (groups), l (limits), r (real-time), e (deadline), c (changes), f (switches of
-//! `sched/features`); d = ask for decisions only, s = shrink.
+//! `sched/features`), u (utilisation clamps, if the object is built with them); d = ask for decisions only, s = shrink.
 
 #![expect(clippy::print_stdout, reason = "a program")]
 
@@ -48,6 +48,7 @@ fn main() {
         deadline: has('e'),
         changes: has('c'),
         features: has('f'),
+        clamps: has('u'),
     };
     let parted = |outcome: &Outcome| -> Option<(usize, Vec<Difference>)> {
         match has('d') {

@@ -59,6 +59,10 @@ pub struct NewTask {
     pub parent: c_int,
     /// 1 = it has slept since long ago, and is never started.
     pub asleep: c_int,
+    /// Least utilisation that it asks for; −1 = none.
+    pub util_min: c_int,
+    /// Most utilisation that it asks for; −1 = none.
+    pub util_max: c_int,
 }
 
 /// Call that a CPU is made to execute (`enum sc_call`), with its arguments.
@@ -114,6 +118,11 @@ pub enum Call {
     GroupLimit,
     /// First expiry of the period timer: group, time.
     GroupPhase,
+    /// Clamps of utilisation: task, least and most; −1 = without a wish, −2 = as it is. 0 or an
+    /// error.
+    Clamps,
+    /// `cpu.uclamp.min` and `cpu.uclamp.max`: group, least and most.
+    GroupClamps,
 }
 
 /// Event that the scheduler schedules for later.

@@ -22,6 +22,7 @@ const PLAIN: Kinds = Kinds {
     real_time: false,
     changes: false,
     features: false,
+    clamps: false,
 };
 
 const LIMITED: Kinds = Kinds {
@@ -37,6 +38,7 @@ const ALL: Kinds = Kinds {
     real_time: true,
     changes: true,
     features: false,
+    clamps: false,
 };
 
 fn is_equal(version: &str, shape: Shape, kinds: Kinds) {

@@ -148,6 +148,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         if spec.idle {
             settings.push(GroupSetting::Idle(true));
         }
+        settings.extend(spec.clamps.map(GroupSetting::Clamps));
         for setting in settings {
             self.set_group(Cpu(0), group, setting)
                 .map_err(|error| WorldError::Limit {

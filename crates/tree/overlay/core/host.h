@@ -80,6 +80,8 @@ enum sc_call {
 	SC_GROUP_IDLE,		/* group, on */
 	SC_GROUP_LIMIT,		/* group, period, quota, burst in ns; quota -1: none */
 	SC_GROUP_PHASE,		/* group, first expiry of its period timer */
+	SC_CLAMPS,		/* task, least and most utilisation; -1: without a wish, -2: as it is */
+	SC_GROUP_CLAMPS,	/* group, least and most */
 };
 
 /*
@@ -109,6 +111,7 @@ struct sc_task {
 	long long now;
 	int parent;		/* whose habit of waking it takes over; -1: nobody's */
 	int asleep;		/* it sleeps since long ago and is never started */
+	int util_min, util_max;	/* utilisation clamps; -1: none asked for */
 };
 
 struct sc_field {
