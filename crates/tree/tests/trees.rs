@@ -42,7 +42,11 @@ const ALL: Kinds = Kinds {
 };
 
 fn is_equal(version: &str, shape: Shape, kinds: Kinds) {
-    let Some(object) = object(version, Config::default()) else {
+    let mut config = Config::default();
+    if kinds.clamps {
+        config.set("UCLAMP_TASK", "y");
+    }
+    let Some(object) = object(version, config) else {
         return;
     };
     for seed in 1..=4 {
@@ -136,6 +140,22 @@ fn switches_of_sched_features_turn_the_same_rules_as_in_the_c_of_6_12() {
         ..ALL
     };
     is_equal("6.12.107", ONE_CPU, kinds);
+}
+
+#[test]
+fn clamps_of_tasks_and_groups_count_as_by_the_c_of_6_18() {
+    let shape = Shape {
+        cores: 4,
+        capacities: &[512, 512, 1024, 1024],
+        ..ONE_CPU
+    };
+    let kinds = Kinds {
+        groups: true,
+        real_time: true,
+        clamps: true,
+        ..PLAIN
+    };
+    is_equal("6.18.15", shape, kinds);
 }
 
 #[test]
