@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "a program")]
 
+use schedcast_kernel::rules::Version;
 use schedcast_tree::lockstep::{Kinds, Shape, draw, run};
 use schedcast_tree::{BuildError, Builder, config::Config, trees};
 use std::collections::BTreeMap;
@@ -15,13 +16,14 @@ use std::path::{Path, PathBuf};
 /// Releases whose trees `validation/trees` fetches.
 const VERSIONS: &[&str] = &["6.1.176", "6.12.107", "6.18.15", "7.1.13", "7.3.4"];
 
-const SHAPES: [Shape; 8] = [
+const SHAPES: [Shape; 9] = [
     Shape {
         sockets: 1,
         llcs: 1,
         cores: 1,
         smt: 1,
         capacities: &[],
+        priorities: &[],
     },
     Shape {
         sockets: 1,
@@ -29,6 +31,7 @@ const SHAPES: [Shape; 8] = [
         cores: 2,
         smt: 1,
         capacities: &[],
+        priorities: &[],
     },
     Shape {
         sockets: 1,
@@ -36,6 +39,7 @@ const SHAPES: [Shape; 8] = [
         cores: 2,
         smt: 2,
         capacities: &[],
+        priorities: &[],
     },
     Shape {
         sockets: 1,
@@ -43,6 +47,7 @@ const SHAPES: [Shape; 8] = [
         cores: 4,
         smt: 1,
         capacities: &[],
+        priorities: &[],
     },
     Shape {
         sockets: 2,
@@ -50,6 +55,7 @@ const SHAPES: [Shape; 8] = [
         cores: 16,
         smt: 2,
         capacities: &[],
+        priorities: &[],
     },
     Shape {
         sockets: 1,
@@ -57,6 +63,7 @@ const SHAPES: [Shape; 8] = [
         cores: 4,
         smt: 1,
         capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
+        priorities: &[],
     },
     Shape {
         sockets: 1,
@@ -64,6 +71,7 @@ const SHAPES: [Shape; 8] = [
         cores: 4,
         smt: 1,
         capacities: &[512, 512, 1024, 1024],
+        priorities: &[],
     },
     Shape {
         sockets: 1,
@@ -71,6 +79,15 @@ const SHAPES: [Shape; 8] = [
         cores: 4,
         smt: 2,
         capacities: &[640, 640, 1024, 1024],
+        priorities: &[],
+    },
+    Shape {
+        sockets: 1,
+        llcs: 1,
+        cores: 4,
+        smt: 2,
+        capacities: &[],
+        priorities: &[45, 40, 30, 30],
     },
 ];
 
@@ -230,7 +247,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 continue;
             }
         };
+        let release: Version = version.parse()?;
         for shape in SHAPES {
+            // Preferred CPUs are known from 6.6 on.
+            if !shape.priorities.is_empty() && !release.since(6, 6) {
+                continue;
+            }
             for (name, kinds) in MIXES {
                 let seeds = histories(seeds, shape);
                 let object = &objects[usize::from(kinds.clamps)];

@@ -29,6 +29,8 @@ pub struct Machine {
     pub capacities: Vec<c_ulong>,
     /// Distances between nodes, row by row; 10 = local.
     pub distances: Vec<c_int>,
+    /// Priority of each CPU for the platform; empty = none is preferred.
+    pub priorities: Vec<c_int>,
     /// Seed of random numbers.
     pub seed: u64,
 }

@@ -13,6 +13,7 @@ const ONE_CPU: Shape = Shape {
     cores: 1,
     smt: 1,
     capacities: &[],
+    priorities: &[],
 };
 
 const PLAIN: Kinds = Kinds {
@@ -129,6 +130,7 @@ fn all_kinds_on_64_cpus_are_as_by_the_c_of_7_3() {
         cores: 16,
         smt: 2,
         capacities: &[],
+        priorities: &[],
     };
     is_equal("7.3.4", shape, ALL);
 }
@@ -147,6 +149,7 @@ fn clamps_of_tasks_and_groups_count_as_by_the_c_of_6_18() {
     let shape = Shape {
         cores: 4,
         capacities: &[512, 512, 1024, 1024],
+        priorities: &[],
         ..ONE_CPU
     };
     let kinds = Kinds {
@@ -156,6 +159,17 @@ fn clamps_of_tasks_and_groups_count_as_by_the_c_of_6_18() {
         ..PLAIN
     };
     is_equal("6.18.15", shape, kinds);
+}
+
+#[test]
+fn preferred_cpus_take_tasks_as_by_the_c_of_6_18() {
+    let shape = Shape {
+        cores: 4,
+        smt: 2,
+        priorities: &[45, 40, 30, 30],
+        ..ONE_CPU
+    };
+    is_equal("6.18.15", shape, PLAIN);
 }
 
 #[test]
@@ -185,6 +199,7 @@ const BIG_LITTLE: Shape = Shape {
     llcs: 2,
     cores: 4,
     capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
+    priorities: &[],
     ..ONE_CPU
 };
 

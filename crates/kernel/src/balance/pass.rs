@@ -285,7 +285,8 @@ impl Kernel {
         let domain = self.domains.domain(env.domain);
         let tired = domain.nr_balance_failed > domain.cache_nice_tries + 2;
         let for_tasks_only = self.rules.balance.active_balance_for_tasks;
-        (tired && (!for_tasks_only || env.migration == Migration::Task))
+        self.active_balance_for_priority(env)
+            || (tired && (!for_tasks_only || env.migration == Migration::Task))
             || self.active_balance_for_capacity(env)
             || env.migration == Migration::Misfit
     }

@@ -26,6 +26,8 @@ pub enum GroupType {
     MisfitTask,
     /// Threads of one core run several tasks (6.6).
     SmtBalance,
+    /// The CPU that balances is preferred to its CPUs.
+    AsymPacking,
     /// Affinity kept the level below from balancing.
     Imbalanced,
     /// More tasks than it can serve.
@@ -40,6 +42,7 @@ impl GroupType {
             GroupType::FullyBusy => "fully busy",
             GroupType::MisfitTask => "misfit task",
             GroupType::SmtBalance => "several tasks on one core",
+            GroupType::AsymPacking => "on less preferred CPUs",
             GroupType::Imbalanced => "imbalanced by affinity",
             GroupType::Overloaded => "overloaded",
         }
@@ -100,17 +103,19 @@ impl GroupStats {
             || (self.capacity * pct >= self.runnable * 100 && self.capacity * 100 > self.util * pct)
     }
 
-    /// `group_classify`; `imbalanced` is the flag the level below left, `smt_balance` the result of
-    /// that test.
+    /// `group_classify`; `imbalanced` is the flag the level below left, the others are the results
+    /// of those tests.
     pub(crate) fn classify(
         &self,
         imbalance_pct: u32,
         imbalanced: bool,
+        asym_packing: bool,
         smt_balance: bool,
     ) -> GroupType {
         match () {
             () if self.is_overloaded(imbalance_pct) => GroupType::Overloaded,
             () if imbalanced => GroupType::Imbalanced,
+            () if asym_packing => GroupType::AsymPacking,
             () if smt_balance => GroupType::SmtBalance,
             () if self.misfit_load > 0 => GroupType::MisfitTask,
             () if !self.has_capacity(imbalance_pct) => GroupType::FullyBusy,
@@ -259,8 +264,9 @@ impl Kernel {
             self.add_cpu_to_stats(env, cpu, local, pct, &mut stats, overloaded);
         }
         let smt_balance = !local && self.smt_balance(env, group, &stats);
+        let asym_packing = !local && self.is_preferred_to_group(env, group, &stats);
         let imbalanced = self.domains.capacities[capacity_row].imbalance;
-        stats.group_type = stats.classify(pct, imbalanced, smt_balance);
+        stats.group_type = stats.classify(pct, imbalanced, asym_packing, smt_balance);
         if stats.group_type == GroupType::Overloaded {
             stats.avg_load = stats.load_per_capacity();
         }

@@ -249,6 +249,7 @@ model! {
     Misfit "update_misfit_status" "+asym-capacity" "capacity.rs" "the running task is too large for its CPU and may use a larger one";
     ClampMisses "util_fits_cpu" "6.1 –" "uclamp.rs" "the task fits, but not the least utilisation that it asks for";
     MoveMisfit "calculate_imbalance" "+asym-capacity" "balance/busiest.rs" "a task that is too large for its CPU goes to a larger one";
+    MovePreferred "calculate_imbalance" "+preferred-cpus" "balance/busiest.rs" "tasks go to an idle CPU that the platform prefers";
     MoveTasks "calculate_imbalance" "+balance-rework" "balance/env.rs" "numbers of tasks or idle CPUs evened out";
     NumaAllowed "adjust_numa_imbalance" "+numa-two-tasks.." "balance/busiest.rs" "a small imbalance between nodes is left";
     NothingFits "detach_tasks" "4.5 –" "balance/pass.rs" "no task fits: running, cache hot, pinned or too large";

@@ -101,6 +101,7 @@ struct sc_machine {
 	const struct sc_where *where;
 	const unsigned long *capacity;
 	const int *distance;		/* nodes times nodes */
+	const int *priority;		/* of each CPU, larger ones are preferred; NULL: none is */
 };
 
 struct sc_task {

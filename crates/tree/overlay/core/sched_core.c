@@ -583,6 +583,27 @@ static void place_cpus(const struct sc_machine *machine)
 	}
 }
 
+/* Levels of a machine that prefers some CPUs, as x86 has them. */
+static int priorities[NR_CPUS];
+int arch_asym_cpu_priority(int cpu) { return priorities[cpu]; }
+static int packed(void) { return SD_ASYM_PACKING; }
+static int packed_cluster(void) { return cpu_cluster_flags() | SD_ASYM_PACKING; }
+static int packed_cache(void) { return cpu_core_flags() | SD_ASYM_PACKING; }
+static struct sched_domain_topology_level packed_levels[] = {
+#ifdef SDTL_INIT
+	SDTL_INIT(tl_smt_mask, cpu_smt_flags, SMT),
+	SDTL_INIT(tl_cls_mask, packed_cluster, CLS),
+	SDTL_INIT(tl_mc_mask, packed_cache, MC),
+	SDTL_INIT(tl_pkg_mask, packed, PKG),
+#else
+	{ cpu_smt_mask, cpu_smt_flags, SD_INIT_NAME(SMT) },
+	{ cpu_clustergroup_mask, packed_cluster, SD_INIT_NAME(CLS) },
+	{ cpu_coregroup_mask, packed_cache, SD_INIT_NAME(MC) },
+	{ cpu_cpu_mask, packed, SD_INIT_NAME(PKG) },
+#endif
+	{ NULL, },
+};
+
 /* Configuration to boot; read on the stack of boot(), so that a trap there has a host to go back
  * to. */
 static const struct sc_machine *booting;
@@ -668,6 +689,10 @@ static void boot(void)
 	}
 	sc_enter(0);
 	sc_current = task_new(&plain, user_task);	/* somebody who is not idle */
+	if (booting->priority) {
+		memcpy(priorities, booting->priority, sizeof(int) * sc_cpus);
+		set_sched_topology(packed_levels);
+	}
 	sched_init_smp();
 	for (cpu = 0; cpu < sc_cpus; cpu++) {
 		sc_enter(cpu);

@@ -19,6 +19,8 @@ pub struct Shape {
     pub smt: usize,
     /// Capacity of each core in turn, 1024 = the fastest; empty = all 1024.
     pub capacities: &'static [u32],
+    /// Priority of each core in turn; empty = none is preferred.
+    pub priorities: &'static [u32],
 }
 
 impl Shape {
@@ -30,8 +32,14 @@ impl Shape {
             [] => Vec::new(),
             _ => regular.places.iter().map(capacity).collect(),
         };
+        let priority = |place: &CpuPlace| self.priorities[place.core as usize];
+        let priorities = match self.priorities {
+            [] => Vec::new(),
+            _ => regular.places.iter().map(priority).collect(),
+        };
         Topology {
             capacities,
+            priorities,
             ..regular
         }
     }
@@ -62,6 +70,11 @@ impl std::fmt::Display for Shape {
         if steps.peek().is_some() {
             let text = steps.map(|cores| format!("{} of {}", cores.len(), cores[0]));
             write!(f, ", {} capacity", text.collect::<Vec<_>>().join(" and "))?;
+        }
+        let mut steps = self.priorities.chunk_by(|a, b| a == b).peekable();
+        if steps.peek().is_some() {
+            let text = steps.map(|cores| format!("{} of {}", cores.len(), cores[0]));
+            write!(f, ", {} priority", text.collect::<Vec<_>>().join(" and "))?;
         }
         Ok(())
     }

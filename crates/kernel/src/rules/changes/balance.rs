@@ -118,6 +118,8 @@ changes! {
         "Whether tasks are spread over siblings is a property of the busiest group.";
     "util-counts-waiting" release (6, 5): (on balance.util_counts_waiting),
         "The source of utilisation is the CPU with the most of it, waiting counted like running.";
+    "preferred-cpus" release (6, 6): (on balance.preferred_cpus),
+        "Tasks are packed on the CPUs that the platform prefers (in the kernel since 4.10, with whole idle cores since 6.5).";
     "smt-balance" "fee1759e4f04" (6, 6): (on balance.smt_aware),
         "Tasks on sibling threads are pulled apart while other cores idle.";
     "two-balancers" release (6, 6) until (6, 7) and [(6, 6, 4)]: (on balance.two_may_balance),
