@@ -117,7 +117,7 @@ pub struct Group {
     pub usage_ns: Ns,
     /// `cpu.uclamp.min` and `cpu.uclamp.max` as they were written.
     pub clamps_asked: Clamps<u32>,
-    /// What the groups above leave of them.
+    /// The part of them that the groups above leave.
     pub clamps: Clamps<u32>,
     /// Bandwidth pool.
     pub bandwidth: Bandwidth,

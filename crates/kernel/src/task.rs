@@ -143,7 +143,7 @@ pub struct Task {
     pub util_est_ewma: u32,
     /// Utilisation clamps that it asks for; `None` = what its policy has without asking.
     pub clamps_asked: Clamps<Option<u32>>,
-    /// What its group leaves of them, as counted on its run queue.
+    /// The part of them that its group leaves, as counted on its run queue.
     pub clamps: Clamps<TaskClamp>,
 }
 

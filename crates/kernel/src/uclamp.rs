@@ -56,13 +56,13 @@ pub const NONE: Clamps<u32> = Clamps {
     min: 0,
     max: LARGEST,
 };
-/// What the root group allows: any clamp.
+/// Clamps of the root group, which allow any.
 pub(crate) const ROOT: Clamps<u32> = Clamps {
     min: LARGEST,
     max: LARGEST,
 };
 
-/// What `sched_setattr` says of a clamp.
+/// Wish of `sched_setattr` for a clamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wish {
     /// Nothing: it stays.
@@ -211,7 +211,7 @@ pub(crate) fn clamped(util: u64, clamps: Clamps<u64>) -> u64 {
 }
 
 impl Kernel {
-    /// What a task asks for: its own wish or what its policy has without one.
+    /// Clamps that a task asks for: its own, or those that its policy has without a wish.
     pub fn clamps_asked(&self, task: TaskId) -> Clamps<u32> {
         let record = &self.tasks[task.index()];
         // `sysctl_sched_util_clamp_min_rt_default`.
@@ -225,7 +225,7 @@ impl Kernel {
         }
     }
 
-    /// What its group leaves of that (`uclamp_tg_restrict`, `uclamp_eff_get`).
+    /// The part of them that its group leaves (`uclamp_tg_restrict`, `uclamp_eff_get`).
     fn clamps_allowed(&self, task: TaskId) -> Clamps<u32> {
         let asked = self.clamps_asked(task);
         let group = self.tasks[task.index()].group;
@@ -316,8 +316,7 @@ impl Kernel {
         }
     }
 
-    /// What a task that has not started asks for, as its parent did: for tasks made from nothing,
-    /// too.
+    /// Sets the wishes of a task that has not started, which it has from its parent.
     pub fn ask_clamps(&mut self, task: TaskId, asked: Clamps<Option<u32>>) {
         debug_assert_eq!(self.tasks[task.index()].state, TaskState::New);
         self.tasks[task.index()].clamps_asked = asked;
@@ -355,7 +354,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// What a task asks for after a wish, if the kernel accepts it (`uclamp_validate`).
+    /// Wishes of a task after another one, if the kernel accepts it (`uclamp_validate`).
     ///
     /// # Errors
     /// Clamps that contradict each other, or a kernel without them.

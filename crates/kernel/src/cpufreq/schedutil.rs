@@ -67,7 +67,7 @@ impl Utilisation {
             .min(self.capacity)
     }
 
-    /// What real-time tasks ask for as long as nobody says how much they need.
+    /// Whether a real-time task asks for all, as nobody says how much it needs.
     fn is_urgent(&self) -> bool {
         self.rt_runnable && self.clamps.is_none()
     }
