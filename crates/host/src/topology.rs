@@ -258,6 +258,8 @@ pub struct KernelInfo {
     pub preempt_dynamic: Option<bool>,
     /// CONFIG_IRQ_TIME_ACCOUNTING.
     pub irq_time_accounting: Option<bool>,
+    /// CONFIG_UCLAMP_TASK.
+    pub uclamp: Option<bool>,
     /// Whether automatic groups are on.
     pub autogroup: Option<bool>,
 }
@@ -280,6 +282,7 @@ impl KernelInfo {
                 .or_else(|| config.as_deref().and_then(preempt_from_config)),
             preempt_dynamic: has("CONFIG_PREEMPT_DYNAMIC"),
             irq_time_accounting: has("CONFIG_IRQ_TIME_ACCOUNTING"),
+            uclamp: has("CONFIG_UCLAMP_TASK"),
             autogroup: autogroup.map(|text| text.trim() == "1"),
             release,
         })

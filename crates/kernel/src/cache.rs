@@ -62,6 +62,10 @@ use std::collections::HashMap;
 pub struct CacheRules {
     /// The kernel has it (7.2).
     pub aware: bool,
+    /// A CPU that the platform prefers comes before a cache that a process prefers (7.3).
+    pub yields_to_priority: bool,
+    /// The running task stays in its cache if it would not fit the other CPU (7.3).
+    pub running_must_fit: bool,
     /// `enabled`.
     pub enabled: bool,
     /// `aggr_tolerance`: running threads that a cache may be asked to hold, in times of its CPUs;
@@ -83,6 +87,8 @@ impl CacheRules {
     pub(crate) fn oldest(hz: u32) -> Self {
         Self {
             aware: false,
+            yields_to_priority: false,
+            running_must_fit: false,
             enabled: true,
             aggr_tolerance: 1,
             epoch_period: hz / 100,

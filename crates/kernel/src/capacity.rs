@@ -14,6 +14,7 @@ use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
+use crate::uclamp::Fit;
 
 /// `fits_capacity`: utilisation leaves a margin of 20 %.
 #[inline]
@@ -37,10 +38,11 @@ impl Kernel {
         util.max(self.task_util_est(task))
     }
 
-    /// `task_fits_cpu`, without clamps of utilisation.
+    /// Whether a task fits a CPU with all that it asks for (`task_fits_cpu`).
     #[inline]
     pub(crate) fn task_fits_cpu(&self, task: TaskId, cpu: Cpu) -> bool {
-        fits_capacity(self.util_needed(task), self.capacity_of(cpu))
+        let clamps = self.clamps_of(task);
+        self.util_fits_cpu(self.util_needed(task), clamps, cpu) == Fit::Yes
     }
 
     /// Capacity of a CPU without other classes (`arch_scale_cpu_capacity`).

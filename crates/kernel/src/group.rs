@@ -1,6 +1,7 @@
 //! Task groups (cpu cgroups and autogroups) and their bandwidth pools.
 
 use crate::ids::{CfsRqId, Cpu, GroupId, Ns};
+use crate::uclamp::Clamps;
 
 /// A CPU limit: `quota` of every `period`, plus up to `burst` of what earlier periods left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,6 +115,10 @@ pub struct Group {
     pub load_avg_writes: u64,
     /// CPU time its tasks used, children included, ns.
     pub usage_ns: Ns,
+    /// `cpu.uclamp.min` and `cpu.uclamp.max` as they were written.
+    pub clamps_asked: Clamps<u32>,
+    /// The part of them that the groups above leave.
+    pub clamps: Clamps<u32>,
     /// Bandwidth pool.
     pub bandwidth: Bandwidth,
 }

@@ -27,6 +27,7 @@ use crate::rules::Rules;
 use crate::table::Table;
 use crate::task::{Policy, Task, TaskAttributes, TaskState};
 use crate::topology::Topology;
+use crate::uclamp::Clamps;
 use crate::weight::{LoadWeight, NICE_0_LOAD};
 
 /// Where a wakeup comes from.
@@ -99,6 +100,8 @@ pub struct Kernel {
     pub(crate) custom_slices: bool,
     /// From then on, where the kernel loses some of them.
     pub(crate) slice_trees: Option<Box<SliceTrees>>,
+    /// Some task or group was given a utilisation clamp (`sched_uclamp_used`).
+    pub(crate) clamps_used: bool,
     /// Room for walks over lists that change under the walk.
     pub(crate) scratch_queues: Vec<CfsRqId>,
     /// Rows of dead tasks that can be used again.
@@ -151,6 +154,7 @@ impl Kernel {
             here: Cpu(0),
             custom_slices: false,
             slice_trees: None,
+            clamps_used: false,
             scratch_queues: Vec::new(),
             free_tasks: Vec::new(),
             topology,
@@ -167,6 +171,8 @@ impl Kernel {
             nr_cpus: cpus as u32,
             load_avg_writes: 0,
             usage_ns: 0,
+            clamps_asked: crate::uclamp::ROOT,
+            clamps: crate::uclamp::ROOT,
             bandwidth: Bandwidth::new(0),
         });
         for cpu in (0..cpus).map(Cpu::from) {
@@ -261,9 +267,12 @@ impl Kernel {
             nr_cpus: self.cpus() as u32,
             load_avg_writes: 0,
             usage_ns: 0,
+            clamps_asked: crate::uclamp::NONE,
+            clamps: crate::uclamp::NONE,
             bandwidth: Bandwidth::new(phase_ns),
         });
         self.groups[parent.index()].children.push(group);
+        self.update_group_clamps(group);
         for cpu in (0..self.cpus()).map(Cpu::from) {
             self.group_queue_create(p, group, parent, cpu);
         }
@@ -368,6 +377,8 @@ impl Kernel {
             util_est: 0,
             util_est_ewma: 0,
             cache: crate::cache::TaskCache::default(),
+            clamps_asked: Clamps::default(),
+            clamps: Clamps::default(),
         };
         if reused.is_some() {
             self.entities[se.index()] = entity;

@@ -31,6 +31,7 @@ pub mod select;
 pub mod table;
 pub mod task;
 pub mod topology;
+pub mod uclamp;
 pub mod weight;
 
 pub use ids::{CfsRqId, Cpu, EntityId, GroupId, Ns, TaskId};

@@ -9,6 +9,7 @@ use crate::ids::{CfsRqId, Cpu, Ns, TaskId};
 use crate::pelt::SchedAvg;
 pub use crate::rt::{FairServer, RtRq};
 use crate::rules::Rules;
+use crate::uclamp::RqClamps;
 
 /// Task and PELT clocks at time 0: a machine that was just switched on never shows 0, which marks
 /// entities that are to be attached.
@@ -154,6 +155,8 @@ pub struct Rq {
     pub has_blocked_load: bool,
     /// Time to look at blocked load again, jiffies.
     pub last_blocked_load_update_tick: u64,
+    /// Utilisation clamps of its runnable tasks.
+    pub clamps: RqClamps,
     /// An active balance is under way.
     pub active_balance: bool,
     /// Where it pushes a task to.
@@ -222,6 +225,7 @@ impl Rq {
             nohz_tick_stopped: false,
             has_blocked_load: false,
             last_blocked_load_update_tick: 0,
+            clamps: RqClamps::default(),
             active_balance: false,
             push_cpu: cpu,
         }

@@ -3,6 +3,7 @@
 use crate::cache::TaskCache;
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, EntityId, GroupId, Ns, TaskId};
+use crate::uclamp::{Clamps, TaskClamp};
 
 /// Scheduling policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -143,6 +144,10 @@ pub struct Task {
     pub util_est_ewma: u32,
     /// Which last level cache it prefers (7.2).
     pub cache: TaskCache,
+    /// Utilisation clamps that it asks for; `None` = what its policy has without asking.
+    pub clamps_asked: Clamps<Option<u32>>,
+    /// The part of them that its group leaves, as counted on its run queue.
+    pub clamps: Clamps<TaskClamp>,
 }
 
 impl Task {

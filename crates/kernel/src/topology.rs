@@ -27,6 +27,8 @@ pub struct Topology {
     pub distances: Vec<Vec<u32>>,
     /// Capacity of each CPU at full speed, 1024 = the fastest; empty = all 1024.
     pub capacities: Vec<u32>,
+    /// Priority of each CPU for the platform (ITMT), larger ones are preferred; empty = none is.
+    pub priorities: Vec<u32>,
 }
 
 impl Topology {
@@ -57,6 +59,7 @@ impl Topology {
             places,
             distances: Vec::new(),
             capacities: Vec::new(),
+            priorities: Vec::new(),
         }
     }
 

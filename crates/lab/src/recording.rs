@@ -253,7 +253,7 @@ impl Latency {
 
 /// Files of a cgroup that are settings; the others are statistics or not modelled.
 /// `cpu.weight.nice` repeats `cpu.weight`.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 10] = [
     "cpu.max",
     "cpu.max.burst",
     "cpu.weight",
@@ -262,6 +262,8 @@ const SETTINGS: [&str; 8] = [
     "cpu.cfs_burst_us",
     "cpu.shares",
     "cpuset.cpus",
+    "cpu.uclamp.min",
+    "cpu.uclamp.max",
 ];
 
 /// Files that the kernel derives while `cpu.idle` is 1, and refuses to have written.
@@ -488,6 +490,8 @@ fn kernel_layer(meta: &Meta, folder: &str) -> Table {
 
 fn cgroup_layer(tree: &CgroupTree, folder: &str) -> Table {
     let mut groups = Table::default();
+    // Files that a kernel built without clamps does not have.
+    let mut clamped = false;
     for (path, group) in tree.iter().filter(|(path, _)| *path != "/") {
         let file = format!("{folder}/cgroups.json, {path}");
         let mut files = Table::default();
@@ -503,7 +507,13 @@ fn cgroup_layer(tree: &CgroupTree, folder: &str) -> Table {
                 continue;
             };
             // An empty cpuset is that of the parent.
-            let unset = name == "cpuset.cpus" && text.trim().is_empty();
+            let unset = match name {
+                "cpuset.cpus" => text.trim().is_empty(),
+                "cpu.uclamp.min" => ["0", "0.00"].contains(&text.trim()),
+                "cpu.uclamp.max" => text.trim() == "max",
+                _ => false,
+            };
+            clamped |= !unset && name.starts_with("cpu.uclamp.");
             let fixed = idle && FIXED_BY_IDLE.contains(&name);
             if !unset && !fixed {
                 files.merge(&leaf(&file, &[name], Kind::Text(text.trim().to_string())));
@@ -524,13 +534,18 @@ fn cgroup_layer(tree: &CgroupTree, folder: &str) -> Table {
         kind: Kind::Table(groups),
         place: place.clone(),
     };
-    Table {
+    let mut layer = Table {
         entries: vec![Entry {
             key: "cgroup".to_string(),
             key_place: place,
             value,
         }],
+    };
+    if clamped {
+        let file = format!("{folder}/cgroups.json");
+        layer.merge(&leaf(&file, &["kernel", "uclamp"], Kind::Boolean(true)));
     }
+    layer
 }
 
 #[cfg(test)]
@@ -629,6 +644,21 @@ mod tests {
         let group = &scenario.cgroups["/idle"];
         assert!(group.idle && group.cpus.is_none() && group.quota_us.is_none());
         assert_eq!(scenario.cgroup_version, CgroupVersion::V2);
+    }
+
+    #[test]
+    fn recorded_clamps_need_a_kernel_with_them_and_default_ones_do_not() {
+        let meta = r#""kernel": "6.12", "cpus": 2"#;
+        let of = |min: &str| {
+            let cgroups = format!(
+                r#"{{"/": {{"tasks": []}}, "/a": {{"cpu.uclamp.min": "{min}",
+                "cpu.uclamp.max": "max", "tasks": []}}}}"#
+            );
+            let scenario = plain(&made(meta, &cgroups).unwrap()).unwrap();
+            (scenario.kernel.uclamp, scenario.cgroups["/a"].clamps.min)
+        };
+        assert_eq!(of("0.00"), (false, 0));
+        assert_eq!(of("25.00"), (true, 256));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::dl::Reservation;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::task::Policy;
+use schedcast_kernel::uclamp::{Clamps, Wish};
 use schedcast_kernel::{Cpu, GroupId, Ns, cpuset::CpuSet};
 
 macro_rules! object {
@@ -93,6 +94,8 @@ pub struct GroupSpec {
     pub shares: u64,
     /// `cpu.idle`.
     pub idle: bool,
+    /// `cpu.uclamp.min` and `cpu.uclamp.max`, 0..=1024; `None` = never written.
+    pub clamps: Option<Clamps<u32>>,
     /// `cpu.max` and `cpu.max.burst`.
     pub limit: BandwidthLimit,
     /// Phase of the period timer, 0..period, when it is known. Otherwise the kernel's rules say.
@@ -107,6 +110,7 @@ impl GroupSpec {
             parent,
             shares: 1024,
             idle: false,
+            clamps: None,
             limit: BandwidthLimit::UNLIMITED,
             period_phase_ns: None,
         }
@@ -305,6 +309,8 @@ pub struct AttributesSpec {
     pub timer_slack_ns: Option<Ns>,
     /// EEVDF request size (`sched_attr.runtime`, 6.12).
     pub custom_slice_ns: Option<Ns>,
+    /// Utilisation clamps (`sched_attr.util_min`, `util_max`).
+    pub clamps: Clamps<Wish>,
 }
 
 /// A task that exists from `start_ns` on.
@@ -333,6 +339,8 @@ pub struct TaskSpec {
     pub address_space: Option<u32>,
     /// EEVDF request size set by `sched_setattr`.
     pub custom_slice_ns: Option<Ns>,
+    /// Utilisation clamps set by `sched_setattr`, 0..=1024; `None` = what its policy has without.
+    pub clamps: Clamps<Option<u32>>,
     /// When it is forked.
     pub start_ns: Ns,
     /// CPU it is forked on; `None` = the lowest it may run on.
@@ -365,6 +373,7 @@ impl TaskSpec {
             group: GroupId::ROOT,
             address_space: Some(0),
             custom_slice_ns: None,
+            clamps: Clamps::default(),
             start_ns: 0,
             start_cpu: None,
             timer_slack_ns: None,
@@ -469,6 +478,8 @@ pub enum GroupSetting {
     Shares(u64),
     /// `cpu.idle`.
     Idle(bool),
+    /// `cpu.uclamp.min` and `cpu.uclamp.max`.
+    Clamps(Clamps<u32>),
 }
 
 /// Everything that runs.

@@ -621,3 +621,35 @@ fn a_stay_that_was_looked_at_takes_as_long_to_leave() {
     assert_eq!(woken(&[20 * MS]), [(30_030, 0)]);
     assert_eq!(woken(&[20 * MS, 29 * MS]), [(30_030, 0)]);
 }
+
+#[test]
+fn speeds_that_the_scheduler_does_not_know_slow_work_and_move_no_capacity() {
+    let cpus = "sockets = 1\nllcs_per_socket = 1\ncores_per_llc = 2\nthreads_per_core = 1\n";
+    let preset = schedcast_sim::machine::PRESETS[0].1;
+    let (before, rest) = preset.split_once("[topology]").unwrap();
+    let after = &rest[rest.find("\n[").unwrap()..];
+    let of =
+        |more: &str| Machine::parse("test", &format!("{before}[topology]\n{cpus}{more}{after}"));
+    let machine = of("speeds_1024ths = [1024, 512]\npriorities = [9, 3]\n").unwrap();
+    assert_eq!([machine.speed(0), machine.speed(1)], [1024, 512]);
+    assert!(machine.topology.capacities.is_empty());
+    assert_eq!(machine.topology.priorities, [9, 3]);
+    let mut workload = Workload::default();
+    for cpu in 0..2 {
+        task(&mut workload, "t", cpu, |b| {
+            b.work(10 * MS);
+            b.mark(cpu as u16);
+        });
+    }
+    let mut world = world((6, 12), machine, workload);
+    world.run_until(100 * MS).unwrap();
+    let ends: Vec<u64> = marks(&world).iter().map(|(at, _)| at / MS).collect();
+    assert!(ends[0] < 12 && (20..24).contains(&ends[1]), "{ends:?}");
+    let refused = |more: &str| of(more).unwrap_err().to_string();
+    assert!(refused("speeds_1024ths = [1024]\n").contains("must have 2 numbers from 1 to 1024"));
+    assert!(refused("priorities = [0, 1]\n").contains("must have 2 numbers from 1 to 1000000"));
+    assert!(
+        refused("speeds_1024ths = [1024, 9]\ncapacities_1024ths = [1024, 9]\n")
+            .contains("exclude each other")
+    );
+}

@@ -6,12 +6,13 @@ use common::*;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 use schedcast_kernel::task::TaskState;
+use schedcast_kernel::uclamp::{Clamps, Wish};
 use schedcast_kernel::{Cpu, GroupId, TaskId};
 use schedcast_sim::workload::{
-    Arrival, ArrivalAction, ArrivalContext, ArrivalSource, AttributesSpec, ForkSpec, GroupSpec,
-    QueueSpec, TaskSpec,
+    Arrival, ArrivalAction, ArrivalContext, ArrivalSource, AttributesSpec, ForkSpec, GroupChange,
+    GroupSetting, GroupSpec, QueueSpec, TaskSpec,
 };
-use schedcast_sim::{Arithmetic, Compare, Distribution, Reg, RunError, Workload};
+use schedcast_sim::{Arithmetic, Compare, Distribution, Reg, RunError, Workload, World};
 
 const A: Reg = Reg(0);
 const B: Reg = Reg(1);
@@ -554,4 +555,75 @@ fn attributes_change_while_running() {
     );
     let entity = &world.kernel().entities[task.se.index()];
     assert_eq!((entity.slice, entity.custom_slice), (MS, true));
+}
+
+#[test]
+fn clamps_are_set_inherited_and_bounded_by_groups() {
+    let mut workload = Workload::default();
+    let group = workload.add_group(GroupSpec {
+        clamps: Some(Clamps { min: 0, max: 600 }),
+        ..GroupSpec::new("/g", GroupId::ROOT)
+    });
+    let child = program(&mut workload, |b| {
+        b.work(10 * MS);
+    });
+    let child = workload.add_fork(ForkSpec {
+        name: "child".into(),
+        statistics: None,
+        program: child,
+        process: true,
+    });
+    let change = workload.add_attributes(AttributesSpec {
+        clamps: Clamps {
+            min: Wish::Set(300),
+            max: Wish::Keep,
+        },
+        ..AttributesSpec::default()
+    });
+    let body = program(&mut workload, |b| {
+        b.set_attributes(change);
+        b.fork(child, A);
+        b.work(10 * MS);
+    });
+    workload.add_task(TaskSpec {
+        group,
+        clamps: Clamps {
+            min: None,
+            max: Some(900),
+        },
+        ..pinned("t", body, 0)
+    });
+    workload.changes = vec![GroupChange {
+        at_ns: 2 * MS,
+        group,
+        setting: GroupSetting::Clamps(Clamps {
+            min: 400,
+            max: 1024,
+        }),
+    }];
+    let on_kernel = |uclamp, workload| {
+        let mut rules = rules(1);
+        rules.uclamp = uclamp;
+        World::new(free_machine(1), rules, workload, 1).unwrap()
+    };
+    let mut world = on_kernel(true, workload.clone());
+    let clamps = |world: &World| {
+        let of = |name: &str| {
+            let mut rows = (0..world.kernel().tasks.len()).map(TaskId::from);
+            let row = rows.find(|&row| world.task_name(row) == name).unwrap();
+            let clamps = world.kernel().clamps_of(row);
+            (clamps.min, clamps.max)
+        };
+        [of("t"), of("child")]
+    };
+    world.run_until(MS).unwrap();
+    assert_eq!(clamps(&world), [(300, 600); 2]);
+    world.run_until(3 * MS).unwrap();
+    assert_eq!(clamps(&world), [(400, 900); 2]);
+    let mut without = on_kernel(false, workload);
+    let error = without.run_until(MS).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "task t at 0 ns: this kernel is built without utilisation clamps"
+    );
 }

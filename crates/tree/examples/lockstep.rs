@@ -1,7 +1,9 @@
 //! Runs drawn histories on a tree and on the rules: `lockstep OBJECT VERSION SOCKETS LLCS CORES SMT
 //! KINDS SEEDS STEPS [CAPACITY]…`, one capacity for each core or none, KINDS some of the letters g
 //! (groups), l (limits), r (real-time), e (deadline), c (changes), f (switches of
-//! `sched/features`); d = ask for decisions only, s = shrink, m = print the marks of rules reached.
+//! `sched/features`), u (utilisation clamps, if the object is built with them); p = the numbers
+//! behind are priorities; d = ask for decisions only, s = shrink, m = print the marks of rules
+//! reached.
 
 #![expect(clippy::print_stdout, reason = "a program")]
 
@@ -33,12 +35,16 @@ fn main() {
         .iter()
         .map(|capacity| capacity.parse().expect("a capacity"))
         .collect();
+    let of_cores: &[u32] = capacities.leak();
+    // Letter p: the numbers are priorities instead of capacities.
+    let ranks = arguments[6].contains('p');
     let shape = Shape {
         sockets: number(2),
         llcs: number(3),
         cores: number(4),
         smt: number(5),
-        capacities: capacities.leak(),
+        capacities: if ranks { &[] } else { of_cores },
+        priorities: if ranks { of_cores } else { &[] },
     };
     let has = |letter: char| arguments[6].contains(letter);
     let kinds = Kinds {
@@ -48,6 +54,7 @@ fn main() {
         deadline: has('e'),
         changes: has('c'),
         features: has('f'),
+        clamps: has('u'),
     };
     let parted = |outcome: &Outcome| -> Option<(usize, Vec<Difference>)> {
         match has('d') {

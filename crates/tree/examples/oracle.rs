@@ -6,22 +6,24 @@
 
 #![expect(clippy::print_stdout, reason = "a program")]
 
+use schedcast_kernel::rules::Version;
 use schedcast_tree::lockstep::{Kinds, Shape, draw, run};
-use schedcast_tree::{Builder, config::Config, trees};
+use schedcast_tree::{BuildError, Builder, config::Config, trees};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Releases whose trees `validation/trees` fetches.
 const VERSIONS: &[&str] = &["6.1.176", "6.12.107", "6.18.15", "7.1.13", "7.3.4"];
 
-const SHAPES: [Shape; 8] = [
+const SHAPES: [Shape; 9] = [
     Shape {
         sockets: 1,
         llcs: 1,
         cores: 1,
         smt: 1,
         capacities: &[],
+        priorities: &[],
     },
     Shape {
         sockets: 1,
@@ -29,6 +31,7 @@ const SHAPES: [Shape; 8] = [
         cores: 2,
         smt: 1,
         capacities: &[],
+        priorities: &[],
     },
     Shape {
         sockets: 1,
@@ -36,6 +39,7 @@ const SHAPES: [Shape; 8] = [
         cores: 2,
         smt: 2,
         capacities: &[],
+        priorities: &[],
     },
     Shape {
         sockets: 1,
@@ -43,6 +47,7 @@ const SHAPES: [Shape; 8] = [
         cores: 4,
         smt: 1,
         capacities: &[],
+        priorities: &[],
     },
     Shape {
         sockets: 2,
@@ -50,6 +55,7 @@ const SHAPES: [Shape; 8] = [
         cores: 16,
         smt: 2,
         capacities: &[],
+        priorities: &[],
     },
     Shape {
         sockets: 1,
@@ -57,6 +63,7 @@ const SHAPES: [Shape; 8] = [
         cores: 4,
         smt: 1,
         capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
+        priorities: &[],
     },
     Shape {
         sockets: 1,
@@ -64,6 +71,7 @@ const SHAPES: [Shape; 8] = [
         cores: 4,
         smt: 1,
         capacities: &[512, 512, 1024, 1024],
+        priorities: &[],
     },
     Shape {
         sockets: 1,
@@ -71,28 +79,98 @@ const SHAPES: [Shape; 8] = [
         cores: 4,
         smt: 2,
         capacities: &[640, 640, 1024, 1024],
+        priorities: &[],
+    },
+    Shape {
+        sockets: 1,
+        llcs: 1,
+        cores: 4,
+        smt: 2,
+        capacities: &[],
+        priorities: &[45, 40, 30, 30],
     },
 ];
 
-/// Name of a mix of steps, and groups, limits, real-time, changes, switches, deadlines.
-const MIXES: [(&str, [bool; 6]); 7] = [
-    ("tasks", [false, false, false, false, false, false]),
-    ("tasks in groups", [true, false, false, false, false, false]),
+const TASKS: Kinds = Kinds {
+    groups: false,
+    limits: false,
+    real_time: false,
+    deadline: false,
+    changes: false,
+    features: false,
+    clamps: false,
+};
+
+const LIMITED: Kinds = Kinds {
+    groups: true,
+    limits: true,
+    ..TASKS
+};
+
+const ALL: Kinds = Kinds {
+    real_time: true,
+    changes: true,
+    ..LIMITED
+};
+
+/// Mixes of steps by name.
+const MIXES: [(&str, Kinds); 9] = [
+    ("tasks", TASKS),
     (
-        "groups with limits",
-        [true, true, false, false, false, false],
+        "tasks in groups",
+        Kinds {
+            groups: true,
+            ..TASKS
+        },
     ),
+    ("groups with limits", LIMITED),
     (
         "groups, switches turned",
-        [true, true, false, false, true, false],
+        Kinds {
+            features: true,
+            ..LIMITED
+        },
     ),
-    ("all kinds", [true, true, true, true, false, false]),
-    ("deadlines", [false, false, false, false, false, true]),
+    ("all kinds", ALL),
+    (
+        "deadlines",
+        Kinds {
+            deadline: true,
+            ..TASKS
+        },
+    ),
     (
         "all kinds with deadlines",
-        [true, true, true, true, false, true],
+        Kinds {
+            deadline: true,
+            ..ALL
+        },
+    ),
+    (
+        "clamps",
+        Kinds {
+            groups: true,
+            real_time: true,
+            clamps: true,
+            ..TASKS
+        },
+    ),
+    (
+        "all kinds with clamps",
+        Kinds {
+            clamps: true,
+            ..ALL
+        },
     ),
 ];
+
+/// The objects of a tree, built without and with utilisation clamps.
+fn objects(tree: &Path) -> Result<[PathBuf; 2], BuildError> {
+    let mut clamps = Config::default();
+    clamps.set("UCLAMP_TASK", "y");
+    let object = |config| Builder::new(tree, config)?.object();
+    Ok([object(Config::default())?, object(clamps)?])
+}
 
 /// Histories of a machine where one of 8 CPUs gets `seeds`: what they cost grows with its CPUs,
 /// because all that both sides keep of each is compared after each step.
@@ -162,26 +240,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("{version}: no tree in {}", trees::folder().display());
             continue;
         };
-        let object =
-            match Builder::new(&tree, Config::default()).and_then(|builder| builder.object()) {
-                Ok(object) => object,
-                Err(error) => {
-                    println!("{version}: {error}");
-                    continue;
-                }
-            };
+        let objects = match objects(&tree) {
+            Ok(objects) => objects,
+            Err(error) => {
+                println!("{version}: {error}");
+                continue;
+            }
+        };
+        let release: Version = version.parse()?;
         for shape in SHAPES {
-            for (name, [groups, limits, real_time, changes, features, deadline]) in MIXES {
-                let kinds = Kinds {
-                    groups,
-                    limits,
-                    real_time,
-                    deadline,
-                    changes,
-                    features,
-                };
+            // Preferred CPUs are known from 6.6 on.
+            if !shape.priorities.is_empty() && !release.since(6, 6) {
+                continue;
+            }
+            for (name, kinds) in MIXES {
                 let seeds = histories(seeds, shape);
-                let row = row(&object, version, shape, kinds, (seeds, steps));
+                let object = &objects[usize::from(kinds.clamps)];
+                let row = row(object, version, shape, kinds, (seeds, steps));
                 let mut first: Vec<_> = row
                     .first
                     .iter()

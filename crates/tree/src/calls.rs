@@ -29,6 +29,8 @@ pub struct Machine {
     pub capacities: Vec<c_ulong>,
     /// Distances between nodes, row by row; 10 = local.
     pub distances: Vec<c_int>,
+    /// Priority of each CPU for the platform; empty = none is preferred.
+    pub priorities: Vec<c_int>,
     /// Seed of random numbers.
     pub seed: u64,
 }
@@ -61,6 +63,10 @@ pub struct NewTask {
     pub asleep: c_int,
     /// Process whose thread it is, if it is no kernel thread.
     pub process: u32,
+    /// Least utilisation that it asks for; −1 = none.
+    pub util_min: c_int,
+    /// Most utilisation that it asks for; −1 = none.
+    pub util_max: c_int,
 }
 
 /// Call that a CPU is made to execute (`enum sc_call`), with its arguments.
@@ -116,6 +122,11 @@ pub enum Call {
     GroupLimit,
     /// First expiry of the period timer: group, time.
     GroupPhase,
+    /// Clamps of utilisation: task, least and most; −1 = without a wish, −2 = as it is. 0 or an
+    /// error.
+    Clamps,
+    /// `cpu.uclamp.min` and `cpu.uclamp.max`: group, least and most.
+    GroupClamps,
 }
 
 /// Event that the scheduler schedules for later.

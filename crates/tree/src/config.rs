@@ -81,6 +81,14 @@ impl Config {
         } else {
             self.options.insert(name.to_string(), value.to_string());
         }
+        // Clamps of groups need those of tasks, and these the governor that they were made for.
+        for needed in ["UCLAMP_TASK_GROUP", "CPU_FREQ", "CPU_FREQ_GOV_SCHEDUTIL"] {
+            if self.has("UCLAMP_TASK") {
+                self.options.insert(needed.into(), "y".into());
+            } else {
+                self.options.remove(needed);
+            }
+        }
         // The architecture's part in lazy preemption, which the tree's own configuration asks for.
         if self.has("PREEMPT_LAZY") {
             self.options.insert("SCHEDCAST_LAZY".into(), "y".into());

@@ -50,6 +50,7 @@ pub(crate) fn machine(topology: &Topology, seed: u64) -> Machine {
         capacities: (0..places.len())
             .map(|row| topology.capacities.get(row).map_or(1024, |&it| it.into()))
             .collect(),
+        priorities: topology.priorities.iter().map(|&it| it as i32).collect(),
         distances: (0..nodes * nodes).map(distance).collect(),
         places,
         seed,

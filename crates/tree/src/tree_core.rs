@@ -33,6 +33,7 @@ use schedcast_kernel::platform::{Access, Draw, Ipi, Line, Observation, Op, Platf
 use schedcast_kernel::rules::Rules;
 use schedcast_kernel::task::{Policy, TaskAttributes, TaskState};
 use schedcast_kernel::topology::Topology;
+use schedcast_kernel::uclamp::{self, Clamps, Wish};
 use schedcast_kernel::{Context, Cpu, GroupId, Kernel, Ns, TaskId, WakeFlags};
 use schedcast_sim::{Core, RunError, World as Simulated};
 use std::path::Path;
@@ -185,6 +186,8 @@ impl TreeCore {
             parent: self.parents[task.index()],
             asleep: i32::from(asleep),
             process: record.address_space.unwrap_or(0),
+            util_min: record.clamps_asked.min.map_or(-1, |asked| asked as i32),
+            util_max: record.clamps_asked.max.map_or(-1, |asked| asked as i32),
         });
         self.pids[task.index()] = pid;
         let tasks = &mut self.mirror.tasks;
@@ -447,6 +450,23 @@ impl Core for TreeCore {
         }
     }
 
+    fn set_clamps<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        task: TaskId,
+        wish: Clamps<Wish>,
+    ) -> Result<(), uclamp::Refused> {
+        let asked = self.mirror.tables.check_clamps(task, wish)?;
+        self.mirror.tables.tasks[task.index()].clamps_asked = asked;
+        // The C of a deadline task has no use for them.
+        if self.mirror.tables.tasks[task.index()].policy != Policy::Deadline {
+            let Clamps { min, max } = wish.map(clamp_number);
+            self.enter(p, cpu, Call::Clamps, &[self.pid(task), min, max]);
+        }
+        Ok(())
+    }
+
     fn set_affinity<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId, affinity: CpuSet) {
         let arguments = [self.pid(task), mask(&affinity) as i64];
         let record = &mut self.mirror.tables.tasks[task.index()];
@@ -513,6 +533,19 @@ impl Core for TreeCore {
         self.enter(p, cpu, Call::GroupIdle, &arguments);
     }
 
+    fn group_set_clamps<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        group: GroupId,
+        asked: Clamps<u32>,
+    ) {
+        if self.mirror.tables.rules.uclamp {
+            let Clamps { min, max } = asked.map(i64::from);
+            self.enter(p, cpu, Call::GroupClamps, &[i64::from(group.0), min, max]);
+        }
+    }
+
     fn register_frequency_driver<P: Platform>(&mut self, _: &mut P, _: FrequencyDriver) {}
 
     fn task_create(&mut self, attributes: TaskAttributes) -> TaskId {
@@ -534,6 +567,10 @@ impl Core for TreeCore {
         self.mirror.tables.adopt_sleeper(cpu, task);
     }
 
+    fn ask_clamps(&mut self, task: TaskId, asked: Clamps<Option<u32>>) {
+        self.mirror.tables.ask_clamps(task, asked);
+    }
+
     fn inherit_wakees(&mut self, parent: TaskId, child: TaskId) {
         self.parents[child.index()] = self.pids[parent.index()];
     }
@@ -551,6 +588,15 @@ impl Core for TreeCore {
     fn set_wakeup_mark(&mut self, _: Ns) {}
 
     fn set_newidle_ratio(&mut self, _: u32) {}
+}
+
+/// A wish as the C is told of it.
+pub(crate) fn clamp_number(wish: Wish) -> i64 {
+    match wish {
+        Wish::Keep => -2,
+        Wish::Reset => -1,
+        Wish::Set(value) => value.into(),
+    }
 }
 
 fn mask(set: &CpuSet) -> u64 {

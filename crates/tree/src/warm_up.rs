@@ -54,6 +54,8 @@ pub fn warm_up(tree: &mut World, cpus: usize, tick_ns: u64) -> Result<u64, World
             parent: -1,
             asleep: 0,
             process: 0,
+            util_min: -1,
+            util_max: -1,
         });
         driver.run(cpu, Call::Start, &[i64::from(task)])?;
         driver.advance(driver.now + span_ns)?;

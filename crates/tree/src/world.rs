@@ -103,6 +103,7 @@ struct RawMachine {
     places: *const Place,
     capacities: *const c_ulong,
     distances: *const c_int,
+    priorities: *const c_int,
 }
 
 #[repr(C)]
@@ -242,6 +243,10 @@ impl World {
             places: machine.places.as_ptr(),
             capacities: machine.capacities.as_ptr(),
             distances: machine.distances.as_ptr(),
+            priorities: match machine.priorities.is_empty() {
+                true => std::ptr::null(),
+                false => machine.priorities.as_ptr(),
+            },
         };
         let result = (functions.boot)(&raw const raw, &raw const *host, 0);
         let mut world = Self {

@@ -13,6 +13,7 @@ const ONE_CPU: Shape = Shape {
     cores: 1,
     smt: 1,
     capacities: &[],
+    priorities: &[],
 };
 
 const PLAIN: Kinds = Kinds {
@@ -22,6 +23,7 @@ const PLAIN: Kinds = Kinds {
     real_time: false,
     changes: false,
     features: false,
+    clamps: false,
 };
 
 const LIMITED: Kinds = Kinds {
@@ -37,10 +39,15 @@ const ALL: Kinds = Kinds {
     real_time: true,
     changes: true,
     features: false,
+    clamps: false,
 };
 
 fn is_equal(version: &str, shape: Shape, kinds: Kinds) {
-    let Some(object) = object(version, Config::default()) else {
+    let mut config = Config::default();
+    if kinds.clamps {
+        config.set("UCLAMP_TASK", "y");
+    }
+    let Some(object) = object(version, config) else {
         return;
     };
     for seed in 1..=4 {
@@ -152,6 +159,7 @@ fn all_kinds_on_64_cpus_are_as_by_the_c_of_7_3() {
         cores: 16,
         smt: 2,
         capacities: &[],
+        priorities: &[],
     };
     is_equal("7.3.4", shape, ALL);
 }
@@ -163,6 +171,34 @@ fn switches_of_sched_features_turn_the_same_rules_as_in_the_c_of_6_12() {
         ..ALL
     };
     is_equal("6.12.107", ONE_CPU, kinds);
+}
+
+#[test]
+fn clamps_of_tasks_and_groups_count_as_by_the_c_of_6_18() {
+    let shape = Shape {
+        cores: 4,
+        capacities: &[512, 512, 1024, 1024],
+        priorities: &[],
+        ..ONE_CPU
+    };
+    let kinds = Kinds {
+        groups: true,
+        real_time: true,
+        clamps: true,
+        ..PLAIN
+    };
+    is_equal("6.18.15", shape, kinds);
+}
+
+#[test]
+fn preferred_cpus_take_tasks_as_by_the_c_of_6_18() {
+    let shape = Shape {
+        cores: 4,
+        smt: 2,
+        priorities: &[45, 40, 30, 30],
+        ..ONE_CPU
+    };
+    is_equal("6.18.15", shape, PLAIN);
 }
 
 #[test]
@@ -192,6 +228,7 @@ const BIG_LITTLE: Shape = Shape {
     llcs: 2,
     cores: 4,
     capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
+    priorities: &[],
     ..ONE_CPU
 };
 

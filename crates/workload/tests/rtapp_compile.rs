@@ -8,6 +8,7 @@ mod ideal;
 use ideal::Outcome;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
+use schedcast_kernel::uclamp::{Clamps, Wish};
 use schedcast_kernel::{Cpu, GroupId};
 use schedcast_sim::Workload;
 use schedcast_sim::workload::AttributesSpec;
@@ -443,7 +444,11 @@ fn a_file_without_global_logs_nothing() {
 
 /// Changes of one thread in order: when, and which attributes.
 fn changes(tasks: &str, thread: &str) -> Vec<(u64, AttributesSpec)> {
-    let (workload, _) = compiled(&with_global(tasks, ""), &options());
+    let options = Options {
+        has_clamps: true,
+        ..options()
+    };
+    let (workload, _) = compiled(&with_global(tasks, ""), &options);
     let outcome = ideal::run(&workload, 20 * MS);
     let of_thread = outcome.changes.iter().filter(|(_, name, _)| name == thread);
     of_thread
@@ -465,6 +470,40 @@ fn affinity(cpus: &[u32]) -> AttributesSpec {
         affinity,
         ..AttributesSpec::default()
     }
+}
+
+#[test]
+fn clamps_are_set_at_the_start_and_by_phases_that_say_one() {
+    let tasks = "'a':{'cpus':[0],'util_min':100,'util_max':-1,'loop':1,'phases':{
+            'p':{'run':1000},
+            'q':{'run':1000,'util_max':700},
+            'r':{'run':1000,'policy':'SCHED_FIFO','util_min':-1}}}";
+    let options = Options {
+        has_clamps: true,
+        ..options()
+    };
+    let (workload, _) = compiled(&with_global(tasks, ""), &options);
+    let clamps = workload.tasks[0].clamps;
+    assert_eq!((clamps.min, clamps.max), (Some(100), None));
+    let found: Vec<_> = changes(tasks, "a-0")
+        .into_iter()
+        .filter(|(_, change)| change.affinity.is_none())
+        .collect();
+    let clamped = |min, max, change: AttributesSpec| AttributesSpec {
+        clamps: Clamps { min, max },
+        ..change
+    };
+    let expected = [
+        (
+            1000,
+            clamped(Wish::Keep, Wish::Set(700), AttributesSpec::default()),
+        ),
+        (
+            2000,
+            clamped(Wish::Reset, Wish::Keep, policy(Policy::Fifo, 10, None)),
+        ),
+    ];
+    assert_eq!(found, expected);
 }
 
 /// Each phase is entered twice, but what is in force already is not set again.
@@ -535,10 +574,12 @@ fn every_event_of_the_fixture_compiles() {
         .expect("text")
         .replace("\"pi_enabled\" : TRUE", "\"pi_enabled\" : false")
         .replace("\"nodes_membind\" : [ 0 ],", "")
-        .replace("\"util_min\" : 128,", "")
-        .replace("\"util_max\" : 512,", "")
         .replace("\"type\" : \"chase\"", "\"type\" : \"write\"");
-    let (workload, compiled) = compiled(&text, &options());
+    let options = Options {
+        has_clamps: true,
+        ..options()
+    };
+    let (workload, compiled) = compiled(&text, &options);
     assert_eq!(compiled.threads.len(), 3);
     assert!(!ideal::run(&workload, 100 * MS).rows.is_empty());
 }

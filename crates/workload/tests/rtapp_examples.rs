@@ -38,7 +38,7 @@ fn installed_examples_load_and_compile() {
     let mut refused = Vec::new();
     for path in &files {
         let file = load(path).unwrap_or_else(|error| panic!("{error}"));
-        if file.unsupported().is_empty() {
+        if file.unsupported(false).is_empty() {
             let mut workload = Workload::default();
             compile(&file, &Options::new(8), &mut workload)
                 .unwrap_or_else(|error| panic!("{error}"));

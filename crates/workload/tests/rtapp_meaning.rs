@@ -1,5 +1,6 @@
 //! Meaning of an rt-app file beyond its keys: attributes in force, shared names, notes, refusals.
 
+use schedcast_kernel::uclamp::Clamps;
 use schedcast_workload::rtapp::{Action, Attributes, File, Policy, Task, TimerMode, parse};
 
 fn read(text: &str) -> File {
@@ -27,6 +28,8 @@ fn attributes(policy: Policy, priority: i32) -> Attributes {
         runtime_us: 0,
         period_us: 0,
         deadline_us: 0,
+        clamps: Clamps::default(),
+        only_clamps: false,
     }
 }
 
@@ -63,11 +66,10 @@ fn attributes_at_the_start_have_the_default_of_their_policy() {
     };
     assert_eq!(start("'dl-runtime':3000,'run':1", Policy::Other), slice);
     let deadline = Attributes {
-        policy: Policy::Deadline,
-        priority: 0,
         runtime_us: 1,
         period_us: 9,
         deadline_us: 9,
+        ..attributes(Policy::Deadline, 0)
     };
     let members = "'policy':'SCHED_DEADLINE','dl-runtime':1,'dl-period':9,'run':1";
     assert_eq!(start(members, Policy::Other), deadline);
@@ -230,7 +232,7 @@ fn more_taskgroups_than_rt_app_is_built_for_are_noted() {
 }
 
 fn refusals(text: &str) -> Vec<String> {
-    let refusals = read(text).unsupported();
+    let refusals = read(text).unsupported(false);
     refusals
         .iter()
         .map(|one| format!("{}: {}: {}", one.span, one.what, one.why))
@@ -252,7 +254,8 @@ fn what_cannot_run_loads_and_is_refused_with_its_place() {
         ),
         [""; 0]
     );
-    let clamp = "utilization clamps are not modelled";
+    let clamp = "this kernel is built without utilisation clamps; `uclamp = true` in [kernel] \
+                 builds it with them";
     assert_eq!(refusals("{'tasks':{'a':{'run':1}}}"), [""; 0]);
     assert_eq!(
         refusals("{'tasks':{'a':{'policy':'SCHED_DEADLINE','dl-runtime':1,'run':1}}}"),
@@ -278,6 +281,13 @@ fn what_cannot_run_loads_and_is_refused_with_its_place() {
             format!("1:69: util_min: {clamp}")
         ]
     );
+    let bad = "a utilisation of at least 1024 and at most 9: the kernel refuses a least utilisation above \
+               the most; a real-time thread without `util_min` has 1024";
+    let real_time = "{'tasks':{'a':{'policy':'SCHED_FIFO','util_max':9,'run':1}}}";
+    let clamped: Vec<String> = (read(real_time).unsupported(true).iter())
+        .map(|one| format!("{}: {}: {}", one.span, one.what, one.why))
+        .collect();
+    assert_eq!(clamped, [format!("1:49: {bad}")]);
     assert_eq!(
         refusals("{'tasks':{'a':{'nodes_membind':[0],'run':1}}}"),
         [
@@ -302,7 +312,7 @@ fn the_grammar_of_before_2014_loads_and_is_refused() {
     )
     .unwrap_or_else(|error| panic!("{error}"));
     let places: Vec<String> = file
-        .unsupported()
+        .unsupported(true)
         .iter()
         .map(|one| format!("{} {}", one.span, one.what))
         .collect();

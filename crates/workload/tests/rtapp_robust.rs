@@ -10,7 +10,7 @@ const OBSOLETE: &[u8] = include_bytes!("fixtures/rtapp/obsolete.json");
 fn read(text: &[u8]) -> bool {
     match parse("w.json", text) {
         Ok(file) => {
-            file.unsupported();
+            file.unsupported(true);
             true
         }
         Err(error) => {

@@ -5,9 +5,9 @@
 //! {0–3,8–11} twice more the same, and {0–15}. Cluster, Package and Node add nothing and go; three
 //! domains stay, with balance intervals of 2–4, 8–16 and 16–32 ms.
 
-use super::asym;
 use super::groups::{self, Links};
 use super::{CpuView, Domain, DomainFlags, Domains, Level, LlcShared, NumaAllowance, Why};
+use super::{asym, prefer};
 use crate::cpuset::CpuSet;
 use crate::ids::Cpu;
 use crate::rules::Rules;
@@ -67,6 +67,7 @@ pub(super) fn build(topology: &Topology, rules: &Rules) -> Domains {
         why: Why::default(),
     };
     asym::mark(&mut domains, &mut stacks, topology, rules);
+    prefer::mark(&mut stacks, topology, rules);
     groups::build_groups(&mut domains, &mut stacks, topology, rules);
     for stack in &mut stacks {
         imbalance_allowance(stack, rules);
@@ -193,6 +194,7 @@ fn flags(rules: &Rules, level: Level) -> DomainFlags {
         share_llc: matches!(level, Level::Smt | Level::Cluster | Level::Cache),
         asym_cpucapacity: false,
         asym_cpucapacity_full: false,
+        asym_packing: false,
         serialize: numa,
         prefer_sibling: match level {
             Level::Numa(_) => false,
@@ -257,6 +259,7 @@ fn attach_cpu(
             true => domain.flags.asym_cpucapacity_full,
             false => domain.flags.asym_cpucapacity,
         });
+    let packing = own.iter().rposition(|domain| domain.flags.asym_packing);
     let cluster = own.iter().find(|domain| domain.flags.cluster);
     domains.cluster_active |= cluster.is_some();
     let share_id = cluster.and_then(|domain| domain.span.lowest());
@@ -267,6 +270,7 @@ fn attach_cpu(
         llc_size: llc.map_or(1, |llc| llc.span_weight),
         llc_id,
         asym: asym.map(|place| first + place as u32),
+        packing: packing.map(|place| first + place as u32),
         share_id: share_id.unwrap_or(llc_id),
         shared: None,
         balance_shared: None,

@@ -67,7 +67,8 @@ pub(crate) fn is_busier(
     match new.group_type {
         GroupType::Overloaded => new.avg_load > old.avg_load,
         GroupType::LlcBalance => new.nr_pref_dst_llc > old.nr_pref_dst_llc,
-        GroupType::Imbalanced => false,
+        // The caller compares the preferred CPUs of two groups.
+        GroupType::Imbalanced | GroupType::AsymPacking => false,
         GroupType::MisfitTask => new.misfit_load > old.misfit_load,
         GroupType::SmtBalance if new.idle_cpus != 0 || old.idle_cpus != 0 => fewer_idle(),
         // Average loads are not computed for these types, so the first one stays, unless it is
@@ -196,6 +197,11 @@ impl Kernel {
             return false;
         }
         stats.busiest.is_none_or(|old| {
+            let both = [found.group_type, old.stats.group_type];
+            if both == [GroupType::AsymPacking; 2] {
+                let prefer_cpu = |group: u32| self.domains.groups[group as usize].prefer_cpu;
+                return self.is_preferred(prefer_cpu(old.group), prefer_cpu(group));
+            }
             is_busier(found, flags(group), &old.stats, flags(old.group), smt_aware)
         })
     }
@@ -307,7 +313,7 @@ impl Kernel {
         let (local, busy) = (&stats.local.stats, &busiest.stats);
         if matches!(
             busy.group_type,
-            GroupType::MisfitTask | GroupType::Imbalanced
+            GroupType::MisfitTask | GroupType::AsymPacking | GroupType::Imbalanced
         ) {
             return true;
         }
@@ -374,6 +380,10 @@ impl Kernel {
                     amount,
                     migration: Migration::Load,
                 };
+            }
+            GroupType::AsymPacking => {
+                reached(Mark::MovePreferred);
+                return tasks(i64::from(busiest.stats.h_nr_running));
             }
             GroupType::SmtBalance | GroupType::Imbalanced => return tasks(1),
             GroupType::LlcBalance => {

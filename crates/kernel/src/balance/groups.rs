@@ -209,6 +209,7 @@ fn push_group(
         weight: span.len() as u32,
         cores: cores.len() as u32,
         balance_mask,
+        prefer_cpu: super::prefer::most_preferred(&span, topology),
         flags,
         capacity,
     });

@@ -106,6 +106,12 @@ impl Kernel {
         let (Some(process), false) = (process, self.domains.share_cache(env.src, env.dst)) else {
             return LlcMove::Unrestricted;
         };
+        if self.rules.cache.yields_to_priority
+            && env.idle != CpuIdle::NotIdle
+            && self.is_preferred_in(env.domain, env.dst, env.src)
+        {
+            return LlcMove::Unrestricted;
+        }
         let Some(preferred) = self.preferred_cpu(process, env.dst) else {
             return LlcMove::Unrestricted;
         };
@@ -159,7 +165,7 @@ impl Kernel {
                 true => self.entities[curr.se.index()].avg.util_avg,
                 false => 0,
             };
-            self.would_misfit(env, rq.curr)
+            (self.rules.cache.running_must_fit && self.would_misfit(env, rq.curr))
                 || self.can_migrate_llc(env.src, env.dst, util, false) == LlcMove::Forbidden
         };
         if breaks {

@@ -42,6 +42,7 @@ mod newidle;
 mod nohz;
 mod pass;
 mod periodic;
+mod prefer;
 mod queue;
 mod rules;
 mod stats;
@@ -106,6 +107,8 @@ pub struct DomainFlags {
     pub asym_cpucapacity: bool,
     /// SD_ASYM_CPUCAPACITY_FULL: it has every capacity that the machine has.
     pub asym_cpucapacity_full: bool,
+    /// SD_ASYM_PACKING: tasks go to its preferred CPUs.
+    pub asym_packing: bool,
     /// SD_SERIALIZE: one CPU of the machine at a time balances such domains.
     pub serialize: bool,
     /// SD_PREFER_SIBLING: groups of the domain above spread tasks evenly.
@@ -179,6 +182,8 @@ pub struct SchedGroup {
     pub cores: u32,
     /// CPUs that may balance for it.
     pub balance_mask: CpuSet,
+    /// Its most preferred CPU (`asym_prefer_cpu`).
+    pub prefer_cpu: Cpu,
     /// Flags of the domain below, whose span this is.
     pub flags: DomainFlags,
     /// Row of its capacity.
@@ -223,6 +228,8 @@ pub(crate) struct CpuView {
     pub llc: Option<u32>,
     /// `sd_asym_cpucapacity`: the lowest domain that has all capacities of the machine.
     pub asym: Option<u32>,
+    /// `sd_asym_packing`: the highest domain whose CPUs are preferred one to another.
+    pub packing: Option<u32>,
     /// `sd_llc_size`.
     pub llc_size: u32,
     /// `sd_llc_id`: first CPU of the LLC.

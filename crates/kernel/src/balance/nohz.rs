@@ -117,6 +117,12 @@ impl Kernel {
             return true;
         }
         let view = &self.domains.cpus[cpu.index()];
+        if view
+            .packing
+            .is_some_and(|row| self.preferred_cpu_idles(row, cpu))
+        {
+            return true;
+        }
         // Where capacities are unequal, tasks need CPUs that are large enough rather than caches of
         // their own.
         if let Some(row) = view.asym {

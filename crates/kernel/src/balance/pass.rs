@@ -282,13 +282,17 @@ impl Kernel {
 
     /// `need_active_balance`.
     fn need_active_balance(&self, env: &Env) -> bool {
+        if self.rules.cache.yields_to_priority && self.active_balance_for_priority(env) {
+            return true;
+        }
         if self.active_balance_breaks_llc(env) {
             return false;
         }
         let domain = self.domains.domain(env.domain);
         let tired = domain.nr_balance_failed > domain.cache_nice_tries + 2;
         let for_tasks_only = self.rules.balance.active_balance_for_tasks;
-        (tired && (!for_tasks_only || env.migration == Migration::Task))
+        self.active_balance_for_priority(env)
+            || (tired && (!for_tasks_only || env.migration == Migration::Task))
             || self.active_balance_for_capacity(env)
             || matches!(env.migration, Migration::Misfit | Migration::LlcTask)
     }

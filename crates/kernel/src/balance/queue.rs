@@ -96,10 +96,13 @@ impl Kernel {
         busiest
     }
 
-    /// Whether pulling the only task of a CPU would bring it to one that is not larger, where
-    /// capacities are unequal.
+    /// Whether pulling the only task of a CPU would bring it to one that is less preferred, or not
+    /// larger where capacities are unequal.
     fn only_task_is_no_help(&self, env: &Env, cpu: Cpu) -> bool {
         let rules = &self.rules.balance;
+        if self.is_preferred_in(env.domain, cpu, env.dst) {
+            return true;
+        }
         if !self.domains.domain(env.domain).flags.asym_cpucapacity {
             return false;
         }

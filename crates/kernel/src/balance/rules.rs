@@ -67,6 +67,8 @@ pub struct BalanceRules {
     /// SMT groups with two tasks are pulled apart (`group_smt_balance`), groups are compared by
     /// tasks per core, and an idle CPU of an idle core balances first (6.6).
     pub smt_aware: bool,
+    /// CPUs that the platform prefers are known (SD_ASYM_PACKING; here from 6.6 on, as in 6.12).
+    pub preferred_cpus: bool,
     /// `prefer_sibling` is a property of the busiest group, not of the local child (6.5).
     pub prefer_sibling_of_busiest: bool,
     /// Idle CPUs take the only task of a CPU whose capacity is reduced (6.0).
@@ -224,6 +226,7 @@ impl BalanceRules {
             smt_gain: 1178,
             busiest_group: BusiestGroup::AverageLoad,
             smt_aware: false,
+            preferred_cpus: false,
             prefer_sibling_of_busiest: false,
             reduced_capacity_is_misfit: false,
             unequal_capacities: false,

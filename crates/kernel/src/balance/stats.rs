@@ -26,6 +26,8 @@ pub enum GroupType {
     MisfitTask,
     /// Threads of one core run several tasks (6.6).
     SmtBalance,
+    /// The CPU that balances is preferred to its CPUs.
+    AsymPacking,
     /// Affinity kept the level below from balancing.
     Imbalanced,
     /// Tasks prefer the cache of the CPU that balances (7.2).
@@ -42,6 +44,7 @@ impl GroupType {
             GroupType::FullyBusy => "fully busy",
             GroupType::MisfitTask => "misfit task",
             GroupType::SmtBalance => "several tasks on one core",
+            GroupType::AsymPacking => "on less preferred CPUs",
             GroupType::Imbalanced => "imbalanced by affinity",
             GroupType::LlcBalance => "tasks prefer this cache",
             GroupType::Overloaded => "overloaded",
@@ -105,12 +108,13 @@ impl GroupStats {
             || (self.capacity * pct >= self.runnable * 100 && self.capacity * 100 > self.util * pct)
     }
 
-    /// `group_classify`; `imbalanced` is the flag the level below left, `smt_balance` and
-    /// `llc_balance` the results of these tests.
+    /// `group_classify`; `imbalanced` is the flag the level below left, the others are the results
+    /// of those tests.
     pub(crate) fn classify(
         &self,
         imbalance_pct: u32,
         imbalanced: bool,
+        asym_packing: bool,
         smt_balance: bool,
         llc_balance: bool,
     ) -> GroupType {
@@ -118,6 +122,7 @@ impl GroupStats {
             () if self.is_overloaded(imbalance_pct) => GroupType::Overloaded,
             () if llc_balance => GroupType::LlcBalance,
             () if imbalanced => GroupType::Imbalanced,
+            () if asym_packing => GroupType::AsymPacking,
             () if smt_balance => GroupType::SmtBalance,
             () if self.misfit_load > 0 => GroupType::MisfitTask,
             () if !self.has_capacity(imbalance_pct) => GroupType::FullyBusy,
@@ -271,9 +276,13 @@ impl Kernel {
             stats.nr_pref_dst_llc = counts.sum();
         }
         let smt_balance = !local && self.smt_balance(env, group, &stats);
-        let llc_balance = !local && cache_aware && self.llc_balance(env, group, &stats);
+        let asym_packing = !local && self.is_preferred_to_group(env, group, &stats);
+        let llc_balance = !local
+            && cache_aware
+            && !(asym_packing && self.rules.cache.yields_to_priority)
+            && self.llc_balance(env, group, &stats);
         let imbalanced = self.domains.capacities[capacity_row].imbalance;
-        stats.group_type = stats.classify(pct, imbalanced, smt_balance, llc_balance);
+        stats.group_type = stats.classify(pct, imbalanced, asym_packing, smt_balance, llc_balance);
         if cache_aware {
             self.record_llc_load(env, group, &stats);
         }

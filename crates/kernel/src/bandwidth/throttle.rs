@@ -252,7 +252,7 @@ impl Kernel {
                 {
                     self.tasks[task.index()].throttled = false;
                     let flags = EnqueueFlags::WAKEUP;
-                    self.enqueue_task(p, cpu, task, flags);
+                    self.enqueue_task_fair(p, cpu, task, flags);
                 }
                 let limbo = &mut self.cfs_rqs[q.index()].limbo;
                 limbo.append(&mut parked);
@@ -351,7 +351,8 @@ impl Kernel {
         }
         self.update_rq_clock(p, cpu);
         let flags = DequeueFlags::SLEEP | DequeueFlags::THROTTLE;
-        self.dequeue_task(p, cpu, task, flags);
+        // Parked or not, its utilisation clamps count.
+        self.dequeue_task_fair(p, task, flags);
         reached(Mark::ThrottleParksTask);
         self.cfs_rqs[q.index()].limbo.push(task);
         self.tasks[task.index()].throttled = true;

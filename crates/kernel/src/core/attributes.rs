@@ -20,7 +20,7 @@ const CUSTOM_SLICE_NS: std::ops::RangeInclusive<Ns> = 100_000..=100_000_000;
 
 /// How a task was found when its attributes were about to change.
 #[derive(Clone, Copy)]
-struct Held {
+pub(crate) struct Held {
     cpu: Cpu,
     queued: bool,
     running: bool,
@@ -39,7 +39,7 @@ impl Kernel {
         }
     }
 
-    fn hold_task<P: Platform>(&mut self, p: &mut P, task: TaskId, moved: bool) -> Held {
+    pub(crate) fn hold_task<P: Platform>(&mut self, p: &mut P, task: TaskId, moved: bool) -> Held {
         let cpu = self.tasks[task.index()].cpu;
         let queued = self.tasks[task.index()].on_rq;
         let running = self.rqs[cpu.index()].curr == task;
@@ -58,7 +58,13 @@ impl Kernel {
         }
     }
 
-    fn release_task<P: Platform>(&mut self, p: &mut P, task: TaskId, held: Held, head: bool) {
+    pub(crate) fn release_task<P: Platform>(
+        &mut self,
+        p: &mut P,
+        task: TaskId,
+        held: Held,
+        head: bool,
+    ) {
         if held.queued {
             let flags = EnqueueFlags::RESTORE
                 .with(EnqueueFlags::MOVED, held.moved)

@@ -173,7 +173,7 @@ impl Kernel {
         if matches!(state, PrevState::Blocked | PrevState::Dead) {
             let dying = state == PrevState::Dead;
             let flags = DequeueFlags::SLEEP.with(DequeueFlags::SPECIAL, dying);
-            let left = match self.tasks[prev.index()].policy.is_fair() {
+            let left = match self.tasks[prev.index()].policy.is_fair() && !self.clamps_used {
                 true => self.dequeue_task_fair(p, prev, flags),
                 false => self.dequeue_task(p, cpu, prev, flags),
             };
@@ -394,6 +394,7 @@ impl Kernel {
         task: TaskId,
         flags: crate::fair::EnqueueFlags,
     ) {
+        self.clamps_before_enqueue(cpu, task, flags);
         if self.tasks[task.index()].policy.is_fair() {
             self.enqueue_task_fair(p, cpu, task, flags);
         } else if self.tasks[task.index()].policy.is_rt() {
@@ -403,6 +404,7 @@ impl Kernel {
         } else {
             self.count_stop_task(cpu, true);
         }
+        self.clamps_after_enqueue(cpu, task);
     }
 
     /// Takes a task off its class's queue (`dequeue_task`). `false` when it is delayed instead.
@@ -414,6 +416,9 @@ impl Kernel {
         task: TaskId,
         flags: DequeueFlags,
     ) -> bool {
+        if self.clamps_used {
+            self.uclamp_rq_dec(cpu, task);
+        }
         if self.tasks[task.index()].policy.is_fair() {
             return self.dequeue_task_fair(p, task, flags);
         }

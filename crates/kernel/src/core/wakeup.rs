@@ -196,7 +196,7 @@ impl Kernel {
         arrival: Arrival,
     ) {
         let flags = EnqueueFlags::WAKEUP.with(EnqueueFlags::MIGRATED, migrated);
-        if self.tasks[task.index()].policy.is_fair() {
+        if self.tasks[task.index()].policy.is_fair() && !self.clamps_used {
             self.enqueue_task_fair(p, cpu, task, flags);
             self.tasks[task.index()].on_rq = true;
         } else {

@@ -8,7 +8,7 @@ use super::hwp::HwpCpu;
 use super::load::IowaitLoad;
 use super::ondemand::{self, OndemandCpu};
 use super::pid::{self, PidRules, Sample};
-use super::schedutil::{self, SugovCpu, SugovPolicy, Utilisation};
+use super::schedutil::{self, SugovCpu, SugovPolicy, Utilisation, Wanted};
 use super::{Counters, FrequencyDriver, FrequencyGovernor, HwpRequest};
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, Ns};
@@ -313,13 +313,13 @@ impl Kernel {
         }
         let (pstates, aperf_mperf) = (driver.pstates, driver.aperf_mperf);
         let invariant = aperf_mperf && frequency.x86_invariance;
-        let mut most = (0, 1024);
+        let mut most = (Wanted::default(), 1024);
         for member in members.iter() {
             let utilisation = self.utilisation(member);
             let capacity = utilisation.capacity;
             let state = &mut self.cpufreq.cpus[member.index()].sugov;
             let wanted = state.wanted(now, &utilisation, &self.rules.frequency, tick_ns);
-            if wanted * most.1 > capacity * most.0 {
+            if wanted.utilisation * most.1 > capacity * most.0.utilisation {
                 most = (wanted, capacity);
             }
         }
@@ -328,6 +328,7 @@ impl Kernel {
             schedutil::wanted_pstate(&pstates, current, most, invariant, &self.rules.frequency);
         let hold = members.len() == 1
             && self.rules.frequency.hold_while_busy
+            && !self.uclamp_rq_is_capped(cpu)
             && self.cpufreq.cpus[cpu.index()]
                 .sugov
                 .is_busy(self.rqs[cpu.index()].idle_calls);
@@ -355,6 +356,7 @@ impl Kernel {
             deadline: self.dl.rqs[cpu.index()].avg.util_avg,
             deadline_bandwidth: self.dl.rqs[cpu.index()].running_bw >> 10,
             rt_runnable: rq.rt.nr_running > 0,
+            clamps: self.clamps_of_cpu(cpu),
             capacity: rq.cpu_capacity_orig,
         }
     }

@@ -12,6 +12,7 @@ use super::rules::{FrequencyRules, IowaitBoost};
 use super::{FrequencyDriver, PStates};
 use crate::core::irqtime::scale_irq_capacity;
 use crate::ids::Ns;
+use crate::uclamp::{Clamps, clamped};
 
 const CAPACITY: u64 = 1024;
 /// `IOWAIT_BOOST_MIN`.
@@ -47,35 +48,98 @@ pub struct Utilisation {
     pub deadline_bandwidth: u64,
     /// A real-time task is runnable.
     pub rt_runnable: bool,
+    /// Utilisation clamps of the tasks that are runnable; `None` while nobody uses any.
+    pub clamps: Option<Clamps<u64>>,
     /// Capacity of the CPU.
     pub capacity: u64,
 }
 
 impl Utilisation {
-    /// `effective_cpu_util` for frequency selection.
-    pub fn effective(&self, rules: &FrequencyRules) -> u64 {
-        if self.rt_runnable || self.irq >= self.capacity {
-            return self.capacity;
-        }
-        let mut fair = self.fair;
-        if rules.runnable_boost {
-            fair = fair.max(self.fair_runnable);
-        }
-        let fair = fair.max(self.estimate).min(self.capacity);
-        let tasks = fair + self.rt + self.deadline;
-        if tasks >= self.capacity {
-            return self.capacity;
-        }
-        let tasks = scale_irq_capacity(tasks, self.irq, self.capacity);
-        let all = tasks + self.irq;
-        if rules.deadline_bandwidth_is_least {
-            // The quarter to spare that is added later is not for what was reserved.
-            let least = (self.irq + self.deadline_bandwidth) * 4 / 5;
-            all.max(least).min(self.capacity)
-        } else {
-            (all + self.deadline_bandwidth).min(self.capacity)
+    /// Of the fair class, as frequencies are chosen by it (`cpu_util_cfs_boost`).
+    fn of_fair(&self, rules: &FrequencyRules) -> u64 {
+        let runnable = match rules.runnable_boost {
+            true => self.fair_runnable,
+            false => 0,
+        };
+        self.fair
+            .max(runnable)
+            .max(self.estimate)
+            .min(self.capacity)
+    }
+
+    /// Whether a real-time task asks for all, as nobody says how much it needs.
+    fn is_urgent(&self) -> bool {
+        self.rt_runnable && self.clamps.is_none()
+    }
+
+    /// The performance to ask for, and whether the margin is in it (`sugov_get_util`).
+    fn wanted(&self, boost: u64, rules: &FrequencyRules) -> Wanted {
+        match rules.deadline_bandwidth_is_least {
+            true => self.performance(boost, rules),
+            false => self.utilisation(boost, rules),
         }
     }
+
+    /// Up to 6.7 clamps bound the utilisation, and the boost for I/O.
+    fn utilisation(&self, boost: u64, rules: &FrequencyRules) -> Wanted {
+        let within = |util| self.clamps.map_or(util, |clamps| clamped(util, clamps));
+        let util = if self.is_urgent() || self.irq >= self.capacity {
+            self.capacity
+        } else {
+            let tasks = within(self.of_fair(rules) + self.rt);
+            match tasks + self.deadline >= self.capacity {
+                true => self.capacity,
+                false => {
+                    let tasks = scale_irq_capacity(tasks, self.irq, self.capacity);
+                    (tasks + self.irq + self.deadline_bandwidth).min(self.capacity)
+                }
+            }
+        };
+        let boost = if boost > 0 { within(boost) } else { 0 };
+        Wanted {
+            utilisation: util.max(boost),
+            has_margin: false,
+        }
+    }
+
+    /// From 6.8 on clamps and reservations bound the performance that is asked for, margin and
+    /// boost included (`effective_cpu_util`, `sugov_effective_cpu_perf`).
+    fn performance(&self, boost: u64, rules: &FrequencyRules) -> Wanted {
+        let (mut util, mut least, mut most) = (self.capacity, self.capacity, self.capacity);
+        if self.irq < self.capacity {
+            least = self.irq + self.deadline_bandwidth;
+            if let Some(clamps) = self.clamps {
+                least = least.max(clamps.min);
+                most = most.min(clamps.max);
+            }
+            if self.is_urgent() {
+                least = least.max(self.capacity);
+            }
+            let tasks = self.of_fair(rules) + self.rt + self.deadline;
+            if tasks < self.capacity {
+                let tasks = scale_irq_capacity(tasks, self.irq, self.capacity);
+                util = (tasks + self.irq).min(self.capacity);
+            }
+        }
+        Wanted {
+            utilisation: with_margin(util.max(boost)).min(most).max(least),
+            has_margin: true,
+        }
+    }
+}
+
+/// Performance that a CPU asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wanted {
+    /// In units of capacity.
+    pub utilisation: u64,
+    /// The quarter to spare is in it (6.8).
+    has_margin: bool,
+}
+
+/// A quarter to spare (`map_util_perf`).
+const fn with_margin(util: u64) -> u64 {
+    util + (util >> 2)
 }
 
 impl SugovCpu {
@@ -126,16 +190,16 @@ impl SugovCpu {
         self.boost * capacity / CAPACITY
     }
 
-    /// Utilisation to choose a frequency for.
+    /// Performance to choose a frequency for.
     pub fn wanted(
         &mut self,
         now: Ns,
         utilisation: &Utilisation,
         rules: &FrequencyRules,
         tick_ns: Ns,
-    ) -> u64 {
+    ) -> Wanted {
         let boost = self.take_boost(now, utilisation.capacity, tick_ns);
-        utilisation.effective(rules).max(boost)
+        utilisation.wanted(boost, rules)
     }
 
     /// Whether the CPU was not idle since the last decision (`sugov_cpu_is_busy`).
@@ -182,22 +246,19 @@ impl SugovPolicy {
 pub(crate) fn wanted_pstate(
     pstates: &PStates,
     current: u32,
-    wanted: (u64, u64),
+    (wanted, capacity): (Wanted, u64),
     invariant: bool,
     rules: &FrequencyRules,
 ) -> u32 {
-    let (utilisation, capacity) = wanted;
-    let with_margin = utilisation + (utilisation >> 2);
     let current_khz = pstates.khz(current);
     let reference_khz = match (invariant, rules.margin_on_current) {
         (true, _) => pstates.khz(pstates.turbo),
         (false, true) => current_khz + (current_khz >> 2),
         (false, false) => current_khz,
     };
-    let scaled = if rules.margin_on_current {
-        with_margin.min(capacity)
-    } else {
-        with_margin
+    let scaled = match wanted.has_margin {
+        true => wanted.utilisation,
+        false => with_margin(wanted.utilisation),
     };
     pstates.at_least_khz(reference_khz * scaled / capacity.max(1))
 }
@@ -218,30 +279,40 @@ mod tests {
         FrequencyRules::of(Version::new(major, minor))
     }
 
+    const IDLE: Utilisation = Utilisation {
+        fair: 0,
+        fair_runnable: 0,
+        estimate: 0,
+        rt: 0,
+        irq: 0,
+        deadline: 0,
+        deadline_bandwidth: 0,
+        rt_runnable: false,
+        clamps: None,
+        capacity: 1024,
+    };
+
+    fn choose(fair: u64, (major, minor): (u16, u16), invariant: bool) -> u32 {
+        let rules = rules(major, minor);
+        let wanted = Utilisation { fair, ..IDLE }.wanted(0, &rules);
+        wanted_pstate(&PSTATES, 20, (wanted, 1024), invariant, &rules)
+    }
+
     #[test]
     fn frequency_follows_utilisation_with_a_quarter_to_spare() {
-        let choose = |util, version: (u16, u16)| {
-            wanted_pstate(
-                &PSTATES,
-                20,
-                (util, 1024),
-                true,
-                &rules(version.0, version.1),
-            )
-        };
         for version in [(5, 10), (6, 1), (6, 12)] {
-            assert_eq!(choose(0, version), 8);
-            assert_eq!(choose(178, version), 9);
-            assert_eq!(choose(512, version), 25);
-            assert_eq!(choose(819, version), 40);
-            assert_eq!(choose(1024, version), 40);
+            let choose = |util| choose(util, version, true);
+            assert_eq!(choose(0), 8);
+            assert_eq!(choose(178), 9);
+            assert_eq!(choose(512), 25);
+            assert_eq!(choose(819), 40);
+            assert_eq!(choose(1024), 40);
         }
     }
 
     #[test]
     fn without_invariance_the_current_frequency_is_the_reference() {
-        let choose =
-            |util, minor| wanted_pstate(&PSTATES, 20, (util, 1024), false, &rules(6, minor));
+        let choose = |util, minor| choose(util, (6, minor), false);
         // 6.1: 1.25 · 2000 · 1; 6.12: 1.25 · 2000, and 1.25 · util capped at the capacity.
         assert_eq!((choose(1024, 1), choose(1024, 12)), (25, 25));
         assert_eq!((choose(512, 1), choose(512, 12)), (13, 16));
@@ -251,17 +322,6 @@ mod tests {
     fn io_doubles_within_a_tick_and_halves_without() {
         let rules = rules(6, 1);
         let ms = 1_000_000;
-        let idle = Utilisation {
-            fair: 0,
-            fair_runnable: 0,
-            estimate: 0,
-            rt: 0,
-            irq: 0,
-            deadline: 0,
-            deadline_bandwidth: 0,
-            rt_runnable: false,
-            capacity: 1024,
-        };
         let mut cpu = SugovCpu::default();
         let boosts: Vec<u64> = [
             (1, true),
@@ -274,12 +334,12 @@ mod tests {
         .into_iter()
         .map(|(at, iowait)| {
             cpu.note(at * ms, iowait, &rules, 4 * ms);
-            cpu.wanted(at * ms, &idle, &rules, 4 * ms)
+            cpu.wanted(at * ms, &IDLE, &rules, 4 * ms).utilisation
         })
         .collect();
         assert_eq!(boosts, [128, 256, 512, 1024, 512, 256]);
         cpu.note(20 * ms, true, &rules, 4 * ms);
-        assert_eq!(cpu.wanted(20 * ms, &idle, &rules, 4 * ms), 128);
+        assert_eq!(cpu.wanted(20 * ms, &IDLE, &rules, 4 * ms).utilisation, 128);
     }
 
     #[test]
@@ -305,40 +365,88 @@ mod tests {
 
     #[test]
     fn runnable_time_counts_since_6_5_and_real_time_asks_for_all() {
+        let wanted = |of: Utilisation, minor| of.wanted(0, &rules(6, minor)).utilisation;
         let waiting = Utilisation {
             fair: 300,
             fair_runnable: 900,
             estimate: 400,
             rt: 100,
-            irq: 0,
-            deadline: 0,
-            deadline_bandwidth: 0,
-            rt_runnable: false,
-            capacity: 1024,
+            ..IDLE
         };
-        assert_eq!(waiting.effective(&rules(6, 1)), 500);
-        assert_eq!(waiting.effective(&rules(6, 5)), 1000);
+        assert_eq!(wanted(waiting, 1), 500);
+        assert_eq!(wanted(waiting, 5), 1000);
         let urgent = Utilisation {
             rt_runnable: true,
             ..waiting
         };
-        assert_eq!(urgent.effective(&rules(6, 1)), 1024);
-        // 300 or 400 of the fair class, 100 and 20 of the others; 205 reserved are added up to 6.7.
+        assert_eq!(wanted(urgent, 1), 1024);
+        assert_eq!(wanted(urgent, 12), 1024);
+        // 400 of the fair class and 100 of real-time tasks; up to 6.7 the 205 that are reserved are
+        // added, from 6.8 on the 20 that deadline tasks use, and a quarter to spare.
         let reserved = Utilisation {
             deadline: 20,
             deadline_bandwidth: 205,
             fair_runnable: 0,
             ..waiting
         };
-        assert_eq!(reserved.effective(&rules(6, 1)), 725);
-        assert_eq!(reserved.effective(&rules(6, 8)), 520);
+        assert_eq!(wanted(reserved, 1), 705);
+        assert_eq!(wanted(reserved, 8), 650);
         let idle = Utilisation {
             fair: 0,
             estimate: 0,
             rt: 0,
             ..reserved
         };
-        // 4/5 of 205, to which a quarter is added again.
-        assert_eq!(idle.effective(&rules(6, 8)), 164);
+        // What was reserved is the least, without anything to spare.
+        assert_eq!(wanted(idle, 8), 205);
+        let all_of_it = Utilisation {
+            fair: 904,
+            ..reserved
+        };
+        // 904 + 100 + 20 is all of the CPU.
+        assert_eq!(wanted(all_of_it, 1), 1024);
+    }
+
+    #[test]
+    fn clamps_bound_utilisation_up_to_6_7_and_performance_since() {
+        let wanted = |of: Utilisation, boost, minor| of.wanted(boost, &rules(6, minor)).utilisation;
+        let with = |min, max| {
+            let clamps = Some(Clamps { min, max });
+            Utilisation {
+                fair: 400,
+                clamps,
+                ..IDLE
+            }
+        };
+        // 6.1 adds a quarter to the clamp afterwards; from 6.8 on the clamp is what is asked for.
+        assert_eq!(wanted(with(0, 1024), 0, 1), 400);
+        assert_eq!(wanted(with(0, 1024), 0, 12), 500);
+        assert_eq!(wanted(with(600, 1024), 0, 1), 600);
+        assert_eq!(wanted(with(600, 1024), 0, 12), 600);
+        assert_eq!(wanted(with(450, 1024), 0, 12), 500);
+        assert_eq!(wanted(with(0, 200), 0, 1), 200);
+        assert_eq!(wanted(with(0, 200), 0, 12), 200);
+        assert_eq!(wanted(with(0, 450), 0, 12), 450);
+        // The least counts more than the most.
+        assert_eq!(wanted(with(700, 300), 0, 1), 700);
+        assert_eq!(wanted(with(700, 300), 0, 12), 700);
+        // A boost for I/O is bounded, too.
+        assert_eq!(wanted(with(0, 200), 1024, 1), 200);
+        assert_eq!(wanted(with(0, 200), 1024, 12), 200);
+        assert_eq!(wanted(with(500, 1024), 128, 1), 500);
+        // A real-time task whose clamps say how much it needs does not ask for all.
+        let modest = Utilisation {
+            rt_runnable: true,
+            ..with(300, 1024)
+        };
+        assert_eq!(wanted(modest, 0, 1), 400);
+        assert_eq!(wanted(modest, 0, 12), 500);
+        // Up to 6.7 what deadline tasks reserved comes on top of the clamp.
+        let reserved = Utilisation {
+            deadline_bandwidth: 205,
+            ..with(0, 200)
+        };
+        assert_eq!(wanted(reserved, 0, 1), 405);
+        assert_eq!(wanted(reserved, 0, 12), 205);
     }
 }

@@ -247,8 +247,10 @@ model! {
     MoveLoad "calculate_imbalance" "4.5 –" "balance/env.rs" "load evened out";
     MoveUtil "calculate_imbalance" "+balance-rework" "balance/env.rs" "spare capacity filled by utilisation";
     Misfit "update_misfit_status" "+asym-capacity" "capacity.rs" "the running task is too large for its CPU and may use a larger one";
+    ClampMisses "util_fits_cpu" "6.1 –" "uclamp.rs" "the task fits, but not the least utilisation that it asks for";
     MoveMisfit "calculate_imbalance" "+asym-capacity" "balance/busiest.rs" "a task that is too large for its CPU goes to a larger one";
     MoveToLlc "calculate_imbalance" "+cache-aware" "balance/busiest.rs" "a task goes to the cache that its process prefers";
+    MovePreferred "calculate_imbalance" "+preferred-cpus" "balance/busiest.rs" "tasks go to an idle CPU that the platform prefers";
     MoveTasks "calculate_imbalance" "+balance-rework" "balance/env.rs" "numbers of tasks or idle CPUs evened out";
     NumaAllowed "adjust_numa_imbalance" "+numa-two-tasks.." "balance/busiest.rs" "a small imbalance between nodes is left";
     NothingFits "detach_tasks" "4.5 –" "balance/pass.rs" "no task fits: running, cache hot, pinned or too large";
@@ -271,6 +273,7 @@ model! {
     RtPick "pick_next_rt_entity" "4.5 –" "rt/queue.rs" "the highest priority, first come";
     RtPreempts "wakeup_preempt_rt" "4.5 –" "rt/queue.rs" "a higher priority preempts";
     RrSlice "task_tick_rt" "4.5 –" "rt/queue.rs" "SCHED_RR moves on after 100 ms";
+    RtCapacity "cpupri_find_fitness" "6.1 –" "rt/place.rs" "among CPUs that are large enough for its utilisation clamp";
     RtPlace "select_task_rq_rt" "4.5 –" "rt/place.rs" "a CPU with less urgent work";
     RtPush "push_rt_task" "4.5 –" "rt/push.rs" "a waiting task is pushed to a CPU with less urgent work";
     RtPull "pull_rt_task" "4.5 –" "rt/push.rs" "a CPU that drops in priority pulls";

@@ -17,6 +17,28 @@ impl Kernel {
     /// The CPUs among those allowed that run the least urgent work, if that is less urgent than the
     /// task (`cpupri_find`).
     pub(crate) fn cpupri_find(&self, task: TaskId) -> Option<CpuSet> {
+        self.cpupri_find_among(task, |_| true)
+    }
+
+    /// The same among those that are large enough for the task; all of them, if none is
+    /// (`cpupri_find_fitness`).
+    fn cpupri_find_fitness(&self, task: TaskId) -> Option<CpuSet> {
+        if self.domains.asym_active && self.rules.uclamp {
+            let fits = |cpu| self.rt_task_fits_capacity(task, cpu);
+            let found = self.cpupri_find_among(task, fits);
+            if found.is_some() {
+                reached(Mark::RtCapacity);
+                return found;
+            }
+        }
+        self.cpupri_find(task)
+    }
+
+    fn cpupri_find_among(
+        &self,
+        task: TaskId,
+        mut among: impl FnMut(Cpu) -> bool,
+    ) -> Option<CpuSet> {
         let prio = self.prio(task);
         let mut least_urgent = prio;
         let mut lowest = CpuSet::EMPTY;
@@ -24,7 +46,7 @@ impl Kernel {
             let Some(rq) = self.rqs.get(cpu.index()) else {
                 break;
             };
-            if rq.rt.behind_deadlines {
+            if rq.rt.behind_deadlines || !among(cpu) {
                 continue;
             }
             let highest = rq.rt.highest_prio();
@@ -51,14 +73,17 @@ impl Kernel {
         }
         let curr = self.rqs[cpu.index()].curr;
         let curr_prio = self.curr_prio(cpu);
-        let stays = curr_prio >= NO_RT_PRIO
+        let makes_room = curr_prio >= NO_RT_PRIO
             || (self.rules.rt_is_not_deadline && self.runs_deadline_task(cpu))
             || (self.tasks[curr.index()].nr_cpus_allowed > 1 && curr_prio > self.prio(task));
-        if stays {
+        if makes_room && self.rt_task_fits_capacity(task, cpu) {
             return cpu;
         }
         reached(Mark::RtPlace);
-        match self.find_lowest_rq(task) {
+        let target = self.find_lowest_rq(task);
+        match target {
+            // It was only to find a larger one.
+            Some(target) if makes_room && !self.rt_task_fits_capacity(task, target) => cpu,
             Some(target) if self.prio(task) < self.rqs[target.index()].rt.highest_prio() => target,
             _ => cpu,
         }
@@ -72,7 +97,7 @@ impl Kernel {
             return None;
         }
         let cpu = record.cpu;
-        let lowest = self.cpupri_find(task)?;
+        let lowest = self.cpupri_find_fitness(task)?;
         Some(self.nearest_of(cpu, &lowest))
     }
 

@@ -158,6 +158,11 @@ pub struct Rules {
     pub config_preemption: bool,
     /// Built with CONFIG_IRQ_TIME_ACCOUNTING: no task is charged for interrupts.
     pub irq_time_accounting: bool,
+    /// Built with CONFIG_UCLAMP_TASK and CONFIG_UCLAMP_TASK_GROUP: tasks and groups may clamp their
+    /// utilisation.
+    pub uclamp: bool,
+    /// Clamps are counted when the class has queued a task, not before (6.12 to 6.16).
+    pub clamps_counted_late: bool,
     /// Whether sessions get groups of their own.
     pub autogroup: bool,
     /// EEVDF: request size, scaled by CPUs.
@@ -447,6 +452,8 @@ impl Rules {
             preempts_at_least_lazily: false,
             config_preemption: false,
             irq_time_accounting: false,
+            uclamp: false,
+            clamps_counted_late: false,
             autogroup: true,
             base_slice_ns: 750_000 * factor,
             normalized_base_slice_ns: 750_000,

@@ -8,6 +8,7 @@ use super::changes::{self, Change};
 use super::features::{FEATURES, Feature};
 use super::tunables::{TUNABLES, Tunable};
 use super::{FairClass, Preemption, Rules, ThrottleModel, Version, own};
+use crate::uclamp;
 use std::fmt;
 
 /// Tick frequencies a kernel can be built with.
@@ -29,6 +30,8 @@ pub struct KernelChoice<'a> {
     pub preempt_dynamic: Option<bool>,
     /// CONFIG_IRQ_TIME_ACCOUNTING.
     pub irq_time_accounting: bool,
+    /// CONFIG_UCLAMP_TASK and CONFIG_UCLAMP_TASK_GROUP.
+    pub uclamp: bool,
     /// Whether sessions get groups of their own.
     pub autogroup: bool,
     /// Named patches, `-name` to take one away.
@@ -49,6 +52,7 @@ impl KernelChoice<'_> {
             preemption: Preemption::Voluntary,
             preempt_dynamic: None,
             irq_time_accounting: false,
+            uclamp: false,
             autogroup: true,
             patches: &[],
             features: &[],
@@ -99,6 +103,8 @@ pub enum Problem {
     Hz,
     /// Lazy preemption before 6.13.
     NoLazyPreemption,
+    /// Utilisation clamps before the first release whose rules are known.
+    ClampsUnknown,
 }
 
 /// Why a [`KernelChoice`] is refused.
@@ -168,6 +174,11 @@ impl fmt::Display for RulesError {
                 f,
                 "no kernel is built with HZ={word}: 100, 250, 300 or 1000"
             ),
+            Problem::ClampsUnknown => write!(
+                f,
+                "utilisation clamps (`{word}`) are modelled from {} on, this is {version}",
+                uclamp::OLDEST
+            ),
             Problem::NoLazyPreemption => {
                 write!(
                     f,
@@ -209,6 +220,10 @@ impl Rules {
         rules.config_preemption = matches!(rules.preemption, Preemption::Full | Preemption::Lazy)
             || choice.preempt_dynamic.unwrap_or(rules.config_preemption);
         rules.irq_time_accounting = choice.irq_time_accounting;
+        if choice.uclamp && !version.since(uclamp::OLDEST.major, uclamp::OLDEST.minor) {
+            return Err(refuse("uclamp", Problem::ClampsUnknown));
+        }
+        rules.uclamp = choice.uclamp;
         rules.autogroup = choice.autogroup;
         for &word in choice.patches {
             apply_patch(&mut rules, word).map_err(|problem| refuse(word, problem))?;

@@ -5,20 +5,24 @@
 //! CPU 4, the first on which it fits. While CPUs 4–7 are busy it goes to CPU 2, the first of the
 //! largest idle ones.
 
-use crate::capacity::fits_capacity;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
+use crate::uclamp;
 
 /// How well an idle CPU fits a task, best first (`enum asym_fits_state` of 7.2; before, whole cores
 /// did not count).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
+    /// An idle core with the capacity, but not with the least that was asked for (`uclamp`).
+    CoreAllButMin,
     /// An idle core without the capacity.
     CoreMisfit,
     /// A thread with the capacity, its core busy.
     ThreadFits,
+    /// A thread with the capacity, but not with the least that was asked for.
+    ThreadAllButMin,
     /// A thread without it.
     ThreadMisfit,
 }
@@ -53,7 +57,7 @@ impl Kernel {
         }
         let span = self.domains.domain(row).span;
         let cpus = span.and(&self.tasks[task.index()].affinity);
-        let util = self.util_needed(task);
+        let (util, clamps) = (self.util_needed(task), self.clamps_of(task));
         let (mut best, mut best_fit, mut best_capacity) = (None, Fit::ThreadMisfit, 0);
         for cpu in cpus.iter_wrap(target) {
             let whole_core = !has_idle_core || self.domains.is_core_idle(cpu);
@@ -67,15 +71,23 @@ impl Kernel {
             if !self.is_idle_candidate(cpu) {
                 continue;
             }
-            let capacity = self.capacity_of(cpu);
-            let fit = match fits_capacity(util, capacity) {
-                true if whole_core => {
+            let mut capacity = self.capacity_of(cpu);
+            let idle_core = whole_core && has_idle_core;
+            let fit = match self.util_fits_cpu(util, clamps, cpu) {
+                uclamp::Fit::Yes if whole_core => {
                     self.because::<P>(Mark::CapacityFits);
                     return Some(cpu);
                 }
-                true => Fit::ThreadFits,
-                false if whole_core && has_idle_core => Fit::CoreMisfit,
-                false => Fit::ThreadMisfit,
+                uclamp::Fit::Yes => Fit::ThreadFits,
+                uclamp::Fit::AllButMin => {
+                    capacity = self.capacity_orig_of(cpu);
+                    match idle_core {
+                        true => Fit::CoreAllButMin,
+                        false => Fit::ThreadAllButMin,
+                    }
+                }
+                uclamp::Fit::No if idle_core => Fit::CoreMisfit,
+                uclamp::Fit::No => Fit::ThreadMisfit,
             };
             if fit < best_fit || (fit == best_fit && capacity > best_capacity) {
                 (best, best_fit, best_capacity) = (Some(cpu), fit, capacity);

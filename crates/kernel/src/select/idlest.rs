@@ -218,7 +218,7 @@ impl Kernel {
         let shared = &self.domains.capacities[capacity_row];
         stats.capacity = shared.capacity;
         stats.max_capacity = shared.max_capacity;
-        stats.group_type = stats.classify(pct, shared.imbalance, false, false);
+        stats.group_type = stats.classify(pct, shared.imbalance, false, false, false);
         if matches!(
             stats.group_type,
             GroupType::FullyBusy | GroupType::Overloaded

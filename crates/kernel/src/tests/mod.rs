@@ -20,4 +20,5 @@ mod rt_bounds;
 mod small_worlds;
 mod tables;
 mod ticks;
+mod uclamp;
 pub(crate) mod world;

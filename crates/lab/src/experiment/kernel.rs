@@ -53,6 +53,9 @@ pub struct KernelSettings {
     /// CONFIG_IRQ_TIME_ACCOUNTING, whether tasks are not charged for interrupts; default off, as in
     /// Debian's kernels.
     pub irq_time_accounting: bool,
+    /// CONFIG_UCLAMP_TASK and CONFIG_UCLAMP_TASK_GROUP, whether tasks and groups may clamp their
+    /// utilisation; default off, as without a word in a kernel's configuration.
+    pub uclamp: bool,
     /// One group per session for tasks outside any cpu cgroup; default on, as upstream.
     pub autogroup: bool,
     /// Named patches, `-name` to take one away, in file order.
@@ -86,6 +89,9 @@ impl Serialize for KernelSettings {
         if self.irq_time_accounting {
             map.serialize_entry("irq_time_accounting", &true)?;
         }
+        if self.uclamp {
+            map.serialize_entry("uclamp", &true)?;
+        }
         map.serialize_entry("autogroup", &self.autogroup)?;
         map.serialize_entry("patches", &words(&self.patches))?;
         map.serialize_entry("features", &words(&self.features))?;
@@ -101,7 +107,7 @@ fn words(words: &[Located<String>]) -> Vec<&str> {
 }
 
 /// Keys of `[kernel]` that are not tunables.
-pub(crate) const KEYS: [Key; 9] = [
+pub(crate) const KEYS: [Key; 10] = [
     key(
         "version",
         Takes::Words("a release such as `\"6.12\"` or `\"6.1.140\"`, or `host`"),
@@ -151,6 +157,12 @@ pub(crate) const KEYS: [Key; 9] = [
         "Whether tasks are not charged for interrupts (`CONFIG_IRQ_TIME_ACCOUNTING`).",
     ),
     key(
+        "uclamp",
+        SWITCH,
+        "`false`",
+        "Whether tasks and groups may clamp their utilisation (`CONFIG_UCLAMP_TASK`, `CONFIG_UCLAMP_TASK_GROUP`); from 6.1 on.",
+    ),
+    key(
         "autogroup",
         SWITCH,
         "`true`",
@@ -174,6 +186,7 @@ fn valid_keys(plain: &[&'static str]) -> Vec<&'static str> {
 struct Places {
     hz: Option<Place>,
     preempt: Option<Place>,
+    uclamp: Option<Place>,
     /// Keys of tunables as written.
     tunables: Vec<(&'static str, Place)>,
 }
@@ -194,6 +207,7 @@ impl KernelSettings {
             preempt: Preemption::Voluntary,
             preempt_dynamic: None,
             irq_time_accounting: false,
+            uclamp: false,
             autogroup: true,
             patches: Vec::new(),
             features: Vec::new(),
@@ -231,6 +245,10 @@ impl KernelSettings {
                 }
                 "irq_time_accounting" => {
                     settings.irq_time_accounting = value.boolean("true or false")?;
+                }
+                "uclamp" => {
+                    settings.uclamp = value.boolean("true or false")?;
+                    places.uclamp = Some(value.place.clone());
                 }
                 "autogroup" => settings.autogroup = value.boolean("true or false")?,
                 "patches" => settings.patches = read_words(value, "patch")?,
@@ -333,6 +351,8 @@ impl KernelSettings {
         self.preempt = model.map_or(self.preempt, |(_, model)| *model);
         self.preempt_dynamic = host.preempt_dynamic;
         self.irq_time_accounting = host.irq_time_accounting.unwrap_or_default();
+        let known = self.version >= schedcast_kernel::uclamp::OLDEST;
+        self.uclamp = known && host.uclamp.unwrap_or_default();
         // Not readable everywhere, not even for root.
         let features = std::fs::read_to_string("/sys/kernel/debug/sched/features");
         let words = changed_features(features.as_deref().unwrap_or_default(), self.version);
@@ -401,6 +421,7 @@ impl KernelSettings {
             preemption: self.preempt,
             preempt_dynamic: self.preempt_dynamic,
             irq_time_accounting: self.irq_time_accounting,
+            uclamp: self.uclamp,
             autogroup: self.autogroup,
             patches: &words(&self.patches),
             features: &words(&self.features),
@@ -423,6 +444,7 @@ impl KernelSettings {
         let place = match error.problem {
             Problem::Hz => places.hz.clone(),
             Problem::NoLazyPreemption => places.preempt.clone(),
+            Problem::ClampsUnknown => places.uclamp.clone(),
             Problem::Range { .. } | Problem::RuntimeAbovePeriod(_) => tunable_value(),
             // The last of equal words: the first was fine.
             _ => listed

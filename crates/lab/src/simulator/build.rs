@@ -10,6 +10,7 @@ use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::platform::Op;
+use schedcast_kernel::uclamp;
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::Workload;
 use schedcast_sim::workload::{GroupChange, GroupSetting, GroupSpec, TaskSpec};
@@ -216,6 +217,7 @@ impl Builder<'_> {
             spec.period_phase_ns = settings.period_phase_ns.or(spec.period_phase_ns);
             spec.shares = settings.shares();
             spec.idle = settings.idle;
+            spec.clamps = (settings.clamps != uclamp::NONE).then_some(settings.clamps);
         }
     }
 
@@ -233,6 +235,7 @@ impl Builder<'_> {
         let fork_ns = self.scenario.machine.machine.price_ns(Op::Fork);
         start.start_ns = program.start_ns + self.chance.start_ns(&program.name, fork_ns);
         start.kernel = self.scenario.kernel.rules.version;
+        start.kernel_has_clamps = self.scenario.kernel.rules.uclamp;
         start.log_channel = self.programs.len() as u16;
         let machine = &self.scenario.machine.machine;
         start.prices = program
@@ -312,20 +315,34 @@ impl Builder<'_> {
         }
     }
 
+    /// Whether a group has other utilisation clamps than a new one at some time.
+    fn clamps_are_written(&self, path: &str) -> bool {
+        let changes = self.scenario.changes.iter().map(|change| &change.cgroups);
+        let mut states = changes.chain([&self.scenario.cgroups]);
+        states.any(|groups| {
+            groups
+                .get(path)
+                .is_some_and(|group| group.clamps != uclamp::NONE)
+        })
+    }
+
     fn add_changes(&mut self) {
         for change in &self.scenario.changes {
             for (path, settings) in &change.cgroups {
                 let Some(&group) = self.groups.get(path) else {
                     continue;
                 };
+                let clamps = GroupSetting::Clamps(settings.clamps);
                 let settings = [
                     GroupSetting::Limit(limit(settings)),
                     GroupSetting::Idle(settings.idle),
                     GroupSetting::Shares(settings.shares()),
                 ];
+                let clamps = self.clamps_are_written(path).then_some(clamps);
+                let changes = settings.into_iter().chain(clamps);
                 self.workload
                     .changes
-                    .extend(settings.map(|setting| GroupChange {
+                    .extend(changes.map(|setting| GroupChange {
                         at_ns: change.time_ns,
                         group,
                         setting,

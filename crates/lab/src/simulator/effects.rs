@@ -27,6 +27,7 @@ impl Simulator {
         let mut told = BTreeSet::new();
         for scenario in scenarios {
             told.extend(capacities(scenario));
+            told.extend(priorities(scenario));
             told.extend(machine_keys(scenario));
             told.extend(tunables(scenario));
             told.extend(after_the_end(scenario));
@@ -174,6 +175,17 @@ fn capacities(scenario: &Scenario) -> Option<String> {
         "an energy model (placement by energy, which `schedutil` switches on where capacities are \
          unequal, is not simulated)"
             .to_string()
+    })
+}
+
+/// Priorities of CPUs under a kernel whose rules for them are not known.
+fn priorities(scenario: &Scenario) -> Option<String> {
+    let has_some = !scenario.machine.machine.topology.priorities.is_empty();
+    (has_some && !scenario.kernel.rules.balance.preferred_cpus).then(|| {
+        let kernel = scenario.kernel.shown();
+        format!(
+            "priorities of CPUs under kernel {kernel} (preferred CPUs are simulated from 6.6 on)"
+        )
     })
 }
 

@@ -65,6 +65,9 @@ pub fn configuration(kernel: &KernelSettings) -> Config {
     if kernel.irq_time_accounting {
         config.set("IRQ_TIME_ACCOUNTING", "y");
     }
+    if kernel.uclamp {
+        config.set("UCLAMP_TASK", "y");
+    }
     config
 }
 

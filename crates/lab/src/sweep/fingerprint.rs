@@ -62,6 +62,7 @@ impl<'a> Fingerprints<'a> {
             preempt,
             preempt_dynamic,
             irq_time_accounting,
+            uclamp: _,
             autogroup,
             // They are in the rules.
             patches: _,

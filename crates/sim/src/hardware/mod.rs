@@ -223,12 +223,7 @@ impl Hardware {
                 awake_ns: 0,
                 cycles: 0,
                 residency_ns: vec![0; states.len().max(1)],
-                capacity: machine
-                    .topology
-                    .capacities
-                    .get(row)
-                    .copied()
-                    .unwrap_or(1024),
+                capacity: machine.speed(row),
                 mhz: 1000,
                 clock_speed: 0,
             })

@@ -74,6 +74,12 @@ pub(super) struct TopologyFile {
     node_distances: Option<Vec<Vec<u32>>>,
     /// Relative speed of each CPU, 1 to 1024 = the fastest.
     capacities_1024ths: Option<Vec<u32>>,
+    /// The same where the scheduler does not know it and takes all CPUs for equally fast, as on x86
+    /// processors of unequal cores with threads; excludes `capacities_1024ths`.
+    speeds_1024ths: Option<Vec<u32>>,
+    /// Priority of each CPU for the platform (ITMT), 1 to 1000000: tasks go to those with larger
+    /// ones, from 6.6 on.
+    priorities: Option<Vec<u32>>,
 }
 
 #[derive(Deserialize)]
@@ -185,7 +191,7 @@ costs! {
 }
 
 impl MachineFile {
-    pub(super) fn into_machine(self, file: &str) -> Result<Machine, MachineError> {
+    pub(super) fn into_machine(mut self, file: &str) -> Result<Machine, MachineError> {
         let wrong = |message: String| MachineError {
             file: file.to_owned(),
             place: None,
@@ -197,10 +203,12 @@ impl MachineFile {
                 "schema is \"{found}\", expected \"{SCHEMA}\""
             )));
         }
-        let topology = self.topology.build().map_err(wrong)?;
+        let speeds = self.topology.speeds_1024ths.take().unwrap_or_default();
+        let topology = self.topology.build(&speeds).map_err(wrong)?;
         let machine = Machine {
             title: self.title,
             topology,
+            speeds,
             cost_ns: self.cost.prices(),
             syscall_exit_ns: self.cost.syscall_exit_ns,
             tlb_refill_ns: self.cost.tlb_refill_ns,
@@ -245,7 +253,7 @@ pub(super) struct CpuFile {
 }
 
 impl TopologyFile {
-    fn build(mut self) -> Result<Topology, String> {
+    fn build(mut self, speeds: &[u32]) -> Result<Topology, String> {
         let mut topology = match self.cpu.take() {
             Some(cpus) => self.by_hand(&cpus)?,
             None => self.regular()?,
@@ -265,16 +273,31 @@ impl TopologyFile {
             }
             topology.distances = distances;
         }
-        if let Some(capacities) = self.capacities_1024ths {
-            let valid = capacities
-                .iter()
-                .all(|capacity| (1..=1024).contains(capacity));
-            if capacities.len() != cpus || !valid {
-                return Err(format!(
-                    "topology.capacities_1024ths must have {cpus} numbers from 1 to 1024"
-                ));
+        let check = |key: &str, numbers: &[u32], most: u32| {
+            let valid = numbers.iter().all(|number| (1..=most).contains(number));
+            match numbers.len() == cpus && valid {
+                true => Ok(()),
+                false => Err(format!(
+                    "topology.{key} must have {cpus} numbers from 1 to {most}"
+                )),
             }
+        };
+        if !speeds.is_empty() {
+            check("speeds_1024ths", speeds, 1024)?;
+            if self.capacities_1024ths.is_some() {
+                return Err(
+                    "topology.speeds_1024ths and topology.capacities_1024ths exclude each other"
+                        .into(),
+                );
+            }
+        }
+        if let Some(capacities) = self.capacities_1024ths {
+            check("capacities_1024ths", &capacities, 1024)?;
             topology.capacities = capacities;
+        }
+        if let Some(priorities) = self.priorities {
+            check("priorities", &priorities, 1_000_000)?;
+            topology.priorities = priorities;
         }
         Ok(topology)
     }
@@ -313,6 +336,7 @@ impl TopologyFile {
             places: places.collect(),
             distances: Vec::new(),
             capacities: Vec::new(),
+            priorities: Vec::new(),
         })
     }
 

@@ -39,6 +39,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     preset!("client-4"),
     preset!("hikey960"),
     preset!("hwp-desktop-8"),
+    preset!("hybrid-24"),
     preset!("power10-8x8"),
     preset!("spr-2x56x2"),
     preset!("icl-2x32x2"),
@@ -55,6 +56,9 @@ pub struct Machine {
     pub title: String,
     /// Which CPUs share what.
     pub topology: Topology,
+    /// Relative speed of each CPU, 1024 = the fastest, where it is not the capacity that the
+    /// scheduler knows; empty = it is.
+    pub speeds: Vec<u32>,
     /// Price of each operation, ns, by `op as usize`.
     pub cost_ns: [Ns; Op::COUNT],
     /// Part of a system call's price at its end, on the way back to user mode, ns: a task that is
@@ -223,9 +227,19 @@ impl Machine {
             .unwrap_or(1)
     }
 
+    /// Relative speed of a CPU, 1024 = the fastest.
+    pub fn speed(&self, row: usize) -> u32 {
+        let speeds = match self.speeds.is_empty() {
+            true => &self.topology.capacities,
+            false => &self.speeds,
+        };
+        speeds.get(row).copied().unwrap_or(1024)
+    }
+
     /// The same hardware with another topology.
     pub fn with_topology(mut self, topology: Topology) -> Self {
         self.topology = topology;
+        self.speeds.clear();
         self
     }
 }

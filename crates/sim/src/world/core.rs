@@ -16,6 +16,7 @@ use schedcast_kernel::dl::change::Refused;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::rules::Rules;
 use schedcast_kernel::task::{Policy, TaskAttributes};
+use schedcast_kernel::uclamp::{self, Clamps, Wish};
 use schedcast_kernel::{Cpu, GroupId, Kernel, Ns, Platform, TaskId, WakeFlags};
 
 macro_rules! core {
@@ -137,6 +138,7 @@ core! {
         set_policy(cpu: Cpu, task: TaskId, policy: Policy, nice: i32, rt_priority: u8) -> ();
         set_deadline(cpu: Cpu, task: TaskId, asked: Reservation) -> Result<(), Refused>;
         set_custom_slice(cpu: Cpu, task: TaskId, slice_ns: Option<Ns>) -> ();
+        set_clamps(cpu: Cpu, task: TaskId, wish: Clamps<Wish>) -> Result<(), uclamp::Refused>;
         set_affinity(cpu: Cpu, task: TaskId, affinity: CpuSet) -> ();
         set_group(cpu: Cpu, task: TaskId, group: GroupId) -> ();
         set_latency_limit(cpu: Cpu, task: TaskId, limit_ns: Option<Ns>) -> ();
@@ -146,12 +148,14 @@ core! {
         ) -> Result<(), LimitError>;
         group_set_shares(cpu: Cpu, group: GroupId, shares: u64) -> ();
         group_set_idle(cpu: Cpu, group: GroupId, idle: bool) -> ();
+        group_set_clamps(cpu: Cpu, group: GroupId, asked: Clamps<u32>) -> ();
         register_frequency_driver(driver: FrequencyDriver) -> ();
     }
     without {
         task_create(attributes: TaskAttributes) -> TaskId;
         task_reap(task: TaskId) -> ();
         adopt_sleeper(cpu: Cpu, task: TaskId) -> ();
+        ask_clamps(task: TaskId, asked: Clamps<Option<u32>>) -> ();
         inherit_wakees(parent: TaskId, child: TaskId) -> ();
         idle_woken(cpu: Cpu, at: Ns, poll_limit: bool) -> ();
         steal(cpu: Cpu, steal_ns: Ns) -> ();

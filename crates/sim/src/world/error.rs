@@ -5,6 +5,7 @@ use crate::workload_check::WorkloadError;
 use schedcast_base::limits::LimitError;
 use schedcast_kernel::Ns;
 use schedcast_kernel::dl::change::Refused;
+use schedcast_kernel::uclamp;
 use thiserror::Error;
 
 /// Why a world cannot be built.
@@ -73,6 +74,16 @@ pub enum RunError {
         at_ns: Ns,
         /// The kernel's reason.
         error: Refused,
+    },
+    /// The kernel refuses the utilisation clamps that a task asks for itself.
+    #[error("task {task} at {at_ns} ns: {error}")]
+    ClampsRefused {
+        /// Task.
+        task: String,
+        /// When.
+        at_ns: Ns,
+        /// The kernel's reason.
+        error: uclamp::Refused,
     },
     /// A deadline task forks, which the kernel refuses (EAGAIN).
     #[error("task {task} at {at_ns} ns: a SCHED_DEADLINE task cannot fork (EAGAIN)")]

@@ -382,6 +382,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let name = Name::Spec(row);
         let entity = self.out.shared.task_entities[row as usize];
         let task = self.create_task(attributes, spec.program.0, name, statistics, entity);
+        self.ask_clamps(task, spec.clamps);
         let context = &mut self.out.tasks.contexts[task.index()];
         context.slack_ns = spec.timer_slack_ns.unwrap_or(TIMER_SLACK_NS);
         context.parent = NO_TASK;
@@ -433,6 +434,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             }
             GroupSetting::Shares(shares) => kernel.group_set_shares(out, cpu, group, shares),
             GroupSetting::Idle(idle) => kernel.group_set_idle(out, cpu, group, idle),
+            GroupSetting::Clamps(clamps) => kernel.group_set_clamps(out, cpu, group, clamps),
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::workload::{AttributesId, ForkId};
 use schedcast_kernel::dl::change::Refused;
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::task::{Policy, TaskAttributes};
+use schedcast_kernel::uclamp::Clamps;
 use schedcast_kernel::{Context as WakeContext, Cpu, Platform, TaskId};
 
 /// Address spaces of forked processes are numbered from here, by task row and generation.
@@ -45,6 +46,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let entity = random::mix(*parent ^ shared.fork_hashes[fork.0 as usize] ^ *children);
         let new = self.create_task(attributes, spec.program.0, name, statistics, entity);
         self.kernel.inherit_wakees(task, new);
+        let asked = self.kernel.tables().tasks[task.index()].clamps_asked;
+        self.ask_clamps(new, asked);
         if spec.process {
             // Unique among live tasks is enough: it only tells address spaces apart.
             self.kernel.tables_mut().tasks[new.index()].address_space =
@@ -61,6 +64,13 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.set(task, child, handle);
         self.kernel.wake_up_new_task(&mut self.out, cpu, new);
         Ok(ENTERED)
+    }
+
+    /// A task that has not started begins with what its parent asked for, or its specification.
+    pub(super) fn ask_clamps(&mut self, task: TaskId, asked: Clamps<Option<u32>>) {
+        if asked != Clamps::default() {
+            self.kernel.ask_clamps(task, asked);
+        }
     }
 
     pub(super) fn join(&mut self, cpu: Cpu, task: TaskId, child: Reg) -> Next {
@@ -144,6 +154,15 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         }
         if let Some(slice_ns) = change.custom_slice_ns {
             kernel.set_custom_slice(out, cpu, task, Some(slice_ns));
+        }
+        if change.clamps != Clamps::default()
+            && let Err(error) = kernel.set_clamps(out, cpu, task, change.clamps)
+        {
+            return Err(Box::new(RunError::ClampsRefused {
+                task: self.task_name(task).to_owned(),
+                at_ns: self.out.clock(cpu),
+                error,
+            }));
         }
         if let Some(group) = change.group {
             let at = out.clock(cpu);

@@ -148,6 +148,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         if spec.idle {
             settings.push(GroupSetting::Idle(true));
         }
+        settings.extend(spec.clamps.map(GroupSetting::Clamps));
         for setting in settings {
             self.set_group(Cpu(0), group, setting)
                 .map_err(|error| WorldError::Limit {
@@ -247,8 +248,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             .chain(workload.groups.iter().map(|group| Some(group.parent)))
             .collect();
         let states = (0..cpus).map(|row| {
-            let capacity = machine.topology.capacities.get(row).copied();
-            let speed = capacity.unwrap_or(1024) * (SPEED_NOMINAL / 1024);
+            let speed = machine.speed(row) * (SPEED_NOMINAL / 1024);
             CpuState {
                 cursor: 0,
                 tick_at: Ns::MAX,

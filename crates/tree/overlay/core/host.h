@@ -80,6 +80,8 @@ enum sc_call {
 	SC_GROUP_IDLE,		/* group, on */
 	SC_GROUP_LIMIT,		/* group, period, quota, burst in ns; quota -1: none */
 	SC_GROUP_PHASE,		/* group, first expiry of its period timer */
+	SC_CLAMPS,		/* task, least and most utilisation; -1: without a wish, -2: as it is */
+	SC_GROUP_CLAMPS,	/* group, least and most */
 };
 
 /*
@@ -99,6 +101,7 @@ struct sc_machine {
 	const struct sc_where *where;
 	const unsigned long *capacity;
 	const int *distance;		/* nodes times nodes */
+	const int *priority;		/* of each CPU, larger ones are preferred; NULL: none is */
 };
 
 struct sc_task {
@@ -110,6 +113,7 @@ struct sc_task {
 	int parent;		/* whose habit of waking it takes over; -1: nobody's */
 	int asleep;		/* it sleeps since long ago and is never started */
 	unsigned process;	/* whose thread it is, if it is no kernel thread */
+	int util_min, util_max;	/* utilisation clamps; -1: none asked for */
 };
 
 struct sc_field {

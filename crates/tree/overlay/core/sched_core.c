@@ -135,6 +135,14 @@ static struct task_struct *task_new(const struct sc_task *like, void (*entry)(vo
 		task->se.slice = like->slice_ns;
 	}
 #endif
+#ifdef CONFIG_UCLAMP_TASK
+	if (like->util_min >= 0)
+		uclamp_se_set(&task->uclamp_req[UCLAMP_MIN], like->util_min, true);
+	if (like->util_max >= 0)
+		uclamp_se_set(&task->uclamp_req[UCLAMP_MAX], like->util_max, true);
+	if (like->util_min >= 0 || like->util_max >= 0)
+		static_branch_enable(&sched_uclamp_used);
+#endif
 #ifdef SC_LOAD_WEIGHT_UPDATES
 	set_load_weight(task, false);
 #else
@@ -190,7 +198,8 @@ int sc_task_new(const struct sc_task *like)
 }
 struct task_struct *sc_thread_new(void (*entry)(void), const char *name, int cpu)
 {
-	struct sc_task like = { .kthread = 1, .cpus = 1UL << cpu, .cpu = 0, .parent = -1 };
+	struct sc_task like = { .kthread = 1, .cpus = 1UL << cpu, .cpu = 0, .parent = -1,
+		.util_min = -1, .util_max = -1 };
 
 	return task_new(&like, entry);
 }
@@ -300,6 +309,84 @@ static int set_policy(struct task_struct *task, const long *to)
 
 	return sched_setattr_nocheck(task, &attr);
 }
+#ifdef CONFIG_UCLAMP_TASK
+static int set_clamps(struct task_struct *task, const long *to)
+{
+	struct sched_attr attr = { .size = sizeof(attr), .sched_policy = task->policy, .sched_nice = task_nice(task),
+		.sched_priority = task->rt_priority, .sched_flags = SCHED_FLAG_KEEP_ALL };
+
+	if (to[0] != -2) {
+		attr.sched_util_min = to[0];
+		attr.sched_flags |= SCHED_FLAG_UTIL_CLAMP_MIN;
+	}
+	if (to[1] != -2) {
+		attr.sched_util_max = to[1];
+		attr.sched_flags |= SCHED_FLAG_UTIL_CLAMP_MAX;
+	}
+	return sched_setattr_nocheck(task, &attr);
+}
+#endif
+#ifdef CONFIG_UCLAMP_TASK_GROUP
+/* Walks over groups and their tasks, which control groups keep elsewhere. */
+static struct cgroup_subsys_state *child_after(struct cgroup_subsys_state *parent, int id)
+{
+	while (++id < nr_groups)
+		if (groups[id]->css.parent == parent)
+			return &groups[id]->css;
+	return NULL;
+}
+struct cgroup_subsys_state *css_next_descendant_pre(struct cgroup_subsys_state *at, struct cgroup_subsys_state *root)
+{
+	struct cgroup_subsys_state *next;
+
+	if (!at)
+		return root;
+	next = child_after(at, 0);
+	for (; !next && at != root; at = at->parent)
+		next = child_after(at->parent, at->id);
+	return next;
+}
+struct cgroup_subsys_state *css_rightmost_descendant(struct cgroup_subsys_state *at)
+{
+	struct cgroup_subsys_state *child, *next;
+
+	while ((child = child_after(at, 0))) {
+		while ((next = child_after(at, child->id)))
+			child = next;
+		at = child;
+	}
+	return at;
+}
+static struct cgroup_subsys_state *walked;
+static int walked_to;
+void css_task_iter_start(struct cgroup_subsys_state *css, unsigned int flags, struct css_task_iter *it)
+{
+	walked = css;
+	walked_to = 0;
+}
+struct task_struct *css_task_iter_next(struct css_task_iter *it)
+{
+	while (walked_to < nr_tasks) {
+		struct task_struct *task = tasks[walked_to++];
+
+		if (&task_group(task)->css == walked)
+			return task;
+	}
+	return NULL;
+}
+void css_task_iter_end(struct css_task_iter *it) { }
+/* What the two files of a group do when they are written. */
+static int group_clamps(struct task_group *group, const long *to)
+{
+	enum uclamp_id id;
+
+	static_branch_enable(&sched_uclamp_used);
+	for_each_clamp_id(id)
+		uclamp_se_set(&group->uclamp_req[id], to[id], false);
+	cpu_util_update_eff(&group->css);
+	return 0;
+}
+#endif
 static int group_new(struct task_group *parent)
 {
 	struct task_group *group = sched_create_group(parent);
@@ -311,6 +398,9 @@ static int group_new(struct task_group *parent)
 	group->css.id = nr_groups;
 	sets[nr_groups] = set_for(group);
 	sched_online_group(group, parent);
+#ifdef CONFIG_UCLAMP_TASK_GROUP
+	cpu_util_update_eff(&group->css);
+#endif
 	return nr_groups++;
 }
 #ifndef SC_LIMIT_UNIT
@@ -370,6 +460,14 @@ static long serve_detached(void)
 	case SC_GROUP_PHASE:
 		hrtimer_set_expires(&groups[a[0]]->cfs_bandwidth.period_timer, a[1]);
 		return 0;
+#ifdef CONFIG_UCLAMP_TASK
+	case SC_CLAMPS:
+		return set_clamps(tasks[a[0]], a + 1);
+#endif
+#ifdef CONFIG_UCLAMP_TASK_GROUP
+	case SC_GROUP_CLAMPS:
+		return group_clamps(groups[a[0]], a + 1);
+#endif
 	case SC_GROUP_LIMIT:
 		return group_limit(groups[a[0]], a + 1);
 	}
@@ -539,6 +637,27 @@ static void place_cpus(const struct sc_machine *machine)
 	}
 }
 
+/* Levels of a machine that prefers some CPUs, as x86 has them. */
+static int priorities[NR_CPUS];
+int arch_asym_cpu_priority(int cpu) { return priorities[cpu]; }
+static int packed(void) { return SD_ASYM_PACKING; }
+static int packed_cluster(void) { return cpu_cluster_flags() | SD_ASYM_PACKING; }
+static int packed_cache(void) { return cpu_core_flags() | SD_ASYM_PACKING; }
+static struct sched_domain_topology_level packed_levels[] = {
+#ifdef SDTL_INIT
+	SDTL_INIT(tl_smt_mask, cpu_smt_flags, SMT),
+	SDTL_INIT(tl_cls_mask, packed_cluster, CLS),
+	SDTL_INIT(tl_mc_mask, packed_cache, MC),
+	SDTL_INIT(tl_pkg_mask, packed, PKG),
+#else
+	{ cpu_smt_mask, cpu_smt_flags, SD_INIT_NAME(SMT) },
+	{ cpu_clustergroup_mask, packed_cluster, SD_INIT_NAME(CLS) },
+	{ cpu_coregroup_mask, packed_cache, SD_INIT_NAME(MC) },
+	{ cpu_cpu_mask, packed, SD_INIT_NAME(PKG) },
+#endif
+	{ NULL, },
+};
+
 /* Configuration to boot; read on the stack of boot(), so that a trap there has a host to go back
  * to. */
 static const struct sc_machine *booting;
@@ -563,7 +682,7 @@ int sc_boot(const struct sc_machine *machine, const struct sc_host *host, long l
 }
 static void boot(void)
 {
-	struct sc_task plain = { .kthread = 1, .cpus = ~0UL, .parent = -1 };
+	struct sc_task plain = { .kthread = 1, .cpus = ~0UL, .parent = -1, .util_min = -1, .util_max = -1 };
 	initcall_entry_t *entry;
 	int cpu;
 
@@ -599,6 +718,9 @@ static void boot(void)
 	tasks[0] = &init_task;
 	nr_tasks = 1;
 	sched_init();
+#ifdef CONFIG_UCLAMP_TASK
+	memcpy(model.uclamp_req, init_task.uclamp_req, sizeof(model.uclamp_req));
+#endif
 	for (cpu = 1; cpu < sc_cpus; cpu++) {
 		struct task_struct *idle = sc_thread_new(idle_cpu_thread, "idle", cpu);
 
@@ -623,6 +745,10 @@ static void boot(void)
 	}
 	sc_enter(0);
 	sc_current = task_new(&plain, user_task);	/* somebody who is not idle */
+	if (booting->priority) {
+		memcpy(priorities, booting->priority, sizeof(int) * sc_cpus);
+		set_sched_topology(packed_levels);
+	}
 	sched_init_smp();
 	for (cpu = 0; cpu < sc_cpus; cpu++) {
 		sc_enter(cpu);

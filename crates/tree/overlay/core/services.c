@@ -188,6 +188,9 @@ void cgroup_task_dead(void *task) { }
 void cgroup_threadgroup_change_begin(void *task) { }
 void cpuset_cpus_allowed_fallback(void *task) { }
 
+/* Frequencies are nobody's: the governor is compiled, and no policy has it. */
+int cpufreq_register_governor(void *governor) { return 0; }
+
 /* Files */
 void register_sysctl_init(const char *path, void *table) { }
 void __register_sysctl_init(const char *path, void *table, const char *name, ul size) { }

@@ -233,6 +233,13 @@ const RQ: &[Row<Rq>] = &[
     (&["misfit_task_load"], |_, rq| {
         i128::from(rq.misfit_task_load)
     }),
+    (&["uclamp[0].value"], |_, rq| {
+        i128::from(rq.clamps.of.min.value)
+    }),
+    (&["uclamp[1].value"], |_, rq| {
+        i128::from(rq.clamps.of.max.value)
+    }),
+    (&["uclamp_flags"], |_, rq| i128::from(rq.clamps.idle)),
     (&["active_balance"], |_, rq| i128::from(rq.active_balance)),
     (&["has_blocked_load"], |_, rq| {
         i128::from(rq.has_blocked_load)

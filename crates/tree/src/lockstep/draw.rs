@@ -3,6 +3,7 @@
 use super::{Action, Class, History, Step};
 use schedcast_kernel::dl::Reservation;
 use schedcast_kernel::topology::{CpuPlace, Topology};
+use schedcast_kernel::uclamp::{Clamps, Wish};
 use schedcast_sim::random::SplitMix;
 
 /// A machine of equal sockets.
@@ -18,6 +19,8 @@ pub struct Shape {
     pub smt: usize,
     /// Capacity of each core in turn, 1024 = the fastest; empty = all 1024.
     pub capacities: &'static [u32],
+    /// Priority of each core in turn; empty = none is preferred.
+    pub priorities: &'static [u32],
 }
 
 impl Shape {
@@ -29,8 +32,14 @@ impl Shape {
             [] => Vec::new(),
             _ => regular.places.iter().map(capacity).collect(),
         };
+        let priority = |place: &CpuPlace| self.priorities[place.core as usize];
+        let priorities = match self.priorities {
+            [] => Vec::new(),
+            _ => regular.places.iter().map(priority).collect(),
+        };
         Topology {
             capacities,
+            priorities,
             ..regular
         }
     }
@@ -61,6 +70,11 @@ impl std::fmt::Display for Shape {
         if steps.peek().is_some() {
             let text = steps.map(|cores| format!("{} of {}", cores.len(), cores[0]));
             write!(f, ", {} capacity", text.collect::<Vec<_>>().join(" and "))?;
+        }
+        let mut steps = self.priorities.chunk_by(|a, b| a == b).peekable();
+        if steps.peek().is_some() {
+            let text = steps.map(|cores| format!("{} of {}", cores.len(), cores[0]));
+            write!(f, ", {} priority", text.collect::<Vec<_>>().join(" and "))?;
         }
         Ok(())
     }
@@ -103,6 +117,8 @@ pub struct Kinds {
     pub changes: bool,
     /// Switches of `sched/features`.
     pub features: bool,
+    /// Utilisation clamps of tasks and groups; only with a tree that is built with them.
+    pub clamps: bool,
 }
 
 /// Switches that a history may turn, all of which the rules follow. HRTICK is none: the overlay has
@@ -229,6 +245,7 @@ impl Drawn {
     fn action(&mut self, dice: &mut Dice) -> Action {
         let most_tasks = (self.cpus as u64 * (2 + 2 * self.busy) + 2) as usize;
         match dice.below(40) {
+            15 | 16 if self.kinds.clamps => self.clamps(dice),
             0..=3 if self.tasks < most_tasks => self.fork(dice),
             4..=13 if self.sync || dice.one_in(2) => {
                 Action::Wake(self.task(dice), self.sync && dice.one_in(3))
@@ -310,6 +327,37 @@ impl Drawn {
             reclaims: false,
         };
         Action::Deadline(self.task(dice), reservation)
+    }
+
+    fn clamps(&self, dice: &mut Dice) -> Action {
+        if self.kinds.groups && dice.one_in(3) {
+            let clamps = Clamps {
+                min: self.clamp(dice),
+                max: self.clamp(dice),
+            };
+            return Action::GroupClamps(self.inner(dice), clamps);
+        }
+        let wish = |dice: &mut Dice| match dice.one_in(4) {
+            true => Wish::Reset,
+            false => Wish::Set(self.clamp(dice)),
+        };
+        let mut clamps = Clamps {
+            min: wish(dice),
+            max: wish(dice),
+        };
+        match dice.below(3) {
+            0 => clamps.min = Wish::Keep,
+            1 => clamps.max = Wish::Keep,
+            _ => {}
+        }
+        Action::Clamps(self.task(dice), clamps)
+    }
+
+    fn clamp(&self, dice: &mut Dice) -> u32 {
+        match dice.one_in(2) {
+            true => dice.pick(&[0, 205, 446, 512, 640, 1024]),
+            false => dice.below(1025) as u32,
+        }
     }
 
     fn mask(&self, dice: &mut Dice) -> u64 {

@@ -22,6 +22,7 @@ pub use shrink::shrink;
 use crate::WorldError;
 use schedcast_kernel::dl::Reservation;
 use schedcast_kernel::ids::Ns;
+use schedcast_kernel::uclamp::{Clamps, Wish};
 use std::path::Path;
 
 /// Kernel number of a policy and what goes with it.
@@ -69,6 +70,10 @@ pub enum Action {
     Shares(usize, u64),
     /// A group becomes an idle one, or no longer is.
     Idle(usize, bool),
+    /// A task asks for utilisation clamps.
+    Clamps(usize, Clamps<Wish>),
+    /// A group gets other utilisation clamps.
+    GroupClamps(usize, Clamps<u32>),
     /// A group gets another limit: period, quota (`None` = no limit), burst.
     Limit(usize, Ns, Option<Ns>, Ns),
 }

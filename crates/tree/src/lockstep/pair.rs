@@ -2,7 +2,8 @@
 
 use super::{Action, Class, History, Step};
 use crate::ground::{machine, policy_of, rules_as_built};
-use crate::world::{Call, Event, NewTask, World, WorldError, draw};
+use crate::tree_core::clamp_number;
+use crate::world::{Call, Event, NewTask, Object, World, WorldError, draw};
 use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::explain::Decision;
@@ -10,6 +11,7 @@ use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::platform::{Access, Draw, Ipi, Line, Observation, Op, Platform, Timer};
 use schedcast_kernel::rules::{Feature, Preemption, Version};
 use schedcast_kernel::task::{Policy, TaskAttributes, TaskState};
+use schedcast_kernel::uclamp::Clamps;
 use schedcast_kernel::{Context, Cpu, GroupId, Kernel, Ns, TaskId, WakeFlags};
 use schedcast_sim::random::SplitMix;
 use std::collections::VecDeque;
@@ -126,6 +128,7 @@ impl Pair {
         for (switch, on) in switches {
             tree.set_feature(switch.name, on);
         }
+        rules.uclamp = tree.field(Object::Rq(0), "uclamp_flags").is_some();
         let tick_ns = rules.tick_ns;
         let mut rust = Kernel::new(topology, rules);
         rust.expect_custom_slices();
@@ -484,6 +487,27 @@ impl Pair {
                 let result = self.tree(cpu, Call::Policy, &arguments)?;
                 self.refusals_differ = set.is_err() != (result != 0);
             }
+            Action::Clamps(task, wish) => {
+                let fair_or_rt = |&(rust, _): &(TaskId, i32)| {
+                    self.rust.tasks[rust.index()].policy != Policy::Deadline
+                };
+                let Some((rust, tree)) = self.living(task).filter(fair_or_rt) else {
+                    return Ok(false);
+                };
+                let set = self.rust.set_clamps(&mut self.bench, here, rust, wish);
+                let Clamps { min, max } = wish.map(clamp_number);
+                let result = self.tree(cpu, Call::Clamps, &[i64::from(tree), min, max])?;
+                self.refusals_differ = set.is_err() != (result != 0);
+            }
+            Action::GroupClamps(group, asked) => {
+                let Some(group) = self.inner(group) else {
+                    return Ok(false);
+                };
+                self.rust
+                    .group_set_clamps(&mut self.bench, here, group.0, asked);
+                let Clamps { min, max } = asked.map(i64::from);
+                self.tree(cpu, Call::GroupClamps, &[i64::from(group.1), min, max])?;
+            }
             Action::Affinity(task, bits) => {
                 let Some((rust, tree)) = self.living(task) else {
                     return Ok(false);
@@ -609,6 +633,8 @@ impl Pair {
             parent: -1,
             asleep: 0,
             process,
+            util_min: -1,
+            util_max: -1,
         });
         self.tasks.push((rust, tree));
         self.rust.wake_up_new_task(&mut self.bench, here, rust);

@@ -365,6 +365,12 @@ fn files(group: &CgroupSettings) -> Vec<(String, String)> {
     if group.burst_us > 0 {
         put("cpu.max.burst", group.burst_us.to_string());
     }
+    files.extend(
+        group
+            .clamp_files()
+            .into_iter()
+            .map(|(file, value)| (file.to_string(), value)),
+    );
     files
 }
 

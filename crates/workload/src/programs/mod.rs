@@ -188,6 +188,7 @@ pub fn compile(
     let machine = prefix::Machine {
         cpus: start.cpus,
         nodes: &start.nodes,
+        has_clamps: start.kernel_has_clamps,
     };
     let prefixes = prefix::read(words, &machine)?;
     if prefixes.unit.is_some() && start.group == schedcast_kernel::GroupId::ROOT {

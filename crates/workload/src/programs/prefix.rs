@@ -1,5 +1,5 @@
-//! Commands that start another command: `taskset`, `chrt`, `nice`, `numactl`, `timeout` and
-//! `systemd-run`.
+//! Commands that start another command: `taskset`, `chrt`, `nice`, `uclampset`, `numactl`,
+//! `timeout` and `systemd-run`.
 //!
 //! Each changes one attribute of the process it starts, and all children inherit it. Several may
 //! stand in a row, as in a shell.
@@ -11,6 +11,7 @@
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
+use schedcast_kernel::uclamp::{Clamps, LARGEST};
 
 use super::command::{CommandError, Effect, Flag, Given, Tool, Words, cpus as cpus_of, whole};
 use super::start::Start;
@@ -23,6 +24,8 @@ pub struct Machine<'a> {
     pub cpus: usize,
     /// Memory node of each CPU; empty = one for all.
     pub nodes: &'a [u32],
+    /// Whether its kernel is built with utilisation clamps.
+    pub has_clamps: bool,
 }
 
 /// Settings from the prefixes of a command line, and where the program itself begins.
@@ -34,6 +37,8 @@ pub struct Prefixes {
     pub policy: Option<(Policy, u8)>,
     /// Nice value; nested `nice` commands add up.
     pub nice: i32,
+    /// Utilisation clamps; `None` = as without `uclampset`.
+    pub clamps: Clamps<Option<u32>>,
     /// Time from its start after which `timeout` ends the program.
     pub timeout_ns: Option<u64>,
     /// The unit that `systemd-run` makes.
@@ -48,14 +53,16 @@ impl Prefixes {
     /// # Errors
     /// A policy or nice value for `rt-app`, whose threads take theirs from its file.
     pub(super) fn started(&self, shell: &Start, tool: &Tool) -> Result<Start, CommandError> {
-        if tool.name == "rt-app" && (self.policy.is_some() || self.nice != 0) {
-            let message =
-                "sets policy and nice value of its threads by its file, not by `chrt` or `nice`";
+        let unclamped = self.clamps == Clamps::default();
+        if tool.name == "rt-app" && (self.policy.is_some() || self.nice != 0 || !unclamped) {
+            let message = "sets policy, nice value and clamps of its threads by its file, not by \
+                           `chrt`, `nice` or `uclampset`";
             return Err(CommandError::new(tool.name, self.words + 1, message));
         }
         let mut start = shell.clone();
         start.affinity = self.affinity.or(start.affinity);
         start.policy = self.policy.unwrap_or(start.policy);
+        start.clamps = self.clamps;
         start.nice = (start.nice + self.nice).clamp(-20, 19);
         Ok(start)
     }
@@ -89,7 +96,7 @@ const fn tool(words: &'static [&'static str], about: &'static str, flags: &'stat
     }
 }
 
-static PREFIXES: [Prefix; 6] = [
+static PREFIXES: [Prefix; 7] = [
     Prefix {
         tool: unit::TOOL,
         operand: false,
@@ -145,6 +152,29 @@ static PREFIXES: [Prefix; 6] = [
         ),
         operand: false,
         apply: nice,
+    },
+    Prefix {
+        tool: tool(
+            &["uclampset"],
+            "utilisation clamps, with `kernel.uclamp`",
+            &[
+                Flag::new('m', "uclamp-min", "N").says("least utilisation, 0 to 1024"),
+                Flag::new('M', "uclamp-max", "N").says("most utilisation, 0 to 1024"),
+                Flag::new('s', "system", "")
+                    .switch()
+                    .effect(Effect::Refused("the limits of all tasks are not modelled")),
+                Flag::new('R', "reset-on-fork", "")
+                    .switch()
+                    .effect(Effect::Refused("children inherit the clamps in the model")),
+                Flag::new('p', "pid", "PID").effect(PID),
+                Flag::new('a', "all-tasks", "").switch().effect(PID),
+                Flag::new('v', "verbose", "")
+                    .switch()
+                    .effect(Effect::Output),
+            ],
+        ),
+        operand: false,
+        apply: uclampset,
     },
     Prefix {
         tool: tool(
@@ -220,7 +250,11 @@ pub fn read(words: &[String], machine: &Machine) -> Result<Prefixes, CommandErro
 /// The unit that a command line makes by `systemd-run`; mistakes of it are found when the program
 /// is compiled.
 pub fn unit(words: &[String], cpus: usize) -> Option<Unit> {
-    let machine = Machine { cpus, nodes: &[] };
+    let machine = Machine {
+        cpus,
+        nodes: &[],
+        has_clamps: true,
+    };
     let named = |word: &String| word.rsplit('/').next() == Some(unit::TOOL.name);
     if !words.iter().any(named) {
         return None;
@@ -243,7 +277,11 @@ pub fn within_unit(words: &[String], cpus: usize) -> Vec<String> {
     else {
         return words.to_vec();
     };
-    let machine = Machine { cpus, nodes: &[] };
+    let machine = Machine {
+        cpus,
+        nodes: &[],
+        has_clamps: true,
+    };
     let mut set = Prefixes::default();
     let named = |prefix: &&Prefix| prefix.tool.name == unit::TOOL.name;
     let read = PREFIXES
@@ -386,6 +424,37 @@ fn nice(words: &Words, prefixes: &mut Prefixes, _: &Machine) -> Result<(), Comma
         }
     };
     prefixes.nice = (prefixes.nice + added).clamp(-20, 19);
+    Ok(())
+}
+
+fn uclampset(
+    words: &Words,
+    prefixes: &mut Prefixes,
+    machine: &Machine,
+) -> Result<(), CommandError> {
+    let clamp = |flag: &str| {
+        let given = words.last(flag);
+        given
+            .map(|given| given.whole(0..=u64::from(LARGEST)))
+            .transpose()
+    };
+    let (min, max) = (clamp("uclamp-min")?, clamp("uclamp-max")?);
+    if !machine.has_clamps {
+        let message =
+            "needs a kernel that is built with utilisation clamps: `uclamp = true` in [kernel]";
+        return Err(words.error(message));
+    }
+    let earlier = prefixes.clamps;
+    prefixes.clamps = Clamps {
+        min: min.map(|min| min as u32).or(earlier.min),
+        max: max.map(|max| max as u32).or(earlier.max),
+    };
+    let Clamps { min, max } = prefixes.clamps;
+    let is_rt = prefixes.policy.is_some_and(|(policy, _)| policy.is_rt());
+    let least = min.unwrap_or(if is_rt { LARGEST } else { 0 });
+    if least > max.unwrap_or(LARGEST) {
+        return Err(words.error("sets a least utilisation above the most (EINVAL)"));
+    }
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 use schedcast_kernel::Cpu;
 use schedcast_kernel::task::Policy;
+use schedcast_kernel::uclamp::Clamps;
 use schedcast_sim::Workload;
 
 use super::*;
@@ -9,6 +10,7 @@ fn prefixes(line: &str) -> Prefixes {
     let machine = Machine {
         cpus: 4,
         nodes: &[0, 0, 1, 1],
+        has_clamps: true,
     };
     read(&split(line), &machine).unwrap()
 }
@@ -17,6 +19,7 @@ fn refusal(line: &str) -> String {
     let machine = Machine {
         cpus: 4,
         nodes: &[0, 0, 1, 1],
+        has_clamps: true,
     };
     read(&split(line), &machine).unwrap_err().to_string()
 }
@@ -197,4 +200,35 @@ fn what_cannot_be_forecast_is_refused_with_the_nearest_name() {
         let found = refusal(line);
         assert!(found.contains(expected), "{line}: {found}");
     }
+}
+
+#[test]
+fn uclampset_clamps_what_it_starts() {
+    let clamps = |line: &str| {
+        let Clamps { min, max } = prefixes(line).clamps;
+        (min, max)
+    };
+    assert_eq!(clamps("uclampset -m 300 hackbench"), (Some(300), None));
+    assert_eq!(
+        clamps("uclampset -m 300 uclampset --uclamp-max 800 hackbench"),
+        (Some(300), Some(800))
+    );
+    let mut workload = Workload::default();
+    let start = Start {
+        kernel_has_clamps: true,
+        ..Start::new("h", 4)
+    };
+    let line = split("uclampset -M 512 hackbench -g 1");
+    compile(&line, &start, &mut workload).unwrap();
+    assert_eq!(workload.tasks[0].clamps.max, Some(512));
+    let error = compile(&line, &Start::new("h", 4), &mut workload).unwrap_err();
+    assert!(
+        error.to_string().contains("`uclamp = true` in [kernel]"),
+        "{error}"
+    );
+    assert!(refusal("uclampset -m 600 -M 500 hackbench").contains("EINVAL"));
+    // As a real-time process without a word it has a least of 1024.
+    assert!(refusal("chrt -f 5 uclampset -M 500 hackbench").contains("EINVAL"));
+    assert!(refusal("uclampset -m 1025 hackbench").contains("0 to 1024"));
+    assert!(refusal("uclampset -s -m 10 hackbench").contains("not modelled"));
 }

@@ -52,6 +52,7 @@ fn compile(words: &Words, compiler: &mut Compiler) -> Result<Compiled, CommandEr
         group: start.group,
         address_space: compiler.free_address_space(),
         start_ns: start.start_ns,
+        has_clamps: start.kernel_has_clamps,
         prices: FilePrices {
             calibrated_loop_permille: start.prices.rt_app_loop_permille,
             memset_byte_ps: start.prices.memset_byte_ps,

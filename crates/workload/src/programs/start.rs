@@ -6,6 +6,7 @@ use schedcast_kernel::GroupId;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::rules::{DEFAULT, Version};
 use schedcast_kernel::task::Policy;
+use schedcast_kernel::uclamp::Clamps;
 use schedcast_sim::workload::{ForkId, ForkSpec, MetricId, ProgramId, TaskSpec};
 use schedcast_sim::{ProgramBuilder, Reg, Workload};
 
@@ -34,6 +35,10 @@ pub struct Start {
     pub start_ns: u64,
     /// Kernel release, for what file systems do in which thread.
     pub kernel: Version,
+    /// Whether that kernel is built with utilisation clamps.
+    pub kernel_has_clamps: bool,
+    /// Utilisation clamps that it asks for; `None` = what its policy has without.
+    pub clamps: Clamps<Option<u32>>,
     /// Prices of the program's parts.
     pub prices: Prices,
     /// Folder that file names of the command line count from.
@@ -55,6 +60,8 @@ impl Start {
             group: GroupId::ROOT,
             start_ns: 0,
             kernel: DEFAULT,
+            kernel_has_clamps: false,
+            clamps: Clamps::default(),
             prices: Prices::default(),
             directory: PathBuf::from("."),
             log_channel: 0,
@@ -109,6 +116,7 @@ impl Compiler<'_> {
         task.affinity = start.affinity;
         (task.policy, task.rt_priority) = start.policy;
         task.nice = start.nice;
+        task.clamps = start.clamps;
         task.group = start.group;
         task.start_ns = start.start_ns;
         task.address_space = Some(self.free_address_space());

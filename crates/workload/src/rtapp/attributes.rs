@@ -10,14 +10,16 @@
 //! phase  "run": 100                       → nothing changes
 //! phase  "policy": "SCHED_OTHER"          → OTHER, nice 0         a named policy brings its default
 //! phase  "dl-runtime": 3000               → nothing changes       rt-app skips it without either
+//! phase  "util_min": 300                  → a clamp               policy and priority stay
 //! ```
 //!
 //! rt-app resolves "the policy stays" once, when a thread first gets there, and keeps the answer
 //! for later loops; so one walk through the phases in order is enough.
 
-use super::ast::{File, Note, Policy, Scheduling, Task};
+use super::ast::{File, Located, Note, Policy, Scheduling, Task};
 use super::error::{Fault, Span, quoted};
 use schedcast_kernel::dl::Reservation;
+use schedcast_kernel::uclamp::{Clamps, Wish};
 
 const REAL_TIME_PRIORITY_DEFAULT: i32 = 10;
 
@@ -38,6 +40,10 @@ pub struct Attributes {
     pub period_us: u32,
     /// Relative deadline of `SCHED_DEADLINE` in microseconds.
     pub deadline_us: u32,
+    /// `util_min` and `util_max`, which rt-app sets under every policy but `SCHED_DEADLINE`.
+    pub clamps: Clamps<Wish>,
+    /// Only the clamps are set: policy and priority stay as they are.
+    pub only_clamps: bool,
 }
 
 /// Attributes over a thread's life.
@@ -105,7 +111,12 @@ fn change(said: &Scheduling, in_force: Attributes) -> Option<Attributes> {
         .map_or(in_force.policy, |policy| policy.value);
     let changes_deadline = policy == Policy::Deadline && says_deadline(said);
     if said.policy.is_none() && said.priority.is_none() && !changes_deadline {
-        return None;
+        let clamps = clamps(policy, said);
+        return (clamps != Clamps::default()).then_some(Attributes {
+            clamps,
+            only_clamps: true,
+            ..in_force
+        });
     }
     let priority = match (&said.priority, &said.policy) {
         (Some(priority), _) => priority.value,
@@ -141,6 +152,22 @@ fn attributes(policy: Policy, priority: i32, said: &Scheduling) -> Attributes {
         runtime_us,
         period_us,
         deadline_us,
+        clamps: clamps(policy, said),
+        only_clamps: false,
+    }
+}
+
+fn clamps(policy: Policy, said: &Scheduling) -> Clamps<Wish> {
+    let wish = |clamp: &Option<Located<i32>>| match clamp.as_ref().map(|clamp| clamp.value) {
+        None => Wish::Keep,
+        Some(value) => u32::try_from(value).map_or(Wish::Reset, Wish::Set),
+    };
+    match policy {
+        Policy::Deadline => Clamps::default(),
+        _ => Clamps {
+            min: wish(&said.util_min),
+            max: wish(&said.util_max),
+        },
     }
 }
 
@@ -183,7 +210,8 @@ impl Walk<'_> {
         said: &Scheduling,
         change: Option<Attributes>,
     ) -> Result<(), Fault> {
-        if let Some(attributes) = change {
+        let sets_policy = change.filter(|attributes| !attributes.only_clamps);
+        if let Some(attributes) = sets_policy {
             self.policy = attributes.policy;
             self.check_priority(owner, said)?;
         } else if let Some(runtime) = &said.dl_runtime_us {
@@ -193,6 +221,14 @@ impl Walk<'_> {
                 span: runtime.span,
                 message,
             });
+        }
+        for (name, clamp) in [("util_min", &said.util_min), ("util_max", &said.util_max)] {
+            if let Some(clamp) = clamp.as_ref().filter(|_| self.policy == Policy::Deadline) {
+                self.notes.push(Note {
+                    span: clamp.span,
+                    message: format!("`{name}` of {owner} has no effect under SCHED_DEADLINE"),
+                });
+            }
         }
         if let Some(group) = &said.taskgroup {
             self.group = Some((group.value.clone(), group.span));

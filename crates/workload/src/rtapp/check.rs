@@ -6,6 +6,7 @@
 use super::ast::{Action, Body, Event, File, MemoryAccess, Policy, Scheduling, Task};
 use super::attributes::{Attributed, Attributes};
 use super::error::{Span, quoted};
+use schedcast_kernel::uclamp::{LARGEST, Wish};
 
 /// One thing that stops a file from running.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +21,10 @@ pub struct Refusal {
 
 const BAD_RESERVATION: &str = "the kernel refuses it: expected 2 us <= dl-runtime <= dl-deadline <= dl-period, \
                                and a period from 100 us to 4194304 us";
-const NO_UCLAMP: &str = "utilization clamps are not modelled";
+const NO_UCLAMP: &str = "this kernel is built without utilisation clamps; `uclamp = true` in [kernel] \
+                         builds it with them";
+const BAD_CLAMPS: &str = "the kernel refuses a least utilisation above the most; a real-time thread \
+                          without `util_min` has 1024";
 const NO_NUMA: &str = "memory has no place in the model, so that binding it would change nothing";
 const NO_OBSOLETE: &str = "rt-app stopped reading this grammar in 2014; write the task with events";
 const NO_TASKS: &str = "there is nothing to run; this looks like a piece for merge.py";
@@ -34,8 +38,9 @@ const NO_SLICE_CHANGE: &str = "the slice of a fair task can only be given to a t
 const SINKS: [&str; 2] = ["/dev/null", "/dev/zero"];
 
 impl File {
-    /// Everything that stops this file from running, in the order of the text.
-    pub fn unsupported(&self) -> Vec<Refusal> {
+    /// Everything that stops this file from running on a kernel with or without utilisation
+    /// clamps, in the order of the text.
+    pub fn unsupported(&self, has_clamps: bool) -> Vec<Refusal> {
         let mut refusals = Vec::new();
         if self.tasks.is_empty() {
             refusals.push(Refusal {
@@ -53,6 +58,9 @@ impl File {
         }
         for task in &self.tasks {
             self.refuse_task(task, &mut refusals);
+            if !has_clamps {
+                refuse_clamps(task, &mut refusals);
+            }
         }
         refusals.sort_by_key(|refusal| refusal.span);
         refusals
@@ -69,6 +77,7 @@ impl File {
         }
         let Attributed { start, phases } = task.attributes(self.global.default_policy);
         refuse(&task.scheduling, Some(start), task.span, refusals);
+        refuse_contradiction(&task.scheduling, &start, refusals);
         if self.is_forked(task) {
             refuse_slice(&task.scheduling, Some(start), refusals);
         }
@@ -123,16 +132,6 @@ fn refuse(said: &Scheduling, change: Option<Attributes>, span: Span, refusals: &
             why: BAD_RESERVATION,
         });
     }
-    for (name, clamp) in [("util_min", &said.util_min), ("util_max", &said.util_max)] {
-        // −1 is how a file says "no clamp".
-        if let Some(clamp) = clamp.as_ref().filter(|clamp| clamp.value >= 0) {
-            refusals.push(Refusal {
-                span: clamp.span,
-                what: name.to_owned(),
-                why: NO_UCLAMP,
-            });
-        }
-    }
     if let Some(nodes) = &said.nodes_membind {
         let what = String::from("nodes_membind");
         refusals.push(Refusal {
@@ -143,9 +142,49 @@ fn refuse(said: &Scheduling, change: Option<Attributes>, span: Span, refusals: &
     }
 }
 
+/// Refuses the clamps of a task and its phases.
+fn refuse_clamps(task: &Task, refusals: &mut Vec<Refusal>) {
+    let phases = task.phases().iter().map(|phase| &phase.scheduling);
+    for said in phases.chain([&task.scheduling]) {
+        for (name, clamp) in [("util_min", &said.util_min), ("util_max", &said.util_max)] {
+            // −1 is how a file says "no clamp".
+            if let Some(clamp) = clamp.as_ref().filter(|clamp| clamp.value >= 0) {
+                refusals.push(Refusal {
+                    span: clamp.span,
+                    what: name.to_owned(),
+                    why: NO_UCLAMP,
+                });
+            }
+        }
+    }
+}
+
+/// Refuses clamps of a thread's start that the kernel would; later ones depend on what came before.
+fn refuse_contradiction(said: &Scheduling, start: &Attributes, refusals: &mut Vec<Refusal>) {
+    let value = |wish: Wish, without: u32| match wish {
+        Wish::Set(value) => value,
+        _ => without,
+    };
+    let real_time = start.policy.is_real_time() && start.clamps.min == Wish::Keep;
+    let least = value(start.clamps.min, if real_time { LARGEST } else { 0 });
+    let most = value(start.clamps.max, LARGEST);
+    if least > most {
+        // Nothing contradicts the default most.
+        let Some(most_said) = &said.util_max else {
+            return;
+        };
+        refusals.push(Refusal {
+            span: most_said.span,
+            what: format!("a utilisation of at least {least} and at most {most}"),
+            why: BAD_CLAMPS,
+        });
+    }
+}
+
 fn refuse_slice(said: &Scheduling, change: Option<Attributes>, refusals: &mut Vec<Refusal>) {
     let sets_slice = |attributes: Attributes| {
-        matches!(attributes.policy, Policy::Other | Policy::Batch) && attributes.runtime_us > 0
+        let fair = matches!(attributes.policy, Policy::Other | Policy::Batch);
+        fair && attributes.runtime_us > 0 && !attributes.only_clamps
     };
     if let (true, Some(runtime)) = (change.is_some_and(sets_slice), &said.dl_runtime_us) {
         let what = String::from("`dl-runtime`");

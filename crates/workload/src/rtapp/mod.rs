@@ -12,7 +12,7 @@
 //! let file = parse("camera.json", text)?;
 //! let camera = &file.tasks[0];
 //! assert_eq!(camera.phases()[0].events[0].action, Action::Run(6667));
-//! assert!(file.unsupported().is_empty());
+//! assert!(file.unsupported(false).is_empty());
 //!
 //! let error = parse("camera.json", br#"{ "tasks": { "camera": { "rum": 6667 } } }"#).unwrap_err();
 //! assert_eq!(

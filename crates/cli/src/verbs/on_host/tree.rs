@@ -127,5 +127,8 @@ fn set(group: &CpuCgroup, settings: &CgroupSettings) -> schedcast_host::Result<(
     if settings.idle {
         group.apply("cpu.idle", "1")?;
     }
+    for (file, value) in settings.clamp_files() {
+        group.apply(file, &value)?;
+    }
     Ok(())
 }

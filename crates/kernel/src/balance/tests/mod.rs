@@ -2,5 +2,6 @@
 
 mod bounds;
 pub(crate) mod capacity;
+mod prefer;
 mod versions;
 mod world;

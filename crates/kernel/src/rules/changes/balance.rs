@@ -118,6 +118,8 @@ changes! {
         "Whether tasks are spread over siblings is a property of the busiest group.";
     "util-counts-waiting" release (6, 5): (on balance.util_counts_waiting),
         "The source of utilisation is the CPU with the most of it, waiting counted like running.";
+    "preferred-cpus" release (6, 6): (on balance.preferred_cpus),
+        "Tasks are packed on the CPUs that the platform prefers (in the kernel since 4.10, with whole idle cores since 6.5).";
     "smt-balance" "fee1759e4f04" (6, 6): (on balance.smt_aware),
         "Tasks on sibling threads are pulled apart while other cores idle.";
     "two-balancers" release (6, 6) until (6, 7) and [(6, 6, 4)]: (on balance.two_may_balance),
@@ -156,6 +158,10 @@ changes! {
         "Groups of larger CPUs without waiting tasks are no source for a smaller CPU.";
     "cache-aware" "c99b8593b060" (7, 2): (on cache.aware),
         "The threads of a process are drawn to one last level cache (CONFIG_SCHED_CACHE).";
+    "preferred-before-llc" release (7, 3): (on cache.yields_to_priority),
+        "A CPU that the platform prefers comes before the cache that a process prefers.";
+    "llc-running-fits" release (7, 3): (on cache.running_must_fit),
+        "The running task stays in its cache if it would be too large for the other CPU.";
     "misfit-if-helpful" release (7, 3): (on balance.misfit_counts_if_helpful),
         "A misfit task counts only when the CPU that balances is larger.";
     "asym-spread" release (7, 3): (on balance.spreads_over_capacities),

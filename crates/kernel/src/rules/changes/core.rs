@@ -32,6 +32,8 @@ changes! {
         "A task that is picked once more is not put and set again, nor noted as picked last.";
     "rt-runtime-whole" release (7, 2): (rt_runtime_ns: Some(950_000_000) => Some(1_000_000_000)),
         "All of a CPU may be reserved by deadline tasks and fair servers, not 95 %.";
+    "clamps-counted-late" "dfa0a574cbc4" (6, 12) until (6, 17): (on clamps_counted_late),
+        "Utilisation clamps of a task count when it is queued; before and after they do first (90ca9410dab2).";
     "rt-is-not-deadline" release (6, 12): (on rt_is_not_deadline),
         "A real-time task that wakes where a deadline task runs stays there.";
     "dl-overload-by-pushable" "5fe7765997b1" (6, 7): (on dl_overload_by_pushable),

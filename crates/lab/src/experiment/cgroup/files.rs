@@ -4,6 +4,7 @@ use schedcast_base::cpu_max::{CpuMax, parse_burst_us};
 use schedcast_base::limits::{
     LimitError, SHARES_MAX, SHARES_MIN, WEIGHT_MAX, WEIGHT_MIN, validate_quota_and_period,
 };
+use schedcast_kernel::uclamp::LARGEST;
 
 use super::super::document::{Kind, Value};
 use super::Weight;
@@ -82,6 +83,34 @@ pub(crate) fn read_quota_v1(value: &Value) -> Result<Option<u64>> {
         ));
     }
     Ok(Some(quota_us))
+}
+
+/// `cpu.uclamp.min` and `cpu.uclamp.max`: percent with up to two decimals, in 1024ths of the
+/// fastest CPU (`capacity_from_percent`).
+pub(crate) fn read_clamp(value: &Value) -> Result<u32> {
+    let text = match value.kind {
+        Kind::Float(number) => format!("{number}"),
+        _ => file_text(value)?,
+    };
+    if text == "max" {
+        return Ok(LARGEST);
+    }
+    let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let fits = (1..=6).contains(&whole.len()) && decimals.len() <= 8;
+    if !fits || !digits(whole) || !digits(decimals) {
+        let why = format!("`{text}` is not a percentage such as `20`, `12.5` or `max`");
+        return Err(refused(value, "EINVAL", &why));
+    }
+    let number = |part: &str| part.parse::<u64>().unwrap_or(0);
+    // Rounded to hundredths first, as the kernel keeps it.
+    let fraction = number(&format!("{decimals:0<8}"));
+    let hundredths = number(whole) * 100 + (fraction + 500_000) / 1_000_000;
+    if hundredths > 10_000 {
+        let why = format!("a utilisation clamp is 0 to 100 %, not {text}");
+        return Err(refused(value, "ERANGE", &why));
+    }
+    Ok(((hundredths * u64::from(LARGEST) + 5_000) / 10_000) as u32)
 }
 
 pub(crate) fn read_weight(name: &str, value: &Value) -> Result<Weight> {

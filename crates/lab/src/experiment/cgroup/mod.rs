@@ -14,11 +14,12 @@ use std::collections::BTreeMap;
 use schedcast_base::cpu_list::{CpuList, Stride};
 use schedcast_base::limits::{self, CpuLimits, LimitError, shares_from_weight};
 use schedcast_base::names::nearest;
+use schedcast_kernel::uclamp::{self, Clamps};
 use schedcast_kernel::weight::{WEIGHT_IDLE, nice_weight};
 
 use self::files::{
-    check_limit, file_text, read_burst, read_cpu_max, read_quota_v1, read_unsigned, read_weight,
-    refused,
+    check_limit, file_text, read_burst, read_clamp, read_cpu_max, read_quota_v1, read_unsigned,
+    read_weight, refused,
 };
 use super::document::{Entry, Table, Value, unknown_key};
 use super::kernel::KernelSettings;
@@ -65,6 +66,8 @@ pub struct CgroupSettings {
     pub weight: Weight,
     /// `cpu.idle`: the whole group runs as `SCHED_IDLE`.
     pub idle: bool,
+    /// `cpu.uclamp.min` and `cpu.uclamp.max`, 0 to 1024 of the fastest CPU.
+    pub clamps: Clamps<u32>,
     /// `cpuset.cpus`; `None` is all of the parent's.
     pub cpus: Option<CpuList>,
     /// Whether a replay forgets when the group's period timer fired and lets the seed choose: for
@@ -85,6 +88,18 @@ impl CgroupSettings {
             Weight::Nice(nice) => nice_weight(i32::from(nice)),
         }
     }
+
+    /// Files of utilisation clamps that are not as in a new group, with what is in them: percent.
+    pub fn clamp_files(&self) -> Vec<(&'static str, String)> {
+        let percent = |clamp: u32| f64::from(clamp) * 100.0 / f64::from(uclamp::LARGEST);
+        let Clamps { min, max } = self.clamps;
+        let least = (min != uclamp::NONE.min).then_some(("cpu.uclamp.min", min));
+        let most = (max != uclamp::NONE.max).then_some(("cpu.uclamp.max", max));
+        let files = least.into_iter().chain(most);
+        files
+            .map(|(file, clamp)| (file, format!("{:.2}", percent(clamp))))
+            .collect()
+    }
 }
 
 impl Default for CgroupSettings {
@@ -96,6 +111,7 @@ impl Default for CgroupSettings {
             burst_us: 0,
             weight: Weight::Shares(1024),
             idle: false,
+            clamps: uclamp::NONE,
             cpus: None,
             any_phase: false,
             period_phase_ns: None,
@@ -132,14 +148,22 @@ const V2_FILES: [Key; 4] = [
         "The same as a nice value; excludes `cpu.weight`.",
     ),
 ];
+const CLAMP: Takes = Takes::Words("0 to 100 % with up to two decimals, or `max`");
 /// Files of both versions.
-const COMMON_FILES: [Key; 2] = [
+const COMMON_FILES: [Key; 4] = [
     key(
         "cpu.idle",
         Takes::Words("0 or 1"),
         "0",
         "Whether the whole group runs as `SCHED_IDLE`; from 5.15 on.",
     ),
+    key(
+        "cpu.uclamp.min",
+        CLAMP,
+        "0",
+        "How large the group's tasks are to be taken for at least, in % of the fastest CPU; with `kernel.uclamp`.",
+    ),
+    key("cpu.uclamp.max", CLAMP, "`max`", "How large at most."),
     key(
         "cpuset.cpus",
         Takes::Words("a list: `0-3,6`"),
@@ -182,9 +206,7 @@ pub(crate) fn keys() -> Vec<Key> {
 }
 
 /// Files that exist but that no simulation honours, with the reason.
-const REFUSED_FILES: [(&str, &str); 6] = [
-    ("cpu.uclamp.min", "utilisation clamping is not modelled"),
-    ("cpu.uclamp.max", "utilisation clamping is not modelled"),
+const REFUSED_FILES: [(&str, &str); 4] = [
     ("cpu.rt_runtime_us", "real-time groups are not modelled"),
     ("cpu.rt_period_us", "real-time groups are not modelled"),
     ("cpu.stat", "it is read-only"),
@@ -280,6 +302,12 @@ impl CgroupTree {
         let group = self.groups.entry(path.to_string()).or_default();
         group.write_limits(files)?;
         group.write_weight(files)?;
+        if let Some(value) = files.get("cpu.uclamp.min") {
+            group.settings.clamps.min = read_clamp(value)?;
+        }
+        if let Some(value) = files.get("cpu.uclamp.max") {
+            group.settings.clamps.max = read_clamp(value)?;
+        }
         if let Some(value) = files.get("cpuset.cpus") {
             let text = file_text(value)?;
             let cpus = CpuList::parse(&text, LIST_CPUS, Stride::UsedOfGroup);
@@ -483,6 +511,14 @@ fn check_file(entry: &Entry, kernel: &KernelSettings) -> Result<()> {
     let burst = key == "cpu.max.burst" || key == "cpu.cfs_burst_us";
     let missing =
         (burst && !kernel.rules.burst) || (key == "cpu.idle" && !kernel.version.since(5, 15));
+    let clamp = |name, none| key == name && read_clamp(&entry.value).is_ok_and(|it| it != none);
+    let (least, most) = (uclamp::NONE.min, uclamp::NONE.max);
+    if !kernel.rules.uclamp && (clamp("cpu.uclamp.min", least) || clamp("cpu.uclamp.max", most)) {
+        let message =
+            format!("ENOENT: this kernel is built without utilisation clamps and has no `{key}`");
+        return Err(Error::input(&entry.key_place, message)
+            .hint("`uclamp = true` in [kernel] builds it with them"));
+    }
     // Zero is what a kernel without the file does anyway, so versions can be compared.
     if missing && !zero {
         let version = kernel.version;

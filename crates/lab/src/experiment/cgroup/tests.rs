@@ -267,7 +267,6 @@ fn unknown_and_unmodelled_files_are_refused() {
         refuse("\"cpu.maxx\" = 5000"),
         "g.toml:2:1: unknown key `cpu.maxx` in a cgroup (the nearest valid name is `cpu.max`)"
     );
-    assert!(refuse("\"cpu.uclamp.min\" = 10").contains("utilisation clamping is not modelled"));
     let root = tree_on("6.12", &["[\"/\"]\n\"cpu.max\" = 5000\n"])
         .unwrap_err()
         .to_string();
@@ -369,4 +368,75 @@ fn a_hierarchy_has_at_most_100_levels_and_4096_bytes() {
     let long = format!("/{}", "a".repeat(4095));
     assert_eq!(group(&long).unwrap().settings().len(), 1);
     assert!(refuse(&format!("{long}a")).contains("1 levels and 4097 bytes"));
+}
+
+/// The group `/a` on a kernel with utilisation clamps.
+fn clamped(files: &str) -> Result<CgroupSettings> {
+    let kernel = kernel("version = \"6.12\"\nuclamp = true\n");
+    let mut tree = CgroupTree::default();
+    let layer = format!("[\"/a\"]\n{files}\n");
+    tree.write(&parse(&Source::new("g.toml", &layer)).unwrap(), &kernel)?;
+    Ok(tree.settings()["/a"].clone())
+}
+
+#[test]
+fn clamps_are_percentages_of_the_fastest_cpu() {
+    let min = |text: &str| {
+        let group = clamped(&format!("\"cpu.uclamp.min\" = {text}")).unwrap();
+        assert_eq!(group.clamps.max, 1024);
+        group.clamps.min
+    };
+    // 20 % of 1024 is 204.8; 0.05 % is 0.512, 0.04 % 0.4096.
+    for (text, clamp) in [
+        ("20", 205),
+        ("\"20.00\"", 205),
+        ("12.5", 128),
+        ("0.05", 1),
+        ("0.04", 0),
+        ("\"99.996\"", 1024),
+        ("\"max\"", 1024),
+        ("0", 0),
+    ] {
+        assert_eq!(min(text), clamp, "{text}");
+    }
+    let both = clamped("\"cpu.uclamp.min\" = 10\n\"cpu.uclamp.max\" = \"50.5\"").unwrap();
+    assert_eq!((both.clamps.min, both.clamps.max), (102, 517));
+    let files = both.clamp_files();
+    assert_eq!(files[1], ("cpu.uclamp.max", "50.49".to_string()));
+    let refuse = |text: &str| {
+        let error = clamped(&format!("\"cpu.uclamp.max\" = {text}")).unwrap_err();
+        error.to_string()
+    };
+    assert_eq!(
+        refuse("100.01"),
+        "g.toml:2:20: ERANGE: a utilisation clamp is 0 to 100 %, not 100.01"
+    );
+    for text in [
+        "-1",
+        "\"20%\"",
+        "\"\"",
+        "\"1.2.3\"",
+        "\".5\"",
+        "\"12345678901\"",
+    ] {
+        assert!(refuse(text).contains("EINVAL"), "{text}: {}", refuse(text));
+    }
+}
+
+#[test]
+fn a_kernel_without_clamps_has_no_such_files() {
+    assert_eq!(
+        refuse("\"cpu.uclamp.min\" = 10"),
+        "g.toml:2:1: ENOENT: this kernel is built without utilisation clamps and has no \
+         `cpu.uclamp.min` (`uclamp = true` in [kernel] builds it with them)"
+    );
+    // What it does anyway.
+    assert!(group("\"cpu.uclamp.min\" = 0\n\"cpu.uclamp.max\" = \"max\"").is_ok());
+    let text = "version = \"5.15\"\nuclamp = true\n";
+    let section = parse(&Source::new("k.toml", text)).unwrap();
+    let error = KernelSettings::read(Some(&section), 8, std::path::Path::new("."));
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "k.toml:2:10: utilisation clamps (`uclamp`) are modelled from 6.1 on, this is 5.15"
+    );
 }

@@ -24,6 +24,7 @@ mod thread;
 use std::collections::BTreeMap;
 
 use schedcast_kernel::cpuset::{CpuSet, MAX_CPUS};
+use schedcast_kernel::uclamp::Wish;
 use schedcast_kernel::{Cpu, GroupId};
 use schedcast_sim::Workload;
 use schedcast_sim::workload::{
@@ -93,6 +94,8 @@ pub struct Options {
     pub address_space: u32,
     /// When it starts.
     pub start_ns: u64,
+    /// Whether the kernel is built with utilisation clamps.
+    pub has_clamps: bool,
     /// Costs.
     pub prices: Prices,
     /// Channel of the log rows.
@@ -108,6 +111,7 @@ impl Options {
             group: GroupId::ROOT,
             address_space: 0,
             start_ns: 0,
+            has_clamps: false,
             prices: Prices::default(),
             log_channel: 0,
         }
@@ -149,7 +153,7 @@ fn compile_file(
     options: &Options,
     workload: &mut Workload,
 ) -> Result<Compiled, Fault> {
-    let refusals = file.unsupported();
+    let refusals = file.unsupported(options.has_clamps);
     if let Some(first) = refusals.first() {
         let more = match refusals.len() {
             1 => String::new(),
@@ -301,6 +305,10 @@ impl<'a> Compiler<'a> {
             .unwrap_or(self.options.group);
         spec.address_space = Some(self.options.address_space);
         spec.custom_slice_ns = slice_ns(&start);
+        spec.clamps = start.clamps.map(|wish| match wish {
+            Wish::Set(value) => Some(value),
+            Wish::Keep | Wish::Reset => None,
+        });
         spec.start_ns = self.options.start_ns;
         Ok(spec)
     }

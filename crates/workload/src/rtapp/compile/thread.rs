@@ -176,11 +176,19 @@ impl<'a> Compiler<'a> {
     }
 
     fn set_attributes(&mut self, body: &mut Body<'a>, attributes: &Attributes) {
-        let change = AttributesSpec {
-            policy: Some((kernel_policy(attributes), rt_priority(attributes))),
-            deadline: attributes.reservation(),
-            nice: nice(attributes),
-            ..AttributesSpec::default()
+        let clamps = attributes.clamps;
+        let change = match attributes.only_clamps {
+            true => AttributesSpec {
+                clamps,
+                ..AttributesSpec::default()
+            },
+            false => AttributesSpec {
+                policy: Some((kernel_policy(attributes), rt_priority(attributes))),
+                deadline: attributes.reservation(),
+                nice: nice(attributes),
+                clamps,
+                ..AttributesSpec::default()
+            },
         };
         let change = self.workload.add_attributes(change);
         body.builder.set_attributes(change);
