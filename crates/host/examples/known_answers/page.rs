@@ -9,7 +9,7 @@ use schedcast_host::measure::Spread;
 use schedcast_host::{KernelInfo, Topology};
 
 /// A section with its heading and the line that says where and when it was measured.
-pub fn section(title: &str, steal_ratio: f64, body: &str) -> Result<String, Box<dyn Error>> {
+pub(crate) fn section(title: &str, steal_ratio: f64, body: &str) -> Result<String, Box<dyn Error>> {
     let mut text = format!("## {title}\n\n");
     writeln!(
         text,
@@ -48,7 +48,12 @@ fn machine() -> Result<String, Box<dyn Error>> {
 
 /// Replaces the part `name` of the page, or puts it in the place that the order of `names` gives
 /// it.
-pub fn replace(file: &Path, name: &str, names: &[&str], text: &str) -> Result<(), Box<dyn Error>> {
+pub(crate) fn replace(
+    file: &Path,
+    name: &str,
+    names: &[&str],
+    text: &str,
+) -> Result<(), Box<dyn Error>> {
     let old = std::fs::read_to_string(file).unwrap_or_else(|_| preface());
     let (head, mut parts) = split(&old);
     parts.retain(|(known, _)| known != name);
@@ -112,7 +117,7 @@ fn today() -> String {
 }
 
 /// Median and spread with a number of digits after the point, in the unit the samples have.
-pub fn spread_cells(samples: &[f64], digits: usize) -> String {
+pub(crate) fn spread_cells(samples: &[f64], digits: usize) -> String {
     Spread::of(samples).map_or("– | – | – | – | –".to_owned(), |s| {
         format!(
             "{:.digits$} | {:.digits$} | {:.digits$} | {:.digits$} | {}",
@@ -122,12 +127,12 @@ pub fn spread_cells(samples: &[f64], digits: usize) -> String {
 }
 
 /// Header that fits `spread_cells` behind one first column.
-pub fn spread_header(first: &str) -> String {
+pub(crate) fn spread_header(first: &str) -> String {
     format!("| {first} | median | p10 | p90 | max | samples |\n|---|---|---|---|---|---|\n")
 }
 
 /// Raw values in a folded block.
-pub fn raw(what: &str, lines: &[String]) -> String {
+pub(crate) fn raw(what: &str, lines: &[String]) -> String {
     format!(
         "\n<details><summary>{what}</summary>\n\n```text\n{}\n```\n\n</details>\n",
         lines.join("\n")
@@ -135,7 +140,7 @@ pub fn raw(what: &str, lines: &[String]) -> String {
 }
 
 /// Values as one line.
-pub fn list(values: impl IntoIterator<Item = f64>, digits: usize) -> String {
+pub(crate) fn list(values: impl IntoIterator<Item = f64>, digits: usize) -> String {
     let words: Vec<String> = values
         .into_iter()
         .map(|v| format!("{v:.digits$}"))

@@ -130,7 +130,7 @@ pub(super) struct Lock {
 
 impl Lock {
     /// Waits for the process that holds it.
-    pub fn take(directory: &Path) -> Result<Lock> {
+    pub(super) fn take(directory: &Path) -> Result<Lock> {
         fs::create_dir_all(directory).map_err(|error| io_error("creating", directory, error))?;
         let path = directory.join(LOCK);
         let mut options = File::options();
