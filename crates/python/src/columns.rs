@@ -126,7 +126,7 @@ fn optional<T: Default>(rows: impl Iterator<Item = Option<T>>) -> (Vec<T>, Bits)
 
 /// Named columns of one length.
 #[derive(Debug)]
-pub struct Columns {
+pub(crate) struct Columns {
     pub columns: Vec<(String, Column)>,
     pub rows: usize,
 }

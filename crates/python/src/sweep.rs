@@ -20,7 +20,7 @@ use crate::running;
 #[pyfunction]
 #[pyo3(signature = (asked, module, folder=None, workers=None, progress=None, part=None, merged=Vec::new()))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
-pub fn sweep(
+pub(crate) fn sweep(
     py: Python<'_>,
     asked: Asked,
     module: PathBuf,

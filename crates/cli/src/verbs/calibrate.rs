@@ -26,7 +26,11 @@ use crate::{output, written};
 const WIDEST: usize = 37;
 
 /// `schedcast calibrate`
-pub fn calibrate(arguments: &CalibrateArguments, quiet: bool, out: &mut impl Write) -> Result<u8> {
+pub(super) fn calibrate(
+    arguments: &CalibrateArguments,
+    quiet: bool,
+    out: &mut impl Write,
+) -> Result<u8> {
     // Told before the machine is measured for a minute.
     let folder = arguments.output.as_deref().and_then(Path::parent);
     let is_made = folder.is_some_and(|folder| folder != Path::new("") && !folder.exists());

@@ -87,7 +87,7 @@ impl From<KindArgument> for Kind {
 }
 
 /// Runs the verb.
-pub fn run(
+pub(crate) fn run(
     arguments: &ExplainArguments,
     (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<()> {

@@ -19,7 +19,7 @@ use crate::{output, written};
 const MOST_ROWS: usize = 60;
 
 /// `schedcast sweep`
-pub fn sweep(
+pub(crate) fn sweep(
     arguments: &SweepArguments,
     cli: &Cli,
     simulator: &impl Simulate,

@@ -69,7 +69,7 @@ const fn load(
 }
 
 /// All lines.
-pub static LOADS: [Load; 16] = [
+pub(crate) static LOADS: [Load; 16] = [
     load(
         "w1",
         "W1: 10 CPUs, 100 tasks, one cgroup level",
@@ -167,7 +167,7 @@ pub static LOADS: [Load; 16] = [
 ];
 
 /// Runs a line here and now.
-pub fn run(name: &str) -> Outcome<Measured> {
+pub(crate) fn run(name: &str) -> Outcome<Measured> {
     match LOADS.iter().find(|load| load.name == name) {
         Some(load) => (load.run)(),
         None => Err(format!("no load {name:?}").into()),

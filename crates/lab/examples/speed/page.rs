@@ -57,7 +57,7 @@ fn rate_of(rows: &[Row], name: &str) -> f64 {
 }
 
 /// The whole page. `simso_s` = seconds SimSo needs for a second of W1.
-pub fn render(rows: &[Row], simso_s: Option<f64>) -> Outcome<String> {
+pub(crate) fn render(rows: &[Row], simso_s: Option<f64>) -> Outcome<String> {
     let kernel = KernelInfo::read()?.release;
     let date = std::process::Command::new("date")
         .arg("+%Y-%m-%d")

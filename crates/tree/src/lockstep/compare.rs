@@ -288,7 +288,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    pub fn of(tree: &World) -> Self {
+    pub(super) fn of(tree: &World) -> Self {
         let entity = Object::TaskEntity(0);
         Self {
             task: found(tree, Object::Task(0), TASK),

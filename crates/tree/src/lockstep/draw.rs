@@ -71,7 +71,7 @@ pub(super) struct Dice(pub SplitMix);
 
 impl Dice {
     /// 0..below
-    pub fn below(&mut self, below: u64) -> u64 {
+    pub(super) fn below(&mut self, below: u64) -> u64 {
         self.0.next() % below.max(1)
     }
 

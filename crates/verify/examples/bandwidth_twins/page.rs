@@ -13,7 +13,7 @@ const TIME_TOLERANCE: f64 = 0.05;
 const CPU_TOLERANCE: f64 = 0.02;
 
 /// Renders all rows.
-pub fn render(rows: &[(&Case, Measured, Vec<Repeat>)], machine: &str) -> String {
+pub(crate) fn render(rows: &[(&Case, Measured, Vec<Repeat>)], machine: &str) -> String {
     let machine = machine.rsplit('/').next().unwrap_or(machine);
     let mut dates: Vec<&str> = rows.iter().map(|(_, real, _)| real.date.as_str()).collect();
     dates.sort();

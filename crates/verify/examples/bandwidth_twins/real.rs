@@ -22,7 +22,7 @@ const LOOP_NS: u64 = 8;
 const END_COLUMN: usize = 5;
 
 /// Runs a case.
-pub fn run(case: &Case) -> Outcome<Measured> {
+pub(crate) fn run(case: &Case) -> Outcome<Measured> {
     let repeats = quiet::repeat(REPEATS, quiet::Others::Matter, || once(case))?;
     Ok(Measured {
         case: case.name.to_owned(),
@@ -197,7 +197,7 @@ fn new_group() -> Outcome<CpuCgroup> {
 }
 
 /// Puts this process itself into a heavy group, so that it reads counters when it means to.
-pub fn join_heavy_group() -> Outcome<CpuCgroup> {
+pub(crate) fn join_heavy_group() -> Outcome<CpuCgroup> {
     let group = heavy_group(&format!("schedcast-twins-{}-self", std::process::id()))?;
     std::fs::write(group.dir().join("cgroup.procs"), "0")?;
     Ok(group)

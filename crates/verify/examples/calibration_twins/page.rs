@@ -22,7 +22,7 @@ fn passes(real: [f64; 3], predicted: [f64; 3]) -> bool {
 }
 
 /// Renders everything.
-pub fn render(measured: &Measured, predicted: &[Vec<f64>]) -> String {
+pub(crate) fn render(measured: &Measured, predicted: &[Vec<f64>]) -> String {
     let mut rows = String::new();
     let mut good = 0;
     for ((case, real), predicted) in CASES.iter().zip(&measured.values).zip(predicted) {

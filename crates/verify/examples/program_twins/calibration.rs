@@ -13,7 +13,7 @@ const ASKED_US: u32 = 20_000;
 
 /// Calibrates and runs so many times and prints the ratios in thousandths.
 #[expect(clippy::print_stdout, reason = "the figure is what was asked for")]
-pub fn measure(runs: &str) -> Outcome<()> {
+pub(crate) fn measure(runs: &str) -> Outcome<()> {
     let runs: usize = runs.parse()?;
     let folder = std::env::temp_dir().join(format!("rt-app-calibration-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;

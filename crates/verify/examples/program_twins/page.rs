@@ -6,11 +6,11 @@ use crate::measured_kernel;
 use crate::simulated::SEEDS;
 
 /// How far apart the two may be: times and rates, then counts.
-pub const VALUE_TOLERANCE: f64 = 0.2;
-pub const COUNT_TOLERANCE: f64 = 0.1;
+pub(crate) const VALUE_TOLERANCE: f64 = 0.2;
+pub(crate) const COUNT_TOLERANCE: f64 = 0.1;
 
 /// Renders all rows.
-pub fn render(rows: &[(&Case, Measured, Measured)], ground: &str) -> String {
+pub(crate) fn render(rows: &[(&Case, Measured, Measured)], ground: &str) -> String {
     let mut dates: Vec<&str> = rows.iter().map(|(_, real, _)| real.date.as_str()).collect();
     dates.sort();
     dates.dedup();
@@ -39,7 +39,7 @@ pub fn render(rows: &[(&Case, Measured, Measured)], ground: &str) -> String {
 }
 
 /// Heading: the command, its CPUs and limit, and the head of its table.
-pub fn heading(name: &str, command: &str, cpus: &[usize], limit: Option<&str>) -> String {
+pub(crate) fn heading(name: &str, command: &str, cpus: &[usize], limit: Option<&str>) -> String {
     let limit = match limit {
         Some(limit) => format!(", `cpu.max` \"{limit}\""),
         None => String::new(),
@@ -98,7 +98,7 @@ fn table(case: &Case, real: &Measured, simulated: &Measured, passed: &mut [usize
 }
 
 /// Smallest, middle and largest of the repeats.
-pub struct Range {
+pub(crate) struct Range {
     min: f64,
     median: f64,
     max: f64,
@@ -106,7 +106,7 @@ pub struct Range {
 
 impl Range {
     /// Of the repeats; `None` without any.
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         Some(Self {
@@ -117,7 +117,7 @@ impl Range {
     }
 
     /// The row of a quantity that is `self` for real; counts it as passed if it is.
-    pub fn row(
+    pub(crate) fn row(
         &self,
         simulated: &Range,
         name: &str,

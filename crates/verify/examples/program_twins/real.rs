@@ -16,7 +16,7 @@ const COUNTED: usize = 3;
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Runs a case, first for its times, then with its wakeups counted.
-pub fn run(case: &Case) -> Outcome<Measured> {
+pub(crate) fn run(case: &Case) -> Outcome<Measured> {
     let mut measured = Measured {
         case: case.name.to_owned(),
         date: date()?,
@@ -106,7 +106,7 @@ fn value(case: &Case, command: &CommandReport) -> Outcome<f64> {
 }
 
 /// Numbers behind each `word`.
-pub fn numbers_after(text: &str, word: &str) -> Vec<f64> {
+pub(crate) fn numbers_after(text: &str, word: &str) -> Vec<f64> {
     text.match_indices(word)
         .filter_map(|(at, _)| text[at + word.len()..].split_whitespace().next())
         .filter_map(|number| number.parse().ok())
@@ -114,7 +114,7 @@ pub fn numbers_after(text: &str, word: &str) -> Vec<f64> {
 }
 
 /// Today, as `date` says.
-pub fn date() -> Outcome<String> {
+pub(crate) fn date() -> Outcome<String> {
     let output = std::process::Command::new("date")
         .arg("+%Y-%m-%d")
         .output()?;

@@ -38,7 +38,7 @@ type Medians = BTreeMap<String, [f64; COLUMNS.len()]>;
 
 /// Measurements of a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Measured {
+pub(crate) struct Measured {
     file: String,
     date: String,
     kernel: String,
@@ -68,7 +68,7 @@ fn name_of(file: &Path) -> String {
 }
 
 /// Runs the files for real, all or those named, and replaces their rows in `into`.
-pub fn measure(into: &Path, names: &[&str], more: bool) -> Outcome<()> {
+pub(crate) fn measure(into: &Path, names: &[&str], more: bool) -> Outcome<()> {
     let mut all: Vec<Measured> = match into.exists() {
         true => serde_json::from_str(&std::fs::read_to_string(into)?)?,
         false => Vec::new(),
@@ -152,7 +152,7 @@ fn medians_of(log: &str) -> Option<[f64; COLUMNS.len()]> {
 }
 
 /// The middle one.
-pub fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -193,7 +193,7 @@ fn simulate(file: &Path, ground: &Ground, seed: u64) -> Outcome<Medians> {
 }
 
 /// Simulates every measured file and writes the page.
-pub fn report(from: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
+pub(crate) fn report(from: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
     let measured: Vec<Measured> = serde_json::from_str(&std::fs::read_to_string(from)?)?;
     let mut tables = String::new();
     let mut passed = [0, 0];

@@ -42,7 +42,7 @@ type Values = BTreeMap<String, Vec<f64>>;
 
 /// Measurements of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Measured {
+pub(crate) struct Measured {
     case: String,
     date: String,
     kernel: String,
@@ -55,7 +55,7 @@ fn push(values: &mut Values, quantity: usize, value: f64) {
 }
 
 /// Runs the cases for real, all or those named, and replaces their rows in `file`.
-pub fn measure(file: &Path, names: &[&str]) -> Outcome<()> {
+pub(crate) fn measure(file: &Path, names: &[&str]) -> Outcome<()> {
     let mut all: Vec<Measured> = match file.exists() {
         true => serde_json::from_str(&std::fs::read_to_string(file)?)?,
         false => Vec::new(),
@@ -148,7 +148,7 @@ fn simulate(case: &Case, ground: &Ground) -> Outcome<Values> {
 }
 
 /// Simulates every measured case and writes the page.
-pub fn report(file: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
+pub(crate) fn report(file: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
     let measured: Vec<Measured> = serde_json::from_str(&std::fs::read_to_string(file)?)?;
     let mut tables = String::new();
     let mut passed = [0, 0];

@@ -136,17 +136,17 @@ fn numbers(value: &Value) -> Result<Vec<f64>> {
 
 impl Given {
     /// Of an even number of repeats the lower one of the two in the middle.
-    pub fn median(&self) -> f64 {
+    pub(super) fn median(&self) -> f64 {
         nearest_rank(&self.measured, MEDIAN).unwrap_or(f64::NAN)
     }
 
     /// The smallest and the largest repeat.
-    pub fn range(&self) -> (f64, f64) {
+    pub(super) fn range(&self) -> (f64, f64) {
         (self.measured[0], self.measured[self.measured.len() - 1])
     }
 
     /// The experiment that runs the command alone.
-    pub fn document(&self, base: &Table) -> Table {
+    pub(super) fn document(&self, base: &Table) -> Table {
         let run = Entry {
             key: "run".to_owned(),
             key_place: self.place.clone(),

@@ -282,7 +282,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Two pairs, a calibration row of a patched kernel, and one that is shown only.
-    pub const EXAMPLE: &str = "study,table,workload,point,metric,unit,better,variant,role,value,spread,note\n\
+    pub(crate) const EXAMPLE: &str = "study,table,workload,point,metric,unit,better,variant,role,value,spread,note\n\
         s,t,w,1,time,s,lower,base,calibrate,40,,\n\
         s,t,w,1,time,s,lower,patched,predict,32,1.5%,\n\
         s,t,w,2,rate,1/s,higher,base,context,100,,\n\

@@ -18,7 +18,7 @@ use super::tree::Tree;
 use super::{cpu_times, host_error, refused, tools};
 
 /// Without a duration the programs have to end by themselves within this.
-pub const LONGEST: Duration = Duration::from_secs(600);
+pub(super) const LONGEST: Duration = Duration::from_secs(600);
 /// Size of the buffer that counts wakeups; what it cannot hold is counted as lost, which is as
 /// good.
 const BUFFER_KB: u32 = 16;
@@ -45,7 +45,11 @@ impl Started<'_> {
 }
 
 /// Runs the variant `repeats` times; what happens on the way is said on `err`.
-pub fn repeats(scenario: &Scenario, repeats: u32, err: &mut impl Write) -> Result<Vec<Outcome>> {
+pub(super) fn repeats(
+    scenario: &Scenario,
+    repeats: u32,
+    err: &mut impl Write,
+) -> Result<Vec<Outcome>> {
     refuse_what_only_simulates(scenario)?;
     let folder = tempfile::tempdir().map_err(|error| Error::file("create", "a folder", &error))?;
     let started = scenario
@@ -83,7 +87,7 @@ pub fn repeats(scenario: &Scenario, repeats: u32, err: &mut impl Write) -> Resul
 }
 
 /// Says something beside the results.
-pub fn note(err: &mut impl Write, text: &str) {
+pub(super) fn note(err: &mut impl Write, text: &str) {
     // Nothing can be done about a closed standard error.
     let _ = writeln!(err, "note: {text}");
 }

@@ -24,7 +24,7 @@ const SLOWNESS: u32 = 20;
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// Inside the guest: measures every variant and prints a line of JSON for each.
-pub fn serve(arguments: &ValidateArguments, out: &mut impl Write) -> Result<u8> {
+pub(super) fn serve(arguments: &ValidateArguments, out: &mut impl Write) -> Result<u8> {
     let surroundings = Surroundings {
         settings: in_vm::guest_layers(),
         ..Surroundings::default()
@@ -52,7 +52,7 @@ fn says_something(scenario: &Scenario) -> bool {
 }
 
 /// Outside: boots `image`, has the experiment at `path` measured in it, and says under what.
-pub fn measure(
+pub(super) fn measure(
     image: &KernelImage,
     path: &Path,
     scenarios: &[Scenario],

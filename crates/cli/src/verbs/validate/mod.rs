@@ -153,7 +153,7 @@ fn refuse_users() -> Result<()> {
 }
 
 /// Runs everything and prints the table.
-pub fn validate(
+pub(super) fn validate(
     arguments: &ValidateArguments,
     simulator: &impl Simulate,
     out: &mut impl Write,

@@ -64,7 +64,7 @@ impl Folder {
 
 /// Runs `scenario` until there are `repeats` that count. Without samples: this machine has other
 /// things to do. The recordings go to `keep`, if anywhere.
-pub fn measure(scenario: &Scenario, repeats: u32, keep: Option<&Path>) -> Result<Measured> {
+pub(super) fn measure(scenario: &Scenario, repeats: u32, keep: Option<&Path>) -> Result<Measured> {
     let setup = setup(scenario)?;
     let clients = twin::prepare(&setup).map_err(host_error)?;
     let mut measured = Measured {
@@ -193,7 +193,7 @@ fn recording_cost(real: &Real) -> f64 {
 
 /// After which the programs are ended. Inside an emulator starting a program takes its time; what
 /// counts there is what was done within the duration.
-pub fn longest(scenario: &Scenario) -> Duration {
+pub(super) fn longest(scenario: &Scenario) -> Duration {
     let duration = scenario.duration_ns.map(Duration::from_nanos);
     match (duration, Accelerator::around()) {
         (None, _) => TIMEOUT,

@@ -38,7 +38,7 @@ impl Client {
 }
 
 /// Runs a case, first for its times, then with its wakeups and switches counted.
-pub fn run(case: &Case) -> Outcome<Values> {
+pub(super) fn run(case: &Case) -> Outcome<Values> {
     let client = CpuCgroup::create("/", "server-twins-client")?;
     let group = CpuCgroup::create("/", "server-twins")?;
     let command = Client::of(case)?;
