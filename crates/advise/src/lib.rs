@@ -55,7 +55,7 @@ use search::{Bench, PERIODS_US};
 use slo::{Scope, Slo};
 
 /// Name and version of the JSON form.
-pub const SCHEMA: &str = "schedcast.advice/1";
+pub(crate) const SCHEMA: &str = "schedcast.advice/1";
 
 /// Demands that a limit must meet.
 #[derive(Clone, Debug, Default, PartialEq)]

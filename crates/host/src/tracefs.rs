@@ -108,7 +108,7 @@ impl TraceInstance {
     }
 
     /// One of the instance's files.
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 

@@ -128,7 +128,7 @@ pub fn answer(
 /// much more or less CPU time as they did at some time of the recording. The forecast is one of
 /// these runs, not the recorded run again: the mean is that of runs whose work is as recorded, the
 /// interval that of runs whose work drifts.
-pub struct ToCome<'a> {
+pub(crate) struct ToCome<'a> {
     /// The recording.
     pub recorded: &'a Recorded,
     /// The group that the question is about.
@@ -156,7 +156,7 @@ impl<'a> ToCome<'a> {
     }
 
     /// Runs in which work drifts as it did in the recording.
-    pub fn drifting<'b, S>(&self, simulator: &'b S) -> Drifting<'b, S> {
+    pub(crate) fn drifting<'b, S>(&self, simulator: &'b S) -> Drifting<'b, S> {
         Drifting {
             simulator,
             drift_permille: self.recorded.seen.drift_of(&self.target),

@@ -21,7 +21,7 @@ use crate::statistics::{
 };
 
 /// Name and version of the JSON form.
-pub const SCHEMA: &str = "schedcast.comparison/1";
+pub(crate) const SCHEMA: &str = "schedcast.comparison/1";
 
 /// A whole comparison.
 #[derive(Clone, Debug, Serialize)]

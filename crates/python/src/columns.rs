@@ -13,7 +13,7 @@ use crate::arrow;
 
 /// One bit a row, lowest first.
 #[derive(Debug, Default)]
-pub struct Bits {
+pub(crate) struct Bits {
     pub bytes: Vec<u8>,
     pub zeros: usize,
     len: usize,
@@ -39,7 +39,7 @@ impl Bits {
 
 /// The values of a column.
 #[derive(Debug)]
-pub enum Values {
+pub(crate) enum Values {
     /// UTF-8 with 64-bit offsets, one more than rows.
     Text { offsets: Vec<i64>, bytes: Vec<u8> },
     /// 64-bit floats.
@@ -52,7 +52,7 @@ pub enum Values {
 
 /// A column: values, and which rows have one.
 #[derive(Debug)]
-pub struct Column {
+pub(crate) struct Column {
     pub values: Values,
     pub valid: Bits,
 }
@@ -135,7 +135,7 @@ pub(crate) struct Columns {
 /// `polars.DataFrame(table)`, `pandas.DataFrame.from_arrow(table)`, `pyarrow.table(table)`,
 /// `duckdb.sql("from table")`.
 #[pyclass(frozen, module = "schedcast._native")]
-pub struct Table {
+pub(crate) struct Table {
     columns: Arc<Columns>,
 }
 

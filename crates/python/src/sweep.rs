@@ -55,7 +55,7 @@ pub(crate) fn sweep(
 
 /// The results of a sweep.
 #[pyclass(frozen, module = "schedcast._native")]
-pub struct SweepResults {
+pub(crate) struct SweepResults {
     results: Results,
 }
 

@@ -38,7 +38,7 @@ const LOCK: &str = "lock";
 
 /// The settings of a group as text, file by file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Saved {
+pub(crate) struct Saved {
     /// Every cpu setting that the group has.
     pub files: Vec<(CpuFile, String)>,
 }

@@ -18,7 +18,7 @@ const FAR_NS: u64 = 3_600_000_000_000;
 
 /// A timer armed and disarmed again, mean of a batch, ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Arming {
+pub(crate) struct Arming {
     /// Ahead of all others: two deadlines are written.
     pub near_ns: f64,
     /// Behind the others: none is.
@@ -26,7 +26,11 @@ pub struct Arming {
 }
 
 /// Arms and disarms timers on a CPU, near ones and far ones in turns.
-pub fn deadline_writes(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<Arming>> {
+pub(crate) fn deadline_writes(
+    cpu: usize,
+    batches: usize,
+    per_batch: usize,
+) -> io::Result<Vec<Arming>> {
     check_cpus(&[cpu])?;
     let timed = thread::spawn(move || {
         sys::pin_thread(&[cpu])?;

@@ -20,7 +20,7 @@ pub struct Gap {
 }
 
 /// Spins on the calling thread for `duration_ns` and returns every gap of at least `threshold_ns`.
-pub fn spin_gaps(duration_ns: u64, threshold_ns: u64) -> Vec<Gap> {
+fn spin_gaps(duration_ns: u64, threshold_ns: u64) -> Vec<Gap> {
     let mut gaps = Vec::with_capacity(1 << 16);
     let start_ns = sys::monotonic_ns();
     let mut last_ns = start_ns;

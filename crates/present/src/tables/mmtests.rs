@@ -136,7 +136,7 @@ pub(super) fn distance(base: &[f64], new: &[f64], kind: MeanKind) -> Option<f64>
 }
 
 /// The whole report: a block of rows for every subject.
-pub fn render(comparison: &Comparison, context: &Context) -> String {
+pub(crate) fn render(comparison: &Comparison, context: &Context) -> String {
     let note = format!(
         "positive is better; {} seeds; * where mean ± 1.96 Stddev of both do not overlap",
         comparison.seeds

@@ -18,7 +18,7 @@ mod snapshots;
 use std::path::{Path, PathBuf};
 
 pub use self::cgroups::{Bandwidth, Cgroup, CgroupTree, Weight};
-pub use self::measured::{FIGURES, Figure, Measured, Setting};
+pub use self::measured::{Figure, Measured, Setting};
 pub use self::meta::{Meta, PeriodEnd, Preempt, TraceFormat};
 pub use self::requests::Request;
 pub use self::snapshots::Snapshots;

@@ -327,7 +327,7 @@ fn found<T>(tree: &World, object: Object, rows: &[Row<T>]) -> Found<T> {
 
 impl Pair {
     /// All that differs now.
-    pub fn compare(&self) -> Vec<Difference> {
+    pub(crate) fn compare(&self) -> Vec<Difference> {
         let mut seen = Differences {
             pair: self,
             found: Vec::new(),

@@ -22,7 +22,7 @@ pub struct Shape {
 
 impl Shape {
     /// As the rules in Rust see it.
-    pub fn topology(&self) -> Topology {
+    pub(crate) fn topology(&self) -> Topology {
         let regular = Topology::regular(self.sockets, self.llcs, self.cores, self.smt);
         let capacity = |place: &CpuPlace| self.capacities[place.core as usize];
         let capacities = match self.capacities {

@@ -44,7 +44,7 @@ pub(super) struct Given {
 ///
 /// # Errors
 /// A file that cannot be read, unknown and missing keys, a preset that does not exist, no figures.
-pub fn read(path: &Path) -> Result<Figures> {
+pub(crate) fn read(path: &Path) -> Result<Figures> {
     let shown = path.display().to_string();
     let text = schedcast_base::whole::read_text(path)
         .map_err(|error| Error::file("read", &shown, &error))?;

@@ -26,7 +26,8 @@ mod page;
 mod phase;
 
 pub use page::{render_page, render_text};
-pub use phase::{AsReal, GRACE_NS, tick_phase_ns};
+pub(crate) use phase::tick_phase_ns;
+pub use phase::{AsReal, GRACE_NS};
 
 /// Kind of a metric, which decides how near a prediction must come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -45,7 +46,7 @@ pub enum Kind {
 }
 
 /// All kinds, in the order of pages.
-pub const KINDS: [Kind; 5] = [
+pub(crate) const KINDS: [Kind; 5] = [
     Kind::Usage,
     Kind::Throttling,
     Kind::Placement,
@@ -134,12 +135,12 @@ impl Row {
     }
 
     /// Whether the prediction lies among the repeats.
-    pub fn inside(&self) -> bool {
+    pub(crate) fn inside(&self) -> bool {
         (self.repeats[0]..=self.repeats[1]).contains(&self.predicted)
     }
 
     /// Whether it is as near as its kind asks, or among the repeats.
-    pub fn passes(&self) -> bool {
+    pub(crate) fn passes(&self) -> bool {
         self.error().abs() <= self.kind.target() || self.inside()
     }
 }

@@ -202,7 +202,7 @@ struct Group {
 
 /// All groups while layers are written to them.
 #[derive(Clone, Debug, Default)]
-pub struct CgroupTree {
+pub(crate) struct CgroupTree {
     groups: BTreeMap<String, Group>,
     version: Option<CgroupVersion>,
 }
@@ -212,7 +212,7 @@ impl CgroupTree {
     ///
     /// # Errors
     /// Unknown files, values the kernel refuses, files this kernel does not have.
-    pub fn write(&mut self, section: &Table, kernel: &KernelSettings) -> Result<()> {
+    pub(crate) fn write(&mut self, section: &Table, kernel: &KernelSettings) -> Result<()> {
         for entry in &section.entries {
             check_path(&entry.key, &entry.key_place)?;
             let files = entry.value.table("a table of cgroup files")?;
@@ -245,7 +245,7 @@ impl CgroupTree {
     ///
     /// # Errors
     /// The unknown path, with the nearest one.
-    pub fn refuse_unknown(&self, path: &str, place: &Place) -> Result<()> {
+    pub(crate) fn refuse_unknown(&self, path: &str, place: &Place) -> Result<()> {
         check_path(path, place)?;
         if path == "/" || self.groups.contains_key(path) {
             return Ok(());
@@ -294,7 +294,7 @@ impl CgroupTree {
     ///
     /// # Errors
     /// EINVAL, at the value that is too large.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         for group in self.groups.values() {
             group.check_burst()?;
         }
@@ -332,7 +332,7 @@ impl CgroupTree {
     }
 
     /// The settings of every group, by path.
-    pub fn settings(&self) -> BTreeMap<String, CgroupSettings> {
+    pub(crate) fn settings(&self) -> BTreeMap<String, CgroupSettings> {
         let pairs = self.groups.iter();
         pairs
             .map(|(path, group)| (path.clone(), group.settings.clone()))

@@ -54,7 +54,7 @@ const GROWN: Reg = Reg(4);
 const NOT_MODELLED: Effect = Effect::Refused("this way of reading and writing is not modelled");
 
 /// `iozone` 3.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["iozone"],
     name: "iozone",
     about: "processes that write and read files, record by record",
@@ -227,7 +227,7 @@ struct Point {
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Processes.
     pub processes: u64,
     /// Whether writing ends with an `fsync` that counts.

@@ -32,7 +32,7 @@ const LOOPS: u64 = 100;
 const TASKS_MAX: u64 = 32_768;
 
 /// `hackbench` of rt-tests 2.
-pub static HACKBENCH: Tool = Tool {
+pub(crate) static HACKBENCH: Tool = Tool {
     words: &["hackbench"],
     name: "hackbench",
     about: "groups of processes that send messages to each other through sockets or pipes",
@@ -103,7 +103,7 @@ pub(crate) static PERF_MESSAGING: Tool = Tool {
 
 /// A command line of either tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Groups.
     pub groups: u64,
     /// Senders, and receivers, in each.
@@ -199,11 +199,6 @@ impl Options {
     /// Senders and receivers together.
     pub fn tasks(&self) -> u64 {
         self.groups.saturating_mul(2).saturating_mul(self.fds)
-    }
-
-    /// Messages in the whole run.
-    pub fn messages(&self) -> u64 {
-        self.groups * self.fds * self.fds * self.loops
     }
 }
 

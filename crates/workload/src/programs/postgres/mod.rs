@@ -81,7 +81,7 @@ pub(super) const fn address(flag: Flag) -> Flag {
 
 /// Settings of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Cgroup of its processes; `None` = that of the client.
     pub cgroup: Option<(String, usize)>,
     /// Under its log.

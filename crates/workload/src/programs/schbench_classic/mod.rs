@@ -27,7 +27,7 @@ use super::model::Model;
 use super::results::{MetricMap, Results, quantile_us};
 
 /// schbench of the first generation.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["schbench-classic"],
     name: "schbench-classic",
     about: "schbench of 2016 to early 2023: message threads and workers that spin",
@@ -72,7 +72,7 @@ const MICROSECONDS_MAX: u64 = 3_600_000_000;
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Message threads.
     pub groups: u64,
     /// Workers of each.
@@ -144,7 +144,7 @@ impl Options {
     }
 
     /// Length of the run.
-    pub fn runtime_ns(&self) -> u64 {
+    pub(crate) fn runtime_ns(&self) -> u64 {
         self.runtime_s * 1_000_000_000
     }
 

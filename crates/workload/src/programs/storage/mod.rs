@@ -28,11 +28,11 @@ use super::start::Compiler;
 use schedcast_base::names::suggestion;
 
 /// File systems that are modelled, as `--filesystem` takes them.
-pub const NAMES: [&str; 3] = ["ext4", "tmpfs", "xfs"];
+pub(crate) const NAMES: [&str; 3] = ["ext4", "tmpfs", "xfs"];
 
 /// A file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileSystem {
+pub(crate) enum FileSystem {
     /// ext4 with ordered data.
     Ext4,
     /// XFS.

@@ -80,7 +80,7 @@ impl Kind {
 
 /// One test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Oltp {
+pub(crate) struct Oltp {
     /// The server.
     pub server: Settings,
     statements: Vec<Kind>,
