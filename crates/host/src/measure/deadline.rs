@@ -57,17 +57,17 @@ pub(crate) fn deadline_writes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::quantile::median;
 
     #[test]
     fn what_is_written_takes_longer_than_what_is_not() {
-        let mut more: Vec<f64> = deadline_writes(0, 50, 50)
+        let more: Vec<f64> = deadline_writes(0, 50, 50)
             .unwrap()
             .iter()
             .map(|one| one.near_ns - one.far_ns)
             .collect();
-        more.sort_by(f64::total_cmp);
         assert_eq!(more.len(), 50);
-        assert!(more[25] > 0.0, "{more:?}");
+        assert!(median(&more[..]) > Some(0.0), "{more:?}");
         assert!(deadline_writes(5_000, 1, 1).is_err());
     }
 }

@@ -77,11 +77,7 @@ impl Statistic {
                     100.0 * deviation / center
                 })
             }
-            Statistic::Percentile => {
-                let mut sorted = samples.to_vec();
-                sorted.sort_by(f64::total_cmp);
-                percentile(&sorted, 95.0)
-            }
+            Statistic::Percentile => percentile(samples, 95.0),
             Statistic::BestMean => {
                 let mut sorted = samples.to_vec();
                 sorted.sort_by(f64::total_cmp);

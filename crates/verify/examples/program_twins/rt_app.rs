@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schedcast_base::disturbed::STEAL_MAX;
+use schedcast_base::quantile::{median, spread};
 use schedcast_host::{CommandSpec, CpuCgroup, Ending, KernelInfo, Output, calibrate, run_in};
 use schedcast_sim::Workload;
 use schedcast_workload::programs::{Start, compile};
@@ -145,16 +146,9 @@ fn medians_of(log: &str) -> Option<[f64; COLUMNS.len()]> {
         .filter(|row: &Vec<f64>| row.len() > COLUMNS[3].1)
         .skip(1)
         .collect();
-    if rows.is_empty() {
-        return None;
-    }
-    Some(COLUMNS.map(|(_, column)| median(rows.iter().map(|row| row[column]).collect())))
-}
-
-/// The middle one.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    let of = |column: usize| median(rows.iter().map(|row| row[column]).collect::<Vec<f64>>());
+    let [run, period, slack, wakeup] = COLUMNS.map(|(_, column)| of(column));
+    Some([run?, period?, slack?, wakeup?])
 }
 
 /// The ground as it was beside one of the real runs.
@@ -250,8 +244,9 @@ fn table(real: &Measured, seeds: &[Medians], passed: &mut [usize; 2]) -> String 
                 );
                 continue;
             }
-            let (low, high) = span(&a);
-            let (wanted, got) = (median(a.clone()), median(b.clone()));
+            let (Some([low, wanted, high]), Some(got)) = (spread(&a[..]), median(&b[..])) else {
+                continue;
+            };
             let tolerance = match *column {
                 "wu_lat" => WAKEUP_TOLERANCE_US,
                 _ => TOLERANCE_US.max(wanted.abs() * TOLERANCE),
@@ -271,15 +266,7 @@ fn table(real: &Measured, seeds: &[Medians], passed: &mut [usize; 2]) -> String 
     text + "\n"
 }
 
-fn span(values: &[f64]) -> (f64, f64) {
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    (
-        low,
-        values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-    )
-}
-
 fn show(values: &[f64]) -> String {
-    let (low, high) = span(values);
-    format!("{:.0} ({low:.0} – {high:.0})", median(values.to_vec()))
+    let [low, middle, high] = spread(values).unwrap_or([f64::NAN; 3]);
+    format!("{middle:.0} ({low:.0} – {high:.0})")
 }

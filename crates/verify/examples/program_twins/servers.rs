@@ -18,7 +18,7 @@ use schedcast_sim::workload::GroupSpec;
 use schedcast_workload::programs::{Start, compile, split, tool};
 use serde::{Deserialize, Serialize};
 
-use crate::page::{COUNT_TOLERANCE, Range, VALUE_TOLERANCE, heading};
+use crate::page::{COUNT_TOLERANCE, VALUE_TOLERANCE, heading, row};
 use crate::simulated::Ground;
 use crate::{Outcome, measured_kernel, simulated};
 use cases::{CASES, Case};
@@ -180,11 +180,9 @@ pub(crate) fn report(file: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
 fn table(case: &Case, real: &Values, simulated: &Values, passed: &mut [usize; 2]) -> String {
     let mut text = heading(case.name, case.command, case.cpus, case.limit);
     for (name, tolerance) in QUANTITIES {
-        let of = |values: &Values| values.get(name).and_then(|values| Range::of(values));
-        let (Some(a), Some(b)) = (of(real), of(simulated)) else {
-            continue;
-        };
-        text += &a.row(&b, name, tolerance, passed);
+        if let (Some(real), Some(simulated)) = (real.get(name), simulated.get(name)) {
+            text += &row(real, simulated, name, tolerance, passed).unwrap_or_default();
+        }
     }
     text + "\n"
 }
