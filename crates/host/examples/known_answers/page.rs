@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use schedcast_base::date::today;
 use schedcast_host::measure::Spread;
 use schedcast_host::{KernelInfo, Topology};
 
@@ -90,30 +90,6 @@ fn split(page: &str) -> (String, Vec<(String, String)>) {
         Some((name.to_owned(), body.to_owned()))
     });
     (head, parts.collect())
-}
-
-/// Date of today, UTC, by the calendar's 400-year rule.
-fn today() -> String {
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.as_secs());
-    let mut days = (seconds / 86_400) as i64;
-    let mut year = 1970;
-    let leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    while days >= 365 + i64::from(leap(year)) {
-        days -= 365 + i64::from(leap(year));
-        year += 1;
-    }
-    let february = 28 + i64::from(leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    format!("{year}-{month:02}-{:02}", days + 1)
 }
 
 /// Median and spread with a number of digits after the point, in the unit the samples have.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use schedcast_base::date::today;
 use schedcast_base::quantile::{median, spread};
 use schedcast_host::KernelInfo;
 
@@ -48,10 +49,6 @@ fn rate_of(rows: &[Row], name: &str) -> f64 {
 /// The whole page. `simso_s` = seconds SimSo needs for a second of W1.
 pub(crate) fn render(rows: &[Row], simso_s: Option<f64>) -> Outcome<String> {
     let kernel = KernelInfo::read()?.release;
-    let date = std::process::Command::new("date")
-        .arg("+%Y-%m-%d")
-        .output()?;
-    let date = String::from_utf8(date.stdout)?;
     let mut page = format!(
         "# Speed\n\nWritten by `make speed` on {}, Linux {kernel}, {}. One core but for the sweep of two workers, statistics on, kernel 6.18, HZ 250. A \
          dispatch is a switch of a CPU to another task that is not idle. W1, W2 and W3 are periodic tasks of 0.33 ms every \
@@ -59,7 +56,7 @@ pub(crate) fn render(rows: &[Row], simso_s: Option<f64>) -> Outcome<String> {
          (smallest – largest) and the largest size of a process. The program is the one that `cargo build --release` makes, and \
          one that is built as `make fast` does it, for this processor and laid out by what W1, W1 with the machine and W3 execute most; they took turns.\n\n\
          | | rate | with `make fast` | memory |\n|---|---|---|---|\n",
-        date.trim(),
+        today(),
         processor()?,
         rows.first().map_or(0, |row| row.plain.len()),
     );

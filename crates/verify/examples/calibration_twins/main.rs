@@ -20,6 +20,7 @@ mod simulated;
 use std::error::Error;
 use std::process::{Command, ExitCode};
 
+use schedcast_base::date::today;
 use schedcast_base::quantile::median;
 use schedcast_host::calibrate::derive::figures;
 use schedcast_host::measure::{Channel, Partner, round_trips};
@@ -71,9 +72,7 @@ fn main() -> ExitCode {
 }
 
 fn measure(file: &str) -> Outcome<()> {
-    let date = Command::new("date").arg("+%F").output()?;
-    let date = String::from_utf8(date.stdout)?;
-    let when = format!("{}, Linux {}", date.trim(), KernelInfo::read()?.release);
+    let when = format!("{}, Linux {}", today(), KernelInfo::read()?.release);
     let calibration = calibrate::measure(&|what| eprintln!("measuring {what}"))?;
     let figures = figures(&calibration);
     let machine = host_machine::calibrated(&Topology::read()?, &calibration, &figures, &when)?;

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schedcast_base::date::today;
 use schedcast_base::disturbed::STEAL_MAX;
 use schedcast_base::quantile::{median, spread};
 use schedcast_host::{CommandSpec, CpuCgroup, Ending, KernelInfo, Output, calibrate, run_in};
@@ -21,7 +22,7 @@ use schedcast_workload::programs::{Start, compile};
 use serde::{Deserialize, Serialize};
 
 use crate::simulated::Ground;
-use crate::{Outcome, measured_kernel, real, simulated};
+use crate::{Outcome, measured_kernel, simulated};
 
 const REPEATS: u64 = 3;
 /// Calibration takes seconds before the run.
@@ -94,7 +95,7 @@ pub(crate) fn measure(into: &Path, names: &[&str], more: bool) -> Outcome<()> {
         all.retain(|old| old.file != name);
         all.push(Measured {
             file: name,
-            date: real::date()?,
+            date: today(),
             kernel: KernelInfo::read()?.release,
             runs,
             idle_exits,

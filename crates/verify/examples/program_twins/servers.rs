@@ -12,6 +12,7 @@ mod real;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use schedcast_base::date::today;
 use schedcast_kernel::GroupId;
 use schedcast_sim::Workload;
 use schedcast_sim::workload::GroupSpec;
@@ -73,7 +74,7 @@ pub(crate) fn measure(file: &Path, names: &[&str]) -> Outcome<()> {
         eprintln!("{}: {}", case.name, case.command);
         let measured = Measured {
             case: case.name.to_owned(),
-            date: crate::real::date()?,
+            date: today(),
             kernel: schedcast_host::KernelInfo::read()?.release,
             values: real::run(case)?,
         };

@@ -19,9 +19,6 @@ use super::{cpu_times, host_error, refused, tools};
 
 /// Without a duration the programs have to end by themselves within this.
 pub(super) const LONGEST: Duration = Duration::from_secs(600);
-/// Size of the buffer that counts wakeups; what it cannot hold is counted as lost, which is as
-/// good.
-const BUFFER_KB: u32 = 16;
 
 /// A program as it is started here.
 struct Started<'a> {
@@ -250,19 +247,11 @@ fn wakeups(scenario: &Scenario, started: &[Started]) -> Result<MetricMap> {
     };
     let counted = started.iter().map(own);
     for (name, threads) in counted.chain(started.iter().filter_map(of_server)) {
-        let trace = TraceInstance::create(&instance, BUFFER_KB, &["sched/sched_waking"]);
-        let trace = trace.map_err(host_error)?;
         let filter = format!("comm ~ \"{threads}\"");
-        trace
-            .set("events/sched/sched_waking/filter", &filter)
-            .and_then(|()| trace.start())
-            .map_err(host_error)?;
+        let trace = TraceInstance::counting(&instance, "sched_waking", &filter);
+        let trace = trace.map_err(host_error)?;
         once(scenario, started)?;
-        trace.stop().map_err(host_error)?;
-        let kept = trace.text().map_err(host_error)?;
-        let kept = kept.lines().filter(|line| line.contains("sched_waking:"));
-        let lost = trace.lost_events().map_err(host_error)?;
-        let count = kept.count() as u64 + lost;
+        let count = trace.counted().map_err(host_error)?;
         metrics.insert(format!("{name}/wakeups"), count as f64);
     }
     Ok(metrics)
