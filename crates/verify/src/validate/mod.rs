@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use schedcast_base::fresh;
+use schedcast_base::quantile::{median, spread};
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::cgroup::{CgroupSettings, Weight};
@@ -252,9 +253,7 @@ pub fn rows(simulated: &[Outcome], real: &[BTreeMap<String, f64>]) -> Vec<Row> {
         let predicted = predicted(simulated, metric)?;
         let repeats = real.iter().map(|one| one.get(metric).copied());
         let repeats = repeats.collect::<Option<Vec<f64>>>()?;
-        let low = repeats.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = repeats.iter().copied().fold(0.0, f64::max);
-        let measured = median(repeats)?;
+        let [low, measured, high] = spread(repeats)?;
         (measured.max(predicted) >= kind.least(metric)).then_some(Row {
             metric: metric.clone(),
             kind,
@@ -268,22 +267,11 @@ pub fn rows(simulated: &[Outcome], real: &[BTreeMap<String, f64>]) -> Vec<Row> {
     rows
 }
 
-/// The middle value, or the mean of the two in the middle.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        _ if values.is_empty() => None,
-        1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
-}
-
 /// Median of the absolute errors of one kind over all scenarios; `None` without such rows.
 pub(crate) fn median_error(twins: &[Twin], kind: Kind) -> Option<f64> {
     let rows = twins.iter().flat_map(|twin| &twin.rows);
     let errors = rows.filter(|row| row.kind == kind);
-    median(errors.map(|row| row.error().abs()).collect())
+    median(errors.map(|row| row.error().abs()).collect::<Vec<f64>>())
 }
 
 /// Reads results that [`write_results`] wrote; none where there is no such file.
@@ -476,7 +464,6 @@ mod tests {
         replace(&mut all, vec![twin("a", "new"), twin("c", "new")]);
         let names: Vec<_> = all.iter().map(|one| (&*one.scenario, &*one.date)).collect();
         assert_eq!(names, [("a", "new"), ("b", "old"), ("c", "new")]);
-        assert_eq!(median(vec![3.0, 1.0]), Some(2.0));
         assert_eq!(median_error(&all, Kind::Tail), None);
     }
 }
