@@ -3,7 +3,7 @@
 use schedcast_workload::replay::ClientLoop;
 use schedcast_workload::replay::subject::is_recorder;
 
-use crate::comparison::{Comparison, Measured};
+use crate::comparison::{Comparison, MeasuredFigure};
 use crate::context::{About, Context};
 use crate::drift::Drifting;
 use crate::error::Result;
@@ -311,7 +311,7 @@ fn busiest(comparison: &Comparison) -> Vec<String> {
 fn add_measured(
     comparison: &mut Comparison,
     scenarios: &[Scenario],
-    measured: &schedcast_trace::Measured,
+    measured: &schedcast_trace::MeasuredSettings,
     target: &str,
     threads: Option<&str>,
 ) {
@@ -332,7 +332,7 @@ fn add_measured(
             let Some(figure) = setting.figures.get(figure) else {
                 return;
             };
-            let values = Measured {
+            let values = MeasuredFigure {
                 median: figure.median * factor,
                 min: figure.min * factor,
                 max: figure.max * factor,

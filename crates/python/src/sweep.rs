@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use schedcast_lab::experiment::document::{Kind, Value};
 use schedcast_lab::experiment::sweep::short;
-use schedcast_lab::sweep::{Brief, Options, Part, Results, Row, Sweep, build_of};
+use schedcast_lab::sweep::{Brief, Part, Results, Row, Sweep, SweepOptions, build_of};
 
 use crate::asked::Asked;
 use crate::columns::{Column, Table};
@@ -34,7 +34,7 @@ pub(crate) fn sweep(
     let part = raised(part.map_err(schedcast_lab::error::Error::usage))?;
     let question = raised(asked.question())?;
     let experiment = raised(question.experiment())?;
-    let options = Options {
+    let options = SweepOptions {
         build: raised(build_of(&module))?,
         workers,
         folder: folder.clone(),

@@ -11,25 +11,25 @@ use schedcast_kernel::task::Policy;
 use schedcast_kernel::{Cpu, GroupId};
 use schedcast_sim::Workload;
 use schedcast_sim::workload::AttributesSpec;
-use schedcast_workload::rtapp::compile::{Compiled, Options, Prices, compile};
+use schedcast_workload::rtapp::compile::{Compiled, Prices, RtAppOptions, compile};
 use schedcast_workload::rtapp::log::{self, Row};
 use schedcast_workload::rtapp::parse;
 
 const MS: u64 = 1_000_000;
 
-fn options() -> Options {
+fn options() -> RtAppOptions {
     let prices = Prices {
         round_ns: 1,
         log_row_ns: 0,
         ..Prices::default()
     };
-    Options {
+    RtAppOptions {
         prices,
-        ..Options::new(4)
+        ..RtAppOptions::new(4)
     }
 }
 
-fn compiled(text: &str, options: &Options) -> (Workload, Compiled) {
+fn compiled(text: &str, options: &RtAppOptions) -> (Workload, Compiled) {
     let file = parse("w.json", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
     let mut workload = Workload::default();
     let compiled = compile(&file, options, &mut workload).unwrap_or_else(|error| panic!("{error}"));
@@ -116,7 +116,7 @@ fn work_is_whole_loops_of_what_one_takes_here() {
         let text = format!(
             "{{'tasks':{{'a':{{'loop':1,'run':1500007}}}},'global':{{'calibration':{calibration}}}}}"
         );
-        let options = Options {
+        let options = RtAppOptions {
             prices,
             ..options()
         };
@@ -552,7 +552,7 @@ fn several_files_share_a_workload() {
             "",
         );
         let file = parse("w.json", text.as_bytes()).expect("valid");
-        let options = Options {
+        let options = RtAppOptions {
             start_ns,
             address_space: 9,
             ..options()

@@ -8,7 +8,7 @@ use schedcast_base::date::today;
 use schedcast_base::disturbed::STEAL_MAX;
 use schedcast_base::fresh;
 use schedcast_host::calibrate::derive::figures;
-use schedcast_host::calibrate::{Figure, Measured, measure};
+use schedcast_host::calibrate::{CalibrationRun, Figure, measure};
 use schedcast_host::{KernelInfo, Topology};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::host_machine;
@@ -135,7 +135,7 @@ fn keep(file: &Path, text: &str) -> Result<()> {
 }
 
 /// Figures with their spread, in columns.
-fn table(figures: &[Figure], measured: &Measured) -> String {
+fn table(figures: &[Figure], measured: &CalibrationRun) -> String {
     let mut text = format!("{:<WIDEST$}{:>9}{:>20}\n", "FIGURE", "VALUE", "P10 - P90");
     for figure in figures {
         let (low, high) = figure.spread;

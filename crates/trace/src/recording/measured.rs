@@ -15,7 +15,7 @@ use crate::error::unknown_name;
 /// The whole file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Measured {
+pub struct MeasuredSettings {
     /// Kernel release on which it was measured.
     pub kernel: String,
     /// Length of one repeat.

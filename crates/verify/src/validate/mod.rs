@@ -169,7 +169,7 @@ pub struct Twin {
 
 /// Results of the real side of one scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct MeasuredRepeats {
     /// CPUs of the machine.
     pub cpus: usize,
     /// Repeats that were dropped as disturbed.
@@ -186,7 +186,7 @@ impl Twin {
     pub fn of(
         scenario: String,
         (date, kernel): (String, String),
-        measured: &Measured,
+        measured: &MeasuredRepeats,
         (simulated, outcomes): (&Scenario, &[Outcome]),
     ) -> Twin {
         Twin {
@@ -430,9 +430,9 @@ mod tests {
         let text = "[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\n";
         let experiment = read_text(text).unwrap();
         let scenario = &experiment.scenarios[0];
-        let measured = Measured {
+        let measured = MeasuredRepeats {
             samples: real.to_vec(),
-            ..Measured::default()
+            ..MeasuredRepeats::default()
         };
         let date = ("2026-11-21".to_string(), "6.18".to_string());
         let mut twin = Twin::of("a / b".to_string(), date, &measured, (scenario, &[old]));

@@ -14,7 +14,7 @@ use schedcast_host::{KernelInfo, sys};
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings, document};
 use schedcast_lab::simulate::{Simulate, run_all};
-use schedcast_verify::validate::{self, AsReal, Measured, Twin};
+use schedcast_verify::validate::{self, AsReal, MeasuredRepeats, Twin};
 
 use super::host::host_error;
 use super::in_vm;
@@ -62,7 +62,7 @@ impl Real {
         path: &Path,
         scenarios: &[Scenario],
         arguments: &ValidateArguments,
-        mut each: impl FnMut(usize, &str, &Measured) -> Result<()>,
+        mut each: impl FnMut(usize, &str, &MeasuredRepeats) -> Result<()>,
     ) -> Result<()> {
         match self {
             Real::Host(kernel) => {

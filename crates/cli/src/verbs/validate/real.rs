@@ -14,7 +14,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::program::{Action, Program};
 use schedcast_lab::recording::Recorded;
-use schedcast_verify::validate::{self, Measured};
+use schedcast_verify::validate::{self, MeasuredRepeats};
 use schedcast_workload::programs::{self, printed};
 
 use super::super::host::host_error;
@@ -64,12 +64,16 @@ impl Folder {
 
 /// Runs `scenario` until there are `repeats` that count. Without samples: this machine has other
 /// things to do. The recordings go to `keep`, if anywhere.
-pub(super) fn measure(scenario: &Scenario, repeats: u32, keep: Option<&Path>) -> Result<Measured> {
+pub(super) fn measure(
+    scenario: &Scenario,
+    repeats: u32,
+    keep: Option<&Path>,
+) -> Result<MeasuredRepeats> {
     let setup = setup(scenario)?;
     let clients = twin::prepare(&setup).map_err(host_error)?;
-    let mut measured = Measured {
+    let mut measured = MeasuredRepeats {
         cpus: Topology::read().map_err(host_error)?.cpus.len(),
-        ..Measured::default()
+        ..MeasuredRepeats::default()
     };
     while measured.samples.len() < repeats as usize {
         if measured.dropped > DISTURBED_MAX {
