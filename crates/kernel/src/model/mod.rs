@@ -1,12 +1,12 @@
 //! The rules of the model by name: kernel function, versions, place in this crate.
 //!
 //! Every rule has a [`Mark`]. The code that applies the rule says so with `reached`, which
-//! compiles to nothing in release builds; in all others a test can ask which rules its scenario
-//! has reached. Decisions (see [`crate::explain`]) carry the mark of the rule that decided.
+//! compiles to nothing in release builds; in all others a file collects which rules were reached.
+//! Decisions (see [`crate::explain`]) carry the mark of the rule that decided.
 //!
 //! Worked example: `Mark::TargetIdle` is the first rule of `select_idle_sibling` in every version,
-//! and lives in `select/sibling.rs`. A test that wakes a task whose target CPU is idle and asks
-//! [`take_reached`] afterwards finds it among the marks.
+//! and lives in `select/sibling.rs`. A test that wakes a task whose target CPU is idle leaves it in
+//! the file that `SCHEDCAST_MARKS` names.
 
 mod renamed;
 mod table;
@@ -98,15 +98,6 @@ pub(crate) fn reached(mark: Mark) {
     let _ = mark;
 }
 
-/// Marks that this thread has reached since the last call, in the order of the table. Always empty
-/// in release builds, which do not take notes.
-pub fn take_reached() -> Vec<Mark> {
-    #[cfg(debug_assertions)]
-    return record::take();
-    #[cfg(not(debug_assertions))]
-    Vec::new()
-}
-
 #[cfg(debug_assertions)]
 mod record {
     use super::Mark;
@@ -119,9 +110,9 @@ mod record {
     }
 
     /// Names a file to which marks are added as they are reached, for the test that collects them.
-    pub const FILE: &str = "SCHEDCAST_MARKS";
+    pub(super) const FILE: &str = "SCHEDCAST_MARKS";
 
-    pub fn note(mark: Mark) {
+    pub(super) fn note(mark: Mark) {
         REACHED.with(|words| {
             let word = &words[mark as usize / 64];
             let bit = 1 << (mark as usize % 64);
@@ -142,14 +133,6 @@ mod record {
             // A mark that cannot be written shows as one that no test reaches.
             let _ = std::io::Write::write_all(&mut file, format!("{mark:?}\n").as_bytes());
         }
-    }
-
-    pub fn take() -> Vec<Mark> {
-        REACHED.with(|words| {
-            let bits: Vec<u64> = words.iter().map(Cell::take).collect();
-            let is_set = |mark: &Mark| bits[*mark as usize / 64] >> (*mark as usize % 64) & 1 == 1;
-            Mark::ALL.iter().copied().filter(is_set).collect()
-        })
     }
 }
 
