@@ -139,7 +139,10 @@ pub(crate) struct ToCome<'a> {
 
 impl<'a> ToCome<'a> {
     /// `None` where the question is about no recording or no group of one.
-    pub fn of(question: &'a Question, experiment: &Experiment) -> Result<Option<ToCome<'a>>> {
+    pub(crate) fn of(
+        question: &'a Question,
+        experiment: &Experiment,
+    ) -> Result<Option<ToCome<'a>>> {
         let (Subject::Recording(recorded), Some(target)) = (&question.subject, question.target()?)
         else {
             return Ok(None);

@@ -195,7 +195,7 @@ pub(crate) struct Bootstrap {
 
 impl Bootstrap {
     /// Draws for `count` seeds.
-    pub fn new(count: usize) -> Bootstrap {
+    pub(crate) fn new(count: usize) -> Bootstrap {
         let mut stream = Pcg64Mcg::seed_from_u64(STREAM_START);
         let draw = |_| ((u64::from(stream.next_u32()) * count as u64) >> 32) as u32;
         Bootstrap {

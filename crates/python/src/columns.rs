@@ -59,7 +59,7 @@ pub(crate) struct Column {
 
 impl Column {
     /// Text; every row has one.
-    pub fn text(rows: impl Iterator<Item = String>) -> Column {
+    pub(crate) fn text(rows: impl Iterator<Item = String>) -> Column {
         let (mut offsets, mut bytes, mut valid) = (vec![0], Vec::new(), Bits::default());
         for row in rows {
             bytes.extend(row.into_bytes());
@@ -71,21 +71,21 @@ impl Column {
     }
 
     /// Floats.
-    pub fn float(rows: impl Iterator<Item = Option<f64>>) -> Column {
+    pub(crate) fn float(rows: impl Iterator<Item = Option<f64>>) -> Column {
         let (values, valid) = optional(rows);
         let values = Values::Float(values);
         Column { values, valid }
     }
 
     /// Integers.
-    pub fn integer(rows: impl Iterator<Item = Option<i64>>) -> Column {
+    pub(crate) fn integer(rows: impl Iterator<Item = Option<i64>>) -> Column {
         let (values, valid) = optional(rows);
         let values = Values::Integer(values);
         Column { values, valid }
     }
 
     /// Truth values.
-    pub fn boolean(rows: impl Iterator<Item = Option<bool>>) -> Column {
+    pub(crate) fn boolean(rows: impl Iterator<Item = Option<bool>>) -> Column {
         let (mut bits, mut valid) = (Bits::default(), Bits::default());
         for row in rows {
             bits.push(row.unwrap_or_default());
@@ -141,7 +141,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// A table of columns of the same length.
-    pub fn new<N: Into<String>>(columns: Vec<(N, Column)>) -> Table {
+    pub(crate) fn new<N: Into<String>>(columns: Vec<(N, Column)>) -> Table {
         let columns: Vec<(String, Column)> = columns
             .into_iter()
             .map(|(name, column)| (name.into(), column))

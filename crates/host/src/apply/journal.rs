@@ -45,7 +45,7 @@ pub(crate) struct Saved {
 
 impl Saved {
     /// Reads the present settings of `group`.
-    pub fn read(group: &CpuCgroup) -> Result<Saved> {
+    pub(crate) fn read(group: &CpuCgroup) -> Result<Saved> {
         let files: &[CpuFile] = match group.version() {
             CgroupVersion::V1 => &[
                 CpuFile::CfsPeriodUs,
@@ -84,7 +84,7 @@ impl Saved {
     }
 
     /// These settings as a wish.
-    pub fn wish(&self) -> Result<Wish> {
+    pub(crate) fn wish(&self) -> Result<Wish> {
         let mut wish = Wish::default();
         let idle = self
             .files

@@ -222,7 +222,7 @@ pub(crate) struct Sketch {
 
 impl Sketch {
     /// Nothing drawn yet.
-    pub fn new(budget: Budget) -> Self {
+    pub(crate) fn new(budget: Budget) -> Self {
         Self {
             budget,
             scene: Scene {

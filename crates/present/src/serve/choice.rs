@@ -58,7 +58,11 @@ impl Controls {
     ///
     /// # Errors
     /// A question that does not say which group it is about.
-    pub fn new(question: &Question, experiment: &Experiment, seeds: u32) -> Result<Controls> {
+    pub(crate) fn new(
+        question: &Question,
+        experiment: &Experiment,
+        seeds: u32,
+    ) -> Result<Controls> {
         let Some(first) = experiment.scenarios.first() else {
             return Err(Error::usage("the experiment has no variant"));
         };

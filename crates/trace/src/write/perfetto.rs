@@ -25,7 +25,7 @@ pub(crate) struct PerfettoSink<W> {
 
 impl<W: Write> PerfettoSink<W> {
     /// Writes into `out`.
-    pub fn new(out: W) -> PerfettoSink<W> {
+    pub(crate) fn new(out: W) -> PerfettoSink<W> {
         PerfettoSink {
             out,
             bundles: BTreeMap::new(),

@@ -35,7 +35,7 @@ const EVENT_COLUMNS: usize = 24;
 
 impl<W: Write> TextSink<W> {
     /// Writes into `out`.
-    pub fn new(spelling: Spelling, out: W, cpus: Option<u32>) -> TextSink<W> {
+    pub(crate) fn new(spelling: Spelling, out: W, cpus: Option<u32>) -> TextSink<W> {
         TextSink {
             spelling,
             out,

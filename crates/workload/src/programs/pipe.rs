@@ -68,7 +68,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         Ok(Self {
             loops: words.whole("loop", 1..=1_000_000_000, 1_000_000)?,
             threads: words.has("threaded"),

@@ -44,7 +44,7 @@ pub(crate) struct Rights {
 impl Rights {
     /// Reads them from the files below `root`, `/` but for tests.
     #[must_use]
-    pub fn read(root: &Path) -> Rights {
+    pub(crate) fn read(root: &Path) -> Rights {
         let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
         let status = text("proc/self/status");
         let hex = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

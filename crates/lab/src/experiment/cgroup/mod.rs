@@ -340,7 +340,7 @@ impl CgroupTree {
     }
 
     /// The hierarchy's version; v2 where nothing says otherwise.
-    pub fn version(&self) -> CgroupVersion {
+    pub(crate) fn version(&self) -> CgroupVersion {
         self.version.unwrap_or(CgroupVersion::V2)
     }
 }

@@ -178,7 +178,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers, CPUs and policies.
-    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
         // `-S` and `-t` both say how many; the later one counts.
         let number = words
             .given

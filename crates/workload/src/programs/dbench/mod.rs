@@ -110,7 +110,7 @@ impl Options {
     ///
     /// # Errors
     /// A missing or bad number of clients, bad times, an unknown file system.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         let [(clients, word)] = words.operands.as_slice() else {
             return Err(words.error("needs one number of clients behind its flags"));
         };

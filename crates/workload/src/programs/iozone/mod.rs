@@ -247,7 +247,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad sizes, unknown tests, reading without writing first.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         let mut tests = Vec::new();
         for given in words.given.iter().filter(|given| given.flag.key() == "i") {
             tests.push(given.whole(0..=3).map_err(|_| {

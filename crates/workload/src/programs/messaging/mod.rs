@@ -127,7 +127,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers, and more tasks than a kernel starts.
-    pub fn read(words: &Words, tool: &'static Tool) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, tool: &'static Tool) -> Result<Self, CommandError> {
         let perf = tool.name == PERF_MESSAGING.name;
         let many = 1..=1_000_000;
         let (groups, loops, threads) = if perf {
@@ -197,7 +197,7 @@ impl Options {
     }
 
     /// Senders and receivers together.
-    pub fn tasks(&self) -> u64 {
+    pub(crate) fn tasks(&self) -> u64 {
         self.groups.saturating_mul(2).saturating_mul(self.fds)
     }
 }

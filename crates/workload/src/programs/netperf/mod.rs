@@ -164,7 +164,7 @@ impl Options {
     ///
     /// # Errors
     /// Unknown tests, bad numbers, flags behind `--` that cannot be forecast.
-    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
         let test = read_test(words)?;
         let (local_cpu, remote_cpu) = read_binding(words, cpus)?;
         let mut options = Self {

@@ -264,7 +264,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers, unknown scripts and protocols, flags that exclude each other.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         let clients = words.whole("client", 1..=CLIENTS_MAX, 1)?;
         let threads = words.whole("jobs", 1..=CLIENTS_MAX, 1)?;
         if words.operands.len() > 1 {

@@ -95,7 +95,7 @@ impl Settings {
     ///
     /// # Errors
     /// Unknown names.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         let synchronous_commit = match words.last("synchronous-commit") {
             None => true,
             Some(given) => match given.text() {

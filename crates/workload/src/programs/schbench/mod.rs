@@ -130,7 +130,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers and CPUs.
-    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
         let groups = words.whole("message-threads", 1..=THREADS_MAX, 1)?;
         let runtime_s = words.whole("runtime", 0..=RUNTIME_S_MAX, 30)?;
         let pipe_bytes = words.whole("pipe", 0..=1 << 40, 0)?.min(PIPE_BYTES_MAX);

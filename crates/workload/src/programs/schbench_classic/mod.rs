@@ -94,7 +94,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers, and what makes schbench divide by zero.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         let pipe_bytes = words.whole("pipe", 0..=1 << 40, 0)?.min(PIPE_BYTES_MAX);
         let default_us = if words.has("pipe") { 0 } else { 30_000 };
         let groups = words.whole("message-threads", 1..=THREADS_MAX, 2)?;
@@ -134,7 +134,7 @@ impl Options {
     }
 
     /// Requests handed out at a time.
-    pub fn batch(&self) -> u64 {
+    pub(crate) fn batch(&self) -> u64 {
         self.workers * 2 / 3
     }
 

@@ -132,7 +132,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers, unknown names, a lock that takes longer than all of the work.
-    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
         let us = |key: &str, default: u64| -> Result<u64, CommandError> {
             Ok(words.whole(key, 0..=WORK_MAX_US, default)? * 1000)
         };

@@ -46,7 +46,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// Another name, with the nearest one.
-    pub fn read(given: Option<&Given>) -> Result<Self, CommandError> {
+    pub(crate) fn read(given: Option<&Given>) -> Result<Self, CommandError> {
         let Some(given) = given else {
             return Ok(Self::Ext4);
         };

@@ -121,7 +121,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad values, unknown methods and policies, and a command without `--cpu`.
-    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
         if !words.has("cpu") {
             return Err(words.error("needs `--cpu N`: only its CPU workers can be forecast"));
         }

@@ -168,7 +168,7 @@ impl Options {
     ///
     /// # Errors
     /// Unknown tests, bad numbers, flags of another test, a run without an end.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         let (name, word) = read_test(words)?;
         let test = match name {
             "cpu" => Test::Cpu(words.whole("cpu-max-prime", 3..=PRIME_MAX, 10_000)?),

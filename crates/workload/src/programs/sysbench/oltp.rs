@@ -92,7 +92,7 @@ impl Oltp {
     ///
     /// # Errors
     /// Bad numbers, another driver.
-    pub fn read(words: &Words, name: &str) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, name: &str) -> Result<Self, CommandError> {
         if let Some(given) = words.last("db-driver")
             && given.text() != "pgsql"
         {

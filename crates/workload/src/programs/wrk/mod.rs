@@ -95,7 +95,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers, fewer connections than threads.
-    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
         let threads = words.whole("threads", 1..=THREADS_MAX, 2)?;
         let connections = words.whole("connections", 1..=CONNECTIONS_MAX, 10)?;
         if connections < threads {
