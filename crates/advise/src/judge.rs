@@ -116,7 +116,7 @@ pub(crate) fn refuse_few(runs: usize) -> Result<()> {
 ///
 /// # Errors
 /// Fewer than two runs.
-pub fn forecast(slo: &Slo, runs: &Runs, fit: &[Fit]) -> Result<Forecast> {
+pub(crate) fn forecast(slo: &Slo, runs: &Runs, fit: &[Fit]) -> Result<Forecast> {
     refuse_few(runs.plain.len())?;
     let metric = metrics::parse(&slo.metric);
     let mut forecast = Forecast {

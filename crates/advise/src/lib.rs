@@ -55,7 +55,7 @@ use search::{Bench, PERIODS_US};
 use slo::{Scope, Slo};
 
 /// Name and version of the JSON form.
-pub const SCHEMA: &str = "schedcast.advice/1";
+pub(crate) const SCHEMA: &str = "schedcast.advice/1";
 
 /// Demands that a limit must meet.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -174,7 +174,11 @@ pub(crate) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    pub fn of(question: &'a Question, slos: &[String], baseline: &Scenario) -> Result<Case<'a>> {
+    pub(crate) fn of(
+        question: &'a Question,
+        slos: &[String],
+        baseline: &Scenario,
+    ) -> Result<Case<'a>> {
         let Subject::Recording(recorded) = &question.subject else {
             return Err(Error::usage("promises are about a recording"));
         };
@@ -210,7 +214,7 @@ impl<'a> Case<'a> {
 
     /// Need of the service, from the recording and from `outcomes` under the recorded `limit`,
     /// which cover the `whole` of it or a part. `None` where the service has no threads.
-    pub fn need(&self, outcomes: &[Outcome], limit: Limit, whole: bool) -> Option<Need> {
+    pub(crate) fn need(&self, outcomes: &[Outcome], limit: Limit, whole: bool) -> Option<Need> {
         let seen = &self.recorded.seen;
         let latency = seen.latency(&self.target)?;
         let mut recorded = Requests::of(outcomes, &latency);
@@ -229,7 +233,7 @@ impl<'a> Case<'a> {
 
     /// Refuses promises that runs cannot be held against, before any runs: about what none of them
     /// reports, or with one seed, which has no interval.
-    pub fn refuse_unknown(
+    pub(crate) fn refuse_unknown(
         &self,
         baseline: &Scenario,
         seeds: u32,

@@ -67,7 +67,7 @@ pub struct Need {
 
 impl Need {
     /// Why the service does not keep up under `limit`, as a part of a sentence; `None` if it does.
-    pub fn falls_behind(&self, limit: Limit, requests: &Requests) -> Option<String> {
+    pub(crate) fn falls_behind(&self, limit: Limit, requests: &Requests) -> Option<String> {
         let what = self.latency.counted();
         if let Some(cpus) = limit.cpus()
             && cpus < self.cpus

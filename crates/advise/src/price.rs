@@ -35,7 +35,7 @@ pub struct Price {
 }
 
 /// Metrics watched of each neighbour, by full name.
-pub fn watched(baseline: &Variant, members: &[String], length_s: f64) -> Vec<String> {
+pub(crate) fn watched(baseline: &Variant, members: &[String], length_s: f64) -> Vec<String> {
     let value = |metric: &str| baseline.get(metric).map_or(0.0, |summary| summary.mean);
     let mut neighbours: Vec<(f64, String)> = Vec::new();
     for (name, summary) in &baseline.metrics {
@@ -59,7 +59,11 @@ pub fn watched(baseline: &Variant, members: &[String], length_s: f64) -> Vec<Str
 }
 
 /// The largest price that any watched neighbour pays in `variant`.
-pub fn highest(comparison: &Comparison, variant: &Variant, watched: &[String]) -> Option<Price> {
+pub(crate) fn highest(
+    comparison: &Comparison,
+    variant: &Variant,
+    watched: &[String],
+) -> Option<Price> {
     let baseline = comparison.variants.first()?;
     let price = |metric: &String| {
         let (recorded, now) = (baseline.get(metric)?, variant.get(metric)?);

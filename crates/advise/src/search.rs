@@ -116,7 +116,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     ///
     /// # Errors
     /// Refusals by the simulation.
-    pub fn runs(&mut self, limit: Limit) -> Result<&Runs> {
+    pub(crate) fn runs(&mut self, limit: Limit) -> Result<&Runs> {
         if !self.runs.contains_key(&limit) {
             let scenario = limit.applied(self.baseline, self.target, "candidate");
             let mut rows = self.drifting().run_both(&[scenario], self.finished)?;
@@ -129,7 +129,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     ///
     /// # Errors
     /// Fewer than two seeds; what the simulation refuses.
-    pub fn forecasts(&mut self, limit: Limit) -> Result<Vec<Forecast>> {
+    pub(crate) fn forecasts(&mut self, limit: Limit) -> Result<Vec<Forecast>> {
         let (slos, fit) = (self.slos, self.fit.clone());
         let runs = self.runs(limit)?;
         slos.iter()
@@ -141,7 +141,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     ///
     /// # Errors
     /// Refusals by the simulation.
-    pub fn pace(&mut self, limit: Limit) -> Result<(Requests, Option<String>)> {
+    pub(crate) fn pace(&mut self, limit: Limit) -> Result<(Requests, Option<String>)> {
         let Some(need) = self.need.clone() else {
             return Ok((Requests::default(), None));
         };

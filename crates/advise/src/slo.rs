@@ -121,7 +121,11 @@ impl Slo {
     /// # Errors
     /// The part of the metric that is wrong, with the nearest that is right; or a scenario cannot
     /// be built.
-    pub fn refuse_unknown(&self, scenarios: &[Scenario], simulator: &Simulator) -> Result<()> {
+    pub(crate) fn refuse_unknown(
+        &self,
+        scenarios: &[Scenario],
+        simulator: &Simulator,
+    ) -> Result<()> {
         metrics::refuse_unknown(&self.metric)
             .and_then(|()| metrics::refuse_unknown_subject(&self.metric, scenarios, simulator))
             .map_err(|error| error.at(&self.place))

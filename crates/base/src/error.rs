@@ -153,7 +153,7 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     /// A complaint about `place`.
-    pub fn at(place: &Place, message: impl Into<String>) -> Diagnostic {
+    pub(crate) fn at(place: &Place, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             message: message.into(),
             place: Some(place.clone()),
@@ -178,7 +178,7 @@ impl Diagnostic {
 
     /// The several-line form for a terminal, ending in a newline: message, place, the offending
     /// line with carets, hint.
-    pub fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let mut text = format!("error: {}\n", shortened(&self.message, LONGEST_MESSAGE));
         if let Some(place) = &self.place {
             let (line, _) = place.line_column();

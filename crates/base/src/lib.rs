@@ -9,6 +9,7 @@
 //! | [`cpu_stat`] | the counters of a group, whichever version of cgroups printed them |
 //! | [`disturbed`] | what neighbours may take of a machine in a measurement that counts |
 //! | [`quantile`] | the one definition of a quantile |
+//! | [`date`] | today's date |
 //! | [`names`] | the valid name that was most likely meant |
 //! | [`groups`] | cgroups as operators name them |
 //! | [`error`] | an error with its place in a file or on the command line |
@@ -24,6 +25,7 @@ pub mod columns;
 pub mod cpu_list;
 pub mod cpu_max;
 pub mod cpu_stat;
+pub mod date;
 pub mod disturbed;
 pub mod error;
 pub mod fresh;

@@ -51,7 +51,7 @@ pub const fn weight_from_shares(shares: u64) -> u64 {
 }
 
 /// Bits of a bandwidth ratio (`BW_SHIFT`).
-pub const RATIO_SHIFT: u32 = 20;
+pub(crate) const RATIO_SHIFT: u32 = 20;
 
 /// The bandwidth limit of one group, in the units of its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -70,7 +70,7 @@ pub fn suggestion(word: &str, valid: &[&str]) -> String {
 
 /// Names for a sentence, each in backticks: all of them, or the first 20 and how many more there
 /// are.
-pub fn listed(names: &[&str]) -> String {
+pub(crate) fn listed(names: &[&str]) -> String {
     let shown = names.iter().take(MOST_LISTED);
     let shown: Vec<String> = shown.map(|name| format!("`{name}`")).collect();
     match names.len().saturating_sub(MOST_LISTED) {

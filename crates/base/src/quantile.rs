@@ -28,9 +28,29 @@ pub fn nearest_rank<T: Copy>(sorted: &[T], per_million: u32) -> Option<T> {
     Some(sorted[place.min(last)])
 }
 
-/// The quantile at so many per cent of ascending values; `None` without values.
-pub fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
-    nearest_rank(sorted, (percent * 1e4).round() as u32)
+/// The quantile at so many per cent of values in any order; `None` without values.
+pub fn percentile(values: impl Into<Vec<f64>>, percent: f64) -> Option<f64> {
+    let mut sorted = values.into();
+    sorted.sort_by(f64::total_cmp);
+    nearest_rank(&sorted, (percent * 1e4).round() as u32)
+}
+
+/// The median of values in any order; `None` without values.
+///
+/// ```
+/// use schedcast_base::quantile::median;
+/// assert_eq!(median([4.0, 1.0, 3.0, 2.0]), Some(2.0));
+/// ```
+pub fn median(values: impl Into<Vec<f64>>) -> Option<f64> {
+    percentile(values, 50.0)
+}
+
+/// Smallest value, median and largest value; `None` without values.
+pub fn spread(values: impl Into<Vec<f64>>) -> Option<[f64; 3]> {
+    let mut sorted = values.into();
+    sorted.sort_by(f64::total_cmp);
+    let middle = nearest_rank(&sorted, MEDIAN)?;
+    Some([sorted[0], middle, sorted[sorted.len() - 1]])
 }
 
 #[cfg(test)]
@@ -39,15 +59,15 @@ mod tests {
 
     #[test]
     fn percentiles_are_values_that_occurred() {
-        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
-        assert_eq!(percentile(&hundred, 50.0), Some(50.0));
-        assert_eq!(percentile(&hundred, 99.0), Some(99.0));
-        assert_eq!(percentile(&hundred, 99.9), Some(100.0));
-        assert_eq!(percentile(&hundred, 0.0), Some(1.0));
-        assert_eq!(percentile(&hundred, 100.0), Some(100.0));
-        assert_eq!(percentile(&[], 50.0), None);
+        let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(percentile(&hundred[..], 50.0), Some(50.0));
+        assert_eq!(percentile(&hundred[..], 99.0), Some(99.0));
+        assert_eq!(percentile(&hundred[..], 99.9), Some(100.0));
+        assert_eq!(percentile(&hundred[..], 0.0), Some(1.0));
+        assert_eq!(percentile(&hundred[..], 100.0), Some(100.0));
+        assert_eq!(percentile([], 50.0), None);
         let thousand: Vec<f64> = (1..=1000).map(f64::from).collect();
-        assert_eq!(percentile(&thousand, 99.9), Some(999.0));
-        assert_eq!(percentile(&hundred, 55.0), Some(55.0));
+        assert_eq!(percentile(thousand, 99.9), Some(999.0));
+        assert_eq!(percentile(hundred, 55.0), Some(55.0));
     }
 }

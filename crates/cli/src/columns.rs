@@ -54,7 +54,7 @@ const SHORTHANDS: [(&str, [&str; 2], &str, &str); 6] = [
 
 /// The settings of a command line, by column.
 #[derive(Clone, Debug, Default)]
-pub struct ColumnArguments(pub Columns);
+pub(crate) struct ColumnArguments(pub Columns);
 
 fn argument(flag: &'static str, placeholder: &'static str, help: &'static str) -> Arg {
     let name = flag.trim_start_matches('-');

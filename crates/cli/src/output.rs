@@ -17,7 +17,7 @@ use crate::written;
 ///
 /// # Errors
 /// `tool`, which is no table: it prints one run. Ratios of another layout than mmtests'.
-pub fn layout(output: &Output) -> Result<Layout> {
+pub(crate) fn layout(output: &Output) -> Result<Layout> {
     if output.print_ratio && output.format != Format::Mmtests {
         return Err(Error::usage("`--print-ratio` is a table of mmtests")
             .hint("add `--format mmtests`, or leave it out"));
@@ -79,7 +79,7 @@ pub(crate) fn refuse_no_folder(folder: Option<&Path>) -> Result<()> {
 
 /// Prints the table, and writes the JSON where it was asked for. With `--json -` standard output is
 /// the JSON alone.
-pub fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> Result<()> {
+pub(crate) fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> Result<()> {
     let layout = layout(output)?;
     if let Some(folder) = &output.export {
         export::write(&answer.comparison, folder)?;
@@ -96,7 +96,7 @@ pub fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> Result<(
 }
 
 /// The words of the command line, quoted for a shell.
-pub fn reproduce(words: &[OsString]) -> Vec<String> {
+pub(crate) fn reproduce(words: &[OsString]) -> Vec<String> {
     let arguments = words.iter().skip(1);
     let quoted = arguments.map(|word| quote_word(&word.to_string_lossy()));
     std::iter::once("schedcast".to_string())

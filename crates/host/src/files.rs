@@ -80,7 +80,7 @@ impl CpuFile {
     }
 
     /// The file of a name, whatever the version.
-    pub fn from_name(name: &str) -> Result<Self> {
+    pub(crate) fn from_name(name: &str) -> Result<Self> {
         TABLE
             .iter()
             .find(|row| row.1 == name)

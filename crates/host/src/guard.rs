@@ -88,7 +88,7 @@ impl Guard {
     }
 
     /// Asks that a process group be killed should the maker die.
-    pub fn watch_group(&self, group: i32) {
+    pub(crate) fn watch_group(&self, group: i32) {
         self.send(group);
     }
 

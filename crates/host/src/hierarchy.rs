@@ -53,7 +53,7 @@ impl CpuHierarchy {
     }
 
     /// A hierarchy known to be mounted at `mount`.
-    pub fn at(version: CgroupVersion, mount: impl Into<PathBuf>) -> Self {
+    pub(crate) fn at(version: CgroupVersion, mount: impl Into<PathBuf>) -> Self {
         Self {
             version,
             mount: mount.into(),
@@ -80,7 +80,7 @@ impl CpuHierarchy {
 
     /// Where version 1 counts CPU time used, which is a controller of its own; `None` with version
     /// 2 and where it is not mounted.
-    pub fn accounting(&self) -> Option<PathBuf> {
+    pub(crate) fn accounting(&self) -> Option<PathBuf> {
         if self.mount.join("cpuacct.usage").is_file() {
             return Some(self.mount.clone());
         }
@@ -102,7 +102,7 @@ impl CpuHierarchy {
     }
 
     /// The directory of the root group.
-    pub fn mount(&self) -> &Path {
+    pub(crate) fn mount(&self) -> &Path {
         &self.mount
     }
 
@@ -125,7 +125,7 @@ impl CpuHierarchy {
 
     /// The directory of an existing group, whose path may be one of the file system; an unknown one
     /// is an error that names the nearest.
-    pub fn existing(&self, path: &str) -> Result<PathBuf> {
+    pub(crate) fn existing(&self, path: &str) -> Result<PathBuf> {
         let path = self.below_mount(path).unwrap_or(path);
         let dir = self.dir(path);
         let upwards = path.split('/').any(|part| part == "..");
@@ -165,7 +165,7 @@ impl CpuHierarchy {
     }
 
     /// The group this process is in.
-    pub fn own_group(&self) -> Result<String> {
+    pub(crate) fn own_group(&self) -> Result<String> {
         let path = Path::new("/proc/self/cgroup");
         let text = read_text(path)?;
         own_group(&text, self.version).ok_or_else(|| HostError::Parse {

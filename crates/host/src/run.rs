@@ -98,7 +98,7 @@ impl CommandSpec {
     }
 
     /// The command as it would be typed.
-    pub fn typed(&self) -> String {
+    pub(crate) fn typed(&self) -> String {
         let mut words = vec![self.program.to_string_lossy()];
         words.extend(self.arguments.iter().map(|a| a.to_string_lossy()));
         words.join(" ")

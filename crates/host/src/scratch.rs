@@ -26,7 +26,7 @@ impl Scratch {
     ///
     /// # Errors
     /// As [`Scratch::new`].
-    pub fn below(place: &Path, begin: &str) -> Result<Scratch> {
+    pub(crate) fn below(place: &Path, begin: &str) -> Result<Scratch> {
         let path = sys::make_folder(place, begin);
         Ok(Scratch(path.map_err(|error| {
             io_error("creating a folder in", place, error)

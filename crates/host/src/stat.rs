@@ -95,7 +95,7 @@ impl CpuTimes {
 
     /// Reads the first line of `/proc/stat`: user nice system idle iowait irq softirq steal guest
     /// guest_nice. Guest time is part of user and nice already.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut words = text.lines().next()?.split_whitespace();
         if words.next()? != "cpu" {
             return None;

@@ -49,7 +49,7 @@ pub(crate) fn monotonic_call_ns() -> u64 {
 
 /// By how much `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC`, in ns: of three looks the one whose
 /// readings of the monotonic clock before and behind are nearest to each other.
-pub fn realtime_offset_ns() -> i64 {
+pub(crate) fn realtime_offset_ns() -> i64 {
     let look = |_| {
         let before = monotonic_ns();
         let realtime = clock_ns(libc::CLOCK_REALTIME);
@@ -60,7 +60,7 @@ pub fn realtime_offset_ns() -> i64 {
 }
 
 /// By how much local time is ahead of UTC now, in seconds.
-pub fn utc_offset_s() -> i64 {
+pub(crate) fn utc_offset_s() -> i64 {
     let now = (clock_ns(libc::CLOCK_REALTIME) / 1_000_000_000) as libc::time_t;
     // SAFETY: all fields of a `tm` may be zero.
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
@@ -70,7 +70,7 @@ pub fn utc_offset_s() -> i64 {
 }
 
 /// Number of the calling thread.
-pub fn thread_number() -> i32 {
+pub(crate) fn thread_number() -> i32 {
     // SAFETY: takes nothing, cannot fail.
     unsafe { libc::gettid() }
 }
@@ -174,7 +174,7 @@ pub(crate) fn forbid_new_privileges() -> io::Result<()> {
 
 /// Parent process id by a real system call: the cheapest one, used as the measure of a call's cost.
 #[inline]
-pub fn getppid() -> i32 {
+pub(crate) fn getppid() -> i32 {
     // SAFETY: getppid has no preconditions.
     unsafe { libc::syscall(libc::SYS_getppid) as i32 }
 }
@@ -215,7 +215,7 @@ pub(crate) fn pin_thread(cpus: &[usize]) -> io::Result<()> {
 }
 
 /// Sets the nice value of the calling thread. Async-signal-safe.
-pub fn set_nice(nice: i32) -> io::Result<()> {
+pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
     // SAFETY: setpriority has no preconditions; `which` 0 means the caller.
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }.into()).map(drop)
 }
@@ -309,7 +309,7 @@ pub(crate) fn register_membarrier() -> io::Result<()> {
 
 /// Interrupts every other CPU that runs a thread of this process, and waits until they have handled
 /// it.
-pub fn membarrier() -> io::Result<()> {
+pub(crate) fn membarrier() -> io::Result<()> {
     membarrier_command(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
 }
 

@@ -63,7 +63,7 @@ pub struct Row {
 
 impl Row {
     /// Share of the active periods that were throttled; `None` where none was active.
-    pub fn throttled_share(&self) -> Option<f64> {
+    pub(crate) fn throttled_share(&self) -> Option<f64> {
         (self.nr_periods > 0).then(|| self.nr_throttled as f64 / self.nr_periods as f64)
     }
 

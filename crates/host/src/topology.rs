@@ -96,12 +96,12 @@ impl Topology {
     }
 
     /// Number of packages.
-    pub fn sockets(&self) -> usize {
+    pub(crate) fn sockets(&self) -> usize {
         distinct(self.cpus.iter().map(|cpu| cpu.socket)).len()
     }
 
     /// Most threads a core has.
-    pub fn smt(&self) -> usize {
+    pub(crate) fn smt(&self) -> usize {
         self.cpus
             .iter()
             .map(|cpu| cpu.siblings.len())
@@ -112,11 +112,6 @@ impl Topology {
     /// Groups of CPUs that share a last-level cache, in order of their first CPU.
     pub(crate) fn llc_groups(&self) -> Vec<Vec<usize>> {
         distinct(self.cpus.iter().map(|cpu| cpu.llc.clone()))
-    }
-
-    /// Number of NUMA nodes with CPUs.
-    pub fn nodes(&self) -> usize {
-        distinct(self.cpus.iter().map(|cpu| cpu.node)).len()
     }
 }
 
@@ -391,7 +386,6 @@ mod tests {
         assert_eq!(topology.cpus.len(), 8);
         assert_eq!(topology.sockets(), 2);
         assert_eq!(topology.smt(), 2);
-        assert_eq!(topology.nodes(), 2);
         assert_eq!(topology.llc_groups(), [vec![0, 1, 4, 5], vec![2, 3, 6, 7]]);
         assert_eq!(topology.cpus[6].node, 1);
         assert_eq!(topology.cpus[6].capacity, 1024);

@@ -13,6 +13,10 @@ use crate::error::{HostError, Result, io_error, read_text};
 use crate::guard::Guard;
 use crate::sys;
 
+/// Size of a buffer per CPU that only counts, KiB: an event that it cannot hold is counted as lost,
+/// which is as good.
+const COUNTING_KB: u32 = 16;
+
 /// A running or stopped trace buffer.
 #[derive(Debug)]
 pub struct TraceInstance {
@@ -65,6 +69,22 @@ impl TraceInstance {
         Ok(instance)
     }
 
+    /// Begins to count the events of `sched` called `event` that a filter lets through.
+    pub fn counting(name: &str, event: &str, filter: &str) -> Result<Self> {
+        let instance = Self::create(name, COUNTING_KB, &[&format!("sched/{event}")])?;
+        instance.set(&format!("events/sched/{event}/filter"), filter)?;
+        instance.start()?;
+        Ok(instance)
+    }
+
+    /// Ends recording and counts its events: those that the buffer holds and those it lost.
+    pub fn counted(&self) -> Result<u64> {
+        self.stop()?;
+        let text = self.text()?;
+        let kept = text.lines().filter(|line| line.contains(": sched_"));
+        Ok(self.lost_events()? + kept.count() as u64)
+    }
+
     /// Writes one of the instance's control files, for instance an event's `filter`.
     pub fn set(&self, file: &str, value: &str) -> Result<()> {
         let path = self.dir.join(file);
@@ -101,7 +121,7 @@ impl TraceInstance {
     }
 
     /// One of the instance's files.
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 

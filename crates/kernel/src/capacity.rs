@@ -18,13 +18,13 @@ use crate::uclamp::Fit;
 
 /// `fits_capacity`: utilisation leaves a margin of 20 %.
 #[inline]
-pub const fn fits_capacity(util: u64, capacity: u64) -> bool {
+pub(crate) const fn fits_capacity(util: u64, capacity: u64) -> bool {
     util * 1280 < capacity * 1024
 }
 
 /// `capacity_greater`: by more than 5 %, so that noise does not move tasks.
 #[inline]
-pub const fn capacity_greater(one: u64, other: u64) -> bool {
+pub(crate) const fn capacity_greater(one: u64, other: u64) -> bool {
     one * 1024 > other * 1078
 }
 

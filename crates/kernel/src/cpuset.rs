@@ -173,7 +173,7 @@ impl CpuSet {
 
     /// CPUs from `start` on, wrapping round (`for_each_cpu_wrap`).
     #[inline]
-    pub fn iter_wrap(&self, start: Cpu) -> impl Iterator<Item = Cpu> + '_ {
+    pub(crate) fn iter_wrap(&self, start: Cpu) -> impl Iterator<Item = Cpu> + '_ {
         self.iter_from(start)
             .chain(self.iter().take_while(move |&cpu| cpu < start))
     }

@@ -117,7 +117,7 @@ impl Entity {
 
     /// Queue of the group this entity stands for.
     #[inline(always)]
-    pub fn my_q(&self) -> Option<CfsRqId> {
+    pub(crate) fn my_q(&self) -> Option<CfsRqId> {
         match self.owner {
             Owner::Group(_, queue) => Some(queue),
             Owner::Task(_) => None,

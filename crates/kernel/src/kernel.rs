@@ -410,7 +410,7 @@ impl Kernel {
 
     /// Jiffies at `now`.
     #[inline(always)]
-    pub fn jiffies(&self, now: Ns) -> u64 {
+    pub(crate) fn jiffies(&self, now: Ns) -> u64 {
         self.tick.quotient(now)
     }
 }

@@ -13,7 +13,7 @@
 use crate::model::{Mark, reached};
 
 /// Largest value a sum can reach, Σ 1024·yⁿ in the kernel's integer arithmetic.
-pub const LOAD_AVG_MAX: u32 = 47742;
+pub(crate) const LOAD_AVG_MAX: u32 = 47742;
 /// `PELT_MIN_DIVIDER`: the divider at the very start of a period.
 pub(crate) const MIN_DIVIDER: u32 = LOAD_AVG_MAX - 1024;
 const PERIODS_PER_HALF: u64 = 32;
@@ -86,8 +86,8 @@ impl Decay {
 }
 
 /// `val · yⁿ` (`decay_load`).
-#[inline]
-pub fn decay_load(value: u64, periods: u64) -> u64 {
+#[cfg(test)]
+pub(crate) fn decay_load(value: u64, periods: u64) -> u64 {
     if periods == 0 {
         return value;
     }
@@ -156,13 +156,13 @@ impl Inputs {
 impl SchedAvg {
     /// Divisor of a full average at this point of the period (`get_pelt_divider`).
     #[inline(always)]
-    pub const fn divider(&self) -> u32 {
+    pub(crate) const fn divider(&self) -> u32 {
         LOAD_AVG_MAX - (self.period_left_ns >> 10) as u32
     }
 
     /// Whether an update at `now` crosses no period boundary. A clock that went back does.
     #[inline(always)]
-    pub const fn stays_within_period(&self, now: u64) -> bool {
+    pub(crate) const fn stays_within_period(&self, now: u64) -> bool {
         now.wrapping_sub(self.last_update_time) < self.period_left_ns
     }
 

@@ -12,7 +12,7 @@
 /// Fraction bits of a scaled weight (`SCHED_FIXEDPOINT_SHIFT`).
 pub(crate) const WEIGHT_SHIFT: u32 = 10;
 /// Scaled weight of nice 0 (`NICE_0_LOAD`).
-pub const NICE_0_LOAD: u64 = 1 << 20;
+pub(crate) const NICE_0_LOAD: u64 = 1 << 20;
 /// Unscaled weight of a SCHED_IDLE task or group (`WEIGHT_IDLEPRIO`).
 pub const WEIGHT_IDLE: u64 = 3;
 
@@ -99,7 +99,7 @@ impl LoadWeight {
 
     /// Unscaled weight, `scale_load_down`: at least 2 unless zero.
     #[inline(always)]
-    pub const fn unscaled(&self) -> u64 {
+    pub(crate) const fn unscaled(&self) -> u64 {
         self.unscaled
     }
 
@@ -184,7 +184,7 @@ const fn inverse_of(unscaled: u64) -> u64 {
 
 /// Drops the fraction bits of a scaled weight; never below 2 unless the weight is zero.
 #[inline(always)]
-pub const fn scale_load_down(weight: u64) -> u64 {
+pub(crate) const fn scale_load_down(weight: u64) -> u64 {
     // Nearly every weight is larger, so that is asked first.
     let unscaled = weight >> WEIGHT_SHIFT;
     if unscaled >= 2 {
@@ -223,7 +223,7 @@ pub(crate) fn calc_delta(delta: u64, weight: u64, lw: &LoadWeight) -> u64 {
 
 /// Virtual time that `delta` of real time is worth to an entity (`calc_delta_fair`).
 #[inline(always)]
-pub fn calc_delta_fair(delta: u64, weight: &VirtualWeight) -> u64 {
+pub(crate) fn calc_delta_fair(delta: u64, weight: &VirtualWeight) -> u64 {
     if weight.weight == NICE_0_LOAD {
         return delta;
     }

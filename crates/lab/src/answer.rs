@@ -3,7 +3,7 @@
 use schedcast_workload::replay::ClientLoop;
 use schedcast_workload::replay::subject::is_recorder;
 
-use crate::comparison::{Comparison, Measured};
+use crate::comparison::{Comparison, MeasuredFigure};
 use crate::context::{About, Context};
 use crate::drift::Drifting;
 use crate::error::Result;
@@ -128,7 +128,7 @@ pub fn answer(
 /// much more or less CPU time as they did at some time of the recording. The forecast is one of
 /// these runs, not the recorded run again: the mean is that of runs whose work is as recorded, the
 /// interval that of runs whose work drifts.
-pub struct ToCome<'a> {
+pub(crate) struct ToCome<'a> {
     /// The recording.
     pub recorded: &'a Recorded,
     /// The group that the question is about.
@@ -139,7 +139,10 @@ pub struct ToCome<'a> {
 
 impl<'a> ToCome<'a> {
     /// `None` where the question is about no recording or no group of one.
-    pub fn of(question: &'a Question, experiment: &Experiment) -> Result<Option<ToCome<'a>>> {
+    pub(crate) fn of(
+        question: &'a Question,
+        experiment: &Experiment,
+    ) -> Result<Option<ToCome<'a>>> {
         let (Subject::Recording(recorded), Some(target)) = (&question.subject, question.target()?)
         else {
             return Ok(None);
@@ -156,7 +159,7 @@ impl<'a> ToCome<'a> {
     }
 
     /// Runs in which work drifts as it did in the recording.
-    pub fn drifting<'b, S>(&self, simulator: &'b S) -> Drifting<'b, S> {
+    pub(crate) fn drifting<'b, S>(&self, simulator: &'b S) -> Drifting<'b, S> {
         Drifting {
             simulator,
             drift_permille: self.recorded.seen.drift_of(&self.target),
@@ -311,7 +314,7 @@ fn busiest(comparison: &Comparison) -> Vec<String> {
 fn add_measured(
     comparison: &mut Comparison,
     scenarios: &[Scenario],
-    measured: &schedcast_trace::Measured,
+    measured: &schedcast_trace::MeasuredSettings,
     target: &str,
     threads: Option<&str>,
 ) {
@@ -332,7 +335,7 @@ fn add_measured(
             let Some(figure) = setting.figures.get(figure) else {
                 return;
             };
-            let values = Measured {
+            let values = MeasuredFigure {
                 median: figure.median * factor,
                 min: figure.min * factor,
                 max: figure.max * factor,

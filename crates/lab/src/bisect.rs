@@ -119,7 +119,7 @@ pub fn add(
 ///
 /// # Errors
 /// As for [`bisect`].
-pub fn chain(
+pub(crate) fn chain(
     (scenarios, pairs): (&[Scenario], usize),
     seeds: u32,
     followed: (Option<&str>, Option<&[String]>),
@@ -138,7 +138,7 @@ pub fn chain(
 ///
 /// # Errors
 /// Scenarios that differ in more than their kernels, an unknown metric, a run that fails.
-pub fn bisect(
+pub(crate) fn bisect(
     scenarios: &[Scenario],
     seeds: u32,
     (metric, subjects): (Option<&str>, Option<&[String]>),

@@ -21,7 +21,7 @@ use crate::statistics::{
 };
 
 /// Name and version of the JSON form.
-pub const SCHEMA: &str = "schedcast.comparison/1";
+pub(crate) const SCHEMA: &str = "schedcast.comparison/1";
 
 /// A whole comparison.
 #[derive(Clone, Debug, Serialize)]
@@ -81,7 +81,7 @@ impl Tier {
 /// Repeats of one metric on the real machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Measured {
+pub struct MeasuredFigure {
     /// Median of the repeats.
     pub median: f64,
     /// Smallest.
@@ -139,7 +139,7 @@ pub struct Summary {
     pub vs_baseline: Option<Change>,
     /// Value measured under these settings, where a recording knows it; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub measured: Option<Measured>,
+    pub measured: Option<MeasuredFigure>,
 }
 
 /// A change against the baseline, seed by seed.
@@ -233,7 +233,7 @@ impl Comparison {
 
     /// Adds what was really measured under the settings of `variant`. A variant or metric that this
     /// comparison does not have is passed over: nothing was predicted for it.
-    pub fn set_measured(&mut self, variant: &str, metric: &str, measured: Measured) {
+    pub fn set_measured(&mut self, variant: &str, metric: &str, measured: MeasuredFigure) {
         let found = self
             .variants
             .iter_mut()
@@ -525,7 +525,7 @@ mod tests {
     #[test]
     fn measured_values_join_the_metric_they_belong_to() {
         let mut comparison = example();
-        let measured = Measured {
+        let measured = MeasuredFigure {
             median: 41.0,
             min: 39.0,
             max: 44.0,

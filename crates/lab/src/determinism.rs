@@ -28,9 +28,6 @@ pub enum Way {
 }
 
 impl Way {
-    /// All of them.
-    pub const ALL: [Way; 3] = [Way::Whole, Way::Again, Way::LookedAt];
-
     /// As it is told.
     pub const fn name(self) -> &'static str {
         match self {

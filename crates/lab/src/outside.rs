@@ -56,7 +56,7 @@ const KNOWN: [Row; 4] = [
 ];
 
 /// Known changes between two kernels, whichever is the older.
-pub fn between(one: Version, other: Version) -> Vec<Outside> {
+pub(crate) fn between(one: Version, other: Version) -> Vec<Outside> {
     let (older, newer) = if one <= other {
         (one, other)
     } else {

@@ -21,7 +21,7 @@ use std::path::Path;
 use schedcast_base::groups::{Miss, NamedGroup, Wanted, find, label_of};
 use schedcast_base::names::nearest;
 use schedcast_trace::recording::Preempt;
-use schedcast_trace::{CgroupTree, Measured, Meta, Recording, Request};
+use schedcast_trace::{CgroupTree, MeasuredSettings, Meta, Recording, Request};
 use schedcast_workload::replay::{self, GroupIndex, Replay};
 
 use crate::comparison::Tier;
@@ -41,7 +41,7 @@ pub struct Recorded {
     /// Basis of an answer from the recording.
     pub tier: Tier,
     /// Measurements under other settings, where the recording has them.
-    pub measured: Option<Measured>,
+    pub measured: Option<MeasuredSettings>,
     /// Figures that the recording itself shows of its threads and groups.
     pub seen: Box<Seen>,
     /// Its groups with what they are called: units, containers, pods.
@@ -54,7 +54,7 @@ pub struct Recorded {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// By thread subject and by cgroup.
-    pub figures: Option<replay::Measured>,
+    pub figures: Option<replay::RecordedFigures>,
     /// Subjects of the threads of each cgroup and of those below it, the one with the most
     /// activations first.
     pub members: BTreeMap<String, Vec<String>>,
@@ -221,7 +221,7 @@ impl Latency {
     /// From when a request is due to its answer.
     pub const REQUEST: &'static str = "request_latency";
     /// From a message to the reply.
-    pub const REPLY: &'static str = "reply_latency";
+    pub(crate) const REPLY: &'static str = "reply_latency";
     /// From a thread's wakeup to its next block.
     pub const ACTIVATION: &'static str = "activation_latency";
 

@@ -45,7 +45,7 @@ pub struct Interval {
 
 impl Interval {
     /// Whether `value` lies inside or on an end.
-    pub fn contains(&self, value: f64) -> bool {
+    pub(crate) fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 }
@@ -171,7 +171,7 @@ fn differ_for_sure(differences: &[f64]) -> bool {
 ///
 /// Worked example: ten runs with a mean of 100 and s = 3; t of nine degrees of freedom is 2.262, so
 /// the means of two such series differ by up to 2.262 · √0.2 · 3 = 3.03, which is 3 %.
-pub fn chaos_floor(samples: &[f64]) -> Option<f64> {
+pub(crate) fn chaos_floor(samples: &[f64]) -> Option<f64> {
     let center = mean(MeanKind::Arithmetic, samples).filter(|center| *center != 0.0)?;
     if samples.len() < 2 {
         return None;
@@ -187,7 +187,7 @@ fn small_sample_factor(count: usize) -> f64 {
 
 /// The seeds of every resample, drawn once and used for all metrics.
 #[derive(Clone, Debug)]
-pub struct Bootstrap {
+pub(crate) struct Bootstrap {
     count: usize,
     /// `RESAMPLES` rows of `count` seed indices.
     draws: Vec<u32>,
@@ -195,7 +195,7 @@ pub struct Bootstrap {
 
 impl Bootstrap {
     /// Draws for `count` seeds.
-    pub fn new(count: usize) -> Bootstrap {
+    pub(crate) fn new(count: usize) -> Bootstrap {
         let mut stream = Pcg64Mcg::seed_from_u64(STREAM_START);
         let draw = |_| ((u64::from(stream.next_u32()) * count as u64) >> 32) as u32;
         Bootstrap {
@@ -259,7 +259,7 @@ impl Bootstrap {
     }
 
     /// Compares `variant` with `baseline`, seed by seed. Both have one sample for each seed.
-    pub fn compare(&self, kind: MeanKind, baseline: &[f64], variant: &[f64]) -> Change {
+    pub(crate) fn compare(&self, kind: MeanKind, baseline: &[f64], variant: &[f64]) -> Change {
         let (below, above) = (Means::new(kind, baseline), Means::new(kind, variant));
         let pair = |seeds: &[u32]| Some((below.of(seeds)?, above.of(seeds)?));
         let ratio = |seeds: &[u32]| {
@@ -341,7 +341,7 @@ impl<'a> Means<'a> {
 
 /// A variant against the baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change {
+pub(crate) struct Change {
     /// Mean of the variant over mean of the baseline; `None` where that is zero.
     pub ratio: Option<f64>,
     /// 95 % interval of the ratio.

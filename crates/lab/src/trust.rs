@@ -131,7 +131,7 @@ pub fn poor_fit(fit: &[Fit]) -> Option<String> {
 
 /// Warnings that a reader needs before the numbers, a sentence each. `logged`: requests in the log
 /// beside the trace.
-pub fn warnings(fit: &[Fit], latency: Option<&Latency>, logged: usize) -> Vec<String> {
+pub(crate) fn warnings(fit: &[Fit], latency: Option<&Latency>, logged: usize) -> Vec<String> {
     let poor = poor_fit(fit).map(|figures| {
         format!(
             "the simulation of the recorded limit misses the recording ({figures}), so that other limits are not forecast \

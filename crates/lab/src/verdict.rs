@@ -44,7 +44,7 @@ pub struct Subject<'a> {
 const TOLD: &str = "p99";
 
 /// The sentences, a line each; none where nothing is known of the latency.
-pub fn sentences(subject: &Subject<'_>) -> Vec<String> {
+pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
     let metric = subject.latency.metric(TOLD);
     let (Some(parsed), [now, others @ ..]) =
         (metrics::parse(&metric), &subject.comparison.variants[..])

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use live::{files, has_groups, others_ratio};
 use schedcast_advise::{Demands, advise};
+use schedcast_base::quantile::median;
 use schedcast_host::apply::{self, Wish};
 use schedcast_host::record::{Request, record};
 use schedcast_host::{CommandSpec, CpuCgroup, CpuTimes, Output, hog, run_in};
@@ -168,14 +169,13 @@ fn the_loop_is_closed() {
     let mut p90s = vec![p90(&measure(&group))];
     if p90s[0] >= PROMISE_MS {
         p90s.extend([p90(&measure(&group)), p90(&measure(&group))]);
-        p90s.sort_by(f64::total_cmp);
     }
     let measured_cpu_ns = OWN_CPU_NS * p90s.len() as u64;
     let while_measured = disturbed(&times, measured_cpu_ns);
     apply::undo(&group, &journals, &mut |_| {}).unwrap();
     assert_eq!(files(&group), before, "every byte is back");
 
-    let median = p90s[p90s.len() / 2];
+    let median = median(&p90s[..]).unwrap();
     eprintln!(
         "{}: {:?} us predicted, {p90s:.1?} ms measured",
         best.name, best.forecasts[0].interval

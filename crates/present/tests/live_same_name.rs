@@ -167,7 +167,7 @@ fn each_of_two_services_of_one_program_is_told_what_its_own_clients_see() {
         let name = format!("python3@{}", service.group.path());
         assert_eq!(about.members, [name.as_str()]);
         for (percent, band) in BANDS {
-            let client_ms = percentile(&seen_ms, percent).unwrap();
+            let client_ms = percentile(&seen_ms[..], percent).unwrap();
             let metric = format!("{name}/request_latency.p{percent}");
             let mut fit = answered.context.fit.iter();
             let fit = fit.find(|one| one.metric == metric).expect(&metric);

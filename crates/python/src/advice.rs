@@ -13,7 +13,7 @@ use crate::running;
 /// `progress(ended, 0)`: how many runs a search needs is not known before.
 #[pyfunction]
 #[pyo3(signature = (asked, slos, max_neighbour=None, force=false, workers=None, progress=None))]
-pub fn advise(
+pub(crate) fn advise(
     py: Python<'_>,
     asked: Asked,
     slos: Vec<String>,
@@ -45,7 +45,7 @@ pub fn advise(
 /// `progress(ended, runs)`.
 #[pyfunction]
 #[pyo3(signature = (asked, slos, workers=None, progress=None))]
-pub fn judge(
+pub(crate) fn judge(
     py: Python<'_>,
     asked: Asked,
     slos: Vec<String>,

@@ -19,7 +19,7 @@ use crate::running;
 /// `progress(ended, runs)` is called in the calling thread, now and then and at the end.
 #[pyfunction]
 #[pyo3(signature = (asked, workers=None, progress=None))]
-pub fn ask(
+pub(crate) fn ask(
     py: Python<'_>,
     asked: Asked,
     workers: Option<usize>,
@@ -40,7 +40,7 @@ pub fn ask(
 
 /// Reads a question without running it: the names of its variants (with a grid, of its points).
 #[pyfunction]
-pub fn check(asked: Asked) -> PyResult<Vec<String>> {
+pub(crate) fn check(asked: Asked) -> PyResult<Vec<String>> {
     let experiment = asked.question().and_then(|question| question.experiment());
     let experiment = raised(experiment)?;
     let scenarios = experiment.scenarios.into_iter();
@@ -49,7 +49,7 @@ pub fn check(asked: Asked) -> PyResult<Vec<String>> {
 
 /// Text that `schedcast list WHAT` prints.
 #[pyfunction]
-pub fn list_names(what: &str) -> PyResult<String> {
+pub(crate) fn list_names(what: &str) -> PyResult<String> {
     match what {
         "machines" => Ok(lists::machines()),
         "kernels" => Ok(lists::kernels()),

@@ -24,7 +24,7 @@ const NULLABLE: i64 = 2;
 
 /// `struct ArrowSchema`
 #[repr(C)]
-pub struct Schema {
+pub(crate) struct Schema {
     format: *const c_char,
     name: *const c_char,
     metadata: *const c_char,
@@ -45,7 +45,7 @@ struct SchemaOwned {
 
 /// `struct ArrowArray`
 #[repr(C)]
-pub struct Array {
+pub(crate) struct Array {
     length: i64,
     null_count: i64,
     offset: i64,
@@ -68,7 +68,7 @@ struct ArrayOwned {
 
 /// `struct ArrowArrayStream`
 #[repr(C)]
-pub struct Stream {
+pub(crate) struct Stream {
     get_schema: unsafe extern "C" fn(*mut Stream, *mut Schema) -> c_int,
     get_next: unsafe extern "C" fn(*mut Stream, *mut Array) -> c_int,
     get_last_error: unsafe extern "C" fn(*mut Stream) -> *const c_char,
@@ -89,7 +89,7 @@ unsafe impl Send for Stream {}
 
 impl Schema {
     /// The schema of a table: a struct with one child for each column.
-    pub fn of(columns: &Columns) -> Schema {
+    pub(crate) fn of(columns: &Columns) -> Schema {
         let children = columns.columns.iter().map(|(name, column)| {
             let format = match column.values {
                 Values::Text { .. } => "U",
@@ -183,7 +183,7 @@ fn buffers(column: &Column) -> (Vec<*const c_void>, usize) {
 
 impl Stream {
     /// A stream of one batch.
-    pub fn new(columns: Arc<Columns>) -> Stream {
+    pub(crate) fn new(columns: Arc<Columns>) -> Stream {
         let ended = false;
         Stream {
             get_schema,

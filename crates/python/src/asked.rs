@@ -10,7 +10,7 @@ use schedcast_lab::recording::Recorded;
 /// One question. Exactly one of `path`, `text`, `command` and `recording` is given.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// An experiment file.
     path: Option<PathBuf>,
     /// The text of an experiment, what to call it, and the directory its paths count from.
@@ -39,12 +39,12 @@ pub struct Asked {
 
 impl Asked {
     /// Whether an experiment of several variants is to be refused.
-    pub fn single(&self) -> bool {
+    pub(crate) fn single(&self) -> bool {
         self.single
     }
 
     /// The question for the laboratory.
-    pub fn question(self) -> Result<Question> {
+    pub(crate) fn question(self) -> Result<Question> {
         let only = self.only;
         let subject = if let Some(folder) = self.recording {
             Subject::Recording(Recorded::open(&folder)?)

@@ -13,7 +13,7 @@ use crate::arrow;
 
 /// One bit a row, lowest first.
 #[derive(Debug, Default)]
-pub struct Bits {
+pub(crate) struct Bits {
     pub bytes: Vec<u8>,
     pub zeros: usize,
     len: usize,
@@ -39,7 +39,7 @@ impl Bits {
 
 /// The values of a column.
 #[derive(Debug)]
-pub enum Values {
+pub(crate) enum Values {
     /// UTF-8 with 64-bit offsets, one more than rows.
     Text { offsets: Vec<i64>, bytes: Vec<u8> },
     /// 64-bit floats.
@@ -52,14 +52,14 @@ pub enum Values {
 
 /// A column: values, and which rows have one.
 #[derive(Debug)]
-pub struct Column {
+pub(crate) struct Column {
     pub values: Values,
     pub valid: Bits,
 }
 
 impl Column {
     /// Text; every row has one.
-    pub fn text(rows: impl Iterator<Item = String>) -> Column {
+    pub(crate) fn text(rows: impl Iterator<Item = String>) -> Column {
         let (mut offsets, mut bytes, mut valid) = (vec![0], Vec::new(), Bits::default());
         for row in rows {
             bytes.extend(row.into_bytes());
@@ -71,21 +71,21 @@ impl Column {
     }
 
     /// Floats.
-    pub fn float(rows: impl Iterator<Item = Option<f64>>) -> Column {
+    pub(crate) fn float(rows: impl Iterator<Item = Option<f64>>) -> Column {
         let (values, valid) = optional(rows);
         let values = Values::Float(values);
         Column { values, valid }
     }
 
     /// Integers.
-    pub fn integer(rows: impl Iterator<Item = Option<i64>>) -> Column {
+    pub(crate) fn integer(rows: impl Iterator<Item = Option<i64>>) -> Column {
         let (values, valid) = optional(rows);
         let values = Values::Integer(values);
         Column { values, valid }
     }
 
     /// Truth values.
-    pub fn boolean(rows: impl Iterator<Item = Option<bool>>) -> Column {
+    pub(crate) fn boolean(rows: impl Iterator<Item = Option<bool>>) -> Column {
         let (mut bits, mut valid) = (Bits::default(), Bits::default());
         for row in rows {
             bits.push(row.unwrap_or_default());
@@ -126,7 +126,7 @@ fn optional<T: Default>(rows: impl Iterator<Item = Option<T>>) -> (Vec<T>, Bits)
 
 /// Named columns of one length.
 #[derive(Debug)]
-pub struct Columns {
+pub(crate) struct Columns {
     pub columns: Vec<(String, Column)>,
     pub rows: usize,
 }
@@ -135,13 +135,13 @@ pub struct Columns {
 /// `polars.DataFrame(table)`, `pandas.DataFrame.from_arrow(table)`, `pyarrow.table(table)`,
 /// `duckdb.sql("from table")`.
 #[pyclass(frozen, module = "schedcast._native")]
-pub struct Table {
+pub(crate) struct Table {
     columns: Arc<Columns>,
 }
 
 impl Table {
     /// A table of columns of the same length.
-    pub fn new<N: Into<String>>(columns: Vec<(N, Column)>) -> Table {
+    pub(crate) fn new<N: Into<String>>(columns: Vec<(N, Column)>) -> Table {
         let columns: Vec<(String, Column)> = columns
             .into_iter()
             .map(|(name, column)| (name.into(), column))

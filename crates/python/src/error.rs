@@ -31,7 +31,7 @@ create_exception!(
     "A file that cannot be read or written (exit code 3)."
 );
 
-pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("Error", py.get_type::<Error>())?;
     module.add("UsageError", py.get_type::<UsageError>())?;
@@ -40,7 +40,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// The exception for an error: the message as the command prints it, without the word `error:`.
-pub fn raise(error: &error::Error) -> PyErr {
+pub(crate) fn raise(error: &error::Error) -> PyErr {
     let text = error.render();
     let text = text.trim_end();
     let text = text.strip_prefix("error: ").unwrap_or(text).to_string();
@@ -52,6 +52,6 @@ pub fn raise(error: &error::Error) -> PyErr {
 }
 
 /// A result of the laboratory as a result of Python.
-pub fn raised<T>(result: error::Result<T>) -> PyResult<T> {
+pub(crate) fn raised<T>(result: error::Result<T>) -> PyResult<T> {
     result.map_err(|error| raise(&error))
 }

@@ -14,7 +14,7 @@ use crate::error::raised;
 /// writes as JSON, the table that it prints, and its columns.
 #[pyfunction]
 #[pyo3(signature = (ranges, throttled_below, budget=None, cpus=None))]
-pub fn fleet_of(
+pub(crate) fn fleet_of(
     py: Python<'_>,
     ranges: Vec<PathBuf>,
     throttled_below: f64,

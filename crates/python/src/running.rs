@@ -22,7 +22,7 @@ use crate::error::{raise, raised};
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A simulator that begins no run once it is told to stop.
-pub struct Stoppable {
+pub(crate) struct Stoppable {
     simulator: Simulator,
     stopped: AtomicBool,
     ended: AtomicU64,
@@ -40,7 +40,7 @@ impl Default for Stoppable {
 
 impl Stoppable {
     /// To be called at the end of each run.
-    pub fn ran(&self) {
+    pub(crate) fn ran(&self) {
         self.ended.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -64,7 +64,7 @@ impl Simulate for Stoppable {
 ///
 /// # Errors
 /// Result of `work`, an interrupt, or the exception that `progress` raises.
-pub fn run<T: Send>(
+pub(crate) fn run<T: Send>(
     py: Python<'_>,
     runs: u64,
     progress: Option<&Bound<'_, PyAny>>,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use schedcast_lab::experiment::document::{Kind, Value};
 use schedcast_lab::experiment::sweep::short;
-use schedcast_lab::sweep::{Brief, Options, Part, Results, Row, Sweep, build_of};
+use schedcast_lab::sweep::{Brief, Part, Results, Row, Sweep, SweepOptions, build_of};
 
 use crate::asked::Asked;
 use crate::columns::{Column, Table};
@@ -20,7 +20,7 @@ use crate::running;
 #[pyfunction]
 #[pyo3(signature = (asked, module, folder=None, workers=None, progress=None, part=None, merged=Vec::new()))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
-pub fn sweep(
+pub(crate) fn sweep(
     py: Python<'_>,
     asked: Asked,
     module: PathBuf,
@@ -34,7 +34,7 @@ pub fn sweep(
     let part = raised(part.map_err(schedcast_lab::error::Error::usage))?;
     let question = raised(asked.question())?;
     let experiment = raised(question.experiment())?;
-    let options = Options {
+    let options = SweepOptions {
         build: raised(build_of(&module))?,
         workers,
         folder: folder.clone(),
@@ -55,7 +55,7 @@ pub fn sweep(
 
 /// The results of a sweep.
 #[pyclass(frozen, module = "schedcast._native")]
-pub struct SweepResults {
+pub(crate) struct SweepResults {
     results: Results,
 }
 

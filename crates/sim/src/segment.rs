@@ -11,13 +11,13 @@ use schedcast_kernel::Ns;
 
 const FRACTION_BITS: u32 = 16;
 /// Speed of a CPU that executes work at nominal speed.
-pub const SPEED_NOMINAL: u32 = 1 << FRACTION_BITS;
+pub(crate) const SPEED_NOMINAL: u32 = 1 << FRACTION_BITS;
 /// Most work one segment can hold, 39 hours; what never ends is cut to this.
 const WORK_MAX_NS: Ns = 1 << 47;
 
 /// Activity of a task between two instructions with an effect on others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Segment {
+pub(crate) enum Segment {
     /// Nothing: the next instruction is due.
     #[default]
     None,
@@ -46,7 +46,7 @@ pub enum Segment {
 impl Segment {
     /// Work of `ns` at nominal speed.
     #[inline]
-    pub const fn work(ns: Ns) -> Self {
+    pub(crate) const fn work(ns: Ns) -> Self {
         Self::Work {
             left: fixed_point(ns),
         }
@@ -54,7 +54,7 @@ impl Segment {
 
     /// A spin of `wall_ns` from `now` that looks at the clock first and then after each quantum.
     #[inline]
-    pub const fn spin(now: Ns, wall_ns: Ns, quantum_ns: u32) -> Self {
+    pub(crate) const fn spin(now: Ns, wall_ns: Ns, quantum_ns: u32) -> Self {
         let quantum = (quantum_ns as u64) << FRACTION_BITS;
         Self::Spin {
             until: now.saturating_add(wall_ns),
@@ -97,7 +97,7 @@ impl Segment {
 
     /// Lets it run for `elapsed` ns at `speed`.
     #[inline]
-    pub fn advance(&mut self, elapsed: Ns, speed: u32) {
+    pub(crate) fn advance(&mut self, elapsed: Ns, speed: u32) {
         let executed = elapsed.saturating_mul(u64::from(speed));
         match self {
             Segment::None | Segment::Kernel { .. } => {}

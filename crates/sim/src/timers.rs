@@ -13,11 +13,11 @@ use schedcast_kernel::{Cpu, Ns};
 
 /// Number of a timer: fixed ones of groups first, then one per task row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TimerId(pub u32);
+pub(crate) struct TimerId(pub u32);
 
 /// An armed timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Armed {
+pub(crate) struct Armed {
     /// Expiry the hardware is programmed for.
     pub hard: Ns,
     /// Earliest time it may run.
@@ -43,7 +43,7 @@ const NOT_ARMED: u32 = u32::MAX;
 
 /// All timers of all CPUs, ticks excepted.
 #[derive(Clone, Debug)]
-pub struct Timers {
+pub(crate) struct Timers {
     /// Circular lists: row n is the end of the list of CPU n, expiring before all others; timers
     /// follow.
     rows: Table<Row>,
@@ -54,7 +54,7 @@ pub struct Timers {
 
 impl Timers {
     /// No timers on `cpus` CPUs.
-    pub fn new(cpus: usize) -> Self {
+    pub(crate) fn new(cpus: usize) -> Self {
         let end = |cpu| Row {
             hard: 0,
             soft: 0,
@@ -71,7 +71,7 @@ impl Timers {
     }
 
     /// Makes timers `0..count` known.
-    pub fn grow(&mut self, count: usize) {
+    pub(crate) fn grow(&mut self, count: usize) {
         let row = Row {
             hard: 0,
             soft: 0,
@@ -85,7 +85,7 @@ impl Timers {
 
     /// Arms a timer that is not armed; among equal hard expiries it runs last.
     #[inline]
-    pub fn arm(&mut self, cpu: Cpu, armed: Armed) {
+    pub(crate) fn arm(&mut self, cpu: Cpu, armed: Armed) {
         let mut next = cpu.0;
         let mut previous = self.rows[cpu.index()].previous;
         while self.rows[previous as usize].hard > armed.hard {
@@ -124,7 +124,7 @@ impl Timers {
 
     /// Disarms a timer. Returns the CPU it was armed on.
     #[inline]
-    pub fn cancel(&mut self, timer: TimerId) -> Option<Cpu> {
+    pub(crate) fn cancel(&mut self, timer: TimerId) -> Option<Cpu> {
         let row = &mut self.rows[(self.cpus + timer.0) as usize];
         if row.cpu == NOT_ARMED {
             return None;
@@ -149,7 +149,7 @@ impl Timers {
 
     /// The timer the hardware of `cpu` is programmed for.
     #[inline(always)]
-    pub fn first(&self, cpu: Cpu) -> Option<Armed> {
+    pub(crate) fn first(&self, cpu: Cpu) -> Option<Armed> {
         let first = self.rows[cpu.index()].next;
         let timer = TimerId(first.checked_sub(self.cpus)?);
         let Row { hard, soft, .. } = self.rows[first as usize];

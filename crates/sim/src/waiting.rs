@@ -7,7 +7,7 @@ const NONE: u32 = u32::MAX;
 
 /// Number of a wait queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct QueueNumber(pub u32);
+pub(crate) struct QueueNumber(pub u32);
 
 #[derive(Clone, Copy, Debug)]
 struct Ends {
@@ -25,7 +25,7 @@ struct Link {
 
 /// All wait queues.
 #[derive(Clone, Debug, Default)]
-pub struct Waiting {
+pub(crate) struct Waiting {
     queues: Vec<Ends>,
     links: Vec<Link>,
 }
@@ -43,7 +43,7 @@ impl Waiting {
     }
 
     /// Makes task rows `0..count` known.
-    pub fn grow(&mut self, count: usize) {
+    pub(crate) fn grow(&mut self, count: usize) {
         let alone = Link {
             next: NONE,
             previous: NONE,
@@ -56,7 +56,7 @@ impl Waiting {
 
     /// Puts a task that waits nowhere at the end of a queue.
     #[inline]
-    pub fn push(&mut self, queue: QueueNumber, task: TaskId) {
+    pub(crate) fn push(&mut self, queue: QueueNumber, task: TaskId) {
         let ends = &mut self.queues[queue.0 as usize];
         let tail = ends.tail;
         ends.tail = task.0;
@@ -74,7 +74,7 @@ impl Waiting {
 
     /// Puts a task that waits nowhere into a queue, in front of those at its end that shall wait
     /// behind it.
-    pub fn insert(
+    pub(crate) fn insert(
         &mut self,
         queue: QueueNumber,
         task: TaskId,
@@ -102,21 +102,21 @@ impl Waiting {
     }
 
     /// Whether a task is in a queue.
-    pub fn holds(&self, task: TaskId) -> bool {
+    pub(crate) fn holds(&self, task: TaskId) -> bool {
         let link = self.links.get(task.index());
         link.is_some_and(|link| link.queue != NONE)
     }
 
     /// First task of a queue.
     #[inline(always)]
-    pub fn first(&self, queue: QueueNumber) -> Option<TaskId> {
+    pub(crate) fn first(&self, queue: QueueNumber) -> Option<TaskId> {
         let head = self.queues[queue.0 as usize].head;
         (head != NONE).then_some(TaskId(head))
     }
 
     /// Takes the first task off a queue.
     #[inline]
-    pub fn pop(&mut self, queue: QueueNumber) -> Option<TaskId> {
+    pub(crate) fn pop(&mut self, queue: QueueNumber) -> Option<TaskId> {
         let task = self.first(queue)?;
         self.remove(task);
         Some(task)
@@ -124,7 +124,7 @@ impl Waiting {
 
     /// Takes a task off its queue. `false` when it waits nowhere.
     #[inline]
-    pub fn remove(&mut self, task: TaskId) -> bool {
+    pub(crate) fn remove(&mut self, task: TaskId) -> bool {
         let link = self.links[task.index()];
         if link.queue == NONE {
             return false;

@@ -28,30 +28,30 @@ const CLASS_BITS: u32 = 3;
 const NOWHERE: u16 = u16::MAX;
 
 /// Latest time an event can have, 73 years in nanoseconds.
-pub const TIME_MAX: Ns = (1 << (64 - CLASS_BITS)) - 1;
+pub(crate) const TIME_MAX: Ns = (1 << (64 - CLASS_BITS)) - 1;
 
 /// A slot of the wheel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Slot(pub u32);
+pub(crate) struct Slot(pub u32);
 
 /// Time and class of an event; orders as events leave.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Key(u64);
+pub(crate) struct Key(u64);
 
 impl Key {
     /// After every event: what [`Wheel::peek`] returns when there is none.
-    pub const NEVER: Key = Key(u64::MAX);
+    pub(crate) const NEVER: Key = Key(u64::MAX);
 
     /// Key of an event; times beyond [`TIME_MAX`] count as that.
     #[inline(always)]
-    pub const fn new(time: Ns, class: u8) -> Self {
+    pub(crate) const fn new(time: Ns, class: u8) -> Self {
         let time = if time > TIME_MAX { TIME_MAX } else { time };
         Self(time << CLASS_BITS | (class as u64 & ((1 << CLASS_BITS) - 1)))
     }
 
     /// When.
     #[inline(always)]
-    pub const fn time(self) -> Ns {
+    pub(crate) const fn time(self) -> Ns {
         self.0 >> CLASS_BITS
     }
 }
@@ -64,7 +64,7 @@ struct Link {
 
 /// The event queue.
 #[derive(Clone, Debug)]
-pub struct Wheel {
+pub(crate) struct Wheel {
     /// Circular lists: rows `0..LISTS` are the ends of the lists, slot n is row `LISTS + n`.
     links: Table<Link>,
     keys: Table<u64>,
@@ -89,7 +89,7 @@ const UNKNOWN: (u64, u32) = (0, u32::MAX - 1);
 
 impl Wheel {
     /// A wheel at time 0 with `slots` slots, none armed.
-    pub fn new(slots: usize) -> Self {
+    pub(crate) fn new(slots: usize) -> Self {
         let links = (0..LISTS as u32)
             .map(|row| Link {
                 next: row,
@@ -126,7 +126,7 @@ impl Wheel {
 
     /// Arms or moves a slot. A time that has passed counts as the present.
     #[inline(always)]
-    pub fn arm(&mut self, slot: Slot, key: Key) {
+    pub(crate) fn arm(&mut self, slot: Slot, key: Key) {
         self.disarm(slot);
         let key = key.0.max(self.present);
         self.keys[slot.0 as usize] = key;
@@ -151,14 +151,14 @@ impl Wheel {
 
     /// Key of a slot, if it is armed.
     #[inline]
-    pub fn armed(&self, slot: Slot) -> Option<Key> {
+    pub(crate) fn armed(&self, slot: Slot) -> Option<Key> {
         let row = slot.0 as usize;
         (self.places[row] != NOWHERE).then_some(Key(self.keys[row]))
     }
 
     /// Key of the next event, [`Key::NEVER`] when there is none.
     #[inline(always)]
-    pub fn peek(&mut self) -> Key {
+    pub(crate) fn peek(&mut self) -> Key {
         Key(self.find_earliest().0)
     }
 
@@ -179,7 +179,7 @@ impl Wheel {
 
     /// The next event, if it is not after `limit`.
     #[inline]
-    pub fn pop(&mut self, limit: Ns) -> Option<(Key, Slot)> {
+    pub(crate) fn pop(&mut self, limit: Ns) -> Option<(Key, Slot)> {
         let (key, slot) = self.find_earliest();
         if Key(key).time() > limit || slot == NOTHING.1 {
             return None;
@@ -199,7 +199,7 @@ impl Wheel {
     /// The present is `key` from now on, which is before the next event: as if an event had left
     /// with it.
     #[inline(always)]
-    pub fn pass(&mut self, key: Key) {
+    pub(crate) fn pass(&mut self, key: Key) {
         self.present = key.0;
     }
 

@@ -53,7 +53,7 @@ impl ReadError {
 
     /// The operating system's own words about `file`.
     #[must_use]
-    pub fn io(file: &Path, error: &std::io::Error) -> ReadError {
+    pub(crate) fn io(file: &Path, error: &std::io::Error) -> ReadError {
         ReadError::new(ErrorKind::Io, file, error.to_string())
     }
 
@@ -73,7 +73,7 @@ impl ReadError {
 
     /// The same error with its place in a binary file, in bytes from 0.
     #[must_use]
-    pub fn at_offset(mut self, offset: u64) -> ReadError {
+    pub(crate) fn at_offset(mut self, offset: u64) -> ReadError {
         self.offset = Some(offset);
         self
     }

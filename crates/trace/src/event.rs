@@ -332,7 +332,7 @@ impl PrevState {
     ///
     /// 0 is `R`, 256 is `R+`, 1 is `S`, 128 is `I`; of several bits the lowest counts.
     #[must_use]
-    pub fn from_bits(bits: u64) -> Option<PrevState> {
+    pub(crate) fn from_bits(bits: u64) -> Option<PrevState> {
         if bits == 0 {
             return Some(PrevState::Running);
         }

@@ -157,7 +157,7 @@ impl Counts {
 
     /// The note about CPUs that hide it, if there are such.
     #[must_use]
-    pub fn note_of_hidden_idle(&self) -> Option<String> {
+    pub(crate) fn note_of_hidden_idle(&self) -> Option<String> {
         let cpus: Vec<String> = self
             .cpus_that_hide_idle()
             .map(|cpu| cpu.to_string())

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_ulong};
 /// Where a CPU sits; equal numbers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Place {
+pub(crate) struct Place {
     /// Core.
     pub core: c_int,
     /// Cluster of cores.
@@ -22,7 +22,7 @@ pub struct Place {
 
 /// A machine.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// One for each CPU.
     pub places: Vec<Place>,
     /// One for each CPU, 1024 = the fastest.
@@ -38,7 +38,7 @@ pub struct Machine {
 /// A task to be made.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct NewTask {
+pub(crate) struct NewTask {
     /// Group.
     pub group: c_int,
     /// 1 = a kernel thread.
@@ -131,7 +131,7 @@ pub enum Call {
 
 /// Event that the scheduler schedules for later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum Event {
     /// An interrupt for a CPU: [`Call::Resched`], [`Call::Function`] or [`Call::IrqWork`].
     Interrupt(usize, Call),
     /// The tick of a CPU was stopped or is back.
@@ -148,7 +148,7 @@ pub enum Event {
 
 /// In which state a CPU leaves a task (`enum sc_left`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub(crate) enum Left {
     /// It could go on.
     Runnable,
     /// It sleeps.
@@ -161,7 +161,7 @@ pub enum Left {
 
 /// Message or question of the scheduler while it executes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub(crate) enum Told {
     /// Event that it schedules.
     Event(Event),
     /// When the clock event device of a CPU is to fire; [`u64::MAX`] = never.
@@ -176,7 +176,7 @@ pub enum Told {
 
 /// Operation on the lock of a queue (`enum sc_lock`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lock {
+pub(crate) enum Lock {
     /// It is taken, when it is free.
     Take,
     /// It is given up.
@@ -191,7 +191,7 @@ pub enum Lock {
 
 /// Purpose of a random number (`enum sc_random`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chance {
+pub(crate) enum Chance {
     /// First expiry of a period timer, below the period.
     Period,
     /// Whether a CPU that falls idle balances.

@@ -27,4 +27,4 @@ pub mod world;
 
 pub use build::{BuildError, Builder};
 pub use tree_core::TreeCore;
-pub use world::{Call, Event, Field, Machine, NewTask, Object, Place, World, WorldError};
+pub use world::{Call, World, WorldError};

@@ -23,7 +23,7 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
-    pub fn hear<P: Platform>(&mut self, p: &mut P, here: Cpu, told: Told) -> u64 {
+    pub(crate) fn hear<P: Platform>(&mut self, p: &mut P, here: Cpu, told: Told) -> u64 {
         match told {
             Told::Event(event) => self.note(p, here, event),
             Told::Timer(cpu, Ns::MAX) => p.cancel(Timer::FairServer(Cpu::from(cpu))),

@@ -8,7 +8,7 @@ macro_rules! files {
 }
 
 /// Path below `arch/schedcast` and text of each file.
-pub const FILES: &[(&str, &str)] = files![
+pub(crate) const FILES: &[(&str, &str)] = files![
     "Kconfig"
     "Kconfig.debug"
     "Makefile"

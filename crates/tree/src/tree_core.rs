@@ -120,11 +120,6 @@ impl TreeCore {
         })
     }
 
-    /// Messages that the kernel printed, and the number of warnings among them.
-    pub fn log(&self) -> (&[String], i32) {
-        (self.tree.log(), self.tree.warnings())
-    }
-
     /// Lets a CPU execute a call and stay in the kernel.
     fn enter<P: Platform>(
         &mut self,

@@ -23,7 +23,7 @@ struct Driver<'a> {
 ///
 /// # Errors
 /// When the tree's scheduler stops.
-pub fn warm_up(tree: &mut World, cpus: usize, tick_ns: u64) -> Result<u64, WorldError> {
+pub(crate) fn warm_up(tree: &mut World, cpus: usize, tick_ns: u64) -> Result<u64, WorldError> {
     let mut driver = Driver {
         tree,
         now: 0,

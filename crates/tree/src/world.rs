@@ -5,7 +5,9 @@
 //! and [`World::events`] has what was set off for later: an interrupt for CPU 1, a timer of CPU 0
 //! at 105 ms, the tick of CPU 1 that is stopped.
 
-pub use crate::calls::{Call, Chance, Event, Left, Lock, Machine, NewTask, Place, Told};
+pub use crate::calls::Call;
+
+pub(crate) use crate::calls::{Chance, Event, Left, Lock, Machine, NewTask, Place, Told};
 
 use crate::calls::Hear;
 use schedcast_kernel::platform::Op;
@@ -31,7 +33,7 @@ pub enum WorldError {
 
 /// A structure that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Object {
+pub(crate) enum Object {
     /// `task_struct` of a task.
     Task(c_int),
     /// Its `sched_entity`.
@@ -44,8 +46,6 @@ pub enum Object {
     Rq(usize),
     /// `task_group`.
     Group(c_int),
-    /// `sched_domain` of a CPU at a level, counted from below.
-    Domain(usize, usize),
     /// `sched_cache_group` of a task.
     Process(c_int),
     /// `sched_cache_time` of a task's process on a CPU.
@@ -68,7 +68,7 @@ impl Object {
             Object::CfsRq(group, cpu) => (3, group, cpu as c_int),
             Object::Rq(cpu) => (4, cpu as c_int, 0),
             Object::Group(group) => (5, group, 0),
-            Object::Domain(cpu, level) => (6, cpu as c_int, level as c_int),
+            // 6 is a domain (`SC_DOMAIN`), which nobody reads from here.
             Object::Process(task) => (7, task, 0),
             Object::CacheTime(task, cpu) => (8, task, cpu as c_int),
             Object::Llc(cpu) => (9, cpu as c_int, 0),
@@ -79,7 +79,7 @@ impl Object {
 
 /// A member of a structure in this tree.
 #[derive(Clone, Copy, Debug)]
-pub struct Field {
+pub(crate) struct Field {
     offset: usize,
     size: u8,
     signed: bool,
@@ -170,7 +170,6 @@ struct Functions {
     run: extern "C" fn(c_int, c_longlong, c_int, *const c_long) -> c_long,
     task_new: extern "C" fn(*const NewTask) -> c_int,
     current_task: extern "C" fn(c_int) -> c_int,
-    warnings: extern "C" fn() -> c_int,
     fields: extern "C" fn(c_int, *mut c_int) -> *const RawField,
     bits: extern "C" fn(c_int, *mut c_int) -> *const RawField,
     object: extern "C" fn(c_int, c_int, c_int) -> *const u8,
@@ -194,17 +193,15 @@ pub struct World {
 
 /// `SC_STAYS`.
 const STAYS: c_int = 0x100;
-/// Results of `sc_run` when the world is over, and when the caller of a call would wait.
+/// Result of `sc_run` when the world is over.
 const TRAPPED: c_long = -1_000_000;
-/// The caller of a call would wait for another CPU; it goes on without waiting here.
-pub const WAITS: i64 = -1_000_001;
 
 impl World {
     /// Loads a copy of the object and boots its scheduler at time 0.
     ///
     /// # Errors
     /// When it cannot be loaded or boots into a trap.
-    pub fn boot(object: &Path, machine: &Machine) -> Result<Self, WorldError> {
+    pub(crate) fn boot(object: &Path, machine: &Machine) -> Result<Self, WorldError> {
         let cpus = machine.places.len();
         if !(1..=64).contains(&cpus) {
             return Err(WorldError::Cpus(cpus));
@@ -369,12 +366,12 @@ impl World {
     }
 
     /// Events scheduled since the last call of this.
-    pub fn events(&mut self) -> Vec<Event> {
+    pub(crate) fn events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.inner.events)
     }
 
     /// When the clock event device of a CPU fires; [`u64::MAX`] = never.
-    pub fn timer(&self, cpu: usize) -> u64 {
+    pub(crate) fn timer(&self, cpu: usize) -> u64 {
         self.inner.timers[cpu]
     }
 
@@ -384,7 +381,7 @@ impl World {
     }
 
     /// Task that a CPU executes.
-    pub fn current(&self, cpu: usize) -> c_int {
+    pub(crate) fn current(&self, cpu: usize) -> c_int {
         (self.functions.current_task)(cpu as c_int)
     }
 
@@ -403,16 +400,6 @@ impl World {
         (self.functions.forget_past)();
     }
 
-    /// Warnings of the kernel so far.
-    pub fn warnings(&self) -> i32 {
-        (self.functions.warnings)()
-    }
-
-    /// Messages that the kernel printed so far.
-    pub fn log(&self) -> &[String] {
-        &self.inner.log
-    }
-
     /// Sets one of `sched/features`.
     pub(crate) fn set_feature(&mut self, name: &str, on: bool) {
         if let Ok(name) = CString::new(name) {
@@ -420,24 +407,19 @@ impl World {
         }
     }
 
-    /// Whether this tree has a member.
-    pub fn has(&self, object: Object, member: &str) -> bool {
-        self.field(object, member).is_some()
-    }
-
     /// A member of a kind of structures, to be [read](World::get) many times.
-    pub fn field(&self, object: Object, member: &str) -> Option<Field> {
+    pub(crate) fn field(&self, object: Object, member: &str) -> Option<Field> {
         self.fields[object.key().0].get(member).copied()
     }
 
     /// Reads a member by name; `None` where this tree has no such member or no such structure.
-    pub fn read(&self, object: Object, member: &str) -> Option<i128> {
+    pub(crate) fn read(&self, object: Object, member: &str) -> Option<i128> {
         self.get(object, self.field(object, member)?)
     }
 
     /// Reads a member.
     #[expect(unsafe_code, reason = "memory of the object")]
-    pub fn get(&self, object: Object, field: Field) -> Option<i128> {
+    pub(crate) fn get(&self, object: Object, field: Field) -> Option<i128> {
         let (kind, a, b) = object.key();
         let at = (self.functions.object)(kind as c_int, a, b);
         if at.is_null() {
@@ -517,7 +499,6 @@ fn open(object: &Path) -> Result<(*mut c_void, OwnedFd, Functions), String> {
             run: std::mem::transmute(find(c"sc_run")?),
             task_new: std::mem::transmute(find(c"sc_task_new")?),
             current_task: std::mem::transmute(find(c"sc_current_task")?),
-            warnings: std::mem::transmute(find(c"sc_warnings")?),
             fields: std::mem::transmute(find(c"sc_fields")?),
             bits: std::mem::transmute(find(c"sc_bits")?),
             object: std::mem::transmute(find(c"sc_object")?),
@@ -673,7 +654,7 @@ extern "C" fn random(world: *mut Inner, kind: c_int) -> c_uint {
 }
 
 /// The `count`-th draw of a kind: the same for every caller with the same seed.
-pub fn draw(seed: u64, kind: u64, count: u64) -> u32 {
+pub(crate) fn draw(seed: u64, kind: u64, count: u64) -> u32 {
     let mut mixed = seed ^ (kind << 62) ^ count.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -12,25 +12,25 @@ use schedcast_kernel::uclamp::{Clamps, Wish};
 use schedcast_kernel::{Cpu, GroupId};
 use schedcast_sim::Workload;
 use schedcast_sim::workload::AttributesSpec;
-use schedcast_workload::rtapp::compile::{Compiled, Options, Prices, compile};
+use schedcast_workload::rtapp::compile::{Compiled, Prices, RtAppOptions, compile};
 use schedcast_workload::rtapp::log::{self, Row};
 use schedcast_workload::rtapp::parse;
 
 const MS: u64 = 1_000_000;
 
-fn options() -> Options {
+fn options() -> RtAppOptions {
     let prices = Prices {
         round_ns: 1,
         log_row_ns: 0,
         ..Prices::default()
     };
-    Options {
+    RtAppOptions {
         prices,
-        ..Options::new(4)
+        ..RtAppOptions::new(4)
     }
 }
 
-fn compiled(text: &str, options: &Options) -> (Workload, Compiled) {
+fn compiled(text: &str, options: &RtAppOptions) -> (Workload, Compiled) {
     let file = parse("w.json", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
     let mut workload = Workload::default();
     let compiled = compile(&file, options, &mut workload).unwrap_or_else(|error| panic!("{error}"));
@@ -117,7 +117,7 @@ fn work_is_whole_loops_of_what_one_takes_here() {
         let text = format!(
             "{{'tasks':{{'a':{{'loop':1,'run':1500007}}}},'global':{{'calibration':{calibration}}}}}"
         );
-        let options = Options {
+        let options = RtAppOptions {
             prices,
             ..options()
         };
@@ -444,7 +444,7 @@ fn a_file_without_global_logs_nothing() {
 
 /// Changes of one thread in order: when, and which attributes.
 fn changes(tasks: &str, thread: &str) -> Vec<(u64, AttributesSpec)> {
-    let options = Options {
+    let options = RtAppOptions {
         has_clamps: true,
         ..options()
     };
@@ -478,7 +478,7 @@ fn clamps_are_set_at_the_start_and_by_phases_that_say_one() {
             'p':{'run':1000},
             'q':{'run':1000,'util_max':700},
             'r':{'run':1000,'policy':'SCHED_FIFO','util_min':-1}}}";
-    let options = Options {
+    let options = RtAppOptions {
         has_clamps: true,
         ..options()
     };
@@ -575,7 +575,7 @@ fn every_event_of_the_fixture_compiles() {
         .replace("\"pi_enabled\" : TRUE", "\"pi_enabled\" : false")
         .replace("\"nodes_membind\" : [ 0 ],", "")
         .replace("\"type\" : \"chase\"", "\"type\" : \"write\"");
-    let options = Options {
+    let options = RtAppOptions {
         has_clamps: true,
         ..options()
     };
@@ -593,7 +593,7 @@ fn several_files_share_a_workload() {
             "",
         );
         let file = parse("w.json", text.as_bytes()).expect("valid");
-        let options = Options {
+        let options = RtAppOptions {
             start_ns,
             address_space: 9,
             ..options()

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use schedcast_sim::Workload;
-use schedcast_workload::rtapp::compile::{Options, compile};
+use schedcast_workload::rtapp::compile::{RtAppOptions, compile};
 use schedcast_workload::rtapp::load;
 
 const INSTALLED: &str = "/usr/share/doc/rt-app";
@@ -40,7 +40,7 @@ fn installed_examples_load_and_compile() {
         let file = load(path).unwrap_or_else(|error| panic!("{error}"));
         if file.unsupported(false).is_empty() {
             let mut workload = Workload::default();
-            compile(&file, &Options::new(8), &mut workload)
+            compile(&file, &RtAppOptions::new(8), &mut workload)
                 .unwrap_or_else(|error| panic!("{error}"));
             workload
                 .check(8)

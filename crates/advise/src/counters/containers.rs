@@ -14,7 +14,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::simulator::bad_input;
 
 /// Labels of a series.
-pub type Labels = BTreeMap<String, String>;
+pub(crate) type Labels = BTreeMap<String, String>;
 
 /// One container.
 #[derive(Clone, Debug, PartialEq)]
@@ -179,7 +179,7 @@ const PASSING: [&str; 8] = [
 ];
 
 /// A value in PromQL, which escapes as JSON does.
-pub fn quoted(value: &str) -> String {
+pub(crate) fn quoted(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }
 
@@ -195,7 +195,7 @@ fn is_label(name: &str) -> bool {
 
 /// A selector of Prometheus for the container and those that come after it:
 /// `{namespace="shop",container="web"}`.
-pub fn selector(labels: &Labels) -> String {
+pub(crate) fn selector(labels: &Labels) -> String {
     let passing: BTreeSet<&str> = PASSING.into_iter().collect();
     let lasting = |label: &&String| !passing.contains(label.as_str());
     let known = || labels.keys().filter(|label| is_label(label));

@@ -30,9 +30,11 @@ use schedcast_trace::CgroupTree;
 use schedcast_trace::recording::Snapshots;
 
 pub use self::ask::{limits, settings};
-pub use self::containers::{Container, Dump, Labels, quoted, selector};
+pub use self::containers::{Container, Dump};
+pub(crate) use self::containers::{Labels, quoted, selector};
 pub use self::prometheus::Beyond;
-pub use self::queue::{Counted, Limit};
+pub(crate) use self::queue::Counted;
+pub use self::queue::Limit;
 use self::queue::{Job, serve, serve_within};
 pub use self::samples::Samples;
 use self::shapes::{Shape, Stream, family};

@@ -29,7 +29,7 @@ pub(super) struct Job {
 
 /// Counters of `cpu.stat` over a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub(crate) struct Counted {
     /// Periods of the window.
     pub nr_periods: u64,
     /// Periods in which the runtime was used up while a job wanted more.

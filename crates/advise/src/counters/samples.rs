@@ -58,7 +58,7 @@ impl Samples {
     ///
     /// # Errors
     /// If the file cannot be read, or a line is not one of growing counters.
-    pub fn open(folder: &Path) -> Result<Option<Samples>> {
+    pub(crate) fn open(folder: &Path) -> Result<Option<Samples>> {
         let file = folder.join(FILE);
         match std::fs::read_to_string(&file) {
             Ok(text) => Samples::parse(&file.display().to_string(), &text).map(Some),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use schedcast_trace::Recording;
-use schedcast_trace::recording::Measured;
+use schedcast_trace::recording::MeasuredSettings;
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 /// The limits that were measured, with their names.
-fn measured_limits(measured: &Measured) -> Vec<(String, Limit)> {
+fn measured_limits(measured: &MeasuredSettings) -> Vec<(String, Limit)> {
     let settings = measured.settings.iter();
     settings
         .filter(|setting| setting.name != "recorded")

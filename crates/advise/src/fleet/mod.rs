@@ -84,7 +84,7 @@ pub struct Row {
 
 impl Row {
     /// Share of the periods that were throttled.
-    pub fn throttled_ratio(&self) -> f64 {
+    pub(crate) fn throttled_ratio(&self) -> f64 {
         self.known.nr_throttled as f64 / self.known.nr_periods.max(1) as f64
     }
 
@@ -96,7 +96,7 @@ impl Row {
     }
 
     /// CPUs that it used, in the mean over the window; `None` where usage is unknown.
-    pub fn used_cpus(&self) -> Option<f64> {
+    pub(crate) fn used_cpus(&self) -> Option<f64> {
         let usage_ns = self.known.usage_ns?;
         Some(usage_ns as f64 / self.known.window_ns as f64)
     }
@@ -156,7 +156,7 @@ impl Fleet {
     }
 
     /// Rows with this verdict.
-    pub fn count(&self, verdict: Verdict) -> usize {
+    pub(crate) fn count(&self, verdict: Verdict) -> usize {
         let rows = self.rows.iter();
         rows.filter(|row| row.verdict == verdict).count()
     }

@@ -78,7 +78,7 @@ impl GroupNames {
 
     /// Short name of the group: `shop/checkout/app`, `web`, `nginx.service`. `None` for a group
     /// that has no name of its own.
-    pub fn label(&self) -> Option<String> {
+    pub(crate) fn label(&self) -> Option<String> {
         let short = |id: &str| id.chars().take(ID_SHOWN).collect::<String>();
         let container = self
             .container

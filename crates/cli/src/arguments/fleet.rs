@@ -16,7 +16,7 @@ RANGE.json are answers of Prometheus' query_range: docs/commands/fleet.md has th
 
 /// `schedcast fleet`
 #[derive(Debug, Args)]
-pub struct FleetArguments {
+pub(crate) struct FleetArguments {
     /// Answers of Prometheus' query_range to the counters of containers, in order of time
     #[arg(value_name = "RANGE.json", required_unless_present = "prometheus")]
     pub ranges: Vec<PathBuf>,

@@ -12,7 +12,7 @@ A share is one of the periods in which a group was active. Next: schedcast recor
 
 /// `schedcast top`
 #[derive(Debug, Args)]
-pub struct TopArguments {
+pub(crate) struct TopArguments {
     /// Seconds between two readings
     #[arg(long, value_name = "N", default_value_t = 2.0, allow_negative_numbers = true,
           value_parser = interval)]
@@ -41,7 +41,7 @@ fn interval(text: &str) -> Result<f64, String> {
 
 /// `schedcast self`
 #[derive(Debug, Args)]
-pub struct SelfArguments {
+pub(crate) struct SelfArguments {
     /// Verb of `schedcast self` to run
     #[command(subcommand)]
     pub what: SelfVerb,
@@ -49,14 +49,14 @@ pub struct SelfArguments {
 
 /// Verbs of `self`.
 #[derive(Debug, Subcommand)]
-pub enum SelfVerb {
+pub(crate) enum SelfVerb {
     /// Check which features work on this host and what each missing permission would add
     Check(SelfCheckArguments),
 }
 
 /// `schedcast self check`
 #[derive(Debug, Args)]
-pub struct SelfCheckArguments {
+pub(crate) struct SelfCheckArguments {
     /// Write the findings as JSON to FILE, or to standard output with -
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -11,7 +11,7 @@ use crate::columns::ColumnArguments;
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
-pub enum LiveVerb {
+pub(crate) enum LiveVerb {
     /// Find the smallest limit that keeps the promises of a recorded service, and who pays
     #[command(after_help = ADVISE_HELP)]
     Advise(AdviseArguments),
@@ -58,7 +58,7 @@ Names of both cgroup versions are understood on either. Either every file is cha
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("Describe only this group and those around it, by path or its end; COMMAND starts in it")),
           mut_arg("duration", |arg| arg.help("Longest recording, such as 30s [default: until COMMAND ends, or 30s without one]")))]
-pub struct RecordArguments {
+pub(crate) struct RecordArguments {
     /// Folder to record into
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
@@ -88,7 +88,7 @@ pub struct RecordArguments {
 
 /// Where events come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
+pub(crate) enum Way {
     /// A trace buffer of its own in tracefs: root
     Tracefs,
     /// Programs of BPF: CAP_BPF and CAP_PERFMON; with a group only what has to do with it
@@ -100,7 +100,7 @@ pub enum Way {
 /// `schedcast apply`
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("The group, by its path or the end of its path [default: that of the advice]")))]
-pub struct ApplyArguments {
+pub(crate) struct ApplyArguments {
     /// File that `schedcast advise --json` wrote
     #[arg(
         value_name = "ADVICE.json",
@@ -128,7 +128,7 @@ pub struct ApplyArguments {
 /// `schedcast undo`
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("The group, by its path or the end of its path [default: the only one that was changed]")))]
-pub struct UndoArguments {
+pub(crate) struct UndoArguments {
     /// The group
     #[command(flatten)]
     pub target: Target,
@@ -146,7 +146,7 @@ schedcast calibrate --figures results.toml -o machine.toml simulates, so it need
 
 /// `schedcast calibrate`
 #[derive(Debug, Args)]
-pub struct CalibrateArguments {
+pub(crate) struct CalibrateArguments {
     /// Machine description to write, - for standard output [default: where preset = "host" looks]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -175,7 +175,7 @@ Exit code 0 if every promise is kept, 1 if one is broken.";
 /// `schedcast advise`
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("Group whose limits may change [default: the only one that was limited]")))]
-pub struct AdviseArguments {
+pub(crate) struct AdviseArguments {
     /// Folder of a recording
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
@@ -202,7 +202,7 @@ pub struct AdviseArguments {
 /// `schedcast check`
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("Group whose limits change [default: the only one that was limited]")))]
-pub struct CheckArguments {
+pub(crate) struct CheckArguments {
     /// Folder of a recording
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,

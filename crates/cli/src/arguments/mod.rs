@@ -10,8 +10,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use schedcast_lab::context::Style;
 
 use crate::columns::ColumnArguments;
-pub use crate::verbs::explain::ExplainArguments;
-pub use pictures::Pictures;
+pub(crate) use crate::verbs::explain::ExplainArguments;
+pub(crate) use pictures::Pictures;
 use target::Target;
 
 pub mod fleet;
@@ -23,7 +23,7 @@ pub mod tree;
 pub mod validate;
 pub mod views;
 
-pub use self::sweep::SweepArguments;
+pub(crate) use self::sweep::SweepArguments;
 
 /// Forecast what the Linux CPU scheduler will do.
 ///
@@ -31,7 +31,7 @@ pub use self::sweep::SweepArguments;
 #[derive(Debug, Parser)]
 #[command(name = "schedcast", version, max_term_width = 100)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
-pub struct Cli {
+pub(crate) struct Cli {
     /// Verb to run
     #[command(subcommand)]
     pub verb: Verb,
@@ -48,7 +48,7 @@ pub struct Cli {
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// Run all variants of an experiment under the same seeds and print one table
     #[command(after_help = COLUMN_HELP)]
     Compare(CompareArguments),
@@ -115,7 +115,7 @@ schedcast upgrade recordings/pg --from 6.1 --to 6.12 --follow postgres/activatio
 
 /// `schedcast compare`
 #[derive(Debug, Args)]
-pub struct CompareArguments {
+pub(crate) struct CompareArguments {
     /// Experiment file (TOML)
     #[arg(
         value_name = "EXP.toml",
@@ -145,7 +145,7 @@ pub struct CompareArguments {
 
 /// `schedcast run`
 #[derive(Debug, Args)]
-pub struct RunArguments {
+pub(crate) struct RunArguments {
     /// Experiment file (TOML); --variant names the one to run
     #[arg(
         value_name = "EXP.toml",
@@ -186,7 +186,7 @@ pub struct RunArguments {
 
 /// Where a variant runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Where {
+pub(crate) enum Where {
     /// In simulation
     Sim,
     /// For real, on this host
@@ -223,7 +223,7 @@ impl std::str::FromStr for Where {
 /// `schedcast what-if`
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("Group whose limits change [default: the only one that was limited]")))]
-pub struct WhatIfArguments {
+pub(crate) struct WhatIfArguments {
     /// Folder of a recording, or a profile (.toml) distilled from one
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
@@ -250,7 +250,7 @@ pub struct WhatIfArguments {
 /// `schedcast upgrade`
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("Group that the answer is about [default: the only one that was limited]")))]
-pub struct UpgradeArguments {
+pub(crate) struct UpgradeArguments {
     /// Folder of a recording
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
@@ -276,7 +276,7 @@ pub struct UpgradeArguments {
 
 /// The flag that asks for a cause.
 #[derive(Clone, Debug, Args)]
-pub struct Bisect {
+pub(crate) struct Bisect {
     /// Find which changes between the last two kernels move METRIC [default: the largest change]
     #[arg(long, value_name = "METRIC", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub bisect: Option<String>,
@@ -285,7 +285,7 @@ pub struct Bisect {
 impl Bisect {
     /// The metric to follow, if one is named, and the number of pairs of columns; nothing if no
     /// bisection is wanted.
-    pub fn wanted(&self) -> Option<(Option<&str>, usize)> {
+    pub(crate) fn wanted(&self) -> Option<(Option<&str>, usize)> {
         let metric = self.bisect.as_deref()?;
         Some(((!metric.is_empty()).then_some(metric), 1))
     }
@@ -293,7 +293,7 @@ impl Bisect {
 
 /// Flags that say how much to run.
 #[derive(Clone, Debug, Args)]
-pub struct Effort {
+pub(crate) struct Effort {
     /// Number of runs of each variant, under the seeds 0 to N-1 [default: 10]
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
@@ -305,7 +305,7 @@ pub struct Effort {
 
 /// How long something lasts, in either of two words.
 #[derive(Clone, Debug, Args)]
-pub struct Length {
+pub(crate) struct Length {
     /// Simulated time of each run, such as 20s or 500ms
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     duration: Option<String>,
@@ -317,7 +317,7 @@ pub struct Length {
 
 impl Length {
     /// A number with a unit of time, whichever word was used.
-    pub fn time(&self) -> Option<String> {
+    pub(crate) fn time(&self) -> Option<String> {
         self.duration.clone().or_else(|| self.seconds.clone())
     }
 }
@@ -333,11 +333,11 @@ fn positive_seconds(text: &str) -> Result<String, String> {
 }
 
 /// Eleven days: what is longer was not meant.
-pub const LONGEST_S: f64 = 1e6;
+pub(crate) const LONGEST_S: f64 = 1e6;
 
 /// Flags that say where results go.
 #[derive(Clone, Debug, Args)]
-pub struct Output {
+pub(crate) struct Output {
     /// Write the results as JSON to FILE, or to standard output with -
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -363,7 +363,7 @@ pub struct Output {
 
 impl Output {
     /// The files that are asked for; the folder of `--export` is made.
-    pub fn files(&self) -> [Option<&PathBuf>; 3] {
+    pub(crate) fn files(&self) -> [Option<&PathBuf>; 3] {
         let pictures = &self.pictures;
         [
             self.json.as_ref(),
@@ -381,7 +381,7 @@ impl Output {
 
 /// Layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// A row for each metric, a column for each variant
     Table,
     /// As mmtests prints comparisons, with positive changes as improvements
@@ -398,7 +398,7 @@ pub enum Format {
 
 /// `schedcast list`
 #[derive(Debug, Args)]
-pub struct ListArguments {
+pub(crate) struct ListArguments {
     /// Kind of thing to list; without it, the kinds that can be listed
     #[arg(value_enum)]
     pub what: Option<Listing>,
@@ -406,7 +406,7 @@ pub struct ListArguments {
 
 /// Things that can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Listing {
+pub(crate) enum Listing {
     /// Machine presets
     Machines,
     /// Kernel releases and what each brought
@@ -421,7 +421,7 @@ pub enum Listing {
 
 /// `schedcast mcp`
 #[derive(Debug, Args)]
-pub struct McpArguments {
+pub(crate) struct McpArguments {
     /// File with requests, one a line, instead of standard input
     #[arg(value_name = "FILE")]
     pub requests: Option<PathBuf>,
@@ -429,7 +429,7 @@ pub struct McpArguments {
 
 /// `schedcast help-files`
 #[derive(Debug, Args)]
-pub struct HelpFilesArguments {
+pub(crate) struct HelpFilesArguments {
     /// Folder that gets man1/ and completions/
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,

@@ -6,7 +6,7 @@ use clap::Args;
 
 /// Pictures of the first seed of every variant.
 #[derive(Clone, Debug, Args)]
-pub struct Pictures {
+pub(crate) struct Pictures {
     /// Write what happened in the first run of every variant as one Perfetto trace
     #[arg(long, value_name = "FILE", value_parser = file)]
     pub trace: Option<PathBuf>,

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 /// `schedcast reproduce`
 #[derive(Debug, Args)]
-pub struct ReproduceArguments {
+pub(crate) struct ReproduceArguments {
     /// Studies; all of them if none is named
     #[arg(value_name = "STUDY")]
     pub studies: Vec<String>,
@@ -30,7 +30,7 @@ pub struct ReproduceArguments {
 
 /// Layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ReproduceFormat {
+pub(crate) enum ReproduceFormat {
     /// The published tables beside ours, then the verdicts
     Table,
     /// The verdicts of all studies as a page in Markdown

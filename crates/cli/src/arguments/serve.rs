@@ -10,7 +10,7 @@ use crate::columns::ColumnArguments;
 /// `schedcast serve`
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("Group that the controls limit [default: the one that is limited]")))]
-pub struct ServeArguments {
+pub(crate) struct ServeArguments {
     /// Experiment file (TOML), or folder of a recording
     #[arg(value_name = "EXP|RECORDING")]
     pub subject: PathBuf,

@@ -17,7 +17,7 @@ Several machines: --part 1/4 … --part 4/4, then --merge EXP.sweep/part-*.";
 
 /// `schedcast sweep`
 #[derive(Debug, Args)]
-pub struct SweepArguments {
+pub(crate) struct SweepArguments {
     /// Experiment file (TOML) with a `[sweep]` section, or the folder of a recording
     #[arg(value_name = "EXP.toml|RECORDING")]
     pub subject: PathBuf,

@@ -27,7 +27,7 @@ pub struct Target {
 impl Target {
     /// Group named on the command line by path, unit, container, pod or PID; `None` if no option
     /// names one.
-    pub fn wanted(&self) -> Option<Wanted> {
+    pub(crate) fn wanted(&self) -> Option<Wanted> {
         let text = |text: &Option<String>, kind: fn(String) -> Wanted| text.clone().map(kind);
         text(&self.cgroup, Wanted::Path)
             .or_else(|| text(&self.unit, Wanted::Unit))

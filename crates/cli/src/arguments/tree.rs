@@ -12,7 +12,7 @@ What is built is kept in the cache folder, and built anew when a file of the tre
 
 /// `schedcast tree`
 #[derive(Debug, Args)]
-pub struct TreeArguments {
+pub(crate) struct TreeArguments {
     /// Verb of `schedcast tree` to run
     #[command(subcommand)]
     pub what: TreeVerb,
@@ -20,7 +20,7 @@ pub struct TreeArguments {
 
 /// Verbs of `tree`.
 #[derive(Debug, Subcommand)]
-pub enum TreeVerb {
+pub(crate) enum TreeVerb {
     /// Compile kernel/sched of a tree and boot it once
     #[command(after_help = BUILD_HELP)]
     Build(BuildArguments),
@@ -28,7 +28,7 @@ pub enum TreeVerb {
 
 /// `schedcast tree build`
 #[derive(Debug, Args)]
-pub struct BuildArguments {
+pub(crate) struct BuildArguments {
     /// Folder that holds the kernel's top Makefile
     #[arg(value_name = "PATH")]
     pub tree: PathBuf,

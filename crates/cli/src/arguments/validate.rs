@@ -16,7 +16,7 @@ in simulation. On the host for root only; leave the machine alone meanwhile.";
 
 /// Where the real runs happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// This machine and its kernel.
     Host,
     /// A virtual machine with the newest kernel of this series that is here.
@@ -47,7 +47,7 @@ pub(super) fn series(text: &str) -> Option<&str> {
 
 /// `schedcast validate`
 #[derive(Clone, Debug, Args)]
-pub struct ValidateArguments {
+pub(crate) struct ValidateArguments {
     /// Experiment files (TOML)
     #[arg(value_name = "EXP.toml", required = true)]
     pub experiments: Vec<PathBuf>,

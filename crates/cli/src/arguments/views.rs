@@ -10,7 +10,7 @@ use crate::columns::ColumnArguments;
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
-pub enum ViewVerb {
+pub(crate) enum ViewVerb {
     /// Write a trace in another format
     #[command(after_help = CONVERT_HELP)]
     Convert(ConvertArguments),
@@ -46,7 +46,7 @@ schedcast what-if pg.toml --set cpu.max='60000 100000' --variant faster --set pr
 
 /// `schedcast profile`
 #[derive(Debug, Args)]
-pub struct ProfileArguments {
+pub(crate) struct ProfileArguments {
     /// Folder of a recording
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
@@ -65,7 +65,7 @@ events, answers with single values.";
 /// `schedcast counters`
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("Group whose counters to read [default: the only one that was limited]")))]
-pub struct CountersArguments {
+pub(crate) struct CountersArguments {
     /// Folder with recording.json and cgroups.json (no trace is needed), or a file with the answer
     /// of Prometheus' query_range
     #[arg(value_name = "RECORDING|RANGE.json")]
@@ -90,7 +90,7 @@ pub struct CountersArguments {
 
 /// `schedcast convert`
 #[derive(Debug, Args)]
-pub struct ConvertArguments {
+pub(crate) struct ConvertArguments {
     /// Trace of any format, or the folder of a recording
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
@@ -115,7 +115,7 @@ pub enum Target {
 
 /// Selection of the events to show.
 #[derive(Clone, Debug, Args)]
-pub struct Selected {
+pub(crate) struct Selected {
     /// Only these CPUs, such as 0-3,7
     #[arg(short = 'C', long, value_name = "LIST", value_parser = cpu_list)]
     pub cpu: Option<CpuList>,
@@ -137,7 +137,7 @@ fn thread_number(text: &str) -> Result<i32, String> {
 
 /// A span of time, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimeSpan(pub Option<u64>, pub Option<u64>);
+pub(crate) struct TimeSpan(pub Option<u64>, pub Option<u64>);
 
 fn cpu_list(text: &str) -> Result<CpuList, String> {
     const CPUS: u32 = 65_536;
@@ -185,7 +185,7 @@ fn seconds_as_ns(text: &str) -> Result<Option<u64>, String> {
 
 /// `schedcast timehist`
 #[derive(Debug, Args)]
-pub struct TimehistArguments {
+pub(crate) struct TimehistArguments {
     /// Trace of any format, or the folder of a recording
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
@@ -214,7 +214,7 @@ pub struct TimehistArguments {
 
 /// `schedcast latency`
 #[derive(Debug, Args)]
-pub struct LatencyArguments {
+pub(crate) struct LatencyArguments {
     /// Trace of any format, or the folder of a recording
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
@@ -231,7 +231,7 @@ pub struct LatencyArguments {
 
 /// Orders of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SortBy {
+pub(crate) enum SortBy {
     /// Mean delay
     Avg,
     /// Largest delay
@@ -244,7 +244,7 @@ pub enum SortBy {
 
 /// `schedcast map`
 #[derive(Debug, Args)]
-pub struct MapArguments {
+pub(crate) struct MapArguments {
     /// Trace of any format, or the folder of a recording
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,

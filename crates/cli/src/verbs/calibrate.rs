@@ -2,13 +2,13 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::ProgressBar;
+use schedcast_base::date::today;
 use schedcast_base::disturbed::STEAL_MAX;
 use schedcast_base::fresh;
 use schedcast_host::calibrate::derive::figures;
-use schedcast_host::calibrate::{Figure, Measured, measure};
+use schedcast_host::calibrate::{CalibrationRun, Figure, measure};
 use schedcast_host::{KernelInfo, Topology};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::host_machine;
@@ -26,7 +26,11 @@ use crate::{output, written};
 const WIDEST: usize = 37;
 
 /// `schedcast calibrate`
-pub fn calibrate(arguments: &CalibrateArguments, quiet: bool, out: &mut impl Write) -> Result<u8> {
+pub(super) fn calibrate(
+    arguments: &CalibrateArguments,
+    quiet: bool,
+    out: &mut impl Write,
+) -> Result<u8> {
     // Told before the machine is measured for a minute.
     let folder = arguments.output.as_deref().and_then(Path::parent);
     let is_made = folder.is_some_and(|folder| folder != Path::new("") && !folder.exists());
@@ -131,7 +135,7 @@ fn keep(file: &Path, text: &str) -> Result<()> {
 }
 
 /// Figures with their spread, in columns.
-fn table(figures: &[Figure], measured: &Measured) -> String {
+fn table(figures: &[Figure], measured: &CalibrationRun) -> String {
     let mut text = format!("{:<WIDEST$}{:>9}{:>20}\n", "FIGURE", "VALUE", "P10 - P90");
     for figure in figures {
         let (low, high) = figure.spread;
@@ -161,48 +165,4 @@ fn table(figures: &[Figure], measured: &Measured) -> String {
             &format!("note: the hypervisor took {percent:.1} % of the machine's time meanwhile\n");
     }
     text
-}
-
-/// Today's date, UTC.
-fn today() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    date(since.map_or(0, |since| since.as_secs() / 86_400))
-}
-
-/// The date of a day since 1970-01-01, by years of 365 or 366 days.
-fn date(mut day: u64) -> String {
-    let leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    let mut year = 1970;
-    while day >= 365 + u64::from(leap(year)) {
-        day -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(leap(year));
-    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while day >= lengths[month] {
-        day -= lengths[month];
-        month += 1;
-    }
-    format!("{year}-{:02}-{:02}", month + 1, day + 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_are_dates() {
-        for (day, expected) in [
-            (0, "1970-01-01"),
-            (58, "1970-02-28"),
-            (59, "1970-03-01"),
-            (11_016, "2000-02-29"),
-            (20_778, "2026-11-21"),
-        ] {
-            assert_eq!(date(day), expected);
-        }
-    }
 }

@@ -23,7 +23,7 @@ use crate::{output, written};
 /// `schedcast explain`
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("Group whose cpu.* files --set changes")))]
-pub struct ExplainArguments {
+pub(crate) struct ExplainArguments {
     /// Experiment file (TOML), or the folder of a recording
     #[arg(value_name = "EXP.toml|RECORDING")]
     pub subject: PathBuf,
@@ -61,7 +61,7 @@ pub struct ExplainArguments {
 
 /// Kinds of decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum KindArgument {
+pub(crate) enum KindArgument {
     /// Which task runs next
     Pick,
     /// Whether a task that woke takes the CPU
@@ -87,7 +87,7 @@ impl From<KindArgument> for Kind {
 }
 
 /// Runs the verb.
-pub fn run(
+pub(crate) fn run(
     arguments: &ExplainArguments,
     (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<()> {

@@ -20,7 +20,7 @@ const FIRST: usize = 20;
 type Text<'a> = &'a dyn Fn(&Fleet) -> String;
 
 /// Runs the verb.
-pub fn run(arguments: &FleetArguments, out: &mut impl Write) -> Result<()> {
+pub(crate) fn run(arguments: &FleetArguments, out: &mut impl Write) -> Result<()> {
     let (dump, source) = dump(arguments)?;
     let question = Question {
         throttled_below: arguments.throttled_below,

@@ -13,7 +13,7 @@ use schedcast_lab::error::{Error, Result};
 use crate::arguments::{Cli, HelpFilesArguments};
 
 /// `schedcast help-files`
-pub fn help_files(arguments: &HelpFilesArguments) -> Result<()> {
+pub(crate) fn help_files(arguments: &HelpFilesArguments) -> Result<()> {
     let folder = &arguments.folder;
     let fails = |error: io::Error| Error::file("write", folder.display(), &error);
     let (pages, completions) = (folder.join("man1"), folder.join("completions"));

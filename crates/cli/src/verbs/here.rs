@@ -22,7 +22,7 @@ const STOP_EVERY: Duration = Duration::from_millis(50);
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// `schedcast top`
-pub fn top(arguments: &TopArguments, out: &mut impl Write) -> Result<u8> {
+pub(super) fn top(arguments: &TopArguments, out: &mut impl Write) -> Result<u8> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
     let hierarchy = CpuHierarchy::detect().map_err(host_error)?;
     let look = || Look::take(&hierarchy, Path::new("/")).map_err(host_error);
@@ -79,7 +79,7 @@ fn write_json(value: &serde_json::Value, path: &Path, out: &mut impl Write) -> R
 }
 
 /// `schedcast self`
-pub fn own(arguments: &SelfArguments, out: &mut impl Write) -> Result<u8> {
+pub(super) fn own(arguments: &SelfArguments, out: &mut impl Write) -> Result<u8> {
     let SelfVerb::Check(check) = &arguments.what;
     output::refuse_unwritable([check.json.as_ref()])?;
     let hierarchy = CpuHierarchy::detect().ok();

@@ -36,7 +36,7 @@ pub(super) fn host_error(error: HostError) -> Error {
 }
 
 /// `schedcast record`
-pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
+pub(super) fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
     let longest = match (longest(arguments)?, arguments.command.is_empty()) {
         (None, true) => Some(DEFAULT),
         (longest, _) => longest,
@@ -223,7 +223,7 @@ fn lines(group: &CpuCgroup, writes: &[apply::Write]) -> String {
 }
 
 /// `schedcast apply`
-pub fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<u8> {
+pub(super) fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<u8> {
     let (path, wish) = wanted(arguments)?;
     if !arguments.force_owner {
         refuse_owned(&path)?;
@@ -265,7 +265,7 @@ fn undo_command(path: &str, arguments: &ApplyArguments) -> String {
 }
 
 /// `schedcast undo`
-pub fn undo(arguments: &UndoArguments, out: &mut impl Write) -> Result<u8> {
+pub(super) fn undo(arguments: &UndoArguments, out: &mut impl Write) -> Result<u8> {
     let path = match target::on_host(&arguments.target)? {
         Some(group) => group.path,
         None => {

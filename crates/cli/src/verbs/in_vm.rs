@@ -52,13 +52,13 @@ pub(crate) fn guest_layers() -> Vec<Table> {
 }
 
 /// Layers over an experiment that make it one of the kernel in `image`.
-pub fn layers(image: &KernelImage) -> Vec<Table> {
+pub(super) fn layers(image: &KernelImage) -> Vec<Table> {
     let layer = |(key, value): ([&'static str; 2], String)| flag_setting(FLAG, key, &value);
     keys(image).into_iter().map(layer).collect()
 }
 
 /// The same as settings of a question.
-pub fn settings(image: &KernelImage) -> Vec<Setting> {
+pub(super) fn settings(image: &KernelImage) -> Vec<Setting> {
     let setting = |(key, argument)| Setting::Flag {
         flag: FLAG,
         key,
@@ -91,7 +91,7 @@ pub(crate) fn refuse_other_kernels(image: &KernelImage, scenarios: &[Scenario]) 
 /// # Errors
 /// A tool that is not installed, no qemu, a guest that fails; its complaints are part of the
 /// message.
-pub fn run(
+pub(super) fn run(
     image: &KernelImage,
     scenarios: &[Scenario],
     words: Vec<OsString>,
@@ -132,7 +132,7 @@ pub fn run(
 ///
 /// # Errors
 /// As for [`run`].
-pub fn calibrated(series: &str, cpus: usize) -> Result<String> {
+pub(super) fn calibrated(series: &str, cpus: usize) -> Result<String> {
     let image = KernelImage::find(series).map_err(host_error)?;
     let own = std::env::current_exe().map_err(|error| Error::file("find", "schedcast", &error))?;
     let order = Order {

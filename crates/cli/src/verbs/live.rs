@@ -11,7 +11,7 @@ use crate::arguments::Cli;
 use crate::arguments::live::LiveVerb;
 
 /// Runs one of them and returns its exit code.
-pub fn run(
+pub(crate) fn run(
     verb: &LiveVerb,
     cli: &Cli,
     words: &[OsString],

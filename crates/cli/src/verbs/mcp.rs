@@ -210,7 +210,7 @@ const TOOLS: [Tool; 7] = [
 ///
 /// # Errors
 /// A file that cannot be read, an output that cannot be written.
-pub fn mcp(arguments: &McpArguments, out: &mut impl Write) -> Result<()> {
+pub(crate) fn mcp(arguments: &McpArguments, out: &mut impl Write) -> Result<()> {
     let simulator = Simulator::new().drawing();
     match &arguments.requests {
         None => serve(&mut std::io::stdin().lock(), &simulator, out),

@@ -1,8 +1,8 @@
 //! One function a verb: arguments to question, question to answer, answer to output.
 
-pub mod explain;
-pub mod fleet;
-pub mod reproduce;
+pub(crate) mod explain;
+pub(crate) mod fleet;
+pub(crate) mod reproduce;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -33,24 +33,24 @@ mod help_files;
 mod here;
 mod host;
 mod in_vm;
-pub mod live;
-pub mod mcp;
+pub(crate) mod live;
+pub(crate) mod mcp;
 mod on_host;
 mod pictures;
-pub mod promises;
+pub(crate) mod promises;
 mod serve;
 mod sweep;
 mod target;
-pub mod tree;
+pub(crate) mod tree;
 mod validate;
-pub mod views;
+pub(crate) mod views;
 
-pub use self::help_files::help_files;
-pub use self::serve::serve;
-pub use self::sweep::sweep;
+pub(crate) use self::help_files::help_files;
+pub(crate) use self::serve::serve;
+pub(crate) use self::sweep::sweep;
 
 /// `schedcast compare`
-pub fn compare(
+pub(crate) fn compare(
     arguments: &CompareArguments,
     cli: &Cli,
     words: &[OsString],
@@ -82,7 +82,7 @@ pub fn compare(
 }
 
 /// `schedcast run`
-pub fn run(
+pub(crate) fn run(
     arguments: &RunArguments,
     cli: &Cli,
     words: &[OsString],
@@ -192,7 +192,7 @@ fn refuse_twice(on: &[Where]) -> Result<()> {
 }
 
 /// `schedcast what-if`
-pub fn what_if(
+pub(crate) fn what_if(
     arguments: &WhatIfArguments,
     cli: &Cli,
     words: &[OsString],
@@ -230,7 +230,7 @@ pub fn what_if(
 
 /// `schedcast upgrade`: columns of a what-if that differ in their kernels, and what makes the
 /// difference between each and the next.
-pub fn upgrade(
+pub(crate) fn upgrade(
     arguments: &UpgradeArguments,
     cli: &Cli,
     words: &[OsString],
@@ -427,7 +427,7 @@ fn listings() -> String {
 }
 
 /// `schedcast list`
-pub fn list(arguments: &ListArguments, out: &mut impl Write) -> Result<()> {
+pub(crate) fn list(arguments: &ListArguments, out: &mut impl Write) -> Result<()> {
     let Some(what) = arguments.what else {
         return written(out.write_all(listings().as_bytes()));
     };

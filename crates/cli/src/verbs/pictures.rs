@@ -15,7 +15,7 @@ use schedcast_present::watch::perfetto;
 use crate::arguments::Pictures;
 
 /// An answer, with what a page shows if one is wanted.
-pub enum Answered {
+pub(super) enum Answered {
     Plain(Box<Answer>),
     Gathered(Box<Gathered>),
 }
@@ -36,7 +36,7 @@ fn behind(simulator: &impl Simulate) -> Result<&Simulator> {
 }
 
 /// Answers the question, keeping what the wanted pictures need.
-pub fn answer(
+pub(super) fn answer(
     (question, experiment): (&Question, &Experiment),
     simulator: &impl Simulate,
     pictures: &Pictures,
@@ -59,7 +59,7 @@ pub fn answer(
 }
 
 /// Writes the pictures that were asked for.
-pub fn write(
+pub(super) fn write(
     answered: Answered,
     experiment: &Experiment,
     simulator: &impl Simulate,

@@ -22,7 +22,7 @@ use crate::{output, written};
 const BROKEN: u8 = 1;
 
 /// `schedcast advise`
-pub fn advise(
+pub(crate) fn advise(
     arguments: &AdviseArguments,
     cli: &Cli,
     words: &[OsString],
@@ -67,7 +67,7 @@ pub fn advise(
 }
 
 /// `schedcast check`
-pub fn check(
+pub(crate) fn check(
     arguments: &CheckArguments,
     cli: &Cli,
     words: &[OsString],

@@ -13,7 +13,7 @@ use crate::arguments::reproduce::{ReproduceArguments, ReproduceFormat};
 use crate::{output, written};
 
 /// Predicts the studies and prints them beside what was published.
-pub fn reproduce(
+pub(crate) fn reproduce(
     arguments: &ReproduceArguments,
     cli: &Cli,
     out: &mut impl Write,
@@ -68,7 +68,7 @@ fn write_pages(report: &Report, folder: &Path) -> Result<()> {
 
 /// Whether everything that was judged passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conclusion {
+pub(crate) enum Conclusion {
     /// All bands met, or nothing judged.
     Passed,
     /// A band was missed.

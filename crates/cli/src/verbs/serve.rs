@@ -15,7 +15,7 @@ use crate::arguments::serve::ServeArguments;
 use crate::{output, written};
 
 /// `schedcast serve`
-pub fn serve(
+pub(crate) fn serve(
     arguments: &ServeArguments,
     words: &[OsString],
     (out, err): (&mut impl Write, &mut impl Write),

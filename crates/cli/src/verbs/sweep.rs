@@ -8,7 +8,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::Subject;
 use schedcast_lab::simulate::Simulate;
-use schedcast_lab::sweep::{Options, Part, Results, Sweep, build_of};
+use schedcast_lab::sweep::{Part, Results, Sweep, SweepOptions, build_of};
 use schedcast_present::frontier::Drawn;
 
 use super::{progress, question_about, recording, say_backgrounds, say_empty, say_newer_kernels};
@@ -19,7 +19,7 @@ use crate::{output, written};
 const MOST_ROWS: usize = 60;
 
 /// `schedcast sweep`
-pub fn sweep(
+pub(crate) fn sweep(
     arguments: &SweepArguments,
     cli: &Cli,
     simulator: &impl Simulate,
@@ -53,7 +53,7 @@ pub fn sweep(
     folder.extend(arguments.part.map(Part::folder));
     say_empty(&experiment.scenarios);
     say_backgrounds(&experiment.scenarios, simulator)?;
-    let options = Options {
+    let options = SweepOptions {
         folder: Some(folder.clone()),
         workers: arguments.workers.map(usize::from),
         build: build_of(Path::new("/proc/self/exe"))?,

@@ -12,7 +12,7 @@ use crate::arguments::tree::{TreeArguments, TreeVerb};
 use crate::written;
 
 /// `schedcast tree`
-pub fn run(arguments: &TreeArguments, out: &mut impl Write) -> Result<()> {
+pub(crate) fn run(arguments: &TreeArguments, out: &mut impl Write) -> Result<()> {
     let TreeVerb::Build(build) = &arguments.what;
     say(&format!("compiling {} …", build.tree.display()));
     let built = tree::build(&build.tree, build.hz, build.preempt.as_deref())?;

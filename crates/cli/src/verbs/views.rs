@@ -17,7 +17,7 @@ use crate::arguments::views::{
 use crate::written;
 
 /// Runs one of the verbs; what is odd about the trace goes to `err`.
-pub fn run(verb: &ViewVerb, out: &mut impl Write, err: &mut impl Write) -> Result<()> {
+pub(crate) fn run(verb: &ViewVerb, out: &mut impl Write, err: &mut impl Write) -> Result<()> {
     let (trace, selected) = match verb {
         ViewVerb::Convert(arguments) => return convert(arguments, out, err),
         ViewVerb::Counters(arguments) => return counters(arguments, out),

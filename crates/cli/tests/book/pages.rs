@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-pub fn read(path: &Path) -> String {
+pub(crate) fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -34,7 +34,7 @@ fn files(directory: &Path, ending: &str) -> BTreeSet<String> {
 }
 
 /// Every page below `directory`, relative to it, without the table of contents.
-pub fn pages(directory: &Path) -> BTreeSet<String> {
+pub(crate) fn pages(directory: &Path) -> BTreeSet<String> {
     let mut pages = files(directory, "md");
     pages.remove("SUMMARY.md");
     pages

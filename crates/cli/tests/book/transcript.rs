@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use super::pages::{read, root};
 
 /// One command of a transcript and the lines below it.
-pub struct Shown {
+pub(crate) struct Shown {
     pub command: String,
     pub lines: Vec<String>,
     /// Lines of the page that `lines` are.
@@ -23,7 +23,7 @@ fn prompt(line: &str) -> Option<(&str, bool)> {
     user.or_else(|| line.strip_prefix("# ").map(|command| (command, true)))
 }
 
-pub fn transcripts(page: &str) -> Vec<Shown> {
+pub(crate) fn transcripts(page: &str) -> Vec<Shown> {
     let mut found: Vec<Shown> = Vec::new();
     let mut inside = false;
     for (index, line) in page.lines().enumerate() {
@@ -73,7 +73,7 @@ fn words(command: &str) -> Vec<String> {
 
 /// Output of a command in `directory`. Behind `; echo $?` any exit code is fine, and is printed;
 /// else it must be 0.
-pub fn output(command: &str, directory: &Path) -> String {
+pub(crate) fn output(command: &str, directory: &Path) -> String {
     let (asked, with_code) = match command.strip_suffix("; echo $?") {
         Some(asked) => (asked, true),
         None => (command, false),
@@ -139,14 +139,14 @@ fn number(word: &str) -> Option<f64> {
 
 /// How far numbers may be off.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Numbers {
+pub(crate) enum Numbers {
     /// By a quarter.
     Near,
     /// By anything: they are of the machine the test runs on.
     Any,
 }
 
-pub fn alike(shown: &str, printed: &str, numbers: Numbers) -> bool {
+pub(crate) fn alike(shown: &str, printed: &str, numbers: Numbers) -> bool {
     let (shown, printed): (Vec<&str>, Vec<&str>) = (
         shown.split_whitespace().collect(),
         printed.split_whitespace().collect(),
@@ -163,7 +163,7 @@ pub fn alike(shown: &str, printed: &str, numbers: Numbers) -> bool {
 }
 
 /// The printed line for each shown one; the shown line that has none.
-pub fn matched(shown: &[String], printed: &str) -> Result<Vec<String>, String> {
+pub(crate) fn matched(shown: &[String], printed: &str) -> Result<Vec<String>, String> {
     let mut printed = printed.lines();
     let mut skipping = false;
     let mut found = Vec::new();

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 /// Runs `schedcast` with `words` to its end.
-pub fn schedcast(words: &[&str]) -> Output {
+pub(crate) fn schedcast(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_schedcast"))
         .args(words)
         .output()
@@ -11,6 +11,6 @@ pub fn schedcast(words: &[&str]) -> Output {
 }
 
 /// Text of the bytes that the command printed.
-pub fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

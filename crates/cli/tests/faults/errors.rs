@@ -6,7 +6,7 @@ use libc::{
 };
 
 /// A system call and how it may fail.
-pub struct Known {
+pub(crate) struct Known {
     pub number: i64,
     pub name: &'static str,
     /// Its arguments that are a path or a descriptor, as `strace` would show them.
@@ -16,7 +16,7 @@ pub struct Known {
 
 /// Where the object of a call is told.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Object {
+pub(crate) enum Object {
     /// Argument that points to a path.
     Path(usize),
     /// Argument that is a descriptor.
@@ -179,13 +179,13 @@ const CALLS: &[Known] = &[
 ];
 
 /// The system call with this number, if it may fail.
-pub fn known(number: i64) -> Option<&'static Known> {
+pub(crate) fn known(number: i64) -> Option<&'static Known> {
     CALLS.iter().find(|call| call.number == number)
 }
 
 /// Whether a call may change what another process sees. `openat` does where its third argument says
 /// so.
-pub fn changes(number: i64, third: u64) -> bool {
+pub(crate) fn changes(number: i64, third: u64) -> bool {
     const LOOKS: &[i64] = &[
         libc::SYS_read,
         libc::SYS_pread64,
@@ -216,12 +216,12 @@ pub fn changes(number: i64, third: u64) -> bool {
 }
 
 /// Whether a system call may answer so.
-pub fn are_plausible(number: i64, errno: i32) -> bool {
+pub(crate) fn are_plausible(number: i64, errno: i32) -> bool {
     known(number).is_some_and(|call| call.errors.contains(&errno))
 }
 
 /// The name of an error, as in the manual.
-pub fn name(errno: i32) -> String {
+pub(crate) fn name(errno: i32) -> String {
     let names = [
         (EACCES, "EACCES"),
         (EAGAIN, "EAGAIN"),

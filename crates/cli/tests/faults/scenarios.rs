@@ -97,7 +97,7 @@ const SIMULATED: [&str; 9] = [
 ];
 
 /// Where one command is tortured.
-pub struct Room {
+pub(crate) struct Room {
     _directory: tempfile::TempDir,
     pub folder: PathBuf,
     group: Option<CpuCgroup>,
@@ -106,7 +106,7 @@ pub struct Room {
 }
 
 /// A command with what must hold before and after it.
-pub struct Scenario {
+pub(crate) struct Scenario {
     pub verb: &'static str,
     pub needs_group: bool,
     /// Signals that may end it; those without a handler act as SIGKILL does.
@@ -118,7 +118,7 @@ pub struct Scenario {
 
 impl Room {
     /// A folder, and a group where the command needs one; why it cannot be had otherwise.
-    pub fn new(needs_group: bool) -> Result<Room, String> {
+    pub(crate) fn new(needs_group: bool) -> Result<Room, String> {
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
         let folder = directory
             .path()
@@ -435,7 +435,7 @@ fn served(room: &Room, run: &Run) -> Result<(), String> {
 }
 
 /// Every command, in the order of the page.
-pub fn scenarios() -> Vec<Scenario> {
+pub(crate) fn scenarios() -> Vec<Scenario> {
     let kill = || vec![libc::SIGKILL];
     let before = |room: &Room| {
         room.clear(&["undo"]);

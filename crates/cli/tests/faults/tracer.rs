@@ -30,12 +30,12 @@ const ENDS: Duration = Duration::from_secs(5);
 const PATH_MAX: usize = 4096;
 
 /// Where standard output and standard error of a command go, in its room.
-pub const STDOUT: &str = "driver.stdout";
-pub const STDERR: &str = "driver.stderr";
+pub(crate) const STDOUT: &str = "driver.stdout";
+pub(crate) const STDERR: &str = "driver.stderr";
 
 /// A system call of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct At {
+pub(crate) struct At {
     /// Number of the task, in the order in which they were made.
     pub task: usize,
     /// Number of its call, from 0. Those before `main` belong to the loader and are not counted.
@@ -44,7 +44,7 @@ pub struct At {
 
 /// Where a fault strikes.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub(crate) enum Place {
     /// At this call, whatever it is.
     At(At),
     /// At the n-th call that is meant, from 0.
@@ -53,7 +53,7 @@ pub enum Place {
 
 /// A disturbance of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// The whole process gets this signal before the call.
     Signal(i32),
     /// The call fails.
@@ -64,7 +64,7 @@ pub enum Fault {
 
 /// A call that was seen.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub(crate) struct Call {
     pub at: At,
     pub number: i64,
     /// Path that the call is about, or nothing.
@@ -77,7 +77,7 @@ pub struct Call {
 
 impl Call {
     /// Its name and object.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let known = errors::known(self.number);
         let name = known.map_or(format!("call {}", self.number), |it| it.name.to_owned());
         format!("{name} {}", self.object).trim_end().to_owned()
@@ -86,14 +86,14 @@ impl Call {
 
 /// How the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     Exited(i32),
     Killed(i32),
 }
 
 /// The outcome of a run.
 #[derive(Debug)]
-pub struct Run {
+pub(crate) struct Run {
     pub process: i32,
     pub ending: Ending,
     /// All calls with their objects, if there was no fault; else the one that it struck, if it was
@@ -206,7 +206,11 @@ struct Tracer {
 }
 
 /// Runs `command` to its end. What it prints goes to files in `room`.
-pub fn run(command: &mut Command, room: &Path, fault: Option<(Place, Fault)>) -> io::Result<Run> {
+pub(crate) fn run(
+    command: &mut Command,
+    room: &Path,
+    fault: Option<(Place, Fault)>,
+) -> io::Result<Run> {
     let [out, err] = [STDOUT, STDERR].map(|name| room.join(name));
     command.stdin(Stdio::null());
     command.stdout(fs::File::create(out)?);
@@ -463,7 +467,7 @@ fn thread_group(pid: i32) -> Option<i32> {
 
 /// A mount namespace for this thread and what it starts, without tracefs: nobody else's is used,
 /// and nobody sees ours.
-pub fn own_mounts() -> io::Result<()> {
+pub(crate) fn own_mounts() -> io::Result<()> {
     // SAFETY: strings are constants, and the thread shares nothing that it needs afterwards.
     unsafe {
         if libc::unshare(libc::CLONE_NEWNS) != 0 {
@@ -483,7 +487,7 @@ pub fn own_mounts() -> io::Result<()> {
 }
 
 /// Takes these mounts out of the namespace of this thread.
-pub fn unmount_all(places: &[String]) -> io::Result<()> {
+pub(crate) fn unmount_all(places: &[String]) -> io::Result<()> {
     for place in places {
         let place = std::ffi::CString::new(place.as_str())?;
         // SAFETY: a valid string.
@@ -493,7 +497,7 @@ pub fn unmount_all(places: &[String]) -> io::Result<()> {
 }
 
 /// Where tracefs is mounted for this thread.
-pub fn tracefs_mounts() -> Vec<String> {
+pub(crate) fn tracefs_mounts() -> Vec<String> {
     let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
     let place = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
@@ -503,7 +507,7 @@ pub fn tracefs_mounts() -> Vec<String> {
 }
 
 /// The trace buffers that processes made; tracefs is mounted at `place` meanwhile.
-pub fn trace_buffers(place: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn trace_buffers(place: &Path) -> io::Result<Vec<String>> {
     use std::os::unix::ffi::OsStrExt;
     let at = std::ffi::CString::new(place.as_os_str().as_bytes())?;
     let kind = c"tracefs".as_ptr();

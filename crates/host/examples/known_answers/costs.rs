@@ -66,7 +66,7 @@ impl Table {
     }
 }
 
-pub fn quick() -> Outcome {
+pub(crate) fn quick() -> Outcome {
     let mut table = Table::new();
     table.add("reading the clock", || read_clock(1, 200, 1_000))?;
     table.add("system call (getppid)", || getppid(1, 200, 1_000))?;
@@ -114,7 +114,7 @@ pub fn quick() -> Outcome {
     ))
 }
 
-pub fn remote() -> Outcome {
+pub(crate) fn remote() -> Outcome {
     let mut table = Table::new();
     for (rest_us, wakes, never_idle) in [
         (20u64, 1_500u32, false),
@@ -178,7 +178,7 @@ fn idle_states() -> Outcome {
     ))
 }
 
-pub fn timers() -> Outcome {
+pub(crate) fn timers() -> Outcome {
     let mut table = Table::new();
     for (what, slack_ns, never_idle) in [
         ("slack 50 µs, CPU idle", 50_000, false),

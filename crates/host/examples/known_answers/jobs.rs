@@ -25,19 +25,19 @@ const RULE_BURST: &str = "104 − φ for φ ≤ 74";
 /// How often the continuously charged job asks for its CPU time.
 const ASK_NS: u64 = 20_000;
 
-pub fn without_burst() -> Outcome {
+pub(crate) fn without_burst() -> Outcome {
     section(0.0, RULE, None)
 }
 
-pub fn with_burst() -> Outcome {
+pub(crate) fn with_burst() -> Outcome {
     section(13.0, RULE_BURST, None)
 }
 
-pub fn asking_without_burst() -> Outcome {
+pub(crate) fn asking_without_burst() -> Outcome {
     section(0.0, RULE, Some(ASK_NS))
 }
 
-pub fn asking_with_burst() -> Outcome {
+pub(crate) fn asking_with_burst() -> Outcome {
     section(13.0, RULE_BURST, Some(ASK_NS))
 }
 

@@ -3,13 +3,13 @@
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use schedcast_base::date::today;
 use schedcast_host::measure::Spread;
 use schedcast_host::{KernelInfo, Topology};
 
 /// A section with its heading and the line that says where and when it was measured.
-pub fn section(title: &str, steal_ratio: f64, body: &str) -> Result<String, Box<dyn Error>> {
+pub(crate) fn section(title: &str, steal_ratio: f64, body: &str) -> Result<String, Box<dyn Error>> {
     let mut text = format!("## {title}\n\n");
     writeln!(
         text,
@@ -48,7 +48,12 @@ fn machine() -> Result<String, Box<dyn Error>> {
 
 /// Replaces the part `name` of the page, or puts it in the place that the order of `names` gives
 /// it.
-pub fn replace(file: &Path, name: &str, names: &[&str], text: &str) -> Result<(), Box<dyn Error>> {
+pub(crate) fn replace(
+    file: &Path,
+    name: &str,
+    names: &[&str],
+    text: &str,
+) -> Result<(), Box<dyn Error>> {
     let old = std::fs::read_to_string(file).unwrap_or_else(|_| preface());
     let (head, mut parts) = split(&old);
     parts.retain(|(known, _)| known != name);
@@ -87,32 +92,8 @@ fn split(page: &str) -> (String, Vec<(String, String)>) {
     (head, parts.collect())
 }
 
-/// Date of today, UTC, by the calendar's 400-year rule.
-fn today() -> String {
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.as_secs());
-    let mut days = (seconds / 86_400) as i64;
-    let mut year = 1970;
-    let leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    while days >= 365 + i64::from(leap(year)) {
-        days -= 365 + i64::from(leap(year));
-        year += 1;
-    }
-    let february = 28 + i64::from(leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    format!("{year}-{month:02}-{:02}", days + 1)
-}
-
 /// Median and spread with a number of digits after the point, in the unit the samples have.
-pub fn spread_cells(samples: &[f64], digits: usize) -> String {
+pub(crate) fn spread_cells(samples: &[f64], digits: usize) -> String {
     Spread::of(samples).map_or("– | – | – | – | –".to_owned(), |s| {
         format!(
             "{:.digits$} | {:.digits$} | {:.digits$} | {:.digits$} | {}",
@@ -122,12 +103,12 @@ pub fn spread_cells(samples: &[f64], digits: usize) -> String {
 }
 
 /// Header that fits `spread_cells` behind one first column.
-pub fn spread_header(first: &str) -> String {
+pub(crate) fn spread_header(first: &str) -> String {
     format!("| {first} | median | p10 | p90 | max | samples |\n|---|---|---|---|---|---|\n")
 }
 
 /// Raw values in a folded block.
-pub fn raw(what: &str, lines: &[String]) -> String {
+pub(crate) fn raw(what: &str, lines: &[String]) -> String {
     format!(
         "\n<details><summary>{what}</summary>\n\n```text\n{}\n```\n\n</details>\n",
         lines.join("\n")
@@ -135,7 +116,7 @@ pub fn raw(what: &str, lines: &[String]) -> String {
 }
 
 /// Values as one line.
-pub fn list(values: impl IntoIterator<Item = f64>, digits: usize) -> String {
+pub(crate) fn list(values: impl IntoIterator<Item = f64>, digits: usize) -> String {
     let words: Vec<String> = values
         .into_iter()
         .map(|v| format!("{v:.digits$}"))

@@ -17,14 +17,14 @@ const WAIT_MAX: Duration = Duration::from_secs(4);
 const SECTION_MAX_NS: u64 = 70_000_000_000;
 
 /// Repeats that counted, and how many did not.
-pub struct Repeats<T> {
+pub(crate) struct Repeats<T> {
     pub kept: Vec<T>,
     pub disturbed: usize,
 }
 
 impl<T> Repeats<T> {
     /// A remark for the page, when repeats were dropped.
-    pub fn remark(&self) -> String {
+    pub(crate) fn remark(&self) -> String {
         match self.disturbed {
             0 => String::new(),
             n => format!(
@@ -36,7 +36,7 @@ impl<T> Repeats<T> {
 
 /// Whether what other programs do on the machine touches a measurement.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Others {
+pub(crate) enum Others {
     /// It does: idle CPUs, latencies, a busy neighbour.
     Matter,
     /// It does not: a ratio between tasks of a group that outweighs all others.
@@ -44,7 +44,7 @@ pub enum Others {
 }
 
 /// Repeats a measurement until `wanted` repeats were undisturbed, trying at most twice as often.
-pub fn repeat<T>(
+pub(crate) fn repeat<T>(
     wanted: usize,
     others: Others,
     mut measure: impl FnMut() -> Result<T, Box<dyn Error>>,

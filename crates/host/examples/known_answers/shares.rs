@@ -10,7 +10,7 @@ use crate::{Outcome, hog_command, new_group, page, quiet};
 const REPEATS: usize = 6;
 const SECONDS: u64 = 6;
 
-pub fn by_shares() -> Outcome {
+pub(crate) fn by_shares() -> Outcome {
     let parent = new_group()?;
     let (small, large) = (parent.create_child("small")?, parent.create_child("large")?);
     small.write(CpuFile::Shares, "100")?;
@@ -22,7 +22,7 @@ pub fn by_shares() -> Outcome {
     })
 }
 
-pub fn by_nice() -> Outcome {
+pub(crate) fn by_nice() -> Outcome {
     let group = new_group()?;
     let hogs = [
         hog_command("spin")?.cpus(&[1]),

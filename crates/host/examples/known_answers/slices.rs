@@ -12,7 +12,7 @@ use crate::{Outcome, hog_command, new_group, page, quiet, traced};
 
 const REPEATS: usize = 6;
 
-pub fn hogs() -> Outcome {
+pub(crate) fn hogs() -> Outcome {
     let hogs = [
         hog_command("spin")?.cpus(&[1]),
         hog_command("spin")?.cpus(&[1]),
@@ -83,7 +83,7 @@ struct Wakes {
     response: Vec<f64>,
 }
 
-pub fn sleeper() -> Outcome {
+pub(crate) fn sleeper() -> Outcome {
     let mut lines = vec!["lateness of every wake, µs, per repeat".to_owned()];
     let repeats = quiet::repeat(REPEATS, quiet::Others::Matter, || {
         let wakes = sleeper_beside_hog()?;

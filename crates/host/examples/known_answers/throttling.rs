@@ -15,7 +15,7 @@ const LIMIT_MS: u64 = 3_800;
 const FROM_MS: u64 = 500;
 const WINDOW_MS: u64 = 3_000;
 
-pub fn section() -> Outcome {
+pub(crate) fn section() -> Outcome {
     let hogs = [
         hog_command("spin")?.cpus(&[0]),
         hog_command("spin")?.cpus(&[1]),

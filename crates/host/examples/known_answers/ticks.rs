@@ -12,7 +12,7 @@ const DURATION_NS: u64 = 3_000_000_000;
 /// Above the sub-microsecond jitter of a virtual machine and below any interrupt.
 const THRESHOLD_NS: u64 = 2_000;
 
-pub fn section() -> Outcome {
+pub(crate) fn section() -> Outcome {
     let hz = KernelInfo::read()?
         .hz
         .ok_or("the kernel's HZ is not known")?;

@@ -8,7 +8,7 @@ use schedcast_host::tracefs::TraceInstance;
 use schedcast_trace::{Event, EventKind, EventSource, FtraceTextReader, Item, PrevState};
 
 /// One stay of a task on a CPU.
-pub struct Stay {
+pub(crate) struct Stay {
     pub cpu: u32,
     pub from_ns: u64,
     pub to_ns: u64,
@@ -18,19 +18,19 @@ pub struct Stay {
 }
 
 /// A firing of a bandwidth period timer.
-pub struct PeriodTimer {
+pub(crate) struct PeriodTimer {
     pub cpu: u32,
     /// The time the handler took for now.
     pub time_ns: u64,
 }
 
-pub struct Trace {
+pub(crate) struct Trace {
     pub events: Vec<Event>,
     pub period_timers: Vec<PeriodTimer>,
 }
 
 /// Records switches, wakings and hrtimer expiries while `run` runs. Fails if events were lost.
-pub fn record<T>(
+pub(crate) fn record<T>(
     run: impl FnOnce() -> Result<T, Box<dyn Error>>,
 ) -> Result<(T, Trace), Box<dyn Error>> {
     let name = format!("schedcast-known-{}", std::process::id());
@@ -83,7 +83,7 @@ fn period_timer(line: &str) -> Option<PeriodTimer> {
 
 impl Trace {
     /// Stays of one task in order of time.
-    pub fn stays(&self, pid: i32) -> Vec<Stay> {
+    pub(crate) fn stays(&self, pid: i32) -> Vec<Stay> {
         let mut since: BTreeMap<u32, u64> = BTreeMap::new();
         let mut stays = Vec::new();
         for event in &self.events {
@@ -116,7 +116,7 @@ impl Trace {
 
     /// Where in the period the timers fire, and on which CPU: the earliest of all handlers' times,
     /// since a handler may be late but never early.
-    pub fn period_phase(&self, period_ns: u64) -> Option<(u64, u32)> {
+    pub(crate) fn period_phase(&self, period_ns: u64) -> Option<(u64, u32)> {
         let first = self.period_timers.first()?;
         let half_ns = period_ns / 2;
         let offset = |timer: &PeriodTimer| {
@@ -130,7 +130,7 @@ impl Trace {
     }
 
     /// Times at which a task was woken.
-    pub fn wakings(&self, pid: i32) -> Vec<u64> {
+    pub(crate) fn wakings(&self, pid: i32) -> Vec<u64> {
         let woken = |event: &&Event| matches!(event.kind, EventKind::Waking(w) if w.pid == pid);
         self.events
             .iter()

@@ -16,7 +16,7 @@ const SECONDS: u64 = 2;
 /// A hog that is off its CPU for longer was throttled.
 const THROTTLED_MIN_NS: u64 = 5_000_000;
 
-pub fn section() -> Outcome {
+pub(crate) fn section() -> Outcome {
     let mut body = format!(
         "Up to {REPEATS} repeats of {SECONDS} s. A hog is taken to be throttled when it is off its CPU for more than 5 ms. Delays run from \
          the period timer's expiry (the grid of the earliest `hrtimer_expire_entry` of `sched_cfs_period_timer`, modulo the \

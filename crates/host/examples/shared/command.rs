@@ -8,7 +8,7 @@ use std::process::ExitCode;
 ///
 /// Worked example: `known_answers` without words prints
 /// `known_answers: expected SECTION [--into FILE]; …` on standard error and ends with 1.
-pub fn run<E: Display>(name: &str, work: impl FnOnce(&[&str]) -> Result<(), E>) -> ExitCode {
+pub(crate) fn run<E: Display>(name: &str, work: impl FnOnce(&[&str]) -> Result<(), E>) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match work(&words) {

@@ -38,14 +38,14 @@ const LOCK: &str = "lock";
 
 /// The settings of a group as text, file by file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Saved {
+pub(crate) struct Saved {
     /// Every cpu setting that the group has.
     pub files: Vec<(CpuFile, String)>,
 }
 
 impl Saved {
     /// Reads the present settings of `group`.
-    pub fn read(group: &CpuCgroup) -> Result<Saved> {
+    pub(crate) fn read(group: &CpuCgroup) -> Result<Saved> {
         let files: &[CpuFile] = match group.version() {
             CgroupVersion::V1 => &[
                 CpuFile::CfsPeriodUs,
@@ -84,7 +84,7 @@ impl Saved {
     }
 
     /// These settings as a wish.
-    pub fn wish(&self) -> Result<Wish> {
+    pub(crate) fn wish(&self) -> Result<Wish> {
         let mut wish = Wish::default();
         let idle = self
             .files
@@ -130,7 +130,7 @@ pub(super) struct Lock {
 
 impl Lock {
     /// Waits for the process that holds it.
-    pub fn take(directory: &Path) -> Result<Lock> {
+    pub(super) fn take(directory: &Path) -> Result<Lock> {
         fs::create_dir_all(directory).map_err(|error| io_error("creating", directory, error))?;
         let path = directory.join(LOCK);
         let mut options = File::options();

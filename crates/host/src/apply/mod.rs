@@ -28,8 +28,9 @@ mod owner;
 #[cfg(test)]
 mod tests;
 
+pub use journal::Journal;
 use journal::Lock;
-pub use journal::{Journal, Saved};
+pub(crate) use journal::Saved;
 pub use owner::{Owner, owner};
 
 /// Where journals are kept unless told otherwise.

@@ -6,7 +6,7 @@
 //! the four parts is what is left of its time when the parts known by then are taken off. A tick is
 //! split in the proportions of the preset `generic-8`; the source of such a figure says so.
 
-use super::{Figure, IDLE_RESTS_NS, Measured};
+use super::{CalibrationRun, Figure, IDLE_RESTS_NS};
 use crate::measure::Spread;
 
 /// A quantity at its 10 % quantile, its median and its 90 % quantile.
@@ -46,7 +46,7 @@ impl Range {
 const TICK_PARTS: [f64; 3] = [700.0 / 1650.0, 800.0 / 1650.0, 150.0 / 1650.0];
 
 /// The constants that these measurements tell, in the order of a description.
-pub fn figures(measured: &Measured) -> Vec<Figure> {
+pub fn figures(measured: &CalibrationRun) -> Vec<Figure> {
     let syscall = Range::of(&measured.syscall);
     let call_ns = syscall.median();
     let thread = Range::of(&measured.yield_switch).less(call_ns);
@@ -91,7 +91,7 @@ pub fn figures(measured: &Measured) -> Vec<Figure> {
 }
 
 /// Calls for pipes and sockets, a byte each.
-fn add_messages(measured: &Measured, call_ns: f64, figures: &mut Vec<Figure>) {
+fn add_messages(measured: &CalibrationRun, call_ns: f64, figures: &mut Vec<Figure>) {
     let messages = &measured.messages;
     let mut both = |keys: [&'static str; 2], each: Range, source| {
         figures.extend(keys.map(|key| each.figure(key, source)));
@@ -157,7 +157,7 @@ fn add_messages(measured: &Measured, call_ns: f64, figures: &mut Vec<Figure>) {
 }
 
 /// Sockets whose waiting messages are more than a CPU's own caches keep.
-fn add_far(measured: &Measured, figures: &mut Vec<Figure>) {
+fn add_far(measured: &CalibrationRun, figures: &mut Vec<Figure>) {
     let Some(far) = &measured.messages.far else {
         return;
     };
@@ -191,7 +191,7 @@ struct Wake {
 }
 
 impl Wake {
-    fn of(measured: &Measured, call_ns: f64, switch_ns: f64) -> Self {
+    fn of(measured: &CalibrationRun, call_ns: f64, switch_ns: f64) -> Self {
         let (entry, exit) = &measured.call_halves;
         // The call that reads the clock takes longer than the bare one; both have the same way out
         // in proportion.
@@ -246,7 +246,7 @@ impl Wake {
 
 /// The price of a deadline, which it returns, and of stopping or restarting a tick, which is no
 /// more than that.
-fn add_deadline_write(measured: &Measured, figures: &mut Vec<Figure>) -> f64 {
+fn add_deadline_write(measured: &CalibrationRun, figures: &mut Vec<Figure>) -> f64 {
     let (near, far) = &measured.arming;
     let write = Range::of(near).less(far.median).times(0.5);
     figures.push(write.figure(
@@ -260,7 +260,7 @@ fn add_deadline_write(measured: &Measured, figures: &mut Vec<Figure>) -> f64 {
     write.median()
 }
 
-fn add_ticks(measured: &Measured, figures: &mut Vec<Figure>) {
+fn add_ticks(measured: &CalibrationRun, figures: &mut Vec<Figure>) {
     let write_ns = add_deadline_write(measured, figures);
     let Some(tick) = &measured.tick else { return };
     let late = measured
@@ -285,7 +285,7 @@ fn add_ticks(measured: &Measured, figures: &mut Vec<Figure>) {
 }
 
 fn add_remote(
-    measured: &Measured,
+    measured: &CalibrationRun,
     call_ns: f64,
     wake: &Wake,
     switch_ns: f64,
@@ -346,7 +346,7 @@ pub(super) fn exits_after_stays(
 }
 
 /// Time that an interrupt from another CPU takes from a task beyond its handler.
-fn add_stall(measured: &Measured, receive_ns: f64, figures: &mut Vec<Figure>) {
+fn add_stall(measured: &CalibrationRun, receive_ns: f64, figures: &mut Vec<Figure>) {
     let Some((called, quiet)) = &measured.stalls else {
         return;
     };
@@ -370,7 +370,7 @@ const IDLE_EXITS: [&str; IDLE_RESTS_NS.len()] = [
 
 /// A task whose caches are cold works at the speed at which it refills them: a hot pass over its
 /// data by a cold one, of the farthest move this machine has.
-fn add_cold_speed(measured: &Measured, figures: &mut Vec<Figure>) {
+fn add_cold_speed(measured: &CalibrationRun, figures: &mut Vec<Figure>) {
     let farthest = measured.refills.iter().rev().flatten().next();
     let (Some(refill), Some(hot)) = (farthest, &measured.hot_pass) else {
         return;
@@ -384,7 +384,7 @@ fn add_cold_speed(measured: &Measured, figures: &mut Vec<Figure>) {
     );
 }
 
-fn add_refills(measured: &Measured, figures: &mut Vec<Figure>) {
+fn add_refills(measured: &CalibrationRun, figures: &mut Vec<Figure>) {
     let keys = [
         "migration.same_core_refill_ns",
         "migration.same_llc_refill_ns",
@@ -446,8 +446,8 @@ mod tests {
         }
     }
 
-    fn measured() -> Measured {
-        Measured {
+    fn measured() -> CalibrationRun {
+        CalibrationRun {
             syscall: spread(150.0),
             yield_switch: spread(1470.0),
             clock_read: spread(30.0),
@@ -548,7 +548,7 @@ mod tests {
 
     #[test]
     fn interrupts_that_cost_no_more_than_their_handler_stall_nobody() {
-        let measured = Measured {
+        let measured = CalibrationRun {
             stalls: Some((spread(2_700.0), spread(2_300.0))),
             ..measured()
         };

@@ -3,6 +3,8 @@
 //! `hrtimer_expire_entry` of the tick prints the clock at the handler's begin, and ticks are due at
 //! multiples of their period: `now=26164944036795` at 250 Hz is 36.795 µs late.
 
+use schedcast_base::quantile::nearest_rank;
+
 use crate::error::Result;
 use crate::measure::{Gap, Spread, spin_gaps_on};
 use crate::tracefs::TraceInstance;
@@ -10,7 +12,7 @@ use crate::tracefs::TraceInstance;
 /// The tick's handler by its names, old and new.
 const HANDLERS: [&str; 2] = ["function=tick_nohz_handler", "function=tick_sched_timer"];
 /// Steps of probability of the quantiles.
-const STEPS: usize = 20;
+const STEPS: u32 = 20;
 /// Fewer ticks say nothing about their tails.
 const FEWEST: usize = 200;
 
@@ -75,11 +77,9 @@ fn lateness(by_cpu: &[Vec<u64>]) -> Option<TimerLateness> {
         return None;
     }
     all.sort_unstable();
-    let at = |share: f64| all[((all.len() - 1) as f64 * share) as usize];
-    let mut quantiles_ns: Vec<u64> = (0..STEPS)
-        .map(|step| at(step as f64 / STEPS as f64))
-        .collect();
-    quantiles_ns.push(at(0.99));
+    let at = |per_million: u32| nearest_rank(&all, per_million);
+    let steps = (0..STEPS).map(|step| step * (1_000_000 / STEPS));
+    let quantiles_ns: Vec<u64> = steps.chain([990_000]).filter_map(at).collect();
     let samples: Vec<f64> = all.iter().map(|ns| *ns as f64).collect();
     let long = by_cpu.iter().filter(|late| late.len() >= FEWEST / 2);
     let correlations: Vec<f64> = long.map(|late| rank_correlation(late, 4)).collect();

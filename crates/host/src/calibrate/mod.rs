@@ -38,7 +38,7 @@ pub struct Figure {
 /// Measured samples, in ns unless the name says otherwise. `None`: this machine does not have the
 /// facility.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
+pub struct CalibrationRun {
     /// `getppid`.
     pub syscall: Spread,
     /// A switch by `sched_yield`, two threads on one CPU.
@@ -168,7 +168,7 @@ pub const IDLE_RESTS_NS: [u64; 7] = [
 ///
 /// # Errors
 /// Without root, and when a CPU cannot be used.
-pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
+pub fn measure(step: &dyn Fn(&str)) -> Result<CalibrationRun> {
     if !crate::sys::is_root() {
         return Err(HostError::NotPermitted {
             action: "calibrating through",
@@ -206,7 +206,7 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
     let (refills, hot_pass) = refills(&topology)?;
     let smt = siblings(&topology)?;
     let clock_mhz = spread(clock_mhz(cpu, 200))?;
-    Ok(Measured {
+    Ok(CalibrationRun {
         syscall,
         yield_switch,
         clock_read,

@@ -124,7 +124,7 @@ impl Groups {
     }
 
     /// Names of the group at `path`, or of the group that it is a part of.
-    pub fn label(&self, path: &str) -> Option<String> {
+    pub(crate) fn label(&self, path: &str) -> Option<String> {
         label_of(path, &self.groups)
     }
 }

@@ -27,7 +27,7 @@ use crate::sys;
 
 /// One wakeup that preempts and the sleep after it, ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ClockPoints {
+pub(crate) struct ClockPoints {
     /// From the waker's call to the clock.
     pub wake_ns: f64,
     /// From there to the wakee in user mode.
@@ -40,7 +40,7 @@ pub struct ClockPoints {
 
 /// Times within a system call that reads the clock, each beside a reading in user mode: from the
 /// call to the clock, and from the clock to the way back, ns.
-pub fn call_halves(cpu: usize, calls: usize) -> io::Result<Vec<(f64, f64)>> {
+pub(crate) fn call_halves(cpu: usize, calls: usize) -> io::Result<Vec<(f64, f64)>> {
     check_cpus(&[cpu])?;
     let timed = thread::spawn(move || {
         sys::pin_thread(&[cpu])?;
@@ -119,7 +119,7 @@ impl Shared {
 
 /// `rounds` wakeups by futex on one CPU; `entry_permille` is how far into a call that reads the
 /// clock it does so, see [`call_halves`].
-pub fn clock_points(
+pub(crate) fn clock_points(
     cpu: usize,
     rounds: usize,
     entry_permille: u64,

@@ -15,7 +15,7 @@ use crate::sys;
 
 /// Channel that carries the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carrier {
+pub(crate) enum Carrier {
     /// Pipes.
     Pipe,
     /// Pairs of `AF_UNIX` stream sockets.
@@ -24,7 +24,7 @@ pub enum Carrier {
 
 /// Mean of a call in one round, ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MessageTimes {
+pub(crate) struct MessageTimes {
     /// Of a write.
     pub write_ns: f64,
     /// Of a read.
@@ -33,7 +33,7 @@ pub struct MessageTimes {
 
 /// Distribution of writing and reading among processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sharing {
+pub(crate) enum Sharing {
     /// One process does both.
     Alone,
     /// One writes, one on another CPU reads.
@@ -44,7 +44,7 @@ pub enum Sharing {
 
 /// How many channels, and how many bytes wait in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
+pub(crate) struct Load {
     /// Pipes or pairs of sockets.
     pub channels: usize,
     /// Bytes in each, one message each; what a channel holds is the limit.
@@ -64,7 +64,7 @@ const END: u8 = b'e';
 ///
 /// # Errors
 /// When the CPU cannot be used, and when the channel does not hold so many.
-pub fn messages_alone(
+pub(crate) fn messages_alone(
     cpu: usize,
     carrier: Carrier,
     depth: usize,
@@ -112,7 +112,7 @@ pub fn messages_alone(
 ///
 /// # Errors
 /// When a CPU cannot be used.
-pub fn messages(
+pub(crate) fn messages(
     (first, second): (usize, usize),
     carrier: Carrier,
     load: Load,

@@ -16,7 +16,7 @@ const LINE_WORDS: usize = 8;
 
 /// A move.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Refill {
+pub(crate) struct Refill {
     /// A pass over the data before it, ns.
     pub hot_ns: f64,
     /// Extra time of the first pass after the move, ns; 0 where noise makes it negative.
@@ -24,7 +24,7 @@ pub struct Refill {
 }
 
 /// Cost of each of `moves` moves between two CPUs to a thread with `kib` of data.
-pub fn migration_refills(
+pub(crate) fn migration_refills(
     cpus: (usize, usize),
     kib: usize,
     moves: usize,

@@ -21,17 +21,20 @@ mod stall;
 mod ticks;
 mod wake;
 
-pub use clock::{ClockPoints, call_halves, clock_points};
-pub use deadline::{Arming, deadline_writes};
-pub use messages::{Carrier, Load, MessageTimes, Sharing, messages, messages_alone};
-pub use migrate::{Refill, migration_refills};
+use schedcast_base::quantile::{percentile, spread};
+
+pub(crate) use clock::{ClockPoints, call_halves, clock_points};
+pub(crate) use deadline::{Arming, deadline_writes};
+pub(crate) use messages::{Carrier, Load, MessageTimes, Sharing, messages, messages_alone};
+pub(crate) use migrate::{Refill, migration_refills};
 pub use pingpong::{Channel, Partner, round_trips};
-pub use quick::{fork_exit, futex_wake_nobody, getppid, pipe_alone, read_clock, yield_switches};
-pub use ring::ring_hops;
+pub(crate) use quick::pipe_alone;
+pub use quick::{fork_exit, futex_wake_nobody, getppid, read_clock, yield_switches};
+pub(crate) use ring::ring_hops;
 pub use sleep::{Lateness, wake_lateness};
-pub use speed::{clock_mhz, speed_beside};
-pub use stall::{Stall, interrupt_stalls};
-pub use ticks::{Gap, TickFit, fit_ticks, spin_gaps, spin_gaps_on};
+pub(crate) use speed::{clock_mhz, speed_beside};
+pub(crate) use stall::{Stall, interrupt_stalls};
+pub use ticks::{Gap, TickFit, fit_ticks, spin_gaps_on};
 pub use wake::{RemoteWake, remote_wakes};
 
 /// Fails when one of the CPUs cannot be used. Tasks that wait for each other check before they
@@ -78,25 +81,16 @@ pub struct Spread {
 impl Spread {
     /// Condenses samples; `None` when there are none.
     pub fn of(samples: &[f64]) -> Option<Self> {
-        let mut sorted = samples.to_vec();
-        sorted.sort_by(f64::total_cmp);
+        let [min, median, max] = spread(samples)?;
         Some(Self {
-            count: sorted.len(),
-            min: *sorted.first()?,
-            p10: quantile(&sorted, 0.1),
-            median: quantile(&sorted, 0.5),
-            p90: quantile(&sorted, 0.9),
-            max: *sorted.last()?,
+            count: samples.len(),
+            min,
+            p10: percentile(samples, 10.0)?,
+            median,
+            p90: percentile(samples, 90.0)?,
+            max,
         })
     }
-}
-
-/// Quantile with linear interpolation between the two nearest of a sorted, non-empty list.
-fn quantile(sorted: &[f64], q: f64) -> f64 {
-    let position = q * (sorted.len() - 1) as f64;
-    let below = position.floor() as usize;
-    let above = position.ceil() as usize;
-    sorted[below] + (sorted[above] - sorted[below]) * (position - below as f64)
 }
 
 #[cfg(test)]
@@ -109,7 +103,7 @@ mod tests {
         let spread = Spread::of(&samples).unwrap();
         assert_eq!((spread.min, spread.max), (0.0, 10.0));
         assert_eq!((spread.p10, spread.median, spread.p90), (1.0, 5.0, 9.0));
-        assert_eq!(Spread::of(&[2.0, 1.0]).unwrap().median, 1.5);
+        assert_eq!(Spread::of(&[2.0, 1.0]).unwrap().median, 1.0);
         assert_eq!(Spread::of(&[]), None);
     }
 }

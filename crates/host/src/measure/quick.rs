@@ -62,7 +62,7 @@ pub fn futex_wake_nobody(cpu: usize, batches: usize, per_batch: usize) -> io::Re
 
 /// A byte written into a pipe and read again by the same thread: two system calls without a waiting
 /// thread.
-pub fn pipe_alone(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
+pub(crate) fn pipe_alone(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
     let (mut reader, mut writer) = io::pipe()?;
     batched(cpu, batches, per_batch, move || {
         writer.write_all(&[1])?;

@@ -19,7 +19,7 @@ type Pipe = (PipeReader, PipeWriter);
 ///
 /// # Errors
 /// When the CPU cannot be used, and with fewer than two processes.
-pub fn ring_hops(
+pub(crate) fn ring_hops(
     cpu: usize,
     processes: usize,
     batches: usize,

@@ -15,7 +15,7 @@ use crate::sys;
 const CHAIN: u64 = 200_000;
 
 /// Clock of a CPU that computes, MHz, once per sample.
-pub fn clock_mhz(cpu: usize, samples: usize) -> io::Result<Vec<f64>> {
+pub(crate) fn clock_mhz(cpu: usize, samples: usize) -> io::Result<Vec<f64>> {
     check_cpus(&[cpu])?;
     let timed = thread::spawn(move || {
         sys::pin_thread(&[cpu])?;
@@ -45,7 +45,7 @@ fn chain(length: u64) -> u64 {
 
 /// Speed of the first of `cpus` while the others compute too, in thousandths of its speed alone;
 /// one sample for each round of `round_ns`.
-pub fn speed_beside(cpus: &[usize], rounds: usize, round_ns: u64) -> io::Result<Vec<f64>> {
+pub(crate) fn speed_beside(cpus: &[usize], rounds: usize, round_ns: u64) -> io::Result<Vec<f64>> {
     check_cpus(cpus)?;
     let Some((&first, others)) = cpus.split_first() else {
         return Ok(Vec::new());

@@ -19,7 +19,7 @@ const GAP_NS: u64 = 500;
 /// Loss of a spinning task in a stretch with interrupts, and in one of the same length without, ns
 /// for each of the interrupts.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stall {
+pub(crate) struct Stall {
     /// With interrupts.
     pub called_ns: f64,
     /// Without.
@@ -37,7 +37,7 @@ const fn lost_between(last_ns: u64, now_ns: u64) -> u64 {
 /// Interrupts a thread that spins on `cpus.1` from one on `cpus.0`: a sample is `per_batch`
 /// interrupts, one each `every_ns`, and then as much time without. `None`: this kernel has no
 /// expedited `membarrier`.
-pub fn interrupt_stalls(
+pub(crate) fn interrupt_stalls(
     cpus: (usize, usize),
     batches: usize,
     per_batch: u32,

@@ -8,6 +8,8 @@
 use std::io;
 use std::thread;
 
+use schedcast_base::quantile::{MEDIAN, nearest_rank};
+
 use crate::sys;
 
 /// One interruption of a spinning task.
@@ -20,7 +22,7 @@ pub struct Gap {
 }
 
 /// Spins on the calling thread for `duration_ns` and returns every gap of at least `threshold_ns`.
-pub fn spin_gaps(duration_ns: u64, threshold_ns: u64) -> Vec<Gap> {
+fn spin_gaps(duration_ns: u64, threshold_ns: u64) -> Vec<Gap> {
     let mut gaps = Vec::with_capacity(1 << 16);
     let start_ns = sys::monotonic_ns();
     let mut last_ns = start_ns;
@@ -96,7 +98,7 @@ pub fn fit_ticks(gaps: &[Gap], tick_ns: u64) -> Option<TickFit> {
     let ticks: Vec<&Gap> = gaps.iter().filter(on_grid).collect();
     let mut offsets: Vec<i64> = ticks.iter().map(|gap| offset_ns(gap)).collect();
     offsets.sort_unstable();
-    let middle = *offsets.get(offsets.len() / 2)?;
+    let middle = nearest_rank(&offsets, MEDIAN)?;
     let (first, last) = (begin(ticks[0]), begin(ticks[ticks.len() - 1]));
     Some(TickFit {
         phase_ns: (center_ns as i64 + middle).rem_euclid(tick_ns as i64) as u64,

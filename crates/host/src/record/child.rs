@@ -24,7 +24,7 @@ fn failed(command: &[String], source: std::io::Error) -> HostError {
 ///
 /// # Errors
 /// No such file, or none of that name in the folders of `PATH`.
-pub fn refuse_missing(command: &[String]) -> Result<()> {
+pub(super) fn refuse_missing(command: &[String]) -> Result<()> {
     match command.first() {
         Some(program) if vm::find_program(program).is_none() => {
             let missing = std::io::Error::other("there is no such program");
@@ -36,7 +36,7 @@ pub fn refuse_missing(command: &[String]) -> Result<()> {
 
 /// A started command; it is ended on drop.
 #[derive(Debug)]
-pub struct Child {
+pub(super) struct Child {
     process: std::process::Child,
     reaped: bool,
 }
@@ -44,7 +44,7 @@ pub struct Child {
 impl Child {
     /// Starts `command` in the group at `dir` and waits until it has stopped itself; `None` without
     /// one.
-    pub fn start_stopped(command: &[String], dir: Option<&Path>) -> Result<Option<Child>> {
+    pub(super) fn start_stopped(command: &[String], dir: Option<&Path>) -> Result<Option<Child>> {
         if command.is_empty() {
             return Ok(None);
         }
@@ -83,12 +83,12 @@ impl Child {
     }
 
     /// Lets it become the command.
-    pub fn go_on(&self) {
+    pub(super) fn go_on(&self) {
         sys::send_continue(self.process.id() as i32);
     }
 
     /// Its exit code once it has ended; −1 if a signal ended it.
-    pub fn ended(&mut self) -> Option<i32> {
+    pub(super) fn ended(&mut self) -> Option<i32> {
         let status = self.process.try_wait().ok()??;
         self.reaped = true;
         Some(status.code().unwrap_or(-1))

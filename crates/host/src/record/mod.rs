@@ -38,14 +38,14 @@ mod samples;
 mod tracer;
 mod tree;
 
-pub use bpf::{Rights, VMLINUX, lockdown};
+pub(crate) use bpf::{Rights, VMLINUX, lockdown};
 use child::Child;
 use periods::PeriodEnds;
 pub use samples::{Sampled, sample};
 use tracer::Tracer;
 
 /// The events a replay needs.
-pub const EVENTS: [&str; 8] = [
+pub(crate) const EVENTS: [&str; 8] = [
     "sched/sched_switch",
     "sched/sched_waking",
     "sched/sched_wakeup",

@@ -130,7 +130,7 @@ pub(super) struct PeriodEnds {
 
 impl PeriodEnds {
     /// Searches for the groups of `described` that have a limit.
-    pub fn of(hierarchy: &CpuHierarchy, described: &Map<String, Value>) -> PeriodEnds {
+    pub(super) fn of(hierarchy: &CpuHierarchy, described: &Map<String, Value>) -> PeriodEnds {
         let limited = described
             .iter()
             .filter_map(|(path, group)| Some((path, period_us(group)?)));
@@ -149,7 +149,7 @@ impl PeriodEnds {
     }
 
     /// Makes the looks that are due, and gives the time until the next one, at most `most`.
-    pub fn look(&mut self, most: Duration) -> Duration {
+    pub(super) fn look(&mut self, most: Duration) -> Duration {
         for search in &mut self.searches {
             let begin_ns = sys::monotonic_ns();
             if search.is_over() || search.next_ns > begin_ns {
@@ -170,7 +170,7 @@ impl PeriodEnds {
     }
 
     /// The spans that were found, by group, as `recording.json` has them.
-    pub fn found(&self) -> Map<String, Value> {
+    pub(super) fn found(&self) -> Map<String, Value> {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let found = self.searches.iter().filter_map(|search| {
             let span = search.found?;

@@ -72,7 +72,7 @@ impl Traced {
 
 impl Tracer {
     /// By the `wanted` way, else by the first that is open. Tells which it is, and why.
-    pub fn open(
+    pub(super) fn open(
         folder: &Path,
         instance: &str,
         wanted: Option<Way>,
@@ -138,7 +138,7 @@ impl Tracer {
         Ok(Tracer::Pages { trace, sink })
     }
 
-    pub fn start(&mut self) -> Result<()> {
+    pub(super) fn start(&mut self) -> Result<()> {
         match self {
             Tracer::Pages { trace, .. } => trace.start(),
             Tracer::Bpf(trace) => trace.start(),
@@ -147,7 +147,7 @@ impl Tracer {
     }
 
     /// Saves what there is.
-    pub fn drain(&mut self) -> Result<()> {
+    pub(super) fn drain(&mut self) -> Result<()> {
         match self {
             Tracer::Pages { sink, .. } => sink.drain(),
             Tracer::Bpf(trace) => trace.drain(),
@@ -155,7 +155,7 @@ impl Tracer {
         }
     }
 
-    pub fn stop(&mut self) -> Result<()> {
+    pub(super) fn stop(&mut self) -> Result<()> {
         match self {
             Tracer::Pages { trace, .. } => trace.stop(),
             Tracer::Bpf(trace) => {
@@ -166,7 +166,7 @@ impl Tracer {
         }
     }
 
-    pub fn finish(self) -> Result<Traced> {
+    pub(super) fn finish(self) -> Result<Traced> {
         match self {
             Tracer::Pages { trace, sink } => {
                 let lost = trace.lost_by_cpu()?;

@@ -29,7 +29,7 @@ const LIMIT: [&str; 3] = ["cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.max"];
 const USAGE: &str = "cpuacct.usage";
 
 /// Every group, or those around `scope`: its ancestors, itself, its descendants.
-pub fn read(hierarchy: &CpuHierarchy, scope: Option<&str>) -> Result<Map<String, Value>> {
+pub(super) fn read(hierarchy: &CpuHierarchy, scope: Option<&str>) -> Result<Map<String, Value>> {
     let mut groups = Map::new();
     visit(hierarchy, "", hierarchy.mount(), scope, &mut groups)?;
     if let Some(accounting) = hierarchy.accounting() {

@@ -24,7 +24,7 @@ mod nginx;
 mod postgres;
 
 use folder::Folder;
-pub use nginx::Nginx;
+pub(crate) use nginx::Nginx;
 pub use postgres::Postgres;
 
 /// How long a server may take to answer; under a tight limit it takes its time.

@@ -12,7 +12,7 @@ const FILE_BYTES: usize = 612;
 
 /// The files of a server and its port.
 #[derive(Debug)]
-pub struct Nginx {
+pub(crate) struct Nginx {
     folder: Folder,
     port: u16,
     workers: Option<String>,
@@ -24,7 +24,7 @@ impl Nginx {
     ///
     /// # Errors
     /// No room, no free port.
-    pub fn prepare(workers: Option<&str>) -> Result<Nginx> {
+    pub(crate) fn prepare(workers: Option<&str>) -> Result<Nginx> {
         let folder = Folder::create(&std::env::temp_dir())?;
         let path = folder.path();
         // Its workers give up root's rights.
@@ -41,7 +41,7 @@ impl Nginx {
     }
 
     /// Where the file is.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
@@ -49,7 +49,7 @@ impl Nginx {
     ///
     /// # Errors
     /// A server that is not installed or does not start.
-    pub fn start(&self, group: &CpuCgroup, cpus: Option<&[usize]>) -> Result<Server> {
+    pub(crate) fn start(&self, group: &CpuCgroup, cpus: Option<&[usize]>) -> Result<Server> {
         let path = self.folder.path();
         let folder = shown(path);
         let file = path.join("nginx.conf");

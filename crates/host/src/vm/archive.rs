@@ -20,7 +20,7 @@ const TRAILER: &str = "TRAILER!!!";
 
 /// An archive while it is filled.
 #[derive(Debug, Default)]
-pub struct Archive {
+pub(super) struct Archive {
     bytes: Vec<u8>,
     /// Paths that are in it.
     known: BTreeSet<String>,
@@ -28,7 +28,7 @@ pub struct Archive {
 
 impl Archive {
     /// Adds an empty folder and those above it.
-    pub fn folder(&mut self, path: &Path) {
+    pub(super) fn folder(&mut self, path: &Path) {
         let mut whole = String::new();
         for part in parts(path) {
             if !whole.is_empty() {
@@ -42,7 +42,7 @@ impl Archive {
     }
 
     /// Adds a file with its content and permissions.
-    pub fn file(&mut self, path: &Path, content: &[u8], permissions: u32) {
+    pub(super) fn file(&mut self, path: &Path, content: &[u8], permissions: u32) {
         if let Some(parent) = path.parent() {
             self.folder(parent);
         }
@@ -53,7 +53,7 @@ impl Archive {
     }
 
     /// Adds the file that `from` leads to on this host as `path`.
-    pub fn copy(&mut self, from: &Path, path: &Path) -> Result<()> {
+    pub(super) fn copy(&mut self, from: &Path, path: &Path) -> Result<()> {
         let content = fs::read(from).map_err(|error| io_error("reading", from, error))?;
         let meta = fs::metadata(from).map_err(|error| io_error("reading", from, error))?;
         self.file(path, &content, meta.permissions().mode());
@@ -61,7 +61,7 @@ impl Archive {
     }
 
     /// Adds a character device.
-    pub fn device(&mut self, path: &Path, number: (u32, u32)) {
+    pub(super) fn device(&mut self, path: &Path, number: (u32, u32)) {
         if let Some(parent) = path.parent() {
             self.folder(parent);
         }
@@ -72,7 +72,7 @@ impl Archive {
     }
 
     /// The whole archive.
-    pub fn finish(mut self) -> Vec<u8> {
+    pub(super) fn finish(mut self) -> Vec<u8> {
         self.entry(TRAILER, 0, (0, 0), &[]);
         self.bytes
     }

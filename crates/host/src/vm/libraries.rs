@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::error::{HostError, Result};
 
 /// Finds a program as a shell does.
-pub fn find(program: &str) -> Option<PathBuf> {
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         let path = std::path::absolute(program).ok()?;
         return path.is_file().then_some(path);
@@ -26,7 +26,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
 ///
 /// # Errors
 /// No `ldd`, or a library that is missing here too.
-pub fn of(program: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn of(program: &Path) -> Result<Vec<PathBuf>> {
     let asked = Command::new("ldd").arg(program).output();
     let asked = asked.map_err(|error| HostError::Unavailable {
         what: "ldd",

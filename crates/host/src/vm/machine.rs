@@ -44,7 +44,7 @@ impl Drop for Running {
 }
 
 /// Boots with what executes it best.
-pub fn boot(image: &KernelImage, order: &Order, archive: &[u8]) -> Result<Done> {
+pub(super) fn boot(image: &KernelImage, order: &Order, archive: &[u8]) -> Result<Done> {
     let qemu = libraries::find(QEMU).ok_or_else(|| HostError::Unavailable {
         what: "a virtual machine",
         why: format!(

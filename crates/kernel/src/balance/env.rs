@@ -92,7 +92,13 @@ pub(crate) const MIGRATE_PAUSE: u32 = 32;
 
 impl Env {
     /// A pass for `dst` over a domain with this span.
-    pub fn new(domain: u32, dst: Cpu, idle: CpuIdle, cpus: CpuSet, dst_group: CpuSet) -> Self {
+    pub(crate) fn new(
+        domain: u32,
+        dst: Cpu,
+        idle: CpuIdle,
+        cpus: CpuSet,
+        dst_group: CpuSet,
+    ) -> Self {
         Self {
             domain,
             dst,

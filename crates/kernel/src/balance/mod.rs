@@ -65,9 +65,10 @@ use crate::topology::Topology;
 pub(crate) use busiest::adjust_numa_imbalance;
 pub use env::{CpuIdle, Migration};
 pub(crate) use env::{Env, MIGRATE_PAUSE};
-pub use queue::nr_idle_scan;
+#[cfg(test)]
+pub(crate) use queue::nr_idle_scan;
 pub use rules::{BalanceRules, BusiestGroup, LoadGate, NumaAllowance};
-pub use stats::{GroupStats, GroupType};
+pub(crate) use stats::{GroupStats, GroupType};
 
 /// Resource that the CPUs of a domain share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -461,7 +462,7 @@ impl Kernel {
     /// To be called when the current task, `ttwu_pending` or the SCHED_IDLE tasks of a CPU changed:
     /// keeps the sets of idle CPUs true.
     #[inline]
-    pub fn note_idle_state(&mut self, cpu: Cpu) {
+    pub(crate) fn note_idle_state(&mut self, cpu: Cpu) {
         let (idle, sched_idle) = (self.available_idle_cpu(cpu), self.sched_idle_cpu(cpu));
         let rq = &self.rqs[cpu.index()];
         if idle != rq.noted_idle || sched_idle != rq.noted_sched_idle {
@@ -513,7 +514,7 @@ impl Kernel {
 
     /// To be called when a CPU switches to its idle task (`update_idle_core`).
     #[inline]
-    pub fn update_idle_core<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+    pub(crate) fn update_idle_core<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         if !self.domains.smt_active {
             return;
         }

@@ -13,7 +13,7 @@ use crate::platform::{Access, Line, Platform};
 ///
 /// Worked example: 16 CPUs at 50 %, percentage 117: x = 512, the square 512² · 117² / (10000
 /// · 1024) is 350, so 1024 − 350 = 674 of 1024 parts of 16 CPUs remain: 10.
-pub const fn nr_idle_scan(util: u64, llc_weight: u32, imbalance_pct: u32) -> u32 {
+pub(crate) const fn nr_idle_scan(util: u64, llc_weight: u32, imbalance_pct: u32) -> u32 {
     let x = util / llc_weight as u64;
     let pct = imbalance_pct as u64;
     let busy = x * x * pct * pct / (10_000 * 1024);

@@ -15,7 +15,7 @@ use crate::platform::{Op, Platform};
 
 /// State of a group, in the order of urgency to pull from it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
-pub enum GroupType {
+pub(crate) enum GroupType {
     /// Could take more.
     #[default]
     HasSpare,
@@ -38,7 +38,7 @@ pub enum GroupType {
 
 impl GroupType {
     /// The type in words.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             GroupType::HasSpare => "has spare capacity",
             GroupType::FullyBusy => "fully busy",
@@ -54,7 +54,7 @@ impl GroupType {
 
 /// Statistics of a group for the balancer (`struct sg_lb_stats`).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct GroupStats {
+pub(crate) struct GroupStats {
     /// Load per capacity, where it is computed.
     pub avg_load: u64,
     /// Load.

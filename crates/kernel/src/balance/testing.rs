@@ -25,7 +25,7 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// World without programs on a machine of the given topology.
-    pub fn on(topology: Topology, version: &str) -> Self {
+    pub(crate) fn on(topology: Topology, version: &str) -> Self {
         Self {
             world: World::on(topology, version, |_| {}),
             programs: BTreeMap::new(),
@@ -34,7 +34,7 @@ impl Programs {
     }
 
     /// Starts a task from CPU `cpu` that never sleeps.
-    pub fn hog(&mut self, cpu: u32, affinity: CpuSet) -> TaskId {
+    pub(crate) fn hog(&mut self, cpu: u32, affinity: CpuSet) -> TaskId {
         self.world.start(TaskAttributes {
             policy: Policy::Normal,
             nice: 0,
@@ -48,7 +48,7 @@ impl Programs {
     }
 
     /// Starts a task from CPU `cpu` that runs and sleeps.
-    pub fn periodic(&mut self, cpu: u32, run_ns: Ns, sleep_ns: Ns) -> TaskId {
+    pub(crate) fn periodic(&mut self, cpu: u32, run_ns: Ns, sleep_ns: Ns) -> TaskId {
         let task = self.hog(cpu, CpuSet::first(self.world.kernel.cpus()));
         let program = Program {
             run_ns,
@@ -60,7 +60,7 @@ impl Programs {
     }
 
     /// CPU a task is on.
-    pub fn cpu_of(&self, task: TaskId) -> u32 {
+    pub(crate) fn cpu_of(&self, task: TaskId) -> u32 {
         self.world.kernel.tasks[task.index()].cpu.0
     }
 
@@ -82,7 +82,7 @@ impl Programs {
     }
 
     /// Runs all programs until `end`.
-    pub fn run_until(&mut self, end: Ns) {
+    pub(crate) fn run_until(&mut self, end: Ns) {
         while let Some(at) = Some(self.next_event()).filter(|at| *at <= end) {
             self.world.advance_to(at);
             for cpu in self.cpus() {

@@ -436,7 +436,7 @@ impl Kernel {
     }
 
     /// Whether balance must not move tasks of `group` between two CPUs (`throttled_lb_pair`).
-    pub fn throttled_lb_pair(
+    pub(crate) fn throttled_lb_pair(
         &self,
         group: GroupId,
         src: crate::ids::Cpu,

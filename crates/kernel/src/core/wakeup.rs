@@ -411,26 +411,26 @@ impl Kernel {
 
     /// Whether a CPU runs its idle task with nothing queued or pending (`idle_cpu`).
     #[inline]
-    pub fn idle_cpu(&self, cpu: Cpu) -> bool {
+    pub(crate) fn idle_cpu(&self, cpu: Cpu) -> bool {
         let rq = &self.rqs[cpu.index()];
         rq.curr_is_idle() && rq.nr_running == 0 && !rq.ttwu_pending
     }
 
     /// Same, and the (virtual) CPU can really run (`available_idle_cpu`).
     #[inline]
-    pub fn available_idle_cpu(&self, cpu: Cpu) -> bool {
+    pub(crate) fn available_idle_cpu(&self, cpu: Cpu) -> bool {
         self.idle_cpu(cpu)
     }
 
     /// Whether a CPU runs only idle-policy tasks (`sched_idle_cpu`).
     #[inline]
-    pub fn sched_idle_cpu(&self, cpu: Cpu) -> bool {
+    pub(crate) fn sched_idle_cpu(&self, cpu: Cpu) -> bool {
         self.sched_idle_rq(cpu)
     }
 
     /// Whether two CPUs share their last level cache (`cpus_share_cache`).
     #[inline]
-    pub fn cpus_share_cache(&self, a: Cpu, b: Cpu) -> bool {
+    pub(crate) fn cpus_share_cache(&self, a: Cpu, b: Cpu) -> bool {
         self.domains.share_cache(a, b)
     }
 }

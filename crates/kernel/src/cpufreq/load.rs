@@ -20,14 +20,14 @@ const ONE: u32 = 1 << FRACTION_BITS;
 
 /// Boost of a CPU on which tasks wake from I/O, in 256ths of a full load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct IowaitLoad {
+pub(crate) struct IowaitLoad {
     boost: u32,
     last_update_ns: Ns,
 }
 
 impl IowaitLoad {
     /// One call of the scheduler (`intel_pstate_update_util`).
-    pub fn update(&mut self, now: Ns, iowait: bool, tick_ns: Ns) {
+    pub(crate) fn update(&mut self, now: Ns, iowait: bool, tick_ns: Ns) {
         let long_ago = now.saturating_sub(self.last_update_ns) > tick_ns;
         self.last_update_ns = now;
         if iowait {

@@ -10,7 +10,7 @@ const UP_THRESHOLD_PERCENT: u64 = 95;
 
 /// State of one CPU in ondemand.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OndemandCpu {
+pub(crate) struct OndemandCpu {
     previous_ns: Ns,
     previous_idle_ns: Ns,
     previous_load: u64,
@@ -18,7 +18,7 @@ pub struct OndemandCpu {
 
 impl OndemandCpu {
     /// Load in percent since the last sample (`dbs_update`). `idle_ns` is all idle time so far.
-    pub fn load(&mut self, now: Ns, idle_ns: Ns, sampling_ns: Ns) -> u64 {
+    pub(crate) fn load(&mut self, now: Ns, idle_ns: Ns, sampling_ns: Ns) -> u64 {
         // The kernel counts in microseconds.
         let elapsed_us = now.saturating_sub(self.previous_ns) / 1000;
         let idle_us = idle_ns.saturating_sub(self.previous_idle_ns) / 1000;

@@ -43,7 +43,7 @@ pub struct Sample {
 
 /// The parts of a kernel's rules that matter here.
 #[derive(Clone, Copy, Debug)]
-pub struct PidRules {
+pub(crate) struct PidRules {
     /// Sample times after which a sample counts as late.
     pub holdoff_samples: u32,
     /// A CPU awake for less than 1 % of a sample counts as idle.
@@ -76,7 +76,7 @@ pub(crate) fn scaled_busy(
 
 /// `pid_calc` with the gains of Core and Xeon: by how much the P-state has to fall. Integral and
 /// derivative gains are 0.
-pub fn correction(busy: i32) -> i32 {
+pub(crate) fn correction(busy: i32) -> i32 {
     let gain = divide(fixed(P_GAIN_PERCENT), fixed(100));
     let error = SETPOINT - busy;
     if error == 0 {

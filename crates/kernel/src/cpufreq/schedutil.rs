@@ -20,7 +20,7 @@ const BOOST_MIN: u64 = CAPACITY / 8;
 
 /// State of one CPU in schedutil.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SugovCpu {
+pub(crate) struct SugovCpu {
     boost: u64,
     boost_pending: bool,
     last_update_ns: Ns,
@@ -30,7 +30,7 @@ pub struct SugovCpu {
 
 /// Utilisation of a CPU as the scheduler knows it.
 #[derive(Clone, Copy, Debug)]
-pub struct Utilisation {
+pub(crate) struct Utilisation {
     /// Of the fair class.
     pub fair: u64,
     /// Runnable average of the fair class.
@@ -144,7 +144,7 @@ const fn with_margin(util: u64) -> u64 {
 
 impl SugovCpu {
     /// `sugov_iowait_boost`, at every call of the scheduler.
-    pub fn note(&mut self, now: Ns, iowait: bool, rules: &FrequencyRules, tick_ns: Ns) {
+    pub(crate) fn note(&mut self, now: Ns, iowait: bool, rules: &FrequencyRules, tick_ns: Ns) {
         let reset = self.boost > 0 && self.reset_if_old(now, iowait, tick_ns);
         self.last_update_ns = now;
         if reset || !iowait {
@@ -191,7 +191,7 @@ impl SugovCpu {
     }
 
     /// Performance to choose a frequency for.
-    pub fn wanted(
+    pub(crate) fn wanted(
         &mut self,
         now: Ns,
         utilisation: &Utilisation,
@@ -210,7 +210,7 @@ impl SugovCpu {
 
 /// State of one policy in schedutil.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SugovPolicy {
+pub(crate) struct SugovPolicy {
     last_change_ns: Option<Ns>,
     next: Option<u32>,
 }
@@ -231,7 +231,7 @@ impl SugovPolicy {
     }
 
     /// The P-state to ask for, if it changes. `hold` forbids lower ones.
-    pub fn decide(&mut self, now: Ns, wanted: u32, hold: bool) -> Option<u32> {
+    pub(crate) fn decide(&mut self, now: Ns, wanted: u32, hold: bool) -> Option<u32> {
         let held = hold && self.next.is_some_and(|next| wanted < next);
         if held || self.next == Some(wanted) {
             return None;

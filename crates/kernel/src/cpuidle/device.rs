@@ -25,7 +25,7 @@ struct Stay {
 
 /// State of one CPU in the idle loop.
 #[derive(Clone, Debug)]
-pub struct IdleDevice {
+pub(crate) struct IdleDevice {
     governor: Governor,
     stay: Option<Stay>,
     /// A tick came while idle (`got_idle_tick`).

@@ -70,7 +70,7 @@ impl Haltpoll {
     }
 
     /// `haltpoll_reflect`.
-    pub fn reflect(&mut self, rules: &IdleRules, wake: Wake) {
+    pub(crate) fn reflect(&mut self, rules: &IdleRules, wake: Wake) {
         self.last = Some(wake);
         if wake.state == 0 {
             return;

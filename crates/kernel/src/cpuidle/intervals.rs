@@ -21,7 +21,7 @@ pub(super) struct Intervals {
 
 impl Intervals {
     /// The oldest makes room for a new one.
-    pub fn note(&mut self, us: u32) {
+    pub(super) fn note(&mut self, us: u32) {
         let gone = std::mem::replace(&mut self.by_age[self.oldest], us);
         self.oldest = (self.oldest + 1) % INTERVALS;
         self.sum = self.sum + u64::from(us) - u64::from(gone);
@@ -43,7 +43,7 @@ impl Intervals {
         }
     }
 
-    pub fn samples(&self) -> Samples<'_> {
+    pub(super) fn samples(&self) -> Samples<'_> {
         Samples {
             ascending: &self.ascending,
             sum: self.sum,
@@ -71,15 +71,15 @@ pub(super) struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    pub fn count(self) -> u64 {
+    pub(super) fn count(self) -> u64 {
         self.ascending.len() as u64
     }
 
-    pub fn least(self) -> u32 {
+    pub(super) fn least(self) -> u32 {
         self.ascending.first().copied().unwrap_or(0)
     }
 
-    pub fn most(self) -> u32 {
+    pub(super) fn most(self) -> u32 {
         self.ascending.last().copied().unwrap_or(0)
     }
 
@@ -100,7 +100,7 @@ impl Samples<'_> {
         }
     }
 
-    pub fn mean(self) -> u64 {
+    pub(super) fn mean(self) -> u64 {
         let factor = MEAN_FACTOR[self.ascending.len()];
         ((u128::from(self.sum) * u128::from(factor)) >> 63) as u64
     }

@@ -182,7 +182,7 @@ impl Menu {
     }
 
     /// `menu_reflect` and `menu_update`.
-    pub fn reflect(&mut self, states: &[IdleState], tick_period_ns: Ns, wake: Wake) {
+    pub(crate) fn reflect(&mut self, states: &[IdleState], tick_period_ns: Ns, wake: Wake) {
         let state = &states[wake.state];
         let measured_ns = if wake.by_tick && self.next_timer_ns > tick_period_ns {
             // The tick was kept although nothing else was due: it could have been a long sleep.

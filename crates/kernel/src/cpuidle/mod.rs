@@ -168,7 +168,7 @@ impl Governor {
 
     /// Learns how the last period ended (`cpuidle_reflect` and what the governors defer to their
     /// next selection).
-    pub fn reflect(
+    pub(crate) fn reflect(
         &mut self,
         states: &[IdleState],
         rules: &IdleRules,

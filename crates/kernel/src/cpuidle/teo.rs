@@ -259,7 +259,7 @@ impl Teo {
     }
 
     /// `teo_reflect` and `teo_update`.
-    pub fn reflect(
+    pub(crate) fn reflect(
         &mut self,
         states: &[IdleState],
         rules: &IdleRules,

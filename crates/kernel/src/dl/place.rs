@@ -35,7 +35,7 @@ pub(super) struct Latest {
 }
 
 impl Latest {
-    pub fn new(cpus: usize) -> Self {
+    pub(super) fn new(cpus: usize) -> Self {
         Self {
             heap: Vec::new(),
             places: vec![None; cpus],
@@ -48,12 +48,12 @@ impl Latest {
     }
 
     /// The CPU with the latest deadline (`cpudl_maximum`).
-    pub fn first(&self) -> Entry {
+    pub(super) fn first(&self) -> Entry {
         self.heap.first().copied().unwrap_or(self.last)
     }
 
     /// `cpudl_set`.
-    pub fn set(&mut self, cpu: Cpu, deadline_ns: Ns) {
+    pub(super) fn set(&mut self, cpu: Cpu, deadline_ns: Ns) {
         let entry = Entry { cpu, deadline_ns };
         match self.places[cpu.index()] {
             Some(place) => {
@@ -69,7 +69,7 @@ impl Latest {
     }
 
     /// `cpudl_clear`.
-    pub fn clear(&mut self, cpu: Cpu) {
+    pub(super) fn clear(&mut self, cpu: Cpu) {
         self.free.insert(cpu);
         let Some(place) = self.places[cpu.index()].take() else {
             return;

@@ -21,7 +21,7 @@ use crate::table::Table;
 
 /// Actions of [`Kernel::update_load_avg`] besides ageing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LoadUpdate {
+pub(crate) enum LoadUpdate {
     /// Nothing.
     Age,
     /// Update `tg->load_avg` when the averages moved (`UPDATE_TG`).
@@ -494,7 +494,7 @@ impl Kernel {
     }
 
     /// Weighted share of a task in its CPU's root load (`task_h_load`).
-    pub fn task_h_load(&mut self, task: crate::ids::TaskId) -> u64 {
+    pub(crate) fn task_h_load(&mut self, task: crate::ids::TaskId) -> u64 {
         let se = self.tasks[task.index()].se;
         let entity = &self.entities[se.index()];
         let (q, load_avg) = (entity.cfs_rq, entity.avg.load_avg);
@@ -526,13 +526,13 @@ impl Kernel {
 
     /// Load of a CPU's root fair queue (`cpu_load`).
     #[inline]
-    pub fn cpu_load(&self, cpu: Cpu) -> u64 {
+    pub(crate) fn cpu_load(&self, cpu: Cpu) -> u64 {
         self.cfs_rqs[cpu.index()].avg.load_avg
     }
 
     /// Runnable average of a CPU's root fair queue (`cpu_runnable`).
     #[inline]
-    pub fn cpu_runnable(&self, cpu: Cpu) -> u64 {
+    pub(crate) fn cpu_runnable(&self, cpu: Cpu) -> u64 {
         self.cfs_rqs[cpu.index()].avg.runnable_avg
     }
 

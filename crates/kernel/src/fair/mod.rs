@@ -70,7 +70,7 @@ impl<const KIND: u8> std::ops::BitOr for Flags<KIND> {
 }
 
 /// Why and how a task is put on a run queue (`ENQUEUE_*`).
-pub type EnqueueFlags = Flags<0>;
+pub(crate) type EnqueueFlags = Flags<0>;
 
 impl EnqueueFlags {
     /// It slept (or its group was throttled).
@@ -90,7 +90,7 @@ impl EnqueueFlags {
 }
 
 /// Why and how a task leaves a run queue (`DEQUEUE_*`).
-pub type DequeueFlags = Flags<1>;
+pub(crate) type DequeueFlags = Flags<1>;
 
 impl DequeueFlags {
     /// It goes to sleep.

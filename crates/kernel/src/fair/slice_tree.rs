@@ -57,7 +57,7 @@ pub(crate) struct SliceTrees {
 
 impl SliceTrees {
     /// Trees of queues that hold what their timelines do.
-    pub fn of<'a>(
+    pub(crate) fn of<'a>(
         timelines: impl Iterator<Item = &'a Timeline>,
         entities: &Table<Entity>,
         keeps_longest: bool,
@@ -76,7 +76,7 @@ impl SliceTrees {
     }
 
     /// Shortest and longest request in the tree, from its root, ns; `None` if no entity waits.
-    pub fn root(&self, queue: usize) -> Option<(Ns, Ns)> {
+    pub(crate) fn root(&self, queue: usize) -> Option<(Ns, Ns)> {
         let root = self
             .roots
             .get(queue)
@@ -87,7 +87,7 @@ impl SliceTrees {
     }
 
     /// `__enqueue_entity`.
-    pub fn insert(&mut self, queue: usize, se: EntityId, entities: &Table<Entity>) {
+    pub(crate) fn insert(&mut self, queue: usize, se: EntityId, entities: &Table<Entity>) {
         let at = se.index();
         if self.roots.len() <= queue {
             self.roots.resize(queue + 1, NONE);
@@ -113,7 +113,7 @@ impl SliceTrees {
     }
 
     /// An entity that waits has another request.
-    pub fn changed(&mut self, se: EntityId, entities: &Table<Entity>) {
+    pub(crate) fn changed(&mut self, se: EntityId, entities: &Table<Entity>) {
         self.propagate(se.index() as u32, NONE, entities);
     }
 
@@ -211,7 +211,7 @@ impl SliceTrees {
     }
 
     /// `__dequeue_entity`.
-    pub fn remove(&mut self, queue: usize, se: EntityId, entities: &Table<Entity>) {
+    pub(crate) fn remove(&mut self, queue: usize, se: EntityId, entities: &Table<Entity>) {
         let at = se.index() as u32;
         let node = self.nodes[at as usize];
         let (parent, side) = (node.parent, self.side_of(at));

@@ -119,9 +119,9 @@ mod record {
     }
 
     /// Names a file to which marks are added as they are reached, for the test that collects them.
-    pub const FILE: &str = "SCHEDCAST_MARKS";
+    pub(super) const FILE: &str = "SCHEDCAST_MARKS";
 
-    pub fn note(mark: Mark) {
+    pub(super) fn note(mark: Mark) {
         REACHED.with(|words| {
             let word = &words[mark as usize / 64];
             let bit = 1 << (mark as usize % 64);
@@ -144,7 +144,7 @@ mod record {
         }
     }
 
-    pub fn take() -> Vec<Mark> {
+    pub(super) fn take() -> Vec<Mark> {
         REACHED.with(|words| {
             let bits: Vec<u64> = words.iter().map(Cell::take).collect();
             let is_set = |mark: &Mark| bits[*mark as usize / 64] >> (*mark as usize % 64) & 1 == 1;

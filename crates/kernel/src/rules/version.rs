@@ -68,9 +68,17 @@ impl Version {
     /// # Errors
     /// As [`str::parse`], except that a kernel newer than every known one is no error.
     pub fn modelled(text: &str) -> Result<(Version, Option<Version>), VersionError> {
-        match text.parse() {
-            Err(VersionError::Unknown(newer)) if newer > NEWEST => Ok((NEWEST, Some(newer))),
-            parsed => Ok((parsed?, None)),
+        Self::modelled_until(NEWEST, text)
+    }
+
+    /// The same if `newest` is the newest release whose rules are known.
+    pub(super) fn modelled_until(
+        newest: Version,
+        text: &str,
+    ) -> Result<(Version, Option<Version>), VersionError> {
+        match Self::read(newest, text) {
+            Err(VersionError::Unknown(newer)) if newer > newest => Ok((newest, Some(newer))),
+            read => Ok((read?, None)),
         }
     }
 
@@ -87,12 +95,17 @@ impl Version {
 
     /// All releases as tagged, oldest first.
     pub fn releases() -> impl Iterator<Item = Version> {
-        let last = |major| {
-            let finished = LAST_OF_MAJOR.iter().filter(|_| major < NEWEST.major);
-            let mut finished = finished.filter(|version| version.major == major);
-            finished.next().unwrap_or(&NEWEST).minor
+        Self::releases_until(NEWEST)
+    }
+
+    /// The same if `newest` is the newest release whose rules are known.
+    pub(super) fn releases_until(newest: Version) -> impl Iterator<Item = Version> {
+        let last = move |major| {
+            let mut finished = LAST_OF_MAJOR.into_iter();
+            let finished = finished.find(|last| last.major == major && major < newest.major);
+            finished.unwrap_or(newest).minor
         };
-        (OLDEST.major..=NEWEST.major).flat_map(move |major| {
+        (OLDEST.major..=newest.major).flat_map(move |major| {
             let first = if major == OLDEST.major {
                 OLDEST.minor
             } else {
@@ -170,6 +183,13 @@ impl FromStr for Version {
     /// Reads `5.14` or `6.12.117`, the tag `v6.12`, and what `uname -r` says: `6.12.117+deb-amd64`
     /// is 6.12.117 with a vendor's changes, which are not known here.
     fn from_str(text: &str) -> Result<Self, VersionError> {
+        Self::read(NEWEST, text)
+    }
+}
+
+impl Version {
+    /// Reads a version if `newest` is the newest release whose rules are known.
+    pub(super) fn read(newest: Version, text: &str) -> Result<Self, VersionError> {
         let bad_form = || VersionError::Form(text.to_string());
         let version = text.strip_prefix('v').unwrap_or(text);
         let end = version.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
@@ -191,7 +211,7 @@ impl FromStr for Version {
         let same_major = |last: &&Version| last.major == version.major;
         match LAST_OF_MAJOR.iter().find(same_major) {
             Some(last) if release > *last => Err(VersionError::NeverReleased(version, *last)),
-            _ if (OLDEST..=NEWEST).contains(&release) => Ok(version),
+            _ if (OLDEST..=newest).contains(&release) => Ok(version),
             _ => Err(VersionError::Unknown(version)),
         }
     }
@@ -320,6 +340,9 @@ mod tests {
         let releases: Vec<Version> = Version::releases().collect();
         assert_eq!(releases.len(), 16 + 20 + 20 + usize::from(NEWEST.minor) + 1);
         assert!(releases.is_sorted());
+        // Without its last release a finished major number would have a single one.
+        let finished = LAST_OF_MAJOR.map(|last| last.major);
+        assert_eq!(finished.to_vec(), (4..NEWEST.major).collect::<Vec<_>>());
         for release in releases {
             assert_eq!(release.to_string().parse(), Ok(release));
         }

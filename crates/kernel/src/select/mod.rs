@@ -38,7 +38,8 @@ use crate::task::Policy;
 
 pub(crate) use claims::Claims;
 pub use rules::{IdleScan, IdlestGroup, PlacementRules, SchedIdleCpus, WakeAffine};
-pub use wakee::wake_wide;
+#[cfg(test)]
+pub(crate) use wakee::wake_wide;
 
 /// Why a CPU is sought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,7 +12,7 @@ use crate::model::{Mark, reached};
 use crate::platform::Platform;
 
 /// Whether waker and wakee have so many partners that one LLC of `llc_size` CPUs cannot hold them.
-pub const fn wake_wide(waker_flips: u32, wakee_flips: u32, llc_size: u32) -> bool {
+pub(crate) const fn wake_wide(waker_flips: u32, wakee_flips: u32, llc_size: u32) -> bool {
     let (more, fewer) = if waker_flips < wakee_flips {
         (wakee_flips, waker_flips)
     } else {

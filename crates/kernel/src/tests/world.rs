@@ -83,17 +83,17 @@ pub(crate) struct World {
 
 impl World {
     /// `cpus` CPUs on one LLC under a released kernel at 1000 Hz.
-    pub fn new(version: &str, cpus: usize) -> Self {
+    pub(crate) fn new(version: &str, cpus: usize) -> Self {
         Self::with(version, cpus, |_| {})
     }
 
     /// The same with rules of one's own.
-    pub fn with(version: &str, cpus: usize, change: impl FnOnce(&mut Rules)) -> Self {
+    pub(crate) fn with(version: &str, cpus: usize, change: impl FnOnce(&mut Rules)) -> Self {
         Self::on(Topology::flat(cpus), version, change)
     }
 
     /// Any machine.
-    pub fn on(topology: Topology, version: &str, change: impl FnOnce(&mut Rules)) -> Self {
+    pub(crate) fn on(topology: Topology, version: &str, change: impl FnOnce(&mut Rules)) -> Self {
         let choice = KernelChoice {
             hz: 1000,
             ..KernelChoice::released(version.parse().unwrap(), topology.cpus() as u32)
@@ -127,7 +127,7 @@ impl World {
     }
 
     /// Time passes; timers fire in order of time, then of arming.
-    pub fn advance_to(&mut self, end: Ns) {
+    pub(crate) fn advance_to(&mut self, end: Ns) {
         assert!(end >= self.bench.now, "time does not go back");
         while let Some(row) = self.next_timer(end) {
             let (timer, cpu, at) = self.bench.timers.remove(row);
@@ -153,7 +153,7 @@ impl World {
     }
 
     /// Lets `span` pass.
-    pub fn advance(&mut self, span: Ns) {
+    pub(crate) fn advance(&mut self, span: Ns) {
         self.advance_to(self.bench.now + span);
     }
 
@@ -171,12 +171,12 @@ impl World {
     }
 
     /// A group below the root, or below `parent`.
-    pub fn group(&mut self, parent: GroupId) -> GroupId {
+    pub(crate) fn group(&mut self, parent: GroupId) -> GroupId {
         self.kernel.group_create(&mut self.bench, parent)
     }
 
     /// Sets `cpu.max` and `cpu.max.burst`, in µs.
-    pub fn limit(&mut self, group: GroupId, quota_us: u64, period_us: u64, burst_us: u64) {
+    pub(crate) fn limit(&mut self, group: GroupId, quota_us: u64, period_us: u64, burst_us: u64) {
         let limit = BandwidthLimit {
             quota_ns: Some(quota_us * US),
             period_ns: period_us * US,
@@ -209,7 +209,7 @@ impl World {
     }
 
     /// Starts a task.
-    pub fn start(&mut self, attributes: TaskAttributes) -> TaskId {
+    pub(crate) fn start(&mut self, attributes: TaskAttributes) -> TaskId {
         let cpu = attributes.cpu;
         let task = self.kernel.task_create(attributes);
         self.kernel.wake_up_new_task(&mut self.bench, cpu, task);
@@ -218,7 +218,7 @@ impl World {
     }
 
     /// Starts a nice-0 task in the root group.
-    pub fn spawn(&mut self, cpu: Cpu) -> TaskId {
+    pub(crate) fn spawn(&mut self, cpu: Cpu) -> TaskId {
         self.spawn_in(GroupId::ROOT, cpu, Policy::Normal, 0)
     }
 
@@ -251,20 +251,20 @@ impl World {
     }
 
     /// The current task of a CPU blocks.
-    pub fn block(&mut self, cpu: Cpu) {
+    pub(crate) fn block(&mut self, cpu: Cpu) {
         assert!(!self.idle(cpu), "an idle CPU has nobody to block");
         self.kernel.block(&mut self.bench, cpu);
         self.settle(cpu);
     }
 
     /// The current task of a CPU yields.
-    pub fn yield_current(&mut self, cpu: Cpu) {
+    pub(crate) fn yield_current(&mut self, cpu: Cpu) {
         self.kernel.yield_current(&mut self.bench, cpu);
         self.settle(cpu);
     }
 
     /// The current task of a CPU ends.
-    pub fn exit(&mut self, cpu: Cpu) {
+    pub(crate) fn exit(&mut self, cpu: Cpu) {
         let task = self.current(cpu);
         self.kernel.exit(&mut self.bench, cpu);
         self.settle(cpu);
@@ -272,7 +272,7 @@ impl World {
     }
 
     /// A task is woken from `cpu`, not in sync.
-    pub fn wake(&mut self, cpu: Cpu, task: TaskId) -> bool {
+    pub(crate) fn wake(&mut self, cpu: Cpu, task: TaskId) -> bool {
         let flags = WakeFlags {
             sync: false,
             context: Context::HardIrq,
@@ -283,28 +283,28 @@ impl World {
     }
 
     /// Any door of the kernel, entered from `cpu`.
-    pub fn call(&mut self, cpu: Cpu, door: impl FnOnce(&mut Kernel, &mut Bench)) {
+    pub(crate) fn call(&mut self, cpu: Cpu, door: impl FnOnce(&mut Kernel, &mut Bench)) {
         door(&mut self.kernel, &mut self.bench);
         self.settle(cpu);
     }
 
     /// Task a CPU executes.
-    pub fn current(&self, cpu: Cpu) -> TaskId {
+    pub(crate) fn current(&self, cpu: Cpu) -> TaskId {
         self.kernel.current(cpu)
     }
 
     /// Whether a CPU executes its idle task.
-    pub fn idle(&self, cpu: Cpu) -> bool {
+    pub(crate) fn idle(&self, cpu: Cpu) -> bool {
         self.kernel.is_idle_task(self.current(cpu))
     }
 
     /// Whether a task sleeps.
-    pub fn asleep(&self, task: TaskId) -> bool {
+    pub(crate) fn asleep(&self, task: TaskId) -> bool {
         self.kernel.tasks[task.index()].state == TaskState::Blocked
     }
 
     /// How long a fair task ran so far, the part not yet charged included.
-    pub fn runtime(&self, task: TaskId) -> Ns {
+    pub(crate) fn runtime(&self, task: TaskId) -> Ns {
         let record = &self.kernel.tasks[task.index()];
         let entity = &self.kernel.entities[record.se.index()];
         let rq = &self.kernel.rqs[record.cpu.index()];
@@ -320,12 +320,12 @@ impl World {
     }
 
     /// Entity of a task.
-    pub fn entity(&self, task: TaskId) -> &crate::entity::Entity {
+    pub(crate) fn entity(&self, task: TaskId) -> &crate::entity::Entity {
         &self.kernel.entities[self.kernel.tasks[task.index()].se.index()]
     }
 
     /// Times and tasks of the switches of a CPU, idle tasks as `None`.
-    pub fn switches(&self, cpu: Cpu) -> Vec<(Ns, Option<TaskId>)> {
+    pub(crate) fn switches(&self, cpu: Cpu) -> Vec<(Ns, Option<TaskId>)> {
         let mut switches = Vec::new();
         for (at, on, observation) in &self.bench.observed {
             if let (true, Observation::Switch { next, .. }) = (*on == cpu, observation) {

@@ -11,7 +11,7 @@ use schedcast_kernel::topology::Topology;
 use schedcast_lab::question::{Columns, Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
-use schedcast_lab::sweep::{Options, Sweep};
+use schedcast_lab::sweep::{Sweep, SweepOptions};
 use schedcast_sim::{Machine, World, bench_workloads};
 use schedcast_trace::{EventSource, FtraceTextReader};
 
@@ -69,7 +69,7 @@ const fn load(
 }
 
 /// All lines.
-pub static LOADS: [Load; 16] = [
+pub(crate) static LOADS: [Load; 16] = [
     load(
         "w1",
         "W1: 10 CPUs, 100 tasks, one cgroup level",
@@ -167,7 +167,7 @@ pub static LOADS: [Load; 16] = [
 ];
 
 /// Runs a line here and now.
-pub fn run(name: &str) -> Outcome<Measured> {
+pub(crate) fn run(name: &str) -> Outcome<Measured> {
     match LOADS.iter().find(|load| load.name == name) {
         Some(load) => (load.run)(),
         None => Err(format!("no load {name:?}").into()),
@@ -253,11 +253,11 @@ fn sweep(workers: usize) -> Outcome<Measured> {
     question.seeds = None;
     let experiment = question.experiment()?;
     let folder = tempfile::tempdir()?;
-    let options = Options {
+    let options = SweepOptions {
         folder: Some(folder.path().to_owned()),
         workers: Some(workers),
         build: "speed".to_owned(),
-        ..Options::default()
+        ..SweepOptions::default()
     };
     let begin = Instant::now();
     Sweep::open(&experiment, options)?.run(&Simulator::new(), &|| {})?;

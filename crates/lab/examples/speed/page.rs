@@ -2,30 +2,20 @@
 
 use std::fmt::Write;
 
+use schedcast_base::date::today;
+use schedcast_base::quantile::{median, spread};
 use schedcast_host::KernelInfo;
 
 use crate::loads::Unit;
 use crate::{Measured, Outcome, Row};
 
-/// The middle of some values, with the smallest and the largest.
-fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
-    values.sort_by(f64::total_cmp);
-    (
-        values[values.len() / 2],
-        values[0],
-        values[values.len() - 1],
-    )
+/// Smallest rate, median and largest.
+fn rates(runs: &[Measured]) -> [f64; 3] {
+    let rates = runs.iter().map(|run| run.count as f64 / run.seconds);
+    spread(rates.collect::<Vec<f64>>()).unwrap_or([f64::NAN; 3])
 }
 
-fn rates(runs: &[Measured]) -> (f64, f64, f64) {
-    spread(
-        runs.iter()
-            .map(|run| run.count as f64 / run.seconds)
-            .collect(),
-    )
-}
-
-fn rate_text((middle, least, most): (f64, f64, f64), unit: Unit) -> String {
+fn rate_text([least, middle, most]: [f64; 3], unit: Unit) -> String {
     match unit {
         Unit::Variants => format!(
             "{:.3} s each ({:.3} – {:.3})",
@@ -53,16 +43,12 @@ fn rate_text((middle, least, most): (f64, f64, f64), unit: Unit) -> String {
 /// Median rate of a load, by the plain program.
 fn rate_of(rows: &[Row], name: &str) -> f64 {
     let row = rows.iter().find(|row| row.load.name == name);
-    row.map_or(f64::NAN, |row| rates(&row.plain).0)
+    row.map_or(f64::NAN, |row| rates(&row.plain)[1])
 }
 
 /// The whole page. `simso_s` = seconds SimSo needs for a second of W1.
-pub fn render(rows: &[Row], simso_s: Option<f64>) -> Outcome<String> {
+pub(crate) fn render(rows: &[Row], simso_s: Option<f64>) -> Outcome<String> {
     let kernel = KernelInfo::read()?.release;
-    let date = std::process::Command::new("date")
-        .arg("+%Y-%m-%d")
-        .output()?;
-    let date = String::from_utf8(date.stdout)?;
     let mut page = format!(
         "# Speed\n\nWritten by `make speed` on {}, Linux {kernel}, {}. One core but for the sweep of two workers, statistics on, kernel 6.18, HZ 250. A \
          dispatch is a switch of a CPU to another task that is not idle. W1, W2 and W3 are periodic tasks of 0.33 ms every \
@@ -70,7 +56,7 @@ pub fn render(rows: &[Row], simso_s: Option<f64>) -> Outcome<String> {
          (smallest – largest) and the largest size of a process. The program is the one that `cargo build --release` makes, and \
          one that is built as `make fast` does it, for this processor and laid out by what W1, W1 with the machine and W3 execute most; they took turns.\n\n\
          | | rate | with `make fast` | memory |\n|---|---|---|---|\n",
-        date.trim(),
+        today(),
         processor()?,
         rows.first().map_or(0, |row| row.plain.len()),
     );
@@ -112,9 +98,11 @@ pub fn render(rows: &[Row], simso_s: Option<f64>) -> Outcome<String> {
 /// Seconds for a simulated second of W1: 20,000 dispatches and those of preempted tasks.
 fn own_seconds(rows: &[Row]) -> f64 {
     let row = rows.iter().find(|row| row.load.name == "w1");
-    let seconds =
-        |runs: &[Measured]| spread(runs.iter().map(|run| run.seconds / 100.0).collect()).0;
-    row.map_or(f64::NAN, |row| seconds(&row.plain))
+    let seconds = |row: &Row| {
+        let each = row.plain.iter().map(|run| run.seconds / 100.0);
+        median(each.collect::<Vec<f64>>())
+    };
+    row.and_then(seconds).unwrap_or(f64::NAN)
 }
 
 fn processor() -> Outcome<String> {

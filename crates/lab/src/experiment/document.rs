@@ -68,7 +68,7 @@ pub struct Table {
 
 impl Table {
     /// The entry of `key`.
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
+    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
@@ -99,7 +99,7 @@ impl Table {
     }
 
     /// Lays `over` on this table: tables merge, everything else replaces.
-    pub fn merge(&mut self, over: &Table) {
+    pub(crate) fn merge(&mut self, over: &Table) {
         for entry in &over.entries {
             let Some(below) = self.entries.iter_mut().find(|below| below.key == entry.key) else {
                 self.entries.push(entry.clone());
@@ -114,7 +114,7 @@ impl Table {
 }
 
 /// The error for a key that does not exist here.
-pub fn unknown_key(entry: &Entry, valid: &[&str], inside: &str) -> Error {
+pub(crate) fn unknown_key(entry: &Entry, valid: &[&str], inside: &str) -> Error {
     Error::input(
         &entry.key_place,
         format!("unknown key `{}` in {inside}", entry.key),
@@ -124,7 +124,7 @@ pub fn unknown_key(entry: &Entry, valid: &[&str], inside: &str) -> Error {
 
 impl Value {
     /// The word for what this is, for messages.
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match &self.kind {
             Kind::Text(text) => format!("the string \"{text}\""),
             Kind::Integer(number) => format!("the integer {number}"),
@@ -153,7 +153,7 @@ impl Value {
     }
 
     /// `true` or `false`.
-    pub fn boolean(&self, what: &str) -> Result<bool> {
+    pub(crate) fn boolean(&self, what: &str) -> Result<bool> {
         match &self.kind {
             Kind::Boolean(value) => Ok(*value),
             Kind::Bare(text) if text == "true" => Ok(true),
@@ -163,7 +163,7 @@ impl Value {
     }
 
     /// An integer of any size and sign.
-    pub fn integer(&self, what: &str) -> Result<i64> {
+    pub(crate) fn integer(&self, what: &str) -> Result<i64> {
         match &self.kind {
             Kind::Integer(number) => Ok(*number),
             Kind::Bare(text) => text
@@ -356,7 +356,7 @@ pub fn flag_setting(flag: &str, path: [&str; 2], argument: &str) -> Table {
 }
 
 /// The tree in which `value` is the only leaf, at the path `parts`.
-pub fn nest(parts: &[String], key_place: &Place, value: Value) -> Table {
+pub(crate) fn nest(parts: &[String], key_place: &Place, value: Value) -> Table {
     let mut value = value;
     for (depth, key) in parts.iter().enumerate().rev() {
         let entry = Entry {

@@ -198,7 +198,11 @@ impl KernelSettings {
     /// # Errors
     /// An unknown word, a value of the wrong type or out of the kernel's range, or something this
     /// version does not have — each with its place.
-    pub fn read(section: Option<&Table>, cpus: usize, directory: &Path) -> Result<KernelSettings> {
+    pub(crate) fn read(
+        section: Option<&Table>,
+        cpus: usize,
+        directory: &Path,
+    ) -> Result<KernelSettings> {
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
         let mut settings = KernelSettings {
             version: DEFAULT,

@@ -32,7 +32,7 @@ pub enum Takes {
 }
 
 /// A row.
-pub const fn key(
+pub(crate) const fn key(
     name: &'static str,
     takes: Takes,
     default: &'static str,
@@ -49,7 +49,8 @@ pub const fn key(
 /// `true` or `false`.
 pub(crate) const SWITCH: Takes = Takes::Words("`true` or `false`");
 /// A duration.
-pub const TIME: Takes = Takes::Words("a duration: `\"20s\"`, `\"1.5ms\"`; ns, us, ms, s, min, h");
+pub(crate) const TIME: Takes =
+    Takes::Words("a duration: `\"20s\"`, `\"1.5ms\"`; ns, us, ms, s, min, h");
 
 /// Names of the keys, in the order of the rows.
 pub fn names(keys: &[Key]) -> Vec<&'static str> {
@@ -65,7 +66,7 @@ fn row<'a>(keys: &'a [Key], name: &str) -> &'a Key {
 ///
 /// # Errors
 /// Something else, with its place.
-pub fn whole(keys: &[Key], name: &str, value: &Value) -> Result<i64> {
+pub(crate) fn whole(keys: &[Key], name: &str, value: &Value) -> Result<i64> {
     match row(keys, name).takes {
         Takes::Whole(least, most, _) => value.integer_in(least, most, name),
         _ => value.integer(name),
@@ -76,7 +77,7 @@ pub fn whole(keys: &[Key], name: &str, value: &Value) -> Result<i64> {
 ///
 /// # Errors
 /// Something else, with its place.
-pub fn number(keys: &[Key], name: &str, value: &Value) -> Result<f64> {
+pub(crate) fn number(keys: &[Key], name: &str, value: &Value) -> Result<f64> {
     match row(keys, name).takes {
         Takes::Number(least, most, _) => super::service::number_of(value, name, least, most),
         _ => super::service::number_of(value, name, f64::MIN, f64::MAX),

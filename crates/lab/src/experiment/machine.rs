@@ -158,7 +158,7 @@ impl MachineSettings {
     ///
     /// # Errors
     /// An unknown preset or key, a preset file that cannot be read, a machine that cannot be.
-    pub fn read(section: Option<&Table>, directory: &Path) -> Result<MachineSettings> {
+    pub(crate) fn read(section: Option<&Table>, directory: &Path) -> Result<MachineSettings> {
         let empty = Table::default();
         let section = section.unwrap_or(&empty);
         section.refuse_unknown(&names(&KEYS), "[machine]")?;

@@ -117,13 +117,13 @@ const VARIANT_KEYS: [Key; 1] = [key(
 )];
 
 /// Keys that a variant, a `--set` or a sweep axis can change.
-pub const VARYING_KEYS: [&str; 6] = ["machine", "kernel", "cgroup", "program", "at", "run"];
+pub(crate) const VARYING_KEYS: [&str; 6] = ["machine", "kernel", "cgroup", "program", "at", "run"];
 
 /// Seeds of an experiment that does not say how many.
 pub(crate) const DEFAULT_SEEDS: u32 = 10;
 
 /// The name of the only variant of an experiment that has none.
-pub const SINGLE_VARIANT: &str = "run";
+pub(crate) const SINGLE_VARIANT: &str = "run";
 
 /// A column that the command line adds: `--variant NAME` and the `--set`s after it.
 #[derive(Clone, Debug, PartialEq)]

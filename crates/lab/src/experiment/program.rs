@@ -125,7 +125,7 @@ impl Program {
     /// # Errors
     /// Unknown keys, both or neither of `run` and `replay`, a command that needs a shell, an
     /// unknown cgroup.
-    pub fn read(
+    pub(crate) fn read(
         value: &Value,
         directory: &Path,
         cgroups: &CgroupTree,
@@ -286,7 +286,7 @@ pub(super) fn command_words(run: &Value) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// A name that could not stand in a metric, or a section with no source for one.
-pub fn name_of(value: &Value) -> Result<Located<String>> {
+pub(crate) fn name_of(value: &Value) -> Result<Located<String>> {
     let table = value.table("a [[program]] section")?;
     if let Some(name) = table.get("name") {
         let text = name.text("a name")?;

@@ -139,7 +139,7 @@ pub fn build(name: &str, layers: &[Table], directory: &Path) -> Result<Scenario>
 }
 
 /// The sub-table `key`, if it is there.
-pub fn section<'a>(table: &'a Table, key: &str) -> Result<Option<&'a Table>> {
+pub(crate) fn section<'a>(table: &'a Table, key: &str) -> Result<Option<&'a Table>> {
     table
         .get(key)
         .map(|value| value.table(&format!("the section [{key}]")))

@@ -131,7 +131,7 @@ pub struct Profiled {
 /// # Errors
 /// Unknown keys, values out of range, quantiles that descend, both or neither of `rate` and
 /// `clients`.
-pub fn read(value: &Value) -> Result<Profiled> {
+pub(crate) fn read(value: &Value) -> Result<Profiled> {
     let table = value.table("the numbers of a service")?;
     table.refuse_unknown(&names(&KEYS), "profile")?;
     let required = |key: &str| {

@@ -45,7 +45,7 @@ const MOST_POINTS: usize = 100_000;
 ///
 /// # Errors
 /// A key that is not dotted TOML or starts outside `roots`, an axis without values.
-pub fn read(section: &Table, roots: &[&str]) -> Result<Vec<Axis>> {
+pub(crate) fn read(section: &Table, roots: &[&str]) -> Result<Vec<Axis>> {
     let mut axes = Vec::new();
     for entry in &section.entries {
         let place = &entry.key_place;

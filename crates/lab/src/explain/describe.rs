@@ -13,7 +13,7 @@ use schedcast_kernel::{GroupId, TaskId};
 use schedcast_sim::{Explained, World};
 
 /// The decision, several lines, the last one ended.
-pub fn describe(world: &World<true>, one: &Explained) -> String {
+pub(super) fn describe(world: &World<true>, one: &Explained) -> String {
     let writer = Writer { world };
     let head = writer.head(&one.decision);
     let body = writer.body(one.cpu, &one.decision);

@@ -185,7 +185,7 @@ impl Difference {
     }
 
     /// As an object.
-    pub fn value(&self) -> serde_json::Value {
+    pub(crate) fn value(&self) -> serde_json::Value {
         let sides = self.sides.each_ref().map(|side| {
             let told = side.as_ref();
             told.map(|(name, told)| serde_json::json!({ "variant": name, "decision": told.value }))

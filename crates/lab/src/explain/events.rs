@@ -227,7 +227,7 @@ fn compare(a: &mut Side<'_>, b: &mut Side<'_>) -> Option<usize> {
 ///
 /// # Errors
 /// A scenario that cannot be run.
-pub fn parting(
+pub(super) fn parting(
     simulator: &Simulator,
     a: &Scenario,
     b: &Scenario,

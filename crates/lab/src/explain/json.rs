@@ -23,7 +23,7 @@ use crate::experiment::Scenario;
 const SCHEMA: &str = "schedcast.explanation/1";
 
 /// The decision as an object.
-pub fn value(world: &World<true>, one: &Explained) -> Value {
+pub(super) fn value(world: &World<true>, one: &Explained) -> Value {
     let writer = Writer { world };
     let mut object = Map::new();
     object.insert("time_ns".into(), one.time_ns.into());

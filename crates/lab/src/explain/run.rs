@@ -9,7 +9,7 @@ use crate::experiment::Scenario;
 use crate::simulator::{LOOK_EVERY_NS, Simulator, bad_input};
 
 /// A world on its way through a scenario.
-pub struct Decisions {
+pub(super) struct Decisions {
     world: World<true>,
     /// Kernels that come into force, the next one last.
     changes: Vec<(Ns, Rules)>,
@@ -22,7 +22,7 @@ impl Decisions {
     ///
     /// # Errors
     /// Programs that cannot be built, limits that no kernel accepts.
-    pub fn start(simulator: &Simulator, scenario: &Scenario, seed: u64) -> Result<Self> {
+    pub(super) fn start(simulator: &Simulator, scenario: &Scenario, seed: u64) -> Result<Self> {
         let (world, end_ns) = simulator.explaining_world(scenario, seed)?;
         let changes = scenario.changes.iter().rev().filter_map(|change| {
             let kernel = change.kernel.as_ref()?;
@@ -36,7 +36,7 @@ impl Decisions {
     }
 
     /// The world as it is after the event of the last decisions.
-    pub fn world(&self) -> &World<true> {
+    pub(super) fn world(&self) -> &World<true> {
         &self.world
     }
 
@@ -44,7 +44,7 @@ impl Decisions {
     ///
     /// # Errors
     /// A program at fault.
-    pub fn next(&mut self) -> Result<Option<Vec<Explained>>> {
+    pub(super) fn next(&mut self) -> Result<Option<Vec<Explained>>> {
         loop {
             if self.is_over() {
                 return Ok(None);

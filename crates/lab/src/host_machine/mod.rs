@@ -21,7 +21,7 @@ use crate::error::{Diagnostic, Error, Result};
 /// Where `schedcast calibrate` keeps what it measured.
 pub const CALIBRATED: &str = "/var/lib/schedcast/host.toml";
 /// The name of the preset.
-pub const PRESET: &str = "host";
+pub(crate) const PRESET: &str = "host";
 
 /// Prices come from here where nothing was measured.
 const BASE: &str = "generic-8";
@@ -33,7 +33,7 @@ const LIVE: [&str; 3] = ["topology", "idle", "frequency"];
 ///
 /// # Errors
 /// A machine that sysfs does not describe, or a calibration that is no machine description.
-pub fn description() -> Result<(String, String)> {
+pub(crate) fn description() -> Result<(String, String)> {
     let topology = Topology::read().map_err(|error| general(error.to_string()))?;
     let live = parts::live(&topology)?;
     let file = Path::new(CALIBRATED);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use schedcast_host::Topology;
-use schedcast_host::calibrate::{Figure, IDLE_RESTS_NS, Measured, WORKING_SET_KIB};
+use schedcast_host::calibrate::{CalibrationRun, Figure, IDLE_RESTS_NS, WORKING_SET_KIB};
 use schedcast_sim::Machine;
 
 use super::{BASE, base, general, parse, parts};
@@ -16,7 +16,7 @@ use crate::error::Result;
 /// Figures that are no machine, for instance of a preset that lacks a key.
 pub fn calibrated(
     topology: &Topology,
-    measured: &Measured,
+    measured: &CalibrationRun,
     figures: &[Figure],
     when: &str,
 ) -> Result<String> {
@@ -130,7 +130,7 @@ fn section(figures: &[Figure], name: &str, first: &str) -> String {
     }
 }
 
-fn siblings(measured: &Measured) -> String {
+fn siblings(measured: &CalibrationRun) -> String {
     if measured.smt.is_empty() {
         return String::new();
     }
@@ -147,7 +147,7 @@ fn siblings(measured: &Measured) -> String {
     )
 }
 
-fn lateness(measured: &Measured) -> String {
+fn lateness(measured: &CalibrationRun) -> String {
     let Some(late) = &measured.lateness else {
         return String::new();
     };
@@ -176,8 +176,8 @@ mod tests {
         Spread::of(&[median * 0.9, median, median * 1.2]).unwrap()
     }
 
-    fn measured() -> Measured {
-        Measured {
+    fn measured() -> CalibrationRun {
+        CalibrationRun {
             syscall: spread(150.0),
             yield_switch: spread(1470.0),
             clock_read: spread(30.0),
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn threads_of_a_core_share_it() {
-        let measured = Measured {
+        let measured = CalibrationRun {
             smt: vec![spread(620.0)],
             ..measured()
         };

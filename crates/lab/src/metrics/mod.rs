@@ -146,7 +146,7 @@ impl Family {
     }
 
     /// The name with placeholders, as `list metrics` prints it.
-    pub fn pattern(&self) -> String {
+    pub(crate) fn pattern(&self) -> String {
         let subject = match self.subject {
             Subject::Program => "PROGRAM",
             Subject::Cgroup => "cgroup:PATH",
@@ -171,7 +171,7 @@ const fn throughput(name: &'static str) -> Family {
 }
 
 /// All families, in the order tables print them.
-pub static FAMILIES: [Family; 59] = [
+pub(crate) static FAMILIES: [Family; 59] = [
     Family::latency("request_latency")
         .headline()
         .says("from the arrival of a request to its completion"),

@@ -63,12 +63,12 @@ pub(super) struct Chance {
 
 impl Chance {
     /// The draws of `seed`.
-    pub fn of(seed: u64) -> Chance {
+    pub(super) fn of(seed: u64) -> Chance {
         Chance { seed: Some(seed) }
     }
 
     /// Nothing is drawn.
-    pub const NONE: Chance = Chance { seed: None };
+    pub(super) const NONE: Chance = Chance { seed: None };
 
     /// Whether anything is drawn.
     pub(crate) fn is_drawn(self) -> bool {
@@ -82,13 +82,13 @@ impl Chance {
     }
 
     /// How long after its time a program starts, ns.
-    pub fn start_ns(self, program: &str, fork_ns: Ns) -> Ns {
+    pub(super) fn start_ns(self, program: &str, fork_ns: Ns) -> Ns {
         let draw = self.draw(program, purpose::START);
         draw.map_or(0, |draw| part(draw, fork_ns))
     }
 
     /// When something happens for the first time that happens after `gaps`, ns.
-    pub fn first_ns(self, name: &str, gaps: &Distribution) -> Ns {
+    pub(super) fn first_ns(self, name: &str, gaps: &Distribution) -> Ns {
         let draw = self.draw(name, purpose::FIRST);
         draw.map_or(0, |draw| gaps.quantile(draw))
     }
@@ -152,10 +152,10 @@ impl Chance {
 
 /// Purposes of draws: numbers that no other purpose of the simulator has.
 mod purpose {
-    pub const BOOT: u64 = 0x626f_6f74;
-    pub const START: u64 = 0x7374_6172;
-    pub const PRICE: u64 = 0x7072_6963;
-    pub const FIRST: u64 = 0x6669_7273;
+    pub(super) const BOOT: u64 = 0x626f_6f74;
+    pub(super) const START: u64 = 0x7374_6172;
+    pub(super) const PRICE: u64 = 0x7072_6963;
+    pub(super) const FIRST: u64 = 0x6669_7273;
 }
 
 /// The part of `whole` that `draw` is of 2⁶⁴.

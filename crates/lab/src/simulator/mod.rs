@@ -60,7 +60,6 @@ pub struct Simulator {
     recordings: Mutex<Vec<(String, Arc<Recording>)>>,
     replays: Mutex<Vec<Inferred>>,
     trees: tree::Objects,
-    allow_lost_events: bool,
     /// Each seed draws what no two real runs have in common.
     draws: bool,
 }
@@ -91,17 +90,16 @@ impl Simulator {
         }
     }
 
-    /// Replays traces with gaps too.
-    pub fn allow_lost_events(mut self, allow: bool) -> Simulator {
-        self.allow_lost_events = allow;
-        self
-    }
-
     /// Actions of the threads of a recording, on a machine with these prices.
     ///
     /// # Errors
     /// A recording that cannot be read or replayed so.
-    pub fn replay(&self, folder: &Path, costs: &Costs, adjust: &Adjust) -> Result<Arc<Replay>> {
+    pub(crate) fn replay(
+        &self,
+        folder: &Path,
+        costs: &Costs,
+        adjust: &Adjust,
+    ) -> Result<Arc<Replay>> {
         let name = folder.display().to_string();
         let mut known = lock(&self.replays);
         if let Some(found) = known
@@ -112,7 +110,6 @@ impl Simulator {
         }
         let recording = self.recording(folder)?;
         let options = replay::Options {
-            allow_lost_events: self.allow_lost_events,
             costs: costs.clone(),
             client_loop: adjust.client_loop,
             ..replay::Options::default()
@@ -139,7 +136,7 @@ impl Simulator {
     /// # Errors
     /// A folder that is no recording; a scenario that replays a recording, which has its own
     /// background.
-    pub fn background(&self, scenario: &Scenario) -> Result<Option<Arc<Replay>>> {
+    pub(crate) fn background(&self, scenario: &Scenario) -> Result<Option<Arc<Replay>>> {
         let Some(background) = &scenario.machine.background else {
             return Ok(None);
         };
@@ -553,7 +550,7 @@ impl<K: Core> Course<K> {
 }
 
 /// Lets a world run until a time.
-pub type Advance<'a, K = Kernel> =
+pub(crate) type Advance<'a, K = Kernel> =
     &'a mut dyn FnMut(&mut World<false, K>, Ns) -> std::result::Result<(), RunError>;
 
 impl Simulate for Simulator {

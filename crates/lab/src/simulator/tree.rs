@@ -49,7 +49,7 @@ impl Objects {
 }
 
 /// Configuration by which the tree of a kernel is built.
-pub fn configuration(kernel: &KernelSettings) -> Config {
+pub(crate) fn configuration(kernel: &KernelSettings) -> Config {
     let mut config = Config::default();
     config.set(&format!("HZ_{}", kernel.hz), "y");
     // A preemptible kernel whose model is chosen at boot (PREEMPT_DYNAMIC) has the code of a fully

@@ -19,7 +19,7 @@ use crate::outcome::Fnv;
 const TREE: [&str; 2] = ["Makefile", "kernel/sched"];
 
 /// Computes fingerprints; reads every file that programs refer to once.
-pub struct Fingerprints<'a> {
+pub(super) struct Fingerprints<'a> {
     build: &'a str,
     seeds: u32,
     files: BTreeMap<PathBuf, u64>,
@@ -27,7 +27,7 @@ pub struct Fingerprints<'a> {
 
 impl<'a> Fingerprints<'a> {
     /// Fingerprints of points that `build` of the program runs under `seeds` seeds.
-    pub fn new(build: &'a str, seeds: u32) -> Fingerprints<'a> {
+    pub(super) fn new(build: &'a str, seeds: u32) -> Fingerprints<'a> {
         Fingerprints {
             build,
             seeds,
@@ -39,7 +39,7 @@ impl<'a> Fingerprints<'a> {
     ///
     /// # Errors
     /// A recording, or a file on a command line, that cannot be read.
-    pub fn of(&mut self, scenario: &Scenario) -> Result<u64> {
+    pub(super) fn of(&mut self, scenario: &Scenario) -> Result<u64> {
         let mut hash = Fnv::default();
         // Taken apart by name, so that a new field cannot be forgotten here.
         let Scenario {

@@ -52,7 +52,7 @@ struct Run {
 
 /// Content of a journal when it was opened.
 #[derive(Debug, Default)]
-pub struct Found {
+pub(super) struct Found {
     /// The runs of every finished point by its fingerprint.
     pub points: BTreeMap<u64, Vec<Outcome>>,
     /// Lines that were whole but not as they were written.
@@ -60,7 +60,7 @@ pub struct Found {
 }
 
 /// A journal open for writing; no other process can open it meanwhile.
-pub struct Journal {
+pub(super) struct Journal {
     path: PathBuf,
     file: File,
 }
@@ -70,7 +70,7 @@ impl Journal {
     ///
     /// # Errors
     /// A file that cannot be opened, read or written, or that another sweep holds.
-    pub fn open(path: &Path) -> Result<(Journal, Found)> {
+    pub(super) fn open(path: &Path) -> Result<(Journal, Found)> {
         let fails = |action: &'static str| {
             let path = path.display().to_string();
             move |error: std::io::Error| Error::file(action, &path, &error)
@@ -106,7 +106,7 @@ impl Journal {
     ///
     /// # Errors
     /// A failed write.
-    pub fn add(&mut self, lines: &[u8]) -> Result<()> {
+    pub(super) fn add(&mut self, lines: &[u8]) -> Result<()> {
         let write = self.file.write_all(lines);
         write
             .and_then(|()| self.file.sync_data())
@@ -125,7 +125,7 @@ fn whole(bytes: &[u8]) -> &[u8] {
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn read(path: &Path) -> Result<Found> {
+pub(super) fn read(path: &Path) -> Result<Found> {
     let bytes = std::fs::read(path).map_err(|error| Error::file("read", path.display(), &error))?;
     Ok(read_lines(whole(&bytes)))
 }
@@ -151,7 +151,7 @@ pub(super) fn sync_directory(path: &Path) -> std::io::Result<()> {
 }
 
 /// The line of a finished point.
-pub fn line(point: u64, runs: &[Outcome]) -> Vec<u8> {
+pub(super) fn line(point: u64, runs: &[Outcome]) -> Vec<u8> {
     let run = |outcome: &Outcome| Run {
         event_hash: hex(outcome.event_hash),
         metrics: outcome

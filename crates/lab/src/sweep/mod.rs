@@ -14,8 +14,8 @@
 //! runs 70.
 //!
 //! Several machines share a sweep by parts: part 2 of 5 has points 1, 6 and 11 of these twelve, in
-//! a folder of its own. [`Options::merged`] takes what such folders finished; what none of them has
-//! is run as after an interruption.
+//! a folder of its own. [`SweepOptions::merged`] takes what such folders finished; what none of
+//! them has is run as after an interruption.
 
 mod fingerprint;
 mod journal;
@@ -45,7 +45,7 @@ pub(crate) const JOURNAL: &str = "journal";
 
 /// How to sweep.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct SweepOptions {
     /// Folder of journal and results; without one nothing survives the process.
     pub folder: Option<PathBuf>,
     /// Threads; `None` is one for each CPU.
@@ -103,7 +103,7 @@ pub fn build_of(program: &Path) -> Result<String> {
 /// A sweep that is about to run.
 pub struct Sweep<'a> {
     experiment: &'a Experiment,
-    options: Options,
+    options: SweepOptions,
     /// The points of this part, by their places in the grid.
     fingerprints: BTreeMap<usize, u64>,
     journal: Option<Journal>,
@@ -115,7 +115,7 @@ impl<'a> Sweep<'a> {
     ///
     /// # Errors
     /// An experiment without a grid, a folder that cannot be used or that another sweep is using.
-    pub fn open(experiment: &'a Experiment, options: Options) -> Result<Sweep<'a>> {
+    pub fn open(experiment: &'a Experiment, options: SweepOptions) -> Result<Sweep<'a>> {
         if experiment.axes.is_empty() {
             return Err(Error::usage("the experiment has no [sweep]")
                 .hint("for example [sweep] and \"kernel.hz\" = [250, 1000]"));

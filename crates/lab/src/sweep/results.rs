@@ -28,7 +28,7 @@ use crate::metrics::{self, Better, Metric};
 use schedcast_base::columns::{self, pad_left, pad_right, wrap};
 
 /// Name and version of the JSON form.
-pub const SCHEMA: &str = "schedcast.sweep/1";
+pub(super) const SCHEMA: &str = "schedcast.sweep/1";
 
 /// One metric of one point over all seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -43,16 +43,16 @@ fn read(text: &str) -> Experiment {
     read_text(text).unwrap()
 }
 
-fn options(folder: Option<&Path>, workers: usize) -> Options {
-    Options {
+fn options(folder: Option<&Path>, workers: usize) -> SweepOptions {
+    SweepOptions {
         folder: folder.map(Path::to_path_buf),
         workers: Some(workers),
         build: "test".to_string(),
-        ..Options::default()
+        ..SweepOptions::default()
     }
 }
 
-fn sweep(text: &str, toy: &Toy, options: Options) -> Result<Results> {
+fn sweep(text: &str, toy: &Toy, options: SweepOptions) -> Result<Results> {
     Sweep::open(&read(text), options)?.run(toy, &|| {})
 }
 
@@ -187,7 +187,7 @@ fn the_first_failure_by_point_and_seed_is_reported_whatever_the_workers() {
 /// Runs part `number` of three.
 fn part_of_three(number: usize, toy: &Toy, folder: &Path) {
     let part = Part::parse(&format!("{number}/3")).unwrap();
-    let options = Options {
+    let options = SweepOptions {
         part: Some(part),
         ..options(Some(&folder.join(part.folder())), 2)
     };
@@ -204,7 +204,7 @@ fn parts_make_the_whole_and_what_is_in_none_of_them_runs() {
     }
     assert_eq!(toy.ran.load(Ordering::Relaxed), 2 * 2 * 3);
     let merging = |toy: &Toy| {
-        let options = Options {
+        let options = SweepOptions {
             merged: ["part-1-of-3", "part-3-of-3"]
                 .map(|part| folder.path().join(part))
                 .to_vec(),
@@ -233,7 +233,7 @@ fn parts_make_the_whole_and_what_is_in_none_of_them_runs() {
 #[test]
 fn a_part_has_its_own_points_alone() {
     let part = Part::parse("2/4").unwrap();
-    let options = Options {
+    let options = SweepOptions {
         part: Some(part),
         ..options(None, 1)
     };
@@ -248,7 +248,7 @@ fn a_part_has_its_own_points_alone() {
 
 #[test]
 fn a_folder_without_a_journal_is_named() {
-    let options = Options {
+    let options = SweepOptions {
         merged: vec!["nowhere".into()],
         ..options(None, 1)
     };

@@ -23,7 +23,7 @@ const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#008060", "#5b4b9e"];
 
 impl Drawn<'_> {
     /// The picture of one measure.
-    pub fn svg(&self, measure: usize) -> String {
+    pub(crate) fn svg(&self, measure: usize) -> String {
         let shown = &self.measures[measure];
         let Some((x, y)) = self.ranges_with_bands(measure) else {
             return String::new();

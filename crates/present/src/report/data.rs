@@ -15,7 +15,7 @@ use schedcast_lab::experiment::cgroup::CgroupSettings;
 use schedcast_lab::metrics::{self, Better};
 
 /// Version of the object.
-pub const SCHEMA: &str = "schedcast.report/1";
+pub(crate) const SCHEMA: &str = "schedcast.report/1";
 /// Distributions and thread names on one page.
 const MOST_NAMES: usize = 12;
 /// Points of a distribution's curve for each factor of ten in rarity.

@@ -14,7 +14,7 @@ use schedcast_kernel::Ns;
 
 /// Sums of what was wanted between expiries of a period timer.
 #[derive(Clone, Debug, Default)]
-pub struct Demand {
+pub(super) struct Demand {
     /// Ends of the rows that are closed; what is before the first one is in no row.
     ends_ns: Vec<Ns>,
     /// Demand from each end to the next, and last the demand since the last end, ns.
@@ -23,7 +23,7 @@ pub struct Demand {
 
 impl Demand {
     /// CPU time was wanted all the time from `from` to `to`, which is not in the future.
-    pub fn add(&mut self, from: Ns, to: Ns) {
+    pub(super) fn add(&mut self, from: Ns, to: Ns) {
         self.sums_ns.resize(self.ends_ns.len() + 1, 0);
         let first = self.ends_ns.partition_point(|end| *end <= from);
         let mut since = from;
@@ -36,14 +36,14 @@ impl Demand {
     }
 
     /// A row ends at `at`.
-    pub fn close(&mut self, at: Ns) {
+    pub(super) fn close(&mut self, at: Ns) {
         self.sums_ns.resize(self.ends_ns.len() + 1, 0);
         self.ends_ns.push(at);
         self.sums_ns.push(0);
     }
 
     /// Two rows become one.
-    pub fn halve(&mut self) {
+    pub(super) fn halve(&mut self) {
         let Some((first, rows)) = self.ends_ns.split_first() else {
             return;
         };

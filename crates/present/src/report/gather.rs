@@ -29,7 +29,7 @@ const SLICES: usize = 48_000;
 const BUCKETS: usize = 120_000;
 
 /// Distributions of one variant by name.
-pub type Distributions = BTreeMap<String, Histogram>;
+pub(crate) type Distributions = BTreeMap<String, Histogram>;
 
 /// An answered question, and what a page shows beside the numbers.
 pub struct Gathered {

@@ -34,7 +34,7 @@ pub struct Column {
 }
 
 /// Hardware over the run; `None` where the machine's model has no part of it.
-pub fn hardware(world: &mut World) -> Option<Hardware> {
+pub(super) fn hardware(world: &mut World) -> Option<Hardware> {
     let report = world.hardware_report()?;
     let cpus = report.cpus.len().max(1) as f64;
     let residency = (0..report.idle_states.len()).map(|state| {

@@ -82,7 +82,7 @@ impl Memory {
     ///
     /// # Errors
     /// Those of `draw`.
-    pub fn scene(
+    pub(crate) fn scene(
         &self,
         (scenario, from_ns, target, variants): (&Scenario, Ns, Option<&str>, usize),
         draw: impl FnOnce() -> Result<Scene>,

@@ -8,7 +8,7 @@
 
 /// Bytes on their way to a page.
 #[derive(Clone, Debug, Default)]
-pub struct Packed(Vec<u8>);
+pub(super) struct Packed(Vec<u8>);
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -19,12 +19,12 @@ impl Packed {
     }
 
     /// Appends an integer.
-    pub fn put(&mut self, value: u64) {
+    pub(super) fn put(&mut self, value: u64) {
         schedcast_trace::perfetto::wire::put_varint(&mut self.0, value);
     }
 
     /// All of it as text.
-    pub fn base64(&self) -> String {
+    pub(super) fn base64(&self) -> String {
         let mut text = String::with_capacity(self.0.len().div_ceil(3) * 4);
         for three in self.0.chunks(3) {
             let byte = |index: usize| u32::from(three.get(index).copied().unwrap_or(0));
@@ -46,7 +46,7 @@ impl Packed {
 const LOAD_STEPS: f32 = 100.0;
 
 /// How many threads did something, bucket by bucket.
-pub fn load(values: &[f32]) -> Packed {
+pub(super) fn load(values: &[f32]) -> Packed {
     let mut packed = Packed::default();
     let mut zeros = 0;
     for value in values {

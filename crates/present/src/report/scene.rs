@@ -32,7 +32,7 @@ const TICK_NS: Ns = 1_000;
 
 /// How much of a run is kept.
 #[derive(Clone, Debug)]
-pub struct Budget {
+pub(crate) struct Budget {
     /// Runs of threads on CPUs, and waits of the target's.
     pub slices: usize,
     /// Buckets of each CPU and group.
@@ -189,7 +189,7 @@ fn milliseconds(ns: f64) -> f64 {
 
 /// Collects a [`Scene`].
 #[derive(Debug)]
-pub struct Sketch {
+pub(crate) struct Sketch {
     budget: Budget,
     scene: Scene,
     rows: BTreeMap<(usize, String), usize>,
@@ -222,7 +222,7 @@ pub struct Sketch {
 
 impl Sketch {
     /// Nothing drawn yet.
-    pub fn new(budget: Budget) -> Self {
+    pub(crate) fn new(budget: Budget) -> Self {
         Self {
             budget,
             scene: Scene {
@@ -346,7 +346,7 @@ impl Sketch {
     }
 
     /// The scene of a run that is over.
-    pub fn finish(mut self, world: &mut World) -> Scene {
+    pub(crate) fn finish(mut self, world: &mut World) -> Scene {
         let end = world.now();
         for row in 0..self.throttled_since.len() {
             if self.throttled_since[row].is_some() {

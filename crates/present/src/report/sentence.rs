@@ -28,7 +28,7 @@ const TELLING: [&str; 11] = [
 ];
 
 /// One sentence that answers the question; empty when nothing was measured.
-pub fn answer(comparison: &Comparison, context: &Context) -> String {
+pub(super) fn answer(comparison: &Comparison, context: &Context) -> String {
     let Some(baseline) = comparison.variants.first() else {
         return String::new();
     };

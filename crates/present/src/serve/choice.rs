@@ -43,7 +43,7 @@ pub struct Choice {
 
 /// Values that the controls offer.
 #[derive(Clone, Debug, Serialize)]
-pub struct Controls {
+pub(crate) struct Controls {
     kernels: Vec<String>,
     groups: Vec<String>,
     most_cpus: usize,
@@ -58,7 +58,11 @@ impl Controls {
     ///
     /// # Errors
     /// A question that does not say which group it is about.
-    pub fn new(question: &Question, experiment: &Experiment, seeds: u32) -> Result<Controls> {
+    pub(crate) fn new(
+        question: &Question,
+        experiment: &Experiment,
+        seeds: u32,
+    ) -> Result<Controls> {
         let Some(first) = experiment.scenarios.first() else {
             return Err(Error::usage("the experiment has no variant"));
         };
@@ -99,12 +103,12 @@ impl Controls {
     }
 
     /// Settings before any change.
-    pub fn start(&self) -> &Choice {
+    pub(crate) fn start(&self) -> &Choice {
         &self.start
     }
 
     /// As the page reads it.
-    pub fn to_json(&self) -> String {
+    pub(crate) fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -151,7 +155,7 @@ impl Choice {
     }
 
     /// How many columns it adds.
-    pub fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         let is_pinned = self.pinned.iter().any(|one| one.sets_the_same(self));
         self.pinned.len() + usize::from(!is_pinned)
     }

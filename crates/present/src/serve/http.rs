@@ -45,7 +45,7 @@ const ONLY_ONCE: [&str; 5] = [
 ];
 
 /// A request that arrived as a whole.
-pub struct Request {
+pub(super) struct Request {
     /// `GET`, `POST`, …
     pub method: String,
     /// Target of the request, as sent.
@@ -57,7 +57,7 @@ pub struct Request {
 
 impl Request {
     /// The value of a header, whose name may be written in any case.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         let found = headers.find(|(field, _)| field.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
@@ -65,7 +65,7 @@ impl Request {
 }
 
 /// Answer to a request.
-pub struct Reply {
+pub(super) struct Reply {
     /// Three digits.
     pub status: u16,
     /// `Content-Type`.
@@ -75,7 +75,7 @@ pub struct Reply {
 }
 
 /// A reply in words.
-pub fn plain(status: u16, text: impl Into<String>) -> Reply {
+pub(super) fn plain(status: u16, text: impl Into<String>) -> Reply {
     Reply {
         status,
         kind: "text/plain; charset=utf-8",
@@ -87,7 +87,7 @@ pub fn plain(status: u16, text: impl Into<String>) -> Reply {
 ///
 /// # Errors
 /// A socket whose address cannot be read, or no thread can be started.
-pub fn serve(
+pub(super) fn serve(
     listener: &TcpListener,
     stop: &AtomicBool,
     answer: &(dyn Fn(&Request) -> Reply + Sync),

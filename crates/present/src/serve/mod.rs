@@ -19,7 +19,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
-pub use choice::{Choice, Controls};
+pub use choice::Choice;
+
+pub(crate) use choice::Controls;
 use http::{Reply, Request, plain};
 
 use crate::report::{self, Memory};

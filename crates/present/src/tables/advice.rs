@@ -25,7 +25,7 @@ pub fn render(advice: &Advice) -> String {
 }
 
 /// The ticket alone.
-pub fn ticket(advice: &Advice) -> String {
+pub(crate) fn ticket(advice: &Advice) -> String {
     let mut text = heading(&advice.comparison, &advice.context, &advice.promises);
     let mut rows: Vec<Row> = Vec::new();
     for (index, slo) in advice.promises.iter().enumerate() {

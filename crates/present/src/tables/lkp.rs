@@ -25,7 +25,7 @@ const FIRST: usize = ABSOLUTE + ERROR;
 const FURTHER: usize = RELATIVE + 2 + ABSOLUTE + ERROR;
 
 /// The whole report. Variants that do not fit follow in further blocks, each with the baseline.
-pub fn render(comparison: &Comparison, context: &Context) -> String {
+pub(crate) fn render(comparison: &Comparison, context: &Context) -> String {
     let mut metrics = shown_metrics(comparison, context);
     let all = metrics.len();
     if !context.verbose && comparison.variants.len() > 1 {

@@ -6,7 +6,7 @@ use schedcast_base::harmless::{harmless, one_line};
 use schedcast_lab::comparison::Comparison;
 
 /// The whole answer: header, table, notes, commands in a code block.
-pub fn render(comparison: &Comparison, context: &Context) -> String {
+pub(crate) fn render(comparison: &Comparison, context: &Context) -> String {
     let table = contents(comparison, context);
     let mut text = String::new();
     for line in header(comparison, context).lines() {

@@ -77,11 +77,7 @@ impl Statistic {
                     100.0 * deviation / center
                 })
             }
-            Statistic::Percentile => {
-                let mut sorted = samples.to_vec();
-                sorted.sort_by(f64::total_cmp);
-                percentile(&sorted, 95.0)
-            }
+            Statistic::Percentile => percentile(samples, 95.0),
             Statistic::BestMean => {
                 let mut sorted = samples.to_vec();
                 sorted.sort_by(f64::total_cmp);
@@ -136,7 +132,7 @@ pub(super) fn distance(base: &[f64], new: &[f64], kind: MeanKind) -> Option<f64>
 }
 
 /// The whole report: a block of rows for every subject.
-pub fn render(comparison: &Comparison, context: &Context) -> String {
+pub(crate) fn render(comparison: &Comparison, context: &Context) -> String {
     let note = format!(
         "positive is better; {} seeds; * where mean ± 1.96 Stddev of both do not overlap",
         comparison.seeds

@@ -31,7 +31,7 @@ struct Against {
 }
 
 /// The whole report: a block of rows for every subject.
-pub fn render(comparison: &Comparison, context: &Context) -> String {
+pub(crate) fn render(comparison: &Comparison, context: &Context) -> String {
     let note = format!(
         "ratios of means, new/base; D: distance of the means, beyond 1 the intervals are apart, positive is better; {} seeds",
         comparison.seeds

@@ -93,7 +93,7 @@ impl Cell {
 }
 
 /// The whole table.
-pub fn render(comparison: &Comparison, context: &Context) -> String {
+pub(crate) fn render(comparison: &Comparison, context: &Context) -> String {
     let table = contents(comparison, context);
     let mut text = header(comparison, context);
     if !text.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::tables::rows::tests::{about_web, node};
-use schedcast_lab::comparison::{Measured, Tier};
+use schedcast_lab::comparison::{MeasuredFigure, Tier};
 use schedcast_lab::samples::{compared, example};
 
 fn context() -> Context {
@@ -57,19 +57,19 @@ fn a_recording_shows_its_fit_below_the_table() {
     let mut comparison = example();
     comparison.tier = Some(Tier::Trace);
     comparison.title.clear();
-    let nr_throttled = Measured {
+    let nr_throttled = MeasuredFigure {
         median: 40.0,
         min: 39.0,
         max: 44.0,
     };
-    let p99 = Measured {
+    let p99 = MeasuredFigure {
         median: 209_000.0,
         min: 209_000.0,
         max: 209_000.0,
     };
     comparison.set_measured("no burst", "cgroup:/test/nr_throttled", nr_throttled);
     comparison.set_measured("no burst", "schbench/request_latency.p99", p99);
-    let never = Measured {
+    let never = MeasuredFigure {
         median: 0.0,
         min: 0.0,
         max: 0.0,

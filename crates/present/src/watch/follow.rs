@@ -283,7 +283,7 @@ impl<P: Picture> Follow<P> {
     }
 
     /// The run is over at `at`: whatever threads do ends.
-    pub fn close(&mut self, at: Ns) {
+    pub(crate) fn close(&mut self, at: Ns) {
         self.closing = true;
         for row in 0..self.threads.len() {
             let task = TaskId::from(row);

@@ -8,7 +8,7 @@ use schedcast_host::{CgroupVersion, CpuCgroup, CpuFile, CpuHierarchy, CpuTimes, 
 const TICK_NS: u64 = 10_000_000;
 
 /// Whether groups can be made here; says on standard error why not.
-pub fn has_groups() -> bool {
+pub(crate) fn has_groups() -> bool {
     let v1 = CpuHierarchy::detect().is_ok_and(|tree| tree.version() == CgroupVersion::V1);
     let can = sys::is_root() && v1;
     if !can {
@@ -19,7 +19,7 @@ pub fn has_groups() -> bool {
 
 /// Share of the machine that other programs and the hypervisor took since `before`, 0 to 1;
 /// `own_ns` were ours.
-pub fn others_ratio(before: &CpuTimes, own_ns: u64) -> f64 {
+pub(crate) fn others_ratio(before: &CpuTimes, own_ns: u64) -> f64 {
     let now = CpuTimes::read().unwrap();
     let busy = (now.busy_ticks - before.busy_ticks).saturating_sub(own_ns / TICK_NS);
     let total = (now.total_ticks - before.total_ticks).max(1);
@@ -28,7 +28,7 @@ pub fn others_ratio(before: &CpuTimes, own_ns: u64) -> f64 {
 
 /// Contents of the files of a group that a limit is written to.
 #[allow(dead_code, reason = "not every test of the loop restores files")]
-pub fn files(group: &CpuCgroup) -> BTreeMap<&'static str, String> {
+pub(crate) fn files(group: &CpuCgroup) -> BTreeMap<&'static str, String> {
     let files = [
         CpuFile::CfsQuotaUs,
         CpuFile::CfsPeriodUs,

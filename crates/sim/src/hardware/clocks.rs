@@ -54,7 +54,7 @@ pub(crate) enum ClockEvent {
 }
 
 impl Clocks {
-    pub fn new(part: &Frequency, domains: &[Vec<usize>]) -> Self {
+    pub(super) fn new(part: &Frequency, domains: &[Vec<usize>]) -> Self {
         let count = domains.len();
         let cpus = domains.iter().map(Vec::len).sum();
         let domains = domains.iter().map(|cpus| Domain {
@@ -82,12 +82,12 @@ impl Clocks {
     }
 
     #[inline(always)]
-    pub fn mhz(&self, domain: usize) -> u32 {
+    pub(super) fn mhz(&self, domain: usize) -> u32 {
         self.domains[domain].mhz
     }
 
     /// Number of clocks.
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.domains.len()
     }
 }
@@ -99,7 +99,7 @@ impl Hardware {
     }
 
     /// Software asks for a P-state of a CPU. Before anything runs, the clock is set at once.
-    pub fn request_pstate(&mut self, cpu: Cpu, pstate: u32, now: Ns) -> Option<ClockEvent> {
+    pub(crate) fn request_pstate(&mut self, cpu: Cpu, pstate: u32, now: Ns) -> Option<ClockEvent> {
         let row = cpu.index();
         let domain = self.threads[row].domain;
         let clocks = self.clocks.as_mut()?;
@@ -116,7 +116,7 @@ impl Hardware {
     }
 
     /// Software sets the limits of hardware that manages its own P-states.
-    pub fn request_performance(&mut self, cpu: Cpu, request: HwpRequest) {
+    pub(crate) fn request_performance(&mut self, cpu: Cpu, request: HwpRequest) {
         let row = cpu.index();
         let domain = self.threads[row].domain;
         let Some(clocks) = &mut self.clocks else {
@@ -270,7 +270,7 @@ impl Hardware {
     }
 
     /// How many clocks, the first of those that are looked at, it is time to look at again.
-    pub fn due_looks(&self, now: Ns) -> usize {
+    pub(crate) fn due_looks(&self, now: Ns) -> usize {
         let looks = self.clocks.iter().flat_map(|clocks| &clocks.looks);
         looks.take_while(|&&(_, at)| at <= now).count()
     }

@@ -63,7 +63,7 @@ fn portion(amount: u64, part: u64, whole: u64) -> u64 {
 }
 
 impl HwpDomain {
-    pub fn new(hwp: &Hwp, part: &Frequency, cpus: usize) -> Self {
+    pub(super) fn new(hwp: &Hwp, part: &Frequency, cpus: usize) -> Self {
         let limits = HwpRequest {
             min: part.min_mhz / part.step_mhz,
             max: part.turbo_mhz / part.step_mhz,
@@ -89,7 +89,7 @@ impl HwpDomain {
         domain
     }
 
-    pub fn set_limits(&mut self, place: usize, request: HwpRequest, step_mhz: u32) {
+    pub(super) fn set_limits(&mut self, place: usize, request: HwpRequest, step_mhz: u32) {
         self.cpus[place].limits = request;
         self.step_mhz = step_mhz;
         self.slope = self.find_slope();
@@ -135,7 +135,7 @@ impl HwpDomain {
 
     /// Looks at the time each CPU was awake so far; returns the clock in MHz.
     #[inline(always)]
-    pub fn look(&mut self, awake_ns: impl Iterator<Item = Ns>, now: Ns) -> u32 {
+    pub(super) fn look(&mut self, awake_ns: impl Iterator<Item = Ns>, now: Ns) -> u32 {
         let elapsed = now - self.looked_ns;
         // The time that a CPU was awake before it fell asleep belongs to the first interval.
         let first = elapsed.min(self.interval_ns);

@@ -29,7 +29,7 @@ pub(super) struct Counted {
 
 impl Counted {
     /// Counted since `earlier`, which is all zeros when it names no states.
-    pub fn since(&self, earlier: &Self) -> Self {
+    pub(super) fn since(&self, earlier: &Self) -> Self {
         let states = self.residency_ns.iter().enumerate();
         let residency_ns =
             states.map(|(row, ns)| ns - earlier.residency_ns.get(row).copied().unwrap_or(0));
@@ -40,7 +40,7 @@ impl Counted {
         }
     }
 
-    pub fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         self.awake_ns += other.awake_ns;
         self.cycles += other.cycles;
         self.residency_ns.resize(other.residency_ns.len(), 0);
@@ -50,7 +50,7 @@ impl Counted {
     }
 
     /// As turbostat shows it, counted in `time_ns` of CPU time.
-    pub fn columns(&self, time_ns: Ns) -> Columns {
+    pub(super) fn columns(&self, time_ns: Ns) -> Columns {
         let time_ns = time_ns.max(1) as f64;
         let states = self.residency_ns.iter();
         Columns {
@@ -75,7 +75,7 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    pub fn new(machine: &Machine) -> Self {
+    pub(super) fn new(machine: &Machine) -> Self {
         let length_ns = machine
             .power
             .as_ref()
@@ -91,7 +91,7 @@ impl Intervals {
     }
 
     /// The first one begins now, with these counts.
-    pub fn reset(&mut self, counted: Vec<Counted>, now: Ns) {
+    pub(super) fn reset(&mut self, counted: Vec<Counted>, now: Ns) {
         self.end_ns = now + self.length_ns;
         self.complete = 0;
         self.most = vec![Columns::default(); counted.len()];
@@ -115,12 +115,12 @@ impl Intervals {
     }
 
     /// The highest values of a CPU; `None` before an interval is over.
-    pub fn of_cpu(&self, row: usize) -> Option<&Columns> {
+    pub(super) fn of_cpu(&self, row: usize) -> Option<&Columns> {
         self.most.get(row).filter(|_| self.complete > 0)
     }
 
     /// The highest values of all CPUs together.
-    pub fn of_machine(&self) -> Option<&Columns> {
+    pub(super) fn of_machine(&self) -> Option<&Columns> {
         (self.complete > 0).then_some(&self.most_of_machine)
     }
 }

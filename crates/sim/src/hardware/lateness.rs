@@ -18,7 +18,7 @@ pub(crate) struct Lateness {
 
 impl Lateness {
     /// Before the first interrupt.
-    pub fn new(stream: Stream) -> Self {
+    pub(crate) fn new(stream: Stream) -> Self {
         Self {
             stream,
             before_ns: None,
@@ -26,7 +26,7 @@ impl Lateness {
     }
 
     /// Lateness of the next interrupt.
-    pub fn next_ns(&mut self, part: &TimerInterrupt) -> Ns {
+    pub(crate) fn next_ns(&mut self, part: &TimerInterrupt) -> Ns {
         let die = (u128::from(random::draw(&mut self.stream)) * 100) >> 64;
         match self.before_ns {
             Some(before_ns) if die < u128::from(part.late_kept_percent) => before_ns,

@@ -119,7 +119,7 @@ pub(crate) struct LineTable {
 }
 
 impl LineTable {
-    pub fn new(machine: &Machine) -> Option<Self> {
+    pub(crate) fn new(machine: &Machine) -> Option<Self> {
         let part = machine.lines.clone()?;
         let places: Table<CpuPlace> = machine.topology.places.clone().into();
         Some(Self {
@@ -156,7 +156,7 @@ impl LineTable {
     /// `false` when it costs nothing: the line is not modelled, or at hand and no other access is
     /// under way to it.
     #[inline]
-    pub fn expect(&mut self, cpu: Cpu, line: Line, access: Access) -> bool {
+    pub(crate) fn expect(&mut self, cpu: Cpu, line: Line, access: Access) -> bool {
         let kind = LineKind::of(line) as usize;
         if !self.modelled[kind] {
             return false;
@@ -176,7 +176,7 @@ impl LineTable {
 
     /// A line is asked for at `at`; all requests come in the order of time. Returns when the CPU
     /// has it.
-    pub fn grant(&mut self, cpu: Cpu, line: Line, access: Access, at: Ns) -> Ns {
+    pub(crate) fn grant(&mut self, cpu: Cpu, line: Line, access: Access, at: Ns) -> Ns {
         let row = self.row(line);
         let statistics = &mut self.statistics[LineKind::of(line) as usize][access as usize];
         statistics.touches += 1;

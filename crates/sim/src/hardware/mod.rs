@@ -198,7 +198,7 @@ fn count(rows: &[usize]) -> usize {
 
 impl Hardware {
     /// All threads asleep in the deepest state.
-    pub fn new(machine: &Machine) -> Self {
+    pub(crate) fn new(machine: &Machine) -> Self {
         let places = &machine.topology.places;
         let cores = dense(places, |place| place.core);
         let packages = dense(places, |place| place.socket);
@@ -365,7 +365,7 @@ impl Hardware {
     /// An idle thread is woken after `stay_ns`. Returns how long it takes until it executes;
     /// `None` = as without a model of idle states.
     #[inline(never)]
-    pub fn wake(&mut self, cpu: Cpu, now: Ns, stay_ns: Ns) -> Option<Ns> {
+    pub(crate) fn wake(&mut self, cpu: Cpu, now: Ns, stay_ns: Ns) -> Option<Ns> {
         let row = cpu.index();
         let exit_ns = match self.threads[row].activity {
             Activity::Asleep(state) => {
@@ -399,7 +399,7 @@ impl Hardware {
 
     /// A thread enters the idle state of a row.
     #[inline(never)]
-    pub fn sleep(&mut self, cpu: Cpu, state: usize, now: Ns) {
+    pub(crate) fn sleep(&mut self, cpu: Cpu, state: usize, now: Ns) {
         let polls = self.polls.get(state).copied().unwrap_or(false);
         let activity = if polls {
             Activity::Polling
@@ -412,7 +412,7 @@ impl Hardware {
 
     /// Speed of a thread with warm caches, [`SPEED_NOMINAL`] = nominal.
     #[inline(always)]
-    pub fn speed(&self, cpu: Cpu) -> u32 {
+    pub(crate) fn speed(&self, cpu: Cpu) -> u32 {
         let thread = &self.threads[cpu.index()];
         let mut speed = thread.clock_speed;
         if let Some(smt) = &self.smt {
@@ -427,19 +427,19 @@ impl Hardware {
     }
 
     /// The clock of a thread, MHz; `None` when clocks are not modelled.
-    pub fn mhz(&self, cpu: Cpu) -> Option<u32> {
+    pub(crate) fn mhz(&self, cpu: Cpu) -> Option<u32> {
         let modelled = self.clocks.is_some();
         modelled.then(|| self.threads[cpu.index()].mhz)
     }
 
     /// Energy of all packages since statistics count, J.
-    pub fn package_joules(&self, now: Ns) -> Option<f64> {
+    pub(crate) fn package_joules(&self, now: Ns) -> Option<f64> {
         let energy_fj = self.meter.as_ref()?.total(now).package();
         Some(energy_fj as f64 / 1e15)
     }
 
     /// The counters software reads.
-    pub fn counters(&mut self, cpu: Cpu, now: Ns) -> Counters {
+    pub(crate) fn counters(&mut self, cpu: Cpu, now: Ns) -> Counters {
         self.close_intervals(now);
         self.account(cpu.index(), now);
         let thread = &self.threads[cpu.index()];
@@ -469,7 +469,7 @@ impl Hardware {
     }
 
     /// Brings all statistics to `now`.
-    pub fn settle(&mut self, now: Ns) {
+    pub(crate) fn settle(&mut self, now: Ns) {
         self.close_intervals(now);
         for row in 0..self.threads.len() {
             self.account(row, now);

@@ -21,7 +21,7 @@ pub(crate) struct Energy {
 }
 
 impl Energy {
-    pub fn package(self) -> u128 {
+    pub(crate) fn package(self) -> u128 {
         self.cores + self.uncore
     }
 }
@@ -113,7 +113,7 @@ enum AsleepPower {
 }
 
 impl Meter {
-    pub fn new(power: &Power, idle: &Idle, package_of: &[usize]) -> Self {
+    pub(crate) fn new(power: &Power, idle: &Idle, package_of: &[usize]) -> Self {
         let asleep: Vec<AsleepPower> = idle
             .state
             .iter()
@@ -170,7 +170,7 @@ impl Meter {
     /// Sets the state of a core from now on: threads executing, or how deep it sleeps (`None` = it
     /// is awake), and its clock.
     #[inline(always)]
-    pub fn set_core(
+    pub(crate) fn set_core(
         &mut self,
         core: usize,
         executing: usize,
@@ -238,7 +238,7 @@ impl Meter {
     }
 
     /// Energy of all packages.
-    pub fn total(&self, now: Ns) -> Energy {
+    pub(crate) fn total(&self, now: Ns) -> Energy {
         Energy {
             cores: self.cores_energy.energy(now),
             uncore: self.uncore_energy.energy(now),
@@ -246,7 +246,7 @@ impl Meter {
     }
 
     /// Statistics count from now on.
-    pub fn reset(&mut self, now: Ns) {
+    pub(crate) fn reset(&mut self, now: Ns) {
         self.cores_energy.reset(now);
         self.uncore_energy.reset(now);
         self.since_ns = now;
@@ -256,7 +256,7 @@ impl Meter {
 
     /// Mean power since the beginning and the highest of one interval, each its own (the mean, when
     /// none is complete), in watts: (package, cores).
-    pub fn watts(&self, now: Ns) -> ([f64; 2], [f64; 2]) {
+    pub(crate) fn watts(&self, now: Ns) -> ([f64; 2], [f64; 2]) {
         let watts = |energy: u128, ns: Ns| energy as f64 / ns.max(1) as f64 / 1e6;
         let total = self.total(now);
         let elapsed = now - self.since_ns;

@@ -72,7 +72,7 @@ pub(crate) struct Baseline {
 
 impl Hardware {
     /// Statistics count from now on.
-    pub fn reset(&mut self, now: Ns) -> Baseline {
+    pub(crate) fn reset(&mut self, now: Ns) -> Baseline {
         self.settle(now);
         if let Some(meter) = &mut self.meter {
             meter.reset(now);
@@ -86,7 +86,7 @@ impl Hardware {
     }
 
     /// Report on the time between `baseline` and `now`, up to which everything is settled.
-    pub fn report(&self, baseline: &Baseline, names: &[String], now: Ns) -> HardwareReport {
+    pub(crate) fn report(&self, baseline: &Baseline, names: &[String], now: Ns) -> HardwareReport {
         let elapsed = now - baseline.at_ns;
         let nothing = Counted::default();
         let mut all = Counted::default();

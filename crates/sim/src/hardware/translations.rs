@@ -20,7 +20,7 @@ pub(crate) struct Translations {
 
 impl Translations {
     /// Loads an address space; `true` when its translations have to be fetched anew.
-    pub fn load(&mut self, space: u32) -> bool {
+    pub(crate) fn load(&mut self, space: u32) -> bool {
         if self.spaces.contains(&Some(space)) {
             return false;
         }

@@ -37,7 +37,7 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    pub fn new(specs: &[DeviceSpec]) -> Self {
+    pub(super) fn new(specs: &[DeviceSpec]) -> Self {
         let channels = specs.iter().map(|spec| vec![0; spec.channels as usize]);
         Self {
             channels: channels.collect(),

@@ -51,7 +51,7 @@ pub(super) struct Callers {
 }
 
 impl Callers {
-    pub fn new(slot: Slot) -> Self {
+    pub(super) fn new(slot: Slot) -> Self {
         let waiting = VecDeque::new();
         Self { slot, waiting }
     }

@@ -25,13 +25,13 @@ use std::sync::Arc;
 /// Classes of events at equal times: what goes first.
 pub(super) mod class {
     pub(crate) const CHANGE: u8 = 0;
-    pub const IPI: u8 = 1;
+    pub(crate) const IPI: u8 = 1;
     pub(crate) const DEVICE_TIMER: u8 = 2;
     pub(crate) const ARRIVAL: u8 = 3;
-    pub const START: u8 = 4;
+    pub(crate) const START: u8 = 4;
     pub(crate) const SEGMENT: u8 = 5;
     /// Interrupts that wait for the next step of an operation in progress.
-    pub const PENDING: u8 = 6;
+    pub(crate) const PENDING: u8 = 6;
 }
 
 /// Event slots every CPU has.
@@ -39,10 +39,10 @@ pub(super) mod per_cpu {
     /// End of what the CPU executes.
     pub(crate) const SEGMENT: u32 = 0;
     pub(crate) const RESCHED: u32 = 1;
-    pub const CALL: u32 = 2;
+    pub(crate) const CALL: u32 = 2;
     /// The timer hardware.
     pub(crate) const DEVICE: u32 = 3;
-    pub const COUNT: u32 = 4;
+    pub(crate) const COUNT: u32 = 4;
 }
 
 /// Purpose of the event slots behind those of the CPUs.
@@ -168,7 +168,7 @@ impl SourceState {
 
 /// Machine, event queue, tasks, objects, probes: what the kernel sees as its platform.
 #[derive(Clone, Debug)]
-pub struct Outside<const EXPLAIN: bool = false> {
+pub(crate) struct Outside<const EXPLAIN: bool = false> {
     /// Time of the event being handled.
     pub(crate) now: Ns,
     /// No event after this is handled.

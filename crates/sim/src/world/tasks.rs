@@ -133,7 +133,7 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    pub fn new(workload: &Workload) -> Self {
+    pub(crate) fn new(workload: &Workload) -> Self {
         let mut waiting = Waiting::default();
         let firsts = Firsts {
             semaphore: waiting.add_queues(workload.semaphores.len()),
@@ -175,7 +175,7 @@ impl Tasks {
     }
 
     /// Appends a message to a queue.
-    pub fn put(&mut self, costs: &QueueCosts, row: usize, message: Message) {
+    pub(crate) fn put(&mut self, costs: &QueueCosts, row: usize, message: Message) {
         let queue = &mut self.queues[row];
         queue.messages.push_back(message);
         queue.used = queue.used.saturating_add(message.room);
@@ -185,7 +185,7 @@ impl Tasks {
     }
 
     /// Takes the oldest message of a queue.
-    pub fn take(&mut self, costs: &QueueCosts, row: usize) -> Option<Message> {
+    pub(crate) fn take(&mut self, costs: &QueueCosts, row: usize) -> Option<Message> {
         let queue = &mut self.queues[row];
         let message = queue.messages.pop_front()?;
         queue.used = queue.used.saturating_sub(message.room);
@@ -235,7 +235,7 @@ impl Tasks {
     }
 
     /// Makes task rows `0..count` usable.
-    pub fn grow(&mut self, count: usize) {
+    pub(crate) fn grow(&mut self, count: usize) {
         while self.contexts.len() < count {
             let joiners = QueueNumber(self.waiting.add_queues(1));
             self.contexts.push(Context {
@@ -265,7 +265,7 @@ impl Tasks {
     }
 
     #[inline(always)]
-    pub fn register(&self, task: TaskId, register: u8) -> u64 {
+    pub(crate) fn register(&self, task: TaskId, register: u8) -> u64 {
         self.registers[task.index() * self.register_stride + usize::from(register)]
     }
 
@@ -275,7 +275,7 @@ impl Tasks {
     }
 
     /// All registers of a task.
-    pub fn registers(&self, task: TaskId) -> &[u64] {
+    pub(crate) fn registers(&self, task: TaskId) -> &[u64] {
         let stride = self.register_stride;
         &self.registers[task.index() * stride..][..stride]
     }
@@ -295,7 +295,7 @@ impl Tasks {
     }
 
     #[inline(always)]
-    pub fn stream(&mut self, task: TaskId, number: u16) -> &mut Stream {
+    pub(crate) fn stream(&mut self, task: TaskId, number: u16) -> &mut Stream {
         &mut self.streams[task.index() * self.stream_stride + usize::from(number)]
     }
 
@@ -307,7 +307,7 @@ impl Tasks {
     }
 
     /// Names a live task so that a later task of the same row is not mistaken for it.
-    pub fn handle(&self, task: TaskId) -> u64 {
+    pub(crate) fn handle(&self, task: TaskId) -> u64 {
         u64::from(self.contexts[task.index()].generation) << 32 | u64::from(task.0)
     }
 

@@ -8,14 +8,14 @@ use schedcast_kernel::topology::Topology;
 use schedcast_sim::workload::{ProgramId, TaskSpec};
 use schedcast_sim::{Machine, ProgramBuilder, Workload, World};
 
-pub const MS: u64 = 1_000_000;
-pub const US: u64 = 1_000;
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const US: u64 = 1_000;
 
-pub fn rules(cpus: usize) -> Rules {
+pub(crate) fn rules(cpus: usize) -> Rules {
     Rules::of(Version::new(6, 18), cpus as u32, 250)
 }
 
-pub fn free_machine(cpus: usize) -> Machine {
+pub(crate) fn free_machine(cpus: usize) -> Machine {
     Machine::preset("generic-8")
         .unwrap()
         .free_of_charge()
@@ -23,7 +23,7 @@ pub fn free_machine(cpus: usize) -> Machine {
 }
 
 /// A world of this release that keeps a log of marks.
-pub fn world(version: (u16, u16), machine: Machine, workload: Workload) -> World {
+pub(crate) fn world(version: (u16, u16), machine: Machine, workload: Workload) -> World {
     let cpus = machine.topology.cpus();
     let rules = Rules::of(Version::new(version.0, version.1), cpus as u32, 250);
     let mut world = World::new(machine, rules, workload, 1).unwrap();
@@ -31,14 +31,17 @@ pub fn world(version: (u16, u16), machine: Machine, workload: Workload) -> World
     world
 }
 
-pub fn program(workload: &mut Workload, build: impl FnOnce(&mut ProgramBuilder)) -> ProgramId {
+pub(crate) fn program(
+    workload: &mut Workload,
+    build: impl FnOnce(&mut ProgramBuilder),
+) -> ProgramId {
     let mut b = ProgramBuilder::new(format!("p{}", workload.programs.len()));
     build(&mut b);
     workload.add_program(b.finish().unwrap())
 }
 
 /// A task without timer slack, on this CPU only.
-pub fn pinned(name: &str, program: ProgramId, cpu: u32) -> TaskSpec {
+pub(crate) fn pinned(name: &str, program: ProgramId, cpu: u32) -> TaskSpec {
     TaskSpec {
         affinity: Some(CpuSet::of(Cpu(cpu))),
         timer_slack_ns: Some(0),
@@ -47,7 +50,7 @@ pub fn pinned(name: &str, program: ProgramId, cpu: u32) -> TaskSpec {
 }
 
 /// A task pinned to a CPU that executes what `build` writes.
-pub fn task(
+pub(crate) fn task(
     workload: &mut Workload,
     name: &str,
     cpu: u32,
@@ -58,14 +61,14 @@ pub fn task(
 }
 
 /// A world where nothing but work takes time, with its log on.
-pub fn free_world(cpus: usize, workload: Workload) -> World {
+pub(crate) fn free_world(cpus: usize, workload: Workload) -> World {
     let mut world = World::new(free_machine(cpus), rules(cpus), workload, 1).unwrap();
     world.probes_mut().log = Some(Vec::new());
     world
 }
 
 /// Log rows as (time, task name, channel, values).
-pub fn rows(world: &World) -> Vec<(u64, String, u16, Vec<u64>)> {
+pub(crate) fn rows(world: &World) -> Vec<(u64, String, u16, Vec<u64>)> {
     let log = world.probes().log.as_deref().unwrap_or(&[]);
     log.iter()
         .map(|row| {
@@ -76,13 +79,13 @@ pub fn rows(world: &World) -> Vec<(u64, String, u16, Vec<u64>)> {
 }
 
 /// (time, channel) of each log row.
-pub fn marks(world: &World) -> Vec<(u64, u16)> {
+pub(crate) fn marks(world: &World) -> Vec<(u64, u16)> {
     let log = world.probes().log.as_deref().unwrap_or(&[]);
     log.iter().map(|row| (row.time, row.channel)).collect()
 }
 
 /// Values of each log row of a channel.
-pub fn values(world: &World, channel: u16) -> Vec<Vec<u64>> {
+pub(crate) fn values(world: &World, channel: u16) -> Vec<Vec<u64>> {
     let log = world.probes().log.as_deref().unwrap_or(&[]);
     log.iter()
         .filter(|row| row.channel == channel)
@@ -91,7 +94,7 @@ pub fn values(world: &World, channel: u16) -> Vec<Vec<u64>> {
 }
 
 /// Leaves a mark: a log row without values.
-pub trait Mark {
+pub(crate) trait Mark {
     fn mark(&mut self, channel: u16);
 }
 

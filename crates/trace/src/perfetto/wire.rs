@@ -120,7 +120,7 @@ pub enum Value<'a> {
 impl<'a> Value<'a> {
     /// The number of an integer field of any width; `None` for bytes.
     #[must_use]
-    pub fn integer(self) -> Option<u64> {
+    pub(crate) fn integer(self) -> Option<u64> {
         match self {
             Value::Varint(value) | Value::Fixed64(value) => Some(value),
             Value::Fixed32(value) => Some(u64::from(value)),
@@ -248,7 +248,7 @@ impl<'a> Iterator for Fields<'a> {
 ///
 /// # Errors
 /// If the last one is cut off, or one has more than 64 bits.
-pub fn packed(bytes: &[u8]) -> Result<Vec<u64>, WireError> {
+pub(crate) fn packed(bytes: &[u8]) -> Result<Vec<u64>, WireError> {
     let mut values = Vec::new();
     let mut at = 0;
     while at < bytes.len() {

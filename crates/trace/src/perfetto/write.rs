@@ -32,7 +32,7 @@ use super::wire::{put_bytes, put_double, put_fixed64, put_int, put_message, put_
 /// Field numbers of the published schema, by message.
 mod field {
     pub(crate) const PACKET: u32 = 1;
-    pub mod packet {
+    pub(super) mod packet {
         pub(crate) const FTRACE_EVENTS: u32 = 1;
         pub(crate) const TIMESTAMP: u32 = 8;
         pub(crate) const SEQUENCE_ID: u32 = 10;
@@ -41,28 +41,28 @@ mod field {
         pub(crate) const SEQUENCE_FLAGS: u32 = 13;
         pub(crate) const TRACK_DESCRIPTOR: u32 = 60;
     }
-    pub mod descriptor {
+    pub(super) mod descriptor {
         pub(crate) const UUID: u32 = 1;
-        pub const NAME: u32 = 2;
-        pub const PROCESS: u32 = 3;
-        pub const THREAD: u32 = 4;
+        pub(crate) const NAME: u32 = 2;
+        pub(crate) const PROCESS: u32 = 3;
+        pub(crate) const THREAD: u32 = 4;
         pub(crate) const PARENT_UUID: u32 = 5;
-        pub const COUNTER: u32 = 8;
+        pub(crate) const COUNTER: u32 = 8;
     }
-    pub mod process {
-        pub const PID: u32 = 1;
-        pub const NAME: u32 = 6;
+    pub(super) mod process {
+        pub(crate) const PID: u32 = 1;
+        pub(crate) const NAME: u32 = 6;
     }
-    pub mod thread {
-        pub const PID: u32 = 1;
-        pub const TID: u32 = 2;
-        pub const NAME: u32 = 5;
+    pub(super) mod thread {
+        pub(crate) const PID: u32 = 1;
+        pub(crate) const TID: u32 = 2;
+        pub(crate) const NAME: u32 = 5;
     }
-    pub mod counter {
+    pub(super) mod counter {
         pub(crate) const UNIT_NAME: u32 = 6;
     }
-    pub mod event {
-        pub const TYPE: u32 = 9;
+    pub(super) mod event {
+        pub(crate) const TYPE: u32 = 9;
         pub(crate) const NAME_IID: u32 = 10;
         pub(crate) const TRACK_UUID: u32 = 11;
         pub(crate) const COUNTER_VALUE: u32 = 30;
@@ -71,17 +71,17 @@ mod field {
         pub(crate) const TERMINATING_FLOW_IDS: u32 = 48;
     }
     pub(crate) const INTERNED_EVENT_NAMES: u32 = 2;
-    pub mod name {
+    pub(super) mod name {
         pub(crate) const IID: u32 = 1;
-        pub const NAME: u32 = 2;
+        pub(crate) const NAME: u32 = 2;
     }
-    pub mod bundle {
-        pub const CPU: u32 = 1;
-        pub const EVENT: u32 = 2;
+    pub(super) mod bundle {
+        pub(crate) const CPU: u32 = 1;
+        pub(crate) const EVENT: u32 = 2;
     }
-    pub mod ftrace {
+    pub(super) mod ftrace {
         pub(crate) const TIMESTAMP: u32 = 1;
-        pub const PID: u32 = 2;
+        pub(crate) const PID: u32 = 2;
         pub(crate) const SCHED_SWITCH: u32 = 4;
         pub(crate) const CPU_FREQUENCY: u32 = 11;
         pub(crate) const CPU_IDLE: u32 = 13;

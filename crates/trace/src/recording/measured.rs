@@ -15,7 +15,7 @@ use crate::error::unknown_name;
 /// The whole file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Measured {
+pub struct MeasuredSettings {
     /// Kernel release on which it was measured.
     pub kernel: String,
     /// Length of one repeat.
@@ -45,7 +45,7 @@ pub struct Setting {
 ///
 /// `p50_ms` and its like run from sending to reply, `request_p95_ms` and its like from the
 /// scheduled start to the reply.
-pub const FIGURES: [&str; 18] = [
+pub(crate) const FIGURES: [&str; 18] = [
     "nr_periods",
     "nr_throttled",
     "nr_throttled_ratio",

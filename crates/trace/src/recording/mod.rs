@@ -2,8 +2,8 @@
 //!
 //! A folder holds `recording.json` ([`Meta`]), the trace it names, `cgroups.json` ([`CgroupTree`]
 //! before and after), and where known a log of requests ([`Request`]) and `measured.json`
-//! ([`Measured`]). A bare trace file can be opened as well; then all that is `None`, which means
-//! unknown.
+//! ([`MeasuredSettings`]). A bare trace file can be opened as well; then all that is `None`, which
+//! means unknown.
 //!
 //! Worked example: `recordings/postgres-quota` opens to 17 976 events on 2 CPUs between
 //! 5371.782886 s and 5401.282998 s, a group `/pg` with 50 000 µs in 100 000 µs before and after,
@@ -18,7 +18,7 @@ mod snapshots;
 use std::path::{Path, PathBuf};
 
 pub use self::cgroups::{Bandwidth, Cgroup, CgroupTree, Weight};
-pub use self::measured::{FIGURES, Figure, Measured, Setting};
+pub use self::measured::{Figure, MeasuredSettings, Setting};
 pub use self::meta::{Meta, PeriodEnd, Preempt, TraceFormat};
 pub use self::requests::Request;
 pub use self::snapshots::Snapshots;
@@ -46,7 +46,7 @@ pub struct Recording {
     /// Requests that the application logged; `None` if not recorded.
     pub requests: Option<Vec<Request>>,
     /// Measurements under other settings; `None` if not measured.
-    pub measured: Option<Measured>,
+    pub measured: Option<MeasuredSettings>,
     /// All decoded events by time. Events of equal time are in the order of the file.
     pub events: Vec<Event>,
     /// The names that events refer to.

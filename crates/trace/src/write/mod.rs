@@ -18,8 +18,8 @@ mod text;
 
 use std::io::{self, Write};
 
-pub use self::perfetto::PerfettoSink;
-pub use self::text::{Spelling, TextSink};
+pub(crate) use self::perfetto::PerfettoSink;
+pub(crate) use self::text::{Spelling, TextSink};
 
 use crate::names::CommTable;
 use crate::source::Item;

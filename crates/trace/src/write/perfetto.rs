@@ -15,7 +15,7 @@ use crate::source::Item;
 const BUNDLE_BYTES: usize = 64 * 1024;
 
 /// Writes a trace, bundle by bundle.
-pub struct PerfettoSink<W> {
+pub(crate) struct PerfettoSink<W> {
     out: W,
     /// Events of each CPU that are not written yet.
     bundles: BTreeMap<u32, Vec<u8>>,
@@ -25,7 +25,7 @@ pub struct PerfettoSink<W> {
 
 impl<W: Write> PerfettoSink<W> {
     /// Writes into `out`.
-    pub fn new(out: W) -> PerfettoSink<W> {
+    pub(crate) fn new(out: W) -> PerfettoSink<W> {
         PerfettoSink {
             out,
             bundles: BTreeMap::new(),

@@ -10,7 +10,7 @@ use crate::source::{Item, LostEvents};
 
 /// Whose text it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spelling {
+pub(crate) enum Spelling {
     /// tracefs
     Ftrace,
     /// `perf script --ns`
@@ -18,7 +18,7 @@ pub enum Spelling {
 }
 
 /// Writes text, a line an item.
-pub struct TextSink<W> {
+pub(crate) struct TextSink<W> {
     spelling: Spelling,
     out: W,
     line: Vec<u8>,
@@ -35,7 +35,7 @@ const EVENT_COLUMNS: usize = 24;
 
 impl<W: Write> TextSink<W> {
     /// Writes into `out`.
-    pub fn new(spelling: Spelling, out: W, cpus: Option<u32>) -> TextSink<W> {
+    pub(crate) fn new(spelling: Spelling, out: W, cpus: Option<u32>) -> TextSink<W> {
         TextSink {
             spelling,
             out,

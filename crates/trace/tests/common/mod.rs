@@ -8,14 +8,14 @@ use schedcast_trace::{
 };
 
 /// Everything a reader gave.
-pub struct Read {
+pub(crate) struct Read {
     pub items: Vec<Item>,
     pub comms: CommTable,
     pub counts: Counts,
 }
 
 impl Read {
-    pub fn events(&self) -> Vec<Event> {
+    pub(crate) fn events(&self) -> Vec<Event> {
         let event = |item: &Item| match item {
             Item::Event(event) => Some(*event),
             Item::Lost(_) => None,
@@ -24,7 +24,7 @@ impl Read {
     }
 
     /// Text of each decoded event with its time: lines that are equal for equal events.
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let line = |event: &Event| {
             dump(event, &self.comms).map(|what| format!("{} {what}", event.time_ns))
         };
@@ -32,7 +32,7 @@ impl Read {
     }
 
     /// How often each event occurs that is not decoded.
-    pub fn others(&self) -> Vec<(String, u64)> {
+    pub(crate) fn others(&self) -> Vec<(String, u64)> {
         let others = self.counts.other.iter();
         others
             .map(|(name, other)| (name.clone(), other.count))
@@ -40,7 +40,7 @@ impl Read {
     }
 
     /// Each decoded event as one line of text, names resolved, in a spelling of our own.
-    pub fn dump(&self) -> Vec<String> {
+    pub(crate) fn dump(&self) -> Vec<String> {
         self.events()
             .iter()
             .filter_map(|event| dump(event, &self.comms))
@@ -50,7 +50,7 @@ impl Read {
 
 /// One event without its time and context, names as escaped bytes; `None` for events that are not
 /// decoded.
-pub fn dump(event: &Event, comms: &CommTable) -> Option<String> {
+pub(crate) fn dump(event: &Event, comms: &CommTable) -> Option<String> {
     let name = |id| format!("\"{}\"", comms.get(id).unwrap().escape_ascii());
     let what = match event.kind {
         EventKind::Switch {
@@ -112,7 +112,7 @@ pub fn dump(event: &Event, comms: &CommTable) -> Option<String> {
 }
 
 /// Reads text that lies in memory; messages call it `t`.
-pub fn read_text(text: impl AsRef<[u8]>) -> Result<Read, ReadError> {
+pub(crate) fn read_text(text: impl AsRef<[u8]>) -> Result<Read, ReadError> {
     drain(Box::new(FtraceTextReader::new(
         Path::new("t"),
         text.as_ref(),
@@ -120,7 +120,7 @@ pub fn read_text(text: impl AsRef<[u8]>) -> Result<Read, ReadError> {
 }
 
 /// Reads a file.
-pub fn read_file(path: &Path) -> Result<Read, ReadError> {
+pub(crate) fn read_file(path: &Path) -> Result<Read, ReadError> {
     drain(open_trace(path)?)
 }
 
@@ -138,21 +138,21 @@ fn drain(mut source: Box<dyn EventSource + '_>) -> Result<Read, ReadError> {
 }
 
 /// A file in `tests/fixtures`.
-pub fn fixture(name: &str) -> PathBuf {
+pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/fixtures")
         .join(name)
 }
 
 /// A folder in the repository's `recordings`.
-pub fn recording(name: &str) -> PathBuf {
+pub(crate) fn recording(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../recordings")
         .join(name)
 }
 
 /// The content of a fixture, unpacked.
-pub fn bytes(name: &str) -> Vec<u8> {
+pub(crate) fn bytes(name: &str) -> Vec<u8> {
     use std::io::Read;
     let file = std::fs::read(fixture(name)).unwrap();
     if !name.ends_with(".gz") {
@@ -167,7 +167,7 @@ pub fn bytes(name: &str) -> Vec<u8> {
 
 /// Reads damaged bytes to the end, as a file of this name: an error names the file and says what
 /// was expected.
-pub fn survive(name: &str, bytes: &[u8]) -> Result<(), String> {
+pub(crate) fn survive(name: &str, bytes: &[u8]) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     std::fs::write(&path, bytes).unwrap();

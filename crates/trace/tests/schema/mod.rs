@@ -4,13 +4,13 @@
 use prost::Message;
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Trace {
+pub(crate) struct Trace {
     #[prost(message, repeated, tag = "1")]
     pub packet: Vec<TracePacket>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TracePacket {
+pub(crate) struct TracePacket {
     #[prost(message, optional, tag = "1")]
     pub ftrace_events: Option<FtraceEventBundle>,
     #[prost(uint64, optional, tag = "8")]
@@ -30,7 +30,7 @@ pub struct TracePacket {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TrackDescriptor {
+pub(crate) struct TrackDescriptor {
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
     #[prost(string, optional, tag = "2")]
@@ -46,7 +46,7 @@ pub struct TrackDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct ProcessDescriptor {
+pub(crate) struct ProcessDescriptor {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
     #[prost(string, optional, tag = "6")]
@@ -54,7 +54,7 @@ pub struct ProcessDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct ThreadDescriptor {
+pub(crate) struct ThreadDescriptor {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
     #[prost(int32, optional, tag = "2")]
@@ -64,13 +64,13 @@ pub struct ThreadDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct CounterDescriptor {
+pub(crate) struct CounterDescriptor {
     #[prost(string, optional, tag = "6")]
     pub unit_name: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TrackEvent {
+pub(crate) struct TrackEvent {
     #[prost(int32, optional, tag = "9")]
     pub r#type: Option<i32>,
     #[prost(uint64, optional, tag = "10")]
@@ -88,13 +88,13 @@ pub struct TrackEvent {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct InternedData {
+pub(crate) struct InternedData {
     #[prost(message, repeated, tag = "2")]
     pub event_names: Vec<EventName>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct EventName {
+pub(crate) struct EventName {
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
     #[prost(string, optional, tag = "2")]
@@ -102,7 +102,7 @@ pub struct EventName {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct FtraceEventBundle {
+pub(crate) struct FtraceEventBundle {
     #[prost(uint32, optional, tag = "1")]
     pub cpu: Option<u32>,
     #[prost(message, repeated, tag = "2")]
@@ -114,7 +114,7 @@ pub struct FtraceEventBundle {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct CompactSched {
+pub(crate) struct CompactSched {
     #[prost(uint64, repeated, tag = "1")]
     pub switch_timestamp: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
@@ -142,7 +142,7 @@ pub struct CompactSched {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct FtraceEvent {
+pub(crate) struct FtraceEvent {
     #[prost(uint64, optional, tag = "1")]
     pub timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "2")]
@@ -172,7 +172,7 @@ pub struct FtraceEvent {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SchedSwitch {
+pub(crate) struct SchedSwitch {
     #[prost(bytes = "vec", optional, tag = "1")]
     pub prev_comm: Option<Vec<u8>>,
     #[prost(int32, optional, tag = "2")]
@@ -190,7 +190,7 @@ pub struct SchedSwitch {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SchedWakeup {
+pub(crate) struct SchedWakeup {
     #[prost(bytes = "vec", optional, tag = "1")]
     pub comm: Option<Vec<u8>>,
     #[prost(int32, optional, tag = "2")]
@@ -202,7 +202,7 @@ pub struct SchedWakeup {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SchedMigrateTask {
+pub(crate) struct SchedMigrateTask {
     #[prost(bytes = "vec", optional, tag = "1")]
     pub comm: Option<Vec<u8>>,
     #[prost(int32, optional, tag = "2")]
@@ -216,7 +216,7 @@ pub struct SchedMigrateTask {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SchedProcessExec {
+pub(crate) struct SchedProcessExec {
     #[prost(bytes = "vec", optional, tag = "1")]
     pub filename: Option<Vec<u8>>,
     #[prost(int32, optional, tag = "2")]
@@ -226,7 +226,7 @@ pub struct SchedProcessExec {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SchedProcessExit {
+pub(crate) struct SchedProcessExit {
     #[prost(bytes = "vec", optional, tag = "1")]
     pub comm: Option<Vec<u8>>,
     #[prost(int32, optional, tag = "2")]
@@ -236,7 +236,7 @@ pub struct SchedProcessExit {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SchedProcessFork {
+pub(crate) struct SchedProcessFork {
     #[prost(bytes = "vec", optional, tag = "1")]
     pub parent_comm: Option<Vec<u8>>,
     #[prost(int32, optional, tag = "2")]
@@ -248,7 +248,7 @@ pub struct SchedProcessFork {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct StateOfCpu {
+pub(crate) struct StateOfCpu {
     #[prost(uint32, optional, tag = "1")]
     pub state: Option<u32>,
     #[prost(uint32, optional, tag = "2")]

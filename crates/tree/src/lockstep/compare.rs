@@ -342,7 +342,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    pub fn of(tree: &World) -> Self {
+    pub(super) fn of(tree: &World) -> Self {
         let entity = Object::TaskEntity(0);
         Self {
             task: found(tree, Object::Task(0), TASK),
@@ -386,7 +386,7 @@ fn found<T>(tree: &World, object: Object, rows: &[Row<T>]) -> Found<T> {
 
 impl Pair {
     /// All that differs now.
-    pub fn compare(&self) -> Vec<Difference> {
+    pub(crate) fn compare(&self) -> Vec<Difference> {
         let mut seen = Differences {
             pair: self,
             found: Vec::new(),

@@ -25,7 +25,7 @@ pub struct Shape {
 
 impl Shape {
     /// As the rules in Rust see it.
-    pub fn topology(&self) -> Topology {
+    pub(crate) fn topology(&self) -> Topology {
         let regular = Topology::regular(self.sockets, self.llcs, self.cores, self.smt);
         let capacity = |place: &CpuPlace| self.capacities[place.core as usize];
         let capacities = match self.capacities {
@@ -85,7 +85,7 @@ pub(super) struct Dice(pub SplitMix);
 
 impl Dice {
     /// 0..below
-    pub fn below(&mut self, below: u64) -> u64 {
+    pub(super) fn below(&mut self, below: u64) -> u64 {
         self.0.next() % below.max(1)
     }
 

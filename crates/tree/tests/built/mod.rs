@@ -3,7 +3,7 @@
 use schedcast_tree::{BuildError, Builder, config::Config, trees};
 
 /// The object of a tree built by a configuration, or why the test is skipped.
-pub fn object(version: &str, config: Config) -> Option<std::path::PathBuf> {
+pub(crate) fn object(version: &str, config: Config) -> Option<std::path::PathBuf> {
     let skip = |why: String| {
         eprintln!("skipped: {why}");
         None

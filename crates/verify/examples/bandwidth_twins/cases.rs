@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// A task of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Task {
+pub(crate) enum Task {
     /// Computes without end on one of these CPUs.
     Hog(&'static [u32]),
     /// A thread of rt-app: `run_us` of work every `period_us` on a CPU.
@@ -16,7 +16,7 @@ pub enum Task {
 }
 
 /// A group with its limit and its tasks.
-pub struct Case {
+pub(crate) struct Case {
     pub name: &'static str,
     pub quota_us: u64,
     pub period_us: u64,
@@ -48,7 +48,7 @@ const fn beat(run_us: u64, period_us: u64, cpu: u32) -> Task {
 }
 
 /// All cases.
-pub static CASES: [Case; 14] = [
+pub(crate) static CASES: [Case; 14] = [
     case("hog-half", [50_000, 100_000, 0], &[ONE]),
     case("hog-fifth", [20_000, 100_000, 0], &[ONE]),
     case("hog-short-period", [5_000, 10_000, 0], &[ONE]),
@@ -91,7 +91,7 @@ pub static CASES: [Case; 14] = [
 
 impl Case {
     /// Names of its tasks, in order.
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let kind = |task: &Task| match task {
             Task::Hog(_) => "hog",
             Task::Beat { .. } => "beat",
@@ -103,17 +103,17 @@ impl Case {
     }
 
     /// Whether its tasks are alike and free to move, so that which is which does not matter.
-    pub fn alike(&self) -> bool {
+    pub(crate) fn alike(&self) -> bool {
         self.tasks.len() > 1 && self.tasks.iter().all(|task| *task == ANY)
     }
 }
 
 /// How long a thread of rt-app runs: a little longer than the counters are watched.
-pub const BEAT_S: u64 = 5;
+pub(crate) const BEAT_S: u64 = 5;
 
 /// An rt-app file with one thread that does `run_us` of work every `period_us` on a CPU, if a round
 /// of rt-app's loop lasts `loop_ns`. It logs into `folder`.
-pub fn rt_app_file(
+pub(crate) fn rt_app_file(
     name: &str,
     times_us: [u64; 2],
     cpu: u32,

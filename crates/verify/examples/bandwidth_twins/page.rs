@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use schedcast_base::quantile::spread;
+
 use crate::cases::{Case, Task};
 use crate::measured_kernel;
 use crate::simulated::work_us;
@@ -13,7 +15,7 @@ const TIME_TOLERANCE: f64 = 0.05;
 const CPU_TOLERANCE: f64 = 0.02;
 
 /// Renders all rows.
-pub fn render(rows: &[(&Case, Measured, Vec<Repeat>)], machine: &str) -> String {
+pub(crate) fn render(rows: &[(&Case, Measured, Vec<Repeat>)], machine: &str) -> String {
     let machine = machine.rsplit('/').next().unwrap_or(machine);
     let mut dates: Vec<&str> = rows.iter().map(|(_, real, _)| real.date.as_str()).collect();
     dates.sort();
@@ -100,22 +102,22 @@ fn table(case: &Case, real: &Measured, simulated: &[Repeat], passed: &mut [usize
         real.disturbed
     );
     for (name, read, tolerance) in quantities(case) {
-        let real = Range::of(&real.repeats, &read);
-        let simulated = Range::of(simulated, &read);
-        let inside = (real.least..=real.most).contains(&simulated.median);
-        let good = inside || (simulated.median - real.median).abs() <= tolerance * real.median;
+        let real = of(&real.repeats, &read);
+        let simulated = of(simulated, &read);
+        let inside = (real[0]..=real[2]).contains(&simulated[1]);
+        let good = inside || (simulated[1] - real[1]).abs() <= tolerance * real[1];
         passed[0] += usize::from(good);
         passed[1] += 1;
-        let ratio = match real.median {
+        let ratio = match real[1] {
             0.0 => "–".to_owned(),
-            median => format!("{:.3}", simulated.median / median),
+            median => format!("{:.3}", simulated[1] / median),
         };
         let verdict = if good { "" } else { "**misses**" };
         let _ = writeln!(
             text,
             "| {name} | {} | {} | {ratio} | {verdict} |",
-            real.show(),
-            simulated.show()
+            show(real),
+            show(simulated)
         );
     }
     text + "\n"
@@ -126,10 +128,10 @@ fn tasks(case: &Case, repeats: &[Repeat]) -> String {
         Task::Hog([cpu]) => format!("hog on CPU {cpu}"),
         Task::Hog(_) => "hog on any CPU".to_owned(),
         Task::Beat { period_us, cpu, .. } => {
-            let work = Range::of(repeats, &|repeat| work_us(repeat)[n] as f64 / 1e3);
+            let work = of(repeats, &|repeat| work_us(repeat)[n] as f64 / 1e3);
             format!(
                 "beat of {} ms every {} ms on CPU {cpu}",
-                work.show(),
+                show(work),
                 period_us / 1000
             )
         }
@@ -139,34 +141,15 @@ fn tasks(case: &Case, repeats: &[Repeat]) -> String {
 }
 
 /// Smallest, middle and largest of the repeats.
-struct Range {
-    least: f64,
-    median: f64,
-    most: f64,
+fn of(repeats: &[Repeat], read: &dyn Fn(&Repeat) -> f64) -> [f64; 3] {
+    let values: Vec<f64> = repeats.iter().map(read).collect();
+    spread(values).unwrap_or([f64::NAN; 3])
 }
 
-impl Range {
-    fn of(repeats: &[Repeat], read: &dyn Fn(&Repeat) -> f64) -> Self {
-        let mut values: Vec<f64> = repeats.iter().map(read).collect();
-        values.sort_by(f64::total_cmp);
-        let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
-        Self {
-            least: at(0),
-            median: at(values.len() / 2),
-            most: at(values.len().saturating_sub(1)),
-        }
-    }
-
-    fn show(&self) -> String {
-        let digits = |value: f64| match value {
-            whole if whole.fract() == 0.0 => format!("{whole:.0}"),
-            value => format!("{value:.1}"),
-        };
-        format!(
-            "{} ({} – {})",
-            digits(self.median),
-            digits(self.least),
-            digits(self.most)
-        )
-    }
+fn show(values: [f64; 3]) -> String {
+    let [least, median, most] = values.map(|value| match value {
+        whole if whole.fract() == 0.0 => format!("{whole:.0}"),
+        value => format!("{value:.1}"),
+    });
+    format!("{median} ({least} – {most})")
 }

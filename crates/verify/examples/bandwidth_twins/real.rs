@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use schedcast_base::cpu_stat::CpuStat;
+use schedcast_base::date::today;
 use schedcast_host::{
     CgroupVersion, CommandSpec, CpuCgroup, CpuFile, CpuLimits, HostError, KernelInfo, Output,
     TaskTimes, run_in, sys,
@@ -22,11 +23,11 @@ const LOOP_NS: u64 = 8;
 const END_COLUMN: usize = 5;
 
 /// Runs a case.
-pub fn run(case: &Case) -> Outcome<Measured> {
+pub(crate) fn run(case: &Case) -> Outcome<Measured> {
     let repeats = quiet::repeat(REPEATS, quiet::Others::Matter, || once(case))?;
     Ok(Measured {
         case: case.name.to_owned(),
-        date: date()?,
+        date: today(),
         kernel: KernelInfo::read()?.release,
         disturbed: repeats.disturbed,
         repeats: repeats.kept,
@@ -197,7 +198,7 @@ fn new_group() -> Outcome<CpuCgroup> {
 }
 
 /// Puts this process itself into a heavy group, so that it reads counters when it means to.
-pub fn join_heavy_group() -> Outcome<CpuCgroup> {
+pub(crate) fn join_heavy_group() -> Outcome<CpuCgroup> {
     let group = heavy_group(&format!("schedcast-twins-{}-self", std::process::id()))?;
     std::fs::write(group.dir().join("cgroup.procs"), "0")?;
     Ok(group)
@@ -211,11 +212,4 @@ fn heavy_group(name: &str) -> Outcome<CpuCgroup> {
         CgroupVersion::V2 => group.write(CpuFile::Weight, "10000")?,
     }
     Ok(group)
-}
-
-fn date() -> Outcome<String> {
-    let output = std::process::Command::new("date")
-        .arg("+%Y-%m-%d")
-        .output()?;
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }

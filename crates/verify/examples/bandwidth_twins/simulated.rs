@@ -15,7 +15,7 @@ const SEEDS: u64 = 5;
 const MS: u64 = 1_000_000;
 
 /// Simulates every repeat of a case under several seeds, with the work its activations took.
-pub fn run(case: &Case, repeats: &[Repeat], machine: &str) -> Outcome<Vec<Repeat>> {
+pub(crate) fn run(case: &Case, repeats: &[Repeat], machine: &str) -> Outcome<Vec<Repeat>> {
     let machine = match std::fs::read_to_string(machine) {
         Ok(text) => Machine::parse(machine, &text)?,
         Err(_) => Machine::preset(machine)?,
@@ -32,7 +32,7 @@ pub fn run(case: &Case, repeats: &[Repeat], machine: &str) -> Outcome<Vec<Repeat
 }
 
 /// CPU time of an activation of each task in a repeat; 0 for hogs.
-pub fn work_us(repeat: &Repeat) -> Vec<u64> {
+pub(crate) fn work_us(repeat: &Repeat) -> Vec<u64> {
     let work = |(n, cpu_ms): (usize, &f64)| match repeat.activations.get(n) {
         Some(&count) if count > 0.0 => (cpu_ms * 1e3 / count).round() as u64,
         _ => 0,

@@ -20,6 +20,8 @@ mod simulated;
 use std::error::Error;
 use std::process::{Command, ExitCode};
 
+use schedcast_base::date::today;
+use schedcast_base::quantile::median;
 use schedcast_host::calibrate::derive::figures;
 use schedcast_host::measure::{Channel, Partner, round_trips};
 use schedcast_host::{KernelInfo, Topology, calibrate};
@@ -70,9 +72,7 @@ fn main() -> ExitCode {
 }
 
 fn measure(file: &str) -> Outcome<()> {
-    let date = Command::new("date").arg("+%F").output()?;
-    let date = String::from_utf8(date.stdout)?;
-    let when = format!("{}, Linux {}", date.trim(), KernelInfo::read()?.release);
+    let when = format!("{}, Linux {}", today(), KernelInfo::read()?.release);
     let calibration = calibrate::measure(&|what| eprintln!("measuring {what}"))?;
     let figures = figures(&calibration);
     let machine = host_machine::calibrated(&Topology::read()?, &calibration, &figures, &when)?;
@@ -96,9 +96,8 @@ fn real(case: Case) -> Outcome<f64> {
         Case::PingPong(a, b) => {
             let batches = if a == b { 200 } else { 60 };
             let cpus = (a as usize, b as usize);
-            let mut trips = round_trips(Channel::Pipe, Partner::Thread, cpus, batches, 64)?;
-            trips.sort_by(f64::total_cmp);
-            Ok(trips[trips.len() / 2])
+            let trips = round_trips(Channel::Pipe, Partner::Thread, cpus, batches, 64)?;
+            median(trips).ok_or_else(|| "no round trip was measured".into())
         }
         Case::Hackbench(arguments) => {
             let mut command = Command::new("hackbench");

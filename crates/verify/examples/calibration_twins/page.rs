@@ -2,19 +2,13 @@
 
 use std::fmt::Write as _;
 
+use schedcast_base::quantile::spread;
+
 use crate::measured_kernel;
 use crate::{CASES, Case, Measured};
 
 /// How far apart medians may be.
 const TOLERANCE: f64 = 0.20;
-
-/// Smallest, median and largest.
-fn order(values: &[f64]) -> [f64; 3] {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let last = sorted.len().saturating_sub(1);
-    [0, last / 2, last].map(|row| sorted.get(row).copied().unwrap_or(f64::NAN))
-}
 
 fn passes(real: [f64; 3], predicted: [f64; 3]) -> bool {
     let ratio = predicted[1] / real[1];
@@ -22,11 +16,12 @@ fn passes(real: [f64; 3], predicted: [f64; 3]) -> bool {
 }
 
 /// Renders everything.
-pub fn render(measured: &Measured, predicted: &[Vec<f64>]) -> String {
+pub(crate) fn render(measured: &Measured, predicted: &[Vec<f64>]) -> String {
     let mut rows = String::new();
     let mut good = 0;
     for ((case, real), predicted) in CASES.iter().zip(&measured.values).zip(predicted) {
-        let (real, predicted) = (order(real), order(predicted));
+        let [real, predicted] =
+            [real, predicted].map(|values| spread(&values[..]).unwrap_or([f64::NAN; 3]));
         let pass = passes(real, predicted);
         good += usize::from(pass);
         let (what, digits) = match case {

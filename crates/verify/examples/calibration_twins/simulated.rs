@@ -17,7 +17,7 @@ const START_NS: u64 = 10_777_777;
 const LIMIT_NS: u64 = 30_000_000_000;
 
 /// One value for each seed.
-pub fn run(case: Case, machine: &str) -> Outcome<Vec<f64>> {
+pub(crate) fn run(case: Case, machine: &str) -> Outcome<Vec<f64>> {
     let machine = Machine::parse("calibrated", machine)?;
     (0..SEEDS)
         .map(|seed| match case {

@@ -6,14 +6,15 @@
 
 use std::process::Command;
 
+use schedcast_base::quantile::median;
+
 use crate::Outcome;
-use crate::rt_app::median;
 
 const ASKED_US: u32 = 20_000;
 
 /// Calibrates and runs so many times and prints the ratios in thousandths.
 #[expect(clippy::print_stdout, reason = "the figure is what was asked for")]
-pub fn measure(runs: &str) -> Outcome<()> {
+pub(crate) fn measure(runs: &str) -> Outcome<()> {
     let runs: usize = runs.parse()?;
     let folder = std::env::temp_dir().join(format!("rt-app-calibration-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
@@ -42,10 +43,11 @@ pub fn measure(runs: &str) -> Outcome<()> {
         let run_us = log
             .lines()
             .filter_map(|line| line.split_whitespace().nth(2)?.parse().ok());
-        ratios.push(median(run_us.collect()) * 1000.0 / f64::from(ASKED_US));
+        let run_us = median(run_us.collect::<Vec<f64>>()).ok_or("rt-app logged no run")?;
+        ratios.push(run_us * 1000.0 / f64::from(ASKED_US));
         println!("{:.0}", ratios[ratios.len() - 1]);
     }
     std::fs::remove_dir_all(&folder)?;
-    println!("median {:.0}", median(ratios));
+    println!("median {:.0}", median(ratios).unwrap_or(f64::NAN));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 /// Figure that the tool reports of itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Value {
+pub(crate) enum Value {
     /// Seconds, as the tool prints them behind this word.
     SecondsAfter(&'static str),
     /// Seconds from start to end.
@@ -14,7 +14,7 @@ pub enum Value {
 }
 
 /// A benchmark run both ways.
-pub struct Case {
+pub(crate) struct Case {
     pub name: &'static str,
     pub command: &'static str,
     /// CPUs it may use.
@@ -77,7 +77,7 @@ const fn cyclic(name: &'static str, command: &'static str, rounds: f64) -> Case 
 }
 
 /// All cases.
-pub static CASES: [Case; 16] = [
+pub(crate) static CASES: [Case; 16] = [
     case("hackbench-socket", "hackbench -g 1 -l 1000"),
     case("hackbench-pipe", "hackbench -p -g 1 -l 1000"),
     case("hackbench-threads", "hackbench -p -T -g 2 -l 500"),

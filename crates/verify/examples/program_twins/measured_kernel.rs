@@ -3,14 +3,14 @@
 use schedcast_kernel::rules::{KernelChoice, Preemption, Rules, Version};
 
 /// Its release.
-pub const VERSION: Version = Version::stable(6, 18, 44);
+pub(crate) const VERSION: Version = Version::stable(6, 18, 44);
 /// Patches that its provider added, found by experiment (`docs/validity/measured-kernel.md`).
-pub const PATCHES: &[&str] = &["vcpu-pack"];
+pub(crate) const PATCHES: &[&str] = &["vcpu-pack"];
 /// Its tick.
-pub const HZ: u32 = 250;
+pub(crate) const HZ: u32 = 250;
 
 /// Its rules on so many CPUs.
-pub fn rules(cpus: usize) -> Rules {
+pub(crate) fn rules(cpus: usize) -> Rules {
     let choice = KernelChoice {
         patches: PATCHES,
         hz: HZ,
@@ -22,6 +22,6 @@ pub fn rules(cpus: usize) -> Rules {
 }
 
 /// The same in words.
-pub fn title() -> String {
+pub(crate) fn title() -> String {
     format!("kernel {VERSION} with {}, HZ {HZ}", PATCHES.join(", "))
 }

@@ -1,16 +1,18 @@
 //! The page: one row a case and quantity, with what it allows.
 
+use schedcast_base::quantile::spread;
+
 use crate::Measured;
 use crate::cases::{Case, Value};
 use crate::measured_kernel;
 use crate::simulated::SEEDS;
 
 /// How far apart the two may be: times and rates, then counts.
-pub const VALUE_TOLERANCE: f64 = 0.2;
-pub const COUNT_TOLERANCE: f64 = 0.1;
+pub(crate) const VALUE_TOLERANCE: f64 = 0.2;
+pub(crate) const COUNT_TOLERANCE: f64 = 0.1;
 
 /// Renders all rows.
-pub fn render(rows: &[(&Case, Measured, Measured)], ground: &str) -> String {
+pub(crate) fn render(rows: &[(&Case, Measured, Measured)], ground: &str) -> String {
     let mut dates: Vec<&str> = rows.iter().map(|(_, real, _)| real.date.as_str()).collect();
     dates.sort();
     dates.dedup();
@@ -39,7 +41,7 @@ pub fn render(rows: &[(&Case, Measured, Measured)], ground: &str) -> String {
 }
 
 /// Heading: the command, its CPUs and limit, and the head of its table.
-pub fn heading(name: &str, command: &str, cpus: &[usize], limit: Option<&str>) -> String {
+pub(crate) fn heading(name: &str, command: &str, cpus: &[usize], limit: Option<&str>) -> String {
     let limit = match limit {
         Some(limit) => format!(", `cpu.max` \"{limit}\""),
         None => String::new(),
@@ -89,62 +91,35 @@ fn table(case: &Case, real: &Measured, simulated: &Measured, passed: &mut [usize
         ),
     ];
     for (name, real, simulated, tolerance) in rows {
-        let (Some(a), Some(b)) = (Range::of(&real), Range::of(&simulated)) else {
-            continue;
-        };
-        text += &a.row(&b, &name, tolerance, passed);
+        text += &row(&real, &simulated, &name, tolerance, passed).unwrap_or_default();
     }
     text + "\n"
 }
 
-/// Smallest, middle and largest of the repeats.
-pub struct Range {
-    min: f64,
-    median: f64,
-    max: f64,
-}
-
-impl Range {
-    /// Of the repeats; `None` without any.
-    pub fn of(values: &[f64]) -> Option<Self> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        Some(Self {
-            min: *sorted.first()?,
-            median: sorted[sorted.len() / 2],
-            max: *sorted.last()?,
-        })
-    }
-
-    /// The row of a quantity that is `self` for real; counts it as passed if it is.
-    pub fn row(
-        &self,
-        simulated: &Range,
-        name: &str,
-        tolerance: f64,
-        passed: &mut [usize; 2],
-    ) -> String {
-        let ratio = simulated.median / self.median;
-        let inside = (self.min..=self.max).contains(&simulated.median);
-        let good = inside || (ratio - 1.0).abs() <= tolerance;
-        passed[0] += usize::from(good);
-        passed[1] += 1;
-        let verdict = if good { "" } else { "**misses**" };
-        format!(
-            "| {name} | {} | {} | {ratio:.2} | {verdict} |\n",
-            self.show(),
-            simulated.show()
-        )
-    }
-
-    fn show(&self) -> String {
-        format!(
-            "{} ({} – {})",
-            digits(self.median),
-            digits(self.min),
-            digits(self.max)
-        )
-    }
+/// The row of a quantity; counts it as passed if it is. Nothing without values on both sides.
+pub(crate) fn row(
+    real: &[f64],
+    simulated: &[f64],
+    name: &str,
+    tolerance: f64,
+    passed: &mut [usize; 2],
+) -> Option<String> {
+    let (real, simulated) = (spread(real)?, spread(simulated)?);
+    let ratio = simulated[1] / real[1];
+    let inside = (real[0]..=real[2]).contains(&simulated[1]);
+    let good = inside || (ratio - 1.0).abs() <= tolerance;
+    passed[0] += usize::from(good);
+    passed[1] += 1;
+    let verdict = if good { "" } else { "**misses**" };
+    let show = |values: [f64; 3]| {
+        let [least, median, most] = values.map(digits);
+        format!("{median} ({least} – {most})")
+    };
+    Some(format!(
+        "| {name} | {} | {} | {ratio:.2} | {verdict} |\n",
+        show(real),
+        show(simulated)
+    ))
 }
 
 /// Three to four figures.

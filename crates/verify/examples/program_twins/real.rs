@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schedcast_base::date::today;
 use schedcast_base::disturbed::STEAL_MAX;
 use schedcast_host::{
     CommandReport, CommandSpec, CpuCgroup, Ending, KernelInfo, Output, RunReport, run_in,
@@ -16,10 +17,10 @@ const COUNTED: usize = 3;
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Runs a case, first for its times, then with its wakeups counted.
-pub fn run(case: &Case) -> Outcome<Measured> {
+pub(crate) fn run(case: &Case) -> Outcome<Measured> {
     let mut measured = Measured {
         case: case.name.to_owned(),
-        date: date()?,
+        date: today(),
         kernel: KernelInfo::read()?.release,
         values: Vec::new(),
         switches: Vec::new(),
@@ -69,20 +70,12 @@ fn once(case: &Case) -> Outcome<RunReport> {
     }
 }
 
-/// Wakeups of the tool's threads in one run. The buffer keeps a few; the others count as lost.
+/// Wakeups of the tool's threads in one run.
 fn counted(case: &Case) -> Outcome<u64> {
-    let trace = TraceInstance::create("program-twins", 16, &["sched/sched_waking"])?;
     let filter = format!("comm ~ \"{}\"", case.threads);
-    trace.set("events/sched/sched_waking/filter", &filter)?;
-    trace.start()?;
+    let trace = TraceInstance::counting("program-twins", "sched_waking", &filter)?;
     once(case)?;
-    trace.stop()?;
-    let kept = trace
-        .text()?
-        .lines()
-        .filter(|line| line.contains("sched_waking:"))
-        .count();
-    Ok(trace.lost_events()? + kept as u64)
+    Ok(trace.counted()?)
 }
 
 fn value(case: &Case, command: &CommandReport) -> Outcome<f64> {
@@ -106,17 +99,9 @@ fn value(case: &Case, command: &CommandReport) -> Outcome<f64> {
 }
 
 /// Numbers behind each `word`.
-pub fn numbers_after(text: &str, word: &str) -> Vec<f64> {
+pub(crate) fn numbers_after(text: &str, word: &str) -> Vec<f64> {
     text.match_indices(word)
         .filter_map(|(at, _)| text[at + word.len()..].split_whitespace().next())
         .filter_map(|number| number.parse().ok())
         .collect()
-}
-
-/// Today, as `date` says.
-pub fn date() -> Outcome<String> {
-    let output = std::process::Command::new("date")
-        .arg("+%Y-%m-%d")
-        .output()?;
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }

@@ -13,14 +13,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schedcast_base::date::today;
 use schedcast_base::disturbed::STEAL_MAX;
+use schedcast_base::quantile::{median, spread};
 use schedcast_host::{CommandSpec, CpuCgroup, Ending, KernelInfo, Output, calibrate, run_in};
 use schedcast_sim::Workload;
 use schedcast_workload::programs::{Start, compile};
 use serde::{Deserialize, Serialize};
 
 use crate::simulated::Ground;
-use crate::{Outcome, measured_kernel, real, simulated};
+use crate::{Outcome, measured_kernel, simulated};
 
 const REPEATS: u64 = 3;
 /// Calibration takes seconds before the run.
@@ -38,7 +40,7 @@ type Medians = BTreeMap<String, [f64; COLUMNS.len()]>;
 
 /// Measurements of a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Measured {
+pub(crate) struct Measured {
     file: String,
     date: String,
     kernel: String,
@@ -68,7 +70,7 @@ fn name_of(file: &Path) -> String {
 }
 
 /// Runs the files for real, all or those named, and replaces their rows in `into`.
-pub fn measure(into: &Path, names: &[&str], more: bool) -> Outcome<()> {
+pub(crate) fn measure(into: &Path, names: &[&str], more: bool) -> Outcome<()> {
     let mut all: Vec<Measured> = match into.exists() {
         true => serde_json::from_str(&std::fs::read_to_string(into)?)?,
         false => Vec::new(),
@@ -93,7 +95,7 @@ pub fn measure(into: &Path, names: &[&str], more: bool) -> Outcome<()> {
         all.retain(|old| old.file != name);
         all.push(Measured {
             file: name,
-            date: real::date()?,
+            date: today(),
             kernel: KernelInfo::read()?.release,
             runs,
             idle_exits,
@@ -145,16 +147,9 @@ fn medians_of(log: &str) -> Option<[f64; COLUMNS.len()]> {
         .filter(|row: &Vec<f64>| row.len() > COLUMNS[3].1)
         .skip(1)
         .collect();
-    if rows.is_empty() {
-        return None;
-    }
-    Some(COLUMNS.map(|(_, column)| median(rows.iter().map(|row| row[column]).collect())))
-}
-
-/// The middle one.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    let of = |column: usize| median(rows.iter().map(|row| row[column]).collect::<Vec<f64>>());
+    let [run, period, slack, wakeup] = COLUMNS.map(|(_, column)| of(column));
+    Some([run?, period?, slack?, wakeup?])
 }
 
 /// The ground as it was beside one of the real runs.
@@ -193,7 +188,7 @@ fn simulate(file: &Path, ground: &Ground, seed: u64) -> Outcome<Medians> {
 }
 
 /// Simulates every measured file and writes the page.
-pub fn report(from: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
+pub(crate) fn report(from: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
     let measured: Vec<Measured> = serde_json::from_str(&std::fs::read_to_string(from)?)?;
     let mut tables = String::new();
     let mut passed = [0, 0];
@@ -250,8 +245,9 @@ fn table(real: &Measured, seeds: &[Medians], passed: &mut [usize; 2]) -> String 
                 );
                 continue;
             }
-            let (low, high) = span(&a);
-            let (wanted, got) = (median(a.clone()), median(b.clone()));
+            let (Some([low, wanted, high]), Some(got)) = (spread(&a[..]), median(&b[..])) else {
+                continue;
+            };
             let tolerance = match *column {
                 "wu_lat" => WAKEUP_TOLERANCE_US,
                 _ => TOLERANCE_US.max(wanted.abs() * TOLERANCE),
@@ -271,15 +267,7 @@ fn table(real: &Measured, seeds: &[Medians], passed: &mut [usize; 2]) -> String 
     text + "\n"
 }
 
-fn span(values: &[f64]) -> (f64, f64) {
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    (
-        low,
-        values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-    )
-}
-
 fn show(values: &[f64]) -> String {
-    let (low, high) = span(values);
-    format!("{:.0} ({low:.0} – {high:.0})", median(values.to_vec()))
+    let [low, middle, high] = spread(values).unwrap_or([f64::NAN; 3]);
+    format!("{middle:.0} ({low:.0} – {high:.0})")
 }

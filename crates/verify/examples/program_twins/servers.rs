@@ -12,13 +12,14 @@ mod real;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use schedcast_base::date::today;
 use schedcast_kernel::GroupId;
 use schedcast_sim::Workload;
 use schedcast_sim::workload::GroupSpec;
 use schedcast_workload::programs::{Start, compile, split, tool};
 use serde::{Deserialize, Serialize};
 
-use crate::page::{COUNT_TOLERANCE, Range, VALUE_TOLERANCE, heading};
+use crate::page::{COUNT_TOLERANCE, VALUE_TOLERANCE, heading, row};
 use crate::simulated::Ground;
 use crate::{Outcome, measured_kernel, simulated};
 use cases::{CASES, Case};
@@ -42,7 +43,7 @@ type Values = BTreeMap<String, Vec<f64>>;
 
 /// Measurements of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Measured {
+pub(crate) struct Measured {
     case: String,
     date: String,
     kernel: String,
@@ -55,7 +56,7 @@ fn push(values: &mut Values, quantity: usize, value: f64) {
 }
 
 /// Runs the cases for real, all or those named, and replaces their rows in `file`.
-pub fn measure(file: &Path, names: &[&str]) -> Outcome<()> {
+pub(crate) fn measure(file: &Path, names: &[&str]) -> Outcome<()> {
     let mut all: Vec<Measured> = match file.exists() {
         true => serde_json::from_str(&std::fs::read_to_string(file)?)?,
         false => Vec::new(),
@@ -73,7 +74,7 @@ pub fn measure(file: &Path, names: &[&str]) -> Outcome<()> {
         eprintln!("{}: {}", case.name, case.command);
         let measured = Measured {
             case: case.name.to_owned(),
-            date: crate::real::date()?,
+            date: today(),
             kernel: schedcast_host::KernelInfo::read()?.release,
             values: real::run(case)?,
         };
@@ -148,7 +149,7 @@ fn simulate(case: &Case, ground: &Ground) -> Outcome<Values> {
 }
 
 /// Simulates every measured case and writes the page.
-pub fn report(file: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
+pub(crate) fn report(file: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
     let measured: Vec<Measured> = serde_json::from_str(&std::fs::read_to_string(file)?)?;
     let mut tables = String::new();
     let mut passed = [0, 0];
@@ -180,11 +181,9 @@ pub fn report(file: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
 fn table(case: &Case, real: &Values, simulated: &Values, passed: &mut [usize; 2]) -> String {
     let mut text = heading(case.name, case.command, case.cpus, case.limit);
     for (name, tolerance) in QUANTITIES {
-        let of = |values: &Values| values.get(name).and_then(|values| Range::of(values));
-        let (Some(a), Some(b)) = (of(real), of(simulated)) else {
-            continue;
-        };
-        text += &a.row(&b, name, tolerance, passed);
+        if let (Some(real), Some(simulated)) = (real.get(name), simulated.get(name)) {
+            text += &row(real, simulated, name, tolerance, passed).unwrap_or_default();
+        }
     }
     text + "\n"
 }

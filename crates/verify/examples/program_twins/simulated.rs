@@ -17,12 +17,12 @@ use crate::{Measured, Outcome};
 
 /// Number of seeds: results of hackbench depend on the seed as much as real ones on the run;
 /// medians of five scatter by a tenth.
-pub const SEEDS: u64 = 15;
+pub(crate) const SEEDS: u64 = 15;
 const STEP_NS: u64 = 20_000_000;
 const LIMIT_NS: u64 = 60_000_000_000;
 
 /// Simulates a case under several seeds.
-pub fn run(case: &Case, ground: &Ground) -> Outcome<Measured> {
+pub(crate) fn run(case: &Case, ground: &Ground) -> Outcome<Measured> {
     let mut simulated = Measured {
         case: case.name.to_owned(),
         date: String::new(),
@@ -42,7 +42,7 @@ pub fn run(case: &Case, ground: &Ground) -> Outcome<Measured> {
 
 /// Machine, kernel and background that everything is simulated on.
 #[derive(Clone)]
-pub struct Ground {
+pub(crate) struct Ground {
     pub machine: Machine,
     name: String,
     /// Background activity of the machine, and the name of its recording.
@@ -51,7 +51,7 @@ pub struct Ground {
 
 impl Ground {
     /// A machine file or a preset, and the folder of a recording if there is one.
-    pub fn read(machine: &str, background: &[&str]) -> Outcome<Ground> {
+    pub(crate) fn read(machine: &str, background: &[&str]) -> Outcome<Ground> {
         let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
         let description = match std::fs::read_to_string(machine) {
             Ok(text) => Machine::parse(machine, &text)?,
@@ -76,7 +76,7 @@ impl Ground {
     }
 
     /// `machine` and background, as pages say it.
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         let background = self.background.as_ref();
         let background = background.map(|(_, name)| format!(", background `{name}`"));
         format!("`{}`{}", self.name, background.unwrap_or_default())
@@ -84,7 +84,12 @@ impl Ground {
 }
 
 /// A workload run until its tasks have ended or it is `until_ns`, its log kept.
-pub fn world(ground: &Ground, mut workload: Workload, seed: u64, until_ns: u64) -> Outcome<World> {
+pub(crate) fn world(
+    ground: &Ground,
+    mut workload: Workload,
+    seed: u64,
+    until_ns: u64,
+) -> Outcome<World> {
     let machine = ground.machine.clone();
     let cpus = machine.topology.cpus();
     if let Some((replay, _)) = &ground.background {
@@ -123,7 +128,7 @@ fn once(case: &Case, ground: &Ground, seed: u64) -> Outcome<(Running, World)> {
 }
 
 /// Reads `QUOTA PERIOD` in microseconds.
-pub fn limit_of(text: &str) -> Outcome<BandwidthLimit> {
+pub(crate) fn limit_of(text: &str) -> Outcome<BandwidthLimit> {
     let numbers: Vec<u64> = text
         .split_whitespace()
         .map(str::parse)

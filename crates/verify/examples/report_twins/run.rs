@@ -12,7 +12,7 @@ use schedcast_lab::simulator::Simulator;
 use crate::Outcome;
 
 /// The runs of a report, a column at a time, and their outcomes by column and seed.
-pub struct Seen {
+pub(crate) struct Seen {
     /// The columns.
     pub scenarios: Vec<Scenario>,
     /// Their runs.
@@ -21,7 +21,7 @@ pub struct Seen {
 
 /// Runs every column of the experiment in `text` under the seeds 0 to `seeds` − 1. Paths in it
 /// count from the folder in which the program is started.
-pub fn every_seed(name: &str, text: String, seeds: u32) -> Outcome<Seen> {
+pub(crate) fn every_seed(name: &str, text: String, seeds: u32) -> Outcome<Seen> {
     let question = Question {
         subject: Subject::Text {
             name: name.to_owned(),

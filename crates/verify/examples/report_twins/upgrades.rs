@@ -145,7 +145,7 @@ impl Report {
 }
 
 /// Simulates every report of a file; the page. `reasons` are sentences by the names of reports.
-pub fn page(file: &str, reasons: &str) -> Outcome<String> {
+pub(crate) fn page(file: &str, reasons: &str) -> Outcome<String> {
     let reports: Reports = toml::from_str(file)?;
     let reasons: BTreeMap<String, String> = toml::from_str(reasons)?;
     let names: Vec<&str> = reports.report.iter().map(|one| one.name.as_str()).collect();

@@ -44,7 +44,7 @@ pub(super) struct Given {
 ///
 /// # Errors
 /// A file that cannot be read, unknown and missing keys, a preset that does not exist, no figures.
-pub fn read(path: &Path) -> Result<Figures> {
+pub(crate) fn read(path: &Path) -> Result<Figures> {
     let shown = path.display().to_string();
     let text = schedcast_base::whole::read_text(path)
         .map_err(|error| Error::file("read", &shown, &error))?;
@@ -136,17 +136,17 @@ fn numbers(value: &Value) -> Result<Vec<f64>> {
 
 impl Given {
     /// Of an even number of repeats the lower one of the two in the middle.
-    pub fn median(&self) -> f64 {
+    pub(super) fn median(&self) -> f64 {
         nearest_rank(&self.measured, MEDIAN).unwrap_or(f64::NAN)
     }
 
     /// The smallest and the largest repeat.
-    pub fn range(&self) -> (f64, f64) {
+    pub(super) fn range(&self) -> (f64, f64) {
         (self.measured[0], self.measured[self.measured.len() - 1])
     }
 
     /// The experiment that runs the command alone.
-    pub fn document(&self, base: &Table) -> Table {
+    pub(super) fn document(&self, base: &Table) -> Table {
         let run = Entry {
             key: "run".to_owned(),
             key_place: self.place.clone(),

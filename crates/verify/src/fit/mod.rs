@@ -25,9 +25,10 @@ use schedcast_lab::experiment::document::{self, Table};
 use schedcast_lab::experiment::{self, Surroundings};
 use schedcast_lab::simulate::{Simulate, run_all};
 
-pub use self::preset::rewritten;
+pub(crate) use self::preset::rewritten;
+pub use file::Figures;
 use file::Given;
-pub use file::{Figures, read};
+pub(crate) use file::read;
 
 /// Rounds over all constants before the search is called endless.
 const ROUNDS_MAX: usize = 8;

@@ -4,7 +4,7 @@ use super::Fitted;
 
 /// The text of `preset` (its name and its text) with every constant of `fitted`, each with its
 /// spread and source.
-pub fn rewritten((name, text): &(String, String), fitted: &[Fitted]) -> String {
+pub(crate) fn rewritten((name, text): &(String, String), fitted: &[Fitted]) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for one in fitted {
         put(&mut lines, one);

@@ -140,11 +140,11 @@ pub struct Verdict {
 }
 
 impl Acceptance {
-    pub fn parse(file: &str, text: &str) -> Result<Acceptance> {
+    pub(super) fn parse(file: &str, text: &str) -> Result<Acceptance> {
         toml::from_str(text).map_err(|error| broken(format!("{file}: {error}")))
     }
 
-    pub fn layout(&self, table: &str) -> Layout {
+    pub(super) fn layout(&self, table: &str) -> Layout {
         let found = self.layout.iter().find(|one| one.table == table);
         found.map_or(Layout::Plain, |one| one.layout)
     }
@@ -153,7 +153,11 @@ impl Acceptance {
     ///
     /// # Errors
     /// A claim that matches no row, or has no test.
-    pub fn judge(&self, published: &Published, prediction: &Prediction) -> Result<Vec<Verdict>> {
+    pub(super) fn judge(
+        &self,
+        published: &Published,
+        prediction: &Prediction,
+    ) -> Result<Vec<Verdict>> {
         let mut verdicts = Vec::new();
         for accept in &self.accept {
             match &accept.figure {

@@ -31,12 +31,12 @@ impl<'a> Bench<'a> {
     }
 
     /// Whether numbers are wanted soon rather than verdicts.
-    pub fn quick(&self) -> bool {
+    pub(crate) fn quick(&self) -> bool {
         self.quick
     }
 
     /// `full` runs, or `quick` ones.
-    pub fn pick<T>(&self, full: T, quick: T) -> T {
+    pub(crate) fn pick<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
 

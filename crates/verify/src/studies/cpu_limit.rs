@@ -132,9 +132,7 @@ fn seen(runs: &[Outcome]) -> Seen {
 
 /// The value below which `percent` of the values lie; NaN if there are none.
 fn at_percent(values: &[f64], percent: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    percentile(&sorted, percent).unwrap_or(f64::NAN)
+    percentile(values, percent).unwrap_or(f64::NAN)
 }
 
 fn median(values: &[f64]) -> f64 {

@@ -83,7 +83,7 @@ pub trait Study: Sync {
 }
 
 /// Every study.
-pub static STUDIES: &[&dyn Study] = &[
+pub(crate) static STUDIES: &[&dyn Study] = &[
     &burst::Burst,
     &timer_interleave::TimerInterleave,
     &recent_used_cpu::RecentUsedCpu,

@@ -5,7 +5,7 @@ use super::published::Question;
 
 /// A constant of machine or workload.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Constant {
+pub(crate) struct Constant {
     /// Its name.
     pub name: String,
     /// Its value.
@@ -20,7 +20,7 @@ pub struct Constant {
 
 /// A figure of our own: of the mechanism, of a counterfactual, of a free prediction.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
+pub(crate) struct Figure {
     /// Its name in `accept.toml`.
     pub name: String,
     /// Its value.
@@ -29,7 +29,7 @@ pub struct Figure {
 
 /// Our value of a published figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// Mean over the runs.
     pub value: f64,
     /// Standard deviation over the runs, where there are several.
@@ -38,7 +38,7 @@ pub struct Answer {
 
 /// A line of a picture.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub(crate) struct Series {
     /// Name of the figure.
     pub name: String,
     /// Points in the order they are drawn.
@@ -63,7 +63,7 @@ impl Prediction {
     }
 
     /// Answers one question.
-    pub fn answer(&mut self, question: &Question, value: f64, deviation: Option<f64>) {
+    pub(crate) fn answer(&mut self, question: &Question, value: f64, deviation: Option<f64>) {
         if self.answers.len() <= question.index {
             self.answers.resize(question.index + 1, None);
         }
@@ -92,7 +92,7 @@ impl Prediction {
     }
 
     /// Names what the study's picture shows along both axes, with units.
-    pub fn axes(&mut self, x: &str, y: &str) {
+    pub(crate) fn axes(&mut self, x: &str, y: &str) {
         self.axes = [x.to_string(), y.to_string()];
     }
 

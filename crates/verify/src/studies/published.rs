@@ -93,7 +93,7 @@ pub struct Published {
 
 /// A row that constants may be fitted to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Known {
+pub(crate) struct Known {
     /// Which.
     pub question: Question,
     /// Published value.
@@ -109,7 +109,7 @@ pub struct Calibration {
 
 impl Calibration {
     /// The rows that constants may be fitted to.
-    pub fn known(&self) -> &[Known] {
+    pub(crate) fn known(&self) -> &[Known] {
         &self.known
     }
 
@@ -122,7 +122,7 @@ impl Calibration {
     ///
     /// # Errors
     /// No known row is taken.
-    pub fn mean(&self, what: &str, wanted: impl Fn(&Question) -> bool) -> Result<f64> {
+    pub(crate) fn mean(&self, what: &str, wanted: impl Fn(&Question) -> bool) -> Result<f64> {
         let taken = self.known.iter().filter(|known| wanted(&known.question));
         let values: Vec<f64> = taken.map(|known| known.value).collect();
         match values.len() {
@@ -147,7 +147,7 @@ impl Published {
     ///
     /// # Errors
     /// A line that is no row, with its number.
-    pub fn parse(file: &str, text: &str) -> Result<Published> {
+    pub(crate) fn parse(file: &str, text: &str) -> Result<Published> {
         let mut lines = text.lines().enumerate();
         let header = lines.next().map_or("", |(_, line)| line);
         if header != COLUMNS.join(",") {
@@ -282,7 +282,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Two pairs, a calibration row of a patched kernel, and one that is shown only.
-    pub const EXAMPLE: &str = "study,table,workload,point,metric,unit,better,variant,role,value,spread,note\n\
+    pub(crate) const EXAMPLE: &str = "study,table,workload,point,metric,unit,better,variant,role,value,spread,note\n\
         s,t,w,1,time,s,lower,base,calibrate,40,,\n\
         s,t,w,1,time,s,lower,patched,predict,32,1.5%,\n\
         s,t,w,2,rate,1/s,higher,base,context,100,,\n\

@@ -11,7 +11,7 @@ use super::score::{Scores, score};
 use super::tables::{self, Table};
 
 /// Name and version of the JSON form.
-pub const SCHEMA: &str = "schedcast.reproduction/1";
+pub(crate) const SCHEMA: &str = "schedcast.reproduction/1";
 
 /// Widest line.
 const WIDTH: usize = 100;

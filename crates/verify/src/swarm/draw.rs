@@ -81,7 +81,7 @@ pub enum Feature {
 }
 
 /// All of them.
-pub const FEATURES_OF_WORLDS: [Feature; 21] = [
+pub(crate) const FEATURES_OF_WORLDS: [Feature; 21] = [
     Feature::Patches,
     Feature::Switches,
     Feature::Tunables,

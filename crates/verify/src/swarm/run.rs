@@ -31,7 +31,7 @@ pub enum Verdict {
 }
 
 /// Runs a drawn world in all ways.
-pub fn judge(drawn: &Drawn) -> Verdict {
+pub(crate) fn judge(drawn: &Drawn) -> Verdict {
     let scenario = match read(&drawn.text()) {
         Ok(scenario) => scenario,
         Err(error) => return Verdict::Refused(error.to_string()),

@@ -11,7 +11,7 @@ use super::run::{Verdict, judge};
 const MOST_TRIES: u32 = 400;
 
 /// Shrinks a world that breaks with these words.
-pub fn shrink(drawn: &Drawn, words: &str) -> Drawn {
+pub(crate) fn shrink(drawn: &Drawn, words: &str) -> Drawn {
     let mut tries = 0;
     let kind = kind(words);
     let mut breaks = |one: &Drawn| {
@@ -104,7 +104,7 @@ fn drop_names(least: &mut Drawn, breaks: &mut impl FnMut(&Drawn) -> bool) {
 }
 
 /// A message without its numbers and names of metrics: two failures of one kind have the same.
-pub fn kind(words: &str) -> String {
+pub(crate) fn kind(words: &str) -> String {
     let text: String = words.chars().filter(|c| !c.is_ascii_digit()).collect();
     let ends = [": events ", ": metric "];
     let end = ends.iter().filter_map(|end| text.find(end)).min();

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use schedcast_base::fresh;
+use schedcast_base::quantile::{median, spread};
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::cgroup::{CgroupSettings, Weight};
@@ -26,7 +27,8 @@ mod page;
 mod phase;
 
 pub use page::{render_page, render_text};
-pub use phase::{AsReal, GRACE_NS, tick_phase_ns};
+pub(crate) use phase::tick_phase_ns;
+pub use phase::{AsReal, GRACE_NS};
 
 /// Kind of a metric, which decides how near a prediction must come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -45,7 +47,7 @@ pub enum Kind {
 }
 
 /// All kinds, in the order of pages.
-pub const KINDS: [Kind; 5] = [
+pub(crate) const KINDS: [Kind; 5] = [
     Kind::Usage,
     Kind::Throttling,
     Kind::Placement,
@@ -134,12 +136,12 @@ impl Row {
     }
 
     /// Whether the prediction lies among the repeats.
-    pub fn inside(&self) -> bool {
+    pub(crate) fn inside(&self) -> bool {
         (self.repeats[0]..=self.repeats[1]).contains(&self.predicted)
     }
 
     /// Whether it is as near as its kind asks, or among the repeats.
-    pub fn passes(&self) -> bool {
+    pub(crate) fn passes(&self) -> bool {
         self.error().abs() <= self.kind.target() || self.inside()
     }
 }
@@ -167,7 +169,7 @@ pub struct Twin {
 
 /// Results of the real side of one scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct MeasuredRepeats {
     /// CPUs of the machine.
     pub cpus: usize,
     /// Repeats that were dropped as disturbed.
@@ -184,7 +186,7 @@ impl Twin {
     pub fn of(
         scenario: String,
         (date, kernel): (String, String),
-        measured: &Measured,
+        measured: &MeasuredRepeats,
         (simulated, outcomes): (&Scenario, &[Outcome]),
     ) -> Twin {
         Twin {
@@ -251,9 +253,7 @@ pub fn rows(simulated: &[Outcome], real: &[BTreeMap<String, f64>]) -> Vec<Row> {
         let predicted = predicted(simulated, metric)?;
         let repeats = real.iter().map(|one| one.get(metric).copied());
         let repeats = repeats.collect::<Option<Vec<f64>>>()?;
-        let low = repeats.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = repeats.iter().copied().fold(0.0, f64::max);
-        let measured = median(repeats)?;
+        let [low, measured, high] = spread(repeats)?;
         (measured.max(predicted) >= kind.least(metric)).then_some(Row {
             metric: metric.clone(),
             kind,
@@ -267,22 +267,11 @@ pub fn rows(simulated: &[Outcome], real: &[BTreeMap<String, f64>]) -> Vec<Row> {
     rows
 }
 
-/// The middle value, or the mean of the two in the middle.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        _ if values.is_empty() => None,
-        1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
-}
-
 /// Median of the absolute errors of one kind over all scenarios; `None` without such rows.
 pub(crate) fn median_error(twins: &[Twin], kind: Kind) -> Option<f64> {
     let rows = twins.iter().flat_map(|twin| &twin.rows);
     let errors = rows.filter(|row| row.kind == kind);
-    median(errors.map(|row| row.error().abs()).collect())
+    median(errors.map(|row| row.error().abs()).collect::<Vec<f64>>())
 }
 
 /// Reads results that [`write_results`] wrote; none where there is no such file.
@@ -447,9 +436,9 @@ mod tests {
         let text = "[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\n";
         let experiment = read_text(text).unwrap();
         let scenario = &experiment.scenarios[0];
-        let measured = Measured {
+        let measured = MeasuredRepeats {
             samples: real.to_vec(),
-            ..Measured::default()
+            ..MeasuredRepeats::default()
         };
         let date = ("2026-11-21".to_string(), "6.18".to_string());
         let mut twin = Twin::of("a / b".to_string(), date, &measured, (scenario, &[old]));
@@ -481,7 +470,6 @@ mod tests {
         replace(&mut all, vec![twin("a", "new"), twin("c", "new")]);
         let names: Vec<_> = all.iter().map(|one| (&*one.scenario, &*one.date)).collect();
         assert_eq!(names, [("a", "new"), ("b", "old"), ("c", "new")]);
-        assert_eq!(median(vec![3.0, 1.0]), Some(2.0));
         assert_eq!(median_error(&all, Kind::Tail), None);
     }
 }

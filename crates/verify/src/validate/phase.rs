@@ -29,7 +29,7 @@ use schedcast_workload::programs;
 const GOLDEN: u64 = 618_034;
 
 /// When the ticks of `seed` strike, ns after a multiple of their distance `tick_ns`.
-pub fn tick_phase_ns(seed: u64, tick_ns: Ns) -> Ns {
+pub(crate) fn tick_phase_ns(seed: u64, tick_ns: Ns) -> Ns {
     tick_ns * (seed % 1_000_000 * GOLDEN % 1_000_000) / 1_000_000
 }
 

@@ -6,7 +6,7 @@ use schedcast_lab::question::{Columns, Question, Setting, Subject};
 use schedcast_lab::recording::Recorded;
 
 /// The programs beside the service.
-pub const NEIGHBOURS: [&str; 10] = [
+pub(crate) const NEIGHBOURS: [&str; 10] = [
     "ledger",
     "mailer",
     "indexer",
@@ -20,7 +20,7 @@ pub const NEIGHBOURS: [&str; 10] = [
 ];
 
 /// Question about the effect of a burst on the service of the node.
-pub fn question(seeds: u32) -> Question {
+pub(crate) fn question(seeds: u32) -> Question {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/ten-neighbours");
     let recorded = Recorded::open(&folder).unwrap();
     let set = |text: &str| vec![Setting::Set(text.to_string())];

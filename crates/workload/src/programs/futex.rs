@@ -21,38 +21,38 @@ pub(super) mod reg {
     use schedcast_sim::Reg;
 
     /// Message thread, from 0.
-    pub const GROUP: Reg = Reg(0);
+    pub(crate) const GROUP: Reg = Reg(0);
     /// Worker, from 1 over all groups.
-    pub const WORKER: Reg = Reg(1);
+    pub(crate) const WORKER: Reg = Reg(1);
     pub(crate) const CHILD: Reg = Reg(2);
-    pub const LEFT: Reg = Reg(3);
-    pub const NOW: Reg = Reg(4);
-    pub const BEGIN: Reg = Reg(5);
-    pub const VALUE: Reg = Reg(6);
+    pub(crate) const LEFT: Reg = Reg(3);
+    pub(crate) const NOW: Reg = Reg(4);
+    pub(crate) const BEGIN: Reg = Reg(5);
+    pub(crate) const VALUE: Reg = Reg(6);
     /// Word of the message thread, and head of its list.
     pub(crate) const GROUP_WORD: Reg = Reg(7);
-    pub const HEAD: Reg = Reg(8);
+    pub(crate) const HEAD: Reg = Reg(8);
     /// Words of the worker.
     pub(crate) const WORKER_WORD: Reg = Reg(9);
     pub(crate) const WAKE_TIME: Reg = Reg(10);
-    pub const NEXT: Reg = Reg(11);
+    pub(crate) const NEXT: Reg = Reg(11);
     pub(crate) const POSTED: Reg = Reg(12);
-    pub const PENDING: Reg = Reg(13);
-    pub const QUEUE: Reg = Reg(14);
+    pub(crate) const PENDING: Reg = Reg(13);
+    pub(crate) const QUEUE: Reg = Reg(14);
     /// Requests a worker has taken, and those it had when it looked last.
-    pub const TAKEN: Reg = Reg(15);
+    pub(crate) const TAKEN: Reg = Reg(15);
     pub(crate) const SEEN: Reg = Reg(16);
     /// Worker that a list or a round is at.
-    pub const AT: Reg = Reg(17);
+    pub(crate) const AT: Reg = Reg(17);
     pub(crate) const FOLLOWING: Reg = Reg(18);
-    pub const ADDRESS: Reg = Reg(19);
+    pub(crate) const ADDRESS: Reg = Reg(19);
     pub(crate) const DELTA: Reg = Reg(20);
-    pub const REQUEST: Reg = Reg(21);
-    pub const LENGTH: Reg = Reg(22);
+    pub(crate) const REQUEST: Reg = Reg(21);
+    pub(crate) const LENGTH: Reg = Reg(22);
     pub(crate) const ROUND: Reg = Reg(23);
-    pub const FIRST: Reg = Reg(24);
+    pub(crate) const FIRST: Reg = Reg(24);
     /// From here on for one program's own use.
-    pub const OWN: u8 = 25;
+    pub(crate) const OWN: u8 = 25;
 }
 use reg::*;
 
@@ -75,7 +75,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub fn new(compiler: &mut Compiler, groups: u64, workers: u64, pipe_ns: u64) -> Self {
+    pub(super) fn new(compiler: &mut Compiler, groups: u64, workers: u64, pipe_ns: u64) -> Self {
         let all = groups * workers + 1;
         let layout = Self {
             stopping: compiler.workload.add_word(0),
@@ -150,7 +150,7 @@ impl Layout {
     }
 
     /// Takes the whole list and wakes all threads on it.
-    pub fn wake_list(&self, b: &mut ProgramBuilder) {
+    pub(super) fn wake_list(&self, b: &mut ProgramBuilder) {
         b.word_load(HEAD, AT);
         b.word_store(HEAD, 0);
         b.now(NOW);
@@ -188,7 +188,7 @@ impl Layout {
     }
 
     /// Reads how many requests wait for worker [`AT`], as it is known to the message thread.
-    pub fn load_pending(&self, b: &mut ProgramBuilder) {
+    pub(super) fn load_pending(&self, b: &mut ProgramBuilder) {
         self.address(b, self.pending);
         b.word_load(ADDRESS, VALUE);
     }
@@ -211,7 +211,7 @@ impl Layout {
     }
 
     /// Main's end: tells all to stop, posts the message threads and waits for them.
-    pub fn stop(&self, b: &mut ProgramBuilder) {
+    pub(super) fn stop(&self, b: &mut ProgramBuilder) {
         b.word_store(self.stopping, 1);
         b.set(ADDRESS, self.group_words);
         b.set(LEFT, self.groups);

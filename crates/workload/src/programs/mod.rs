@@ -78,7 +78,8 @@ use schedcast_sim::probe::Probes;
 
 pub use command::{CommandError, Tool};
 pub use prices::Prices;
-pub use results::{MetricMap, PERCENTILES, Results};
+pub use results::PERCENTILES;
+pub(crate) use results::{MetricMap, Results};
 pub use start::Start;
 pub use unit::Unit;
 

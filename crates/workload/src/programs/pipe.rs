@@ -27,7 +27,7 @@ const VALUE: Reg = Reg(2);
 const BEGIN: Reg = Reg(3);
 
 /// `perf bench sched pipe`.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["perf", "bench", "sched", "pipe"],
     name: "perf-bench-pipe",
     about: "two tasks that hand a token to and fro through two pipes",
@@ -56,7 +56,7 @@ pub static TOOL: Tool = Tool {
 
 /// Its command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Round trips.
     pub loops: u64,
     /// Threads instead of processes.
@@ -68,7 +68,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         Ok(Self {
             loops: words.whole("loop", 1..=1_000_000_000, 1_000_000)?,
             threads: words.has("threaded"),

@@ -8,7 +8,7 @@ use schedcast_sim::probe::{Metric, NameStatistics, Probes};
 use super::start::metric_name;
 
 /// Values by metric name (`NAME/request_latency.p99`), in the units of `schedcast list metrics`.
-pub type MetricMap = BTreeMap<String, f64>;
+pub(crate) type MetricMap = BTreeMap<String, f64>;
 
 /// Percentiles that a distribution of latencies is reported at, in millionths.
 pub const PERCENTILES: [(&str, u32); 8] = [
@@ -24,7 +24,7 @@ pub const PERCENTILES: [(&str, u32); 8] = [
 
 /// Measurements of a run for one program.
 #[derive(Clone, Copy, Debug)]
-pub struct Results<'a> {
+pub(crate) struct Results<'a> {
     /// Everything the run measured.
     pub probes: &'a Probes,
     /// Virtual time at the end of the run.

@@ -8,7 +8,7 @@ use super::Results;
 use super::command::{CommandError, Tool, Words};
 use super::model::Model;
 use super::start::Compiler;
-use crate::rtapp::compile::{Options, Prices as FilePrices};
+use crate::rtapp::compile::{Prices as FilePrices, RtAppOptions};
 use crate::rtapp::{self, log};
 
 /// `rt-app`.
@@ -46,7 +46,7 @@ fn compile(words: &Words, compiler: &mut Compiler) -> Result<Compiled, CommandEr
     let refuse = |message: String| CommandError::new(TOOL.name, *word, message);
     let file =
         rtapp::load(&start.directory.join(file)).map_err(|error| refuse(error.to_string()))?;
-    let options = Options {
+    let options = RtAppOptions {
         cpus: start.cpus,
         affinity: start.affinity,
         group: start.group,

@@ -81,7 +81,7 @@ pub(super) struct Compiler<'a> {
 
 impl Compiler<'_> {
     /// The metric `NAME/metric`.
-    pub fn metric(&mut self, metric: &str) -> MetricId {
+    pub(super) fn metric(&mut self, metric: &str) -> MetricId {
         let name = metric_name(&self.start.name, metric);
         self.workload.add_metric(&name)
     }
@@ -90,7 +90,7 @@ impl Compiler<'_> {
     ///
     /// # Errors
     /// Refusal by the builder: a program too large for it.
-    pub fn program(&mut self, builder: ProgramBuilder) -> Result<ProgramId, CommandError> {
+    pub(super) fn program(&mut self, builder: ProgramBuilder) -> Result<ProgramId, CommandError> {
         let message = |error| format!("cannot be compiled: {error}");
         let program = builder
             .finish()
@@ -99,7 +99,7 @@ impl Compiler<'_> {
     }
 
     /// A kind of child, named after the program with `suffix` behind.
-    pub fn fork(&mut self, suffix: &str, program: ProgramId, process: bool) -> ForkId {
+    pub(super) fn fork(&mut self, suffix: &str, program: ProgramId, process: bool) -> ForkId {
         self.workload.add_fork(ForkSpec {
             name: format!("{}{suffix}", self.start.name),
             statistics: None,
@@ -109,7 +109,7 @@ impl Compiler<'_> {
     }
 
     /// The task that the shell starts.
-    pub fn main(&mut self, program: ProgramId, registers: Vec<(Reg, u64)>) {
+    pub(super) fn main(&mut self, program: ProgramId, registers: Vec<(Reg, u64)>) {
         let start = self.start;
         let mut task = TaskSpec::new(start.name.clone(), program);
         task.registers = registers;
@@ -127,7 +127,7 @@ impl Compiler<'_> {
     ///
     /// # Errors
     /// A path that no group has, with the nearest one.
-    pub fn group(&self, path: &str, word: usize) -> Result<GroupId, CommandError> {
+    pub(super) fn group(&self, path: &str, word: usize) -> Result<GroupId, CommandError> {
         let paths = || self.workload.groups.iter().map(|group| group.path.as_str());
         if path == "/" {
             return Ok(GroupId::ROOT);
@@ -151,7 +151,7 @@ impl Compiler<'_> {
     }
 
     /// Words in a row; the first is returned.
-    pub fn words(&mut self, count: u64) -> u64 {
+    pub(super) fn words(&mut self, count: u64) -> u64 {
         let first = self.workload.words.len() as u64;
         let length = self.workload.words.len() + count as usize;
         self.workload.words.resize(length, 0);

@@ -280,7 +280,10 @@ fn every_flag_has_the_effect_its_table_says() {
         let (plain, without) = compiled(line, 4);
         for flag in tool.flags {
             let sample = samples.iter().find(|(key, _)| *key == flag.key());
-            let typed = flag.long.map_or(flag.typed(), |long| format!("--{long}"));
+            let typed = match flag.long {
+                Some(long) => format!("--{long}"),
+                None => format!("-{}", flag.short.unwrap()),
+            };
             let line = match sample {
                 Some((_, value)) => format!("{line} {typed} {value}"),
                 None => format!("{line} {typed}"),

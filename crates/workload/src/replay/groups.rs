@@ -26,7 +26,7 @@ pub struct GroupIndex(pub u32);
 
 impl GroupIndex {
     /// The root group.
-    pub const ROOT: GroupIndex = GroupIndex(0);
+    pub(crate) const ROOT: GroupIndex = GroupIndex(0);
 
     /// As a table index.
     pub fn index(self) -> usize {

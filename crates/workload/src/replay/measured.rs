@@ -110,7 +110,7 @@ pub struct MeasuredGroup {
 
 /// Figures that the recording itself shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub struct RecordedFigures {
     /// By subject, sorted.
     pub threads: Vec<MeasuredThreads>,
     /// Cgroups that have statistics at both ends, in the order of [`Replay::groups`].
@@ -120,7 +120,7 @@ pub struct Measured {
 impl Replay {
     /// Figures that the recording itself shows, over its whole length. An activation counts if its
     /// begin and its end are visible, a group if the recording has its `cpu.stat` at both ends.
-    pub fn measured(&self) -> Measured {
+    pub fn measured(&self) -> RecordedFigures {
         let mut by_subject: BTreeMap<&str, Collected> = BTreeMap::new();
         for thread in &self.threads {
             let collected = by_subject.entry(&thread.subject).or_default();
@@ -178,7 +178,7 @@ impl Replay {
             .map(super::GroupIndex)
             .zip(&self.groups)
             .filter_map(|(index, group)| self.measured_group(index, group));
-        Measured {
+        RecordedFigures {
             threads: threads.collect(),
             groups: groups.collect(),
         }

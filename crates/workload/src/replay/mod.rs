@@ -74,7 +74,7 @@ pub use costs::Costs;
 pub use error::ReplayError;
 pub use exchange::{Exchange, Exchanged};
 pub use groups::{Group, GroupIndex};
-pub use measured::{Measured, MeasuredGroup, Quantiles};
+pub use measured::{MeasuredGroup, Quantiles, RecordedFigures};
 pub use model::{Activation, ActivationId, HandoverId, Step, Thread, Trigger};
 pub use phase::Phase;
 pub use report::Report;

@@ -171,7 +171,7 @@ impl Activation {
 
     /// Wakeup to sleep, ns, where both are visible. `previous_end_ns` is the end of the thread's
     /// activation before: a message that was there already then counts from that end.
-    pub fn latency_ns(&self, previous_end_ns: u64) -> Option<u64> {
+    pub(crate) fn latency_ns(&self, previous_end_ns: u64) -> Option<u64> {
         match self.trigger {
             Trigger::Start => None,
             _ => Some(
@@ -197,10 +197,5 @@ impl Activation {
             Trigger::Start | Trigger::ThreadUnseen(_) => None,
             _ => Some(self.first_run_ns?.saturating_sub(self.woken_ns)),
         }
-    }
-
-    /// Work left after the simulator's own costs were taken off, ns.
-    pub fn work_ns(&self) -> u64 {
-        self.executed_ns + self.charged_before_ns + self.assumed_ns - self.removed_ns
     }
 }

@@ -30,7 +30,7 @@ use schedcast_trace::{Event, EventKind, PrevState};
 
 /// Why a thread left its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leave {
+pub(super) enum Leave {
     /// It went to sleep in this state.
     Blocked(PrevState),
     /// It stayed runnable: preempted, yielded, or held back by a limit.
@@ -45,7 +45,7 @@ pub enum Leave {
 
 /// A stretch of time that a thread ran on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub(super) struct Run {
     /// CPU.
     pub cpu: u32,
     /// Switch in, ns on the trace's clock.
@@ -64,7 +64,7 @@ pub struct Run {
 
 impl Run {
     /// Length of the run.
-    pub fn length_ns(&self) -> u64 {
+    pub(super) fn length_ns(&self) -> u64 {
         self.end_ns - self.start_ns
     }
 }

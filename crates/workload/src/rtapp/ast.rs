@@ -160,7 +160,7 @@ impl Policy {
     }
 
     /// Whether the policy is run by the fair class.
-    pub fn is_fair(self) -> bool {
+    pub(crate) fn is_fair(self) -> bool {
         matches!(self, Policy::Other | Policy::Batch | Policy::Idle)
     }
 

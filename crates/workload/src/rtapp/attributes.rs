@@ -57,7 +57,7 @@ pub struct Attributed {
 
 impl Attributes {
     /// Reservation of a `SCHED_DEADLINE` task; `None` under another policy.
-    pub fn reservation(&self) -> Option<Reservation> {
+    pub(crate) fn reservation(&self) -> Option<Reservation> {
         let ns = |us: u32| u64::from(us) * 1000;
         (self.policy == Policy::Deadline).then(|| Reservation {
             runtime_ns: ns(self.runtime_us),

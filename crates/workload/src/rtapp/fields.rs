@@ -30,7 +30,7 @@ pub(super) struct Fields<'a> {
 impl<'a> Fields<'a> {
     /// Refuses keys that are not `valid` and keys given twice. `owner` is named in every message:
     /// `task "a"`.
-    pub fn new(
+    pub(super) fn new(
         owner: &str,
         members: impl IntoIterator<Item = &'a Member>,
         valid: &[&str],
@@ -63,18 +63,18 @@ impl<'a> Fields<'a> {
     }
 
     /// The member with this key, unless it is missing or `null`.
-    pub fn member(&self, key: &str) -> Option<&'a Member> {
+    pub(super) fn member(&self, key: &str) -> Option<&'a Member> {
         let member = self.members.iter().find(|member| member.key == key)?;
         (member.value.kind != Kind::Null).then_some(*member)
     }
 
     /// Where the key is, if it is said.
-    pub fn span(&self, key: &str) -> Option<Span> {
+    pub(super) fn span(&self, key: &str) -> Option<Span> {
         self.member(key).map(|member| member.span)
     }
 
     /// A whole number within `range`.
-    pub fn integer(
+    pub(super) fn integer(
         &self,
         key: &str,
         range: RangeInclusive<i64>,
@@ -90,7 +90,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A whole number from 0 up.
-    pub fn unsigned(&self, key: &str) -> Result<Option<Located<u32>>, Fault> {
+    pub(super) fn unsigned(&self, key: &str) -> Result<Option<Located<u32>>, Fault> {
         let Some(located) = self.integer(key, 0..=INTEGER_MAX)? else {
             return Ok(None);
         };
@@ -103,7 +103,7 @@ impl<'a> Fields<'a> {
     }
 
     /// `true` or `false`.
-    pub fn boolean(&self, key: &str) -> Result<Option<Located<bool>>, Fault> {
+    pub(super) fn boolean(&self, key: &str) -> Result<Option<Located<bool>>, Fault> {
         let Some(member) = self.member(key) else {
             return Ok(None);
         };
@@ -117,7 +117,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A string.
-    pub fn string(&self, key: &str) -> Result<Option<Located<&'a str>>, Fault> {
+    pub(super) fn string(&self, key: &str) -> Result<Option<Located<&'a str>>, Fault> {
         let Some(member) = self.member(key) else {
             return Ok(None);
         };
@@ -131,7 +131,7 @@ impl<'a> Fields<'a> {
     }
 
     /// One of a list of strings, each standing for something.
-    pub fn choice<T: Copy>(
+    pub(super) fn choice<T: Copy>(
         &self,
         key: &str,
         choices: &[(&str, T)],
@@ -166,7 +166,7 @@ impl<'a> Fields<'a> {
     }
 
     /// An array of whole numbers from 0 up, with at least one in it.
-    pub fn numbers(&self, key: &str) -> Result<Option<Located<Vec<u32>>>, Fault> {
+    pub(super) fn numbers(&self, key: &str) -> Result<Option<Located<Vec<u32>>>, Fault> {
         let Some(member) = self.member(key) else {
             return Ok(None);
         };
@@ -190,7 +190,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The refusal of a value of the wrong kind.
-    pub fn mismatch(&self, key: &str, value: &Value, expected: &str) -> Fault {
+    pub(super) fn mismatch(&self, key: &str, value: &Value, expected: &str) -> Fault {
         mismatch(&self.what(key), value, expected)
     }
 

@@ -19,7 +19,7 @@
 use super::error::{Fault, Span, quoted};
 
 /// How deep arrays and objects may nest; json-c's own limit. rt-app's grammar needs five.
-pub const DEPTH_MAX: usize = 32;
+pub(crate) const DEPTH_MAX: usize = 32;
 
 /// One value and where it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +64,7 @@ pub struct Member {
 
 impl Value {
     /// The kind in words, as in "expected an object, found a string".
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match &self.kind {
             Kind::Null => String::from("null"),
             Kind::Bool(value) => value.to_string(),

@@ -16,7 +16,7 @@ use super::ast::{Action, Phase};
 
 /// Registers of a row, in this order: thread, thousands of loops, and in nanoseconds run time,
 /// start, end, slack (two's complement), configured duration, configured period, wakeup latency.
-pub const REGISTERS: u8 = 9;
+pub(crate) const REGISTERS: u8 = 9;
 
 /// The line that rt-app begins each log with.
 pub const HEADER: &str = "#idx     perf      run   period           start             end          \

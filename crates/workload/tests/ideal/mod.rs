@@ -21,7 +21,7 @@ struct Thread {
 
 /// Result of a run.
 #[derive(Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Log rows: time, registers.
     pub rows: Vec<(u64, Vec<u64>)>,
     /// Attribute changes: time, name of the thread, which.
@@ -51,7 +51,7 @@ struct Machine<'a> {
 }
 
 /// Runs a workload up to a time, or until nothing moves any more.
-pub fn run(workload: &Workload, end_ns: u64) -> Outcome {
+pub(crate) fn run(workload: &Workload, end_ns: u64) -> Outcome {
     let mut machine = Machine {
         workload,
         now_ns: 0,

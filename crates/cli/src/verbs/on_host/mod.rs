@@ -91,7 +91,7 @@ fn refused(message: impl Into<String>) -> Error {
 }
 
 /// Inside a guest: the metrics of every repeat as JSON.
-pub fn serve(
+pub(super) fn serve(
     experiment: &Experiment,
     (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<()> {
@@ -143,7 +143,7 @@ fn in_guest(
 }
 
 /// The kernel of the virtual machine to run in, if one is asked for.
-pub fn image(arguments: &RunArguments) -> Result<Option<KernelImage>> {
+pub(super) fn image(arguments: &RunArguments) -> Result<Option<KernelImage>> {
     let series = arguments.on.iter().filter_map(|place| match place {
         Where::Vm(series) => Some(series),
         _ => None,
@@ -205,7 +205,7 @@ fn refuse_unused(question: &Question, arguments: &RunArguments) -> Result<()> {
 }
 
 /// `schedcast run` with `--on host`, `--on host,sim`, `--on vm:6.12,sim` and the like.
-pub fn run(
+pub(super) fn run(
     (question, mut experiment, image): (&Question, Experiment, Option<&KernelImage>),
     arguments: &RunArguments,
     words: &[OsString],

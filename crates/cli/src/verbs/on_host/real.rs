@@ -18,10 +18,7 @@ use super::tree::Tree;
 use super::{cpu_times, host_error, refused, tools};
 
 /// Without a duration the programs have to end by themselves within this.
-pub const LONGEST: Duration = Duration::from_secs(600);
-/// Size of the buffer that counts wakeups; what it cannot hold is counted as lost, which is as
-/// good.
-const BUFFER_KB: u32 = 16;
+pub(super) const LONGEST: Duration = Duration::from_secs(600);
 
 /// A program as it is started here.
 struct Started<'a> {
@@ -45,7 +42,11 @@ impl Started<'_> {
 }
 
 /// Runs the variant `repeats` times; what happens on the way is said on `err`.
-pub fn repeats(scenario: &Scenario, repeats: u32, err: &mut impl Write) -> Result<Vec<Outcome>> {
+pub(super) fn repeats(
+    scenario: &Scenario,
+    repeats: u32,
+    err: &mut impl Write,
+) -> Result<Vec<Outcome>> {
     refuse_what_only_simulates(scenario)?;
     let folder = tempfile::tempdir().map_err(|error| Error::file("create", "a folder", &error))?;
     let started = scenario
@@ -83,7 +84,7 @@ pub fn repeats(scenario: &Scenario, repeats: u32, err: &mut impl Write) -> Resul
 }
 
 /// Says something beside the results.
-pub fn note(err: &mut impl Write, text: &str) {
+pub(super) fn note(err: &mut impl Write, text: &str) {
     // Nothing can be done about a closed standard error.
     let _ = writeln!(err, "note: {text}");
 }
@@ -246,19 +247,11 @@ fn wakeups(scenario: &Scenario, started: &[Started]) -> Result<MetricMap> {
     };
     let counted = started.iter().map(own);
     for (name, threads) in counted.chain(started.iter().filter_map(of_server)) {
-        let trace = TraceInstance::create(&instance, BUFFER_KB, &["sched/sched_waking"]);
-        let trace = trace.map_err(host_error)?;
         let filter = format!("comm ~ \"{threads}\"");
-        trace
-            .set("events/sched/sched_waking/filter", &filter)
-            .and_then(|()| trace.start())
-            .map_err(host_error)?;
+        let trace = TraceInstance::counting(&instance, "sched_waking", &filter);
+        let trace = trace.map_err(host_error)?;
         once(scenario, started)?;
-        trace.stop().map_err(host_error)?;
-        let kept = trace.text().map_err(host_error)?;
-        let kept = kept.lines().filter(|line| line.contains("sched_waking:"));
-        let lost = trace.lost_events().map_err(host_error)?;
-        let count = kept.count() as u64 + lost;
+        let count = trace.counted().map_err(host_error)?;
         metrics.insert(format!("{name}/wakeups"), count as f64);
     }
     Ok(metrics)

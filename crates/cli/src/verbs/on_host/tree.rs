@@ -13,7 +13,7 @@ use schedcast_lab::outcome::MetricMap;
 use super::host_error;
 
 /// A fresh group and the variant's groups below it.
-pub struct Tree {
+pub(super) struct Tree {
     /// By path in the variant; `/` is the fresh group itself.
     groups: BTreeMap<String, CpuCgroup>,
     /// Counters of each group when the programs began, by path.
@@ -22,7 +22,7 @@ pub struct Tree {
 
 impl Tree {
     /// Makes all groups and sets their limits.
-    pub fn create(scenario: &Scenario) -> Result<Tree> {
+    pub(super) fn create(scenario: &Scenario) -> Result<Tree> {
         let name = format!("schedcast-{}", std::process::id());
         let root = CpuCgroup::create("/", &name).map_err(host_error)?;
         let mut tree = Tree {
@@ -49,12 +49,12 @@ impl Tree {
     }
 
     /// The group of a path of the variant.
-    pub fn group(&self, path: &str) -> &CpuCgroup {
+    pub(super) fn group(&self, path: &str) -> &CpuCgroup {
         self.groups.get(path).unwrap_or(&self.groups["/"])
     }
 
     /// Starts the window of the counters: what servers used while they started is subtracted later.
-    pub fn begin(&mut self) -> Result<()> {
+    pub(super) fn begin(&mut self) -> Result<()> {
         for (path, group) in &self.groups {
             let stat = group.stat().map_err(host_error)?;
             self.before.insert(path.clone(), stat);
@@ -63,7 +63,7 @@ impl Tree {
     }
 
     /// Counters of the kernel since [`Tree::begin`], under the groups' paths in the variant.
-    pub fn metrics(&self) -> Result<MetricMap> {
+    pub(super) fn metrics(&self) -> Result<MetricMap> {
         let mut map = MetricMap::new();
         for (path, group) in self.groups.iter().filter(|(path, _)| *path != "/") {
             let stat = group.stat().map_err(host_error)?;
@@ -90,7 +90,7 @@ impl Tree {
     }
 
     /// Removes all groups, children first.
-    pub fn close(mut self) -> Result<()> {
+    pub(super) fn close(mut self) -> Result<()> {
         while let Some((_, group)) = self.groups.pop_last() {
             group.close().map_err(host_error)?;
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use schedcast_host::vm::{Accelerator, KernelImage};
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::{self, Scenario, Surroundings};
-use schedcast_verify::validate::Measured;
+use schedcast_verify::validate::MeasuredRepeats;
 
 use super::super::in_vm;
 use super::{bad_input, real};
@@ -24,7 +24,7 @@ const SLOWNESS: u32 = 20;
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// Inside the guest: measures every variant and prints a line of JSON for each.
-pub fn serve(arguments: &ValidateArguments, out: &mut impl Write) -> Result<u8> {
+pub(super) fn serve(arguments: &ValidateArguments, out: &mut impl Write) -> Result<u8> {
     let surroundings = Surroundings {
         settings: in_vm::guest_layers(),
         ..Surroundings::default()
@@ -36,7 +36,7 @@ pub fn serve(arguments: &ValidateArguments, out: &mut impl Write) -> Result<u8> 
         for scenario in &experiment.scenarios {
             let measured = match says_something(scenario) {
                 true => real::measure(scenario, arguments.repeats, None)?,
-                false => Measured::default(),
+                false => MeasuredRepeats::default(),
             };
             let line = serde_json::to_string(&measured).expect("numbers are finite");
             written(writeln!(out, "{line}"))?;
@@ -52,12 +52,12 @@ fn says_something(scenario: &Scenario) -> bool {
 }
 
 /// Outside: boots `image`, has the experiment at `path` measured in it, and says under what.
-pub fn measure(
+pub(super) fn measure(
     image: &KernelImage,
     path: &Path,
     scenarios: &[Scenario],
     arguments: &ValidateArguments,
-) -> Result<(String, Vec<Measured>)> {
+) -> Result<(String, Vec<MeasuredRepeats>)> {
     let once: Duration = scenarios.iter().map(real::longest).sum();
     let mut words: Vec<OsString> = ["validate", "--guest", "--repeats"]
         .map(OsString::from)
@@ -74,7 +74,10 @@ pub fn measure(
         &[path],
         once * arguments.repeats * SLOWNESS,
     )?;
-    let lines = done.stdout.lines().map(serde_json::from_str::<Measured>);
+    let lines = done
+        .stdout
+        .lines()
+        .map(serde_json::from_str::<MeasuredRepeats>);
     let measured = lines.collect::<std::result::Result<Vec<_>, _>>();
     let measured = measured.map_err(|error| {
         bad_input(format!(

@@ -7,13 +7,14 @@
 use std::io::Write;
 use std::path::Path;
 
+use schedcast_base::date::today;
 use schedcast_base::fresh;
 use schedcast_host::vm::KernelImage;
 use schedcast_host::{KernelInfo, sys};
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings, document};
 use schedcast_lab::simulate::{Simulate, run_all};
-use schedcast_verify::validate::{self, AsReal, Measured, Twin};
+use schedcast_verify::validate::{self, AsReal, MeasuredRepeats, Twin};
 
 use super::host::host_error;
 use super::in_vm;
@@ -61,7 +62,7 @@ impl Real {
         path: &Path,
         scenarios: &[Scenario],
         arguments: &ValidateArguments,
-        mut each: impl FnMut(usize, &str, &Measured) -> Result<()>,
+        mut each: impl FnMut(usize, &str, &MeasuredRepeats) -> Result<()>,
     ) -> Result<()> {
         match self {
             Real::Host(kernel) => {
@@ -153,7 +154,7 @@ fn refuse_users() -> Result<()> {
 }
 
 /// Runs everything and prints the table.
-pub fn validate(
+pub(super) fn validate(
     arguments: &ValidateArguments,
     simulator: &impl Simulate,
     out: &mut impl Write,
@@ -262,31 +263,4 @@ fn keep(arguments: &ValidateArguments, new: &[Twin]) -> Result<()> {
 
 fn bad_input(message: String) -> Error {
     Error::Input(Box::new(Diagnostic::general(message)))
-}
-
-/// The day, UTC, as 2026-11-21.
-fn today() -> String {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let days = since.map_or(0, |since| since.as_secs() / 86_400) as i64;
-    // Days of the Gregorian calendar, counted in eras of 400 years that begin in March.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_are_written_as_dates() {
-        assert_eq!(today().len(), 10);
-        assert!(today().as_str() > "2026-");
-    }
 }

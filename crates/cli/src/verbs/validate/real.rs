@@ -14,7 +14,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::program::{Action, Program};
 use schedcast_lab::recording::Recorded;
-use schedcast_verify::validate::{self, Measured};
+use schedcast_verify::validate::{self, MeasuredRepeats};
 use schedcast_workload::programs::{self, printed};
 
 use super::super::host::host_error;
@@ -64,12 +64,16 @@ impl Folder {
 
 /// Runs `scenario` until there are `repeats` that count. Without samples: this machine has other
 /// things to do. The recordings go to `keep`, if anywhere.
-pub fn measure(scenario: &Scenario, repeats: u32, keep: Option<&Path>) -> Result<Measured> {
+pub(super) fn measure(
+    scenario: &Scenario,
+    repeats: u32,
+    keep: Option<&Path>,
+) -> Result<MeasuredRepeats> {
     let setup = setup(scenario)?;
     let clients = twin::prepare(&setup).map_err(host_error)?;
-    let mut measured = Measured {
+    let mut measured = MeasuredRepeats {
         cpus: Topology::read().map_err(host_error)?.cpus.len(),
-        ..Measured::default()
+        ..MeasuredRepeats::default()
     };
     while measured.samples.len() < repeats as usize {
         if measured.dropped > DISTURBED_MAX {
@@ -193,7 +197,7 @@ fn recording_cost(real: &Real) -> f64 {
 
 /// After which the programs are ended. Inside an emulator starting a program takes its time; what
 /// counts there is what was done within the duration.
-pub fn longest(scenario: &Scenario) -> Duration {
+pub(super) fn longest(scenario: &Scenario) -> Duration {
     let duration = scenario.duration_ns.map(Duration::from_nanos);
     match (duration, Accelerator::around()) {
         (None, _) => TIMEOUT,

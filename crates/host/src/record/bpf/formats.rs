@@ -21,24 +21,24 @@ pub(super) mod at {
         (super::TIME_BYTES + offset) as i16
     }
     /// `common_type`; `common_flags` is the byte after next.
-    pub const TYPE: i16 = behind_time(0);
-    pub const COMMON_PID: i16 = behind_time(4);
-    pub const COMM: i16 = behind_time(8);
-    pub const PID: i16 = behind_time(24);
-    pub const PRIO: i16 = behind_time(28);
+    pub(crate) const TYPE: i16 = behind_time(0);
+    pub(crate) const COMMON_PID: i16 = behind_time(4);
+    pub(crate) const COMM: i16 = behind_time(8);
+    pub(crate) const PID: i16 = behind_time(24);
+    pub(crate) const PRIO: i16 = behind_time(28);
     /// `target_cpu` of a wakeup, `orig_cpu` of a migration.
-    pub const CPU: i16 = behind_time(32);
-    pub const DEST_CPU: i16 = behind_time(36);
-    pub const PREV_STATE: i16 = behind_time(32);
-    pub const NEXT_COMM: i16 = behind_time(40);
-    pub const NEXT_PID: i16 = behind_time(56);
-    pub const NEXT_PRIO: i16 = behind_time(60);
-    pub const CHILD_PID: i16 = behind_time(28);
-    pub const CHILD_COMM: i16 = behind_time(32);
-    pub const RUNTIME: i16 = behind_time(32);
-    pub const PATH: i16 = behind_time(8);
-    pub const EXEC_PID: i16 = behind_time(72);
-    pub const OLD_PID: i16 = behind_time(76);
+    pub(crate) const CPU: i16 = behind_time(32);
+    pub(crate) const DEST_CPU: i16 = behind_time(36);
+    pub(crate) const PREV_STATE: i16 = behind_time(32);
+    pub(crate) const NEXT_COMM: i16 = behind_time(40);
+    pub(crate) const NEXT_PID: i16 = behind_time(56);
+    pub(crate) const NEXT_PRIO: i16 = behind_time(60);
+    pub(crate) const CHILD_PID: i16 = behind_time(28);
+    pub(crate) const CHILD_COMM: i16 = behind_time(32);
+    pub(crate) const RUNTIME: i16 = behind_time(32);
+    pub(crate) const PATH: i16 = behind_time(8);
+    pub(crate) const EXEC_PID: i16 = behind_time(72);
+    pub(crate) const OLD_PID: i16 = behind_time(76);
 }
 
 /// A field: its declaration in C, where it stands and how long it is.

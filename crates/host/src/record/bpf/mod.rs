@@ -44,7 +44,7 @@ use calls::{MapKind, Refusal};
 use formats::Layout;
 use offsets::Offsets;
 use programs::{Maps, Program, Setting};
-pub use rights::{Rights, VMLINUX, lockdown};
+pub(crate) use rights::{Rights, VMLINUX, lockdown};
 use ring::Ring;
 use writer::PageWriter;
 

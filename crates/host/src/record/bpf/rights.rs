@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 /// Where the kernel describes its types.
-pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
+pub(crate) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 
 // Bits of capabilities (`include/uapi/linux/capability.h`).
 const CAP_SYS_ADMIN: u32 = 21;
@@ -22,7 +22,7 @@ const OLDEST: (u32, u32) = (5, 11);
 /// Why a kernel that is locked down as far as possible shows no events, if it is; `root` as for
 /// [`Rights::read`].
 #[must_use]
-pub fn lockdown(root: &Path) -> Option<&'static str> {
+pub(crate) fn lockdown(root: &Path) -> Option<&'static str> {
     let levels = fs::read_to_string(root.join("sys/kernel/security/lockdown"));
     let is_on = levels.is_ok_and(|levels| levels.contains("[confidentiality]"));
     is_on.then_some(
@@ -32,7 +32,7 @@ pub fn lockdown(root: &Path) -> Option<&'static str> {
 
 /// Facts about kernel and process that decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rights {
+pub(crate) struct Rights {
     effective: u64,
     /// Version, and the release as the kernel calls itself.
     version: Option<(u32, u32)>,
@@ -44,7 +44,7 @@ pub struct Rights {
 impl Rights {
     /// Reads them from the files below `root`, `/` but for tests.
     #[must_use]
-    pub fn read(root: &Path) -> Rights {
+    pub(crate) fn read(root: &Path) -> Rights {
         let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
         let status = text("proc/self/status");
         let hex = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -62,7 +62,7 @@ impl Rights {
 
     /// Why it cannot work, with what would help; `None` if nothing is known against it.
     #[must_use]
-    pub fn refusal(&self) -> Option<String> {
+    pub(crate) fn refusal(&self) -> Option<String> {
         if cfg!(target_endian = "big") {
             return Some("it is for little-endian machines".to_owned());
         }
@@ -93,7 +93,7 @@ impl Rights {
 
     /// The capabilities that it lacks.
     #[must_use]
-    pub fn missing(&self) -> Vec<&'static str> {
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
         let has = |bit: u32| self.effective >> bit & 1 == 1;
         let needed = [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON")];
         let lacking = needed

@@ -137,11 +137,12 @@ pub fn all() -> impl Iterator<Item = &'static Change> {
 
 /// Makes the changes of `version` in the rules of the oldest one.
 pub(super) fn bring_to(rules: &mut Rules, version: Version) {
-    for change in SUBJECTS
-        .into_iter()
-        .flatten()
-        .filter(|change| change.holds_in(version))
-    {
+    make(SUBJECTS, rules, version);
+}
+
+fn make<const N: usize>(subjects: [&[Change]; N], rules: &mut Rules, version: Version) {
+    let changes = subjects.into_iter().flatten();
+    for change in changes.filter(|change| change.holds_in(version)) {
         change.apply(rules, true);
     }
 }

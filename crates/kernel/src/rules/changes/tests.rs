@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::rules::{FEATURES, NEWEST};
+use crate::rules::{FEATURES, NEWEST, OLDEST, VersionError};
 
 /// Whether a kernel has a change for another reason: a second row makes the same change, in other
 /// releases.
@@ -57,6 +57,70 @@ fn names_are_unique_and_sentences_end() {
     names.dedup();
     assert_eq!(names.len(), rows);
     assert!(all().all(|change| change.description.ends_with('.')));
+}
+
+/// The row that the recipe of CONTRIBUTING adds for a release that was made up.
+mod next_release {
+    use crate::rules::changes::changes;
+
+    changes! {
+        "no-autogroup" "0123456789ab" (7, 4) also [(7, 3, 9)]: (off autogroup),
+            "Tasks of a session are no group of their own any more.";
+    }
+}
+
+#[test]
+fn a_release_is_one_row_and_one_number() {
+    let recipe = include_str!("../../../../../CONTRIBUTING.md");
+    let recipe = recipe
+        .split("\n## ")
+        .find(|part| part.starts_with("A kernel release"));
+    let words: Vec<&str> = recipe.unwrap().split_whitespace().collect();
+    for step in [
+        "add a row to the table of changes in `crates/kernel/src/rules`",
+        "Raise `NEWEST` in `crates/kernel/src/rules/version.rs`",
+    ] {
+        assert!(words.join(" ").contains(step), "{step}");
+    }
+    // One number: the release is accepted, listed, and the nearest to every newer one.
+    let [known, next] = [NEWEST, Version::new(7, 4)];
+    assert_eq!(
+        next.previous(),
+        known,
+        "this made-up release is the next one"
+    );
+    let stable = Version::stable(7, 4, 1);
+    assert_eq!(Version::read(next, "7.4.1"), Ok(stable));
+    assert_eq!(
+        Version::read(known, "7.4.1"),
+        Err(VersionError::Unknown(stable))
+    );
+    assert_eq!(Version::modelled_until(next, "7.9").unwrap().0, next);
+    let newly_listed = Version::releases_until(next).filter(|listed| *listed > known);
+    assert_eq!(newly_listed.collect::<Vec<_>>(), [next]);
+    // One row: the release is modelled as its predecessor but for what the row says.
+    let [core, fair, bandwidth, placement, balance, power] = SUBJECTS;
+    let table = [
+        core,
+        fair,
+        bandwidth,
+        placement,
+        balance,
+        power,
+        next_release::CHANGES,
+    ];
+    let rules_of = |version: Version| {
+        let mut rules = Rules::of(OLDEST, 8, 250);
+        rules.version = version;
+        make(table, &mut rules, version);
+        rules
+    };
+    let mut expected = Rules::of(known, 8, 250);
+    assert_eq!(rules_of(known), expected);
+    (expected.version, expected.autogroup) = (next, false);
+    assert_eq!(rules_of(next), expected);
+    let is_changed = |patch| !rules_of(Version::stable(7, 3, patch)).autogroup;
+    assert_eq!([8, 9].map(is_changed), [false, true]);
 }
 
 /// The names of the public fields of `of`, a struct in `text`.

@@ -11,7 +11,7 @@ use super::Weight;
 use crate::error::{Error, Result};
 
 /// The error a write to the file would return.
-pub fn refused(value: &Value, errno: &str, why: &str) -> Error {
+pub(super) fn refused(value: &Value, errno: &str, why: &str) -> Error {
     Error::input(&value.place, format!("{errno}: {why}"))
 }
 

@@ -224,7 +224,7 @@ struct Group {
 
 /// All groups while layers are written to them.
 #[derive(Clone, Debug, Default)]
-pub struct CgroupTree {
+pub(crate) struct CgroupTree {
     groups: BTreeMap<String, Group>,
     version: Option<CgroupVersion>,
 }
@@ -234,7 +234,7 @@ impl CgroupTree {
     ///
     /// # Errors
     /// Unknown files, values the kernel refuses, files this kernel does not have.
-    pub fn write(&mut self, section: &Table, kernel: &KernelSettings) -> Result<()> {
+    pub(crate) fn write(&mut self, section: &Table, kernel: &KernelSettings) -> Result<()> {
         for entry in &section.entries {
             check_path(&entry.key, &entry.key_place)?;
             let files = entry.value.table("a table of cgroup files")?;
@@ -267,7 +267,7 @@ impl CgroupTree {
     ///
     /// # Errors
     /// The unknown path, with the nearest one.
-    pub fn refuse_unknown(&self, path: &str, place: &Place) -> Result<()> {
+    pub(crate) fn refuse_unknown(&self, path: &str, place: &Place) -> Result<()> {
         check_path(path, place)?;
         if path == "/" || self.groups.contains_key(path) {
             return Ok(());
@@ -322,7 +322,7 @@ impl CgroupTree {
     ///
     /// # Errors
     /// EINVAL, at the value that is too large.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         for group in self.groups.values() {
             group.check_burst()?;
         }
@@ -360,7 +360,7 @@ impl CgroupTree {
     }
 
     /// The settings of every group, by path.
-    pub fn settings(&self) -> BTreeMap<String, CgroupSettings> {
+    pub(crate) fn settings(&self) -> BTreeMap<String, CgroupSettings> {
         let pairs = self.groups.iter();
         pairs
             .map(|(path, group)| (path.clone(), group.settings.clone()))
@@ -368,7 +368,7 @@ impl CgroupTree {
     }
 
     /// The hierarchy's version; v2 where nothing says otherwise.
-    pub fn version(&self) -> CgroupVersion {
+    pub(crate) fn version(&self) -> CgroupVersion {
         self.version.unwrap_or(CgroupVersion::V2)
     }
 }

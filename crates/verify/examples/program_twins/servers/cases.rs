@@ -5,7 +5,7 @@ use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
 
 /// A command run both ways.
-pub struct Case {
+pub(super) struct Case {
     pub name: &'static str,
     /// Without what says where the server is.
     pub command: &'static str,
@@ -24,12 +24,12 @@ pub struct Case {
 
 impl Case {
     /// Whether it needs a server.
-    pub fn is_served(&self) -> bool {
+    pub(super) fn is_served(&self) -> bool {
         let words: Vec<String> = self.command.split(' ').map(str::to_owned).collect();
         server::is_client(&words)
     }
 
-    pub fn cpu_set(&self) -> CpuSet {
+    pub(super) fn cpu_set(&self) -> CpuSet {
         self.cpus.iter().map(|cpu| Cpu(*cpu as u32)).collect()
     }
 }
@@ -85,7 +85,7 @@ const fn cpu(name: &'static str, command: &'static str) -> Case {
 }
 
 /// All cases.
-pub static CASES: [Case; 20] = [
+pub(super) static CASES: [Case; 20] = [
     cpu("cpu", "sysbench cpu --time=1 run"),
     cpu("cpu-crowd", "sysbench cpu --threads=6 --time=1 run"),
     limited(

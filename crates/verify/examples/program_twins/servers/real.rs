@@ -38,7 +38,7 @@ impl Client {
 }
 
 /// Runs a case, first for its times, then with its wakeups and switches counted.
-pub fn run(case: &Case) -> Outcome<Values> {
+pub(super) fn run(case: &Case) -> Outcome<Values> {
     let client = CpuCgroup::create("/", "server-twins-client")?;
     let group = CpuCgroup::create("/", "server-twins")?;
     let command = Client::of(case)?;
@@ -165,34 +165,22 @@ fn counted(
     let names = served.map_or("no such task".to_owned(), |one| {
         format!("{}*", one.server_name())
     });
-    let wakeups = TraceInstance::create("server-twins-w", 16, &["sched/sched_waking"])?;
     let filter = format!("comm ~ \"{tool}*\" || comm ~ \"{names}\"");
-    wakeups.set("events/sched/sched_waking/filter", &filter)?;
-    let switches = TraceInstance::create("server-twins-s", 16, &["sched/sched_switch"])?;
+    let wakeups = TraceInstance::counting("server-twins-w", "sched_waking", &filter)?;
     let filter = format!("prev_comm ~ \"{names}\"");
-    switches.set("events/sched/sched_switch/filter", &filter)?;
-    wakeups.start()?;
-    switches.start()?;
+    let switches = TraceInstance::counting("server-twins-s", "sched_switch", &filter)?;
     let run = watched(case, side, server)?;
-    wakeups.stop()?;
-    switches.stop()?;
+    let (wakeups, switches) = (wakeups.counted()?, switches.counted()?);
     if !run.is_undisturbed {
         return Ok(false);
     }
     let text = String::from_utf8_lossy(&run.report.commands[0].stdout);
     let count = number(&text, case.words[1])?;
-    push(values, 6, seen(&wakeups)? / count);
+    push(values, 6, wakeups as f64 / count);
     if case.is_served() {
-        push(values, 5, seen(&switches)? / count);
+        push(values, 5, switches as f64 / count);
     }
     Ok(true)
-}
-
-/// Events of an instance: the buffer keeps a few, the others count as lost.
-fn seen(trace: &TraceInstance) -> Outcome<f64> {
-    let text = trace.text()?;
-    let kept = text.lines().filter(|line| line.contains(": sched_"));
-    Ok(trace.lost_events()? as f64 + kept.count() as f64)
 }
 
 /// The first number behind a word, or before one that is marked with `<`.

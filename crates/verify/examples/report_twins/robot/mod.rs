@@ -30,7 +30,7 @@ struct Reports {
 /// One program on one machine.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Report {
+pub(crate) struct Report {
     /// The load in words.
     pub what: String,
     /// Preset.
@@ -50,7 +50,7 @@ pub struct Report {
 /// Report on one kernel.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reported {
+pub(crate) struct Reported {
     /// The release whose rules are simulated.
     pub version: String,
     /// Where that has another one.
@@ -67,7 +67,7 @@ pub struct Reported {
 
 /// Messages a second, and what happens for each.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Of all groups.
     pub messages_per_s: f64,
     /// Context switches for each message.
@@ -78,7 +78,7 @@ pub struct Seen {
 
 impl Reported {
     /// In the units of a simulation.
-    pub fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> Seen {
         let factor = 1024.0 / MESSAGE_BYTES as f64 * (MESSAGES_A_LOOP / COUNTED_A_LOOP) as f64;
         let messages_per_s = self.throughput_kib_per_s * factor;
         let for_each = |per_s: Option<f64>| per_s.map(|count| count / messages_per_s);
@@ -91,7 +91,7 @@ impl Reported {
 }
 
 /// Simulates every report of a file; the page.
-pub fn page(file: &str) -> Outcome<String> {
+pub(crate) fn page(file: &str) -> Outcome<String> {
     let reports: Reports = toml::from_str(file)?;
     let pairs: Vec<(&Report, &Reported)> = reports
         .report

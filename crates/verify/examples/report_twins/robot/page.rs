@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use super::{Report, Reported, Seen};
 
 /// A reported kernel and its forecast.
-pub type Row<'a> = ((&'a Report, &'a Reported), Seen);
+pub(super) type Row<'a> = ((&'a Report, &'a Reported), Seen);
 
 /// Renders everything.
-pub fn render(rows: &[Row]) -> String {
+pub(super) fn render(rows: &[Row]) -> String {
     let mut text = String::from(
         "# hackbench on 128 and 224 CPUs, reported and forecast\n\n\
          Written by `make robot`. Reported: by the [kernel test robot](https://lore.kernel.org/oe-lkp/), whose machines are two 32-core Ice Lakes \

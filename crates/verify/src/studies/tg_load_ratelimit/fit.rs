@@ -47,7 +47,7 @@ pub(super) struct Fitted {
 
 impl Fit {
     /// The scenario on a machine with these constants.
-    pub fn apply(&self, scenario: &Scenario) -> Scenario {
+    pub(super) fn apply(&self, scenario: &Scenario) -> Scenario {
         let mut scenario = scenario.clone();
         let part = |price: &mut u64| *price = (*price * self.price_percent / 100).max(1);
         let machine = &mut scenario.machine.machine;

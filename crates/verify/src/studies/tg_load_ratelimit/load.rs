@@ -42,11 +42,11 @@ impl Load {
         Load::Netperf("TCP_STREAM", pairs)
     }
 
-    pub fn request(pairs: u64, work_ns: u64) -> Load {
+    pub(super) fn request(pairs: u64, work_ns: u64) -> Load {
         Load::Requests(pairs, work_ns)
     }
 
-    pub fn hackbench(groups: u64, loops: u64) -> Load {
+    pub(super) fn hackbench(groups: u64, loops: u64) -> Load {
         Load::Hackbench(groups, loops)
     }
 
@@ -54,7 +54,7 @@ impl Load {
     /// governors have seen short sleeps only, and more where requests take longer. With UDP_RR the
     /// number of CPUs a wakeup looks at (`nr_idle_scan`) takes as long to follow: it is 0 first,
     /// for new tasks count as busy. That is left to the warm-up.
-    pub fn on(&self, scenario: &Scenario) -> Scenario {
+    pub(super) fn on(&self, scenario: &Scenario) -> Scenario {
         let mut scenario = self.command(scenario);
         let cpus = scenario.machine.cpus() as u64;
         if let Load::Netperf(_, pairs) | Load::Requests(pairs, _) = *self

@@ -130,7 +130,7 @@ impl Given {
     ///
     /// # Errors
     /// Anything else, or more than a year.
-    pub fn duration_ns(&self, unit_ns: u64) -> Result<u64, CommandError> {
+    pub(crate) fn duration_ns(&self, unit_ns: u64) -> Result<u64, CommandError> {
         const SECOND: u64 = 1_000_000_000;
         const YEAR: u64 = 365 * 24 * 3600 * SECOND;
         let text = self.text();
@@ -153,7 +153,7 @@ impl Given {
     ///
     /// # Errors
     /// As for [`Given::duration_ns`], and 0.
-    pub fn length_ns(&self, unit_ns: u64) -> Result<u64, CommandError> {
+    pub(crate) fn length_ns(&self, unit_ns: u64) -> Result<u64, CommandError> {
         match self.duration_ns(unit_ns)? {
             0 => Err(self.expected("a time of more than 0, such as `20` or `30s`")),
             length_ns => Ok(length_ns),
@@ -164,7 +164,7 @@ impl Given {
     ///
     /// # Errors
     /// Anything else, and CPUs that the machine does not have.
-    pub fn cpu_list(&self, cpus: usize) -> Result<CpuSet, CommandError> {
+    pub(crate) fn cpu_list(&self, cpus: usize) -> Result<CpuSet, CommandError> {
         let what = format!("CPUs of 0 to {} such as `0-3,8`", cpus.saturating_sub(1));
         super::cpus(self.text(), cpus).ok_or_else(|| self.expected(&what))
     }

@@ -87,27 +87,27 @@ impl Flag {
     }
 
     /// Without a long name.
-    pub const fn short(short: char, value: &'static str) -> Self {
+    pub(crate) const fn short(short: char, value: &'static str) -> Self {
         let mut flag = Self::new(short, "", value);
         flag.long = None;
         flag
     }
 
     /// Without a short name.
-    pub const fn long(long: &'static str, value: &'static str) -> Self {
+    pub(crate) const fn long(long: &'static str, value: &'static str) -> Self {
         let mut flag = Self::new(' ', long, value);
         flag.short = None;
         flag
     }
 
     /// Without a value.
-    pub const fn switch(mut self) -> Self {
+    pub(crate) const fn switch(mut self) -> Self {
         self.value = Value::None;
         self
     }
 
     /// With a value that may be left out.
-    pub const fn optional(mut self) -> Self {
+    pub(crate) const fn optional(mut self) -> Self {
         if let Value::Required(name) = self.value {
             self.value = Value::Optional(name);
         }
@@ -121,7 +121,7 @@ impl Flag {
     }
 
     /// Its line of help.
-    pub const fn says(mut self, help: &'static str) -> Self {
+    pub(crate) const fn says(mut self, help: &'static str) -> Self {
         self.help = help;
         self
     }
@@ -137,15 +137,6 @@ impl Flag {
         match (self.long, self.short) {
             (Some(long), _) => long.to_owned(),
             (None, Some(short)) => short.to_string(),
-            (None, None) => String::new(),
-        }
-    }
-
-    /// As typed: `-x` or `--xyz`.
-    pub fn typed(&self) -> String {
-        match (self.short, self.long) {
-            (Some(short), _) => format!("-{short}"),
-            (None, Some(long)) => format!("--{long}"),
             (None, None) => String::new(),
         }
     }

@@ -38,7 +38,7 @@ const PRINTED: Effect = Effect::Output;
 const NOT_MODELLED: Effect = Effect::Refused("this way of waking is not modelled");
 
 /// `cyclictest` of rt-tests 2.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["cyclictest"],
     name: "cyclictest",
     about: "threads that sleep until a time and measure how late they wake",
@@ -147,7 +147,7 @@ pub static TOOL: Tool = Tool {
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Threads.
     pub threads: u64,
     /// Policy of the threads, and priority of the first.
@@ -178,7 +178,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers, CPUs and policies.
-    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
         // `-S` and `-t` both say how many; the later one counts.
         let number = words
             .given

@@ -8,7 +8,7 @@
 
 /// Operations before a flush, and bytes they move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub(crate) struct Piece {
     /// Operations, the flush included.
     pub operations: u64,
     /// Bytes read and written.

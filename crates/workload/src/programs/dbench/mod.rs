@@ -32,7 +32,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 const NOT_MODELLED: Effect = Effect::Refused("this way of writing is not modelled");
 
 /// `dbench` 4.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["dbench"],
     name: "dbench",
     about: "clients that replay a file server's load on a local file system",
@@ -94,7 +94,7 @@ pub static TOOL: Tool = Tool {
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Clients.
     pub clients: u64,
     /// Length of the measured part.
@@ -110,7 +110,7 @@ impl Options {
     ///
     /// # Errors
     /// A missing or bad number of clients, bad times, an unknown file system.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         let [(clients, word)] = words.operands.as_slice() else {
             return Err(words.error("needs one number of clients behind its flags"));
         };
@@ -131,7 +131,7 @@ impl Options {
     }
 
     /// From its start to its end.
-    pub fn runtime_ns(&self) -> u64 {
+    pub(crate) fn runtime_ns(&self) -> u64 {
         self.warmup_ns + self.time_ns
     }
 

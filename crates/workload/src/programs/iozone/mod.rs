@@ -54,7 +54,7 @@ const GROWN: Reg = Reg(4);
 const NOT_MODELLED: Effect = Effect::Refused("this way of reading and writing is not modelled");
 
 /// `iozone` 3.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["iozone"],
     name: "iozone",
     about: "processes that write and read files, record by record",
@@ -227,7 +227,7 @@ struct Point {
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Processes.
     pub processes: u64,
     /// Whether writing ends with an `fsync` that counts.
@@ -247,7 +247,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad sizes, unknown tests, reading without writing first.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         let mut tests = Vec::new();
         for given in words.given.iter().filter(|given| given.flag.key() == "i") {
             tests.push(given.whole(0..=3).map_err(|_| {

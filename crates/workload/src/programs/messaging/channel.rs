@@ -39,7 +39,7 @@ const PIPE_PAGES: u64 = 16;
 
 impl Channel {
     /// The queue that carries messages of so many bytes.
-    pub fn queue(self, start: &Start, bytes: u64) -> QueueSpec {
+    pub(crate) fn queue(self, start: &Start, bytes: u64) -> QueueSpec {
         let prices = &start.prices;
         match self {
             Channel::Socket => {
@@ -104,7 +104,7 @@ impl Channel {
     }
 
     /// Kernel work of receiving them.
-    pub fn receive_ns(self, prices: &Prices, bytes: u64) -> u64 {
+    pub(crate) fn receive_ns(self, prices: &Prices, bytes: u64) -> u64 {
         match self {
             Channel::Socket => prices.unix_receive(bytes),
             Channel::Pipe => prices.pipe_read(bytes),

@@ -32,7 +32,7 @@ const LOOPS: u64 = 100;
 const TASKS_MAX: u64 = 32_768;
 
 /// `hackbench` of rt-tests 2.
-pub static HACKBENCH: Tool = Tool {
+pub(crate) static HACKBENCH: Tool = Tool {
     words: &["hackbench"],
     name: "hackbench",
     about: "groups of processes that send messages to each other through sockets or pipes",
@@ -103,7 +103,7 @@ pub(crate) static PERF_MESSAGING: Tool = Tool {
 
 /// A command line of either tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Groups.
     pub groups: u64,
     /// Senders, and receivers, in each.
@@ -127,7 +127,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers, and more tasks than a kernel starts.
-    pub fn read(words: &Words, tool: &'static Tool) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, tool: &'static Tool) -> Result<Self, CommandError> {
         let perf = tool.name == PERF_MESSAGING.name;
         let many = 1..=1_000_000;
         let (groups, loops, threads) = if perf {
@@ -197,13 +197,8 @@ impl Options {
     }
 
     /// Senders and receivers together.
-    pub fn tasks(&self) -> u64 {
+    pub(crate) fn tasks(&self) -> u64 {
         self.groups.saturating_mul(2).saturating_mul(self.fds)
-    }
-
-    /// Messages in the whole run.
-    pub fn messages(&self) -> u64 {
-        self.groups * self.fds * self.fds * self.loops
     }
 }
 

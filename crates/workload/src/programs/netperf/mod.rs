@@ -36,7 +36,7 @@ const PAIRS_MAX: u64 = 4096;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// `netperf`.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["netperf"],
     name: "netperf",
     about: "pairs of processes that talk over the loopback device",
@@ -100,7 +100,7 @@ pub static TOOL: Tool = Tool {
 
 /// Test that a pair runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Test {
+pub(crate) enum Test {
     /// Data in one direction, with flow control.
     TcpStream,
     /// The same from the server to the client.
@@ -115,7 +115,7 @@ pub enum Test {
 
 impl Test {
     /// All of them with their names.
-    pub const ALL: [(&str, Test); 5] = [
+    pub(crate) const ALL: [(&str, Test); 5] = [
         ("TCP_STREAM", Test::TcpStream),
         ("TCP_MAERTS", Test::TcpMaerts),
         ("UDP_STREAM", Test::UdpStream),
@@ -134,7 +134,7 @@ impl Test {
 
 /// When a client stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
+pub(crate) enum Length {
     /// After this time.
     Time(u64),
     /// After so many transactions.
@@ -143,7 +143,7 @@ pub enum Length {
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Test that each pair runs.
     pub test: Test,
     /// Client and server processes.
@@ -164,7 +164,7 @@ impl Options {
     ///
     /// # Errors
     /// Unknown tests, bad numbers, flags behind `--` that cannot be forecast.
-    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
         let test = read_test(words)?;
         let (local_cpu, remote_cpu) = read_binding(words, cpus)?;
         let mut options = Self {

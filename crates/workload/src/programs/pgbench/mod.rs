@@ -39,7 +39,7 @@ const NO_LOG: Effect = Effect::Refused("no log is written; the metrics have the 
 const NO_RETRIES: Effect = Effect::Refused("transactions of the built-in scripts do not fail");
 
 /// `pgbench` of PostgreSQL 15.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["pgbench"],
     name: "pgbench",
     about: "clients of a PostgreSQL server, with a backend process each",
@@ -154,7 +154,7 @@ pub static TOOL: Tool = Tool {
 
 /// A built-in script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Builtin {
+pub(crate) enum Builtin {
     /// Three updates, a select and an insert in a transaction.
     TpcbLike,
     /// Without the updates that clients contend for.
@@ -165,7 +165,7 @@ pub enum Builtin {
 
 impl Builtin {
     /// All of them with their names.
-    pub const ALL: [(&str, Builtin); 3] = [
+    pub(crate) const ALL: [(&str, Builtin); 3] = [
         ("tpcb-like", Builtin::TpcbLike),
         ("simple-update", Builtin::SimpleUpdate),
         ("select-only", Builtin::SelectOnly),
@@ -200,7 +200,7 @@ impl Builtin {
 
 /// How statements are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub(crate) enum Protocol {
     /// As text.
     Simple,
     /// Parsed, bound and executed one after the other.
@@ -211,7 +211,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// All of them with their names.
-    pub const ALL: [(&str, Protocol); 3] = [
+    pub(crate) const ALL: [(&str, Protocol); 3] = [
         ("simple", Protocol::Simple),
         ("extended", Protocol::Extended),
         ("prepared", Protocol::Prepared),
@@ -229,7 +229,7 @@ impl Protocol {
 
 /// When a client stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
+pub(crate) enum Length {
     /// With the transaction that is open by then.
     Time(u64),
     /// After so many transactions.
@@ -238,7 +238,7 @@ pub enum Length {
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Connections.
     pub clients: u64,
     /// Threads of pgbench.
@@ -264,7 +264,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers, unknown scripts and protocols, flags that exclude each other.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         let clients = words.whole("client", 1..=CLIENTS_MAX, 1)?;
         let threads = words.whole("jobs", 1..=CLIENTS_MAX, 1)?;
         if words.operands.len() > 1 {

@@ -33,7 +33,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub fn add(compiler: &mut Compiler, settings: &Settings) -> Self {
+    pub(super) fn add(compiler: &mut Compiler, settings: &Settings) -> Self {
         let prices = compiler.start.prices;
         let sleeps = match settings.file_system {
             FileSystem::Tmpfs => 0,
@@ -57,7 +57,7 @@ impl Log {
     }
 
     /// `RecordTransactionCommit`.
-    pub fn commit(&self, b: &mut ProgramBuilder) {
+    pub(super) fn commit(&self, b: &mut ProgramBuilder) {
         b.word_fetch_add(self.inserted, 1, WANTED);
         if self.synchronous {
             b.add(WANTED, 1);
@@ -93,7 +93,7 @@ impl Log {
     }
 
     /// The WAL writer process.
-    pub fn writer(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
+    pub(super) fn writer(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
         let mut b = ProgramBuilder::new("walwriter");
         let (top, end) = (b.here(), b.label());
         b.recv_timeout(self.stop, VALUE, WRITER_PERIOD_NS);
@@ -107,7 +107,7 @@ impl Log {
     }
 
     /// Ends the WAL writer.
-    pub fn stop(&self, b: &mut ProgramBuilder) {
+    pub(super) fn stop(&self, b: &mut ProgramBuilder) {
         b.set(VALUE, 1);
         b.send(self.stop, 1, VALUE, false);
     }

@@ -41,7 +41,7 @@ struct Kind {
 }
 
 impl Locks {
-    pub fn add(compiler: &mut Compiler, script: &Script) -> Self {
+    pub(super) fn add(compiler: &mut Compiler, script: &Script) -> Self {
         let mut kinds: Vec<Kind> = Vec::new();
         for row in script.statements.iter().filter_map(|one| one.updates) {
             let mutexes = u64::from(compiler.workload.mutexes);
@@ -61,7 +61,7 @@ impl Locks {
     }
 
     /// `heap_update` of row [`ROW`].
-    pub fn take(&self, b: &mut ProgramBuilder, row: Row) {
+    pub(super) fn take(&self, b: &mut ProgramBuilder, row: Row) {
         let Some(slot) = self.kinds.iter().position(|kind| kind.row == row) else {
             return;
         };
@@ -106,7 +106,7 @@ impl Locks {
     }
 
     /// End of a transaction.
-    pub fn release(&self, b: &mut ProgramBuilder) {
+    pub(super) fn release(&self, b: &mut ProgramBuilder) {
         for (kind, held) in self.kinds.iter().zip(HELD) {
             let none = b.label();
             b.jump_if(held, Compare::Equal, NO_LOCK, none);

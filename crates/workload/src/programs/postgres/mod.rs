@@ -81,7 +81,7 @@ pub(super) const fn address(flag: Flag) -> Flag {
 
 /// Settings of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Cgroup of its processes; `None` = that of the client.
     pub cgroup: Option<(String, usize)>,
     /// Under its log.
@@ -95,7 +95,7 @@ impl Settings {
     ///
     /// # Errors
     /// Unknown names.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         let synchronous_commit = match words.last("synchronous-commit") {
             None => true,
             Some(given) => match given.text() {
@@ -141,7 +141,7 @@ impl Server {
     ///
     /// # Errors
     /// A cgroup that there is not.
-    pub fn add(
+    pub(super) fn add(
         compiler: &mut Compiler,
         settings: &Settings,
         script: &Script,
@@ -179,13 +179,19 @@ impl Server {
     }
 
     /// Connects a client: it sends a request and waits for the greeting on `replies`.
-    pub fn connect(&self, b: &mut ProgramBuilder, connection: Reg, replies: Reg, value: Reg) {
+    pub(super) fn connect(
+        &self,
+        b: &mut ProgramBuilder,
+        connection: Reg,
+        replies: Reg,
+        value: Reg,
+    ) {
         b.send(self.inbox, 1, connection, self.epoll_sync);
         b.recv(replies, value);
     }
 
     /// Sends the statement in `value` on a connection; `address` is overwritten.
-    pub fn send(
+    pub(super) fn send(
         &self,
         b: &mut ProgramBuilder,
         send_ns: u64,
@@ -200,7 +206,7 @@ impl Server {
     }
 
     /// Waits for a whole reply on `replies`, as a client that waits for nothing else.
-    pub fn reply(&self, b: &mut ProgramBuilder, prices: &Prices, replies: Reg, value: Reg) {
+    pub(super) fn reply(&self, b: &mut ProgramBuilder, prices: &Prices, replies: Reg, value: Reg) {
         let top = b.here();
         b.kernel_work(prices.poll_ns);
         b.recv(replies, value);
@@ -209,7 +215,7 @@ impl Server {
     }
 
     /// Ends a connection.
-    pub fn close(&self, b: &mut ProgramBuilder, connection: Reg, value: Reg, address: Reg) {
+    pub(super) fn close(&self, b: &mut ProgramBuilder, connection: Reg, value: Reg, address: Reg) {
         b.set(value, GOOD_BYE);
         self.send(b, 0, connection, value, address);
     }

@@ -7,7 +7,7 @@ const SEND_BUFFER: u64 = 8192;
 
 /// A kind of row that transactions contend for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub(crate) struct Row {
     /// Table.
     pub table: &'static str,
     /// How many of them.
@@ -16,7 +16,7 @@ pub struct Row {
 
 /// One statement as the server executes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Statement {
+pub(crate) struct Statement {
     /// Computing, without what sockets, sleeping and switching cost.
     pub work_ns: u64,
     /// Messages of its reply: what is longer than the server's buffer goes in pieces.
@@ -29,7 +29,7 @@ pub struct Statement {
 
 /// The statements of one transaction, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Script {
+pub(crate) struct Script {
     /// Each is sent alone, and its reply awaited.
     pub statements: Vec<Statement>,
 }
@@ -37,7 +37,7 @@ pub struct Script {
 impl Script {
     /// A transaction of so many statements that computes `work_ns` in all on a machine of the
     /// table's speed, in equal parts.
-    pub fn even(prices: &Prices, work_ns: u64, count: usize) -> Self {
+    pub(crate) fn even(prices: &Prices, work_ns: u64, count: usize) -> Self {
         let work_ns = scaled(prices, work_ns) / count.max(1) as u64;
         let statement = Statement {
             work_ns,
@@ -58,7 +58,7 @@ impl Script {
 
     /// Lets the last statement commit what the transaction has written. A statement without a
     /// transaction around it does so too.
-    pub fn committing(mut self) -> Self {
+    pub(crate) fn committing(mut self) -> Self {
         if let Some(last) = self.statements.last_mut() {
             last.commits = true;
         }
@@ -72,6 +72,6 @@ pub(crate) fn replies_of(bytes: u64) -> u64 {
 }
 
 /// A table's time on this machine.
-pub fn scaled(prices: &Prices, time_ns: u64) -> u64 {
+pub(crate) fn scaled(prices: &Prices, time_ns: u64) -> u64 {
     time_ns.saturating_mul(prices.postgres_permille) / 1000
 }

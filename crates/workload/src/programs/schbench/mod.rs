@@ -33,7 +33,7 @@ use super::results::Results;
 use super::schbench_classic::{PIPE_BYTES_MAX, RUNTIME_S_MAX, THREADS_MAX};
 
 /// schbench of the second generation.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["schbench"],
     name: "schbench",
     about: "message threads and workers that compute under a lock of their CPU (2023 and later)",
@@ -97,7 +97,7 @@ pub static TOOL: Tool = Tool {
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Message threads.
     pub groups: u64,
     /// Workers of each.
@@ -130,7 +130,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers and CPUs.
-    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
         let groups = words.whole("message-threads", 1..=THREADS_MAX, 1)?;
         let runtime_s = words.whole("runtime", 0..=RUNTIME_S_MAX, 30)?;
         let pipe_bytes = words.whole("pipe", 0..=1 << 40, 0)?.min(PIPE_BYTES_MAX);

@@ -27,7 +27,7 @@ use super::model::Model;
 use super::results::{MetricMap, Results, quantile_us};
 
 /// schbench of the first generation.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["schbench-classic"],
     name: "schbench-classic",
     about: "schbench of 2016 to early 2023: message threads and workers that spin",
@@ -72,7 +72,7 @@ const MICROSECONDS_MAX: u64 = 3_600_000_000;
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Message threads.
     pub groups: u64,
     /// Workers of each.
@@ -94,7 +94,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers, and what makes schbench divide by zero.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         let pipe_bytes = words.whole("pipe", 0..=1 << 40, 0)?.min(PIPE_BYTES_MAX);
         let default_us = if words.has("pipe") { 0 } else { 30_000 };
         let groups = words.whole("message-threads", 1..=THREADS_MAX, 2)?;
@@ -134,7 +134,7 @@ impl Options {
     }
 
     /// Requests handed out at a time.
-    pub fn batch(&self) -> u64 {
+    pub(crate) fn batch(&self) -> u64 {
         self.workers * 2 / 3
     }
 
@@ -144,7 +144,7 @@ impl Options {
     }
 
     /// Length of the run.
-    pub fn runtime_ns(&self) -> u64 {
+    pub(crate) fn runtime_ns(&self) -> u64 {
         self.runtime_s * 1_000_000_000
     }
 

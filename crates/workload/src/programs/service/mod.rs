@@ -38,7 +38,7 @@ const fn microseconds(name: &'static str, default: &'static str, help: &'static 
 }
 
 /// `http-service`.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["http-service"],
     name: "http-service",
     about: "a pool of threads that answers requests from outside (no real tool)",
@@ -82,7 +82,7 @@ pub static TOOL: Tool = Tool {
 
 /// How computing varies from request to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Demand {
+pub(crate) enum Demand {
     /// Exponential.
     Exponential,
     /// From nothing to twice the mean.
@@ -100,7 +100,7 @@ const ARRIVALS: [(&str, bool); 2] = [("poisson", true), ("even", false)];
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Requests a second.
     pub rate: u64,
     /// At random times rather than even ones.
@@ -132,7 +132,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers, unknown names, a lock that takes longer than all of the work.
-    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
         let us = |key: &str, default: u64| -> Result<u64, CommandError> {
             Ok(words.whole(key, 0..=WORK_MAX_US, default)? * 1000)
         };

@@ -28,7 +28,7 @@ pub(super) struct Ext4 {
 }
 
 impl Ext4 {
-    pub fn mount(compiler: &mut Compiler) -> Result<Self, CommandError> {
+    pub(super) fn mount(compiler: &mut Compiler) -> Result<Self, CommandError> {
         let disk = Disk::add(compiler, "disk");
         let ext4 = Self {
             disk,
@@ -66,7 +66,7 @@ impl Ext4 {
         b.word_wake(self.committed, ALL);
     }
 
-    pub fn fsync(&self, b: &mut ProgramBuilder) {
+    pub(super) fn fsync(&self, b: &mut ProgramBuilder) {
         self.disk.write(b, reg::REPLY, reg::REPLY);
         b.recv_io(reg::REPLY, reg::SEEN);
         b.word_load(self.running, reg::COMMIT);

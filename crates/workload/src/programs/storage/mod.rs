@@ -28,11 +28,11 @@ use super::start::Compiler;
 use schedcast_base::names::suggestion;
 
 /// File systems that are modelled, as `--filesystem` takes them.
-pub const NAMES: [&str; 3] = ["ext4", "tmpfs", "xfs"];
+pub(crate) const NAMES: [&str; 3] = ["ext4", "tmpfs", "xfs"];
 
 /// A file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileSystem {
+pub(crate) enum FileSystem {
     /// ext4 with ordered data.
     Ext4,
     /// XFS.
@@ -46,7 +46,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// Another name, with the nearest one.
-    pub fn read(given: Option<&Given>) -> Result<Self, CommandError> {
+    pub(crate) fn read(given: Option<&Given>) -> Result<Self, CommandError> {
         let Some(given) = given else {
             return Ok(Self::Ext4);
         };
@@ -67,11 +67,11 @@ pub(in crate::programs) mod reg {
     use schedcast_sim::Reg;
 
     /// Queue of this task, on which its own requests are answered. Set once at the start.
-    pub const REPLY: Reg = Reg(32);
+    pub(crate) const REPLY: Reg = Reg(32);
     /// Commit that holds what the task wrote.
-    pub const COMMIT: Reg = Reg(33);
+    pub(crate) const COMMIT: Reg = Reg(33);
     pub(crate) const SEEN: Reg = Reg(34);
-    pub const ADDRESS: Reg = Reg(35);
+    pub(crate) const ADDRESS: Reg = Reg(35);
     pub(crate) const SLOT: Reg = Reg(36);
 }
 
@@ -95,7 +95,10 @@ enum Kind {
 
 impl Storage {
     /// Adds threads and device of a file system to the workload.
-    pub fn mount(compiler: &mut Compiler, file_system: FileSystem) -> Result<Self, CommandError> {
+    pub(super) fn mount(
+        compiler: &mut Compiler,
+        file_system: FileSystem,
+    ) -> Result<Self, CommandError> {
         let kind = match file_system {
             FileSystem::Ext4 => Kind::Ext4(ext4::Ext4::mount(compiler)?),
             FileSystem::Xfs => Kind::Xfs(xfs::Xfs::mount(compiler)?),
@@ -111,7 +114,7 @@ impl Storage {
     }
 
     /// Where the data of large files goes: the same disk, one request at a time.
-    pub fn stream(compiler: &mut Compiler) -> DeviceId {
+    pub(super) fn stream(compiler: &mut Compiler) -> DeviceId {
         compiler.workload.add_device(DeviceSpec {
             name: "disk-stream".to_owned(),
             channels: 1,
@@ -150,13 +153,13 @@ impl Storage {
     }
 
     /// Gives the task that is being written a queue of its own: `first` + the number in `ordinal`.
-    pub fn begin(&self, b: &mut ProgramBuilder, first: QueueId, ordinal: Reg) {
+    pub(super) fn begin(&self, b: &mut ProgramBuilder, first: QueueId, ordinal: Reg) {
         b.set(reg::REPLY, ordinal);
         b.add(reg::REPLY, u64::from(first.0));
     }
 
     /// `fsync` of a file with dirty pages; `grown` is not 0 when the file is longer than on disk.
-    pub fn fsync(&self, b: &mut ProgramBuilder, grown: Reg) {
+    pub(super) fn fsync(&self, b: &mut ProgramBuilder, grown: Reg) {
         match &self.kind {
             Kind::Ext4(ext4) => {
                 b.work(self.fsync_ns);

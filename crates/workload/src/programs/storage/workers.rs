@@ -48,7 +48,7 @@ pub(super) struct Pool {
 
 impl Workqueue {
     /// Adds a workqueue whose workers execute `body` for each item; its value is in [`ITEM`].
-    pub fn add(
+    pub(super) fn add(
         compiler: &mut Compiler,
         pool: &Pool,
         body: impl FnOnce(&mut ProgramBuilder),
@@ -88,7 +88,7 @@ impl Workqueue {
     }
 
     /// Leaves in [`reg::ADDRESS`] the queue that an item queued here and now goes to.
-    pub fn address(&self, b: &mut ProgramBuilder) {
+    pub(super) fn address(&self, b: &mut ProgramBuilder) {
         if self.bound {
             b.get_cpu(reg::ADDRESS);
             b.add(reg::ADDRESS, u64::from(self.first.0));
@@ -98,7 +98,7 @@ impl Workqueue {
     }
 
     /// `queue_work`: hands `value` to a worker.
-    pub fn queue(&self, b: &mut ProgramBuilder, value: Reg) {
+    pub(super) fn queue(&self, b: &mut ProgramBuilder, value: Reg) {
         self.address(b);
         b.send(reg::ADDRESS, 1, value, false);
     }

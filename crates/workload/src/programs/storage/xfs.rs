@@ -46,7 +46,7 @@ pub(super) struct Xfs {
 }
 
 impl Xfs {
-    pub fn mount(compiler: &mut Compiler) -> Result<Self, CommandError> {
+    pub(super) fn mount(compiler: &mut Compiler) -> Result<Self, CommandError> {
         let prices = compiler.start.prices;
         let bound_push = !compiler.start.kernel.since(5, 14);
         let open = compiler.workload.add_word(1);
@@ -109,7 +109,7 @@ impl Xfs {
         })
     }
 
-    pub fn fsync(&self, b: &mut ProgramBuilder, grown: Reg) {
+    pub(super) fn fsync(&self, b: &mut ProgramBuilder, grown: Reg) {
         let in_place = b.label();
         b.set(reg::ADDRESS, reg::REPLY);
         b.jump_if(grown, Compare::Equal, 0, in_place);

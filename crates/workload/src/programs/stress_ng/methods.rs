@@ -9,7 +9,7 @@
 
 /// A CPU method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Method {
+pub(crate) struct Method {
     /// Its name.
     pub name: &'static str,
     /// CPU time of one call.

@@ -34,7 +34,7 @@ const TIMEOUT_NS: u64 = 86_400_000_000_000;
 const SLICE_CALLS: u64 = 64;
 
 /// `stress-ng` with its CPU workers.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["stress-ng"],
     name: "stress-ng",
     about: "processes that compute and never wait, or for a share of the time",
@@ -83,7 +83,7 @@ pub static TOOL: Tool = Tool {
 
 /// How long a worker computes before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slice {
+pub(crate) enum Slice {
     /// So many calls.
     Calls(u64),
     /// So long.
@@ -94,7 +94,7 @@ pub enum Slice {
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Workers.
     pub workers: u64,
     /// Per cent of the time that each computes.
@@ -121,7 +121,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad values, unknown methods and policies, and a command without `--cpu`.
-    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
         if !words.has("cpu") {
             return Err(words.error("needs `--cpu N`: only its CPU workers can be forecast"));
         }

@@ -41,7 +41,7 @@ const fn count(long: &'static str, default: &'static str, help: &'static str) ->
 }
 
 /// `sysbench` 1.0.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["sysbench"],
     name: "sysbench",
     about: "threads that compute primes, or clients of a PostgreSQL server",
@@ -142,7 +142,7 @@ pub static TOOL: Tool = Tool {
 
 /// Test that the threads run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Test {
+pub(crate) enum Test {
     /// All primes up to this number.
     Cpu(u64),
     /// Transactions of a server.
@@ -151,7 +151,7 @@ pub enum Test {
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Test that the threads run.
     pub test: Test,
     /// How many.
@@ -168,7 +168,7 @@ impl Options {
     ///
     /// # Errors
     /// Unknown tests, bad numbers, flags of another test, a run without an end.
-    pub fn read(words: &Words) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
         let (name, word) = read_test(words)?;
         let test = match name {
             "cpu" => Test::Cpu(words.whole("cpu-max-prime", 3..=PRIME_MAX, 10_000)?),
@@ -246,7 +246,7 @@ fn read_test(words: &Words) -> Result<(&'static str, usize), CommandError> {
 }
 
 /// Divisions that finding all primes up to `max` takes.
-pub fn division_steps(max: u64) -> u64 {
+pub(crate) fn division_steps(max: u64) -> u64 {
     (3..=max)
         .map(|number| {
             let divisor = (2..)

@@ -80,7 +80,7 @@ impl Kind {
 
 /// One test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Oltp {
+pub(crate) struct Oltp {
     /// The server.
     pub server: Settings,
     statements: Vec<Kind>,
@@ -92,7 +92,7 @@ impl Oltp {
     ///
     /// # Errors
     /// Bad numbers, another driver.
-    pub fn read(words: &Words, name: &str) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, name: &str) -> Result<Self, CommandError> {
         if let Some(given) = words.last("db-driver")
             && given.text() != "pgsql"
         {

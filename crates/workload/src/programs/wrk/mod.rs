@@ -35,7 +35,7 @@ const WORKERS_MAX: u64 = 1024;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// `wrk` 4.
-pub static TOOL: Tool = Tool {
+pub(crate) static TOOL: Tool = Tool {
     words: &["wrk"],
     name: "wrk",
     about: "connections to an nginx, each with one request under way",
@@ -75,7 +75,7 @@ pub static TOOL: Tool = Tool {
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Threads of wrk.
     pub threads: u64,
     /// Connections of each of them.
@@ -95,7 +95,7 @@ impl Options {
     ///
     /// # Errors
     /// Bad numbers, fewer connections than threads.
-    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
         let threads = words.whole("threads", 1..=THREADS_MAX, 2)?;
         let connections = words.whole("connections", 1..=CONNECTIONS_MAX, 10)?;
         if connections < threads {

@@ -75,7 +75,7 @@ pub struct RequestId(pub u32);
 
 impl RequestId {
     /// As a table index.
-    pub fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }

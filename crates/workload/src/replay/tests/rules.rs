@@ -78,7 +78,7 @@ fn costs_of_the_simulator_are_taken_off() {
     // Two switches in, one wakeup, 9636/4000 ticks, one interrupt that wakes.
     let removed_ns = 2 * 1_300 + 700 + 9_636 * (500 + 1_500) / 4_000 + (600 + 700);
     assert_eq!(request.removed_ns, removed_ns);
-    assert_eq!(request.work_ns(), 9_636_000 - removed_ns);
+    assert_eq!(work_of(request), 9_636_000 - removed_ns);
     assert_conserved(&replay);
 }
 
@@ -599,7 +599,7 @@ fn what_is_charged_from_the_wakeup_on_an_idle_cpu_is_work_as_far_as_the_counters
             .iter()
             .filter(|one| replay.threads[one.thread.index()].name == "svc");
         of_services
-            .map(|one| one.work_ns() / 1000)
+            .map(|one| work_of(one) / 1000)
             .collect::<Vec<u64>>()
     };
     assert_eq!(recorded(None), [30, 30, 30, 30], "no counter, nothing more");

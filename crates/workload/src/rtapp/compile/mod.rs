@@ -83,7 +83,7 @@ impl Default for Prices {
 
 /// Where and how a file is to run.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RtAppOptions {
     /// CPUs of the machine.
     pub cpus: usize,
     /// CPUs the whole program may use; `None` = all.
@@ -102,7 +102,7 @@ pub struct Options {
     pub log_channel: u16,
 }
 
-impl Options {
+impl RtAppOptions {
     /// A program on its own on a machine of `cpus` CPUs.
     pub fn new(cpus: usize) -> Self {
         Self {
@@ -144,13 +144,17 @@ pub struct Thread {
 ///
 /// Features that cannot run ([`File::unsupported`]), CPUs the machine does not have, more threads
 /// than Linux can hold; always with the place.
-pub fn compile(file: &File, options: &Options, workload: &mut Workload) -> Result<Compiled, Error> {
+pub fn compile(
+    file: &File,
+    options: &RtAppOptions,
+    workload: &mut Workload,
+) -> Result<Compiled, Error> {
     compile_file(file, options, workload).map_err(|fault| fault.in_file(&file.name))
 }
 
 fn compile_file(
     file: &File,
-    options: &Options,
+    options: &RtAppOptions,
     workload: &mut Workload,
 ) -> Result<Compiled, Fault> {
     let refusals = file.unsupported(options.has_clamps);
@@ -237,7 +241,7 @@ struct BarrierParts {
 
 struct Compiler<'a> {
     file: &'a File,
-    options: &'a Options,
+    options: &'a RtAppOptions,
     /// When its threads end, if the file says so.
     end_ns: Option<u64>,
     workload: &'a mut Workload,
