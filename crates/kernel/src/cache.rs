@@ -409,7 +409,7 @@ impl Kernel {
     }
 
     /// A task comes onto the queue of a CPU and is counted by the LLC it prefers.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn account_llc_enqueue(&mut self, task: TaskId) {
         let record = &mut self.tasks[task.index()];
         let Some(preferred) = record.cache.preferred_llc else {
@@ -423,7 +423,7 @@ impl Kernel {
     }
 
     /// The same of a task that leaves it.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn account_llc_dequeue(&mut self, task: TaskId) {
         let record = &self.tasks[task.index()];
         let Some(preferred) = record.cache.preferred_llc else {

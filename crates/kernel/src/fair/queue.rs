@@ -303,7 +303,9 @@ impl Kernel {
             entity.exec_start = 0;
         }
         entity.on_rq = true;
-        if let Some(task) = entity.task() {
+        if self.cache.active
+            && let Some(task) = entity.task()
+        {
             self.account_llc_enqueue(task);
         }
     }
@@ -565,7 +567,9 @@ impl Kernel {
             } else if let Some(place) = tasks.iter().rposition(|&other| other == task) {
                 tasks.remove(place);
             }
-            self.account_llc_dequeue(task);
+            if self.cache.active {
+                self.account_llc_dequeue(task);
+            }
         }
     }
 

@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(machine.timer_interrupt.unwrap().late_kept_percent, 40);
         assert_eq!(machine.program_cost["pipe_read_ns"], 100);
         assert!(
-            text.contains("syscall_ns = 150 # 138 - 174: time of getppid"),
+            text.contains("syscall_ns = 150 # 135 - 180: time of getppid"),
             "{text}"
         );
         assert!(text.contains("balance_cpu_ns = 60 # not measured, as generic-8"));
