@@ -338,6 +338,9 @@ pub struct Rules {
     pub flat_pick: bool,
     /// How many times its shares a group's entities weigh together (7.3).
     pub cgroup_mode: CgroupMode,
+    /// A switch between fair tasks asks for runtime on the levels that differ (7.2), before not at
+    /// all.
+    pub switches_ask_for_runtime: bool,
     /// A queue is throttled when it is charged (7.3), before when its running task is put or a task
     /// is picked.
     pub throttles_when_charged: bool,
@@ -468,6 +471,7 @@ impl Rules {
             idle_preemption_cancels_protection: false,
             flat_pick: false,
             cgroup_mode: CgroupMode::Smp,
+            switches_ask_for_runtime: false,
             throttles_when_charged: false,
             protects_until_ineligible: false,
             origin_follows_order: false,
