@@ -341,7 +341,7 @@ pub struct Rules {
     /// A switch between fair tasks asks for runtime on the levels that differ (7.2), before not at
     /// all.
     pub switches_ask_for_runtime: bool,
-    /// A queue is throttled when it is charged (7.3), before when its running task is put or a task
+    /// A queue is throttled when it is charged (7.2), before when its running task is put or a task
     /// is picked.
     pub throttles_when_charged: bool,
     /// Shorter requests in the queue end protection at the vruntime from which the running task is
