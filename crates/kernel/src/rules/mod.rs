@@ -235,6 +235,9 @@ pub struct Rules {
     pub throttle_model: ThrottleModel,
     /// `tg->load_avg` is written at most once per this time per queue; 0 = no limit (6.7: 1 ms).
     pub tg_load_avg_interval_ns: Ns,
+    /// That time is measured on the clock of the CPU's queue (7.2), which stands still between
+    /// updates, before on the time of day.
+    pub tg_load_avg_by_queue_clock: bool,
     /// A queue stays on the leaf list until its group has heard that nothing is left of its load
     /// (6.19 and stable series). Before, what `tg_load_avg_interval_ns` kept it from telling stays
     /// in `tg->load_avg` until a task of the group comes back to the CPU.
@@ -506,6 +509,7 @@ impl Rules {
             picks_ask_for_runtime: false,
             throttle_model: ThrottleModel::Queue,
             tg_load_avg_interval_ns: 0,
+            tg_load_avg_by_queue_clock: false,
             leaf_until_group_knows: false,
             migrated_sleepers_age: false,
             shares_from_load_avg: false,
