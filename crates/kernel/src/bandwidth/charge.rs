@@ -12,7 +12,7 @@ use crate::platform::{Platform, Timer};
 
 impl Kernel {
     /// Charges `delta_ns` of running to a queue (`account_cfs_rq_runtime`). Returns whether that
-    /// left it throttled, where a charge throttles (7.3).
+    /// left it throttled, where a charge throttles (7.2).
     #[inline(always)]
     pub(crate) fn account_cfs_rq_runtime<P: Platform>(
         &mut self,

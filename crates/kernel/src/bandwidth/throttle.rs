@@ -24,7 +24,7 @@ impl Kernel {
     /// it is throttled now.
     pub(crate) fn throttle_cfs_rq<P: Platform>(&mut self, p: &mut P, q: CfsRqId) -> bool {
         let group = self.cfs_rqs[q.index()].group;
-        // From 7.3 on the one that runs asks here for the runtime to go on with.
+        // From 7.2 on the one that runs asks here for the runtime to go on with.
         let running = self.cfs_rqs[q.index()]
             .h_curr
             .is_some_and(|se| self.entities[se.index()].on_rq)
@@ -245,7 +245,7 @@ impl Kernel {
             ThrottleModel::Task => {
                 self.restart_pelt_clock(q);
                 let mut parked = std::mem::take(&mut self.cfs_rqs[q.index()].limbo);
-                // A queue above may run out of runtime meanwhile, and then the others stay (7.3).
+                // A queue above may run out of runtime meanwhile, and then the others stay (7.2).
                 let may_stop = self.rules.throttles_when_charged;
                 while !(may_stop && self.cfs_rqs[q.index()].throttle_count > 0)
                     && let Some(task) = parked.pop()

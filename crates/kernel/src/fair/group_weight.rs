@@ -45,7 +45,7 @@ impl Kernel {
         }
         let mut now: Ns = 0;
         if self.rules.tg_load_avg_interval_ns > 0 {
-            now = match self.rules.flat_pick {
+            now = match self.rules.tg_load_avg_by_queue_clock {
                 true => self.rqs[cfs_rq.cpu.index()].clock,
                 false => p.now(self.here),
             };

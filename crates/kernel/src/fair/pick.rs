@@ -186,7 +186,7 @@ impl Kernel {
             if q == pq {
                 reached(Mark::SwitchLevels);
                 self.put_prev_entity(p, q, pse);
-                self.set_next_entity(p, q, se, true);
+                self.switch_to_entity(p, se, next);
                 return;
             }
             let (level, plevel) = (depth, pdepth);
@@ -198,12 +198,22 @@ impl Kernel {
                 pdepth -= 1;
             }
             if level >= plevel {
-                self.set_next_entity(p, q, se, true);
+                self.switch_to_entity(p, se, next);
                 se = self.entities[se.index()]
                     .parent
                     .expect("the other queue lies higher");
                 depth -= 1;
             }
+        }
+    }
+
+    /// Sets one of the levels that a switch to `next` changes. From 7.2 on its queue must have
+    /// runtime (`set_next_task_fair`).
+    fn switch_to_entity<P: Platform>(&mut self, p: &mut P, se: EntityId, next: TaskId) {
+        let q = self.entities[se.index()].cfs_rq;
+        self.set_next_entity(p, q, se, true);
+        if self.rules.switches_ask_for_runtime && self.account_cfs_rq_runtime(p, q, 0) {
+            self.task_throttle_setup_work(p, next);
         }
     }
 

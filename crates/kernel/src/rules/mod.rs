@@ -240,6 +240,9 @@ pub struct Rules {
     pub throttle_model: ThrottleModel,
     /// `tg->load_avg` is written at most once per this time per queue; 0 = no limit (6.7: 1 ms).
     pub tg_load_avg_interval_ns: Ns,
+    /// That time is measured on the clock of the CPU's queue (7.2), which stands still between
+    /// updates, before on the time of day.
+    pub tg_load_avg_by_queue_clock: bool,
     /// A queue stays on the leaf list until its group has heard that nothing is left of its load
     /// (6.19 and stable series). Before, what `tg_load_avg_interval_ns` kept it from telling stays
     /// in `tg->load_avg` until a task of the group comes back to the CPU.
@@ -343,7 +346,10 @@ pub struct Rules {
     pub flat_pick: bool,
     /// How many times its shares a group's entities weigh together (7.3).
     pub cgroup_mode: CgroupMode,
-    /// A queue is throttled when it is charged (7.3), before when its running task is put or a task
+    /// A switch between fair tasks asks for runtime on the levels that differ (7.2), before not at
+    /// all.
+    pub switches_ask_for_runtime: bool,
+    /// A queue is throttled when it is charged (7.2), before when its running task is put or a task
     /// is picked.
     pub throttles_when_charged: bool,
     /// Shorter requests in the queue end protection at the vruntime from which the running task is
@@ -475,6 +481,7 @@ impl Rules {
             idle_preemption_cancels_protection: false,
             flat_pick: false,
             cgroup_mode: CgroupMode::Smp,
+            switches_ask_for_runtime: false,
             throttles_when_charged: false,
             protects_until_ineligible: false,
             origin_follows_order: false,
@@ -509,6 +516,7 @@ impl Rules {
             picks_ask_for_runtime: false,
             throttle_model: ThrottleModel::Queue,
             tg_load_avg_interval_ns: 0,
+            tg_load_avg_by_queue_clock: false,
             leaf_until_group_knows: false,
             migrated_sleepers_age: false,
             shares_from_load_avg: false,

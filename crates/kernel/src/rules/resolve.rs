@@ -230,11 +230,13 @@ impl Rules {
         }
         // A queue that is throttled leaves the order of its parent's entities; of tasks in one
         // order there is none to leave. A queue of groups counts as runnable what is in that order,
-        // where no task has two counts. And a queue that is throttled when it is charged would
-        // leave while a pick walks down to it; a single task leaves later.
+        // where no task has two counts. A queue that is throttled when it is charged would leave
+        // while a pick walks down to it; a single task leaves later. Picks do not look at the
+        // runtime of queues then, so that the switch has to.
         let by_task = rules.throttle_model != ThrottleModel::Queue;
         let without_delayed = !rules.delayed_count_as_runnable;
         let charged = rules.throttles_when_charged;
+        let switch_asks = rules.switches_ask_for_runtime || rules.flat_pick;
         for (patch, is_in, other, there) in [
             ("flat-pick", rules.flat_pick, "task-throttle", by_task),
             (
@@ -244,6 +246,12 @@ impl Rules {
                 without_delayed,
             ),
             ("throttle-when-charged", charged, "task-throttle", by_task),
+            (
+                "throttle-when-charged",
+                charged,
+                "switch-asks-for-runtime",
+                switch_asks,
+            ),
         ] {
             if is_in && !there {
                 return Err(refuse(patch, Problem::PatchBuildsOn(other)));
@@ -500,15 +508,23 @@ mod tests {
         assert!(resolve("6.12", &["flat-pick", throttle, counts], &[]).is_ok());
     }
 
-    /// A queue of 4.9 left while a pick walked down to it.
+    /// A queue of 4.9 left while a pick walked down to it, and a task of 7.1 that was switched to
+    /// in a throttled queue would run on.
     #[test]
-    fn throttling_when_charged_needs_the_throttling_of_single_tasks() {
-        let [charged, throttle] = ["throttle-when-charged", "task-throttle"];
+    fn throttling_when_charged_needs_single_tasks_and_a_switch_that_asks() {
+        let charged = "throttle-when-charged";
+        let [throttle, asks] = ["task-throttle", "switch-asks-for-runtime"];
         assert_eq!(
             resolve("4.9", &[charged], &[]).unwrap_err(),
             "`throttle-when-charged` needs `task-throttle`, which this kernel 4.9 does not have"
         );
-        assert!(resolve("6.12", &[charged, throttle], &[]).is_ok());
+        assert_eq!(
+            resolve("7.1", &[charged], &[]).unwrap_err(),
+            "`throttle-when-charged` needs `switch-asks-for-runtime`, which this kernel 7.1 does \
+             not have"
+        );
+        assert!(resolve("6.12", &[charged, throttle, asks], &[]).is_ok());
+        assert!(resolve("7.3", &["-switch-asks-for-runtime"], &[]).is_ok());
     }
 
     #[test]

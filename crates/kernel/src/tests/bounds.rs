@@ -76,8 +76,8 @@ fn a_queue_with_1_ns_left_is_not_throttled_when_its_first_entity_comes() {
 }
 
 #[test]
-fn from_7_3_a_charge_that_leaves_1_ns_does_not_throttle() {
-    let (mut world, group) = limited("7.3");
+fn from_7_2_a_charge_that_leaves_1_ns_does_not_throttle() {
+    let (mut world, group) = limited("7.2");
     let q = world.kernel.cfs_rq_of(group, CPU);
     world.call(CPU, |kernel, bench| {
         kernel.groups[group.index()].bandwidth.runtime_ns = 0;
@@ -189,15 +189,84 @@ fn up_to_6_16_the_fair_servers_bandwidth_leaves_with_the_last_fair_task() {
 }
 
 #[test]
-fn a_charge_throttles_at_once_only_from_7_3_on() {
-    let (mut world, group) = limited("6.12");
-    let q = world.kernel.cfs_rq_of(group, CPU);
-    world.call(CPU, |kernel, bench| {
-        kernel.groups[group.index()].bandwidth.runtime_ns = 0;
-        kernel.cfs_rqs[q.index()].runtime_remaining_ns = 1;
-        assert!(!kernel.account_cfs_rq_runtime(bench, q, 1));
-        assert!(kernel.rqs[0].need_resched, "the pick throttles it");
-    });
+fn a_charge_throttles_at_once_only_from_7_2_on() {
+    // The hog's queue runs out of its last nanosecond and the pool is empty. Up to 7.1 the next
+    // pick throttles the queue, so it has to come; from 7.2 on the charge does, and the hog parks
+    // itself on its way to user mode without a pick.
+    for (version, at_once) in [
+        ("6.12", false),
+        ("7.1", false),
+        ("7.2", true),
+        ("7.3", true),
+    ] {
+        let (mut world, group) = limited(version);
+        let task = world.current(CPU);
+        let q = world.kernel.cfs_rq_of(group, CPU);
+        world.kernel.groups[group.index()].bandwidth.runtime_ns = 0;
+        world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 1;
+        world.kernel.here = CPU;
+        let kernel = &mut world.kernel;
+        let throttled = kernel.account_cfs_rq_runtime(&mut world.bench, q, 1);
+        assert_eq!(throttled, at_once, "{version}");
+        assert_eq!(kernel.cfs_rqs[q.index()].throttled, at_once, "{version}");
+        assert_eq!(kernel.rqs[0].need_resched, !at_once, "{version}");
+        assert_eq!(
+            kernel.tasks[task.index()].throttle_work,
+            at_once,
+            "{version}"
+        );
+    }
+}
+
+#[test]
+fn a_switch_asks_for_runtime_on_the_levels_that_differ_from_7_2_on() {
+    // A and B run in two groups below a third one, all with limits, without local runtime and with
+    // empty pools. A switch from A to B puts A's entity and that of its group, and sets those of B.
+    // Up to 7.1 the queues that are put are throttled, and the pick has asked on B's way. From 7.2
+    // on the queues that are set ask and are throttled, and B has to park itself.
+    for (version, expected) in [("7.1", [true, true, false]), ("7.2", [true, false, true])] {
+        let asks = version == "7.2";
+        let mut world = World::new(version, 1);
+        let above = world.group(GroupId::ROOT);
+        let groups = [world.group(above), world.group(above)];
+        let [a, b] = groups.map(|group| world.spawn_in(group, CPU, Policy::Normal, 0));
+        assert_eq!(world.current(CPU), a, "{version}");
+        let queues = [above, groups[0], groups[1]].map(|group| {
+            world.limit(group, 50_000, 100_000, 0);
+            world.kernel.groups[group.index()].bandwidth.runtime_ns = 0;
+            let q = world.kernel.cfs_rq_of(group, CPU);
+            world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+            q
+        });
+        world.kernel.here = CPU;
+        let kernel = &mut world.kernel;
+        kernel.switch_fair_entities(&mut world.bench, a, b);
+        let throttled = queues.map(|q| kernel.cfs_rqs[q.index()].throttled);
+        assert_eq!(throttled, expected, "{version}: above, A's and B's");
+        assert_eq!(kernel.tasks[b.index()].throttle_work, asks, "{version}");
+    }
+}
+
+#[test]
+fn a_switch_does_not_ask_on_levels_that_stay_before_all_tasks_are_in_one_order() {
+    // A and B are in one group below a limited one. In 7.2 a switch between them leaves the limited
+    // group's entity alone; the queue of A and B asks, which has no limit. In 7.3 all levels ask.
+    for (version, asks) in [("7.2", false), ("7.3", true)] {
+        let mut world = World::new(version, 1);
+        let limited = world.group(GroupId::ROOT);
+        let group = world.group(limited);
+        let [a, b] = [0, 1].map(|_| world.spawn_in(group, CPU, Policy::Normal, 0));
+        assert_eq!(world.current(CPU), a, "{version}");
+        world.limit(limited, 50_000, 100_000, 0);
+        world.kernel.groups[limited.index()].bandwidth.runtime_ns = 0;
+        let q = world.kernel.cfs_rq_of(limited, CPU);
+        world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+        world.kernel.here = CPU;
+        let kernel = &mut world.kernel;
+        kernel.switch_fair_entities(&mut world.bench, a, b);
+        assert_eq!(kernel.cfs_rqs[q.index()].throttled, asks, "{version}");
+        assert_eq!(kernel.tasks[b.index()].throttle_work, asks, "{version}");
+    }
 }
 
 #[test]
@@ -293,24 +362,29 @@ fn a_queue_that_waits_for_its_own_cpu_is_not_paid_again() {
     assert_eq!(pool_ns, 20 * MS - 1);
 }
 
-/// From 6.18 on a task runs on in the kernel although its queue is throttled. What it ran meanwhile
-/// is charged when debts are paid, from 7.3 on.
+/// From 6.18 on a task runs on in the kernel although its queue is throttled. From 7.2 on what it
+/// ran meanwhile, 1 ms here, is charged when debts are paid: the pool pays 9 + 1 ms and 1 ns.
 #[test]
-fn up_to_7_2_what_runs_in_a_throttled_queue_is_not_charged_when_debts_are_paid() {
-    let (mut world, group) = limited("6.18");
-    let q = world.kernel.cfs_rq_of(group, CPU);
-    let se = world.kernel.cfs_rqs[q.index()].h_curr.unwrap();
-    let queues = vec![q];
-    world.kernel.groups[group.index()].bandwidth.runtime_ns = 0;
-    world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
-    let kernel = &mut world.kernel;
-    assert!(kernel.throttle_cfs_rq(&mut world.bench, q));
-    world.bench.now += MS;
-    let ran = world.kernel.entities[se.index()].sum_exec_runtime;
-    let mut all = (world, group, queues);
-    slack(&mut all, 6 * MS, &[-9 * MS as i64]);
-    let (world, ..) = all;
-    assert_eq!(world.kernel.entities[se.index()].sum_exec_runtime, ran);
+fn what_runs_in_a_throttled_queue_is_charged_when_debts_are_paid_from_7_2_on() {
+    for (version, charged_ns) in [("6.18", 0), ("7.1", 0), ("7.2", MS), ("7.3", MS)] {
+        let (mut world, group) = limited(version);
+        let q = world.kernel.cfs_rq_of(group, CPU);
+        let se = world.kernel.cfs_rqs[q.index()].h_curr.unwrap();
+        let queues = vec![q];
+        world.kernel.groups[group.index()].bandwidth.runtime_ns = 0;
+        world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+        let kernel = &mut world.kernel;
+        assert!(kernel.throttle_cfs_rq(&mut world.bench, q), "{version}");
+        world.bench.now += MS;
+        let ran = world.kernel.entities[se.index()].sum_exec_runtime;
+        let mut all = (world, group, queues);
+        slack(&mut all, 20 * MS, &[-9 * MS as i64]);
+        let (world, ..) = all;
+        let entity = &world.kernel.entities[se.index()];
+        assert_eq!(entity.sum_exec_runtime - ran, charged_ns, "{version}");
+        let pool_ns = world.kernel.groups[group.index()].bandwidth.runtime_ns;
+        assert_eq!(pool_ns, 20 * MS - (9 * MS + charged_ns + 1), "{version}");
+    }
 }
 
 /// Each refill pays one queue, and to let that run takes a period. With two queues the handler is

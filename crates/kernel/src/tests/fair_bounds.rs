@@ -161,3 +161,26 @@ fn up_to_6_6_writes_of_a_groups_load_are_not_timed() {
     let queue = &world.kernel.cfs_rqs[q.index()];
     assert_eq!(queue.last_update_tg_load_avg_ns, 0);
 }
+
+#[test]
+fn writes_of_a_groups_load_are_timed_by_the_clock_of_their_queue_from_7_2_on() {
+    // The last write was at 10 ms. At 11 ms the queue's clock still stands at 10 ms, and its load
+    // has doubled: a millisecond has passed, but not on that clock.
+    for (version, expected) in [("7.1", true), ("7.2", false), ("7.3", false)] {
+        let mut world = World::new(version, 1);
+        let group = world.group(GroupId::ROOT);
+        world.spawn_in(group, CPU, Policy::Normal, 0);
+        let q = world.kernel.cfs_rq_of(group, CPU);
+        world.advance_to(10 * MS);
+        world.kernel.rqs[0].clock = 10 * MS;
+        let queue = &mut world.kernel.cfs_rqs[q.index()];
+        queue.last_update_tg_load_avg_ns = 10 * MS;
+        queue.avg.load_avg = 2 * queue.tg_load_avg_contrib;
+        world.kernel.here = CPU;
+        world.bench.now = 11 * MS;
+        let writes = world.kernel.groups[group.index()].load_avg_writes;
+        world.kernel.update_tg_load_avg(&mut world.bench, q);
+        let written = world.kernel.groups[group.index()].load_avg_writes > writes;
+        assert_eq!(written, expected, "{version}");
+    }
+}

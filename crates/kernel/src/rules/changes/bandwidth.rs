@@ -33,6 +33,8 @@ changes! {
         "Queues that start to run behind another class ask for runtime, or are throttled, where they are picked.";
     "task-throttle" "e1fad12dcb66" (6, 18): (throttle_model: ThrottleModel::Queue => ThrottleModel::Task),
         "Tasks are throttled at their return to user mode instead of queues at once.";
-    "throttle-when-charged" "f666241e6bd5" (7, 3): (on throttles_when_charged),
+    "switch-asks-for-runtime" release (7, 2): (on switches_ask_for_runtime),
+        "Queues that start to run by a switch between fair tasks ask for runtime, or are throttled.";
+    "throttle-when-charged" "f666241e6bd5" (7, 2): (on throttles_when_charged),
         "A queue is throttled when it is charged, instead of when its running task is put or a task is picked.";
 }

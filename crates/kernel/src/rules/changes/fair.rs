@@ -157,6 +157,8 @@ changes! {
         "The lag of a sleeping task that still is queued never falls.";
     "requeue-charges" release (7, 2) for Eevdf: (on requeue_charges_running),
         "The running task is charged before a sleeper that is still queued is placed again.";
+    "tg-load-queue-clock" release (7, 2): (on tg_load_avg_by_queue_clock),
+        "The millisecond between two writes of a group's load average is one of the queue's clock.";
     "slices-follow-rotations" release (7, 2) for Eevdf: (off rotations_lose_slices),
         "The shortest and longest request of a queue go along where its tree is rotated.";
     "cgroup-concur" "fb1050ac8e40" (7, 3): (cgroup_mode: CgroupMode::Smp => CgroupMode::Concur),
