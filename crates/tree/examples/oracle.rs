@@ -91,59 +91,37 @@ const SHAPES: [Shape; 9] = [
     },
 ];
 
-const TASKS: Kinds = Kinds {
-    groups: false,
-    limits: false,
-    real_time: false,
-    deadline: false,
-    changes: false,
-    features: false,
-    clamps: false,
-};
-
-const LIMITED: Kinds = Kinds {
-    groups: true,
-    limits: true,
-    ..TASKS
-};
-
-const ALL: Kinds = Kinds {
-    real_time: true,
-    changes: true,
-    ..LIMITED
-};
-
 /// Mixes of steps by name.
 const MIXES: [(&str, Kinds); 9] = [
-    ("tasks", TASKS),
+    ("tasks", Kinds::TASKS),
     (
         "tasks in groups",
         Kinds {
             groups: true,
-            ..TASKS
+            ..Kinds::TASKS
         },
     ),
-    ("groups with limits", LIMITED),
+    ("groups with limits", Kinds::LIMITED),
     (
         "groups, switches turned",
         Kinds {
             features: true,
-            ..LIMITED
+            ..Kinds::LIMITED
         },
     ),
-    ("all kinds", ALL),
+    ("all kinds", Kinds::ALL),
     (
         "deadlines",
         Kinds {
             deadline: true,
-            ..TASKS
+            ..Kinds::TASKS
         },
     ),
     (
         "all kinds with deadlines",
         Kinds {
             deadline: true,
-            ..ALL
+            ..Kinds::ALL
         },
     ),
     (
@@ -152,14 +130,14 @@ const MIXES: [(&str, Kinds); 9] = [
             groups: true,
             real_time: true,
             clamps: true,
-            ..TASKS
+            ..Kinds::TASKS
         },
     ),
     (
         "all kinds with clamps",
         Kinds {
             clamps: true,
-            ..ALL
+            ..Kinds::ALL
         },
     ),
 ];

@@ -7,41 +7,6 @@ use built::object;
 use schedcast_tree::lockstep::{Kinds, Shape, draw, run};
 use schedcast_tree::{Builder, config::Config};
 
-const ONE_CPU: Shape = Shape {
-    sockets: 1,
-    llcs: 1,
-    cores: 1,
-    smt: 1,
-    capacities: &[],
-    priorities: &[],
-};
-
-const PLAIN: Kinds = Kinds {
-    groups: false,
-    limits: false,
-    deadline: false,
-    real_time: false,
-    changes: false,
-    features: false,
-    clamps: false,
-};
-
-const LIMITED: Kinds = Kinds {
-    groups: true,
-    limits: true,
-    ..PLAIN
-};
-
-const ALL: Kinds = Kinds {
-    groups: true,
-    limits: true,
-    deadline: false,
-    real_time: true,
-    changes: true,
-    features: false,
-    clamps: false,
-};
-
 fn is_equal(version: &str, shape: Shape, kinds: Kinds) {
     let mut config = Config::default();
     if kinds.clamps {
@@ -59,22 +24,22 @@ fn is_equal(version: &str, shape: Shape, kinds: Kinds) {
 
 #[test]
 fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_6_12() {
-    is_equal("6.12.107", ONE_CPU, LIMITED);
+    is_equal("6.12.107", Shape::ONE_CPU, Kinds::LIMITED);
 }
 
 #[test]
 fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_6_18() {
-    is_equal("6.18.15", ONE_CPU, LIMITED);
+    is_equal("6.18.15", Shape::ONE_CPU, Kinds::LIMITED);
 }
 
 #[test]
 fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_7_1() {
-    is_equal("7.1.13", ONE_CPU, LIMITED);
+    is_equal("7.1.13", Shape::ONE_CPU, Kinds::LIMITED);
 }
 
 #[test]
 fn all_kinds_on_one_cpu_are_as_by_the_c_of_7_3() {
-    is_equal("7.3.4", ONE_CPU, ALL);
+    is_equal("7.3.4", Shape::ONE_CPU, Kinds::ALL);
 }
 
 #[test]
@@ -83,9 +48,9 @@ fn tasks_on_two_cpus_are_as_by_the_c_of_6_12() {
         "6.12.107",
         Shape {
             cores: 2,
-            ..ONE_CPU
+            ..Shape::ONE_CPU
         },
-        PLAIN,
+        Kinds::TASKS,
     );
 }
 
@@ -95,21 +60,21 @@ fn tasks_on_two_cpus_are_as_by_the_c_of_6_18() {
         "6.18.15",
         Shape {
             cores: 2,
-            ..ONE_CPU
+            ..Shape::ONE_CPU
         },
-        PLAIN,
+        Kinds::TASKS,
     );
 }
 
 const FOUR_CPUS: Shape = Shape {
     cores: 2,
     smt: 2,
-    ..ONE_CPU
+    ..Shape::ONE_CPU
 };
 
 #[test]
 fn all_kinds_on_four_cpus_are_as_by_the_c_of_6_12() {
-    is_equal("6.12.107", FOUR_CPUS, ALL);
+    is_equal("6.12.107", FOUR_CPUS, Kinds::ALL);
 }
 
 #[test]
@@ -117,22 +82,22 @@ fn groups_with_limits_on_two_caches_are_as_by_the_c_of_6_18() {
     let shape = Shape {
         llcs: 2,
         cores: 4,
-        ..ONE_CPU
+        ..Shape::ONE_CPU
     };
-    is_equal("6.18.15", shape, LIMITED);
+    is_equal("6.18.15", shape, Kinds::LIMITED);
 }
 
 const TWO_CACHES: Shape = Shape {
     llcs: 2,
     cores: 4,
-    ..ONE_CPU
+    ..Shape::ONE_CPU
 };
 
 /// Threads of up to eight processes, some of which prefer a cache and come to it.
 fn processes_are_equal(version: &str) {
     use schedcast_kernel::model::{Mark, take_reached};
     take_reached();
-    is_equal(version, TWO_CACHES, PLAIN);
+    is_equal(version, TWO_CACHES, Kinds::TASKS);
     if object(version, Config::default()).is_some() {
         let reached = take_reached();
         for mark in [Mark::LlcPreferred, Mark::LlcForgotten, Mark::LlcStays] {
@@ -155,22 +120,20 @@ fn processes_on_two_caches_are_as_by_the_c_of_7_3() {
 fn all_kinds_on_64_cpus_are_as_by_the_c_of_7_3() {
     let shape = Shape {
         sockets: 2,
-        llcs: 1,
         cores: 16,
         smt: 2,
-        capacities: &[],
-        priorities: &[],
+        ..Shape::ONE_CPU
     };
-    is_equal("7.3.4", shape, ALL);
+    is_equal("7.3.4", shape, Kinds::ALL);
 }
 
 #[test]
 fn switches_of_sched_features_turn_the_same_rules_as_in_the_c_of_6_12() {
     let kinds = Kinds {
         features: true,
-        ..ALL
+        ..Kinds::ALL
     };
-    is_equal("6.12.107", ONE_CPU, kinds);
+    is_equal("6.12.107", Shape::ONE_CPU, kinds);
 }
 
 #[test]
@@ -178,14 +141,13 @@ fn clamps_of_tasks_and_groups_count_as_by_the_c_of_6_18() {
     let shape = Shape {
         cores: 4,
         capacities: &[512, 512, 1024, 1024],
-        priorities: &[],
-        ..ONE_CPU
+        ..Shape::ONE_CPU
     };
     let kinds = Kinds {
         groups: true,
         real_time: true,
         clamps: true,
-        ..PLAIN
+        ..Kinds::TASKS
     };
     is_equal("6.18.15", shape, kinds);
 }
@@ -196,9 +158,9 @@ fn preferred_cpus_take_tasks_as_by_the_c_of_6_18() {
         cores: 4,
         smt: 2,
         priorities: &[45, 40, 30, 30],
-        ..ONE_CPU
+        ..Shape::ONE_CPU
     };
-    is_equal("6.18.15", shape, PLAIN);
+    is_equal("6.18.15", shape, Kinds::TASKS);
 }
 
 #[test]
@@ -207,7 +169,7 @@ fn a_wrong_rule_is_found() {
         return;
     };
     // 6.5 still has CFS: nothing that is picked by deadlines can be equal to it.
-    let outcome = run(&object, "6.5", &draw(1, ONE_CPU, PLAIN, 300)).unwrap();
+    let outcome = run(&object, "6.5", &draw(1, Shape::ONE_CPU, Kinds::TASKS, 300)).unwrap();
     let (_, differences) = outcome.parted.expect("the two part");
     assert!(!differences.is_empty());
 }
@@ -228,21 +190,20 @@ const BIG_LITTLE: Shape = Shape {
     llcs: 2,
     cores: 4,
     capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
-    priorities: &[],
-    ..ONE_CPU
+    ..Shape::ONE_CPU
 };
 
 #[test]
 fn tasks_on_cpus_of_unequal_capacity_are_as_by_the_c_of_6_12() {
-    is_equal("6.12.107", BIG_LITTLE, PLAIN);
+    is_equal("6.12.107", BIG_LITTLE, Kinds::TASKS);
 }
 
 #[test]
 fn tasks_on_cpus_of_unequal_capacity_are_as_by_the_c_of_6_18() {
-    is_equal("6.18.15", BIG_LITTLE, PLAIN);
+    is_equal("6.18.15", BIG_LITTLE, Kinds::TASKS);
 }
 
 #[test]
 fn tasks_on_cpus_of_unequal_capacity_are_as_by_the_c_of_7_3() {
-    is_equal("7.3.4", BIG_LITTLE, PLAIN);
+    is_equal("7.3.4", BIG_LITTLE, Kinds::TASKS);
 }

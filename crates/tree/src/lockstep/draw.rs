@@ -24,6 +24,16 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// A CPU alone.
+    pub const ONE_CPU: Shape = Shape {
+        sockets: 1,
+        llcs: 1,
+        cores: 1,
+        smt: 1,
+        capacities: &[],
+        priorities: &[],
+    };
+
     /// As the rules in Rust see it.
     pub(crate) fn topology(&self) -> Topology {
         let regular = Topology::regular(self.sockets, self.llcs, self.cores, self.smt);
@@ -119,6 +129,31 @@ pub struct Kinds {
     pub features: bool,
     /// Utilisation clamps of tasks and groups; only with a tree that is built with them.
     pub clamps: bool,
+}
+
+impl Kinds {
+    /// Tasks of the fair class alone.
+    pub const TASKS: Kinds = Kinds {
+        groups: false,
+        limits: false,
+        real_time: false,
+        deadline: false,
+        changes: false,
+        features: false,
+        clamps: false,
+    };
+    /// Those in groups with limits.
+    pub const LIMITED: Kinds = Kinds {
+        groups: true,
+        limits: true,
+        ..Kinds::TASKS
+    };
+    /// Real-time tasks and changes besides: all that every tree knows and every build allows.
+    pub const ALL: Kinds = Kinds {
+        real_time: true,
+        changes: true,
+        ..Kinds::LIMITED
+    };
 }
 
 /// Switches that a history may turn, all of which the rules follow. HRTICK is none: the overlay has
