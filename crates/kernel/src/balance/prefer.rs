@@ -67,8 +67,10 @@ impl Kernel {
 
     /// The same of a group: that none of its CPUs is preferred to the one that balances, and of a
     /// core that no two threads are busy (`sched_group_asym`).
+    #[inline]
     pub(super) fn is_preferred_to_group(&self, env: &Env, group: u32, stats: &GroupStats) -> bool {
-        if env.idle == CpuIdle::NotIdle || stats.h_nr_running == 0 {
+        let packs = self.domains.domain(env.domain).flags.asym_packing;
+        if !packs || env.idle == CpuIdle::NotIdle || stats.h_nr_running == 0 {
             return false;
         }
         let group = &self.domains.groups[group as usize];

@@ -276,8 +276,7 @@ impl Kernel {
             stats.nr_pref_dst_llc = counts.sum();
         }
         let smt_balance = !local && self.smt_balance(env, group, &stats);
-        let prefers = self.domains.domain(env.domain).flags.asym_packing;
-        let asym_packing = prefers && !local && self.is_preferred_to_group(env, group, &stats);
+        let asym_packing = !local && self.is_preferred_to_group(env, group, &stats);
         let llc_balance = !local
             && cache_aware
             && !(asym_packing && self.rules.cache.yields_to_priority)
