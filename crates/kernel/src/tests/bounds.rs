@@ -22,6 +22,15 @@ fn limited(version: &str) -> (World, GroupId) {
     (world, group)
 }
 
+/// Limits a group whose pool and queue then have no runtime; its queue.
+fn without_runtime(world: &mut World, group: GroupId) -> CfsRqId {
+    world.limit(group, 50_000, 100_000, 0);
+    world.kernel.groups[group.index()].bandwidth.runtime_ns = 0;
+    let q = world.kernel.cfs_rq_of(group, CPU);
+    world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+    q
+}
+
 #[test]
 fn a_charge_asks_for_a_reschedule_only_if_the_pool_cannot_refill_the_queue() {
     let (mut world, group) = limited("6.12");
@@ -231,13 +240,7 @@ fn a_switch_asks_for_runtime_on_the_levels_that_differ_from_7_2_on() {
         let groups = [world.group(above), world.group(above)];
         let [a, b] = groups.map(|group| world.spawn_in(group, CPU, Policy::Normal, 0));
         assert_eq!(world.current(CPU), a, "{version}");
-        let queues = [above, groups[0], groups[1]].map(|group| {
-            world.limit(group, 50_000, 100_000, 0);
-            world.kernel.groups[group.index()].bandwidth.runtime_ns = 0;
-            let q = world.kernel.cfs_rq_of(group, CPU);
-            world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
-            q
-        });
+        let queues = [above, groups[0], groups[1]].map(|group| without_runtime(&mut world, group));
         world.kernel.here = CPU;
         let kernel = &mut world.kernel;
         kernel.switch_fair_entities(&mut world.bench, a, b);
@@ -257,10 +260,7 @@ fn a_switch_does_not_ask_on_levels_that_stay_before_all_tasks_are_in_one_order()
         let group = world.group(limited);
         let [a, b] = [0, 1].map(|_| world.spawn_in(group, CPU, Policy::Normal, 0));
         assert_eq!(world.current(CPU), a, "{version}");
-        world.limit(limited, 50_000, 100_000, 0);
-        world.kernel.groups[limited.index()].bandwidth.runtime_ns = 0;
-        let q = world.kernel.cfs_rq_of(limited, CPU);
-        world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+        let q = without_runtime(&mut world, limited);
         world.kernel.here = CPU;
         let kernel = &mut world.kernel;
         kernel.switch_fair_entities(&mut world.bench, a, b);
