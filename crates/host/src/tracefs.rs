@@ -162,16 +162,14 @@ impl TraceInstance {
 impl Drop for TraceInstance {
     fn drop(&mut self) {
         let _ = self.stop();
-        let Some(guard) = self.guard.take() else {
-            return;
-        };
         if let Err(error) = fs::remove_dir(&self.dir) {
-            // The watchman is not dismissed and tries again when this process ends.
+            // The watchman is not dismissed and tries again.
             eprintln!("schedcast: removing {}: {error}", self.dir.display());
-            self.guard = Some(guard);
             return;
         }
-        guard.dismiss();
+        if let Some(guard) = self.guard.take() {
+            guard.dismiss();
+        }
     }
 }
 
