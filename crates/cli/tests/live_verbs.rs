@@ -122,9 +122,11 @@ fn a_recorded_command_can_be_replayed() {
     ] {
         assert!(said.contains(word), "no {word:?} in {said}");
     }
-    let mut left = traces_without_recorder();
-    left.retain(|name| !left_before.contains(name));
-    assert_eq!(left, [""; 0], "trace buffers of this recorder");
+    assert_eq!(
+        traces_left_since(&left_before),
+        [""; 0],
+        "trace buffers of this recorder"
+    );
     let over = record(at);
     assert_eq!(
         over.status.code(),
@@ -169,6 +171,13 @@ fn traces_without_recorder() -> Vec<String> {
             pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
         })
         .collect()
+}
+
+/// Those that were not there `before`.
+fn traces_left_since(before: &[String]) -> Vec<String> {
+    let mut left = traces_without_recorder();
+    left.retain(|name| !before.contains(name));
+    left
 }
 
 #[test]
@@ -269,8 +278,6 @@ fn a_recorder_goes_on_without_the_rights_that_opened_its_trace() {
         let left = std::fs::read_dir(place.path()).unwrap();
         let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["recording"], "{way}");
-        let mut left = traces_without_recorder();
-        left.retain(|name| !left_before.contains(name));
-        assert_eq!(left, [""; 0], "{way}");
+        assert_eq!(traces_left_since(&left_before), [""; 0], "{way}");
     }
 }

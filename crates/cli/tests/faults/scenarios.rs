@@ -45,23 +45,7 @@ const SETTINGS: [&str; 3] = [
     "cpu.max.burst=10000",
     "cpu.shares=512",
 ];
-/// Four points of a few milliseconds each.
-const GRID: &str = r#"
-[machine]
-cpus = 1
-[cgroup."/test"]
-"cpu.max" = "50000 100000"
-[[program]]
-run = "cyclictest -t 1 -i 20000"
-cgroup = "/test"
-[sweep]
-'cgroup."/test"."cpu.max"' = ["30000", "70000"]
-"kernel.hz" = [250, 1000]
-[run]
-seeds = 1
-duration = "100ms"
-"#;
-/// The same at one point.
+/// One point of a few milliseconds.
 const ONE: &str = r#"
 [machine]
 cpus = 1
@@ -71,7 +55,14 @@ cpus = 1
 run = "cyclictest -t 1 -i 20000"
 cgroup = "/test"
 [run]
+seeds = 1
 duration = "100ms"
+"#;
+/// Four of it.
+const GRID: &str = r#"
+[sweep]
+'cgroup."/test"."cpu.max"' = ["30000", "70000"]
+"kernel.hz" = [250, 1000]
 "#;
 /// A result of another machine.
 const FIGURES: &str = r#"
@@ -134,7 +125,7 @@ impl Room {
             .then(|| CpuCgroup::create("/", &name))
             .transpose();
         for (name, text) in [
-            ("grid.toml", GRID),
+            ("grid.toml", format!("{ONE}{GRID}").as_str()),
             ("one.toml", ONE),
             ("figures.toml", FIGURES),
         ] {
