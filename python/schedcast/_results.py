@@ -103,7 +103,20 @@ class Variant(Mapping[str, Metric]):
         return f"Variant({self.name!r}, {len(self)} metrics)"
 
 
-class Comparison:
+class _Arrow:
+    """A result that libraries with the Arrow PyCapsule interface take as a table."""
+
+    def _arrow(self) -> Table:
+        raise NotImplementedError
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._arrow().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._arrow().__arrow_c_schema__()
+
+
+class Comparison(_Arrow):
     """Variants by name, in the order of the experiment; the first is the baseline.
 
     Used like a mapping (`comparison["burst"]`, `in`, `len`, `keys`, `values`, `items`).
@@ -181,11 +194,8 @@ class Comparison:
         """Return one row a variant, metric and seed: `variant`, `metric`, `seed`, `value`."""
         return self._answer.samples()
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.summary().__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        return self.summary().__arrow_c_schema__()
+    def _arrow(self) -> Table:
+        return self.summary()
 
     def __str__(self) -> str:
         return self.table()
@@ -310,7 +320,7 @@ class Check:
         return f"Check(passes={self.passes})"
 
 
-class Sweep:
+class Sweep(_Arrow):
     """The results of a sweep, one row a point: an Arrow table, like `Comparison`.
 
     Columns: `variant`, one for each key of the grid, then for each metric `NAME`, `NAME ci95 low`
@@ -348,11 +358,8 @@ class Sweep:
         """Return the table as an Arrow object."""
         return self._results.points()
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.rows().__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        return self.rows().__arrow_c_schema__()
+    def _arrow(self) -> Table:
+        return self.rows()
 
     def __str__(self) -> str:
         return self.table()
@@ -361,7 +368,7 @@ class Sweep:
         return f"Sweep({len(self)} points, axes={self.axes!r}, seeds={self.seeds})"
 
 
-class Fleet:
+class Fleet(_Arrow):
     """The limits of the containers of a cluster, one row each: an Arrow table, like `Comparison`.
 
     Columns are those of the command's `--csv`: limits and use in CPUs, shares between 0 and 1, the
@@ -384,11 +391,8 @@ class Fleet:
         """Return the table as an Arrow object."""
         return self._table
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._table.__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        return self._table.__arrow_c_schema__()
+    def _arrow(self) -> Table:
+        return self._table
 
     def __str__(self) -> str:
         return self._printed
