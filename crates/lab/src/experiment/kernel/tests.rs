@@ -1,0 +1,175 @@
+//! Tests of a kernel section: what it reads, and what it refuses with its place.
+
+use super::*;
+use crate::error::Source;
+use crate::experiment::document::parse;
+use schedcast_kernel::rules::NEWEST;
+
+fn read(text: &str) -> Result<KernelSettings> {
+    KernelSettings::read(
+        Some(&parse(&Source::new("k.toml", text)).unwrap()),
+        8,
+        Path::new("."),
+    )
+}
+
+fn refuse(text: &str) -> String {
+    read(text).unwrap_err().to_string()
+}
+
+#[test]
+fn the_section_reads_in_kernel_words() {
+    let kernel = read(
+        "hz = 1000\nversion = \"5.14\"\npreempt = \"none\"\npreempt_dynamic = true\n\
+         irq_time_accounting = true\nautogroup = false\n\
+         patches = [\"tg-load-ratelimit\", \"-burst\"]\nfeatures = [\"NO_TTWU_QUEUE\"]\n\
+         sched_cfs_bandwidth_slice_us = 3000\nsched_latency_ns = 6_000_000\n",
+    );
+    let kernel = kernel.unwrap();
+    let json = serde_json::to_string(&kernel).unwrap();
+    assert_eq!(
+        json,
+        r#"{"version":"5.14","hz":1000,"preempt":"none","preempt_dynamic":true,"irq_time_accounting":true,"autogroup":false,"patches":["tg-load-ratelimit","-burst"],"features":["NO_TTWU_QUEUE"],"latency_ns":6000000,"sched_cfs_bandwidth_slice_us":3000}"#
+    );
+    let rules = &kernel.rules;
+    assert_eq!(
+        (rules.hz, rules.burst, rules.latency_ns),
+        (1000, false, 6_000_000)
+    );
+    assert!(rules.config_preemption && rules.irq_time_accounting);
+    assert_eq!(
+        (rules.bandwidth_slice_ns, rules.autogroup),
+        (3_000_000, false)
+    );
+}
+
+#[test]
+fn the_hosts_features_are_those_it_changed() {
+    let text = "PLACE_LAG NO_RUN_TO_PARITY TTWU_QUEUE NO_HRTICK NO_SUCH_THING NEXT_BUDDY\n";
+    let changed = changed_features(text, "6.12".parse().unwrap());
+    assert_eq!(changed, ["NO_RUN_TO_PARITY", "NEXT_BUDDY"]);
+    assert!(changed_features("", DEFAULT).is_empty());
+}
+
+#[test]
+fn the_hosts_kernel_is_the_running_one_and_keys_override_it() {
+    let kernel = read("hz = 100\nversion = \"host\"\n");
+    match kernel {
+        Ok(kernel) => {
+            let release = KernelInfo::read().unwrap().release;
+            assert!(
+                release.starts_with(&kernel.release().to_string()),
+                "{release}"
+            );
+            assert_eq!(kernel.hz, 100);
+        }
+        // A kernel that is not known yet.
+        Err(error) => assert!(error.to_string().contains("this host: "), "{error}"),
+    }
+}
+
+#[test]
+fn an_absent_section_is_the_newest_kernel() {
+    let kernel = KernelSettings::read(None, 8, Path::new(".")).unwrap();
+    assert_eq!((kernel.version, kernel.hz), (DEFAULT, 250));
+    assert_eq!(
+        kernel.rules.base_slice_ns, 2_800_000,
+        "8 CPUs: four times 0.7 ms"
+    );
+}
+
+#[test]
+fn a_version_as_number_is_refused_with_the_reason() {
+    assert_eq!(
+        refuse("version = 6.10\n"),
+        "k.toml:1:11: expected a kernel version as a string, found the number 6.1 \
+         (write version = \"6.12\": as a number 6.10 would be 6.1)"
+    );
+    assert!(refuse("version = \"4.4\"\n").starts_with("k.toml:1:11: kernel 4.4 is outside"));
+}
+
+#[test]
+fn a_kernel_newer_than_all_known_has_the_rules_of_the_newest() {
+    let newer = read("version = \"7.9.2-1-amd64\"\n").unwrap();
+    let newest = read(&format!("version = \"{NEWEST}\"\n")).unwrap();
+    assert_eq!((newer.version, &newer.rules), (NEWEST, &newest.rules));
+    assert_eq!(newer.shown(), format!("7.9.2 (with the rules of {NEWEST})"));
+    let json = serde_json::to_value(&newer).unwrap();
+    assert_eq!(
+        (&json["version"], &json["stands_for"]),
+        (&NEWEST.to_string().into(), &"7.9.2".into())
+    );
+    let json = serde_json::to_value(&newest).unwrap();
+    assert!(json.get("stands_for").is_none());
+}
+
+#[test]
+fn every_wrong_word_is_refused_at_its_place() {
+    let refused = [
+        ("hz = 500\n", "k.toml:1:6: no kernel is built with HZ=500"),
+        (
+            "preempt = \"laszy\"\n",
+            "k.toml:1:11: unknown preemption model `laszy`",
+        ),
+        (
+            "version = \"6.12\"\npreempt = \"lazy\"\n",
+            "k.toml:2:11: kernel 6.12 has no `lazy`",
+        ),
+        ("vresion = \"6.12\"\n", "k.toml:1:1: unknown key `vresion`"),
+        (
+            "sched_cfs_bandwidth_slice_us = 0\n",
+            "k.toml:1:32: `sched_cfs_bandwidth_slice_us` must",
+        ),
+        (
+            "features = [\"SIS_UTIL\", \"NO_SIS_UTLI\"]\n",
+            "k.toml:1:25: unknown feature",
+        ),
+        (
+            "patches = [\"-burst\", \"busrt\"]\n",
+            "k.toml:1:22: unknown patch `busrt`",
+        ),
+        (
+            "patches = [\"burst\"]\n",
+            "k.toml:1:12: kernel 6.18 has `burst` already",
+        ),
+        ("patches = [3]\n", "k.toml:1:12: expected a patch name"),
+        (
+            "base_slice_ns = \"1ms\"\n",
+            "k.toml:1:17: expected an integer",
+        ),
+        (
+            "version = \"6.12\"\nlatency_ns = 6000000\n",
+            "k.toml:2:1: kernel 6.12 has no tunable `latency_ns` (it exists from 4.5 to 6.5)",
+        ),
+    ];
+    for (text, expected) in refused {
+        let message = refuse(text);
+        assert!(message.starts_with(expected), "{text}: {message}");
+    }
+    assert!(refuse("vresion = \"6.12\"\n").contains("nearest valid name is `version`"));
+    assert!(refuse("patches = [\"busrt\"]\n").contains("`burst`"));
+}
+
+#[test]
+fn only_features_and_tunables_change_in_a_running_kernel() {
+    let kernel = read("version = \"6.12\"\nfeatures = [\"NEXT_BUDDY\"]\n").unwrap();
+    let change = |text: &str| kernel.read_change(&parse(&Source::new("k.toml", text)).unwrap(), 8);
+    let changed = change("base_slice_ns = 1000000\nfeatures = [\"NO_NEXT_BUDDY\"]\n").unwrap();
+    assert_eq!(changed.rules.base_slice_ns, 1_000_000);
+    assert_eq!(
+        changed.features.len(),
+        2,
+        "written after the first, as to the file"
+    );
+    assert!(kernel.rules.features.next_buddy && !changed.rules.features.next_buddy);
+    let error = change("version = \"6.13\"\n").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "k.toml:1:1: a running kernel cannot change its version"
+    );
+    let error = change("base_slice_ns = 1\n").unwrap_err().to_string();
+    assert!(
+        error.starts_with("k.toml:1:17: `base_slice_ns` must be"),
+        "{error}"
+    );
+}
