@@ -29,7 +29,7 @@ use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::units::format_duration_ns;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::question::{AS_RECORDED, Question, Subject};
-use schedcast_lab::recording::Recorded;
+use schedcast_lab::recording::{Latency, Recorded};
 use schedcast_lab::resimulated::{is_partial, refit, tell_fit};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::trust;
@@ -195,10 +195,11 @@ impl<'a> Case<'a> {
             let diagnostic = Diagnostic::general(message).hint(hint_for(&target, &groups));
             return Err(Error::Input(Box::new(diagnostic)));
         }
-        if slos.is_empty() {
-            return Err(Error::usage("nothing is promised").hint("such as --slo 'p99<80ms'"));
-        }
         let latency = recorded.seen.latency(&target);
+        if slos.is_empty() {
+            let hint = how_to_promise(recorded, latency.as_ref());
+            return Err(Error::usage("nothing is promised").hint(hint));
+        }
         let scope = Scope {
             threads: recorded.seen.main_threads(&target),
             latency: latency.as_ref().map(|latency| latency.name),
@@ -247,6 +248,27 @@ impl<'a> Case<'a> {
         let mut promises = self.promises.iter();
         promises.try_for_each(|slo| slo.refuse_unknown(baseline, simulator))
     }
+}
+
+/// A promise to begin with, and the figures of the recording that tell which one makes sense.
+fn how_to_promise(recorded: &Recorded, latency: Option<&Latency>) -> String {
+    let example = "say what must hold, such as --slo 'p99<80ms'";
+    let shown = latency.and_then(|latency| Some((latency, recorded.seen.quantiles(latency)?)));
+    let Some((latency, shown)) = shown.filter(|(_, shown)| shown.count > 0) else {
+        return example.to_string();
+    };
+    let values = [
+        ("p50", shown.p50_ns),
+        ("p95", shown.p95_ns),
+        ("p99", shown.p99_ns),
+    ];
+    let values = values.map(|(name, ns)| format!("{name} {:.3} ms", ns as f64 / 1e6));
+    let (threads, name) = (&latency.threads, latency.name);
+    format!(
+        "{example}; {threads}/{name} is recorded with {}, and `schedcast what-if` with `--set \
+         cpu.max=max` tells what it would be without a limit",
+        values.join(", ")
+    )
 }
 
 /// Searches for limits that keep the promises. `question` is about a recording and has no columns

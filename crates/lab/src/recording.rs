@@ -180,15 +180,20 @@ impl Seen {
         Some(Latency::new(main, name))
     }
 
-    /// How many requests that `latency` times finished in the recording.
-    pub fn finished(&self, latency: &Latency) -> Option<u64> {
+    /// The quantiles of `latency` that the recording itself shows.
+    pub fn quantiles(&self, latency: &Latency) -> Option<&replay::Quantiles> {
         let mut all = self.figures.iter().flat_map(|figures| &figures.threads);
         let threads = all.find(|one| one.name == latency.threads)?;
         Some(match latency.name {
-            Latency::REQUEST => threads.request_latency.count,
-            Latency::REPLY => threads.reply_latency.count,
-            _ => threads.activation_latency.count,
+            Latency::REQUEST => &threads.request_latency,
+            Latency::REPLY => &threads.reply_latency,
+            _ => &threads.activation_latency,
         })
+    }
+
+    /// How many requests that `latency` times finished in the recording.
+    pub fn finished(&self, latency: &Latency) -> Option<u64> {
+        Some(self.quantiles(latency)?.count)
     }
 
     /// CPUs' worth of time that `cgroup` used on average over `length_ns`; 0 where that is not

@@ -80,7 +80,8 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
             .iter()
             .filter_map(|variant| falls_behind(subject, variant)),
     );
-    if others.is_empty() {
+    let changes = (1..=others.len()).any(|index| limit(index) != limit(0));
+    if !changes {
         return sentences;
     }
     let cheapest = cheapest(subject).and_then(|index| {
