@@ -1,5 +1,6 @@
 //! The table against the rest of the crate.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::*;
@@ -57,6 +58,59 @@ fn names_are_unique_and_sentences_end() {
     names.dedup();
     assert_eq!(names.len(), rows);
     assert!(all().all(|change| change.description.ends_with('.')));
+}
+
+/// Stable series whose changelogs were read, and the last release that they name.
+const READ: [Version; 3] = [
+    Version::stable(5, 10, 223),
+    Version::stable(6, 1, 176),
+    Version::stable(6, 12, 117),
+];
+
+/// Where a row begins or ends in the series that were read, as `6.12.31`.
+fn dates(change: &Change) -> BTreeSet<String> {
+    let ends = [change.since, change.until].into_iter().flatten();
+    let dates = ends.flat_map(|end| end.backports);
+    let read = dates.filter(|&&(major, minor, level)| {
+        let date = Version::stable(major, minor, level);
+        let mut series = READ.iter();
+        series.any(|last| (last.major, last.minor) == (major, minor) && date <= *last)
+    });
+    read.map(|(major, minor, level)| format!("{major}.{minor}.{level}"))
+        .collect()
+}
+
+/// Both ways: no row has a date of which its changelog does not tell, and none lacks one.
+#[test]
+fn stable_releases_are_those_of_the_changelogs() {
+    let list = include_str!("stable.txt");
+    let mut told: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for line in list.lines().filter(|line| !line.starts_with('#')) {
+        let mut columns = line.split("  ").filter(|column| !column.is_empty());
+        let (Some(releases), Some(rows), Some(_subject)) =
+            (columns.next(), columns.next(), columns.next())
+        else {
+            panic!("{line}: three columns, two blanks between them");
+        };
+        for row in rows.split_whitespace().filter(|row| *row != "-") {
+            let releases = releases.split_whitespace().map(str::to_owned);
+            told.entry(row).or_default().extend(releases);
+        }
+    }
+    for change in all() {
+        let told = told.remove(change.name).unwrap_or_default();
+        let (missing, extra): (Vec<_>, Vec<_>) = (
+            told.difference(&dates(change)).cloned().collect(),
+            dates(change).difference(&told).cloned().collect(),
+        );
+        assert!(missing.is_empty(), "{} lacks {missing:?}", change.name);
+        assert!(
+            extra.is_empty(),
+            "{}: no changelog tells {extra:?}",
+            change.name
+        );
+    }
+    assert!(told.is_empty(), "no row is called {:?}", told.keys());
 }
 
 /// The row that the recipe of CONTRIBUTING adds for a release that was made up.
