@@ -23,6 +23,16 @@ fn is_equal(version: &str, shape: Shape, kinds: Kinds) {
 }
 
 #[test]
+fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_5_10() {
+    is_equal("5.10.223", Shape::ONE_CPU, Kinds::LIMITED);
+}
+
+#[test]
+fn tasks_on_two_caches_are_as_by_the_c_of_5_10() {
+    is_equal("5.10.223", TWO_CACHES, Kinds::TASKS);
+}
+
+#[test]
 fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_6_12() {
     is_equal("6.12.107", Shape::ONE_CPU, Kinds::LIMITED);
 }

@@ -41,7 +41,7 @@ s/^\(\tcfs_rq->throttled = 0;\)$/\1 sc_spend(SC_UNTHROTTLE, 1); sc_throttled(cfs
 /^static inline int __select_idle_cpu(/,/^{/s/^{/{ sc_spend(SC_SCAN_CPU, 1);/
 /^static void detach_task(/,/^{/s/^{/{ sc_spend(SC_BALANCE_MOVE_TASK, 1);/
 /^static enum hrtimer_restart sched_cfs_period_timer(/,/^{/s/^{/{ sc_spend(SC_PERIOD_TIMER, 1);/
-/^static inline void update_sg_lb_stats(/,/^{/s/^{/{ sc_spend(SC_BALANCE_CPU, cpumask_weight_and(sched_group_span(group), env->cpus));/
+/^static inline void update_sg_lb_stats(/,/^{/s/^{/{ sc_spend(SC_BALANCE_CPU, sc_both(sched_group_span(group), env->cpus));/
 /^static inline void update_sg_wakeup_stats(/,/^}/{
 s/^\t\(for_each_cpu(i, sched_group_span(group)) {\)$/\tsc_spend(SC_SCAN_CPU, cpumask_weight(sched_group_span(group))); \1/
 s/^\t\(for_each_cpu_and(i, sched_group_span(group), p->cpus_ptr) {\)$/\tsc_spend(SC_SCAN_CPU, sc_allowed(p, sched_group_span(group))); \1/

@@ -94,7 +94,7 @@ static void process_leave(struct task_struct *task)
 /* Remaining part of copy_process(). */
 static struct task_struct *task_new(const struct sc_task *like, void (*entry)(void))
 {
-	struct task_struct *task = sc_host->alloc(sc_host->world, sizeof(*task)), *was = current;
+	struct task_struct *task = sc_host->alloc(sc_host->world, sizeof(*task)), *was;
 #ifdef SC_CLONE_ARGS_CSET
 	struct kernel_clone_args args = { .cset = sets[like->group] };
 #endif
@@ -149,6 +149,8 @@ static struct task_struct *task_new(const struct sc_task *like, void (*entry)(vo
 	task->state = TASK_NEW;	/* or it takes the task for one of a queue */
 	set_load_weight(task);
 #endif
+	sc_enter(like->cpu);	/* up to 5.14 the new task is put there before it is asked where to go */
+	was = current;
 	sc_current = &model;
 	sched_fork(0, task);
 	sc_current = was;
@@ -162,7 +164,6 @@ static struct task_struct *task_new(const struct sc_task *like, void (*entry)(vo
 		sched_cache_fork(task);
 	}
 #endif
-	sc_enter(like->cpu);
 #ifdef SC_CGROUP_FORK
 	sched_cgroup_fork(task, &args);
 	sched_post_fork(task);
@@ -641,7 +642,9 @@ static void place_cpus(const struct sc_machine *machine)
 static int priorities[NR_CPUS];
 int arch_asym_cpu_priority(int cpu) { return priorities[cpu]; }
 static int packed(void) { return SD_ASYM_PACKING; }
+#ifdef SC_CLUSTERS
 static int packed_cluster(void) { return cpu_cluster_flags() | SD_ASYM_PACKING; }
+#endif
 static int packed_cache(void) { return cpu_core_flags() | SD_ASYM_PACKING; }
 static struct sched_domain_topology_level packed_levels[] = {
 #ifdef SDTL_INIT
@@ -651,7 +654,9 @@ static struct sched_domain_topology_level packed_levels[] = {
 	SDTL_INIT(tl_pkg_mask, packed, PKG),
 #else
 	{ cpu_smt_mask, cpu_smt_flags, SD_INIT_NAME(SMT) },
+#ifdef SC_CLUSTERS
 	{ cpu_clustergroup_mask, packed_cluster, SD_INIT_NAME(CLS) },
+#endif
 	{ cpu_coregroup_mask, packed_cache, SD_INIT_NAME(MC) },
 	{ cpu_cpu_mask, packed, SD_INIT_NAME(PKG) },
 #endif

@@ -58,7 +58,11 @@ SIZE_LAST(kmalloc_trace, unsigned flags)
 SIZE_LAST(kmalloc_node_trace, unsigned flags, int node)
 SIZE_LAST(kmem_cache_alloc_trace, unsigned flags)
 void *__kvmalloc_node_noprof(ul size, ul align, unsigned flags, int node) { return get(size); }
-#define FROM_CACHE(name, ...) void *name(struct cache *cache, ##__VA_ARGS__) { return get(cache->size); }
+/* Up to 5.19 kmalloc() of a size that is known takes one of its caches, which are not made here:
+ * room for the largest. */
+#define KMALLOC_MAX 8192
+#define FROM_CACHE(name, ...) \
+	void *name(struct cache *cache, ##__VA_ARGS__) { return get(cache ? cache->size : KMALLOC_MAX); }
 FROM_CACHE(kmem_cache_alloc, unsigned flags)
 FROM_CACHE(kmem_cache_alloc_noprof, unsigned flags)
 FROM_CACHE(kmem_cache_alloc_node, unsigned flags, int node)
@@ -244,6 +248,7 @@ void get_random_bytes(void *to, ul size)
 	for (byte = to; size; size--)
 		*byte++ = draw(SC_RANDOM_OTHER);
 }
+int get_random_bytes_arch(void *to, int size) { return size; }	/* for printed addresses only */
 void prandom_seed_full_state(void *state) { }
 int __do_once_start(unsigned char *done, ul *flags)
 {

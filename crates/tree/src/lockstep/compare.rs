@@ -79,7 +79,7 @@ type Row<T> = (&'static [&'static str], fn(&Kernel, &T) -> i128);
 type Found<T> = Vec<(&'static str, Field, fn(&Kernel, &T) -> i128)>;
 
 const TASK: &[Row<Task>] = &[
-    (&["thread_info.cpu", "cpu"], |_, task| {
+    (&["cpu", "thread_info.cpu"], |_, task| {
         i128::from(task.cpu.0)
     }),
     (&["on_cpu"], |_, task| i128::from(task.on_cpu)),

@@ -40,6 +40,9 @@ typedef struct page *pgtable_t;
 #define __pfn_to_page(pfn) ((struct page *)0 + (pfn))
 #define __page_to_pfn(of) ((unsigned long)((of) - (struct page *)0))
 #endif
+#if !defined(pfn_valid) && !defined(CONFIG_SPARSEMEM)
+#define pfn_valid(pfn) ((void)(pfn), 1)
+#endif
 #ifndef page_to_phys
 #define page_to_phys(of) ((phys_addr_t)page_to_pfn(of) << PAGE_SHIFT)
 #endif
