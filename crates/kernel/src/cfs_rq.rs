@@ -7,6 +7,7 @@
 
 use crate::ids::{Cpu, EntityId, GroupId, Ns, TaskId};
 use crate::pelt::SchedAvg;
+use crate::rules::QueueSums;
 use crate::weight::LoadWeight;
 
 /// One queued entity in key order.
@@ -167,9 +168,9 @@ pub struct CfsRq {
     pub skip: Option<EntityId>,
     /// One of these three may be there.
     pub has_buddies: bool,
-    /// A copy of [`Rules::load_sums_in_full`](crate::rules::Rules), for those who have the queue at
-    /// hand only.
-    pub load_sums_in_full: bool,
+    /// A copy of [`Rules::queue_sums`](crate::rules::Rules), for those who have the queue at hand
+    /// only.
+    pub sums: QueueSums,
 
     /// Load tracking.
     pub avg: SchedAvg,
@@ -248,7 +249,7 @@ impl CfsRq {
             last: None,
             skip: None,
             has_buddies: false,
-            load_sums_in_full: false,
+            sums: QueueSums::SUBTRACTED,
             avg: SchedAvg::default(),
             removed: RemovedLoad::default(),
             tg_load_avg_contrib: 0,

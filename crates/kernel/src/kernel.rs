@@ -177,7 +177,7 @@ impl Kernel {
         });
         for cpu in (0..cpus).map(Cpu::from) {
             let mut cfs_rq = CfsRq::new(GroupId::ROOT, cpu, None);
-            cfs_rq.load_sums_in_full = kernel.rules.load_sums_in_full;
+            cfs_rq.sums = kernel.rules.queue_sums;
             kernel.cfs_rqs.push(cfs_rq);
             let idle = kernel.idle_task(cpu);
             let capacity = kernel
@@ -300,7 +300,7 @@ impl Kernel {
             .rules
             .virtual_weight(&LoadWeight::from_scaled(NICE_0_LOAD));
         let mut cfs_rq = CfsRq::new(group, cpu, Some(entity));
-        cfs_rq.load_sums_in_full = self.rules.load_sums_in_full;
+        cfs_rq.sums = self.rules.queue_sums;
         // A queue below a throttled one starts throttled, its clock stopped now (`sync_throttle`).
         self.update_rq_clock(p, cpu);
         cfs_rq.throttle_count = self.cfs_rqs[parent_queue.index()].throttle_count;

@@ -73,13 +73,14 @@ impl Kernel {
     /// True if some run queue is overloaded (has two tasks) and the CPU idles long enough on
     /// average.
     fn newidle_is_worthwhile(&self, cpu: Cpu) -> bool {
-        let Some(row) = self.domains.rows(cpu).next() else {
+        let row = self.domains.rows(cpu).next();
+        if row.is_none() && self.rules.balance.newidle_needs_domain {
             return false;
-        };
-        let needed_ns = if self.rules.balance.newidle_needs_migration_cost {
-            self.rules.migration_cost_ns
-        } else {
-            self.domains.domain(row).max_newidle_lb_cost_ns
+        }
+        let needed_ns = match row {
+            _ if self.rules.balance.newidle_needs_migration_cost => self.rules.migration_cost_ns,
+            Some(row) => self.domains.domain(row).max_newidle_lb_cost_ns,
+            None => 0,
         };
         self.domains.overloaded && self.rqs[cpu.index()].avg_idle >= needed_ns
     }
@@ -103,10 +104,14 @@ impl Kernel {
         let mut moved = 0;
         let mut keep_going = true;
         for row in self.domains.rows(cpu) {
-            *next_balance = (*next_balance).min(self.next_balance_of(row));
+            let due_before = self.next_balance_of(row);
+            if self.rules.balance.newidle_next_balance_first {
+                *next_balance = (*next_balance).min(due_before);
+            }
             let domain = self.domains.domain(row);
             if self.rqs[cpu.index()].avg_idle < cost_ns + domain.max_newidle_lb_cost_ns {
                 reached(Mark::NewidleTooDear);
+                *next_balance = (*next_balance).min(due_before);
                 break;
             }
             if domain.flags.balance_newidle {
@@ -123,6 +128,9 @@ impl Kernel {
                 let noted_ns = self.newidle_cost_of(row, now_ns - started_ns, moved > 0);
                 self.note_newidle_cost(p, row, noted_ns, success);
                 started_ns = now_ns;
+            }
+            if !self.rules.balance.newidle_next_balance_first {
+                *next_balance = (*next_balance).min(self.next_balance_of(row));
             }
             let rq = &self.rqs[cpu.index()];
             if moved > 0 || rq.nr_running > 0 || !keep_going {

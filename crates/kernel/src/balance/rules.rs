@@ -166,6 +166,10 @@ pub struct BalanceRules {
     /// Newly idle balance is skipped when the CPU idles less than `migration_cost` on average (up
     /// to 5.15), else when it idles less than the first domain's cost.
     pub newidle_needs_migration_cost: bool,
+    /// When a domain is due is asked before newly idle balance may shorten its interval (5.16).
+    pub newidle_next_balance_first: bool,
+    /// A CPU without a domain leaves out what precedes newly idle balance, too (6.19).
+    pub newidle_needs_domain: bool,
     /// The update of blocked load counts as cost of newly idle balance (5.16).
     pub newidle_cost_with_blocked: bool,
     /// The decay of newly idle costs waits for a second without a new maximum (5.16).
@@ -268,6 +272,8 @@ impl BalanceRules {
             newidle_keeps_interval: false,
             pinned_until_proven: false,
             newidle_needs_migration_cost: true,
+            newidle_next_balance_first: false,
+            newidle_needs_domain: false,
             newidle_cost_with_blocked: false,
             newidle_cost_waits: false,
             newidle_failure_costs: false,

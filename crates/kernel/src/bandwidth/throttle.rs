@@ -202,6 +202,11 @@ impl Kernel {
             self.readd_leaf_ancestors(q);
         } else {
             self.enqueue_unthrottled_group(p, q);
+            if self.rules.throttled_leaves
+                && let Some(parent) = self.parent_queue(q)
+            {
+                self.add_leaf_branch(parent);
+            }
         }
         let rq = &self.rqs[cpu.index()];
         if rq.curr_is_idle() && self.cfs_rqs[cpu.index()].h_nr_queued > 0 {
@@ -261,7 +266,11 @@ impl Kernel {
                 }
             }
         }
-        if !self.cfs_rq_is_decayed(q) {
+        let is_leaf = match self.rules.unthrottled_leaf_decays {
+            true => !self.cfs_rq_is_decayed(q),
+            false => self.cfs_rqs[q.index()].nr_queued > 0,
+        };
+        if is_leaf {
             self.list_add_leaf_cfs_rq(q);
         }
     }
@@ -269,12 +278,7 @@ impl Kernel {
     /// A queue that got load back belongs on the leaf list, and so do the queues above it.
     fn readd_leaf_ancestors(&mut self, q: CfsRqId) {
         if self.cfs_rqs[q.index()].on_leaf_list {
-            let mut level = self.cfs_rqs[q.index()].se;
-            while let Some(se) = level {
-                let parent = self.entities[se.index()].cfs_rq;
-                self.list_add_leaf_cfs_rq(parent);
-                level = self.entities[se.index()].parent;
-            }
+            self.add_leaf_branch(q);
         }
     }
 

@@ -84,7 +84,7 @@ impl Kernel {
             _ => LoadWeight::from_nice(record.nice),
         };
         let se = record.se;
-        if was_fair {
+        if was_fair && (record.policy != Policy::Idle || self.rules.idle_policy_reweights) {
             let q = self.entities[se.index()].cfs_rq;
             self.reweight_entity(p, q, se, load);
         } else {

@@ -356,7 +356,7 @@ impl Kernel {
     }
 
     /// `migrate_task_rq_fair`.
-    fn migrate_task_rq_fair<P: Platform>(&mut self, p: &P, task: TaskId) {
+    fn migrate_task_rq_fair<P: Platform>(&mut self, p: &mut P, task: TaskId) {
         let record = &self.tasks[task.index()];
         let (se, waking, migrating) = (
             record.se,
@@ -370,7 +370,11 @@ impl Kernel {
             let entity = &mut self.entities[se.index()];
             entity.vruntime = entity.vruntime.wrapping_sub(origin);
         }
-        if !migrating && self.entities[se.index()].avg.last_update_time != 0 {
+        if migrating {
+            if !self.rules.dequeue_detaches {
+                self.detach_entity_cfs_rq(p, q, se);
+            }
+        } else if self.entities[se.index()].avg.last_update_time != 0 {
             self.remove_entity_load_avg(se);
             self.migrate_se_pelt_lag(se, p.now(self.here));
         }

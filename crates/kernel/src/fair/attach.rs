@@ -36,6 +36,16 @@ impl Kernel {
         if self.entities[se.index()].avg.last_update_time == 0 {
             return;
         }
+        self.detach_entity_cfs_rq(p, q, se);
+    }
+
+    /// `detach_entity_cfs_rq`.
+    pub(crate) fn detach_entity_cfs_rq<P: Platform>(
+        &mut self,
+        p: &mut P,
+        q: CfsRqId,
+        se: EntityId,
+    ) {
         self.update_load_avg(p, q, se, LoadUpdate::Detach);
         self.propagate_entity_cfs_rq(p, q);
     }
@@ -71,6 +81,9 @@ impl Kernel {
 
     /// Carries a change of a queue's averages up to the root (`propagate_entity_cfs_rq`).
     fn propagate_entity_cfs_rq<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+        if self.rules.throttled_leaves {
+            return self.propagate_past_throttled(p, q);
+        }
         let mut level = Some(q);
         let mut child: Option<EntityId> = None;
         while let Some(q) = level {
@@ -87,6 +100,24 @@ impl Kernel {
                 self.list_add_leaf_cfs_rq(q);
             }
             level = child.map(|se| self.entities[se.index()].cfs_rq);
+        }
+    }
+
+    /// The same up to 5.19: throttled queues are leaves like others, and where one is listed below
+    /// a listed one, nothing is carried further.
+    fn propagate_past_throttled<P: Platform>(&mut self, p: &mut P, mut q: CfsRqId) {
+        self.list_add_leaf_cfs_rq(q);
+        while let Some(se) = self.cfs_rqs[q.index()].se {
+            q = self.entities[se.index()].cfs_rq;
+            let throttled = self.cfs_rqs[q.index()].throttled;
+            if !throttled {
+                self.update_load_avg(p, q, se, LoadUpdate::UpdateTg);
+            }
+            self.list_add_leaf_cfs_rq(q);
+            let parent = self.parent_queue(q);
+            if throttled && parent.is_none_or(|parent| self.cfs_rqs[parent.index()].on_leaf_list) {
+                return;
+            }
         }
     }
 

@@ -40,6 +40,21 @@ impl Kernel {
         leaves.iter().rposition(is_child).map_or(0, |last| last + 1)
     }
 
+    /// Adds a queue and all above it.
+    pub(crate) fn add_leaf_branch(&mut self, q: CfsRqId) {
+        let mut level = Some(q);
+        while let Some(q) = level {
+            self.list_add_leaf_cfs_rq(q);
+            level = self.parent_queue(q);
+        }
+    }
+
+    /// The queue that a group's queue stands for an entity of.
+    pub(crate) fn parent_queue(&self, q: CfsRqId) -> Option<CfsRqId> {
+        let se = self.cfs_rqs[q.index()].se?;
+        Some(self.entities[se.index()].cfs_rq)
+    }
+
     /// `list_del_leaf_cfs_rq`.
     pub(crate) fn list_del_leaf_cfs_rq(&mut self, q: CfsRqId) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
@@ -59,7 +74,7 @@ impl Kernel {
             && avg.load_sum == 0
             && avg.util_sum == 0
             && avg.runnable_sum == 0
-            && !self.has_leaf_child(q)
+            && !(self.rules.leaf_until_children && self.has_leaf_child(q))
             && (cfs_rq.tg_load_avg_contrib == 0 || !self.rules.leaf_until_group_knows)
     }
 

@@ -17,6 +17,7 @@ use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::pelt::{Inputs, MIN_DIVIDER};
 use crate::platform::Platform;
+use crate::rules::SumChange;
 use crate::table::Table;
 
 /// Actions of [`Kernel::update_load_avg`] besides ageing.
@@ -44,32 +45,56 @@ fn add_positive(value: &mut u64, delta: i64) {
 
 /// The larger of a sum and what its average stands for, or rounding would make loads vanish. Up to
 /// 6.19 the kernel compares in 32 bits, so the sum of a queue that weighs more than 88 nice-0 tasks
-/// wraps; `full` = it does not (7.0).
+/// wraps; `in_full` = it does not (7.0).
 #[inline(always)]
-fn floored(sum: u64, average: u64, full: bool) -> u64 {
+fn floored(sum: u64, average: u64, in_full: bool) -> u64 {
     let floor = average.wrapping_mul(u64::from(MIN_DIVIDER));
-    match full {
+    match in_full {
         true => sum.max(floor),
         false => u64::from((sum as u32).max(floor as u32)),
     }
 }
 
+/// A sum of `average` after a part of it was subtracted or exchanged.
 #[inline(always)]
-fn floor_load_sum(cfs_rq: &mut CfsRq) {
-    let full = cfs_rq.load_sums_in_full;
-    cfs_rq.avg.load_sum = floored(cfs_rq.avg.load_sum, cfs_rq.avg.load_avg, full);
+fn settled(change: SumChange, sum: u64, average: u64, divider: u32, in_full: bool) -> u64 {
+    match change {
+        SumChange::Floor => floored(sum, average, in_full),
+        SumChange::Follow => average * u64::from(divider),
+        SumChange::Subtract => sum,
+    }
 }
 
 #[inline(always)]
-fn floor_util_sum(cfs_rq: &mut CfsRq) {
-    let sum = u64::from(cfs_rq.avg.util_sum);
-    cfs_rq.avg.util_sum = floored(sum, cfs_rq.avg.util_avg, false) as u32;
+fn settle_load_sum(cfs_rq: &mut CfsRq, change: SumChange) {
+    let CfsRq { avg, sums, .. } = cfs_rq;
+    avg.load_sum = settled(
+        change,
+        avg.load_sum,
+        avg.load_avg,
+        avg.divider(),
+        sums.in_full,
+    );
+}
+
+/// Sums of utilisation are smaller than 32 bits.
+#[inline(always)]
+fn settle_util_sum(cfs_rq: &mut CfsRq, change: SumChange) {
+    let CfsRq { avg, .. } = cfs_rq;
+    let sum = u64::from(avg.util_sum);
+    avg.util_sum = settled(change, sum, avg.util_avg, avg.divider(), false) as u32;
 }
 
 #[inline(always)]
-fn floor_runnable_sum(cfs_rq: &mut CfsRq) {
-    let full = cfs_rq.load_sums_in_full;
-    cfs_rq.avg.runnable_sum = floored(cfs_rq.avg.runnable_sum, cfs_rq.avg.runnable_avg, full);
+fn settle_runnable_sum(cfs_rq: &mut CfsRq, change: SumChange) {
+    let CfsRq { avg, sums, .. } = cfs_rq;
+    avg.runnable_sum = settled(
+        change,
+        avg.runnable_sum,
+        avg.runnable_avg,
+        avg.divider(),
+        sums.in_full,
+    );
 }
 
 /// `enqueue_load_avg`.
@@ -77,8 +102,8 @@ fn floor_runnable_sum(cfs_rq: &mut CfsRq) {
 pub(crate) fn enqueue_load_avg(cfs_rq: &mut CfsRq, se: &Entity) {
     cfs_rq.avg.load_avg += se.avg.load_avg;
     cfs_rq.avg.load_sum += se.load.unscaled() * se.avg.load_sum;
-    if cfs_rq.load_sums_in_full {
-        floor_load_sum(cfs_rq);
+    if cfs_rq.sums.in_full {
+        settle_load_sum(cfs_rq, SumChange::Floor);
     }
 }
 
@@ -90,7 +115,7 @@ pub(crate) fn dequeue_load_avg(cfs_rq: &mut CfsRq, se: &Entity) {
         &mut cfs_rq.avg.load_sum,
         se.load.unscaled() * se.avg.load_sum,
     );
-    floor_load_sum(cfs_rq);
+    settle_load_sum(cfs_rq, cfs_rq.sums.dequeued_load);
 }
 
 /// `add_tg_cfs_propagate`.
@@ -126,14 +151,14 @@ fn subtract_removed(cfs_rq: &mut CfsRq) {
     let divider = u64::from(cfs_rq.avg.divider());
     sub_positive(&mut cfs_rq.avg.load_avg, removed.load_avg);
     sub_positive(&mut cfs_rq.avg.load_sum, removed.load_avg * divider);
-    floor_load_sum(cfs_rq);
+    settle_load_sum(cfs_rq, cfs_rq.sums.removed);
     sub_positive(&mut cfs_rq.avg.util_avg, removed.util_avg);
     let util_sum = u64::from(cfs_rq.avg.util_sum).saturating_sub(removed.util_avg * divider);
     cfs_rq.avg.util_sum = util_sum as u32;
-    floor_util_sum(cfs_rq);
+    settle_util_sum(cfs_rq, cfs_rq.sums.removed_util);
     sub_positive(&mut cfs_rq.avg.runnable_avg, removed.runnable_avg);
     sub_positive(&mut cfs_rq.avg.runnable_sum, removed.runnable_avg * divider);
-    floor_runnable_sum(cfs_rq);
+    settle_runnable_sum(cfs_rq, cfs_rq.sums.removed);
     // The runnable average is the load without weights, so it tells how much running time went.
     add_tg_cfs_propagate(cfs_rq, -((removed.runnable_avg * divider) as i64) >> 10);
 }
@@ -208,10 +233,10 @@ fn detach_entity_load_avg(cfs_rq: &mut CfsRq, se: &Entity) {
     dequeue_load_avg(cfs_rq, se);
     sub_positive(&mut cfs_rq.avg.util_avg, se.avg.util_avg);
     cfs_rq.avg.util_sum = cfs_rq.avg.util_sum.saturating_sub(se.avg.util_sum);
-    floor_util_sum(cfs_rq);
+    settle_util_sum(cfs_rq, cfs_rq.sums.detached);
     sub_positive(&mut cfs_rq.avg.runnable_avg, se.avg.runnable_avg);
     sub_positive(&mut cfs_rq.avg.runnable_sum, se.avg.runnable_sum);
-    floor_runnable_sum(cfs_rq);
+    settle_runnable_sum(cfs_rq, cfs_rq.sums.detached);
     add_tg_cfs_propagate(cfs_rq, -(se.avg.load_sum as i64));
 }
 
@@ -229,7 +254,7 @@ fn propagate_util(cfs_rq: &mut CfsRq, se: &mut Entity, child_util_avg: u64) {
     let mut sum = u64::from(cfs_rq.avg.util_sum);
     add_positive(&mut sum, delta_sum);
     cfs_rq.avg.util_sum = sum as u32;
-    floor_util_sum(cfs_rq);
+    settle_util_sum(cfs_rq, cfs_rq.sums.group);
 }
 
 /// `update_tg_cfs_runnable`.
@@ -244,7 +269,7 @@ fn propagate_runnable(cfs_rq: &mut CfsRq, se: &mut Entity, child_runnable_avg: u
     se.avg.runnable_sum = new_sum;
     add_positive(&mut cfs_rq.avg.runnable_avg, delta_avg);
     add_positive(&mut cfs_rq.avg.runnable_sum, delta_sum);
-    floor_runnable_sum(cfs_rq);
+    settle_runnable_sum(cfs_rq, cfs_rq.sums.group);
 }
 
 /// `update_tg_cfs_load`: estimates how the group entity's running time changed with its queue.
@@ -270,7 +295,7 @@ fn propagate_load(cfs_rq: &mut CfsRq, se: &mut Entity, child: &mut CfsRq) {
     let load_sum = weight * runnable_sum;
     let load_avg = load_sum / divider as u64;
     let delta_avg = load_avg as i64 - se.avg.load_avg as i64;
-    if delta_avg == 0 {
+    if delta_avg == 0 && cfs_rq.sums.group_load == SumChange::Floor {
         return;
     }
     let delta_sum = load_sum as i64 - (weight * se.avg.load_sum) as i64;
@@ -278,7 +303,7 @@ fn propagate_load(cfs_rq: &mut CfsRq, se: &mut Entity, child: &mut CfsRq) {
     se.avg.load_avg = load_avg;
     add_positive(&mut cfs_rq.avg.load_avg, delta_avg);
     add_positive(&mut cfs_rq.avg.load_sum, delta_sum);
-    floor_load_sum(cfs_rq);
+    settle_load_sum(cfs_rq, cfs_rq.sums.group_load);
 }
 
 /// Two different rows of the queue table, mutably.

@@ -86,7 +86,11 @@ impl Kernel {
         protect: bool,
     ) -> Option<EntityId> {
         if self.rules.fair == FairClass::Cfs {
-            return self.pick_next_entity_cfs(q);
+            let picked = self.pick_next_entity_cfs(q)?;
+            if self.rules.pick_clears_buddies {
+                self.clear_buddies(q, picked);
+            }
+            return Some(picked);
         }
         if let Some(next) = self.cfs_rqs[q.index()].next
             && protect

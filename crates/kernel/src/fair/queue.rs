@@ -119,6 +119,9 @@ impl Kernel {
             idle: u32::from(self.tasks[task.index()].policy == Policy::Idle),
         };
         let (level, slice, stopped) = self.enqueue_new_levels(p, se, flags, &mut counts);
+        if self.rules.throttled_leaves {
+            self.add_leaf_branch(self.entities[se.index()].cfs_rq);
+        }
         if stopped
             || (level.is_some()
                 && self.refresh_levels(p, level, slice, Change::Enqueue, &mut counts))
@@ -321,6 +324,7 @@ impl Kernel {
         self.check_enqueue_throttle(p, q);
         if self.cfs_rqs[q.index()].throttle_count == 0
             || self.rules.throttle_model == ThrottleModel::Task
+            || self.rules.throttled_leaves
         {
             self.list_add_leaf_cfs_rq(q);
         }
@@ -493,6 +497,7 @@ impl Kernel {
         let update = match () {
             () if delay => LoadUpdate::Age,
             () if flags.has(DequeueFlags::SLEEP | DequeueFlags::DELAYED)
+                || !self.rules.dequeue_detaches
                 || !self.entity_is_leaving(se) =>
             {
                 LoadUpdate::UpdateTg

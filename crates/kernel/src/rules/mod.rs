@@ -56,6 +56,49 @@ pub enum Reweight {
     Rescale,
 }
 
+/// What becomes of a sum of an average when a part of it leaves a queue or changes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub enum SumChange {
+    /// The part is subtracted, though rounding made the average and its sum drift apart.
+    Subtract,
+    /// The sum becomes what the average stands for, which forgets what it had besides.
+    Follow,
+    /// The part is subtracted, but the sum stays at what the average stands for at least.
+    Floor,
+}
+
+/// How the sums of a queue's averages follow what leaves it, case by case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct QueueSums {
+    /// Load of an entity that is dequeued or gets another weight.
+    pub dequeued_load: SumChange,
+    /// Utilisation and runnable time of an entity that is detached.
+    pub detached: SumChange,
+    /// Load and runnable time of sleepers that left for another CPU.
+    pub removed: SumChange,
+    /// Utilisation of these.
+    pub removed_util: SumChange,
+    /// Load that a group's queue hands to the one above.
+    pub group_load: SumChange,
+    /// Utilisation and runnable time that it hands on.
+    pub group: SumChange,
+    /// The floor is compared in 64 bits (7.0), before in 32, and after additions too.
+    pub in_full: bool,
+}
+
+impl QueueSums {
+    /// Up to 5.12.
+    pub const SUBTRACTED: Self = Self {
+        dequeued_load: SumChange::Subtract,
+        detached: SumChange::Subtract,
+        removed: SumChange::Subtract,
+        removed_util: SumChange::Subtract,
+        group_load: SumChange::Subtract,
+        group: SumChange::Follow,
+        in_full: false,
+    };
+}
+
 /// When the average idle time of a CPU follows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum IdleAverage {
@@ -187,6 +230,15 @@ pub struct Rules {
     pub reweight: Reweight,
     /// How long a pick is protected.
     pub protection: Protection,
+    /// A task that is moved takes its averages away while it is dequeued (6.0), before its group
+    /// is weighed anew, or after that.
+    pub dequeue_detaches: bool,
+    /// The load average of a fair task follows when its policy becomes SCHED_IDLE (6.11), as for
+    /// any other weight.
+    pub idle_policy_reweights: bool,
+    /// Hints at an entity end whenever it is picked, even where it goes on running (up to 5.13,
+    /// CFS).
+    pub pick_clears_buddies: bool,
     /// The tick check caps the ideal slice at the latency (6.3–6.5).
     pub slice_capped_by_latency: bool,
     /// A very long sleeper's vruntime is reset on placement (6.3).
@@ -243,6 +295,13 @@ pub struct Rules {
     /// That time is measured on the clock of the CPU's queue (7.2), which stands still between
     /// updates, before on the time of day.
     pub tg_load_avg_by_queue_clock: bool,
+    /// Queues are put on the leaf list even where they or those above are throttled (up to 5.19).
+    pub throttled_leaves: bool,
+    /// A queue stays on the leaf list as long as one below it does (5.14).
+    pub leaf_until_children: bool,
+    /// An unthrottled queue is a leaf again if anything is left of its averages (5.13), before only
+    /// if it has tasks.
+    pub unthrottled_leaf_decays: bool,
     /// A queue stays on the leaf list until its group has heard that nothing is left of its load
     /// (6.19 and stable series). Before, what `tg_load_avg_interval_ns` kept it from telling stays
     /// in `tg->load_avg` until a task of the group comes back to the CPU.
@@ -319,9 +378,8 @@ pub struct Rules {
     /// Whether a wakeup preempts is asked of the pick itself (7.1): buddies count, and delayed
     /// entities that would be picked are taken off.
     pub wakeup_asks_pick: bool,
-    /// A sum of load is compared with what its average stands for in 64 bits (7.0), before in 32,
-    /// and after additions too.
-    pub load_sums_in_full: bool,
+    /// How the sums of a queue's averages follow what leaves it.
+    pub queue_sums: QueueSums,
     /// A task that leaves the fair class takes its load along before it gets the weight of its nice
     /// value (6.19), after that before.
     pub class_change_detaches_first: bool,
@@ -472,6 +530,9 @@ impl Rules {
             bandwidth_slice_ns: 5_000_000,
             reweight: Reweight::KeepVruntime,
             protection: Protection::UntilDeadline,
+            dequeue_detaches: false,
+            idle_policy_reweights: false,
+            pick_clears_buddies: true,
             slice_capped_by_latency: false,
             long_sleeper_reset: false,
             idle_sleeper_credit_is_granularity: false,
@@ -492,7 +553,7 @@ impl Rules {
             requeue_charges_running: false,
             forks_do_not_preempt: false,
             wakeup_asks_pick: false,
-            load_sums_in_full: false,
+            queue_sums: QueueSums::SUBTRACTED,
             class_change_detaches_first: false,
             moved_task_preempts: false,
             rotations_lose_slices: true,
@@ -517,6 +578,9 @@ impl Rules {
             throttle_model: ThrottleModel::Queue,
             tg_load_avg_interval_ns: 0,
             tg_load_avg_by_queue_clock: false,
+            throttled_leaves: true,
+            leaf_until_children: false,
+            unthrottled_leaf_decays: false,
             leaf_until_group_knows: false,
             migrated_sleepers_age: false,
             shares_from_load_avg: false,

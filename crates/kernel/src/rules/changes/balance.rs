@@ -77,7 +77,7 @@ changes! {
         "A CPU that goes idle ages the blocked load of idle CPUs right before it idles.";
     "nohz-wraps" "7a82e5f52a35" (5, 12) also [(5, 10, 231)]: (on balance.nohz_wraps),
         "The CPU that balances for idle ones serves itself last, in turn.";
-    "kthreads-not-pinned" "2f5f4cce496e" (5, 13) also [(5, 4, 119), (5, 10, 37), (5, 11, 21), (5, 12, 4)]:
+    "kthreads-not-pinned" "2f5f4cce496e" (5, 13) also [(5, 4, 119), (5, 10, 36), (5, 11, 21), (5, 12, 4)]:
         (on balance.ignores_per_cpu_kthreads),
         "Per-CPU kernel threads do not count as pinned tasks.";
     "active-balance-hot" "23fb06d9602d" (5, 13): (on balance.active_balance_ignores_heat),
@@ -90,6 +90,8 @@ changes! {
         "A CPU about to idle does not balance while a wakeup is on its way to it.";
     "cluster-domain" "66558b730f25" (5, 16): (on balance.cluster_level),
         "CPUs that share an L2 cache are a level of balancing.";
+    "newidle-next-first" "8ea9183db4ad" (5, 16): (on balance.newidle_next_balance_first),
+        "When a domain is due is asked before newly idle balance may shorten its interval.";
     "newidle-by-cost" "c5b0a7eefc70" (5, 16): (off balance.newidle_needs_migration_cost),
         "Whether balancing before idling pays is judged by its cost, not by the migration cost.";
     "newidle-blocked-cost" "9d783c8dd112" (5, 16): (on balance.newidle_cost_with_blocked),
@@ -112,7 +114,7 @@ changes! {
         and [(6, 1, 100), (6, 6, 41), (6, 9, 10)]:
         (on balance.looks_past_limit_when_pinned),
         "More tasks than the limit are looked at while all seen were pinned (reverted in stable kernels).";
-    "local-above-average" "91dcf1e8068e" (6, 3) also [(5, 10, 228), (6, 1, 25)]: (on balance.local_above_average_gives_up),
+    "local-above-average" "91dcf1e8068e" (6, 3) also [(5, 10, 178), (6, 1, 25)]: (on balance.local_above_average_gives_up),
         "A fully busy local group at or above the domain's average takes nothing.";
     "sibling-of-busiest" release (6, 5): (on balance.prefer_sibling_of_busiest),
         "Whether tasks are spread over siblings is a property of the busiest group.";
@@ -148,6 +150,9 @@ changes! {
     "newidle-bump" "155213a2aed4" (6, 17) also [(6, 1, 149), (6, 6, 103), (6, 12, 43), (6, 15, 11), (6, 16, 2)]
         until (6, 19) and [(6, 1, 160), (6, 6, 120), (6, 12, 64), (6, 18, 3)]: (on balance.newidle_failure_costs),
         "Each failure to find a task before idling makes trying look dearer (reverted in 6.18.3).";
+    "newidle-needs-domain" "e78e70dbf603" (6, 19) also [(6, 18, 5), (6, 12, 65), (6, 6, 120), (6, 1, 160)]:
+        (on balance.newidle_needs_domain),
+        "A CPU without a domain to balance in leaves its blocked load alone when it goes idle.";
     "ni-random" "33cf66d88306" (6, 19) also [(6, 18, 5), (6, 12, 65), (6, 6, 120), (6, 1, 160)]: (on features.ni_random),
         "Balancing before idling runs in proportion to its success (NI_RANDOM).";
     "asym-idle-cores" release (7, 2): (on balance.asym_looks_at_cores),

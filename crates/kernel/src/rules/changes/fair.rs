@@ -1,7 +1,7 @@
 //! Changes of the fair class: picking, placement on the queue, weights and load averages.
 
 use super::changes;
-use crate::rules::{CgroupMode, FairClass, IdlePeltSync, Protection, Reweight};
+use crate::rules::{CgroupMode, FairClass, IdlePeltSync, Protection, Reweight, SumChange};
 
 /// Switches between CFS and EEVDF: the features that end and begin with the change of the fair
 /// class.
@@ -39,6 +39,24 @@ fn set_eevdf(rules: &mut crate::rules::Rules, on: bool) {
     }
 }
 
+/// All sums but the one that `removed-util-floor` is about.
+fn set_sums_floor(rules: &mut crate::rules::Rules, on: bool) {
+    let sums = &mut rules.queue_sums;
+    for sum in [
+        &mut sums.dequeued_load,
+        &mut sums.detached,
+        &mut sums.removed,
+        &mut sums.group_load,
+        &mut sums.group,
+    ] {
+        *sum = if on {
+            SumChange::Floor
+        } else {
+            SumChange::Follow
+        };
+    }
+}
+
 changes! {
     "shares-from-load-avg" "3d4b60d3e3dd" (4, 15): (on shares_from_load_avg),
         "Group shares follow the larger of weight and load average of each CPU's queue.";
@@ -49,10 +67,29 @@ changes! {
         "The load-tracking clock of a CPU that goes idle catches up, whichever task ran last.";
     "util-est-fastup" "b8c96361402a" (5, 5) until (6, 8): (on features.util_est_fastup),
         "The estimate of utilisation follows increases at once (UTIL_EST_FASTUP).";
-    "alt-period" "0c2de3f054a5" (5, 13) until (6, 6) for Cfs: (on features.alt_period),
+    "alt-period" "0c2de3f054a5" (5, 13) also [(5, 10, 36)] until (6, 6) for Cfs: (on features.alt_period),
         "The period depends on all tasks of the CPU, not on those of the queue (ALT_PERIOD).";
-    "slice-floor" "0c2de3f054a5" (5, 13) until (6, 6) for Cfs: (on features.base_slice),
+    "slice-floor" "0c2de3f054a5" (5, 13) also [(5, 10, 36)] until (6, 6) for Cfs: (on features.base_slice),
         "No slice is shorter than the minimum granularity (BASE_SLICE).";
+    "group-load-sum-follows" "7c7ad626d9a0" (5, 13) also [(5, 10, 44)]:
+        (queue_sums.group_load: SumChange::Subtract => SumChange::Follow, ..),
+        "The sum of load becomes what its average stands for when a group's load changes.";
+    "detached-sums-follow" "fcf6631f3736" (5, 13) also [(5, 10, 46)]:
+        (queue_sums.detached: SumChange::Subtract => SumChange::Follow, ..),
+        "The sums of utilisation and runnable time follow their averages when a task is detached.";
+    "unthrottled-leaf" "a7b359fc6a37" (5, 13): (on unthrottled_leaf_decays),
+        "An unthrottled queue is a leaf again if anything is left of its averages, even without tasks.";
+    "leaf-until-children" "fdaba61ef8a2" (5, 14): (on leaf_until_children),
+        "A queue stays on the leaf list as long as one below it does.";
+    "removed-sums-follow" "1c35b07e6d39" (5, 14) also [(5, 10, 51)]:
+        (queue_sums.removed: SumChange::Subtract => SumChange::Follow, ..)
+        (queue_sums.removed_util: SumChange::Subtract => SumChange::Follow, ..),
+        "The sums follow their averages when sleepers have left for another CPU.";
+    "dequeued-load-sum-follows" "ceb6ba45dc80" (5, 14):
+        (queue_sums.dequeued_load: SumChange::Subtract => SumChange::Follow, ..),
+        "The sum of load follows its average when an entity is dequeued.";
+    "buddies-end-when-set" "21f56ffe4482" (5, 14) for Cfs: (off pick_clears_buddies),
+        "Hints at an entity end when a CPU switches to it, not when it is picked again.";
     "idle-granularity" "51ce83ed523b" (5, 16) for Cfs: (
             has |rules| rules.idle_min_granularity_ns == 750_000,
             set |rules, on| rules.idle_min_granularity_ns =
@@ -61,11 +98,23 @@ changes! {
         "The minimum granularity of SCHED_IDLE tasks does not grow with the number of CPUs.";
     "idle-sleeper-credit" "2cae3948edd4" (5, 16) for Cfs: (on idle_sleeper_credit_is_granularity),
         "SCHED_IDLE sleepers get half the minimum granularity as credit instead of half the latency.";
+    "removed-util-floor" "98b0d890220d" (5, 17) also [(5, 10, 96), (5, 16, 5)]:
+        (queue_sums.removed_util: SumChange::Follow => SumChange::Floor),
+        "What sleepers take away is subtracted from the sum of utilisation, down to what its average stands for.";
+    "sums-floor" "2d02fa8cc21a" (5, 17): (
+            has |rules| rules.queue_sums.removed == SumChange::Floor,
+            set set_sums_floor
+        ),
+        "What leaves a queue is subtracted from all its sums, down to what their averages stand for.";
+    "no-throttled-leaves" "51bf903b64bd" (6, 0): (off throttled_leaves),
+        "Throttled queues are off the leaf list, whoever wakes in them.";
+    "detach-in-dequeue" "e1f078f50478" (6, 0): (on dequeue_detaches),
+        "A task that is moved takes its averages away before its old group is weighed anew.";
     "migrated-sleeper-lag" "e2f3e35f1f5a" (6, 0): (on migrated_sleepers_age),
         "A task that leaves an idle CPU is aged for the time its load-tracking clock stood still.";
     "tick-slice-cap" "79ba1e607d68" (6, 3) until (6, 6) for Cfs: (on slice_capped_by_latency),
         "The tick lets no task run longer than the targeted latency.";
-    "long-sleeper-reset" "829c1651e9c4" (6, 3) also [(6, 1, 22)] for Cfs: (on long_sleeper_reset),
+    "long-sleeper-reset" "829c1651e9c4" (6, 3) also [(5, 10, 177), (6, 1, 22)] for Cfs: (on long_sleeper_reset),
         "The vruntime of a task that slept for hours is not taken for one far ahead.";
     "eevdf" "147f3efaa241" (6, 6): (has |rules| rules.fair == FairClass::Eevdf, set set_eevdf),
         "The fair class picks the earliest eligible virtual deadline instead of the smallest vruntime.";
@@ -83,6 +132,8 @@ changes! {
         "Group entities are reweighted only when their weight changed.";
     "initial-util" "72bffbf57c52" (6, 10): (on initial_util_unscaled),
         "New tasks start with the utilisation of their share instead of half of what is left.";
+    "idle-policy-reweights" "d32960528702" (6, 11) also [(6, 1, 103)]: (on idle_policy_reweights),
+        "The load average of a task follows its weight when its policy becomes SCHED_IDLE.";
     "idle-among-siblings" "faa42d29419d" (6, 12): (off idle_policy_gives_way),
         "Whether SCHED_IDLE gives way is judged among siblings, not among tasks.";
     "util-est-before-dequeue" release (6, 12) until (7, 2) and [(7, 1, 13)]: (on util_est_before_dequeue),
@@ -167,7 +218,7 @@ changes! {
         "All tasks of a CPU are in one order, each with its part of the CPU over all levels of groups.";
     "short-slices" "8f97b627ff1c" (7, 3) for Eevdf: (on protects_until_ineligible),
         "Shorter requests end protection where the running task is no longer eligible.";
-    "load-sums-in-full" "089d84203ad4" (7, 0): (on load_sums_in_full),
+    "load-sums-in-full" "089d84203ad4" (7, 0): (on queue_sums.in_full),
         "A sum of load and what its average stands for are compared in 64 bits, after additions too.";
     "detach-before-reweight" "637b0682821b" (6, 19): (on class_change_detaches_first),
         "A task that becomes a real-time one leaves the load of its nice value behind if it had another.";

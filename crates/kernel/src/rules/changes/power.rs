@@ -65,7 +65,8 @@ changes! {
         "menu discards outliers on both ends, not only long ones.";
     "menu-mean-square" release (6, 15): (on idle.menu_mean_square),
         "menu computes the variance from the mean square.";
-    "menu-longest-sample" release (6, 15) also [(6, 12, 31), (6, 14, 9)] until (6, 18) and [(6, 12, 56), (6, 17, 6)]: (on idle.menu_longest_sample),
+    "menu-longest-sample" release (6, 15) also [(6, 1, 141), (6, 12, 31), (6, 14, 9)]
+        until (6, 18) and [(6, 1, 158), (6, 12, 56), (6, 17, 6)]: (on idle.menu_longest_sample),
         "menu falls back to the longest sample left when no interval is typical.";
     "menu-latency-first" release (6, 17) also [(6, 6, 103), (6, 12, 44), (6, 16, 4)]: (on idle.menu_latency_first),
         "menu looks at a state's exit latency before its residency.";
