@@ -56,7 +56,7 @@ pub enum Reweight {
     Rescale,
 }
 
-/// What becomes of a sum of an average when a part of it leaves a queue or changes.
+/// The change of a sum when a part of its average leaves a queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum SumChange {
     /// The part is subtracted, though rounding made the average and its sum drift apart.

@@ -53,4 +53,9 @@ s/^\t\(for_each_cpu_and(i, sched_group_span(group), p->cpus_ptr) {\)$/\tsc_spend
 /^static int select_idle_cpu(/,/^}/{
 s/^\(\t*\)return i;$/\1{ sc_spend(SC_SCAN_CPU, sc_looks(p, sched_domain_span(sd), target + 1, i)); return i; }/
 s/^\t\tset_idle_cores(target, false);$/{ sc_spend(SC_SCAN_CPU, sc_allowed(p, sched_domain_span(sd)));& }/
+s/^\t\t\(if (available_idle_cpu(cpu) || sched_idle_cpu(cpu))\)$/\t\tsc_spend(SC_SCAN_CPU, 1); \1/
+}
+/^static int select_idle_core(/,/^}/{
+s/^\t\t\treturn core;$/\t\t\t{ sc_spend(SC_SCAN_CPU, sc_looks(p, sched_domain_span(sd), target, core)); return core; }/
+s/^\tset_idle_cores(target, 0);$/\tsc_spend(SC_SCAN_CPU, sc_allowed(p, sched_domain_span(sd)));&/
 }
