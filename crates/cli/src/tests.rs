@@ -441,7 +441,7 @@ fn advise_finds_the_smallest_limit_and_says_how_to_apply_it() {
         "{err}"
     );
     let (code, _, err) = schedcast(&["advise", path]);
-    let figures = "postgres/request_latency is recorded with p50 10.404 ms, p95 113.302 ms";
+    let figures = "postgres/request_latency is recorded with p50 10.402 ms, p95 113.303 ms";
     assert_eq!((code, err.contains(figures)), (2, true), "{err}");
 }
 

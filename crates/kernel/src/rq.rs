@@ -126,6 +126,9 @@ pub struct Rq {
     pub misfit_task_load: u64,
     /// Leaf queues, children before parents.
     pub leaf_cfs_rqs: Vec<CfsRqId>,
+    /// The last queue that was listed before its parent is (`tmp_alone_branch`); `None` when the
+    /// branches of all are whole.
+    pub leaf_branch: Option<CfsRqId>,
     /// Queued fair tasks, the most recently picked last: the kernel's `cfs_tasks` list reversed, so
     /// that balance takes its candidates from the front.
     pub cfs_tasks: Vec<TaskId>,
@@ -212,6 +215,7 @@ impl Rq {
             nr_iowait: 0,
             misfit_task_load: 0,
             leaf_cfs_rqs: Vec::new(),
+            leaf_branch: None,
             cfs_tasks: Vec::new(),
             nr_pref_llc_running: 0,
             cpu_capacity_orig: capacity,

@@ -14,30 +14,21 @@ impl Kernel {
 
     #[inline(never)]
     fn insert_leaf(&mut self, q: CfsRqId) {
-        let cfs_rq = &self.cfs_rqs[q.index()];
-        let cpu = cfs_rq.cpu;
-        let leaves = &self.rqs[cpu.index()].leaf_cfs_rqs;
-        let place = match cfs_rq.se.map(|se| self.entities[se.index()].cfs_rq) {
-            None => leaves.len(),
-            Some(parent) => leaves
-                .iter()
-                .position(|&other| other == parent)
-                .unwrap_or_else(|| self.place_after_children(q)),
-        };
+        let parent = self.parent_queue(q);
         self.cfs_rqs[q.index()].on_leaf_list = true;
-        self.rqs[cpu.index()].leaf_cfs_rqs.insert(place, q);
-    }
-
-    /// The head of the list, or behind the children that were put there: a branch grows upwards
-    /// until it meets a listed parent (`tmp_alone_branch`).
-    fn place_after_children(&self, q: CfsRqId) -> usize {
-        let leaves = &self.rqs[self.cfs_rqs[q.index()].cpu.index()].leaf_cfs_rqs;
-        let is_child = |other: &CfsRqId| {
-            self.cfs_rqs[other.index()]
-                .se
-                .is_some_and(|se| self.entities[se.index()].cfs_rq == q)
+        let rq = &mut self.rqs[self.cfs_rqs[q.index()].cpu.index()];
+        let place = |of: CfsRqId| rq.leaf_cfs_rqs.iter().position(|&other| other == of);
+        let (at, branch) = match parent.map(place) {
+            None => (rq.leaf_cfs_rqs.len(), None),
+            Some(Some(at)) => (at, None),
+            // A branch grows upwards from the head until it meets a listed parent.
+            Some(None) => (
+                rq.leaf_branch.and_then(place).map_or(0, |last| last + 1),
+                Some(q),
+            ),
         };
-        leaves.iter().rposition(is_child).map_or(0, |last| last + 1)
+        rq.leaf_cfs_rqs.insert(at, q);
+        rq.leaf_branch = branch;
     }
 
     /// Adds a queue and all above it.
@@ -58,11 +49,16 @@ impl Kernel {
     /// `list_del_leaf_cfs_rq`.
     pub(crate) fn list_del_leaf_cfs_rq(&mut self, q: CfsRqId) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
-        if cfs_rq.on_leaf_list {
-            cfs_rq.on_leaf_list = false;
-            self.rqs[cfs_rq.cpu.index()]
-                .leaf_cfs_rqs
-                .retain(|&other| other != q);
+        if !cfs_rq.on_leaf_list {
+            return;
+        }
+        cfs_rq.on_leaf_list = false;
+        let rq = &mut self.rqs[cfs_rq.cpu.index()];
+        if let Some(at) = rq.leaf_cfs_rqs.iter().position(|&other| other == q) {
+            rq.leaf_cfs_rqs.remove(at);
+            if rq.leaf_branch == Some(q) {
+                rq.leaf_branch = at.checked_sub(1).map(|before| rq.leaf_cfs_rqs[before]);
+            }
         }
     }
 
