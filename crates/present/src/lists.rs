@@ -133,10 +133,8 @@ mod tests {
     #[test]
     fn kernels_say_what_came_and_went() {
         let kernels = kernels();
-        assert!(
-            entry(&kernels, "5.14", "5.15").contains(" burst "),
-            "{kernels}"
-        );
+        let mut of_5_14 = entry(&kernels, "5.14", "5.15").split_whitespace();
+        assert!(of_5_14.any(|name| name == "burst"), "{kernels}");
         let eevdf = entry(&kernels, "6.6", "6.7");
         assert!(eevdf.contains("base_slice_ns"), "{kernels}");
         assert!(eevdf.contains("-latency_ns"), "{kernels}");
