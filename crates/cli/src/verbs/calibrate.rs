@@ -16,7 +16,6 @@ use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
 use schedcast_verify::fit::{self, Fitted};
 
-use super::host::host_error;
 use super::in_vm;
 use crate::arguments::live::CalibrateArguments;
 use crate::arguments::validate::Place;
@@ -37,7 +36,7 @@ pub(super) fn calibrate(
     if !is_made {
         output::refuse_unwritable([arguments.output.as_ref()])?;
     }
-    let topology = Topology::read().map_err(host_error)?;
+    let topology = Topology::read()?;
     if let Place::Vm(series) = &arguments.on {
         let text = in_vm::calibrated(series, topology.cpus.len())?;
         return match output_of(arguments) {
@@ -50,13 +49,13 @@ pub(super) fn calibrate(
             }
         };
     }
-    let kernel = KernelInfo::read().map_err(host_error)?;
+    let kernel = KernelInfo::read()?;
     let progress = match quiet {
         true => ProgressBar::hidden(),
         false => ProgressBar::new_spinner(),
     };
     let step = |what: &str| progress.set_message(format!("measuring {what}"));
-    let measured = measure(&step).map_err(host_error);
+    let measured = measure(&step).map_err(Error::from);
     progress.finish_and_clear();
     let measured = measured?;
     let figures = figures(&measured);

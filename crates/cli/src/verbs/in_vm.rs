@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use schedcast_host::server;
 use schedcast_host::vm::{self, Accelerator, Done, KernelImage, Order};
-use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::document::{Table, flag_setting};
 use schedcast_lab::experiment::program::Action;
 use schedcast_lab::question::Setting;
 use schedcast_workload::programs::prefix;
 
-use super::host::host_error;
 use super::on_host::tools;
 
 /// Where the settings come from, in messages.
@@ -78,9 +77,7 @@ pub(crate) fn refuse_other_kernels(image: &KernelImage, scenarios: &[Scenario]) 
                 "`{name}` is of kernel {version}, and the guest's is {}",
                 image.version
             );
-            let error =
-                Diagnostic::general(message).hint("leave kernel.version out of the variants");
-            Err(Error::Input(Box::new(error)))
+            Err(Error::general(message).hint("leave kernel.version out of the variants"))
         }
     }
 }
@@ -125,7 +122,7 @@ pub(super) fn run(
         let named = words.iter().skip(1).map(PathBuf::from);
         order.files.extend(named.filter(|path| path.is_file()));
     }
-    printed(vm::run(image, &order).map_err(host_error)?)
+    printed(vm::run(image, &order)?)
 }
 
 /// Machine file that `schedcast calibrate` writes in a guest with `cpus` CPUs.
@@ -133,7 +130,7 @@ pub(super) fn run(
 /// # Errors
 /// As for [`run`].
 pub(super) fn calibrated(series: &str, cpus: usize) -> Result<String> {
-    let image = KernelImage::find(series).map_err(host_error)?;
+    let image = KernelImage::find(series)?;
     let own = std::env::current_exe().map_err(|error| Error::file("find", "schedcast", &error))?;
     let order = Order {
         words: [own.as_os_str(), "calibrate".as_ref(), "--output=-".as_ref()]
@@ -143,7 +140,7 @@ pub(super) fn calibrated(series: &str, cpus: usize) -> Result<String> {
         limit: CALIBRATION,
         ..Order::default()
     };
-    printed(vm::run(&image, &order).map_err(host_error)?).map(|done| done.stdout)
+    printed(vm::run(&image, &order)?).map(|done| done.stdout)
 }
 
 /// Output of a guest that ended well.
@@ -152,8 +149,7 @@ fn printed(done: Done) -> Result<Done> {
         0 => Ok(done),
         code => {
             let message = format!("in the virtual machine it ended with {code}");
-            let error = Diagnostic::general(message).hint(done.stderr.trim().to_owned());
-            Err(Error::Input(Box::new(error)))
+            Err(Error::general(message).hint(done.stderr.trim()))
         }
     }
 }
@@ -169,7 +165,7 @@ fn cpus(scenarios: &[Scenario]) -> Result<usize> {
             let message = format!(
                 "the variants are for machines of {all:?} CPUs, and a guest has one number"
             );
-            Err(Error::Input(Box::new(Diagnostic::general(message))))
+            Err(Error::general(message))
         }
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_base::harmless::HarmlessWriter;
-use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::{Experiment, Scenario};
 use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::{Question, Subject, refuse_several};
@@ -175,7 +175,7 @@ fn check_determinism(
             }
             Err(difference) => {
                 let message = format!("seed {seed}: {difference}");
-                return Err(Error::Input(Box::new(Diagnostic::general(message))));
+                return Err(Error::general(message));
             }
         }
     }

@@ -12,11 +12,10 @@
 //!
 //! A constant without `rows` was not fitted; `how` says where it is from.
 
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use serde::Deserialize;
 
 use super::prediction::Prediction;
-use super::published::broken;
 
 /// A fit may differ from the file by this much before the report says so.
 const SAME: f64 = 0.01;
@@ -47,7 +46,8 @@ struct File {
 /// # Errors
 /// Text that is no list of constants.
 pub(super) fn parse(file: &str, text: &str) -> Result<Vec<Fitted>> {
-    let read: File = toml::from_str(text).map_err(|error| broken(format!("{file}: {error}")))?;
+    let read: File =
+        toml::from_str(text).map_err(|error| Error::general(format!("{file}: {error}")))?;
     Ok(read.constant)
 }
 

@@ -17,7 +17,7 @@ use std::path::Path;
 
 use schedcast_base::fresh;
 use schedcast_base::quantile::{median, spread};
-use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::cgroup::{CgroupSettings, Weight};
 use schedcast_lab::outcome::Outcome;
@@ -287,7 +287,7 @@ pub fn read_results(path: &Path) -> Result<Vec<Twin>> {
         .map_err(|error| Error::file("read", shown.clone(), &error))?;
     serde_json::from_str(&text).map_err(|error| {
         let message = format!("{shown}: no results of a validation: {error}");
-        Error::Input(Box::new(Diagnostic::general(message)))
+        Error::general(message)
     })
 }
 
@@ -306,7 +306,7 @@ pub fn read_reasons(path: Option<&Path>) -> Result<BTreeMap<String, String>> {
     toml::from_str(&text).map_err(|error| {
         let message =
             format!("{shown}: expected lines such as \"FILE / VARIANT\" = \"why\": {error}");
-        Error::Input(Box::new(Diagnostic::general(message)))
+        Error::general(message)
     })
 }
 

@@ -23,13 +23,12 @@ use std::time::Duration;
 use schedcast_host::vm::{Accelerator, KernelImage};
 use schedcast_host::{CommandReport, KernelInfo, Topology};
 use schedcast_lab::answer;
-use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::{Experiment, Scenario};
 use schedcast_lab::outcome::{MetricMap, Outcome};
 use schedcast_lab::question::{Question, Setting};
 use schedcast_lab::simulate::Simulate;
 
-use super::host::host_error;
 use super::in_vm;
 use crate::arguments::{Format, RunArguments, Where};
 use crate::{output, written};
@@ -86,10 +85,6 @@ pub(super) fn cpu_times(
         .chain(of_server)
 }
 
-fn refused(message: impl Into<String>) -> Error {
-    Error::Input(Box::new(Diagnostic::general(message)))
-}
-
 /// Inside a guest: the metrics of every repeat as JSON.
 pub(super) fn serve(
     experiment: &Experiment,
@@ -124,7 +119,7 @@ fn in_guest(
         limit * (2 * seeds + 1) * 20,
     )?;
     let metrics: Vec<MetricMap> = serde_json::from_str(done.stdout.trim()).map_err(|error| {
-        refused(format!(
+        Error::general(format!(
             "the guest printed something else than results: {error}"
         ))
     })?;
@@ -151,7 +146,7 @@ pub(super) fn image(arguments: &RunArguments) -> Result<Option<KernelImage>> {
     match series.collect::<Vec<_>>().as_slice() {
         _ if arguments.guest => Ok(None),
         [] => Ok(None),
-        [series] => KernelImage::find(series).map(Some).map_err(host_error),
+        [series] => KernelImage::find(series).map(Some).map_err(Error::from),
         _ => Err(Error::usage("one virtual machine at a time")),
     }
 }
@@ -175,7 +170,7 @@ fn refuse_other_machine(scenario: &Scenario, cpus: usize) -> Result<()> {
     }
     let of = scenario.machine.cpus();
     let message = format!("the simulated machine has {of} CPUs and this host has {cpus}");
-    Err(refused(message).hint(format!("--cpus {cpus} makes them equal")))
+    Err(Error::general(message).hint(format!("--cpus {cpus} makes them equal")))
 }
 
 /// Refuses flags for what is simulated where nothing is: the host has the kernel and the machine it
@@ -215,7 +210,7 @@ pub(super) fn run(
     refuse_pictures(arguments)?;
     refuse_unused(question, arguments)?;
     let scenario = experiment.scenarios.remove(0);
-    let cpus = Topology::read().map_err(host_error)?.cpus.len();
+    let cpus = Topology::read()?.cpus.len();
     let simulated = arguments.on.contains(&Where::Sim);
     if simulated && arguments.on.contains(&Where::Host) {
         refuse_other_machine(&scenario, cpus)?;
@@ -233,7 +228,7 @@ pub(super) fn run(
             }
             _ => {
                 column.name = HOST.to_owned();
-                let info = KernelInfo::read().map_err(host_error)?;
+                let info = KernelInfo::read()?;
                 name_kernel(&mut column, &info.release, info.hz);
                 real::repeats(&scenario, seeds, err)?
             }

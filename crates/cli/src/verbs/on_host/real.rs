@@ -15,7 +15,7 @@ use schedcast_lab::outcome::{MetricMap, Outcome};
 use schedcast_workload::programs::{self, prefix, printed};
 
 use super::tree::Tree;
-use super::{cpu_times, host_error, refused, tools};
+use super::{cpu_times, tools};
 
 /// Without a duration the programs have to end by themselves within this.
 pub(super) const LONGEST: Duration = Duration::from_secs(600);
@@ -101,7 +101,7 @@ fn refuse_what_only_simulates(scenario: &Scenario) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(refused(format!("{what} can only be simulated")).hint("leave out --on host"))
+    Err(Error::general(format!("{what} can only be simulated")).hint("leave out --on host"))
 }
 
 fn start<'a>(scenario: &Scenario, program: &'a Program, folder: &Path) -> Result<Started<'a>> {
@@ -120,7 +120,7 @@ fn start<'a>(scenario: &Scenario, program: &'a Program, folder: &Path) -> Result
         ));
     };
     tools::find(name)?;
-    let client = Client::prepare(&words).map_err(host_error)?;
+    let client = Client::prepare(&words)?;
     let (name, arguments) = match client.as_ref().map(Client::words) {
         Some([name, arguments @ ..]) => (name, arguments),
         _ => (name, arguments),
@@ -178,22 +178,24 @@ fn cpus(scenario: &Scenario, path: &str) -> Option<Vec<usize>> {
 fn once(scenario: &Scenario, started: &[Started]) -> Result<(RunReport, MetricMap)> {
     let mut tree = Tree::create(scenario)?;
     let places = started.iter().map(|one| one.place(&tree));
-    let servers = Servers::start(places).map_err(host_error)?;
+    let servers = Servers::start(places)?;
     tree.begin()?;
     let placed: Vec<_> = started
         .iter()
         .map(|one| (tree.group(&one.program.cgroup), &one.spec))
         .collect();
     let limit = scenario.duration_ns.map_or(LONGEST, Duration::from_nanos);
-    let report = run_placed(&placed, limit).map_err(host_error)?;
+    let report = run_placed(&placed, limit)?;
     let mut metrics = tree.metrics()?;
     let used = servers.used();
     drop(servers);
     tree.close()?;
     if report.timed_out && scenario.duration_ns.is_none() {
         let seconds = LONGEST.as_secs();
-        return Err(refused(format!("a program still ran after {seconds} s"))
-            .hint("--duration 20s ends it after that"));
+        return Err(
+            Error::general(format!("a program still ran after {seconds} s"))
+                .hint("--duration 20s ends it after that"),
+        );
     }
     for ((one, command), served) in started.iter().zip(&report.commands).zip(used) {
         if !report.timed_out && command.ending != Ending::Exited(0) {
@@ -211,7 +213,7 @@ fn failed(command: &CommandReport) -> Error {
     };
     let printed = String::from_utf8_lossy(&command.stdout);
     let last = printed.lines().last().unwrap_or_default();
-    let error = refused(format!("`{}` {how}", command.command));
+    let error = Error::general(format!("`{}` {how}", command.command));
     match last {
         "" => error,
         last => error.hint(format!("the last it said: {last}")),
@@ -249,9 +251,9 @@ fn wakeups(scenario: &Scenario, started: &[Started]) -> Result<MetricMap> {
     for (name, threads) in counted.chain(started.iter().filter_map(of_server)) {
         let filter = format!("comm ~ \"{threads}\"");
         let trace = TraceInstance::counting(&instance, "sched_waking", &filter);
-        let trace = trace.map_err(host_error)?;
+        let trace = trace?;
         once(scenario, started)?;
-        let count = trace.counted().map_err(host_error)?;
+        let count = trace.counted()?;
         metrics.insert(format!("{name}/wakeups"), count as f64);
     }
     Ok(metrics)

@@ -4,8 +4,6 @@ use std::path::Path;
 
 use schedcast_lab::error::{Error, Result};
 
-use super::refused;
-
 /// Programs and the Debian packages that have them.
 const PACKAGES: [(&str, &str); 10] = [
     ("rt-app", "rt-app"),
@@ -49,7 +47,7 @@ pub(crate) fn find(program: &str) -> Result<()> {
     if is_installed(program) {
         return Ok(());
     }
-    let error = refused(format!("`{program}` is not installed on this host"));
+    let error = Error::general(format!("`{program}` is not installed on this host"));
     let package = PACKAGES.iter().find(|(name, _)| *name == program);
     Err(match (package, program) {
         (Some((_, package)), _) => error.hint(format!("on Debian: apt install {package}")),

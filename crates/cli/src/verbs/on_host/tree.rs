@@ -10,8 +10,6 @@ use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::cgroup::CgroupSettings;
 use schedcast_lab::outcome::MetricMap;
 
-use super::host_error;
-
 /// A fresh group and the variant's groups below it.
 pub(super) struct Tree {
     /// By path in the variant; `/` is the fresh group itself.
@@ -24,7 +22,7 @@ impl Tree {
     /// Makes all groups and sets their limits.
     pub(super) fn create(scenario: &Scenario) -> Result<Tree> {
         let name = format!("schedcast-{}", std::process::id());
-        let root = CpuCgroup::create("/", &name).map_err(host_error)?;
+        let root = CpuCgroup::create("/", &name)?;
         let mut tree = Tree {
             groups: BTreeMap::from([("/".to_owned(), root)]),
             before: BTreeMap::new(),
@@ -33,8 +31,8 @@ impl Tree {
         for (path, settings) in &scenario.cgroups {
             let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
             let parent = if parent.is_empty() { "/" } else { parent };
-            let group = tree.groups[parent].create_child(name).map_err(host_error)?;
-            set(&group, settings).map_err(host_error)?;
+            let group = tree.groups[parent].create_child(name)?;
+            set(&group, settings)?;
             tree.groups.insert(path.clone(), group);
         }
         // Parents have to have a budget before their children.
@@ -43,7 +41,7 @@ impl Tree {
                 "/" => 1,
                 path => siblings(path, scenario.cgroups.keys().map(String::as_str)),
             };
-            group.allow_real_time(siblings).map_err(host_error)?;
+            group.allow_real_time(siblings)?;
         }
         Ok(tree)
     }
@@ -56,7 +54,7 @@ impl Tree {
     /// Starts the window of the counters: what servers used while they started is subtracted later.
     pub(super) fn begin(&mut self) -> Result<()> {
         for (path, group) in &self.groups {
-            let stat = group.stat().map_err(host_error)?;
+            let stat = group.stat()?;
             self.before.insert(path.clone(), stat);
         }
         Ok(())
@@ -66,7 +64,7 @@ impl Tree {
     pub(super) fn metrics(&self) -> Result<MetricMap> {
         let mut map = MetricMap::new();
         for (path, group) in self.groups.iter().filter(|(path, _)| *path != "/") {
-            let stat = group.stat().map_err(host_error)?;
+            let stat = group.stat()?;
             let stat = match self.before.get(path) {
                 Some(before) => stat.since(before),
                 None => stat,
@@ -92,7 +90,7 @@ impl Tree {
     /// Removes all groups, children first.
     pub(super) fn close(mut self) -> Result<()> {
         while let Some((_, group)) = self.groups.pop_last() {
-            group.close().map_err(host_error)?;
+            group.close()?;
         }
         Ok(())
     }

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use schedcast_host::vm::{Accelerator, KernelImage};
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::{self, Scenario, Surroundings};
 use schedcast_verify::validate::MeasuredRepeats;
 
 use super::super::in_vm;
-use super::{bad_input, real};
+use super::real;
 use crate::arguments::validate::ValidateArguments;
 use crate::written;
 
@@ -80,14 +80,14 @@ pub(super) fn measure(
         .map(serde_json::from_str::<MeasuredRepeats>);
     let measured = lines.collect::<std::result::Result<Vec<_>, _>>();
     let measured = measured.map_err(|error| {
-        bad_input(format!(
+        Error::general(format!(
             "the guest printed something else than results: {error}"
         ))
     })?;
     if measured.len() != scenarios.len() {
         let (got, wanted) = (measured.len(), scenarios.len());
         let message = format!("the guest measured {got} of {wanted} variants");
-        return Err(bad_input(message));
+        return Err(Error::general(message));
     }
     let kernel = format!(
         "{} in a virtual machine ({})",

@@ -11,12 +11,11 @@ use schedcast_base::date::today;
 use schedcast_base::fresh;
 use schedcast_host::vm::KernelImage;
 use schedcast_host::{KernelInfo, sys};
-use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings, document};
 use schedcast_lab::simulate::{Simulate, run_all};
 use schedcast_verify::validate::{self, AsReal, MeasuredRepeats, Twin};
 
-use super::host::host_error;
 use super::in_vm;
 use crate::arguments::validate::{Place, ValidateArguments};
 use crate::{output, written};
@@ -33,8 +32,8 @@ enum Real {
 impl Real {
     fn at(place: &Place) -> Result<Real> {
         Ok(match place {
-            Place::Host => Real::Host(KernelInfo::read().map_err(host_error)?),
-            Place::Vm(series) => Real::Guest(KernelImage::find(series).map_err(host_error)?),
+            Place::Host => Real::Host(KernelInfo::read()?),
+            Place::Vm(series) => Real::Guest(KernelImage::find(series)?),
         })
     }
 
@@ -128,8 +127,7 @@ fn refuse_empty(path: &Path, experiment: &Experiment) -> Result<()> {
         None => Ok(()),
         Some(one) => {
             let message = format!("{}: `{}` starts no program", path.display(), one.name);
-            let error = Diagnostic::general(message).hint("add [[program]] run = \"…\"");
-            Err(Error::Input(Box::new(error)))
+            Err(Error::general(message).hint("add [[program]] run = \"…\""))
         }
     }
 }
@@ -202,8 +200,7 @@ pub(super) fn validate(
                 "this machine has other things to do; not measured: {}",
                 disturbed.join(", ")
             );
-            let error = Diagnostic::general(message).hint("leave it alone meanwhile");
-            Err(Error::Input(Box::new(error)))
+            Err(Error::general(message).hint("leave it alone meanwhile"))
         }
     }
 }
@@ -236,7 +233,7 @@ fn predict_again(
     }
     if twins.is_empty() {
         let message = format!("{}: nothing of these experiments is in it", path.display());
-        return Err(bad_input(message));
+        return Err(Error::general(message));
     }
     keep(arguments, &twins)?;
     Ok(twins)
@@ -259,8 +256,4 @@ fn keep(arguments: &ValidateArguments, new: &[Twin]) -> Result<()> {
             .map_err(|error| Error::file("write", path.display().to_string(), &error)),
         None => Ok(()),
     }
-}
-
-fn bad_input(message: String) -> Error {
-    Error::Input(Box::new(Diagnostic::general(message)))
 }

@@ -17,7 +17,6 @@ use schedcast_lab::recording::Recorded;
 use schedcast_verify::validate::{self, MeasuredRepeats};
 use schedcast_workload::programs::{self, printed};
 
-use super::super::host::host_error;
 use super::super::on_host::{cpu_times, tools};
 
 /// A measurement with this many disturbed repeats is refused.
@@ -50,7 +49,7 @@ impl Folder {
                 let name = format!("{}-{number}", scenario.name.replace('/', "_"));
                 Folder::Kept(keep.join(name))
             }
-            None => Folder::Scratch(Scratch::new("schedcast-validate-").map_err(host_error)?),
+            None => Folder::Scratch(Scratch::new("schedcast-validate-")?),
         })
     }
 
@@ -70,9 +69,9 @@ pub(super) fn measure(
     keep: Option<&Path>,
 ) -> Result<MeasuredRepeats> {
     let setup = setup(scenario)?;
-    let clients = twin::prepare(&setup).map_err(host_error)?;
+    let clients = twin::prepare(&setup)?;
     let mut measured = MeasuredRepeats {
-        cpus: Topology::read().map_err(host_error)?.cpus.len(),
+        cpus: Topology::read()?.cpus.len(),
         ..MeasuredRepeats::default()
     };
     while measured.samples.len() < repeats as usize {
@@ -137,7 +136,7 @@ fn repeat(
 
 /// One run; `None` if the hypervisor or other programs took too much of it.
 fn once(setup: &Setup, clients: &[Option<Client>], folder: Option<&Path>) -> Result<Option<Real>> {
-    let real = twin::run_once(setup, clients, folder).map_err(host_error)?;
+    let real = twin::run_once(setup, clients, folder)?;
     refuse_failed(&real)?;
     // A guest has no others.
     let others = real.others_ratio > OTHERS_MAX && Accelerator::around().is_none();
@@ -164,15 +163,15 @@ fn placements(
     ];
     let names = EVENTS.map(|(event, _)| format!("sched/{event}"));
     let trace = TraceInstance::create(INSTANCE, BUFFER_KB, &names.each_ref().map(String::as_str));
-    let trace = trace.map_err(host_error)?;
-    trace.start().map_err(host_error)?;
+    let trace = trace?;
+    trace.start()?;
     let ran = once(setup, clients, None)?;
-    trace.stop().map_err(host_error)?;
+    trace.stop()?;
     let mut figures = BTreeMap::new();
-    if ran.is_none() || trace.lost_events().map_err(host_error)? > 0 {
+    if ran.is_none() || trace.lost_events()? > 0 {
         return Ok(figures);
     }
-    let kept = trace.text().map_err(host_error)?;
+    let kept = trace.text()?;
     for (program, setup) in scenario.programs.iter().zip(&setup.programs) {
         let tool = programs::tool(&setup.words).map_or("", |tool| tool.name);
         let comm = tools::threads(tool, setup.words.first().map_or("", String::as_str));
@@ -242,7 +241,7 @@ fn refuse_failed(real: &Real) -> Result<()> {
     for command in &real.run.commands {
         let ok = matches!(command.ending, Ending::Exited(0));
         if !ok && !real.run.timed_out {
-            return Err(super::bad_input(format!(
+            return Err(Error::general(format!(
                 "`{}` ended with {:?}",
                 command.command, command.ending
             )));

@@ -9,13 +9,13 @@
 //! a message takes 4.4 µs there, which says what kernel work costs. With that, the row of 75 % says
 //! what the reads of the counter take and what a migration costs.
 
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_sim::machine::parts::WakesBy;
 
 use super::load::{Load, Seen, see};
 use super::{Machine, SHARES};
-use crate::studies::published::{Kernel, broken};
+use crate::studies::published::Kernel;
 use crate::studies::{Bench, Calibration, Prediction};
 
 /// Time an MWAIT state without power gating really takes to leave; tables of the driver have the
@@ -129,7 +129,7 @@ fn best(machine: &Machine, candidates: &[Fit], targets: &[Target], bench: &Bench
         .iter()
         .zip(misses)
         .min_by(|left, right| left.1.total_cmp(&right.1));
-    let (&fit, _) = best.ok_or_else(|| broken("no constants were tried".into()))?;
+    let (&fit, _) = best.ok_or_else(|| Error::general("no constants were tried"))?;
     Ok(fit)
 }
 
