@@ -15,8 +15,8 @@ use schedcast_lab::host_machine;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
 use schedcast_verify::fit::{self, Fitted};
+use schedcast_verify::real::guest;
 
-use super::in_vm;
 use crate::arguments::live::CalibrateArguments;
 use crate::arguments::validate::Place;
 use crate::{output, written};
@@ -38,7 +38,7 @@ pub(super) fn calibrate(
     }
     let topology = Topology::read()?;
     if let Place::Vm(series) = &arguments.on {
-        let text = in_vm::calibrated(series, topology.cpus.len())?;
+        let text = guest::calibrated(series, topology.cpus.len())?;
         return match output_of(arguments) {
             output if output == Path::new("-") => {
                 written(out.write_all(text.as_bytes())).map(|()| 0)

@@ -132,8 +132,6 @@ impl Calibration {
     }
 }
 
-/// A mistake in the files of a study.
-
 const COLUMNS: [&str; 12] = [
     "study", "table", "workload", "point", "metric", "unit", "better", "variant", "role", "value",
     "spread", "note",

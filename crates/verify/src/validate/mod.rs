@@ -19,9 +19,10 @@ use schedcast_base::fresh;
 use schedcast_base::quantile::{median, spread};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
-use schedcast_lab::experiment::cgroup::{CgroupSettings, Weight};
 use schedcast_lab::outcome::Outcome;
 use serde::{Deserialize, Serialize};
+
+use crate::real::MeasuredRepeats;
 
 mod page;
 mod phase;
@@ -165,19 +166,6 @@ pub struct Twin {
     pub steal: f64,
     /// Rows of the comparison.
     pub rows: Vec<Row>,
-}
-
-/// Results of the real side of one scenario.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct MeasuredRepeats {
-    /// CPUs of the machine.
-    pub cpus: usize,
-    /// Repeats that were dropped as disturbed.
-    pub dropped: usize,
-    /// Largest share of a repeat that the hypervisor took.
-    pub steal: f64,
-    /// The figures of each repeat under the names that the simulation gives them.
-    pub samples: Vec<BTreeMap<String, f64>>,
 }
 
 impl Twin {
@@ -325,42 +313,6 @@ pub fn replace(all: &mut Vec<Twin>, new: Vec<Twin>) {
     all.retain(|old| !new.iter().any(|one| one.scenario == old.scenario));
     all.extend(new);
     all.sort_by(|a, b| a.scenario.cmp(&b.scenario));
-}
-
-/// Texts that a real group must have in its files to be the one of `scenario`, by path, parents
-/// first.
-pub fn settings(scenario: &Scenario) -> Vec<(String, Vec<(String, String)>)> {
-    let groups = scenario.cgroups.iter();
-    groups
-        .map(|(path, group)| (path.clone(), files(group)))
-        .collect()
-}
-
-fn files(group: &CgroupSettings) -> Vec<(String, String)> {
-    let mut files = Vec::new();
-    let mut put = |file: &str, value: String| files.push((file.to_string(), value));
-    if group.idle {
-        put("cpu.idle", "1".to_string());
-    } else {
-        match group.weight {
-            Weight::Shares(shares) => put("cpu.shares", shares.to_string()),
-            Weight::Weight(weight) => put("cpu.weight", weight.to_string()),
-            Weight::Nice(_) => put("cpu.shares", group.shares().to_string()),
-        }
-    }
-    if let Some(quota_us) = group.quota_us {
-        put("cpu.max", format!("{quota_us} {}", group.period_us));
-    }
-    if group.burst_us > 0 {
-        put("cpu.max.burst", group.burst_us.to_string());
-    }
-    files.extend(
-        group
-            .clamp_files()
-            .into_iter()
-            .map(|(file, value)| (file.to_string(), value)),
-    );
-    files
 }
 
 #[cfg(test)]

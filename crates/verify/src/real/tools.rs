@@ -43,7 +43,7 @@ fn is_installed(program: &str) -> bool {
 }
 
 /// Refuses a program that is not here, and says what to install.
-pub(crate) fn find(program: &str) -> Result<()> {
+pub(super) fn find(program: &str) -> Result<()> {
     if is_installed(program) {
         return Ok(());
     }
@@ -59,7 +59,7 @@ pub(crate) fn find(program: &str) -> Result<()> {
 }
 
 /// Beginning of the names of the program's threads, as a pattern of the kernel's event filters.
-pub(crate) fn threads(tool: &str, program: &str) -> String {
+pub(super) fn threads(tool: &str, program: &str) -> String {
     let known = THREADS.iter().find(|(name, _)| *name == tool);
     let base = program.rsplit('/').next().unwrap_or(program);
     let name = known.map_or(base, |(_, threads)| threads);
