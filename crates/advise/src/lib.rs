@@ -481,9 +481,7 @@ struct LimitFile {
 /// # Errors
 /// A file that is no advice, or one that recommends nothing.
 pub fn read_recommendation(path: &Path) -> Result<(String, Limit)> {
-    let shown = path.display();
-    let text = schedcast_base::whole::read_text(path)
-        .map_err(|error| Error::file("read", shown, &error))?;
+    let text = schedcast_base::whole::text(path)?;
     let file: AdviceFile = serde_json::from_str(&text)
         .map_err(|error| Error::general(format!("{}: no advice: {error}", path.display())))?;
     if file.schema != SCHEMA {

@@ -130,7 +130,7 @@ fn keep(file: &Path, text: &str) -> Result<()> {
         std::fs::create_dir_all(folder)
             .map_err(|error| Error::file("create", folder.display(), &error))?;
     }
-    fresh::write(file, text).map_err(|error| Error::file("write", file.display(), &error))
+    fresh::save(file, text)
 }
 
 /// Figures with their spread, in columns.

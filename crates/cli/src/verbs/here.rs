@@ -71,9 +71,7 @@ fn write_json(value: &serde_json::Value, path: &Path, out: &mut impl Write) -> R
     let text = format!("{value:#}\n");
     match path == Path::new("-") {
         true => written(out.write_all(text.as_bytes())),
-        false => {
-            fresh::write(path, text).map_err(|error| Error::file("write", path.display(), &error))
-        }
+        false => fresh::save(path, text),
     }
 }
 

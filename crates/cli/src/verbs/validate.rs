@@ -249,8 +249,7 @@ fn keep(arguments: &ValidateArguments, new: &[Twin]) -> Result<()> {
     }
     let reasons = validate::read_reasons(arguments.reasons.as_deref())?;
     match &arguments.page {
-        Some(path) => fresh::write(path, validate::render_page(&all, &reasons))
-            .map_err(|error| Error::file("write", path.display().to_string(), &error)),
+        Some(path) => fresh::save(path, validate::render_page(&all, &reasons)),
         None => Ok(()),
     }
 }

@@ -15,8 +15,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use schedcast_base::fresh;
 use schedcast_base::quantile::{median, spread};
+use schedcast_base::{fresh, whole};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome;
@@ -270,12 +270,9 @@ pub fn read_results(path: &Path) -> Result<Vec<Twin>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let shown = path.display().to_string();
-    let text = schedcast_base::whole::read_text(path)
-        .map_err(|error| Error::file("read", shown.clone(), &error))?;
-    serde_json::from_str(&text).map_err(|error| {
-        let message = format!("{shown}: no results of a validation: {error}");
-        Error::general(message)
+    serde_json::from_str(&whole::text(path)?).map_err(|error| {
+        let shown = path.display();
+        Error::general(format!("{shown}: no results of a validation: {error}"))
     })
 }
 
@@ -288,13 +285,11 @@ pub fn read_reasons(path: Option<&Path>) -> Result<BTreeMap<String, String>> {
     let Some(path) = path else {
         return Ok(BTreeMap::new());
     };
-    let shown = path.display().to_string();
-    let text = schedcast_base::whole::read_text(path)
-        .map_err(|error| Error::file("read", shown.clone(), &error))?;
-    toml::from_str(&text).map_err(|error| {
-        let message =
-            format!("{shown}: expected lines such as \"FILE / VARIANT\" = \"why\": {error}");
-        Error::general(message)
+    toml::from_str(&whole::text(path)?).map_err(|error| {
+        let shown = path.display();
+        Error::general(format!(
+            "{shown}: expected lines such as \"FILE / VARIANT\" = \"why\": {error}"
+        ))
     })
 }
 
@@ -304,8 +299,7 @@ pub fn read_reasons(path: Option<&Path>) -> Result<BTreeMap<String, String>> {
 /// A file that cannot be written.
 pub fn write_results(path: &Path, twins: &[Twin]) -> Result<()> {
     let json = serde_json::to_string_pretty(twins).expect("numbers are finite");
-    fresh::write(path, json + "\n")
-        .map_err(|error| Error::file("write", path.display().to_string(), &error))
+    fresh::save(path, json + "\n")
 }
 
 /// Writes `new` over the twins of the same scenarios in `all`.
