@@ -14,7 +14,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::host_machine;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
-use schedcast_verify::fit::{self, Fitted};
+use schedcast_verify::fit::{self, FittedConstant};
 use schedcast_verify::real::guest;
 
 use crate::arguments::live::CalibrateArguments;
@@ -106,7 +106,7 @@ pub(crate) fn from_figures(
 }
 
 /// Constants with their spread, and the results they were fitted to.
-fn fitted_table(fitted: &[Fitted]) -> String {
+fn fitted_table(fitted: &[FittedConstant]) -> String {
     let mut text = format!(
         "{:<WIDEST$}{:>9}{:>20}  {}\n",
         "FIGURE", "VALUE", "SMALLEST - LARGEST", "SOURCE"

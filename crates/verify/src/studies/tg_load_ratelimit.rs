@@ -13,7 +13,7 @@
 mod fit;
 mod load;
 
-use fit::{Fit, Fitted};
+use fit::{FittedMachines, MachineConstants};
 use load::{Load, Seen, see};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
@@ -54,7 +54,7 @@ impl Study for TgLoadRatelimit {
         let spr = machine("SPR", "", bench)?;
         let icl = machine("ICL", "machine.preset = \"icl-2x32x2\"", bench)?;
         let mut prediction = Prediction::new();
-        let Fitted { spr, icl } = fit::fit(spr, icl, known, bench, &mut prediction)?;
+        let FittedMachines { spr, icl } = fit::fit(spr, icl, known, bench, &mut prediction)?;
         prediction.axes("pairs, % of the CPUs", "patched / base");
         let gains = [&spr, &icl].map(|machine| answer_udp(machine, known, bench, &mut prediction));
         let [on_spr, on_icl] = gains;
@@ -88,7 +88,7 @@ fn machine(name: &'static str, layer: &str, bench: &Bench) -> Result<Machine> {
 }
 
 impl Machine {
-    fn with(&self, fit: &Fit) -> Machine {
+    fn with(&self, fit: &MachineConstants) -> Machine {
         Machine {
             name: self.name,
             cpus: self.cpus,
