@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::slo::Slo;
-use schedcast_lab::context::Fit;
+use schedcast_lab::context::RefitFigure;
 use schedcast_lab::drift::Runs;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::metrics;
@@ -56,7 +56,7 @@ impl Forecast {
 /// ratio of seen and predicted, or, where one of them is nothing and there is no ratio, by their
 /// difference. Where the recording does not show the metric they stay. A poor fit of any figure
 /// stretches all of them by its own miss.
-fn stretched(spread: Interval, metric: &str, fit: &[Fit]) -> [f64; 2] {
+fn stretched(spread: Interval, metric: &str, fit: &[RefitFigure]) -> [f64; 2] {
     let Interval { low, high } = spread;
     let poorest = trust::poorest_factor(fit);
     match fit.iter().find(|one| one.metric == metric) {
@@ -82,7 +82,7 @@ const MISFIT_MAX: f64 = 2.0;
 /// A smaller miss widens the interval that must keep the promise. Worked example: a p99 of 4.1 ms
 /// was recorded and 6.8 ms simulated, 1.65 times as much. For a promise of 5 ms they disagree. For
 /// one of 20 ms they do not, and another limit keeps it with a simulated interval up to 12.1 ms.
-pub(crate) fn is_misjudged(slo: &Slo, fit: &[Fit]) -> bool {
+pub(crate) fn is_misjudged(slo: &Slo, fit: &[RefitFigure]) -> bool {
     let mut own = fit.iter().filter(|one| one.metric == slo.metric);
     own.any(|one| slo.keeps(one.judged()) != slo.keeps(one.seen) || one.factor() > MISFIT_MAX)
 }
@@ -116,7 +116,7 @@ pub(crate) fn refuse_few(runs: usize) -> Result<()> {
 ///
 /// # Errors
 /// Fewer than two runs.
-pub(crate) fn forecast(slo: &Slo, runs: &Runs, fit: &[Fit]) -> Result<Forecast> {
+pub(crate) fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure]) -> Result<Forecast> {
     refuse_few(runs.plain.len())?;
     let metric = metrics::parse(&slo.metric);
     let mut forecast = Forecast {
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_the_resimulation_misses_is_allowed_for() {
-        let fit = |predicted: f64| Fit {
+        let fit = |predicted: f64| RefitFigure {
             metric: "a/activation_latency.p99".to_string(),
             predicted,
             seen: 160_000.0,
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_promise_is_misjudged_on_the_other_side_of_it_or_by_more_than_twice() {
         let misjudged = |promise: &str, predicted_us: f64| {
-            let fit = Fit {
+            let fit = RefitFigure {
                 metric: "a/activation_latency.p99".to_string(),
                 predicted: predicted_us,
                 seen: 4_100.0,
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_poor_fit_of_another_figure_widens_every_promise() {
-        let poor = Fit {
+        let poor = RefitFigure {
             metric: "cgroup:/pg/nr_throttled".to_string(),
             predicted: 50.0,
             seen: 100.0,
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn what_is_seen_and_not_predicted_at_all_is_allowed_for_too() {
         let fit = |predicted: f64, seen: f64| {
-            [Fit {
+            [RefitFigure {
                 metric: "a/activation_latency.p99".to_string(),
                 predicted,
                 seen,

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use schedcast_lab::answer;
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::context::Context;
-use schedcast_lab::error::{Diagnostic, Error, Result, hint_for};
+use schedcast_lab::error::{Error, Result, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::units::format_duration_ns;
 use schedcast_lab::outcome::Outcome;
@@ -192,8 +192,7 @@ impl<'a> Case<'a> {
         if !baseline.cgroups.contains_key(&target) {
             let groups: Vec<&str> = baseline.cgroups.keys().map(String::as_str).collect();
             let message = format!("the recording has no cgroup `{target}`");
-            let diagnostic = Diagnostic::general(message).hint(hint_for(&target, &groups));
-            return Err(Error::Input(Box::new(diagnostic)));
+            return Err(Error::general(message).hint(hint_for(&target, &groups)));
         }
         let latency = recorded.seen.latency(&target);
         if slos.is_empty() {
@@ -317,7 +316,7 @@ pub fn advise(
     if let Some(figures) = trust::poor_fit(&decisive).filter(|_| !demands.force) {
         let message =
             format!("no advice: the recorded limit, simulated, misses the recording: {figures}");
-        let error = Error::Input(Box::new(Diagnostic::general(message)));
+        let error = Error::general(message);
         return Err(
             error.hint("record the busiest half minute you can get; --force advises all the same")
         );
@@ -504,15 +503,14 @@ struct LimitFile {
 /// # Errors
 /// A file that is no advice, or one that recommends nothing.
 pub fn read_recommendation(path: &Path) -> Result<(String, Limit)> {
-    let shown = path.display();
-    let text = schedcast_base::whole::read_text(path)
-        .map_err(|error| Error::file("read", shown, &error))?;
-    let bad = |why: String| Error::Input(Box::new(Diagnostic::general(why)));
+    let text = schedcast_base::whole::text(path)?;
     let file: AdviceFile = serde_json::from_str(&text)
-        .map_err(|error| bad(format!("{}: no advice: {error}", path.display())))?;
+        .map_err(|error| Error::general(format!("{}: no advice: {error}", path.display())))?;
     if file.schema != SCHEMA {
         let (found, path) = (&file.schema, path.display());
-        return Err(bad(format!("{path}: expected {SCHEMA}, found {found}")));
+        return Err(Error::general(format!(
+            "{path}: expected {SCHEMA}, found {found}"
+        )));
     }
     let best = file.recommended.and_then(|name| {
         let mut options = file.options.into_iter();
@@ -527,7 +525,10 @@ pub fn read_recommendation(path: &Path) -> Result<(String, Limit)> {
             };
             Ok((file.target, limit))
         }
-        None => Err(bad(format!("{}: it recommends nothing", path.display()))),
+        None => Err(Error::general(format!(
+            "{}: it recommends nothing",
+            path.display()
+        ))),
     }
 }
 

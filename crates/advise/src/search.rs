@@ -17,7 +17,7 @@ use super::judge::{self, Forecast};
 use super::pace::{Need, Requests};
 use super::slo::Slo;
 use schedcast_base::limits::QUOTA_MIN_US;
-use schedcast_lab::context::Fit;
+use schedcast_lab::context::RefitFigure;
 use schedcast_lab::drift::{Drifting, Runs};
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
@@ -81,7 +81,7 @@ pub struct Bench<'a, S, F> {
     /// Need of the service besides the promises; `None` if it has none.
     pub need: Option<Need>,
     /// How far the re-simulated recording is from the recorded run.
-    pub fit: Vec<Fit>,
+    pub fit: Vec<RefitFigure>,
     /// How much the work of a request drifted while it was recorded, in thousandths.
     pub drift_permille: u64,
     seeds: u32,

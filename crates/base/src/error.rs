@@ -162,7 +162,7 @@ impl Diagnostic {
     }
 
     /// A complaint that no place can be given for.
-    pub fn general(message: impl Into<String>) -> Diagnostic {
+    pub(crate) fn general(message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             message: message.into(),
             place: None,
@@ -255,6 +255,11 @@ impl Error {
     /// A usage error without a place.
     pub fn usage(message: impl Into<String>) -> Error {
         Error::Usage(Box::new(Diagnostic::general(message)))
+    }
+
+    /// An input error that no place can be given for.
+    pub fn general(message: impl Into<String>) -> Error {
+        Error::Input(Box::new(Diagnostic::general(message)))
     }
 
     /// An input error at `place`.

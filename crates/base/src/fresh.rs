@@ -27,6 +27,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::error::Error;
+
 /// Links that lead to one another; the kernel follows as many.
 const MOST_LINKS: u32 = 40;
 
@@ -118,6 +120,14 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = Fresh::create(path)?;
     file.write_all(bytes.as_ref())?;
     file.keep()
+}
+
+/// The same; a failure names the file.
+///
+/// # Errors
+/// As for [`fn@write`].
+pub fn save(path: &Path, bytes: impl AsRef<[u8]>) -> crate::error::Result<()> {
+    write(path, bytes).map_err(|error| Error::file("write", path.display(), &error))
 }
 
 /// Whether [`fn@write`] will be able to begin, without leaving anything. A path that is no regular

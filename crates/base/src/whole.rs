@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use crate::error::Error;
+
 /// Some millions of requests, or a week of counters: more than any file that is not a trace.
 pub const MOST_BYTES: u64 = 256 << 20;
 
@@ -26,6 +28,14 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 pub fn read_text(path: &Path) -> io::Result<String> {
     let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text");
     String::from_utf8(read(path)?).map_err(not_text)
+}
+
+/// The same; a failure names the file.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn text(path: &Path) -> crate::error::Result<String> {
+    read_text(path).map_err(|error| Error::file("read", path.display(), &error))
 }
 
 fn read_up_to(path: &Path, most: u64) -> io::Result<Vec<u8>> {

@@ -64,7 +64,7 @@ pub fn run_in_style(
     }
     let result = match &cli.verb {
         Verb::Compare(arguments) => verbs::compare(arguments, &cli, &words, simulator, out),
-        Verb::Run(arguments) => verbs::run(arguments, &cli, &words, simulator, (out, err)),
+        Verb::Run(arguments) => verbs::run(arguments, &cli, &words, simulator, out),
         Verb::WhatIf(arguments) => verbs::what_if(arguments, &cli, &words, simulator, (out, err)),
         Verb::Upgrade(arguments) => verbs::upgrade(arguments, &cli, &words, simulator, (out, err)),
         Verb::Sweep(arguments) => verbs::sweep(arguments, &cli, simulator, out, err),

@@ -86,8 +86,7 @@ pub(crate) fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> R
     }
     let to_output = Path::new("-");
     if let Some(path) = output.json.as_deref().filter(|path| *path != to_output) {
-        fresh::write(path, answer.comparison.to_json())
-            .map_err(|error| Error::file("write", path.display(), &error))?;
+        fresh::save(path, answer.comparison.to_json())?;
     }
     if output.format == Format::Json || output.json.as_deref() == Some(to_output) {
         return written(out.write_all(answer.comparison.to_json().as_bytes()));

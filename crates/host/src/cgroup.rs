@@ -418,7 +418,7 @@ pub(crate) fn parent_of(path: &str) -> (&str, &str) {
 
 /// How many of `paths` have the parent of `path`, itself included: among `/a`, `/a/x` and `/b`,
 /// `/a` is one of two.
-pub fn siblings<'a>(path: &str, paths: impl Iterator<Item = &'a str>) -> usize {
+pub(crate) fn siblings<'a>(path: &str, paths: impl Iterator<Item = &'a str>) -> usize {
     paths
         .filter(|other| parent_of(other).0 == parent_of(path).0)
         .count()

@@ -201,6 +201,24 @@ pub(crate) fn read_text(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|source| io_error("reading", path, source))
 }
 
+impl From<HostError> for schedcast_base::error::Error {
+    fn from(error: HostError) -> Self {
+        let told = Self::general(error.to_string());
+        match error {
+            HostError::NoSuchGroup { hint, .. } => told.hint(hint),
+            HostError::Io { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull => told.hint(
+                    "a recording takes some 50 bytes an event; name a folder on a disk with more room",
+                ),
+                io::ErrorKind::ReadOnlyFilesystem => told
+                    .hint("name a folder that can be written, in a container one on a mounted volume"),
+                _ => told,
+            },
+            _ => told,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,6 +28,7 @@
 //! * [`apply`]: settings written so that they can be taken back.
 //! * [`calibrate`]: the constants of a machine description, from measurements.
 //! * [`measure`]: what switches, wakeups, ticks and timers cost here.
+//! * [`real`]: an experiment run for real.
 //! * [`server`]: a private PostgreSQL or nginx for the clients that need one.
 //! * [`vm`]: a program run under another kernel.
 
@@ -42,6 +43,7 @@ mod guard;
 mod hierarchy;
 pub mod hog;
 pub mod measure;
+pub mod real;
 pub mod record;
 mod run;
 mod scratch;
@@ -52,10 +54,9 @@ pub mod sys;
 pub mod top;
 mod topology;
 pub mod tracefs;
-pub mod twin;
 pub mod vm;
 
-pub use cgroup::{CpuCgroup, siblings};
+pub use cgroup::CpuCgroup;
 pub use cpufreq::CpuFrequency;
 pub use error::{HostError, Result};
 pub use files::CpuFile;

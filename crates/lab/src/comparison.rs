@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::bisect::Bisection;
-use crate::error::{Diagnostic, Error};
+use crate::error::Error;
 use crate::experiment::Scenario;
 use crate::experiment::kernel::KernelSettings;
 use crate::metrics::{self, Better, Metric};
@@ -317,7 +317,7 @@ impl Summary {
 
 fn unknown_metric(name: &str) -> Error {
     let message = format!("a run reported `{name}`, which is not a metric");
-    Error::Input(Box::new(Diagnostic::general(message)))
+    Error::general(message)
 }
 
 fn order(left: &Metric<'_>, right: &Metric<'_>) -> std::cmp::Ordering {

@@ -62,7 +62,7 @@ pub struct Context {
     /// Rows that were asked for by name; none: the usual ones.
     pub selection: Selection,
     /// How the re-simulated recording compares with the recorded run.
-    pub fit: Vec<Fit>,
+    pub fit: Vec<RefitFigure>,
     /// Verdict of an answer from a recording, a sentence each.
     pub verdict: Vec<String>,
     /// Name of the column of the cheapest change that helps.
@@ -79,7 +79,7 @@ pub struct Context {
 
 /// One figure of the recorded run and what the simulation of the same settings gives.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fit {
+pub struct RefitFigure {
     /// Name of the metric.
     pub metric: String,
     /// Mean over the seeds, in the metric's unit.
@@ -91,7 +91,7 @@ pub struct Fit {
     pub chance: Option<[f64; 2]>,
 }
 
-impl Fit {
+impl RefitFigure {
     /// The simulated value to judge the simulation by: the mean, or where chance decides when
     /// periods end, the value in the range of the seeds that is nearest to the recorded one.
     pub fn judged(&self) -> f64 {

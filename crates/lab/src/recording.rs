@@ -25,7 +25,7 @@ use schedcast_trace::{CgroupTree, MeasuredSettings, Meta, Recording, Request};
 use schedcast_workload::replay::{self, GroupIndex, Replay};
 
 use crate::comparison::Tier;
-use crate::error::{Diagnostic, Error, Place, Result, Source};
+use crate::error::{Error, Place, Result, Source};
 use crate::experiment::document::{Entry, Kind, Table, Value, nest};
 use crate::experiment::{self, Surroundings};
 
@@ -281,11 +281,11 @@ impl Recorded {
     /// Anything that cannot be read or does not follow its format, with its place; a topology that
     /// is not regular; a trace with gaps.
     pub fn open(folder: &Path) -> Result<Recorded> {
-        let recording = Recording::open(folder)
-            .map_err(|error| Error::Input(Box::new(Diagnostic::general(error.to_string()))))?;
+        let recording =
+            Recording::open(folder).map_err(|error| Error::general(error.to_string()))?;
         let mut recorded = Recorded::of(&recording, &folder.display().to_string())?;
         let replay = replay::infer(&recording, &replay::Options::default())
-            .map_err(|error| Error::Input(Box::new(Diagnostic::general(error.to_string()))))?;
+            .map_err(|error| Error::general(error.to_string()))?;
         recorded.seen = Box::new(Seen::of(
             &replay,
             recording.requests.as_deref(),
@@ -439,7 +439,7 @@ fn machine_layer(recording: &Recording, folder: &str) -> Result<Table> {
             "{folder}: {cpus} CPUs do not divide evenly into {sockets} sockets, {caches} \
              last-level caches and cores of {smt} threads"
         );
-        return Err(Error::Input(Box::new(Diagnostic::general(message))));
+        return Err(Error::general(message));
     }
     let counts = [
         ("sockets", sockets),

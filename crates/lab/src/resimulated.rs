@@ -8,7 +8,7 @@
 use schedcast_workload::replay::Quantiles;
 
 use crate::comparison::Comparison;
-use crate::context::Fit;
+use crate::context::RefitFigure;
 use crate::error::Result;
 use crate::experiment::{Experiment, Scenario};
 use crate::metrics;
@@ -47,7 +47,7 @@ pub fn refit(
     experiment: &Experiment,
     simulator: &impl Simulate,
     finished: &(impl Fn() + Sync),
-) -> Result<Vec<Fit>> {
+) -> Result<Vec<RefitFigure>> {
     if is_partial(experiment, recorded) {
         return Ok(Vec::new());
     }
@@ -61,7 +61,7 @@ pub fn refit(
 }
 
 /// How the re-simulated recording compares with the recorded run itself, of which it is the whole.
-fn fit(comparison: &Comparison, recorded: &Recorded, target: &str) -> Vec<Fit> {
+fn fit(comparison: &Comparison, recorded: &Recorded, target: &str) -> Vec<RefitFigure> {
     let (Some(baseline), Some(figures)) = (comparison.variants.first(), &recorded.seen.figures)
     else {
         return Vec::new();
@@ -107,7 +107,7 @@ fn fit(comparison: &Comparison, recorded: &Recorded, target: &str) -> Vec<Fit> {
     let is_timed = recorded.seen.timed_periods.contains(target);
     let fit = |(metric, seen): (String, f64)| {
         let summary = baseline.get(&metric)?;
-        Some(Fit {
+        Some(RefitFigure {
             predicted: summary.mean,
             chance: (!is_timed).then(|| range(&summary.samples)).flatten(),
             metric,
@@ -129,7 +129,7 @@ fn range(samples: &[Option<f64>]) -> Option<[f64; 2]> {
 /// wait for.
 pub fn tell_fit(
     comparison: &mut Comparison,
-    fit: &[Fit],
+    fit: &[RefitFigure],
     recorded: &Recorded,
     target: Option<&str>,
 ) {

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::error::{Diagnostic, Error, Result};
+use crate::error::{Error, Result};
 use crate::experiment::Scenario;
 use crate::outcome::Outcome;
 use crate::simulator::Simulator;
@@ -115,7 +115,7 @@ pub fn start_threads() -> Result<()> {
 pub(crate) fn not_started(error: impl std::fmt::Display) -> Error {
     let message = format!("threads cannot be started: {error}");
     let hint = "a limit of processes may be reached: `ulimit -u`, or pids.max of the group";
-    Error::Input(Box::new(Diagnostic::general(message))).hint(hint)
+    Error::general(message).hint(hint)
 }
 
 /// Scenarios that differ only in what changes while they run, by their places; all others are

@@ -8,7 +8,7 @@
 //! Worked example: the recording shows 102 throttled periods and a p95 of 100 ms. 80 periods
 //! (−22 %) and 129 ms (+29 %) are within the bands of 25 and 30 %; 131 ms are a poor fit.
 
-use crate::context::Fit;
+use crate::context::RefitFigure;
 use crate::metrics;
 use crate::metrics::scale::scale_for;
 use crate::recording::Latency;
@@ -38,7 +38,7 @@ impl Band {
 
 /// Whether a figure of the re-simulated recording misses its band. `all` are the figures of that
 /// recording.
-fn is_poor(fit: &Fit, all: &[Fit]) -> bool {
+fn is_poor(fit: &RefitFigure, all: &[RefitFigure]) -> bool {
     let name = fit.metric.rsplit('/').next().unwrap_or("");
     let counts = metrics::parse(&fit.metric).is_some_and(|metric| metric.unit() == "count");
     let band = Band::of(name);
@@ -56,7 +56,7 @@ fn is_poor(fit: &Fit, all: &[Fit]) -> bool {
 /// Three periods more or fewer are within the band, so their time must be, too. Worked example:
 /// 13 ms in 3 throttled periods were recorded, 24 ms in 5 simulated. Two periods of 4.3 ms more are
 /// no poor fit of 84 %.
-fn throttled_period(fit: &Fit, all: &[Fit]) -> Option<f64> {
+fn throttled_period(fit: &RefitFigure, all: &[RefitFigure]) -> Option<f64> {
     let group = fit.metric.strip_suffix("throttled_usec")?;
     let periods = all
         .iter()
@@ -70,12 +70,12 @@ fn throttled_period(fit: &Fit, all: &[Fit]) -> Option<f64> {
 /// Without the activations of threads whose requests are known. The replay cuts an activation that
 /// sends several replies at these replies, so that its activations are shorter than the recorded
 /// ones, and no measure of the fit.
-fn comparable(fit: &[Fit]) -> impl Iterator<Item = &Fit> {
+fn comparable(fit: &[RefitFigure]) -> impl Iterator<Item = &RefitFigure> {
     let has_requests = |threads: &str| {
         let p50 = format!("{threads}/{}.p50", Latency::REQUEST);
         fit.iter().any(|one| one.metric == p50)
     };
-    let is_cut = move |one: &Fit| {
+    let is_cut = move |one: &RefitFigure| {
         let (threads, metric) = one.metric.rsplit_once('/').unwrap_or_default();
         metric.starts_with(Latency::ACTIVATION) && has_requests(threads)
     };
@@ -83,8 +83,8 @@ fn comparable(fit: &[Fit]) -> impl Iterator<Item = &Fit> {
 }
 
 /// By which factor the worst of the figures that miss their bands is off; 1 where none does.
-pub fn poorest_factor(fit: &[Fit]) -> f64 {
-    let off = |fit: &Fit| match fit.judged() > 0.0 && fit.seen > 0.0 {
+pub fn poorest_factor(fit: &[RefitFigure]) -> f64 {
+    let off = |fit: &RefitFigure| match fit.judged() > 0.0 && fit.seen > 0.0 {
         true => fit.factor(),
         false => 1.0,
     };
@@ -97,7 +97,7 @@ pub fn poorest_factor(fit: &[Fit]) -> f64 {
 /// is told and widens the promises, but refuses no advice; one of the number of activations
 /// neither, because where threads wait for each other one request is several of them, now more and
 /// now fewer.
-pub fn decisive(fit: &[Fit], misjudged: &[&str]) -> Vec<Fit> {
+pub fn decisive(fit: &[RefitFigure], misjudged: &[&str]) -> Vec<RefitFigure> {
     let stops = |name: &str| {
         let finished = name.ends_with(metrics::COUNT) && !name.contains(Latency::ACTIVATION);
         finished || name.ends_with("nr_throttled") || name.ends_with("throttled_usec")
@@ -109,8 +109,8 @@ pub fn decisive(fit: &[Fit], misjudged: &[&str]) -> Vec<Fit> {
 }
 
 /// The figures that miss their bands, in words; `None` where all are within.
-pub fn poor_fit(fit: &[Fit]) -> Option<String> {
-    let part = |fit: &Fit| {
+pub fn poor_fit(fit: &[RefitFigure]) -> Option<String> {
+    let part = |fit: &RefitFigure| {
         let metric = metrics::parse(&fit.metric)?;
         let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
         let unit = if scale.unit.is_empty() { "" } else { " " };
@@ -131,7 +131,11 @@ pub fn poor_fit(fit: &[Fit]) -> Option<String> {
 
 /// Warnings that a reader needs before the numbers, a sentence each. `logged`: requests in the log
 /// beside the trace.
-pub(crate) fn warnings(fit: &[Fit], latency: Option<&Latency>, logged: usize) -> Vec<String> {
+pub(crate) fn warnings(
+    fit: &[RefitFigure],
+    latency: Option<&Latency>,
+    logged: usize,
+) -> Vec<String> {
     let poor = poor_fit(fit).map(|figures| {
         format!(
             "the simulation of the recorded limit misses the recording ({figures}), so that other limits are not forecast \
@@ -161,8 +165,8 @@ pub(crate) fn warnings(fit: &[Fit], latency: Option<&Latency>, logged: usize) ->
 mod tests {
     use super::*;
 
-    fn fit(metric: &str, predicted: f64, seen: f64) -> Fit {
-        Fit {
+    fn fit(metric: &str, predicted: f64, seen: f64) -> RefitFigure {
+        RefitFigure {
             metric: metric.to_string(),
             predicted,
             seen,
@@ -189,7 +193,7 @@ mod tests {
 
     #[test]
     fn where_chance_decides_when_periods_end_the_recorded_run_is_one_of_the_draws() {
-        let drawn = |seen| Fit {
+        let drawn = |seen| RefitFigure {
             chance: Some([40.0, 120.0]),
             ..fit("cgroup:/pg/nr_throttled", 80.0, seen)
         };

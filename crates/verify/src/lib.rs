@@ -10,6 +10,7 @@
 //! and in simulation.
 
 pub mod fit;
+pub mod real;
 pub mod studies;
 pub mod swarm;
 pub mod validate;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use super::Known;
 use super::prometheus::{Beyond, CORES, PERIODS, Points, Range, THROTTLED, USAGE, series};
-use schedcast_lab::error::{Error, Result};
+use schedcast_lab::error::Result;
 use schedcast_lab::simulator::bad_input;
 
 /// Labels of a series.
@@ -49,8 +49,7 @@ impl Dump {
     pub fn open(paths: &[PathBuf], cpus: Option<u32>) -> Result<Dump> {
         let mut all = Joined::new();
         for path in paths {
-            let text = schedcast_base::whole::read_text(path)
-                .map_err(|error| Error::file("read", path.display(), &error))?;
+            let text = schedcast_base::whole::text(path)?;
             add(&mut all, &path.display().to_string(), &text)?;
         }
         Dump::sorted(&all, cpus)

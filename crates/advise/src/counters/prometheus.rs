@@ -22,7 +22,7 @@ use schedcast_base::limits::PERIOD_US;
 use serde::Deserialize;
 
 use super::{Known, Limit, NO_LIMIT};
-use schedcast_lab::error::{Error, Result, hint_for};
+use schedcast_lab::error::{Result, hint_for};
 use schedcast_lab::simulator::bad_input;
 
 /// Facts that the user knows beyond the file.
@@ -108,8 +108,7 @@ impl Known {
     /// A file that cannot be read or is no range of counters, series of several containers, a limit
     /// or CPUs that nobody tells, counters that say too little.
     pub fn from_range(path: &Path, beyond: &Beyond) -> Result<Known> {
-        let text = schedcast_base::whole::read_text(path)
-            .map_err(|error| Error::file("read", path.display(), &error))?;
+        let text = schedcast_base::whole::text(path)?;
         let wrong = |message: String| bad_input(format!("{}: {message}", path.display()));
         let mut all = series(&text).map_err(wrong)?;
         select(&mut all, &beyond.labels).map_err(wrong)?;

@@ -21,7 +21,7 @@ use crate::search::Bench;
 use crate::{Case, judge};
 use schedcast_lab::answer::LATENCY_FIGURES;
 use schedcast_lab::comparison::Comparison;
-use schedcast_lab::context::Fit;
+use schedcast_lab::context::RefitFigure;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::{Experiment, Scenario};
 use schedcast_lab::limit::Limit;
@@ -204,7 +204,7 @@ impl Frontier {
 pub fn frontier(
     question: &Question,
     experiment: &Experiment,
-    (slos, fit): (&[String], &[Fit]),
+    (slos, fit): (&[String], &[RefitFigure]),
     simulator: &impl Simulate,
     finished: &(impl Fn() + Sync),
 ) -> Result<Option<Frontier>> {

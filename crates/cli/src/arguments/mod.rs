@@ -13,6 +13,7 @@ use crate::columns::ColumnArguments;
 pub(crate) use crate::verbs::explain::ExplainArguments;
 pub(crate) use pictures::Pictures;
 use target::Target;
+use validate::Place;
 
 pub mod fleet;
 pub mod here;
@@ -189,18 +190,16 @@ pub(crate) struct RunArguments {
 pub(crate) enum Where {
     /// In simulation
     Sim,
-    /// For real, on this host
-    Host,
-    /// For real, in a virtual machine with the newest kernel of this series that is here
-    Vm(String),
+    /// For real
+    Real(Place),
 }
 
 impl std::fmt::Display for Where {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Where::Sim => f.write_str("sim"),
-            Where::Host => f.write_str("host"),
-            Where::Vm(series) => write!(f, "vm:{series}"),
+            Where::Real(Place::Host) => f.write_str("host"),
+            Where::Real(Place::Vm(series)) => write!(f, "vm:{series}"),
         }
     }
 }
@@ -211,10 +210,9 @@ impl std::str::FromStr for Where {
     fn from_str(text: &str) -> Result<Where, String> {
         match text {
             "sim" => Ok(Where::Sim),
-            "host" => Ok(Where::Host),
-            _ => match validate::series(text) {
-                Some(series) => Ok(Where::Vm(series.to_owned())),
-                None => Err("expected sim, host or vm:VERSION, such as vm:6.12".to_owned()),
+            _ => match text.parse() {
+                Ok(place) => Ok(Where::Real(place)),
+                Err(expected) => Err(expected.replace("host", "sim, host")),
             },
         }
     }

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use schedcast_host::vm::KernelImage;
+use schedcast_host::{HostError, KernelInfo};
+use schedcast_verify::real::RealMachine;
 
 /// Below the help.
 pub(super) const HELP: &str = "\
@@ -37,8 +40,21 @@ impl FromStr for Place {
     }
 }
 
+impl Place {
+    /// The machine at this place.
+    ///
+    /// # Errors
+    /// A kernel that is not here.
+    pub(crate) fn machine(&self) -> Result<RealMachine, HostError> {
+        Ok(match self {
+            Place::Host => RealMachine::Host(KernelInfo::read()?),
+            Place::Vm(series) => RealMachine::Guest(KernelImage::find(series)?),
+        })
+    }
+}
+
 /// The kernel series in `vm:6.12`.
-pub(super) fn series(text: &str) -> Option<&str> {
+fn series(text: &str) -> Option<&str> {
     let series = text.strip_prefix("vm:")?;
     let (major, minor) = series.split_once('.')?;
     let is_number = |part: &str| part.parse::<u32>().is_ok();

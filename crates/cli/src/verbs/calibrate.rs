@@ -14,10 +14,9 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::host_machine;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
-use schedcast_verify::fit::{self, Fitted};
+use schedcast_verify::fit::{self, FittedConstant};
+use schedcast_verify::real::guest;
 
-use super::host::host_error;
-use super::in_vm;
 use crate::arguments::live::CalibrateArguments;
 use crate::arguments::validate::Place;
 use crate::{output, written};
@@ -37,9 +36,9 @@ pub(super) fn calibrate(
     if !is_made {
         output::refuse_unwritable([arguments.output.as_ref()])?;
     }
-    let topology = Topology::read().map_err(host_error)?;
+    let topology = Topology::read()?;
     if let Place::Vm(series) = &arguments.on {
-        let text = in_vm::calibrated(series, topology.cpus.len())?;
+        let text = guest::calibrated(series, topology.cpus.len())?;
         return match output_of(arguments) {
             output if output == Path::new("-") => {
                 written(out.write_all(text.as_bytes())).map(|()| 0)
@@ -50,13 +49,13 @@ pub(super) fn calibrate(
             }
         };
     }
-    let kernel = KernelInfo::read().map_err(host_error)?;
+    let kernel = KernelInfo::read()?;
     let progress = match quiet {
         true => ProgressBar::hidden(),
         false => ProgressBar::new_spinner(),
     };
     let step = |what: &str| progress.set_message(format!("measuring {what}"));
-    let measured = measure(&step).map_err(host_error);
+    let measured = measure(&step).map_err(Error::from);
     progress.finish_and_clear();
     let measured = measured?;
     let figures = figures(&measured);
@@ -107,7 +106,7 @@ pub(crate) fn from_figures(
 }
 
 /// Constants with their spread, and the results they were fitted to.
-fn fitted_table(fitted: &[Fitted]) -> String {
+fn fitted_table(fitted: &[FittedConstant]) -> String {
     let mut text = format!(
         "{:<WIDEST$}{:>9}{:>20}  {}\n",
         "FIGURE", "VALUE", "SMALLEST - LARGEST", "SOURCE"
@@ -131,7 +130,7 @@ fn keep(file: &Path, text: &str) -> Result<()> {
         std::fs::create_dir_all(folder)
             .map_err(|error| Error::file("create", folder.display(), &error))?;
     }
-    fresh::write(file, text).map_err(|error| Error::file("write", file.display(), &error))
+    fresh::save(file, text)
 }
 
 /// Figures with their spread, in columns.

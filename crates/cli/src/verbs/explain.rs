@@ -124,7 +124,7 @@ pub(crate) fn run(
     if file == Path::new("-") {
         return written(out.write_all(json.as_bytes()));
     }
-    fresh::write(file, json).map_err(|error| Error::file("write", file.display(), &error))?;
+    fresh::save(file, json)?;
     written(out.write_all(text.as_bytes()))
 }
 

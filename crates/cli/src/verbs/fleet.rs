@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use schedcast_advise::counters::Dump;
 use schedcast_advise::fleet::{Fleet, Question, Server};
 use schedcast_base::fresh;
-use schedcast_lab::error::{Error, Result};
+use schedcast_lab::error::Result;
 use schedcast_present::fleet_page;
 
 use crate::arguments::fleet::FleetArguments;
@@ -44,8 +44,7 @@ pub(crate) fn run(arguments: &FleetArguments, out: &mut impl Write) -> Result<()
                 is_printed = true;
                 written(out.write_all(text(&fleet).as_bytes()))?;
             }
-            Some(path) => fresh::write(path, text(&fleet))
-                .map_err(|error| Error::file("write", path.display(), &error))?,
+            Some(path) => fresh::save(path, text(&fleet))?,
         }
     }
     if is_printed {

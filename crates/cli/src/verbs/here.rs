@@ -10,7 +10,6 @@ use schedcast_host::top::{Look, Table};
 use schedcast_host::{CpuHierarchy, self_check, sys};
 use schedcast_lab::error::{Error, Result};
 
-use super::host::host_error;
 use crate::arguments::here::{SelfArguments, SelfVerb, TopArguments};
 use crate::{output, written};
 
@@ -24,8 +23,8 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 /// `schedcast top`
 pub(super) fn top(arguments: &TopArguments, out: &mut impl Write) -> Result<u8> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
-    let hierarchy = CpuHierarchy::detect().map_err(host_error)?;
-    let look = || Look::take(&hierarchy, Path::new("/")).map_err(host_error);
+    let hierarchy = CpuHierarchy::detect()?;
+    let look = || Look::take(&hierarchy, Path::new("/")).map_err(Error::from);
     let stop = sys::stop_flag();
     let terminal = !arguments.once && arguments.json.is_none() && std::io::stdout().is_terminal();
     let follows = terminal || arguments.follow;
@@ -72,9 +71,7 @@ fn write_json(value: &serde_json::Value, path: &Path, out: &mut impl Write) -> R
     let text = format!("{value:#}\n");
     match path == Path::new("-") {
         true => written(out.write_all(text.as_bytes())),
-        false => {
-            fresh::write(path, text).map_err(|error| Error::file("write", path.display(), &error))
-        }
+        false => fresh::save(path, text),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `record`, `apply` and `undo`: the live host.
 
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use schedcast_advise::read_recommendation;
@@ -8,7 +8,7 @@ use schedcast_base::cpu_max::Quota;
 use schedcast_host::apply::{self, Journal, Wish};
 use schedcast_host::record::{self as recorder, Request, Way};
 use schedcast_host::{CpuCgroup, HostError, files, sys};
-use schedcast_lab::error::{Diagnostic, Error, Place, Result, Source, hint_for};
+use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
 use schedcast_lab::experiment::units::parse_duration_ns;
 
 use super::target;
@@ -18,22 +18,6 @@ use crate::written;
 
 /// Recorded without a command and without a time.
 const DEFAULT: Duration = Duration::from_secs(30);
-
-pub(super) fn host_error(error: HostError) -> Error {
-    let diagnostic = Diagnostic::general(error.to_string());
-    Error::Input(Box::new(match error {
-        HostError::NoSuchGroup { hint, .. } => diagnostic.hint(hint),
-        HostError::Io { source, .. } => match source.kind() {
-            ErrorKind::StorageFull => diagnostic.hint(
-                "a recording takes some 50 bytes an event; name a folder on a disk with more room",
-            ),
-            ErrorKind::ReadOnlyFilesystem => diagnostic
-                .hint("name a folder that can be written, in a container one on a mounted volume"),
-            _ => diagnostic,
-        },
-        _ => diagnostic,
-    }))
-}
 
 /// `schedcast record`
 pub(super) fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
@@ -53,7 +37,7 @@ pub(super) fn record(arguments: &RecordArguments, out: &mut impl Write) -> Resul
     if arguments.unprivileged {
         return sample(arguments, &request, out);
     }
-    let report = recorder::record(&request, sys::stop_flag()).map_err(host_error)?;
+    let report = recorder::record(&request, sys::stop_flag())?;
     let seconds = report.duration.as_secs_f64();
     let mut text = format!(
         "{}: {:.1} s, {} events ({:.0}/s), {:.1} kB\n",
@@ -129,7 +113,7 @@ fn way(arguments: &RecordArguments) -> Option<Way> {
 /// `schedcast record --unprivileged`
 fn sample(arguments: &RecordArguments, request: &Request, out: &mut impl Write) -> Result<u8> {
     let every = Duration::from_millis(arguments.every);
-    let sampled = recorder::sample(request, every, sys::stop_flag()).map_err(host_error)?;
+    let sampled = recorder::sample(request, every, sys::stop_flag())?;
     let folder = arguments.output.display();
     let mut text = format!(
         "{folder}: {:.1} s, {} samples of {}\noverhead: {:.1} ms of CPU time\n",
@@ -208,10 +192,7 @@ fn refuse_owned(path: &str) -> Result<()> {
     };
     let (name, instead) = (owner.name(), owner.instead());
     let message = format!("{path} belongs to {name}, which would write its own values again");
-    let diagnostic = Diagnostic::general(message);
-    Err(Error::Input(Box::new(diagnostic.hint(format!(
-        "{instead}, or write it anyway with --force-owner"
-    )))))
+    Err(Error::general(message).hint(format!("{instead}, or write it anyway with --force-owner")))
 }
 
 fn lines(group: &CpuCgroup, writes: &[apply::Write]) -> String {
@@ -228,16 +209,16 @@ pub(super) fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<
     if !arguments.force_owner {
         refuse_owned(&path)?;
     }
-    let group = CpuCgroup::open(&path).map_err(host_error)?;
+    let group = CpuCgroup::open(&path)?;
     let path = group.path();
     if arguments.dry_run {
-        let writes = apply::plan(&group, &wish).map_err(host_error)?;
+        let writes = apply::plan(&group, &wish)?;
         let text = lines(&group, &writes) + "nothing was written\n";
         written(out.write_all(text.as_bytes()))?;
         return Ok(0);
     }
     let done = apply::apply(&group, &wish, &arguments.journal, &mut |_| {});
-    let writes = done.map_err(host_error)?;
+    let writes = done?;
     let mut text = lines(&group, &writes);
     text += &match writes.len() {
         0 => format!("{path} has these settings already\n"),
@@ -250,7 +231,7 @@ pub(super) fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<
         // Whoever sees an error would take the group for unchanged.
         let message = format!("{error}; {path} has the new settings all the same");
         let undo = format!("undo: {}", undo_command(path, arguments));
-        Error::Input(Box::new(Diagnostic::general(message).hint(undo)))
+        Error::general(message).hint(undo)
     })?;
     Ok(0)
 }
@@ -269,7 +250,7 @@ pub(super) fn undo(arguments: &UndoArguments, out: &mut impl Write) -> Result<u8
     let path = match target::on_host(&arguments.target)? {
         Some(group) => group.path,
         None => {
-            let groups = Journal::groups(&arguments.journal).map_err(host_error)?;
+            let groups = Journal::groups(&arguments.journal)?;
             match groups.as_slice() {
                 [only] => only.clone(),
                 [] => {
@@ -284,9 +265,9 @@ pub(super) fn undo(arguments: &UndoArguments, out: &mut impl Write) -> Result<u8
             }
         }
     };
-    let group = CpuCgroup::open(&path).map_err(host_error)?;
+    let group = CpuCgroup::open(&path)?;
     let undone = apply::undo(&group, &arguments.journal, &mut |_| {});
-    let writes = undone.map_err(host_error)?;
+    let writes = undone?;
     let mut text = lines(&group, &writes);
     text += &format!("{path} is as it was before the first apply\n");
     written(out.write_all(text.as_bytes()))?;

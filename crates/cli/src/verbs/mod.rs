@@ -11,7 +11,7 @@ use std::path::Path;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_base::harmless::HarmlessWriter;
-use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::{Experiment, Scenario};
 use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::{Question, Subject, refuse_several};
@@ -32,7 +32,6 @@ mod calibrate;
 mod help_files;
 mod here;
 mod host;
-mod in_vm;
 pub(crate) mod live;
 pub(crate) mod mcp;
 mod on_host;
@@ -87,7 +86,7 @@ pub(crate) fn run(
     cli: &Cli,
     words: &[OsString],
     simulator: &impl Simulate,
-    (out, err): (&mut impl Write, &mut impl Write),
+    out: &mut impl Write,
 ) -> Result<()> {
     refuse_twice(&arguments.on)?;
     let mut columns = arguments.columns.clone();
@@ -111,9 +110,8 @@ pub(crate) fn run(
             }
         }
     };
-    let image = on_host::image(arguments)?;
-    let of_image = image.iter().flat_map(in_vm::settings);
-    columns.0.leading.extend(of_image);
+    let machines = on_host::machines(arguments)?;
+    columns.0.leading.extend(on_host::settings(&machines)?);
     let question = question(
         subject,
         &columns,
@@ -123,16 +121,11 @@ pub(crate) fn run(
     let experiment = question.experiment()?;
     refuse_several(&experiment)?;
     if arguments.guest {
-        return on_host::serve(&experiment, (out, err));
+        return on_host::serve(&experiment, out);
     }
-    if arguments.on.iter().any(|place| *place != Where::Sim) {
-        return on_host::run(
-            (&question, experiment, image.as_ref()),
-            arguments,
-            words,
-            simulator,
-            (out, err),
-        );
+    if !machines.is_empty() {
+        let asked = (&question, experiment);
+        return on_host::run(asked, &machines, arguments, words, simulator, out);
     }
     if arguments.check_determinism {
         return check_determinism(&experiment, simulator, out);
@@ -175,7 +168,7 @@ fn check_determinism(
             }
             Err(difference) => {
                 let message = format!("seed {seed}: {difference}");
-                return Err(Error::Input(Box::new(Diagnostic::general(message))));
+                return Err(Error::general(message));
             }
         }
     }

@@ -70,8 +70,7 @@ pub(super) fn write(
     }
     if let (Some(path), Answered::Gathered(gathered)) = (&pictures.report, answered) {
         let report = report::data::report(*gathered, &experiment.scenarios);
-        fresh::write(path, report::page(&report, None))
-            .map_err(|error| Error::file("write", path.display(), &error))?;
+        fresh::save(path, report::page(&report, None))?;
     }
     Ok(())
 }

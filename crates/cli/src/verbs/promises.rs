@@ -8,7 +8,7 @@ use std::path::Path;
 use indicatif::ProgressBar;
 use schedcast_advise::{Demands, Step, advise as ask_for_advice, gate};
 use schedcast_base::fresh;
-use schedcast_lab::error::{Error, Result};
+use schedcast_lab::error::Result;
 use schedcast_lab::simulate::Simulate;
 use schedcast_present::tables;
 
@@ -107,8 +107,7 @@ fn counter(quiet: bool) -> ProgressBar {
 fn print(json: &str, table: &str, file: Option<&Path>, out: &mut impl Write) -> Result<()> {
     match file {
         Some(path) if path == Path::new("-") => return written(out.write_all(json.as_bytes())),
-        Some(path) => fresh::write(path, json)
-            .map_err(|error| Error::file("write", path.display(), &error))?,
+        Some(path) => fresh::save(path, json)?,
         None => {}
     }
     written(out.write_all(table.as_bytes()))

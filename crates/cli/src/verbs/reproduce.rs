@@ -39,8 +39,7 @@ pub(crate) fn reproduce(
     if let Some(folder) = &arguments.pictures {
         for report in &reports {
             let path = folder.join(format!("{}.svg", report.name));
-            fresh::write(&path, report.picture())
-                .map_err(|error| Error::file("write", path.display(), &error))?;
+            fresh::save(&path, report.picture())?;
         }
     }
     let report = Report::new(arguments.quick, reports);
@@ -58,7 +57,7 @@ pub(crate) fn reproduce(
 fn write_pages(report: &Report, folder: &Path) -> Result<()> {
     let write = |name: String, text: String| {
         let path = folder.join(name);
-        fresh::write(&path, text).map_err(|error| Error::file("write", path.display(), &error))
+        fresh::save(&path, text)
     };
     for study in &report.studies {
         write(format!("{}.html", study.name), study.page())?;
@@ -83,7 +82,7 @@ fn print(report: &Report, arguments: &ReproduceArguments, out: &mut impl Write) 
         if path == Path::new("-") {
             return written(out.write_all(json.as_bytes()));
         }
-        fresh::write(path, json).map_err(|error| Error::file("write", path.display(), &error))?;
+        fresh::save(path, json)?;
     }
     let text = match arguments.format {
         ReproduceFormat::Table => report.to_text(),

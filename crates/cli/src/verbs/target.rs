@@ -7,7 +7,6 @@ use schedcast_host::{CpuHierarchy, HostError};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::question::Subject;
 
-use super::host::host_error;
 use crate::arguments::target::Target;
 
 /// The group of this host that is meant, if any is named. A path that no group has is given back as
@@ -16,14 +15,14 @@ pub(crate) fn on_host(target: &Target) -> Result<Option<NamedGroup>> {
     let Some(wanted) = target.wanted() else {
         return Ok(None);
     };
-    let hierarchy = CpuHierarchy::detect().map_err(host_error)?;
-    let groups = Groups::read(&hierarchy, Path::new("/")).map_err(host_error)?;
+    let hierarchy = CpuHierarchy::detect()?;
+    let groups = Groups::read(&hierarchy, Path::new("/"))?;
     match (groups.find(&wanted), wanted) {
         (Err(HostError::UnknownCgroup { .. }), Wanted::Path(path)) => Ok(Some(NamedGroup {
             path,
             ..NamedGroup::default()
         })),
-        (found, _) => found.map(Some).map_err(host_error),
+        (found, _) => found.map(Some).map_err(Error::from),
     }
 }
 

@@ -76,9 +76,7 @@ fn convert(arguments: &ConvertArguments, out: &mut impl Write, err: &mut impl Wr
 fn profile(arguments: &ProfileArguments, out: &mut impl Write) -> Result<()> {
     let text = schedcast_lab::profile::distil(&arguments.recording)?;
     match &arguments.output {
-        Some(path) => {
-            fresh::write(path, text).map_err(|error| Error::file("write", path.display(), &error))
-        }
+        Some(path) => fresh::save(path, text),
         None => written(out.write_all(text.as_bytes())),
     }
 }
@@ -93,8 +91,7 @@ fn counters(arguments: &CountersArguments, out: &mut impl Write) -> Result<()> {
         Some(path) if path == Path::new("-") => {
             return written(out.write_all(bounds.json().as_bytes()));
         }
-        Some(path) => fresh::write(path, bounds.json())
-            .map_err(|error| Error::file("write", path.display(), &error))?,
+        Some(path) => fresh::save(path, bounds.json())?,
         None => {}
     }
     written(out.write_all(bounds.text(&source).as_bytes()))

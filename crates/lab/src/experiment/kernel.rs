@@ -458,9 +458,7 @@ impl KernelSettings {
         };
         match place.or_else(tunable_key).or_else(tunable_value) {
             Some(place) => Error::input(&place, error.to_string()),
-            None => Error::Input(Box::new(crate::error::Diagnostic::general(
-                error.to_string(),
-            ))),
+            None => Error::general(error.to_string()),
         }
     }
 }

@@ -19,7 +19,7 @@ use schedcast_sim::machine::PRESETS;
 
 use super::document::{self, Kind, Table, Value};
 use super::keys::{self, Key, Takes, key, names};
-use crate::error::{Diagnostic, Error, Located, Place, Result, Source};
+use crate::error::{Error, Located, Place, Result, Source};
 use crate::host_machine;
 
 /// The preset of an experiment that names none.
@@ -305,7 +305,7 @@ fn locate(message: &str, file: &str, section: &Table) -> Error {
         .or_else(|| only.map(|entry| entry.key_place.clone()));
     match place {
         Some(place) => Error::input(&place, message.to_string()),
-        None => Error::Input(Box::new(Diagnostic::general(format!("{file}: {message}")))),
+        None => Error::general(format!("{file}: {message}")),
     }
 }
 
@@ -346,8 +346,7 @@ pub fn preset_source(name: &str, value: Option<&Value>, directory: &Path) -> Res
                 None => Error::file("read", &shown, &error),
             })?;
             // Read once on its own, so that its mistakes are reported at their places in it.
-            Machine::parse(&shown, &text)
-                .map_err(|error| Error::Input(Box::new(Diagnostic::general(error.to_string()))))?;
+            Machine::parse(&shown, &text).map_err(|error| Error::general(error.to_string()))?;
             Source::new(shown, text)
         }
         None => return Err(unknown_preset(name, value)),

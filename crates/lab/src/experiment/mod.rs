@@ -52,7 +52,7 @@ pub mod units;
 use self::document::{Entry, Kind, Table, Value};
 use self::keys::{Key, Takes, key, names};
 pub use self::scenario::{Scenario, TimedChange};
-use crate::error::{Diagnostic, Error, Place, Result, Source};
+use crate::error::{Error, Place, Result, Source};
 
 /// Keys at the top of an experiment file.
 const DOCUMENT_KEYS: [Key; 9] = [
@@ -197,16 +197,14 @@ pub fn load(path: &Path, mut surroundings: Surroundings) -> Result<Experiment> {
         schedcast_base::whole::read(path).map_err(|error| Error::file("read", &shown, &error))?;
     let text = String::from_utf8(text).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
-        Error::Input(Box::new(Diagnostic::general(format!(
-            "{shown} is not text: byte {valid} is not UTF-8"
-        ))))
+        Error::general(format!("{shown} is not text: byte {valid} is not UTF-8"))
     })?;
     surroundings.directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
     let document = document::parse(&Source::new(shown.as_str(), text))?;
     if document.entries.is_empty() {
-        let empty = Diagnostic::general(format!("{shown} is empty: it describes no experiment"));
+        let empty = Error::general(format!("{shown} is empty: it describes no experiment"));
         let hint = "an experiment has at least one [[program]] with run = \"…\"";
-        return Err(Error::Input(Box::new(empty.hint(hint))));
+        return Err(empty.hint(hint));
     }
     read(&document, &surroundings)
 }

@@ -194,7 +194,7 @@ fn check_cpus(
                 format!("EINVAL: `{path}` may use CPU {last}, but the machine has {cpus}");
             return Err(match written {
                 Some(value) => Error::input(&value.place, message),
-                None => Error::Input(Box::new(crate::error::Diagnostic::general(message))),
+                None => Error::general(message),
             });
         }
     }

@@ -16,7 +16,7 @@ use schedcast_sim::Machine;
 use schedcast_sim::machine::PRESETS;
 
 pub use self::write::calibrated;
-use crate::error::{Diagnostic, Error, Result};
+use crate::error::{Error, Result};
 
 /// Where `schedcast calibrate` keeps what it measured.
 pub const CALIBRATED: &str = "/var/lib/schedcast/host.toml";
@@ -34,13 +34,13 @@ const LIVE: [&str; 3] = ["topology", "idle", "frequency"];
 /// # Errors
 /// A machine that sysfs does not describe, or a calibration that is no machine description.
 pub(crate) fn description() -> Result<(String, String)> {
-    let topology = Topology::read().map_err(|error| general(error.to_string()))?;
+    let topology = Topology::read().map_err(|error| Error::general(error.to_string()))?;
     let live = parts::live(&topology)?;
     let file = Path::new(CALIBRATED);
     let kept = match std::fs::read_to_string(file) {
         Ok(text) => {
             let machine = Machine::parse(CALIBRATED, &text);
-            let machine = machine.map_err(|error| general(error.to_string()))?;
+            let machine = machine.map_err(|error| Error::general(error.to_string()))?;
             (machine.topology.cpus() == topology.cpus.len()).then_some(text)
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -60,7 +60,7 @@ pub(crate) fn description() -> Result<(String, String)> {
         table.remove(section);
     }
     table.extend(live);
-    let text = toml::to_string(&table).map_err(|error| general(error.to_string()))?;
+    let text = toml::to_string(&table).map_err(|error| Error::general(error.to_string()))?;
     Ok((name.to_owned(), text))
 }
 
@@ -72,11 +72,7 @@ fn base() -> &'static str {
 
 fn parse(name: &str, text: &str) -> Result<toml::Table> {
     let table: std::result::Result<toml::Table, _> = toml::from_str(text);
-    table.map_err(|error| general(format!("{name}: {}", error.message())))
-}
-
-fn general(message: String) -> Error {
-    Error::Input(Box::new(Diagnostic::general(message)))
+    table.map_err(|error| Error::general(format!("{name}: {}", error.message())))
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use schedcast_host::Topology;
 use schedcast_host::calibrate::{CalibrationRun, Figure, IDLE_RESTS_NS, WORKING_SET_KIB};
 use schedcast_sim::Machine;
 
-use super::{BASE, base, general, parse, parts};
-use crate::error::Result;
+use super::{BASE, base, parse, parts};
+use crate::error::{Error, Result};
 
 /// The description of this machine with these figures. `when` says when, where and on what they
 /// were measured.
@@ -30,7 +30,7 @@ pub fn calibrated(
         when.replace(['"', '\\'], "")
     );
     let live = parts::live(topology)?;
-    text += &toml::to_string(&live).map_err(|error| general(error.to_string()))?;
+    text += &toml::to_string(&live).map_err(|error| Error::general(error.to_string()))?;
     text.push('\n');
     let stand_in = parse(BASE, base())?;
     for name in ["cost", "latency"] {
@@ -67,7 +67,7 @@ pub fn calibrated(
     text += &siblings(measured);
     text += &lateness(measured);
     // Whatever was measured, what is written can be read again.
-    Machine::parse("calibration", &text).map_err(|error| general(error.to_string()))?;
+    Machine::parse("calibration", &text).map_err(|error| Error::general(error.to_string()))?;
     Ok(text)
 }
 

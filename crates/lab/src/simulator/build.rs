@@ -22,7 +22,7 @@ use schedcast_workload::replay::{CompileOptions, Costs, GroupIndex, Replay};
 
 use super::chance::Chance;
 use super::{Simulator, bad_input};
-use crate::error::{Diagnostic, Error, Result};
+use crate::error::{Error, Result};
 use crate::experiment::Scenario;
 use crate::experiment::cgroup::{CgroupSettings, CgroupVersion};
 use crate::experiment::program::{Action, Program};
@@ -170,7 +170,7 @@ impl Builder<'_> {
         let named = |task: &TaskSpec| task.statistics.as_ref().unwrap_or(&task.name) == NAME;
         if self.workload.tasks.iter().any(named) {
             let message = format!("threads called `{NAME}` would be counted with the background");
-            let error = Error::Input(Box::new(Diagnostic::general(message)));
+            let error = Error::general(message);
             return Err(error.hint("give the program another `name`"));
         }
         Ok(())

@@ -32,7 +32,7 @@ use schedcast_workload::replay::{self, Adjust, Costs, Replay};
 
 use chance::Chance;
 
-use crate::error::{Diagnostic, Error, Result};
+use crate::error::{Error, Result};
 use crate::experiment::Scenario;
 use crate::experiment::program::{Action, Program};
 use crate::metrics::CGROUP;
@@ -604,8 +604,7 @@ fn run_to_the_end<K: Core>(
                 "the programs of `{}` do not end by themselves",
                 scenario.name
             );
-            let diagnostic = Diagnostic::general(message);
-            return Err(Error::Input(Box::new(diagnostic)).hint("give a duration: --duration 20s"));
+            return Err(Error::general(message).hint("give a duration: --duration 20s"));
         }
         let until = world.now() + LOOK_EVERY_NS;
         run(world, until).map_err(bad_input)?;
@@ -615,7 +614,7 @@ fn run_to_the_end<K: Core>(
 
 /// An error of another crate, which says its place itself.
 pub fn bad_input(error: impl std::fmt::Display) -> Error {
-    Error::Input(Box::new(Diagnostic::general(error.to_string())))
+    Error::general(error.to_string())
 }
 
 /// A cache stays usable when a run panicked: what is in it was complete before it was put there.

@@ -205,7 +205,7 @@ impl<'a> Sweep<'a> {
             failure: Mutex::default(),
         };
         let (sender, receiver) = channel();
-        let written = std::thread::scope(|scope| {
+        let written = std::thread::scope(|scope| -> Result<_> {
             let writer = std::thread::Builder::new()
                 .spawn_scoped(scope, || write(receiver, journal, &work))
                 .map_err(not_started)?;

@@ -42,8 +42,7 @@ impl Drawn<'_> {
             ("frontier.svg", picture),
         ] {
             let path = folder.join(name);
-            fresh::write(&path, text)
-                .map_err(|error| Error::file("write", path.display(), &error))?;
+            fresh::save(&path, text)?;
         }
         Ok(())
     }

@@ -322,7 +322,7 @@ fn table(comparison: &Comparison, context: &Context) -> Vec<Row> {
 }
 
 fn fit(context: &Context) -> Vec<FitRow> {
-    let row = |fit: &schedcast_lab::context::Fit| {
+    let row = |fit: &schedcast_lab::context::RefitFigure| {
         let metric = metrics::parse(&fit.metric)?;
         let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
         Some(FitRow {

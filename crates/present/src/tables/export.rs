@@ -63,8 +63,7 @@ pub fn write(comparison: &Comparison, folder: &Path) -> Result<Vec<PathBuf>> {
             ("matrix.json", matrix_json(variant)),
         ] {
             let path = place.join(file);
-            fresh::write(&path, text)
-                .map_err(|error| Error::file("write", path.display(), &error))?;
+            fresh::save(&path, text)?;
             files.push(path);
         }
     }

@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use schedcast_lab::context::Fit;
+use schedcast_lab::context::RefitFigure;
 
 use super::paint::{Paint, painted};
 
@@ -184,9 +184,9 @@ pub(super) fn separated(parts: &[String], separator: &str) -> Vec<String> {
 
 /// How far the re-simulated recording is from the recorded run. Figures stay whole where a line has
 /// room for them.
-fn fit(fit: &[Fit], verbose: bool, columns: usize) -> String {
+fn fit(fit: &[RefitFigure], verbose: bool, columns: usize) -> String {
     let indent = FIT_LABEL.len() + 1;
-    let part = |fit: &Fit| -> Option<String> {
+    let part = |fit: &RefitFigure| -> Option<String> {
         let metric = schedcast_lab::metrics::parse(&fit.metric)?;
         let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
         let unit = if scale.unit.is_empty() { "" } else { " " };

@@ -86,13 +86,13 @@ fn a_recording_shows_its_fit_below_the_table() {
             ],
         )],
         fit: vec![
-            Fit {
+            RefitFigure {
                 metric: "cgroup:/test/nr_throttled".to_string(),
                 predicted: 41.0,
                 seen: 40.0,
                 chance: None,
             },
-            Fit {
+            RefitFigure {
                 metric: "schbench/request_latency.p99".to_string(),
                 predicted: 212_100.0,
                 seen: 209_000.0,

@@ -6,7 +6,7 @@
 
 use super::error::RunError;
 use super::outside::{Source, class, per_cpu};
-use super::script::Deed;
+use super::script::SideEffect;
 use super::tasks::Name;
 use super::{Core, World};
 use crate::segment::Segment;
@@ -156,7 +156,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// or for the CPU to leave its idle state. The event is armed again then.
     pub(super) fn enter(&mut self, cpu: Cpu, slot: Slot, class: u8) -> bool {
         if let Some(at) = self.out.script_time(cpu) {
-            // It is in the middle of an operation; once more after its next deed.
+            // It is in the middle of an operation; once more after its next side effect.
             self.out.wheel.arm(slot, Key::new(at, class::PENDING));
             return false;
         }
@@ -326,7 +326,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             let running = self.out.cpus[cpu.index()].running;
             let waker = running.filter(|_| context == WakeContext::Task);
             if self.out.is_recording(cpu) {
-                self.out.record(cpu, Deed::Waking(task, waker));
+                self.out.record(cpu, SideEffect::Waking(task, waker));
             } else {
                 self.out.probes.waking(at, cpu, task, waker);
             }

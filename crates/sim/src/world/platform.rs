@@ -2,7 +2,7 @@
 
 use super::explain::Explained;
 use super::outside::{Outside, class};
-use super::script::Deed;
+use super::script::SideEffect;
 use crate::random;
 use crate::timers::TimerId;
 use crate::wheel::Key;
@@ -93,7 +93,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
     #[inline]
     fn send_ipi(&mut self, from: Cpu, to: Cpu, ipi: Ipi, polling: bool) {
         if self.is_recording(from) {
-            self.record(from, Deed::Ipi(to, ipi, polling));
+            self.record(from, SideEffect::Ipi(to, ipi, polling));
         } else {
             self.deliver_ipi(self.clock(from), to, ipi, polling);
         }
@@ -154,7 +154,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
         // It happens when the CPU that executes the operation gets there, whatever CPU it is about.
         let executing = self.executing;
         if self.is_recording(executing) {
-            self.record(executing, Deed::Observe(cpu, observation));
+            self.record(executing, SideEffect::Observe(cpu, observation));
         } else {
             self.probes.observe(self.clock(executing), cpu, observation);
         }

@@ -21,7 +21,7 @@ use schedcast_kernel::{Cpu, Ns, TaskId};
 
 /// Something an operation does to the outside.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Deed {
+pub(super) enum SideEffect {
     /// Wants a line.
     Touch(Line, Access),
     /// Interrupts a CPU.
@@ -35,8 +35,8 @@ pub(super) enum Deed {
 /// Remaining effects of one CPU's operation on the outside.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Script {
-    /// Deeds and when they would happen without waiting.
-    steps: Vec<(Ns, Deed)>,
+    /// Side effects and when they would happen without waiting.
+    steps: Vec<(Ns, SideEffect)>,
     next: usize,
     /// Waiting so far.
     delay_ns: Ns,
@@ -52,22 +52,22 @@ impl Script {
 }
 
 impl<const EXPLAIN: bool> Outside<EXPLAIN> {
-    /// Whether deeds of the operation that `cpu` executes have to be written down.
+    /// Whether side effects of the operation that `cpu` executes have to be written down.
     #[inline(always)]
     pub(super) fn is_recording(&self, cpu: Cpu) -> bool {
         self.lines.is_some() && !self.scripts[cpu.index()].steps.is_empty()
     }
 
-    /// Writes a deed down.
+    /// Writes a side effect down.
     #[inline(never)]
-    pub(super) fn record(&mut self, cpu: Cpu, deed: Deed) {
-        self.write_down(cpu, deed);
+    pub(super) fn record(&mut self, cpu: Cpu, effect: SideEffect) {
+        self.write_down(cpu, effect);
     }
 
     #[inline(always)]
-    fn write_down(&mut self, cpu: Cpu, deed: Deed) {
+    fn write_down(&mut self, cpu: Cpu, effect: SideEffect) {
         let at = self.clock(cpu);
-        self.scripts[cpu.index()].steps.push((at, deed));
+        self.scripts[cpu.index()].steps.push((at, effect));
     }
 
     /// `touch` of the platform.
@@ -89,7 +89,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// Apart, so that an access that finds its line at hand saves no registers.
     #[inline(never)]
     fn record_touch(&mut self, cpu: Cpu, line: Line, access: Access) {
-        self.write_down(cpu, Deed::Touch(line, access));
+        self.write_down(cpu, SideEffect::Touch(line, access));
     }
 
     /// A task wants a line. One that does so at the moment under way is the next in the order of
@@ -113,7 +113,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         true
     }
 
-    /// Time of the next deed of a CPU that waits for its script.
+    /// Time of the next side effect of a CPU that waits for its script.
     #[inline(always)]
     pub(super) fn script_time(&self, cpu: Cpu) -> Option<Ns> {
         self.lines.as_ref()?;
@@ -131,7 +131,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         let script = &mut self.scripts[row];
         let mut steps = std::mem::take(&mut script.steps);
         let (mut next, mut delay_ns) = (script.next, script.delay_ns);
-        for (at, deed) in &steps[next..] {
+        for (at, effect) in &steps[next..] {
             let at = at + delay_ns;
             let key = Key::new(at, class::SEGMENT);
             if at > self.now {
@@ -149,7 +149,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
                 }
             }
             next += 1;
-            delay_ns += self.perform(cpu, at, deed);
+            delay_ns += self.perform(cpu, at, effect);
         }
         steps.clear();
         let script = &mut self.scripts[row];
@@ -164,9 +164,9 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
 
     /// Returns how long the CPU waits for it.
     #[inline(always)]
-    fn perform(&mut self, cpu: Cpu, at: Ns, deed: &Deed) -> Ns {
-        match *deed {
-            Deed::Touch(line, access) => {
+    fn perform(&mut self, cpu: Cpu, at: Ns, effect: &SideEffect) -> Ns {
+        match *effect {
+            SideEffect::Touch(line, access) => {
                 let Some(lines) = &mut self.lines else {
                     return 0;
                 };
@@ -174,16 +174,16 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
                 self.cpus[cpu.index()].time.overhead_ns += delay_ns;
                 return delay_ns;
             }
-            Deed::Ipi(to, ipi, polling) => self.deliver_ipi(at, to, ipi, polling),
-            Deed::Observe(about, observation) => self.probes.observe(at, about, observation),
-            Deed::Waking(task, waker) => self.probes.waking(at, cpu, task, waker),
+            SideEffect::Ipi(to, ipi, polling) => self.deliver_ipi(at, to, ipi, polling),
+            SideEffect::Observe(about, observation) => self.probes.observe(at, about, observation),
+            SideEffect::Waking(task, waker) => self.probes.waking(at, cpu, task, waker),
         }
         0
     }
 }
 
 impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
-    /// The time of the next deed of a script has come.
+    /// The time of the next side effect of a script has come.
     pub(super) fn script_goes_on(&mut self, cpu: Cpu) -> Run<()> {
         self.out.executing = cpu;
         match self.out.scripts[cpu.index()].resume.take() {

@@ -46,8 +46,7 @@ pub(super) struct Given {
 /// A file that cannot be read, unknown and missing keys, a preset that does not exist, no figures.
 pub(crate) fn read(path: &Path) -> Result<Figures> {
     let shown = path.display().to_string();
-    let text = schedcast_base::whole::read_text(path)
-        .map_err(|error| Error::file("read", &shown, &error))?;
+    let text = schedcast_base::whole::text(path)?;
     let source = Source::new(shown, text);
     let mut base = document::parse(&source)?;
     base.refuse_unknown(&KEYS, "a file of figures")?;

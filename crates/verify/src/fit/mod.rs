@@ -41,7 +41,7 @@ const FIRST_END: u64 = 64;
 
 /// A constant that was fitted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fitted {
+pub struct FittedConstant {
     /// Section and key, such as `cost.context_switch_ns`.
     pub constant: String,
     /// Its value.
@@ -61,7 +61,7 @@ pub struct Fitted {
 /// # Errors
 /// A benchmark that does not run or does not report the metric, a result that no value of its
 /// constant gives, constants that chase each other.
-pub fn fit(figures: &Figures, simulator: &impl Simulate) -> Result<Vec<Fitted>> {
+pub fn fit(figures: &Figures, simulator: &impl Simulate) -> Result<Vec<FittedConstant>> {
     let search = Search { figures, simulator };
     let mut values: Vec<Option<u64>> = vec![None; figures.given.len()];
     for round in 0.. {
@@ -165,7 +165,7 @@ impl<S: Simulate> Search<'_, S> {
         Ok(sum / runs.len().max(1) as f64)
     }
 
-    fn fitted(&self, at: usize, values: &[Option<u64>]) -> Result<Fitted> {
+    fn fitted(&self, at: usize, values: &[Option<u64>]) -> Result<FittedConstant> {
         let given = &self.figures.given[at];
         let value = values[at].unwrap_or_default();
         let (smallest, largest) = given.range();
@@ -174,7 +174,7 @@ impl<S: Simulate> Search<'_, S> {
             false => self.value(at, values, wanted),
         };
         let (one, other) = (of(smallest)?, of(largest)?);
-        Ok(Fitted {
+        Ok(FittedConstant {
             constant: given.constant.clone(),
             value,
             spread: (one.min(other), one.max(other)),
@@ -189,7 +189,7 @@ impl<S: Simulate> Search<'_, S> {
 ///
 /// # Errors
 /// As [`read`] and [`fit`].
-pub fn from_file(path: &Path, simulator: &impl Simulate) -> Result<(Vec<Fitted>, String)> {
+pub fn from_file(path: &Path, simulator: &impl Simulate) -> Result<(Vec<FittedConstant>, String)> {
     let figures = read(path)?;
     let fitted = fit(&figures, simulator)?;
     let text = rewritten(&figures.preset, &fitted);

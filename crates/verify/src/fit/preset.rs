@@ -1,10 +1,10 @@
 //! The preset with fitted constants in place of its own; everything else stays as it was written.
 
-use super::Fitted;
+use super::FittedConstant;
 
 /// The text of `preset` (its name and its text) with every constant of `fitted`, each with its
 /// spread and source.
-pub(crate) fn rewritten((name, text): &(String, String), fitted: &[Fitted]) -> String {
+pub(crate) fn rewritten((name, text): &(String, String), fitted: &[FittedConstant]) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for one in fitted {
         put(&mut lines, one);
@@ -17,7 +17,7 @@ pub(crate) fn rewritten((name, text): &(String, String), fitted: &[Fitted]) -> S
     )
 }
 
-fn put(lines: &mut Vec<String>, fitted: &Fitted) {
+fn put(lines: &mut Vec<String>, fitted: &FittedConstant) {
     let (section, key) = fitted.constant.split_once('.').unwrap_or_default();
     let (low, high) = fitted.spread;
     let line = format!(

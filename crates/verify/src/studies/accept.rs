@@ -23,11 +23,11 @@
 //! published sign and a log-ratio within ±40 % of the published one. Worked example: published
 //! 1.212×, so ln = 0.192 and 0.115 to 0.269 pass: 1.12× to 1.31×.
 
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use serde::Deserialize;
 
 use super::prediction::Prediction;
-use super::published::{Kernel, Published, Row, broken};
+use super::published::{Kernel, Published, Row};
 
 /// Kind of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
@@ -141,7 +141,7 @@ pub struct Verdict {
 
 impl Acceptance {
     pub(super) fn parse(file: &str, text: &str) -> Result<Acceptance> {
-        toml::from_str(text).map_err(|error| broken(format!("{file}: {error}")))
+        toml::from_str(text).map_err(|error| Error::general(format!("{file}: {error}")))
     }
 
     pub(super) fn layout(&self, table: &str) -> Layout {
@@ -165,7 +165,7 @@ impl Acceptance {
                 None => {
                     let rows: Vec<&Row> = accept.rows(published).collect();
                     if rows.is_empty() {
-                        return Err(broken(format!("`{}` matches no row", accept.claim)));
+                        return Err(Error::general(format!("`{}` matches no row", accept.claim)));
                     }
                     for &row in &rows {
                         let several = rows.len() > 1;
@@ -203,7 +203,7 @@ impl Accept {
     fn judge_figure(&self, value: Option<f64>) -> Result<Verdict> {
         let unit = &self.unit;
         let band = range(self.low, self.high, unit)
-            .ok_or_else(|| broken(format!("`{}` needs `low` or `high`", self.claim)))?;
+            .ok_or_else(|| Error::general(format!("`{}` needs `low` or `high`", self.claim)))?;
         let inside = |value: f64| {
             self.low.is_none_or(|low| value >= low) && self.high.is_none_or(|high| value <= high)
         };
@@ -274,7 +274,7 @@ impl Accept {
             (None, Some(ratio)) if self.change_rule => change_band(ratio, base, row),
             _ => {
                 let message = format!("`{}` has no test, or no base row", self.claim);
-                return Err(broken(message));
+                return Err(Error::general(message));
             }
         };
         verdict.published = published_ratio.map_or(String::new(), times);

@@ -10,7 +10,7 @@
 //! 110 ms of wall time for a spin of 80, late by 30.
 
 use schedcast_kernel::Ns;
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome;
 use schedcast_sim::histogram::Histogram;
@@ -45,9 +45,7 @@ impl Study for Burst {
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
         let experiment = bench.experiment("studies/burst/burst.toml", EXPERIMENT, "")?;
         let [base, burst] = &experiment.scenarios[..] else {
-            return Err(super::published::broken(
-                "burst.toml needs two variants".into(),
-            ));
+            return Err(Error::general("burst.toml needs two variants"));
         };
         let mut prediction = Prediction::new();
         self.uniform_phases(base, burst, known, bench, &mut prediction)?;
@@ -173,7 +171,7 @@ impl Burst {
             let runs = at_starts(base, starts, bench)?;
             let pairs = starts.iter().copied().zip(runs);
             let best = pairs.min_by(|left, right| distance(&left.1).total_cmp(&distance(&right.1)));
-            best.ok_or_else(|| super::published::broken("no phase was tried".into()))
+            best.ok_or_else(|| Error::general("no phase was tried"))
         };
         let coarse: Vec<Ns> = (0..PHASES as Ns)
             .map(|part| part * PERIOD_NS / PHASES as Ns)

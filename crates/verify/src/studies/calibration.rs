@@ -12,11 +12,10 @@
 //!
 //! A constant without `rows` was not fitted; `how` says where it is from.
 
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use serde::Deserialize;
 
 use super::prediction::Prediction;
-use super::published::broken;
 
 /// A fit may differ from the file by this much before the report says so.
 const SAME: f64 = 0.01;
@@ -24,7 +23,7 @@ const SAME: f64 = 0.01;
 /// One `[[constant]]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Fitted {
+pub(super) struct CalibratedConstant {
     name: String,
     value: f64,
     #[serde(rename = "unit", default)]
@@ -39,20 +38,21 @@ pub(super) struct Fitted {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    constant: Vec<Fitted>,
+    constant: Vec<CalibratedConstant>,
 }
 
 /// Reads the file.
 ///
 /// # Errors
 /// Text that is no list of constants.
-pub(super) fn parse(file: &str, text: &str) -> Result<Vec<Fitted>> {
-    let read: File = toml::from_str(text).map_err(|error| broken(format!("{file}: {error}")))?;
+pub(super) fn parse(file: &str, text: &str) -> Result<Vec<CalibratedConstant>> {
+    let read: File =
+        toml::from_str(text).map_err(|error| Error::general(format!("{file}: {error}")))?;
     Ok(read.constant)
 }
 
 /// Notes at each constant of the prediction what the file has instead.
-pub(super) fn compare(fitted: &[Fitted], prediction: &mut Prediction) {
+pub(super) fn compare(fitted: &[CalibratedConstant], prediction: &mut Prediction) {
     for constant in &mut prediction.constants {
         let known = fitted.iter().find(|known| known.name == constant.name);
         constant.documented = match known {

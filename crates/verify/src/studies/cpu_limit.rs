@@ -12,12 +12,12 @@
 //! Nothing is fitted: the load's published numbers are the flags of the program `http-service`.
 
 use schedcast_base::quantile::percentile;
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome;
 
 use super::bench::uniform_draws;
-use super::published::{Kernel, broken};
+use super::published::Kernel;
 use super::recent_used_cpu::running;
 use super::{Bench, Calibration, Files, Prediction, Study, study_file};
 
@@ -46,7 +46,7 @@ impl Study for CpuLimit {
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
         let experiment = bench.experiment(FILE, EXPERIMENT, "")?;
         let [free, limited, burst] = &experiment.scenarios[..] else {
-            return Err(broken(format!("{FILE} needs three variants")));
+            return Err(Error::general(format!("{FILE} needs three variants")));
         };
         let free = seen(&bench.run(&in_phases(free, 1))?);
         let phases = bench.pick(200, 8);

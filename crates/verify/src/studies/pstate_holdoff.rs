@@ -12,11 +12,11 @@
 mod iozone;
 
 use rayon::prelude::*;
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_sim::hardware::HardwareReport;
 
-use super::published::{Kernel, broken};
+use super::published::Kernel;
 use super::recent_used_cpu::running;
 use super::{Bench, Calibration, Files, Prediction, Study, study_file};
 
@@ -59,7 +59,7 @@ impl Study for PstateHoldoff {
         let file = "studies/pstate-holdoff/pstate-holdoff.toml";
         let experiment = bench.experiment(file, EXPERIMENT, "")?;
         let [base, patched] = &experiment.scenarios[..] else {
-            return Err(broken(format!("{file} needs two variants")));
+            return Err(Error::general(format!("{file} needs two variants")));
         };
         let mut prediction = Prediction::new();
         let prices = fit(base, known, bench, &mut prediction)?;
@@ -95,7 +95,7 @@ fn see(scenarios: &[Scenario], seconds: u64, bench: &Bench) -> Result<Vec<Seen>>
             world.run_until(end_ns).map_err(wrong)?;
             let hardware = world
                 .hardware_report()
-                .ok_or_else(|| broken("the machine has no clocks".into()))?;
+                .ok_or_else(|| Error::general("the machine has no clocks"))?;
             let metric = |name: &str| world.probes().metric(name);
             let bytes = ["dbench/bytes", "netperf/bytes"]
                 .map(|name| metric(name).map_or(0, |one| one.count));
@@ -156,7 +156,7 @@ fn fit(
         .iter()
         .zip(misses)
         .min_by(|left, right| left.1.total_cmp(&right.1));
-    let (&best, _) = best.ok_or_else(|| broken("no prices were tried".into()))?;
+    let (&best, _) = best.ok_or_else(|| Error::general("no prices were tried"))?;
     let from = "dbench with 1, 2 and 4 clients, unpatched";
     prediction.constant("dbench_operation_ns", best.operation_ns as f64, "ns", from);
     prediction.constant("storage_write_ns", best.write_ns as f64, "ns", from);

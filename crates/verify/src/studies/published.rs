@@ -10,7 +10,7 @@
 //! `predict`. The predictor gets 19,872 and 22,727 µs, and a [`Question`] that names the p90 and
 //! its unit but has no field for what was printed.
 
-use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::metrics::Better;
 
 /// Role that a row may have.
@@ -126,15 +126,10 @@ impl Calibration {
         let taken = self.known.iter().filter(|known| wanted(&known.question));
         let values: Vec<f64> = taken.map(|known| known.value).collect();
         match values.len() {
-            0 => Err(broken(format!("no row to calibrate {what} with"))),
+            0 => Err(Error::general(format!("no row to calibrate {what} with"))),
             count => Ok(values.iter().sum::<f64>() / count as f64),
         }
     }
-}
-
-/// A mistake in the files of a study.
-pub(super) fn broken(message: String) -> Error {
-    Error::Input(Box::new(Diagnostic::general(message)))
 }
 
 const COLUMNS: [&str; 12] = [
@@ -152,12 +147,12 @@ impl Published {
         let header = lines.next().map_or("", |(_, line)| line);
         if header != COLUMNS.join(",") {
             let message = format!("{file}:1: expected the columns {}", COLUMNS.join(","));
-            return Err(broken(message));
+            return Err(Error::general(message));
         }
         let mut rows = Vec::new();
         for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
             let row = read_row(line, rows.len());
-            rows.push(row.map_err(|why| broken(format!("{file}:{}: {why}", number + 1)))?);
+            rows.push(row.map_err(|why| Error::general(format!("{file}:{}: {why}", number + 1)))?);
         }
         Ok(Published { rows })
     }

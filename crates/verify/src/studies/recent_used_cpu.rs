@@ -10,13 +10,13 @@
 //! full one.
 
 use schedcast_kernel::platform::Observation;
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::program::Action;
 use schedcast_sim::events::TraceKind;
 use schedcast_sim::machine::parts::Governor;
 
-use super::published::{Kernel, broken};
+use super::published::Kernel;
 use super::{Bench, Calibration, Files, Prediction, Study, study_file};
 
 /// The study.
@@ -48,7 +48,7 @@ impl Study for RecentUsedCpu {
         let file = "studies/recent-used-cpu/recent-used-cpu.toml";
         let experiment = bench.experiment(file, EXPERIMENT, "")?;
         let [base, patched] = &experiment.scenarios[..] else {
-            return Err(broken(format!("{file} needs two variants")));
+            return Err(Error::general(format!("{file} needs two variants")));
         };
         let mut prediction = Prediction::new();
         let shares = fit(base, known, bench, &mut prediction)?;
@@ -136,7 +136,7 @@ fn fit(
             .iter()
             .zip(misses)
             .min_by(|left, right| left.1.total_cmp(&right.1));
-        let best = best.ok_or_else(|| broken("no constants were tried".into()))?;
+        let best = best.ok_or_else(|| Error::general("no constants were tried"))?;
         Ok(*best.0)
     };
     let grid = |lowest: &[u32], full: &[u32]| -> Vec<Shares> {

@@ -13,12 +13,12 @@
 mod fit;
 mod load;
 
-use fit::{Fit, Fitted};
+use fit::{FittedMachines, MachineConstants};
 use load::{Load, Seen, see};
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 
-use super::published::{Kernel, broken};
+use super::published::Kernel;
 use super::{Bench, Calibration, Files, Prediction, Study, study_file};
 
 /// The study.
@@ -54,7 +54,7 @@ impl Study for TgLoadRatelimit {
         let spr = machine("SPR", "", bench)?;
         let icl = machine("ICL", "machine.preset = \"icl-2x32x2\"", bench)?;
         let mut prediction = Prediction::new();
-        let Fitted { spr, icl } = fit::fit(spr, icl, known, bench, &mut prediction)?;
+        let FittedMachines { spr, icl } = fit::fit(spr, icl, known, bench, &mut prediction)?;
         prediction.axes("pairs, % of the CPUs", "patched / base");
         let gains = [&spr, &icl].map(|machine| answer_udp(machine, known, bench, &mut prediction));
         let [on_spr, on_icl] = gains;
@@ -73,7 +73,7 @@ fn machine(name: &'static str, layer: &str, bench: &Bench) -> Result<Machine> {
     let scenarios = bench.experiment(FILE, EXPERIMENT, layer)?.scenarios;
     let mut pair: [Scenario; 2] = scenarios
         .try_into()
-        .map_err(|_| broken(format!("{FILE} needs two variants")))?;
+        .map_err(|_| Error::general(format!("{FILE} needs two variants")))?;
     for scenario in &mut pair {
         if bench.quick() {
             scenario.warmup_ns = QUICK_NS / 2;
@@ -88,7 +88,7 @@ fn machine(name: &'static str, layer: &str, bench: &Bench) -> Result<Machine> {
 }
 
 impl Machine {
-    fn with(&self, fit: &Fit) -> Machine {
+    fn with(&self, fit: &MachineConstants) -> Machine {
         Machine {
             name: self.name,
             cpus: self.cpus,
@@ -235,7 +235,7 @@ fn answer_postgres(
     let wakeups = rates
         .filter(|known| known.question.table == "rates" && known.question.workload == table)
         .find(|known| known.question.metric == "wakeups in 5 s")
-        .ok_or_else(|| broken("no row of wakeups under postgres".into()))?;
+        .ok_or_else(|| Error::general("no row of wakeups under postgres"))?;
     let wakeups_per_s = wakeups.value / 5.0;
     let per_wakeup = row(table, "100%", "throughput")? / wakeups_per_s;
     let works = bench.pick(&WORKS_NS[..], &WORKS_NS[2..3]);
@@ -250,7 +250,7 @@ fn answer_postgres(
         .iter()
         .zip(&seen)
         .min_by(|left, right| miss(left.1).total_cmp(&miss(right.1)));
-    let (&work_ns, _) = best.ok_or_else(|| broken("no work was tried".into()))?;
+    let (&work_ns, _) = best.ok_or_else(|| Error::general("no work was tried"))?;
     let from = "wakeups in 5 s, postgres_sysbench on SPR, base";
     prediction.constant("postgres_work_ns", work_ns as f64, "ns", from);
     let loads = SHARES.map(|share| Load::request(machine.pairs(share), work_ns));

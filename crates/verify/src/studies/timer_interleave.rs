@@ -11,12 +11,12 @@
 
 use schedcast_base::quantile::percentile;
 use schedcast_kernel::{Cpu, Ns};
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_sim::World;
 
 use super::bench::uniform_draws;
-use super::published::{Kernel, Question, broken};
+use super::published::{Kernel, Question};
 use super::{Bench, Calibration, Files, Prediction, Study, study_file};
 
 /// The study.
@@ -58,7 +58,7 @@ impl Study for TimerInterleave {
         let file = "studies/timer-interleave/timer-interleave.toml";
         let experiment = bench.experiment(file, EXPERIMENT, "")?;
         let [one_base, one_patched, two_base, two_patched] = &experiment.scenarios[..] else {
-            return Err(broken(format!("{file} needs four variants")));
+            return Err(Error::general(format!("{file} needs four variants")));
         };
         let mut variants = Variants {
             one_base: one_base.clone(),
@@ -149,7 +149,7 @@ fn fit_speeds(
     let smt = variants.one_base.machine.machine.smt.as_ref();
     let mut speed = smt
         .and_then(|smt| smt.thread_speed_1000ths.last().copied())
-        .ok_or_else(|| broken("the machine has no SMT speeds".into()))?;
+        .ok_or_else(|| Error::general("the machine has no SMT speeds"))?;
     for _ in 0..bench.pick(ROUNDS, 1) {
         speed = (f64::from(speed) * time(&variants.two_base)? / t2).round() as u32;
         variants.set_speed_of_8(speed);

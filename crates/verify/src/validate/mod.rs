@@ -15,13 +15,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use schedcast_base::fresh;
 use schedcast_base::quantile::{median, spread};
-use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_base::{fresh, whole};
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
-use schedcast_lab::experiment::cgroup::{CgroupSettings, Weight};
 use schedcast_lab::outcome::Outcome;
 use serde::{Deserialize, Serialize};
+
+use crate::real::MeasuredRepeats;
 
 mod page;
 mod phase;
@@ -167,19 +168,6 @@ pub struct Twin {
     pub rows: Vec<Row>,
 }
 
-/// Results of the real side of one scenario.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct MeasuredRepeats {
-    /// CPUs of the machine.
-    pub cpus: usize,
-    /// Repeats that were dropped as disturbed.
-    pub dropped: usize,
-    /// Largest share of a repeat that the hypervisor took.
-    pub steal: f64,
-    /// The figures of each repeat under the names that the simulation gives them.
-    pub samples: Vec<BTreeMap<String, f64>>,
-}
-
 impl Twin {
     /// Both sides of `scenario`, an experiment and a variant: measured on `date` on `kernel`,
     /// simulated with one outcome a seed.
@@ -282,12 +270,9 @@ pub fn read_results(path: &Path) -> Result<Vec<Twin>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let shown = path.display().to_string();
-    let text = schedcast_base::whole::read_text(path)
-        .map_err(|error| Error::file("read", shown.clone(), &error))?;
-    serde_json::from_str(&text).map_err(|error| {
-        let message = format!("{shown}: no results of a validation: {error}");
-        Error::Input(Box::new(Diagnostic::general(message)))
+    serde_json::from_str(&whole::text(path)?).map_err(|error| {
+        let shown = path.display();
+        Error::general(format!("{shown}: no results of a validation: {error}"))
     })
 }
 
@@ -300,13 +285,11 @@ pub fn read_reasons(path: Option<&Path>) -> Result<BTreeMap<String, String>> {
     let Some(path) = path else {
         return Ok(BTreeMap::new());
     };
-    let shown = path.display().to_string();
-    let text = schedcast_base::whole::read_text(path)
-        .map_err(|error| Error::file("read", shown.clone(), &error))?;
-    toml::from_str(&text).map_err(|error| {
-        let message =
-            format!("{shown}: expected lines such as \"FILE / VARIANT\" = \"why\": {error}");
-        Error::Input(Box::new(Diagnostic::general(message)))
+    toml::from_str(&whole::text(path)?).map_err(|error| {
+        let shown = path.display();
+        Error::general(format!(
+            "{shown}: expected lines such as \"FILE / VARIANT\" = \"why\": {error}"
+        ))
     })
 }
 
@@ -316,8 +299,7 @@ pub fn read_reasons(path: Option<&Path>) -> Result<BTreeMap<String, String>> {
 /// A file that cannot be written.
 pub fn write_results(path: &Path, twins: &[Twin]) -> Result<()> {
     let json = serde_json::to_string_pretty(twins).expect("numbers are finite");
-    fresh::write(path, json + "\n")
-        .map_err(|error| Error::file("write", path.display().to_string(), &error))
+    fresh::save(path, json + "\n")
 }
 
 /// Writes `new` over the twins of the same scenarios in `all`.
@@ -325,42 +307,6 @@ pub fn replace(all: &mut Vec<Twin>, new: Vec<Twin>) {
     all.retain(|old| !new.iter().any(|one| one.scenario == old.scenario));
     all.extend(new);
     all.sort_by(|a, b| a.scenario.cmp(&b.scenario));
-}
-
-/// Texts that a real group must have in its files to be the one of `scenario`, by path, parents
-/// first.
-pub fn settings(scenario: &Scenario) -> Vec<(String, Vec<(String, String)>)> {
-    let groups = scenario.cgroups.iter();
-    groups
-        .map(|(path, group)| (path.clone(), files(group)))
-        .collect()
-}
-
-fn files(group: &CgroupSettings) -> Vec<(String, String)> {
-    let mut files = Vec::new();
-    let mut put = |file: &str, value: String| files.push((file.to_string(), value));
-    if group.idle {
-        put("cpu.idle", "1".to_string());
-    } else {
-        match group.weight {
-            Weight::Shares(shares) => put("cpu.shares", shares.to_string()),
-            Weight::Weight(weight) => put("cpu.weight", weight.to_string()),
-            Weight::Nice(_) => put("cpu.shares", group.shares().to_string()),
-        }
-    }
-    if let Some(quota_us) = group.quota_us {
-        put("cpu.max", format!("{quota_us} {}", group.period_us));
-    }
-    if group.burst_us > 0 {
-        put("cpu.max.burst", group.burst_us.to_string());
-    }
-    files.extend(
-        group
-            .clamp_files()
-            .into_iter()
-            .map(|(file, value)| (file.to_string(), value)),
-    );
-    files
 }
 
 #[cfg(test)]

@@ -36,11 +36,8 @@ pub(crate) static TOOL: Tool = Tool {
         Flag::new('l', "loop", "N")
             .default("1000000")
             .says("round trips"),
-        Flag::new('T', "threaded", "")
-            .switch()
-            .says("threads instead of processes"),
+        Flag::new('T', "threaded", "").says("threads instead of processes"),
         Flag::new('n', "nonblocking", "")
-            .switch()
             .says("non-blocking pipes")
             .effect(Effect::Refused("only blocking reads are modelled")),
         Flag::new('G', "cgroups", "A,B")

@@ -82,7 +82,7 @@ const DEADLINE: Effect = Effect::Refused("only threads of an rt-app file can be 
 const MEMORY: Effect = Effect::Nothing("the distance of memory has no cost in the model");
 
 const fn policy_flag(short: char, long: &'static str, help: &'static str) -> Flag {
-    Flag::new(short, long, "").switch().says(help)
+    Flag::new(short, long, "").says(help)
 }
 
 const fn tool(words: &'static [&'static str], about: &'static str, flags: &'static [Flag]) -> Tool {
@@ -107,11 +107,9 @@ static PREFIXES: [Prefix; 7] = [
             &["taskset"],
             "CPUs the program may use: a mask, or a list behind `-c`",
             &[
-                Flag::new('c', "cpu-list", "")
-                    .switch()
-                    .says("the CPUs are a list such as `0-3,8`"),
-                Flag::new('p', "pid", "").switch().effect(PID),
-                Flag::new('a', "all-tasks", "").switch().effect(PID),
+                Flag::new('c', "cpu-list", "").says("the CPUs are a list such as `0-3,8`"),
+                Flag::new('p', "pid", "").effect(PID),
+                Flag::new('a', "all-tasks", "").effect(PID),
             ],
         ),
         operand: true,
@@ -127,18 +125,15 @@ static PREFIXES: [Prefix; 7] = [
                 policy_flag('o', "other", "SCHED_OTHER"),
                 policy_flag('b', "batch", "SCHED_BATCH"),
                 policy_flag('i', "idle", "SCHED_IDLE"),
-                Flag::new('d', "deadline", "").switch().effect(DEADLINE),
+                Flag::new('d', "deadline", "").effect(DEADLINE),
                 Flag::new('T', "sched-runtime", "NS").effect(DEADLINE),
                 Flag::new('P', "sched-period", "NS").effect(DEADLINE),
                 Flag::new('D', "sched-deadline", "NS").effect(DEADLINE),
                 Flag::new('R', "reset-on-fork", "")
-                    .switch()
                     .effect(Effect::Refused("children inherit the policy in the model")),
-                Flag::new('p', "pid", "").switch().effect(PID),
-                Flag::new('a', "all-tasks", "").switch().effect(PID),
-                Flag::new('v', "verbose", "")
-                    .switch()
-                    .effect(Effect::Output),
+                Flag::new('p', "pid", "").effect(PID),
+                Flag::new('a', "all-tasks", "").effect(PID),
+                Flag::new('v', "verbose", "").effect(Effect::Output),
             ],
         ),
         operand: true,
@@ -161,16 +156,12 @@ static PREFIXES: [Prefix; 7] = [
                 Flag::new('m', "uclamp-min", "N").says("least utilisation, 0 to 1024"),
                 Flag::new('M', "uclamp-max", "N").says("most utilisation, 0 to 1024"),
                 Flag::new('s', "system", "")
-                    .switch()
                     .effect(Effect::Refused("the limits of all tasks are not modelled")),
                 Flag::new('R', "reset-on-fork", "")
-                    .switch()
                     .effect(Effect::Refused("children inherit the clamps in the model")),
                 Flag::new('p', "pid", "PID").effect(PID),
-                Flag::new('a', "all-tasks", "").switch().effect(PID),
-                Flag::new('v', "verbose", "")
-                    .switch()
-                    .effect(Effect::Output),
+                Flag::new('a', "all-tasks", "").effect(PID),
+                Flag::new('v', "verbose", "").effect(Effect::Output),
             ],
         ),
         operand: false,
@@ -186,7 +177,7 @@ static PREFIXES: [Prefix; 7] = [
                 Flag::new('p', "preferred", "NODE").effect(MEMORY),
                 Flag::new('m', "membind", "NODES").effect(MEMORY),
                 Flag::new('i', "interleave", "NODES").effect(MEMORY),
-                Flag::new('l', "localalloc", "").switch().effect(MEMORY),
+                Flag::new('l', "localalloc", "").effect(MEMORY),
             ],
         ),
         operand: false,
@@ -201,13 +192,9 @@ static PREFIXES: [Prefix; 7] = [
                     .effect(Effect::Nothing("every signal ends the program at once")),
                 Flag::new('k', "kill-after", "TIME")
                     .effect(Effect::Nothing("the first signal ends the program already")),
-                Flag::long("preserve-status", "")
-                    .switch()
-                    .effect(Effect::Output),
-                Flag::long("foreground", "").switch().effect(Effect::Output),
-                Flag::new('v', "verbose", "")
-                    .switch()
-                    .effect(Effect::Output),
+                Flag::long("preserve-status", "").effect(Effect::Output),
+                Flag::long("foreground", "").effect(Effect::Output),
+                Flag::new('v', "verbose", "").effect(Effect::Output),
             ],
         ),
         operand: true,

@@ -57,23 +57,20 @@ pub(super) const TOOL: Tool = Tool {
     about: "a group of its own, with CPUQuota=, CPUWeight=, AllowedCPUs=",
     operands: "COMMAND",
     flags: &[
-        Flag::long("scope", "")
-            .switch()
-            .says("a scope instead of a service"),
+        Flag::long("scope", "").says("a scope instead of a service"),
         Flag::new('p', "property", "NAME=VALUE").says("a property of the unit"),
         Flag::new('u', "unit", "NAME").says("its name"),
         Flag::long("slice", "NAME").says("the slice it lies in, `system` without"),
         Flag::long("nice", "N").says("nice value of a service"),
-        Flag::long("user", "").switch().effect(Effect::Refused(
+        Flag::long("user", "").effect(Effect::Refused(
             "the groups of a user's manager are not known here",
         )),
         Flag::new('H', "host", "HOST").effect(OTHER_MACHINE),
         Flag::new('M', "machine", "CONTAINER").effect(OTHER_MACHINE),
-        Flag::new('S', "shell", "").switch().effect(Effect::Refused(
+        Flag::new('S', "shell", "").effect(Effect::Refused(
             "a shell is no program that can be forecast",
         )),
         Flag::long("slice-inherit", "")
-            .switch()
             .effect(Effect::Refused("the slice of the shell is not known here")),
         Flag::long("on-active", "SECONDS").effect(LATER),
         Flag::long("on-boot", "SECONDS").effect(LATER),
@@ -82,23 +79,21 @@ pub(super) const TOOL: Tool = Tool {
         Flag::long("on-unit-inactive", "SECONDS").effect(LATER),
         Flag::long("on-calendar", "SPEC").effect(LATER),
         Flag::long("description", "TEXT").effect(Effect::Output),
-        Flag::long("no-ask-password", "").switch().effect(AROUND),
-        Flag::long("no-block", "").switch().effect(AROUND),
-        Flag::new('r', "remain-after-exit", "")
-            .switch()
-            .effect(AROUND),
-        Flag::long("wait", "").switch().effect(AROUND),
-        Flag::long("send-sighup", "").switch().effect(AROUND),
+        Flag::long("no-ask-password", "").effect(AROUND),
+        Flag::long("no-block", "").effect(AROUND),
+        Flag::new('r', "remain-after-exit", "").effect(AROUND),
+        Flag::long("wait", "").effect(AROUND),
+        Flag::long("send-sighup", "").effect(AROUND),
         Flag::long("service-type", "TYPE").effect(AROUND),
         Flag::long("uid", "USER").effect(AROUND),
         Flag::long("gid", "GROUP").effect(AROUND),
         Flag::long("working-directory", "PATH").effect(AROUND),
-        Flag::new('d', "same-dir", "").switch().effect(AROUND),
+        Flag::new('d', "same-dir", "").effect(AROUND),
         Flag::new('E', "setenv", "NAME=VALUE").effect(AROUND),
-        Flag::new('t', "pty", "").switch().effect(Effect::Output),
-        Flag::new('P', "pipe", "").switch().effect(Effect::Output),
-        Flag::new('q', "quiet", "").switch().effect(Effect::Output),
-        Flag::new('G', "collect", "").switch().effect(AROUND),
+        Flag::new('t', "pty", "").effect(Effect::Output),
+        Flag::new('P', "pipe", "").effect(Effect::Output),
+        Flag::new('q', "quiet", "").effect(Effect::Output),
+        Flag::new('G', "collect", "").effect(AROUND),
     ],
     compile: |words, _| Err(words.error(NEEDS_PROGRAM)),
 };

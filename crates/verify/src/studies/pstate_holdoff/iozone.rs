@@ -10,11 +10,11 @@
 //! Fitted to the unpatched rows: what a call and its bytes cost, the disk's rate (from how busy the
 //! machine was), and how long the freeing commit takes.
 
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome;
 
-use super::super::published::{Kernel, Question, broken};
+use super::super::published::{Kernel, Question};
 use super::super::recent_used_cpu::running;
 use super::super::{Bench, Calibration, Prediction};
 use super::percent;
@@ -88,7 +88,8 @@ impl Times {
                     let mut sum = 0.0;
                     for run in runs {
                         let rate = run.metrics.get(&name);
-                        let rate = rate.ok_or_else(|| broken(format!("a run has no {name}")))?;
+                        let rate =
+                            rate.ok_or_else(|| Error::general(format!("a run has no {name}")))?;
                         sum += file as f64 / rate;
                     }
                     times.push(sum / runs.len() as f64);
@@ -235,7 +236,7 @@ fn fit(
         .iter()
         .zip(&misses)
         .min_by(|left, right| left.1.total_cmp(right.1));
-    let (&prices, _) = best.ok_or_else(|| broken("no prices were tried".into()))?;
+    let (&prices, _) = best.ok_or_else(|| Error::general("no prices were tried"))?;
     let from = "iozone, all unpatched rows";
     prediction.constant("file_write_call_ns", prices.call_ns.round(), "ns", from);
     prediction.constant("file_page_ns", prices.page_ns.round(), "ns", from);

@@ -9,13 +9,13 @@
 //! a message takes 4.4 µs there, which says what kernel work costs. With that, the row of 75 % says
 //! what the reads of the counter take and what a migration costs.
 
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_sim::machine::parts::WakesBy;
 
 use super::load::{Load, Seen, see};
 use super::{Machine, SHARES};
-use crate::studies::published::{Kernel, broken};
+use crate::studies::published::Kernel;
 use crate::studies::{Bench, Calibration, Prediction};
 
 /// Time an MWAIT state without power gating really takes to leave; tables of the driver have the
@@ -26,7 +26,7 @@ const SHALLOW_TABLE_NS: u64 = 10_000;
 
 /// The constants of one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fit {
+pub(super) struct MachineConstants {
     /// Prices of the preset's kernel work and of the programs' system calls.
     pub price_percent: u64,
     /// Part of a transfer for which a read of a shared line keeps it from others.
@@ -40,12 +40,12 @@ pub(super) struct Fit {
 }
 
 /// Both machines with their constants.
-pub(super) struct Fitted {
+pub(super) struct FittedMachines {
     pub spr: Machine,
     pub icl: Machine,
 }
 
-impl Fit {
+impl MachineConstants {
     /// The scenario on a machine with these constants.
     pub(super) fn apply(&self, scenario: &Scenario) -> Scenario {
         let mut scenario = scenario.clone();
@@ -106,7 +106,12 @@ fn target(machine: &Machine, share: u64, kernel: Kernel, known: &Calibration) ->
 }
 
 /// The candidate with the smallest sum of log-errors.
-fn best(machine: &Machine, candidates: &[Fit], targets: &[Target], bench: &Bench) -> Result<Fit> {
+fn best(
+    machine: &Machine,
+    candidates: &[MachineConstants],
+    targets: &[Target],
+    bench: &Bench,
+) -> Result<MachineConstants> {
     if let [only] = candidates {
         return Ok(*only);
     }
@@ -129,12 +134,12 @@ fn best(machine: &Machine, candidates: &[Fit], targets: &[Target], bench: &Bench
         .iter()
         .zip(misses)
         .min_by(|left, right| left.1.total_cmp(&right.1));
-    let (&fit, _) = best.ok_or_else(|| broken("no constants were tried".into()))?;
+    let (&fit, _) = best.ok_or_else(|| Error::general("no constants were tried"))?;
     Ok(fit)
 }
 
 /// Constants of a quick run, which are the results of the full fit.
-const QUICK: Fit = Fit {
+const QUICK: MachineConstants = MachineConstants {
     price_percent: 60,
     read_percent: 25,
     write_percent: 75,
@@ -149,24 +154,24 @@ pub(super) fn fit(
     known: &Calibration,
     bench: &Bench,
     prediction: &mut Prediction,
-) -> Result<Fitted> {
-    let prices = |fit: Fit| {
-        [55, 60, 65].map(|price_percent| Fit {
+) -> Result<FittedMachines> {
+    let prices = |fit: MachineConstants| {
+        [55, 60, 65].map(|price_percent| MachineConstants {
             price_percent,
             ..fit
         })
     };
-    let writes = [65, 75, 85].map(|write_percent| Fit {
+    let writes = [65, 75, 85].map(|write_percent| MachineConstants {
         write_percent,
         ..QUICK
     });
-    let tried: Vec<Fit> = writes.into_iter().flat_map(prices).collect();
+    let tried: Vec<MachineConstants> = writes.into_iter().flat_map(prices).collect();
     let on_spr = fit_low(&spr, &tried, known, bench)?;
     let on_icl = fit_low(&icl, &prices(on_spr), known, bench)?;
-    let line: Vec<Fit> = [10, 25]
+    let line: Vec<MachineConstants> = [10, 25]
         .iter()
         .flat_map(|&read_percent| {
-            [1500, 2000, 2500].map(|mark_ns| Fit {
+            [1500, 2000, 2500].map(|mark_ns| MachineConstants {
                 read_percent,
                 mark_ns,
                 ..on_spr
@@ -179,12 +184,12 @@ pub(super) fn fit(
         target(&spr, 100, Kernel::Base, known)?,
     ];
     let on_spr = best(&spr, bench.pick(&line[..], &[QUICK]), &targets, bench)?;
-    let on_icl = Fit {
+    let on_icl = MachineConstants {
         price_percent: on_icl.price_percent,
         ..on_spr
     };
     say(prediction, &on_spr, &on_icl);
-    Ok(Fitted {
+    Ok(FittedMachines {
         spr: spr.with(&on_spr),
         icl: icl.with(&on_icl),
     })
@@ -193,10 +198,10 @@ pub(super) fn fit(
 /// The candidate that is nearest to the unpatched rows of 25 and 50 %.
 fn fit_low(
     machine: &Machine,
-    candidates: &[Fit],
+    candidates: &[MachineConstants],
     known: &Calibration,
     bench: &Bench,
-) -> Result<Fit> {
+) -> Result<MachineConstants> {
     let shares = SHARES[..2].iter();
     let targets: Result<Vec<Target>> = shares
         .map(|&share| target(machine, share, Kernel::Base, known))
@@ -204,9 +209,9 @@ fn fit_low(
     best(machine, bench.pick(candidates, &[QUICK]), &targets?, bench)
 }
 
-fn say(prediction: &mut Prediction, on_spr: &Fit, on_icl: &Fit) {
+fn say(prediction: &mut Prediction, on_spr: &MachineConstants, on_icl: &MachineConstants) {
     let from = "UDP_RR with 25 and 50 %, base";
-    let percent = |fit: &Fit| fit.price_percent as f64;
+    let percent = |fit: &MachineConstants| fit.price_percent as f64;
     prediction.constant("price_percent on SPR", percent(on_spr), "%", from);
     prediction.constant("price_percent on ICL", percent(on_icl), "%", from);
     let from = "UDP_RR on SPR with 25 and 50 %, base";

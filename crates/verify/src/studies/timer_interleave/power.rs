@@ -4,11 +4,11 @@
 //! in half of it, so 2·80.4 − 45 = 115.9 W while it runs on four threads of each core; two aligned
 //! groups take 91 W, so 137 W on eight.
 
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 
 use super::Variants;
 use crate::studies::Prediction;
-use crate::studies::published::{Calibration, Kernel, broken};
+use crate::studies::published::{Calibration, Kernel};
 
 /// Share of the time a group with a quota of half of its threads' time runs.
 const DUTY: f64 = 0.5;
@@ -28,7 +28,7 @@ pub(super) fn fit(
     let (one, two) = (mean_watts("1CG")?, mean_watts("2CG")?);
     let machine = &variants.one_base.machine.machine;
     let (Some(power), Some(idle)) = (&machine.power, &machine.idle) else {
-        return Err(broken("the machine has no power".into()));
+        return Err(Error::general("the machine has no power"));
     };
     let deepest = idle.state.last();
     let asleep = deepest.map_or((0, 0), |state| {

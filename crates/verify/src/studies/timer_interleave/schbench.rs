@@ -7,12 +7,12 @@
 //! How many workers a messenger has is fitted to the unpatched percentiles; everything else of the
 //! command line is schbench's default of 2023.
 
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::program::Action;
 
 use super::Variants;
-use crate::studies::published::{Kernel, Question, broken};
+use crate::studies::published::{Kernel, Question};
 use crate::studies::{Bench, Calibration, Prediction};
 
 const TABLE: &str = "schbench";
@@ -82,7 +82,7 @@ pub(super) fn answer(
             best = Some((miss, workers));
         }
     }
-    let (_, workers) = best.ok_or_else(|| broken("no schbench was tried".into()))?;
+    let (_, workers) = best.ok_or_else(|| Error::general("no schbench was tried"))?;
     let from = "schbench with 32 groups, base";
     prediction.constant("schbench workers", workers as f64, "", from);
     let both = [

@@ -74,12 +74,16 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// A flag with both names that takes a value and changes scheduling.
+    /// A flag with both names that changes scheduling. It takes a value of this name in help, and
+    /// stands alone if that is empty.
     pub const fn new(short: char, long: &'static str, value: &'static str) -> Self {
         Self {
             short: Some(short),
             long: Some(long),
-            value: Value::Required(value),
+            value: match value.is_empty() {
+                true => Value::None,
+                false => Value::Required(value),
+            },
             default: "",
             help: "",
             effect: Effect::Scheduling,
@@ -98,12 +102,6 @@ impl Flag {
         let mut flag = Self::new(' ', long, value);
         flag.short = None;
         flag
-    }
-
-    /// Without a value.
-    pub(crate) const fn switch(mut self) -> Self {
-        self.value = Value::None;
-        self
     }
 
     /// With a value that may be left out.

@@ -12,12 +12,10 @@ static TOOL: Tool = Tool {
         Flag::new('r', "runtime", "S").says("seconds"),
         Flag::new('R', "rps", "N").says("requests"),
         Flag::new('q', "quiet", "")
-            .switch()
             .says("no output")
             .effect(Effect::Output),
         Flag::new('a', "affinity", "CPUS").optional().says("CPUs"),
         Flag::new('A', "auto", "")
-            .switch()
             .says("grows")
             .effect(Effect::Refused("it repeats itself")),
     ],

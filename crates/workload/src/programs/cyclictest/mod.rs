@@ -50,9 +50,7 @@ pub(crate) static TOOL: Tool = Tool {
             .says("threads; without a number one for each CPU"),
         Flag::new('p', "priority", "PRIO").says("real-time priority; without it SCHED_OTHER"),
         Flag::long("policy", "NAME").says("other, normal, batch, idle, fifo or rr"),
-        Flag::long("priospread", "")
-            .switch()
-            .says("each thread one priority lower"),
+        Flag::long("priospread", "").says("each thread one priority lower"),
         Flag::new('i', "interval", "INTV")
             .default("1000")
             .says("µs between two wakeups of thread 0"),
@@ -66,25 +64,15 @@ pub(crate) static TOOL: Tool = Tool {
         Flag::new('a', "affinity", "CPUSET")
             .optional()
             .says("CPUs of the threads, round and round; without a list all"),
-        Flag::new('S', "smp", "")
-            .switch()
-            .says("one thread for each CPU, all of one priority"),
+        Flag::new('S', "smp", "").says("one thread for each CPU, all of one priority"),
         Flag::long("mainaffinity", "CPUSET").says("CPUs of the main thread"),
-        Flag::new('r', "relative", "")
-            .switch()
-            .says("sleep for the interval instead of until a time"),
-        Flag::new('q', "quiet", "")
-            .switch()
-            .says("print only the summary; main then works less"),
+        Flag::new('r', "relative", "").says("sleep for the interval instead of until a time"),
+        Flag::new('q', "quiet", "").says("print only the summary; main then works less"),
         Flag::long("latency", "PM_QOS")
             .default("0")
             .says("µs that a CPU may take to leave its idle state"),
-        Flag::long("default-system", "")
-            .switch()
-            .says("leave power management alone"),
-        Flag::long("laptop", "")
-            .switch()
-            .says("leave power management alone"),
+        Flag::long("default-system", "").says("leave power management alone"),
+        Flag::long("laptop", "").says("leave power management alone"),
         Flag::new('h', "histogram", "US")
             .says("print a histogram up to so many µs")
             .effect(PRINTED),
@@ -92,22 +80,18 @@ pub(crate) static TOOL: Tool = Tool {
             .says("the same with a column for all threads")
             .effect(PRINTED),
         Flag::new('N', "nsecs", "")
-            .switch()
             .says("print ns instead of µs")
             .effect(PRINTED),
         Flag::new('m', "mlockall", "")
-            .switch()
             .says("lock memory")
             .effect(Effect::Nothing("memory never is short here")),
         Flag::new('M', "refresh_on_max", "")
-            .switch()
             .says("print only at a new maximum")
             .effect(Effect::Nothing("one look every 10 ms all the same")),
         Flag::new('c', "clock", "CLOCK")
             .says("0 = monotonic, 1 = real time")
             .effect(Effect::Nothing("both clocks run alike here")),
         Flag::new('u', "unbuffered", "")
-            .switch()
             .says("unbuffered output")
             .effect(Effect::Nothing("nothing reads it")),
         Flag::long("json", "FILENAME")
@@ -123,18 +107,15 @@ pub(crate) static TOOL: Tool = Tool {
             .says("start at a full second")
             .effect(NOT_MODELLED),
         Flag::new('s', "system", "")
-            .switch()
             .says("nanosleep and setitimer")
             .effect(NOT_MODELLED),
         Flag::new('x', "posix_timers", "")
-            .switch()
             .says("POSIX timers")
             .effect(NOT_MODELLED),
         Flag::new('b', "breaktrace", "USEC")
             .says("stop at a latency above this")
             .effect(Effect::Refused("nothing is traced")),
         Flag::new('v', "verbose", "")
-            .switch()
             .says("print every value")
             .effect(Effect::Refused("use --trace of schedcast")),
     ],

@@ -59,23 +59,18 @@ pub(crate) static TOOL: Tool = Tool {
             .says("fileio")
             .effect(Effect::Nothing("the model is that of fileio")),
         Flag::long("skip-cleanup", "")
-            .switch()
             .says("leave the files")
             .effect(Effect::Nothing("cleaning up is not measured")),
         Flag::new('s', "sync", "")
-            .switch()
             .says("O_SYNC")
             .effect(NOT_MODELLED),
         Flag::new('S', "sync-dir", "")
-            .switch()
             .says("synchronous directories")
             .effect(NOT_MODELLED),
         Flag::new('F', "fsync", "")
-            .switch()
             .says("fsync after every write")
             .effect(NOT_MODELLED),
         Flag::new('x', "xattr", "")
-            .switch()
             .says("extended attributes")
             .effect(NOT_MODELLED),
         Flag::new('R', "target-rate", "MB")

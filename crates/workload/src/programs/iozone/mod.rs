@@ -83,10 +83,8 @@ pub(crate) static TOOL: Tool = Tool {
             .says("largest record of -a"),
         Flag::short('t', "N").says("so many processes at the same time, each with its file"),
         Flag::short('e', "")
-            .switch()
             .says("count the fsync after writing"),
         Flag::short('c', "")
-            .switch()
             .says("count the close")
             .effect(Effect::Nothing("closing a file takes no time to speak of")),
         Flag::long("filesystem", "NAME")
@@ -99,29 +97,23 @@ pub(crate) static TOOL: Tool = Tool {
             .says("names of the files")
             .effect(Effect::Refused("give -t alone, names do not matter")),
         Flag::short('w', "")
-            .switch()
             .says("leave the file")
             .effect(Effect::Nothing("removing it is not measured")),
         Flag::short('R', "")
-            .switch()
             .says("a report for a spreadsheet")
             .effect(Effect::Refused("only the plain table is printed")),
         Flag::short('b', "FILE")
             .says("a report for a spreadsheet")
             .effect(Effect::Refused("only the plain table is printed")),
         Flag::short('a', "")
-            .switch()
             .says("all sizes, each twice the one before"),
         Flag::short('I', "")
-            .switch()
             .says("O_DIRECT")
             .effect(NOT_MODELLED),
         Flag::short('o', "")
-            .switch()
             .says("O_SYNC")
             .effect(NOT_MODELLED),
         Flag::short('B', "")
-            .switch()
             .says("mmap")
             .effect(NOT_MODELLED),
     ],

@@ -50,20 +50,11 @@ pub(crate) static HACKBENCH: Tool = Tool {
         Flag::new('s', "datasize", "SIZE")
             .default("100")
             .says("bytes in a message"),
-        Flag::new('p', "pipe", "")
-            .switch()
-            .says("pipes instead of sockets"),
-        Flag::new('T', "threads", "")
-            .switch()
-            .says("threads instead of processes"),
-        Flag::new('P', "process", "")
-            .switch()
-            .says("processes, which is the default"),
-        Flag::new('F', "fifo", "")
-            .switch()
-            .says("main thread under SCHED_FIFO once all others are started"),
+        Flag::new('p', "pipe", "").says("pipes instead of sockets"),
+        Flag::new('T', "threads", "").says("threads instead of processes"),
+        Flag::new('P', "process", "").says("processes, which is the default"),
+        Flag::new('F', "fifo", "").says("main thread under SCHED_FIFO once all others are started"),
         Flag::new('i', "inet", "")
-            .switch()
             .says("TCP connections instead of sockets")
             .effect(Effect::Refused("the TCP receive path is not modelled")),
     ],
@@ -87,12 +78,8 @@ pub(crate) static PERF_MESSAGING: Tool = Tool {
         Flag::new('l', "nr_loops", "N")
             .default("100")
             .says("messages from each sender to each receiver"),
-        Flag::new('p', "pipe", "")
-            .switch()
-            .says("pipes instead of sockets"),
-        Flag::new('t', "thread", "")
-            .switch()
-            .says("threads instead of processes"),
+        Flag::new('p', "pipe", "").says("pipes instead of sockets"),
+        Flag::new('t', "thread", "").says("threads instead of processes"),
     ],
     compile: |words, compiler| {
         let options = Options::read(words, &PERF_MESSAGING)?;

@@ -60,7 +60,6 @@ pub(crate) static TOOL: Tool = Tool {
             .says("port of the server")
             .effect(Effect::Nothing("no other connection is in its way")),
         Flag::short('4', "")
-            .switch()
             .says("IPv4")
             .effect(Effect::Nothing("both take the same way here")),
         Flag::short('P', "0|1")
@@ -70,13 +69,11 @@ pub(crate) static TOOL: Tool = Tool {
             .says("verbosity")
             .effect(Effect::Output),
         Flag::short('c', "")
-            .switch()
             .says("measure the use of the local CPU")
             .effect(Effect::Refused(
                 "the calibration run before the test is not modelled",
             )),
         Flag::short('C', "")
-            .switch()
             .says("measure the use of the remote CPU")
             .effect(Effect::Refused(
                 "the calibration run before the test is not modelled",

@@ -56,12 +56,8 @@ pub(crate) static TOOL: Tool = Tool {
         Flag::new('b', "builtin", "NAME")
             .default("tpcb-like")
             .says("tpcb-like, simple-update or select-only; a beginning will do"),
-        Flag::new('N', "skip-some-updates", "")
-            .switch()
-            .says("as -b simple-update"),
-        Flag::new('S', "select-only", "")
-            .switch()
-            .says("as -b select-only"),
+        Flag::new('N', "skip-some-updates", "").says("as -b simple-update"),
+        Flag::new('S', "select-only", "").says("as -b select-only"),
         Flag::new('M', "protocol", "NAME")
             .default("simple")
             .says("simple, extended or prepared"),
@@ -76,25 +72,21 @@ pub(crate) static TOOL: Tool = Tool {
         address(Flag::new('p', "port", "PORT").says("port of the server")),
         address(Flag::new('U', "username", "NAME").says("user")),
         Flag::new('n', "no-vacuum", "")
-            .switch()
             .says("no vacuum before")
             .effect(Effect::Nothing("the vacuum is not measured")),
         Flag::new('v', "vacuum-all", "")
-            .switch()
             .says("vacuum of all tables before")
             .effect(Effect::Nothing("the vacuum is not measured")),
         Flag::new('P', "progress", "SECONDS")
             .says("progress reports; the summary gets a deviation")
             .effect(Effect::Output),
         Flag::long("progress-timestamp", "")
-            .switch()
             .says("Unix times in progress reports")
             .effect(Effect::Output),
         Flag::long("random-seed", "SEED")
             .says("of its random numbers")
             .effect(Effect::Nothing("give the experiment seeds instead")),
         Flag::new('i', "initialize", "")
-            .switch()
             .says("make the tables")
             .effect(INITIALIZING),
         Flag::new('I', "init-steps", "STEPS")
@@ -110,14 +102,12 @@ pub(crate) static TOOL: Tool = Tool {
             .says("variable of a script")
             .effect(Effect::Refused("the built-in scripts have none to set")),
         Flag::new('C', "connect", "")
-            .switch()
             .says("a new connection for each transaction")
             .effect(Effect::Refused("connections are made once")),
         Flag::new('L', "latency-limit", "MS")
             .says("count, and with -R skip, what is later")
             .effect(Effect::Refused("transactions are not skipped")),
         Flag::new('l', "log", "")
-            .switch()
             .says("a log of the transactions")
             .effect(NO_LOG),
         Flag::long("aggregate-interval", "SECONDS")
@@ -130,18 +120,15 @@ pub(crate) static TOOL: Tool = Tool {
             .says("of the log")
             .effect(NO_LOG),
         Flag::new('r', "report-per-command", "")
-            .switch()
             .says("latency of each statement")
             .effect(Effect::Refused("statements are not timed one by one")),
         Flag::long("max-tries", "N")
             .says("tries of a transaction")
             .effect(NO_RETRIES),
         Flag::long("failures-detailed", "")
-            .switch()
             .says("kinds of failures")
             .effect(NO_RETRIES),
         Flag::short('d', "")
-            .switch()
             .says("debugging up to 15, the data base since 16")
             .effect(Effect::Refused("give the name of the data base last")),
     ],

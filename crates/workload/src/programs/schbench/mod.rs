@@ -57,12 +57,8 @@ pub(crate) static TOOL: Tool = Tool {
             .says("µs of sleep in a request"),
         Flag::new('R', "rps", "N").says("requests a second, of all message threads"),
         Flag::new('p', "pipe", "BYTES").says("bytes each side writes instead of computing"),
-        Flag::new('L', "no-locking", "")
-            .switch()
-            .says("compute without the lock"),
-        Flag::new('C', "calibrate", "")
-            .switch()
-            .says("leave the sleep out of the time, and the lock"),
+        Flag::new('L', "no-locking", "").says("compute without the lock"),
+        Flag::new('C', "calibrate", "").says("leave the sleep out of the time, and the lock"),
         Flag::new('w', "warmuptime", "S")
             .default("0")
             .says("forget what came before, in runs of 30 s and more"),

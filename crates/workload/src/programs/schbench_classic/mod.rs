@@ -49,7 +49,6 @@ pub(crate) static TOOL: Tool = Tool {
         Flag::new('R', "rps", "N").says("requests a second, of all message threads"),
         Flag::new('p', "pipe", "BYTES").says("bytes each side writes; sets -s and -c to 0"),
         Flag::new('a', "auto", "")
-            .switch()
             .says("more threads until latencies hurt")
             .effect(Effect::Refused(
                 "it runs itself again and again; run a sweep over -t or -R instead",

@@ -67,7 +67,6 @@ pub(crate) static TOOL: Tool = Tool {
             .default("as --threads")
             .says("helper threads"),
         Flag::long("by-clock", "")
-            .switch()
             .says("computing ends by the clock: time off the CPU counts, as in a loop that looks at the time"),
         Flag::long("interrupt-cpu", "CPU")
             .default("0")

@@ -58,19 +58,15 @@ pub(crate) static TOOL: Tool = Tool {
         Flag::long("sched", "TYPE").says("policy: other, batch, idle, fifo, rr"),
         Flag::long("sched-prio", "N").says("priority under fifo and rr"),
         Flag::new('M', "metrics", "")
-            .switch()
             .says("print operations and times")
             .effect(Effect::Output),
         Flag::long("metrics-brief", "")
-            .switch()
             .says("print operations and times")
             .effect(Effect::Output),
         Flag::new('q', "quiet", "")
-            .switch()
             .says("print nothing")
             .effect(Effect::Output),
         Flag::long("log-brief", "")
-            .switch()
             .says("print without the tool's name and number")
             .effect(Effect::Output),
     ],

@@ -53,7 +53,6 @@ pub(crate) static TOOL: Tool = Tool {
             .says("not a flag of the tool: nginx's worker_processes"),
         SERVER_CGROUP,
         Flag::new('L', "latency", "")
-            .switch()
             .says("print the distribution of latencies")
             .effect(Effect::Output),
         Flag::long("timeout", "TIME")

@@ -1,41 +1,27 @@
 //! `run --on host`: the same programs for real, in cgroups of their own.
 //!
-//! The groups of the variant are made below a fresh group, `/schedcast-PID`, so that nothing else
-//! is in them: `/test` becomes `/schedcast-2417/test`. Every repeat starts all programs together in
-//! new groups. A repeat of which the hypervisor took more than 1 % is run once more. Wakeups are
-//! counted in one further run, because counting them slows the program down.
-//!
 //! With `--on host,sim` the real runs come first, alone; then the simulation runs as often, and of
 //! its metrics those are shown that were measured too. `--on vm:6.12` runs this same program with
-//! `--guest` in a virtual machine; there it measures what it finds and prints the metrics of all
-//! repeats as JSON.
-
-mod real;
-pub(super) mod tools;
-mod tree;
+//! `--guest` in a virtual machine.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::Path;
-use std::time::Duration;
 
-use schedcast_host::vm::{Accelerator, KernelImage};
-use schedcast_host::{CommandReport, KernelInfo, Topology};
+use schedcast_host::Topology;
 use schedcast_lab::answer;
-use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::{Experiment, Scenario};
-use schedcast_lab::outcome::{MetricMap, Outcome};
+use schedcast_lab::outcome::Outcome;
 use schedcast_lab::question::{Question, Setting};
 use schedcast_lab::simulate::Simulate;
+use schedcast_verify::real::guest::{self, GuestCall};
+use schedcast_verify::real::{self, Purpose, RealMachine};
 
-use super::host::host_error;
-use super::in_vm;
+use crate::arguments::validate::Place;
 use crate::arguments::{Format, RunArguments, Where};
 use crate::{output, written};
 
-/// Name of the real column.
-const HOST: &str = "host";
 /// Name of the simulated one.
 const SIM: &str = "sim";
 
@@ -72,88 +58,43 @@ impl<S: Simulate> Both<'_, S> {
     }
 }
 
-/// CPU time of a program of this name, of which its server is a part, and of that server.
-pub(super) fn cpu_times(
-    name: &str,
-    command: &CommandReport,
-    served: Option<Duration>,
-) -> impl Iterator<Item = (String, f64)> {
-    let served_s = served.map(|served| served.as_secs_f64());
-    let all_s = command.cpu_ns() as f64 / 1e9 + served_s.unwrap_or(0.0);
-    let of_server = served_s.map(|seconds| (format!("{name}-server/cpu_time"), seconds));
-    [(format!("{name}/cpu_time"), all_s)]
-        .into_iter()
-        .chain(of_server)
+/// Inside a guest: what was measured in every repeat, as JSON.
+pub(super) fn serve(experiment: &Experiment, out: &mut impl Write) -> Result<()> {
+    let text = real::serve(&experiment.scenarios, experiment.seeds, Purpose::Shown)?;
+    written(out.write_all(text.as_bytes()))
 }
 
-fn refused(message: impl Into<String>) -> Error {
-    Error::Input(Box::new(Diagnostic::general(message)))
+/// The machines to run on for real and the names of their columns; none inside a guest.
+pub(super) fn machines(arguments: &RunArguments) -> Result<Vec<(String, RealMachine)>> {
+    let mut machines = Vec::new();
+    for place in arguments.on.iter().filter(|_| !arguments.guest) {
+        if let Where::Real(real) = place {
+            machines.push((place.to_string(), real.machine()?));
+        }
+    }
+    Ok(machines)
 }
 
-/// Inside a guest: the metrics of every repeat as JSON.
-pub(super) fn serve(
-    experiment: &Experiment,
-    (out, err): (&mut impl Write, &mut impl Write),
-) -> Result<()> {
-    let measured = real::repeats(&experiment.scenarios[0], experiment.seeds, err)?;
-    let metrics: Vec<_> = measured.into_iter().map(|one| one.metrics).collect();
-    let text = serde_json::to_string(&metrics).expect("numbers are finite");
-    written(writeln!(out, "{text}"))
+/// Settings that make a simulation one of the kernel of the virtual machine, if there is one.
+pub(super) fn settings(machines: &[(String, RealMachine)]) -> Result<Vec<Setting>> {
+    let images = machines.iter().filter_map(|(_, machine)| match machine {
+        RealMachine::Guest(image) => Some(image),
+        RealMachine::Host(_) => None,
+    });
+    match images.collect::<Vec<_>>().as_slice() {
+        [] => Ok(Vec::new()),
+        [image] => Ok(guest::settings(image)),
+        _ => Err(Error::usage("one virtual machine at a time")),
+    }
 }
 
-/// The repeats of a virtual machine with the kernel `image`.
-fn in_guest(
-    image: &KernelImage,
-    scenario: &Scenario,
-    (experiment, words): (Option<&Path>, &[OsString]),
-    (seeds, err): (u32, &mut impl Write),
-) -> Result<Vec<Outcome>> {
+/// This command line as it measures inside a guest.
+fn guest_call<'a>(arguments: &'a RunArguments, words: &[OsString]) -> GuestCall<'a> {
     let mut words: Vec<OsString> = words.iter().skip(1).cloned().collect();
     let verb = words.iter().position(|word| word == "run");
     words.insert(verb.map_or(0, |verb| verb + 1), "--guest".into());
-    let files: Vec<&Path> = experiment.into_iter().collect();
-    let limit = scenario
-        .duration_ns
-        .map_or(real::LONGEST, Duration::from_nanos);
-    let scenarios = std::slice::from_ref(scenario);
-    let done = in_vm::run(
-        image,
-        scenarios,
-        words,
-        &files,
-        limit * (2 * seeds + 1) * 20,
-    )?;
-    let metrics: Vec<MetricMap> = serde_json::from_str(done.stdout.trim()).map_err(|error| {
-        refused(format!(
-            "the guest printed something else than results: {error}"
-        ))
-    })?;
-    if done.accelerator == Accelerator::Emulation {
-        real::note(
-            err,
-            "the guest was emulated: latencies and speeds are the emulator's",
-        );
-    }
-    let outcome = |metrics| Outcome {
-        event_hash: 0,
-        metrics,
-        ..Outcome::default()
-    };
-    Ok(metrics.into_iter().map(outcome).collect())
-}
-
-/// The kernel of the virtual machine to run in, if one is asked for.
-pub(super) fn image(arguments: &RunArguments) -> Result<Option<KernelImage>> {
-    let series = arguments.on.iter().filter_map(|place| match place {
-        Where::Vm(series) => Some(series),
-        _ => None,
-    });
-    match series.collect::<Vec<_>>().as_slice() {
-        _ if arguments.guest => Ok(None),
-        [] => Ok(None),
-        [series] => KernelImage::find(series).map(Some).map_err(host_error),
-        _ => Err(Error::usage("one virtual machine at a time")),
-    }
+    let files = arguments.experiment.as_deref().into_iter().collect();
+    GuestCall { words, files }
 }
 
 /// The layouts that a real run has.
@@ -175,13 +116,17 @@ fn refuse_other_machine(scenario: &Scenario, cpus: usize) -> Result<()> {
     }
     let of = scenario.machine.cpus();
     let message = format!("the simulated machine has {of} CPUs and this host has {cpus}");
-    Err(refused(message).hint(format!("--cpus {cpus} makes them equal")))
+    Err(Error::general(message).hint(format!("--cpus {cpus} makes them equal")))
 }
 
 /// Refuses flags for what is simulated where nothing is: the host has the kernel and the machine it
 /// has.
 fn refuse_unused(question: &Question, arguments: &RunArguments) -> Result<()> {
-    if arguments.on.iter().any(|place| *place != Where::Host) {
+    if arguments
+        .on
+        .iter()
+        .any(|place| *place != Where::Real(Place::Host))
+    {
         return Ok(());
     }
     let columns = &question.columns;
@@ -206,39 +151,42 @@ fn refuse_unused(question: &Question, arguments: &RunArguments) -> Result<()> {
 
 /// `schedcast run` with `--on host`, `--on host,sim`, `--on vm:6.12,sim` and the like.
 pub(super) fn run(
-    (question, mut experiment, image): (&Question, Experiment, Option<&KernelImage>),
+    (question, mut experiment): (&Question, Experiment),
+    machines: &[(String, RealMachine)],
     arguments: &RunArguments,
     words: &[OsString],
     simulator: &impl Simulate,
-    (out, err): (&mut impl Write, &mut impl Write),
+    out: &mut impl Write,
 ) -> Result<()> {
     refuse_pictures(arguments)?;
     refuse_unused(question, arguments)?;
     let scenario = experiment.scenarios.remove(0);
-    let cpus = Topology::read().map_err(host_error)?.cpus.len();
+    let cpus = Topology::read()?.cpus.len();
     let simulated = arguments.on.contains(&Where::Sim);
-    if simulated && arguments.on.contains(&Where::Host) {
+    let on_host = arguments.on.contains(&Where::Real(Place::Host));
+    if simulated && on_host {
         refuse_other_machine(&scenario, cpus)?;
     }
-    let seeds = experiment.seeds;
+    let wanted = (experiment.seeds, Purpose::Shown);
+    let call = guest_call(arguments, words);
     let mut measured = BTreeMap::new();
-    for place in arguments.on.iter().filter(|place| **place != Where::Sim) {
+    for (name, machine) in machines {
+        let scenarios = std::slice::from_ref(&scenario);
         let mut column = scenario.clone();
-        let outcomes = match (place, image) {
-            (Where::Vm(series), Some(image)) => {
-                in_vm::refuse_other_kernels(image, std::slice::from_ref(&scenario))?;
-                column.name = format!("vm:{series}");
-                let from = (arguments.experiment.as_deref(), words);
-                in_guest(image, &scenario, from, (seeds, err))?
-            }
-            _ => {
-                column.name = HOST.to_owned();
-                let info = KernelInfo::read().map_err(host_error)?;
-                name_kernel(&mut column, &info.release, info.hz);
-                real::repeats(&scenario, seeds, err)?
-            }
-        };
-        measured.insert(column.name.clone(), outcomes);
+        column.name.clone_from(name);
+        match machine {
+            RealMachine::Guest(image) => guest::refuse_other_kernels(image, scenarios)?,
+            RealMachine::Host(kernel) => name_kernel(&mut column, &kernel.release, kernel.hz),
+        }
+        machine.measure(scenarios, wanted, &call, |_, _, repeats| {
+            let outcome = |metrics| Outcome {
+                metrics,
+                ..Outcome::default()
+            };
+            let outcomes: Vec<_> = repeats.samples.into_iter().map(outcome).collect();
+            measured.insert(name.clone(), outcomes);
+            Ok(())
+        })?;
         experiment.scenarios.push(column);
     }
     if simulated {
@@ -258,7 +206,7 @@ pub(super) fn run(
     context.verbose = true;
     context.apply.clear();
     if !simulated {
-        context.machine = match arguments.on.contains(&Where::Host) {
+        context.machine = match on_host {
             true => format!("this host, {cpus} CPUs"),
             false => format!("virtual machine, {} CPUs", scenario.machine.cpus()),
         };

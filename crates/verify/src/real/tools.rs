@@ -4,8 +4,6 @@ use std::path::Path;
 
 use schedcast_lab::error::{Error, Result};
 
-use super::refused;
-
 /// Programs and the Debian packages that have them.
 const PACKAGES: [(&str, &str); 10] = [
     ("rt-app", "rt-app"),
@@ -45,11 +43,11 @@ fn is_installed(program: &str) -> bool {
 }
 
 /// Refuses a program that is not here, and says what to install.
-pub(crate) fn find(program: &str) -> Result<()> {
+pub(super) fn find(program: &str) -> Result<()> {
     if is_installed(program) {
         return Ok(());
     }
-    let error = refused(format!("`{program}` is not installed on this host"));
+    let error = Error::general(format!("`{program}` is not installed on this host"));
     let package = PACKAGES.iter().find(|(name, _)| *name == program);
     Err(match (package, program) {
         (Some((_, package)), _) => error.hint(format!("on Debian: apt install {package}")),
@@ -61,7 +59,7 @@ pub(crate) fn find(program: &str) -> Result<()> {
 }
 
 /// Beginning of the names of the program's threads, as a pattern of the kernel's event filters.
-pub(crate) fn threads(tool: &str, program: &str) -> String {
+pub(super) fn threads(tool: &str, program: &str) -> String {
     let known = THREADS.iter().find(|(name, _)| *name == tool);
     let base = program.rsplit('/').next().unwrap_or(program);
     let name = known.map_or(base, |(_, threads)| threads);

@@ -1,4 +1,4 @@
-//! This program in a virtual machine, for the verbs that run things for real.
+//! This program in a virtual machine, where it runs scenarios for real under another kernel.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,20 +6,19 @@ use std::time::Duration;
 
 use schedcast_host::server;
 use schedcast_host::vm::{self, Accelerator, Done, KernelImage, Order};
-use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::document::{Table, flag_setting};
-use schedcast_lab::experiment::program::Action;
 use schedcast_lab::question::Setting;
-use schedcast_workload::programs::prefix;
 
-use super::host::host_error;
-use super::on_host::tools;
+use super::{MeasuredRepeats, Purpose, limit, note, tools, words_of};
 
 /// Where the settings come from, in messages.
 const FLAG: &str = "--on";
 /// A minute on this host; a translated guest takes ten to twenty times as long for some of it.
 const CALIBRATION: Duration = Duration::from_secs(1200);
+/// A guest may take so much longer than its programs run: it may be emulated.
+const SLOWNESS: u32 = 20;
 
 /// The keys that make a simulation one of the kernel in `image`, on as many CPUs as the guest can
 /// have.
@@ -45,20 +44,20 @@ fn emulated(accelerator: Accelerator) -> Vec<([&'static str; 2], String)> {
 }
 
 /// Layers over an experiment that is read inside a guest.
-pub(crate) fn guest_layers() -> Vec<Table> {
+pub fn guest_layers() -> Vec<Table> {
     let keys = Accelerator::around().map(emulated).unwrap_or_default();
     let layer = |(key, value): ([&'static str; 2], String)| flag_setting(FLAG, key, &value);
     keys.into_iter().map(layer).collect()
 }
 
 /// Layers over an experiment that make it one of the kernel in `image`.
-pub(super) fn layers(image: &KernelImage) -> Vec<Table> {
+pub fn layers(image: &KernelImage) -> Vec<Table> {
     let layer = |(key, value): ([&'static str; 2], String)| flag_setting(FLAG, key, &value);
     keys(image).into_iter().map(layer).collect()
 }
 
 /// The same as settings of a question.
-pub(super) fn settings(image: &KernelImage) -> Vec<Setting> {
+pub fn settings(image: &KernelImage) -> Vec<Setting> {
     let setting = |(key, argument)| Setting::Flag {
         flag: FLAG,
         key,
@@ -68,7 +67,10 @@ pub(super) fn settings(image: &KernelImage) -> Vec<Setting> {
 }
 
 /// Refuses variants that name a kernel of their own.
-pub(crate) fn refuse_other_kernels(image: &KernelImage, scenarios: &[Scenario]) -> Result<()> {
+///
+/// # Errors
+/// The first such variant.
+pub fn refuse_other_kernels(image: &KernelImage, scenarios: &[Scenario]) -> Result<()> {
     let other = |scenario: &&Scenario| scenario.kernel.release().to_string() != image.version;
     match scenarios.iter().find(other) {
         None => Ok(()),
@@ -78,46 +80,43 @@ pub(crate) fn refuse_other_kernels(image: &KernelImage, scenarios: &[Scenario]) 
                 "`{name}` is of kernel {version}, and the guest's is {}",
                 image.version
             );
-            let error =
-                Diagnostic::general(message).hint("leave kernel.version out of the variants");
-            Err(Error::Input(Box::new(error)))
+            Err(Error::general(message).hint("leave kernel.version out of the variants"))
         }
     }
 }
 
-/// Runs this program with `words` in a guest that has everything the scenarios need, and `files`
-/// besides.
+/// How this program measures scenarios once more inside a guest.
+#[derive(Debug)]
+pub struct GuestCall<'a> {
+    /// Its arguments.
+    pub words: Vec<OsString>,
+    /// Files that it reads.
+    pub files: Vec<&'a Path>,
+}
+
+/// Kernel of a guest that has all that `scenarios` need, and the figures that `call` measures in
+/// it.
 ///
 /// # Errors
 /// A tool that is not installed, no qemu, a guest that fails; its complaints are part of the
 /// message.
-pub(super) fn run(
+pub(super) fn measure(
     image: &KernelImage,
     scenarios: &[Scenario],
-    words: Vec<OsString>,
-    files: &[&Path],
-    limit: Duration,
-) -> Result<Done> {
-    let own = std::env::current_exe().map_err(|error| Error::file("find", "schedcast", &error))?;
-    let mut order = Order {
-        words: vec![own.into()],
-        files: files.iter().map(|path| path.to_path_buf()).collect(),
-        cpus: cpus(scenarios)?,
-        limit,
-        ..Order::default()
-    };
-    order.words.extend(words);
+    (repeats, purpose): (u32, Purpose<'_>),
+    call: &GuestCall<'_>,
+) -> Result<(String, Vec<MeasuredRepeats>)> {
+    let once: Duration = scenarios.iter().map(|one| limit(one, purpose)).sum();
+    let mut order = order(cpus(scenarios)?, once * (2 * repeats + 1) * SLOWNESS)?;
+    order.words.extend(call.words.iter().cloned());
+    order.files = call.files.iter().map(|path| path.to_path_buf()).collect();
     for program in scenarios.iter().flat_map(|scenario| &scenario.programs) {
-        let Action::Run(words) = &program.action.value else {
-            let message = "a recording cannot be run for real";
-            return Err(Error::input(&program.action.place, message));
-        };
-        if server::is_client(words) {
+        let words = words_of(program, order.cpus)?;
+        if server::is_client(&words) {
             let message = "a virtual machine has no server for it";
             let error = Error::input(&program.action.place, message);
             return Err(error.hint("clients of databases and web servers run on the host only"));
         }
-        let words = &prefix::within_unit(words, scenarios[0].machine.cpus());
         if let Some(tool) = words.first() {
             tools::find(tool)?;
             order.tools.push(tool.clone());
@@ -125,25 +124,49 @@ pub(super) fn run(
         let named = words.iter().skip(1).map(PathBuf::from);
         order.files.extend(named.filter(|path| path.is_file()));
     }
-    printed(vm::run(image, &order).map_err(host_error)?)
+    let done = printed(vm::run(image, &order)?)?;
+    let lines = done.stdout.lines().map(serde_json::from_str);
+    let measured: std::result::Result<Vec<MeasuredRepeats>, _> = lines.collect();
+    let measured = measured.map_err(|error| {
+        Error::general(format!(
+            "the guest printed something else than results: {error}"
+        ))
+    })?;
+    if measured.len() != scenarios.len() {
+        let (got, wanted) = (measured.len(), scenarios.len());
+        let message = format!("the guest measured {got} of {wanted} variants");
+        return Err(Error::general(message));
+    }
+    if matches!(purpose, Purpose::Shown) && done.accelerator == Accelerator::Emulation {
+        note("the guest was emulated: latencies and speeds are the emulator's");
+    }
+    let (version, accelerator) = (&image.version, done.accelerator.name());
+    let kernel = format!("{version} in a virtual machine ({accelerator})");
+    Ok((kernel, measured))
+}
+
+/// An order for this program, without arguments.
+fn order(cpus: usize, limit: Duration) -> Result<Order> {
+    let own = std::env::current_exe().map_err(|error| Error::file("find", "schedcast", &error))?;
+    Ok(Order {
+        words: vec![own.into()],
+        cpus,
+        limit,
+        ..Order::default()
+    })
 }
 
 /// Machine file that `schedcast calibrate` writes in a guest with `cpus` CPUs.
 ///
 /// # Errors
-/// As for [`run`].
-pub(super) fn calibrated(series: &str, cpus: usize) -> Result<String> {
-    let image = KernelImage::find(series).map_err(host_error)?;
-    let own = std::env::current_exe().map_err(|error| Error::file("find", "schedcast", &error))?;
-    let order = Order {
-        words: [own.as_os_str(), "calibrate".as_ref(), "--output=-".as_ref()]
-            .map(OsString::from)
-            .to_vec(),
-        cpus,
-        limit: CALIBRATION,
-        ..Order::default()
-    };
-    printed(vm::run(&image, &order).map_err(host_error)?).map(|done| done.stdout)
+/// No qemu, no such kernel, a guest that fails.
+pub fn calibrated(series: &str, cpus: usize) -> Result<String> {
+    let image = KernelImage::find(series)?;
+    let mut order = order(cpus, CALIBRATION)?;
+    order
+        .words
+        .extend(["calibrate", "--output=-"].map(OsString::from));
+    printed(vm::run(&image, &order)?).map(|done| done.stdout)
 }
 
 /// Output of a guest that ended well.
@@ -152,8 +175,7 @@ fn printed(done: Done) -> Result<Done> {
         0 => Ok(done),
         code => {
             let message = format!("in the virtual machine it ended with {code}");
-            let error = Diagnostic::general(message).hint(done.stderr.trim().to_owned());
-            Err(Error::Input(Box::new(error)))
+            Err(Error::general(message).hint(done.stderr.trim()))
         }
     }
 }
@@ -169,7 +191,7 @@ fn cpus(scenarios: &[Scenario]) -> Result<usize> {
             let message = format!(
                 "the variants are for machines of {all:?} CPUs, and a guest has one number"
             );
-            Err(Error::Input(Box::new(Diagnostic::general(message))))
+            Err(Error::general(message))
         }
     }
 }

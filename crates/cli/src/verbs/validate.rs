@@ -4,82 +4,74 @@
 //! virtual machine with `--guest`: it measures what it finds there and prints a line of JSON for
 //! each variant.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 
 use schedcast_base::date::today;
 use schedcast_base::fresh;
-use schedcast_host::vm::KernelImage;
-use schedcast_host::{KernelInfo, sys};
-use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_host::sys;
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings, document};
 use schedcast_lab::simulate::{Simulate, run_all};
-use schedcast_verify::validate::{self, AsReal, MeasuredRepeats, Twin};
+use schedcast_verify::real::guest::{self, GuestCall};
+use schedcast_verify::real::{self, Purpose, RealMachine};
+use schedcast_verify::validate::{self, AsReal, Twin};
 
-use super::host::host_error;
-use super::in_vm;
 use crate::arguments::validate::{Place, ValidateArguments};
 use crate::{output, written};
 
-mod guest;
-mod real;
-
-/// Where the real side runs.
-enum Real {
-    Host(KernelInfo),
-    Guest(KernelImage),
+/// The experiment at `path` as it is simulated: a guest's kernel replaces the one that the file
+/// names.
+fn simulated(path: &Path, machine: &RealMachine, background: Option<&str>) -> Result<Experiment> {
+    let mut surroundings = Surroundings::default();
+    if let RealMachine::Guest(image) = machine {
+        surroundings.settings = guest::layers(image);
+        let as_released = document::parse_setting("kernel.patches=[]", "--on", None)?;
+        surroundings.settings.push(as_released);
+    }
+    let key = ["machine", "background"];
+    let layer = background.map(|folder| document::flag_setting("--background", key, folder));
+    surroundings.settings.extend(layer);
+    let experiment = experiment::load(path, surroundings)?;
+    if let RealMachine::Guest(image) = machine {
+        guest::refuse_other_kernels(image, &experiment.scenarios)?;
+    }
+    Ok(experiment)
 }
 
-impl Real {
-    fn at(place: &Place) -> Result<Real> {
-        Ok(match place {
-            Place::Host => Real::Host(KernelInfo::read().map_err(host_error)?),
-            Place::Vm(series) => Real::Guest(KernelImage::find(series).map_err(host_error)?),
-        })
+/// Inside the guest: measures every variant and prints a line of JSON for each.
+fn serve(arguments: &ValidateArguments, out: &mut impl Write) -> Result<u8> {
+    let surroundings = Surroundings {
+        settings: guest::guest_layers(),
+        ..Surroundings::default()
+    };
+    for path in &arguments.experiments {
+        let mut experiment = experiment::load(path, surroundings.clone())?;
+        select(&mut experiment, &arguments.variants);
+        let text = real::serve(
+            &experiment.scenarios,
+            arguments.repeats,
+            Purpose::Judged(None),
+        )?;
+        written(out.write_all(text.as_bytes()))?;
     }
+    Ok(0)
+}
 
-    /// The experiment as it is simulated: a guest's kernel replaces the one that the file names.
-    fn load(&self, path: &Path, background: Option<&str>) -> Result<Experiment> {
-        let mut surroundings = Surroundings::default();
-        if let Real::Guest(image) = self {
-            surroundings.settings = in_vm::layers(image);
-            let as_released = document::parse_setting("kernel.patches=[]", "--on", None)?;
-            surroundings.settings.push(as_released);
-        }
-        let key = ["machine", "background"];
-        let layer = background.map(|folder| document::flag_setting("--background", key, folder));
-        surroundings.settings.extend(layer);
-        let experiment = experiment::load(path, surroundings)?;
-        if let Real::Guest(image) = self {
-            in_vm::refuse_other_kernels(image, &experiment.scenarios)?;
-        }
-        Ok(experiment)
+/// The experiment at `path` as it is measured inside a guest.
+fn guest_call<'a>(path: &'a Path, arguments: &ValidateArguments) -> GuestCall<'a> {
+    let mut words: Vec<OsString> = ["validate", "--guest", "--repeats"]
+        .map(OsString::from)
+        .to_vec();
+    words.push(arguments.repeats.to_string().into());
+    for variant in &arguments.variants {
+        words.extend(["--variant".into(), variant.into()]);
     }
-
-    /// One variant after the other; `each` gets what was measured of a variant and on what.
-    fn measure(
-        &self,
-        path: &Path,
-        scenarios: &[Scenario],
-        arguments: &ValidateArguments,
-        mut each: impl FnMut(usize, &str, &MeasuredRepeats) -> Result<()>,
-    ) -> Result<()> {
-        match self {
-            Real::Host(kernel) => {
-                for (index, scenario) in scenarios.iter().enumerate() {
-                    let keep = arguments.recordings.as_deref();
-                    let measured = real::measure(scenario, arguments.repeats, keep)?;
-                    each(index, &kernel.release, &measured)?;
-                }
-            }
-            Real::Guest(image) => {
-                let (kernel, all) = guest::measure(image, path, scenarios, arguments)?;
-                for (index, measured) in all.iter().enumerate() {
-                    each(index, &kernel, measured)?;
-                }
-            }
-        }
-        Ok(())
+    words.push(path.into());
+    GuestCall {
+        words,
+        files: vec![path],
     }
 }
 
@@ -96,13 +88,14 @@ fn select(experiment: &mut Experiment, variants: &[String]) {
 }
 
 /// All experiments with the variants that were asked for, and where they stand.
-fn load<'a>(arguments: &'a ValidateArguments, real: &Real) -> Result<Vec<(&'a Path, Experiment)>> {
+fn load<'a>(
+    arguments: &'a ValidateArguments,
+    machine: &RealMachine,
+) -> Result<Vec<(&'a Path, Experiment)>> {
     let mut all = Vec::new();
     for path in &arguments.experiments {
-        all.push((
-            path.as_path(),
-            real.load(path, arguments.background.as_deref())?,
-        ));
+        let experiment = simulated(path, machine, arguments.background.as_deref())?;
+        all.push((path.as_path(), experiment));
     }
     let scenarios = all.iter().flat_map(|(_, experiment)| &experiment.scenarios);
     let names: Vec<&str> = scenarios.map(|one| one.name.as_str()).collect();
@@ -128,8 +121,7 @@ fn refuse_empty(path: &Path, experiment: &Experiment) -> Result<()> {
         None => Ok(()),
         Some(one) => {
             let message = format!("{}: `{}` starts no program", path.display(), one.name);
-            let error = Diagnostic::general(message).hint("add [[program]] run = \"…\"");
-            Err(Error::Input(Box::new(error)))
+            Err(Error::general(message).hint("add [[program]] run = \"…\""))
         }
     }
 }
@@ -160,19 +152,19 @@ pub(super) fn validate(
     out: &mut impl Write,
 ) -> Result<u8> {
     if arguments.guest {
-        return guest::serve(arguments, out);
+        return serve(arguments, out);
     }
     refuse_foreign_background(arguments)?;
     output::refuse_unwritable([arguments.results.as_ref(), arguments.page.as_ref()])?;
     let simulator = &AsReal(simulator);
-    let real = Real::at(&arguments.on)?;
-    let experiments = load(arguments, &real)?;
+    let machine = arguments.on.machine()?;
+    let experiments = load(arguments, &machine)?;
     if let Some(path) = &arguments.measured {
         let twins = predict_again((arguments, path), &experiments, simulator)?;
         written(out.write_all(validate::render_text(&twins).as_bytes()))?;
         return Ok(0);
     }
-    if matches!(real, Real::Host(_)) {
+    if matches!(machine, RealMachine::Host(_)) {
         refuse_users()?;
     }
     let mut twins = Vec::new();
@@ -181,7 +173,10 @@ pub(super) fn validate(
         let seeds = arguments.seeds.unwrap_or(experiment.seeds);
         let scenarios = &experiment.scenarios;
         let simulated = run_all(simulator, scenarios, seeds, &|| {})?;
-        real.measure(path, scenarios, arguments, |index, kernel, measured| {
+        let purpose = Purpose::Judged(arguments.recordings.as_deref());
+        let wanted = (arguments.repeats, purpose);
+        let call = guest_call(path, arguments);
+        machine.measure(scenarios, wanted, &call, |index, kernel, measured| {
             let name = title(path, &scenarios[index]);
             if measured.samples.is_empty() {
                 disturbed.extend((measured.dropped > 0).then_some(name));
@@ -189,7 +184,7 @@ pub(super) fn validate(
             }
             let measured_on = (today(), kernel.to_owned());
             let simulated = (&scenarios[index], simulated[index].as_slice());
-            twins.push(Twin::of(name, measured_on, measured, simulated));
+            twins.push(Twin::of(name, measured_on, &measured, simulated));
             // Finished measurements are kept, whatever happens to the next.
             keep(arguments, &twins)
         })?;
@@ -202,8 +197,7 @@ pub(super) fn validate(
                 "this machine has other things to do; not measured: {}",
                 disturbed.join(", ")
             );
-            let error = Diagnostic::general(message).hint("leave it alone meanwhile");
-            Err(Error::Input(Box::new(error)))
+            Err(Error::general(message).hint("leave it alone meanwhile"))
         }
     }
 }
@@ -236,7 +230,7 @@ fn predict_again(
     }
     if twins.is_empty() {
         let message = format!("{}: nothing of these experiments is in it", path.display());
-        return Err(bad_input(message));
+        return Err(Error::general(message));
     }
     keep(arguments, &twins)?;
     Ok(twins)
@@ -255,12 +249,7 @@ fn keep(arguments: &ValidateArguments, new: &[Twin]) -> Result<()> {
     }
     let reasons = validate::read_reasons(arguments.reasons.as_deref())?;
     match &arguments.page {
-        Some(path) => fresh::write(path, validate::render_page(&all, &reasons))
-            .map_err(|error| Error::file("write", path.display().to_string(), &error)),
+        Some(path) => fresh::save(path, validate::render_page(&all, &reasons)),
         None => Ok(()),
     }
-}
-
-fn bad_input(message: String) -> Error {
-    Error::Input(Box::new(Diagnostic::general(message)))
 }

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The groups get names of their own, so that an experiment's `/pg` never touches a group that is
-//! in use: it becomes `/schedcast-4711-pg`, and `/pg/worker` becomes `/schedcast-4711-pg/worker`.
+//! in use: it becomes `/schedcast-4711-pg`, and `/pg/worker` becomes `/schedcast-4711-pg/worker`;
+//! below a root of its own they are `/schedcast-4711/pg` and `/schedcast-4711/pg/worker`.
 //! Worked example: two programs of 4 s with 2000 scheduling events a second leave a recording of
 //! 8000 events and two rows of counters.
 
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::cgroup::{CpuCgroup, parent_of, siblings};
 use crate::error::{HostError, Result};
 use crate::record::{Report, Request, has_begun, record};
-use crate::run::{CommandSpec, Output, RunReport, run_placed};
+use crate::run::{CommandSpec, RunReport, run_placed};
 use crate::server::{Client, Servers};
 use crate::stat::CpuTimes;
 use schedcast_base::cpu_stat::CpuStat;
@@ -32,17 +33,30 @@ pub struct GroupSetup {
 }
 
 /// A program and where it starts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct ProgramSetup {
-    /// Command and arguments.
-    pub words: Vec<String>,
+    /// The command, its CPUs and where its output goes.
+    pub command: CommandSpec,
     /// Path of its group in the experiment; `/` is the root group.
     pub cgroup: String,
+    /// The server that it needs, and the CPUs of that; all without a list.
+    pub server: Option<(Client, Option<Vec<usize>>)>,
 }
 
-/// Setup of one real run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Setup {
+impl ProgramSetup {
+    /// Path of the server's group in the experiment.
+    pub fn server_cgroup(&self) -> Option<&str> {
+        let (client, _) = self.server.as_ref()?;
+        Some(client.server_cgroup(&self.cgroup))
+    }
+}
+
+/// Setup of a real run, which can be run again and again.
+#[derive(Debug, Default)]
+pub struct RealSetup {
+    /// Whether the root group of the experiment is a new one, in which nothing else is. Without it
+    /// the experiment's groups stand beside those of the host.
+    pub has_own_root: bool,
     /// The groups.
     pub groups: Vec<GroupSetup>,
     /// The programs, started together.
@@ -56,9 +70,9 @@ pub struct Setup {
 
 /// Results of one real run.
 #[derive(Debug)]
-pub struct Real {
+pub struct RealRun {
     /// Commands in the order of the programs; counters of the groups that programs started in.
-    pub run: RunReport,
+    pub report: RunReport,
     /// Counters of every group of the setup, in its order.
     pub groups: Vec<CpuStat>,
     /// CPU time of the server of each program that has one, in the order of the programs.
@@ -75,70 +89,49 @@ const BEGIN_LIMIT: Duration = Duration::from_secs(10);
 /// Settling time between the recorder's start and the programs'.
 const SETTLE: Duration = Duration::from_millis(150);
 
-/// Makes the files of the servers that the programs of `setup` need, once for all runs.
-///
-/// # Errors
-/// A server that is not installed or does not start.
-pub fn prepare(setup: &Setup) -> Result<Vec<Option<Client>>> {
-    let programs = setup.programs.iter();
-    programs
-        .map(|program| Client::prepare(&program.words))
-        .collect()
-}
-
-/// Runs `setup` once; the recording goes to `folder`, a new one. Without a folder nothing is
-/// recorded. `clients` are the programs that [`prepare`] made servers' files for.
-///
-/// # Errors
-/// Missing rights, a setting the kernel refuses, a program or server that does not start.
-pub fn run_once(setup: &Setup, clients: &[Option<Client>], folder: Option<&Path>) -> Result<Real> {
-    let groups = make(&setup.groups)?;
-    let root = CpuCgroup::open("/")?;
-    let group_of = |path: &str| match setup.groups.iter().position(|group| group.path == path) {
-        Some(index) => &groups[index],
-        None => &root,
-    };
-    let client = |index: usize| clients.get(index).and_then(Option::as_ref);
-    let programs = setup.programs.iter().enumerate();
-    let specs: Vec<CommandSpec> = programs
-        .map(|(index, program)| spec(client(index).map_or(&program.words, Client::words)))
-        .collect();
-    let placed: Vec<(&CpuCgroup, &CommandSpec)> = setup
-        .programs
-        .iter()
-        .zip(&specs)
-        .map(|(program, spec)| (group_of(&program.cgroup), spec))
-        .collect();
-    let programs = setup.programs.iter().enumerate();
-    let places = programs.map(|(index, program)| {
-        let client = client(index)?;
-        let path = client.server_cgroup(&program.cgroup);
-        Some((client, group_of(path), None))
-    });
-    let servers = Servers::start(places)?;
-    let measure = || measure(&groups, &placed, &servers, setup);
-    let (counted, recorded) = match folder {
-        None => (measure()?, None),
-        Some(folder) => {
-            let (measured, report) = recorded(folder, measure)?;
-            (measured, Some(report))
-        }
-    };
-    drop(servers);
-    let total_ns = counted.total_ns as f64;
-    let recorder = recorded
-        .as_ref()
-        .map_or(0.0, |report| report.own_cpu_ns as f64 / total_ns);
-    for group in groups.into_iter().rev() {
-        group.close()?;
+impl RealSetup {
+    /// Runs it once; the recording goes to `folder`, a new one. Without a folder nothing is
+    /// recorded.
+    ///
+    /// # Errors
+    /// Missing rights, a setting the kernel refuses, a program or server that does not start.
+    pub fn run(&self, folder: Option<&Path>) -> Result<RealRun> {
+        let groups = Groups::make(self)?;
+        let group_of = |path: &str| {
+            let place = self.groups.iter().position(|group| group.path == path);
+            &groups.0[place.map_or(0, |place| place + 1)]
+        };
+        let programs = self.programs.iter();
+        let placed: Vec<(&CpuCgroup, &CommandSpec)> = programs
+            .map(|program| (group_of(&program.cgroup), &program.command))
+            .collect();
+        let servers = Servers::start(self.programs.iter().map(|program| {
+            let (client, cpus) = program.server.as_ref()?;
+            let path = client.server_cgroup(&program.cgroup);
+            Some((client, group_of(path), cpus.as_deref()))
+        }))?;
+        let measure = || measure(&groups.0[1..], &placed, &servers, self);
+        let (counted, recorded) = match folder {
+            None => (measure()?, None),
+            Some(folder) => {
+                let (measured, report) = recorded(folder, measure)?;
+                (measured, Some(report))
+            }
+        };
+        drop(servers);
+        let total_ns = counted.total_ns as f64;
+        let recorder = recorded
+            .as_ref()
+            .map_or(0.0, |report| report.own_cpu_ns as f64 / total_ns);
+        groups.close()?;
+        Ok(RealRun {
+            report: counted.run,
+            groups: counted.groups,
+            servers: counted.servers,
+            others_ratio: (counted.others_ratio - recorder).max(0.0),
+            recorded,
+        })
     }
-    Ok(Real {
-        run: counted.run,
-        groups: counted.groups,
-        servers: counted.servers,
-        others_ratio: (counted.others_ratio - recorder).max(0.0),
-        recorded,
-    })
 }
 
 /// Results of the programs and their servers, counters of the groups, and the share of the machine
@@ -156,7 +149,7 @@ fn measure(
     groups: &[CpuCgroup],
     placed: &[(&CpuCgroup, &CommandSpec)],
     servers: &Servers,
-    setup: &Setup,
+    setup: &RealSetup,
 ) -> Result<Counted> {
     let before = counters(groups)?;
     let machine = Machine::read()?;
@@ -267,13 +260,6 @@ impl Machine {
     }
 }
 
-fn spec(words: &[String]) -> CommandSpec {
-    let mut words = words.iter();
-    CommandSpec::new(words.next().map_or("", String::as_str))
-        .args(words)
-        .output(Output::Capture)
-}
-
 fn counters(groups: &[CpuCgroup]) -> Result<Vec<CpuStat>> {
     groups.iter().map(CpuCgroup::stat).collect()
 }
@@ -294,23 +280,54 @@ fn begun(folder: &Path, gave_up: impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Makes the groups under names of their own and writes their settings.
-fn make(setups: &[GroupSetup]) -> Result<Vec<CpuCgroup>> {
-    let mut made: Vec<CpuCgroup> = Vec::new();
-    for setup in setups {
-        let (parent, name) = parent_of(&setup.path);
-        let group = match setups.iter().position(|other| other.path == parent) {
-            Some(index) if index < made.len() => made[index].create_child(name)?,
-            _ => CpuCgroup::create("/", &format!("schedcast-{}-{name}", std::process::id()))?,
-        };
-        let paths = setups.iter().map(|setup| setup.path.as_str());
-        group.allow_real_time(siblings(&setup.path, paths))?;
-        for (file, value) in &setup.files {
-            group.apply(file, value)?;
+/// The root group of a run and its groups, parents before their children.
+struct Groups(Vec<CpuCgroup>);
+
+impl Groups {
+    /// Makes them under names of their own and writes their settings.
+    fn make(setup: &RealSetup) -> Result<Groups> {
+        let own = format!("schedcast-{}", std::process::id());
+        let mut made = Groups(Vec::new());
+        made.0.push(match setup.has_own_root {
+            true => CpuCgroup::create("/", &own)?,
+            false => CpuCgroup::open("/")?,
+        });
+        if setup.has_own_root {
+            made.0[0].allow_real_time(1)?;
         }
-        made.push(group);
+        for GroupSetup { path, files } in &setup.groups {
+            let (parent, name) = parent_of(path);
+            let known = &setup.groups[..made.0.len() - 1];
+            let group = match known.iter().position(|other| other.path == parent) {
+                Some(place) => made.0[place + 1].create_child(name)?,
+                None if setup.has_own_root => made.0[0].create_child(name)?,
+                None => made.0[0].create_child(&format!("{own}-{name}"))?,
+            };
+            let paths = setup.groups.iter().map(|group| group.path.as_str());
+            group.allow_real_time(siblings(path, paths))?;
+            for (file, value) in files {
+                group.apply(file, value)?;
+            }
+            made.0.push(group);
+        }
+        Ok(made)
     }
-    Ok(made)
+
+    /// Removes all groups, children first.
+    fn close(mut self) -> Result<()> {
+        while let Some(group) = self.0.pop() {
+            group.close()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Groups {
+    /// Children first here too: a list drops its first element first, and a parent with children
+    /// is busy.
+    fn drop(&mut self) {
+        while self.0.pop().is_some() {}
+    }
 }
 
 #[cfg(test)]
@@ -331,27 +348,31 @@ mod tests {
             path: path.to_owned(),
             files: vec![("cpu.shares".to_owned(), "512".to_owned())],
         };
-        let setup = Setup {
-            groups: ["/a", "/a/x", "/a/y", "/b"].map(group).to_vec(),
-            programs: vec![ProgramSetup {
-                words: vec!["true".to_owned()],
-                cgroup: "/a/y".to_owned(),
-            }],
-            timeout: Duration::from_secs(5),
-            window: None,
-        };
-        let real = run_once(&setup, &[], None).unwrap();
-        assert_eq!(real.groups.len(), 4);
-        assert_eq!(real.servers, [None]);
-        let left = std::fs::read_dir("/sys/fs/cgroup/cpu").unwrap();
-        let own = format!("schedcast-{}-", std::process::id());
-        let left = left.filter(|one| {
-            one.as_ref()
-                .unwrap()
-                .file_name()
-                .to_string_lossy()
-                .starts_with(&own)
-        });
-        assert_eq!(left.count(), 0);
+        for has_own_root in [false, true] {
+            let setup = RealSetup {
+                has_own_root,
+                groups: ["/a", "/a/x", "/a/y", "/b"].map(group).to_vec(),
+                programs: vec![ProgramSetup {
+                    command: CommandSpec::new("true"),
+                    cgroup: "/a/y".to_owned(),
+                    server: None,
+                }],
+                timeout: Duration::from_secs(5),
+                window: None,
+            };
+            let real = setup.run(None).unwrap();
+            assert_eq!(real.groups.len(), 4);
+            assert_eq!(real.servers, [None]);
+            let left = std::fs::read_dir("/sys/fs/cgroup/cpu").unwrap();
+            let own = format!("schedcast-{}", std::process::id());
+            let left = left.filter(|one| {
+                one.as_ref()
+                    .unwrap()
+                    .file_name()
+                    .to_string_lossy()
+                    .starts_with(&own)
+            });
+            assert_eq!(left.count(), 0);
+        }
     }
 }
