@@ -136,9 +136,7 @@ impl Mirror {
                 let (task, cpu) = (self.task(task), Cpu::from(cpu));
                 self.tables.tasks[task.index()].cpu = cpu;
                 self.tables.tasks[task.index()].state = TaskState::Running;
-                if task.index() >= 2 * self.tables.cpus() {
-                    p.observe(cpu, Observation::Wakeup { task, cpu });
-                }
+                p.observe(cpu, Observation::Wakeup { task, cpu });
             }
             Event::Migrated(task, from, to) => {
                 let (task, from, to) = (self.task(task), Cpu::from(from), Cpu::from(to));

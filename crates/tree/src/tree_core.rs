@@ -97,9 +97,7 @@ impl TreeCore {
         for &(name, on) in features {
             tree.set_feature(name, on);
         }
-        // Ticks of the C come with its jiffies, wherever they lie in the world.
-        let uptime_ns =
-            warm_up(&mut tree, cpus, rules.tick_ns)? + rules.tick_ns - rules.tick_phase_ns;
+        let uptime_ns = warm_up(&mut tree, cpus, rules.tick_ns)?;
         let tables = Kernel::new(topology.clone(), rules);
         Ok(Self {
             pids: (0..2 * cpus as i32).collect(),

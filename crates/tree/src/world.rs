@@ -176,7 +176,7 @@ struct Functions {
     set_feature: extern "C" fn(*const c_char, c_int),
     tick_runs: extern "C" fn(c_int) -> c_int,
     has_to_leave: extern "C" fn(c_int) -> c_int,
-    forget_past: extern "C" fn(),
+    forget_past: extern "C" fn(c_longlong),
     set_now: extern "C" fn(c_longlong),
 }
 
@@ -396,8 +396,8 @@ impl World {
     }
 
     /// Forgets what ran so far, on CPUs that are idle now: as if that had been long ago.
-    pub(crate) fn forget_past(&mut self) {
-        (self.functions.forget_past)();
+    pub(crate) fn forget_past(&mut self, now: u64) {
+        (self.functions.forget_past)(now as c_longlong);
     }
 
     /// Sets one of `sched/features`.
