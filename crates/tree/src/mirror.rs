@@ -29,7 +29,8 @@ impl Mirror {
             Told::Timer(cpu, Ns::MAX) => p.cancel(Timer::FairServer(Cpu::from(cpu))),
             Told::Timer(cpu, at) => {
                 let at = at.saturating_sub(self.uptime_ns);
-                p.arm(here, Timer::FairServer(Cpu::from(cpu)), at);
+                let cpu = Cpu::from(cpu);
+                p.arm(cpu, Timer::FairServer(cpu), at);
             }
             Told::Random(Chance::Period) => return self.phase_ns,
             Told::Random(Chance::Dice) => return p.random(Draw::NewidleDice(here)),

@@ -299,7 +299,7 @@ impl Core for TreeCore {
     }
 
     /// The clock event device of a CPU, which stands for all timers of the C.
-    fn fair_server_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+    fn fair_server_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu, _: Cpu) {
         self.tree.timer_fired(cpu.index());
         self.enter(p, cpu, Call::Timer, &[]);
     }

@@ -142,7 +142,9 @@ impl World {
                     self.kernel.slack_timer(&mut self.bench, cpu, group);
                 }
                 Timer::RtPeriod => self.kernel.rt_period_timer(&mut self.bench, cpu),
-                Timer::FairServer(cpu) => self.kernel.fair_server_timer(&mut self.bench, cpu),
+                Timer::FairServer(of) => {
+                    self.kernel.fair_server_timer(&mut self.bench, cpu, of);
+                }
                 Timer::Hrtick(cpu) => self.kernel.hrtick_timer(&mut self.bench, cpu),
                 Timer::Deadline(task) => self.kernel.dl_timer(&mut self.bench, cpu, task),
                 Timer::Inactive(task) => self.kernel.dl_inactive_timer(&mut self.bench, cpu, task),

@@ -132,6 +132,25 @@ int tick_program_event(ktime_t expires, int force)
 	return 0;
 }
 
+/*
+ * A timer that was the next one of another CPU was cancelled. The kernel leaves that CPU's device as
+ * it is, where its tick is nearly always earlier; here ticks are the host's.
+ */
+int __real_hrtimer_try_to_cancel(struct hrtimer *timer);
+int __wrap_hrtimer_try_to_cancel(struct hrtimer *timer)
+{
+	struct hrtimer_cpu_base *base = timer->base->cpu_base;
+	int here = sc_cpu, cancelled = __real_hrtimer_try_to_cancel(timer);
+
+	if (cancelled > 0 && base->cpu != here) {
+		sc_enter(base->cpu);
+		base->expires_next = hrtimer_next_event_without(NULL);
+		tick_program_event(base->expires_next, 1);
+		sc_enter(here);
+	}
+	return cancelled;
+}
+
 /* The tick of an idle CPU, without the rest of tick-sched.c: the host keeps the timer. */
 static bool tick_stopped[NR_CPUS];
 bool sc_tick_stopped(int cpu) { return tick_stopped[cpu]; }
