@@ -72,6 +72,13 @@ impl Platform for Bench {
     }
 }
 
+impl Bench {
+    /// Number of interrupts under way.
+    pub(crate) fn ipis_sent(&self) -> usize {
+        self.ipis.len()
+    }
+}
+
 /// A kernel on that platform.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
