@@ -163,6 +163,7 @@ static struct task_struct *task_new(const struct sc_task *like, void (*entry)(vo
 	}
 #endif
 	sc_enter(like->cpu);
+	preempt_count_inc();	/* no call is under way in which it could be preempted */
 #ifdef SC_CGROUP_FORK
 	sched_cgroup_fork(task, &args);
 	sched_post_fork(task);
@@ -171,6 +172,7 @@ static struct task_struct *task_new(const struct sc_task *like, void (*entry)(vo
 #else
 	sched_post_fork(task);
 #endif
+	preempt_count_dec();
 	if (like->parent >= 0) {
 		task->wakee_flips = tasks[like->parent]->wakee_flips;
 		task->wakee_flip_decay_ts = tasks[like->parent]->wakee_flip_decay_ts;
