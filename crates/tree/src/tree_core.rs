@@ -570,7 +570,9 @@ impl Core for TreeCore {
 
     fn idle_woken(&mut self, _: Cpu, _: Ns, _: bool) {}
 
-    fn steal(&mut self, _: Cpu, _: Ns) {}
+    fn steal(&mut self, cpu: Cpu, steal_ns: Ns) {
+        self.tree.steal(cpu.index(), steal_ns);
+    }
 
     fn register_idle_states(&mut self, _: Vec<IdleState>, _: GovernorKind) {}
 

@@ -178,6 +178,7 @@ struct Functions {
     has_to_leave: extern "C" fn(c_int) -> c_int,
     forget_past: extern "C" fn(c_longlong),
     set_now: extern "C" fn(c_longlong),
+    steal: extern "C" fn(c_int, c_longlong),
 }
 
 /// A scheduler that runs.
@@ -400,6 +401,11 @@ impl World {
         (self.functions.forget_past)(now as c_longlong);
     }
 
+    /// A hypervisor has taken a CPU for so long.
+    pub(crate) fn steal(&mut self, cpu: usize, ns: u64) {
+        (self.functions.steal)(cpu as c_int, ns as c_longlong);
+    }
+
     /// Sets one of `sched/features`.
     pub(crate) fn set_feature(&mut self, name: &str, on: bool) {
         if let Ok(name) = CString::new(name) {
@@ -507,6 +513,7 @@ fn open(object: &Path) -> Result<(*mut c_void, OwnedFd, Functions), String> {
             has_to_leave: std::mem::transmute(find(c"sc_has_to_leave")?),
             forget_past: std::mem::transmute(find(c"sc_forget_past")?),
             set_now: std::mem::transmute(find(c"sc_set_now")?),
+            steal: std::mem::transmute(find(c"sc_steal")?),
         };
         Ok((library, file, functions))
     }

@@ -785,6 +785,9 @@ void sc_forget_past(long long now)
 #endif
 		rq_unlock_irqrestore(rq, &flags);
 		rq->avg_rt = rq->avg_dl = (struct sched_avg) { };
+#ifdef CONFIG_HAVE_SCHED_AVG_IRQ
+		rq->avg_irq = (struct sched_avg) { };
+#endif
 		queue->avg = (struct sched_avg) { };
 		queue->removed.nr = 0;
 		queue->removed.load_avg = queue->removed.util_avg = queue->removed.runnable_avg = 0;
