@@ -8,8 +8,8 @@
 use crate::world::{Call, Event, NewTask, World, WorldError};
 use std::collections::VecDeque;
 
-/// Averages of the C are aligned to multiples of this time (a PELT period of 1024 times 1024 ns), and
-/// so are those of the rules, whose time begins with the world.
+/// Averages of the C are aligned to multiples of this time (a PELT period of 1024 times 1024 ns),
+/// and so are those of the rules, whose time begins with the world.
 const PELT_PERIOD_NS: u64 = 1 << 20;
 
 /// Longer than PELT takes to forget a load of 1024, at half of it in 32 ms.
@@ -65,7 +65,8 @@ pub(crate) fn warm_up(tree: &mut World, cpus: usize, tick_ns: u64) -> Result<u64
         driver.advance(driver.now + span_ns)?;
         driver.run(cpu, Call::Exit, &[])?;
     }
-    let end = (driver.now + 50 * tick_ns).next_multiple_of(common_multiple(tick_ns, PELT_PERIOD_NS));
+    let end =
+        (driver.now + 50 * tick_ns).next_multiple_of(common_multiple(tick_ns, PELT_PERIOD_NS));
     driver.advance(end)?;
     driver.tree.forget_past(end);
     Ok(end)

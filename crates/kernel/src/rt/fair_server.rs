@@ -290,8 +290,8 @@ impl Kernel {
         if server.defer_armed {
             let due = server.timer_due_ns();
             if now + MIN_RESOLUTION_NS < due {
-                // The fair class ran a little meanwhile, so zero laxity is later now; the timer goes
-                // on from when it was due (`hrtimer_forward_now`).
+                // The fair class ran a little meanwhile, so zero laxity is later now; the timer
+                // goes on from when it was due (`hrtimer_forward_now`).
                 server.timer_queued = true;
                 server.timer_expires_ns += due - now;
                 p.arm(here, Timer::FairServer(cpu), server.timer_expires_ns);

@@ -223,8 +223,8 @@ pub struct Rules {
     /// A task that is still being switched away from is handed to its CPU (`WF_ON_CPU`, 5.8),
     /// before waited for.
     pub switching_cpu_takes_wakeup: bool,
-    /// Wakeups, kicks and other calls of a CPU wait in one queue: one interrupt is sent for all, and
-    /// a CPU that leaves idle takes all; before, it took wakeups only (5.8).
+    /// Wakeups, kicks and other calls of a CPU wait in one queue: one interrupt is sent for all,
+    /// and a CPU that leaves idle takes all; before, it took wakeups only (5.8).
     pub calls_share_a_queue: bool,
     /// A CPU without tasks does its wakeups itself, whichever cache it shares (6.0 and the stable
     /// 5.15.61). Before, only one that is still in the switch away from the wakee does (5.8), and
