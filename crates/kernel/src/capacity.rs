@@ -61,6 +61,7 @@ impl Kernel {
     #[inline]
     pub(crate) fn update_misfit_status(&mut self, cpu: Cpu, task: Option<TaskId>) {
         if self.domains.asym_active {
+            self.jiffy = self.jiffies(self.rqs[cpu.index()].clock);
             let load = task.map_or(0, |task| self.misfit_load(cpu, task));
             self.rqs[cpu.index()].misfit_task_load = load;
         }

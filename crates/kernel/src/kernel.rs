@@ -96,6 +96,8 @@ pub struct Kernel {
     pub(crate) tick: Divisor,
     /// CPU that executes the current kernel operation.
     pub here: Cpu,
+    /// Jiffy of the search or pass under way.
+    pub(crate) jiffy: u64,
     /// Some task asked for a slice of its own; until then every slice is the base slice.
     pub(crate) custom_slices: bool,
     /// From then on, where the kernel loses some of them.
@@ -152,6 +154,7 @@ impl Kernel {
             dl: crate::dl::Deadlines::new(cpus, &rules),
             tick: Divisor::new(rules.tick_ns),
             here: Cpu(0),
+            jiffy: 0,
             custom_slices: false,
             slice_trees: None,
             clamps_used: false,

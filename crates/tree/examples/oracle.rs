@@ -14,7 +14,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Releases whose trees `validation/trees` fetches.
-const VERSIONS: &[&str] = &["6.1.176", "6.12.107", "6.18.15", "7.1.13", "7.3.4"];
+const VERSIONS: &[&str] = &[
+    "6.1.176", "6.12.107", "6.18.15", "7.1.13", "7.2.12", "7.3.4",
+];
 
 const SHAPES: [Shape; 9] = [
     Shape {

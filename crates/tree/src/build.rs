@@ -65,6 +65,7 @@ const ELSEWHERE: &[&str] = &[
     "strcmp",
     "strncmp",
     "_GLOBAL_OFFSET_TABLE_",
+    "__real_hrtimer_try_to_cancel",
 ];
 
 /// Why there is no object.
@@ -421,6 +422,7 @@ impl Builder {
                     "-Wl,-z,noexecstack",
                     "-Wl,-z,defs",
                     "-Wl,--no-warn-rwx-segments",
+                    "-Wl,--wrap=hrtimer_try_to_cancel",
                 ])
                 .arg(format!("-Wl,-T,{}", script.display()))
                 .arg("-o")

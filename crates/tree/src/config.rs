@@ -28,6 +28,7 @@ const TAKEN: &[&str] = &[
     "UCLAMP_TASK_GROUP",
     "IRQ_TIME_ACCOUNTING",
     "TICK_CPU_ACCOUNTING",
+    "PARAVIRT_TIME_ACCOUNTING",
     "SCHED_CACHE",
 ];
 

@@ -29,7 +29,8 @@ impl Mirror {
             Told::Timer(cpu, Ns::MAX) => p.cancel(Timer::FairServer(Cpu::from(cpu))),
             Told::Timer(cpu, at) => {
                 let at = at.saturating_sub(self.uptime_ns);
-                p.arm(here, Timer::FairServer(Cpu::from(cpu)), at);
+                let cpu = Cpu::from(cpu);
+                p.arm(cpu, Timer::FairServer(cpu), at);
             }
             Told::Random(Chance::Period) => return self.phase_ns,
             Told::Random(Chance::Dice) => return p.random(Draw::NewidleDice(here)),
@@ -136,9 +137,7 @@ impl Mirror {
                 let (task, cpu) = (self.task(task), Cpu::from(cpu));
                 self.tables.tasks[task.index()].cpu = cpu;
                 self.tables.tasks[task.index()].state = TaskState::Running;
-                if task.index() >= 2 * self.tables.cpus() {
-                    p.observe(cpu, Observation::Wakeup { task, cpu });
-                }
+                p.observe(cpu, Observation::Wakeup { task, cpu });
             }
             Event::Migrated(task, from, to) => {
                 let (task, from, to) = (self.task(task), Cpu::from(from), Cpu::from(to));

@@ -40,6 +40,8 @@ pub(crate) const FILES: &[(&str, &str)] = files![
     "include/asm/mmu_context.h"
     "include/asm/mmzone.h"
     "include/asm/page.h"
+    "include/asm/paravirt.h"
+    "include/asm/paravirt_api_clock.h"
     "include/asm/percpu.h"
     "include/asm/pgtable.h"
     "include/asm/processor.h"

@@ -97,9 +97,7 @@ impl TreeCore {
         for &(name, on) in features {
             tree.set_feature(name, on);
         }
-        // Ticks of the C come with its jiffies, wherever they lie in the world.
-        let uptime_ns =
-            warm_up(&mut tree, cpus, rules.tick_ns)? + rules.tick_ns - rules.tick_phase_ns;
+        let uptime_ns = warm_up(&mut tree, cpus, rules.tick_ns)?;
         let tables = Kernel::new(topology.clone(), rules);
         Ok(Self {
             pids: (0..2 * cpus as i32).collect(),
@@ -301,7 +299,7 @@ impl Core for TreeCore {
     }
 
     /// The clock event device of a CPU, which stands for all timers of the C.
-    fn fair_server_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+    fn fair_server_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu, _: Cpu) {
         self.tree.timer_fired(cpu.index());
         self.enter(p, cpu, Call::Timer, &[]);
     }
@@ -572,7 +570,9 @@ impl Core for TreeCore {
 
     fn idle_woken(&mut self, _: Cpu, _: Ns, _: bool) {}
 
-    fn steal(&mut self, _: Cpu, _: Ns) {}
+    fn steal(&mut self, cpu: Cpu, steal_ns: Ns) {
+        self.tree.steal(cpu.index(), steal_ns);
+    }
 
     fn register_idle_states(&mut self, _: Vec<IdleState>, _: GovernorKind) {}
 

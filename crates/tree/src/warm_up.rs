@@ -8,6 +8,10 @@
 use crate::world::{Call, Event, NewTask, World, WorldError};
 use std::collections::VecDeque;
 
+/// Averages of the C are aligned to multiples of this time (a PELT period of 1024 times 1024 ns),
+/// and so are those of the rules, whose time begins with the world.
+const PELT_PERIOD_NS: u64 = 1 << 20;
+
 /// Longer than PELT takes to forget a load of 1024, at half of it in 32 ms.
 const FORGETTING_NS: u64 = 1_500_000_000;
 
@@ -61,10 +65,20 @@ pub(crate) fn warm_up(tree: &mut World, cpus: usize, tick_ns: u64) -> Result<u64
         driver.advance(driver.now + span_ns)?;
         driver.run(cpu, Call::Exit, &[])?;
     }
-    let end = (driver.now / tick_ns + 50) * tick_ns;
+    let end =
+        (driver.now + 50 * tick_ns).next_multiple_of(common_multiple(tick_ns, PELT_PERIOD_NS));
     driver.advance(end)?;
-    driver.tree.forget_past();
+    driver.tree.forget_past(end);
     Ok(end)
+}
+
+/// Least common multiple.
+fn common_multiple(a: u64, b: u64) -> u64 {
+    let (mut divisor, mut rest) = (a, b);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    a / divisor * b
 }
 
 impl Driver<'_> {

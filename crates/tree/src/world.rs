@@ -176,8 +176,9 @@ struct Functions {
     set_feature: extern "C" fn(*const c_char, c_int),
     tick_runs: extern "C" fn(c_int) -> c_int,
     has_to_leave: extern "C" fn(c_int) -> c_int,
-    forget_past: extern "C" fn(),
+    forget_past: extern "C" fn(c_longlong),
     set_now: extern "C" fn(c_longlong),
+    steal: extern "C" fn(c_int, c_longlong),
 }
 
 /// A scheduler that runs.
@@ -396,8 +397,13 @@ impl World {
     }
 
     /// Forgets what ran so far, on CPUs that are idle now: as if that had been long ago.
-    pub(crate) fn forget_past(&mut self) {
-        (self.functions.forget_past)();
+    pub(crate) fn forget_past(&mut self, now: u64) {
+        (self.functions.forget_past)(now as c_longlong);
+    }
+
+    /// A hypervisor has taken a CPU for so long.
+    pub(crate) fn steal(&mut self, cpu: usize, ns: u64) {
+        (self.functions.steal)(cpu as c_int, ns as c_longlong);
     }
 
     /// Sets one of `sched/features`.
@@ -507,6 +513,7 @@ fn open(object: &Path) -> Result<(*mut c_void, OwnedFd, Functions), String> {
             has_to_leave: std::mem::transmute(find(c"sc_has_to_leave")?),
             forget_past: std::mem::transmute(find(c"sc_forget_past")?),
             set_now: std::mem::transmute(find(c"sc_set_now")?),
+            steal: std::mem::transmute(find(c"sc_steal")?),
         };
         Ok((library, file, functions))
     }

@@ -123,6 +123,7 @@ fn is_equal_on(
 }
 
 const PLAIN: &str = "hackbench -g 1 -f 2 -l 50";
+const BENCH: &str = "schbench -m 1 -t 4 -r 1";
 
 fn versions(topology: &Topology, load: &Load, until: u64) {
     for build in VOLUNTARY {
@@ -193,13 +194,15 @@ fn nested_groups_with_a_limit_on_four_cpus() {
 }
 
 #[test]
-fn hackbench_on_two_threads_a_core() {
-    let load = Load {
-        line: PLAIN,
-        levels: 0,
-        limit: None,
-    };
-    versions(&Topology::regular(1, 1, 2, 2), &load, 500 * MS);
+fn hackbench_and_schbench_on_two_threads_a_core() {
+    for line in [PLAIN, BENCH] {
+        let load = Load {
+            line,
+            levels: 0,
+            limit: None,
+        };
+        versions(&Topology::regular(1, 1, 2, 2), &load, 500 * MS);
+    }
 }
 
 #[test]
@@ -239,13 +242,17 @@ fn preemptible_kernels_on_one_and_four_cpus() {
 }
 
 #[test]
-fn hackbench_on_four_cpus_that_take_time() {
+fn hackbench_and_schbench_on_four_cpus_that_take_time() {
     // Locks of queues are waited for, and the ends of switches.
-    let machine = Machine::preset("generic-8").unwrap();
-    let load = Load {
-        line: PLAIN,
-        levels: 0,
-        limit: None,
-    };
-    is_equal_on(machine, VOLUNTARY[0], &Topology::flat(4), &load, 300 * MS);
+    for line in [PLAIN, BENCH] {
+        for build in VOLUNTARY {
+            let machine = Machine::preset("generic-8").unwrap();
+            let load = Load {
+                line,
+                levels: 0,
+                limit: None,
+            };
+            is_equal_on(machine, build, &Topology::flat(4), &load, 300 * MS);
+        }
+    }
 }

@@ -149,6 +149,7 @@ impl Kernel {
     /// Moves tasks off `env.src` into the hands of [`Kernel::attach_tasks`]; returns how many
     /// (`detach_tasks`).
     pub(crate) fn detach_tasks<P: Platform>(&mut self, p: &mut P, env: &mut Env) -> u32 {
+        self.note_jiffy(p);
         let src = env.src.index();
         if self.rules.balance.pinned_until_proven && self.rqs[src].nr_running <= 1 {
             env.all_pinned = false;

@@ -170,8 +170,12 @@ impl Kernel {
         if before & KICK_MASK != 0 {
             return;
         }
+        let first = self.is_first_call(ilb, true);
         let rq = &mut self.rqs[ilb.index()];
         rq.nohz_kick = true;
+        if !first {
+            return;
+        }
         let by_call = self.rules.balance.nohz_kick_by_call;
         let polling = by_call && rq.polling;
         if polling {

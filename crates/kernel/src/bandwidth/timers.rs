@@ -214,10 +214,9 @@ impl Kernel {
     /// Asks the queue's CPU to unthrottle it (`__unthrottle_cfs_rq_async`): one interrupt for all.
     fn unthrottle_cfs_rq_async<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
         let cpu = self.cfs_rqs[q.index()].cpu;
-        let list = &mut self.rqs[cpu.index()].unthrottle_list;
         reached(Mark::UnthrottleAsync);
-        let first = list.is_empty();
-        list.push(q);
+        let first = self.is_first_call(cpu, self.rqs[cpu.index()].unthrottle_list.is_empty());
+        self.rqs[cpu.index()].unthrottle_list.push(q);
         if first {
             self.send_call(p, cpu);
         }

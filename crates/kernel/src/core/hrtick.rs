@@ -97,7 +97,12 @@ impl Kernel {
         let due_ns = p.now(self.here) + delay_ns;
         if cpu == self.here {
             self.arm_hrtick(p, cpu, due_ns);
-        } else if rq.hrtick.needs_rearm(due_ns) && rq.hrtick.asked_ns.replace(due_ns).is_none() {
+        } else if rq.hrtick.needs_rearm(due_ns) {
+            let first = self.is_first_call(cpu, true);
+            let asked = &mut self.rqs[cpu.index()].hrtick.asked_ns;
+            if asked.replace(due_ns).is_some() || !first {
+                return;
+            }
             p.spend(self.here, Op::IpiSend, 1);
             p.send_ipi(self.here, cpu, Ipi::Call, false);
         }
@@ -158,5 +163,10 @@ impl Hrtick {
     fn needs_rearm(&self, due_ns: Ns) -> bool {
         self.due_ns
             .is_none_or(|now_ns| now_ns.abs_diff(due_ns) > REARM_DISTANCE_NS)
+    }
+
+    /// Whether another CPU has asked for the timer to be set.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked_ns.is_some()
     }
 }

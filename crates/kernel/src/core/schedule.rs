@@ -124,6 +124,9 @@ impl Kernel {
                 self.cpu_stopper_thread(p, cpu);
             } else if rq.need_resched || rq.need_resched_lazy {
                 let idled = rq.curr_is_idle();
+                if idled && self.flush_calls(p, cpu) {
+                    continue;
+                }
                 self.schedule(p, cpu, PrevState::Runnable);
                 if idled && self.rqs[cpu.index()].curr_is_idle() {
                     // The idle loop is left to ask, and its tick comes back with that (`do_idle`).

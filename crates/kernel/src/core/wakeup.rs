@@ -103,9 +103,9 @@ impl Kernel {
         migrated: bool,
     ) {
         reached(Mark::WakeRemoteQueue);
+        let first = self.is_first_call(target, self.rqs[target.index()].wake_list.is_empty());
         let rq = &mut self.rqs[target.index()];
         rq.ttwu_pending = true;
-        let first = rq.wake_list.is_empty();
         rq.wake_list.push(task);
         self.tasks[task.index()].wake_migrated = migrated;
         self.note_idle_state(target);
@@ -385,6 +385,50 @@ impl Kernel {
     pub fn ipi<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
         p.spend(cpu, Op::IpiReceive, 1);
+        self.serve_calls(p, cpu);
+    }
+
+    /// A CPU that leaves its idle loop takes what other CPUs handed over before it chooses a task
+    /// (`flush_smp_call_function_queue` in `do_idle`); their interrupt finds nothing then. Returns
+    /// whether there was something.
+    #[inline]
+    pub(crate) fn flush_calls<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> bool {
+        if !self.rules.calls_share_a_queue {
+            let flushes = !self.rqs[cpu.index()].wake_list.is_empty();
+            self.sched_ttwu_pending(p, cpu);
+            return flushes;
+        }
+        let flushes = self.has_calls(cpu);
+        if flushes {
+            reached(Mark::CallsFlushed);
+            self.serve_calls(p, cpu);
+        }
+        flushes
+    }
+
+    /// Whether a call needs an interrupt, being the first that waits on its CPU; `alone` if it is
+    /// the first of its kind.
+    #[inline]
+    pub(crate) fn is_first_call(&self, cpu: Cpu, alone: bool) -> bool {
+        match self.rules.calls_share_a_queue {
+            true => !self.has_calls(cpu),
+            false => alone,
+        }
+    }
+
+    /// Whether another CPU has asked this one for something and it has not been done
+    /// (`call_single_queue`).
+    #[inline]
+    fn has_calls(&self, cpu: Cpu) -> bool {
+        let rq = &self.rqs[cpu.index()];
+        !rq.wake_list.is_empty()
+            || rq.nohz_kick
+            || !rq.unthrottle_list.is_empty()
+            || rq.rt.push_asked
+            || rq.hrtick.is_asked()
+    }
+
+    fn serve_calls<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.unthrottle_pending(p, cpu);
         self.sched_ttwu_pending(p, cpu);
         self.rto_push(p, cpu);

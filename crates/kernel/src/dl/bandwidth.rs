@@ -15,7 +15,7 @@ use super::{BW_SHIFT, Deadlines, DlEntity, RATIO_SHIFT, Reservation, to_ratio};
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
-use crate::platform::{Op, Platform, Timer};
+use crate::platform::{Platform, Timer};
 use crate::rules::Rules;
 use crate::task::{Policy, TaskState};
 
@@ -200,7 +200,6 @@ impl Kernel {
     #[inline(never)]
     pub fn dl_inactive_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         self.here = cpu;
-        p.spend(cpu, Op::TimerInterrupt, 1);
         let entity = self.dl.entity(task);
         entity.inactive_timer_set = false;
         let reaped = entity.reaped;
@@ -255,7 +254,7 @@ impl Kernel {
 
     /// Sets a timer on the executing CPU, or if that idles on one near it that does not, if that is
     /// not to fire before (`get_nohz_timer_target`, `hrtimer_suitable_target`).
-    pub(super) fn arm_unpinned<P: Platform>(&self, p: &mut P, timer: Timer, at: Ns) {
+    pub(crate) fn arm_unpinned<P: Platform>(&self, p: &mut P, timer: Timer, at: Ns) {
         let here = self.here;
         let mut target = here;
         if self.idle_cpu(here) {

@@ -11,7 +11,7 @@ use crate::fair::EnqueueFlags;
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
-use crate::platform::{Op, Platform, Timer};
+use crate::platform::{Platform, Timer};
 use crate::task::Policy;
 
 impl Kernel {
@@ -157,7 +157,6 @@ impl Kernel {
     #[inline(never)]
     pub fn dl_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         self.here = cpu;
-        p.spend(cpu, Op::TimerInterrupt, 1);
         let entity = self.dl.entity(task);
         entity.timer_set = false;
         let (reaped, throttled) = (entity.reaped, entity.throttled);

@@ -518,6 +518,12 @@ impl Kernel {
         age_blocked_entity(&mut self.entities[se.index()], now);
     }
 
+    /// A search or a pass begins that asks for [`Kernel::task_h_load`].
+    #[inline]
+    pub(crate) fn note_jiffy<P: Platform>(&mut self, p: &P) {
+        self.jiffy = self.jiffies(p.now(self.here));
+    }
+
     /// Weighted share of a task in its CPU's root load (`task_h_load`).
     pub(crate) fn task_h_load(&mut self, task: crate::ids::TaskId) -> u64 {
         let se = self.tasks[task.index()].se;
@@ -530,8 +536,7 @@ impl Kernel {
 
     /// Hierarchical load of a queue, cached per jiffy (`update_cfs_rq_h_load`).
     fn cfs_rq_h_load(&mut self, q: CfsRqId) -> u64 {
-        let cfs_rq = &self.cfs_rqs[q.index()];
-        let jiffy = self.jiffies(self.rqs[cfs_rq.cpu.index()].clock);
+        let (cfs_rq, jiffy) = (&self.cfs_rqs[q.index()], self.jiffy);
         if cfs_rq.h_load_jiffy == jiffy {
             return cfs_rq.h_load;
         }

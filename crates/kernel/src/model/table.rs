@@ -224,6 +224,7 @@ model! {
 "Waking" {
     WakeQueued "ttwu_runnable" "4.5 –" "core/wakeup.rs" "still queued: no CPU is sought";
     WakeRemoteQueue "ttwu_queue_wakelist" "4.5 –" "core/wakeup.rs" "enqueued by the target CPU itself";
+    CallsFlushed "flush_smp_call_function_queue" "+calls-in-one-queue" "core/wakeup.rs" "a CPU that leaves idle takes what others handed over before their interrupt arrives";
     WakeListIdle "ttwu_queue_cond" "+idle-cpu-wakes-itself" "core/wakeup.rs" "an idle CPU of the same cache enqueues itself";
     WakeLocal "ttwu_queue" "4.5 –" "core/wakeup.rs" "enqueued by the waking CPU";
     AvgIdle "update_avg" "4.5 –" "core/wakeup.rs" "the average idle time follows by an eighth";

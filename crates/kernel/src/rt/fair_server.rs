@@ -30,7 +30,7 @@ use crate::dl::to_ratio;
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
-use crate::platform::{Op, Platform, Timer};
+use crate::platform::{Platform, Timer};
 use crate::rules::Rules;
 
 /// A zero-laxity timer that fires this early waits again (`dl_server_min_res`).
@@ -55,6 +55,8 @@ pub struct FairServer {
     pub defer_idle: bool,
     /// Its timer is set.
     timer_queued: bool,
+    /// When it was last set for.
+    timer_expires_ns: Ns,
     /// Its timer was set while it fired, and a timer that fires cannot be cancelled: it stays, and
     /// is not set anew.
     timer_stays: bool,
@@ -191,9 +193,10 @@ impl Kernel {
     /// On the deadline queue, unless it has to wait for a timer (`enqueue_dl_entity`).
     fn fair_server_enqueue<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let server = &mut self.rqs[cpu.index()].fair_server;
-        if server.throttled && fair_server_arm(p, cpu, server) {
+        if server.throttled && self.fair_server_arm(p, cpu) {
             return;
         }
+        let server = &mut self.rqs[cpu.index()].fair_server;
         server.throttled = false;
         server.defer_armed = false;
         let deadline_ns = server.deadline_ns;
@@ -223,13 +226,12 @@ impl Kernel {
             server.defer_running = false;
             server.timer_stays = false;
             server.replenish_new_period(now, reserved);
-            fair_server_arm(p, cpu, server);
+            self.fair_server_arm(p, cpu);
             return;
         }
         server.throttled = true;
         self.dl_take_off(cpu, None);
-        let server = &mut self.rqs[cpu.index()].fair_server;
-        if !fair_server_arm(p, cpu, server) {
+        if !self.fair_server_arm(p, cpu) {
             self.fair_server_replenish(p, cpu);
         }
         self.resched_curr(p, cpu);
@@ -263,12 +265,12 @@ impl Kernel {
         self.fair_server_enqueue(p, cpu);
     }
 
-    /// The server's timer fires: zero laxity, or a new period (`dl_server_timer`).
+    /// The timer of a CPU's server fires on `here`: zero laxity, or a new period
+    /// (`dl_server_timer`).
     #[cold]
     #[inline(never)]
-    pub fn fair_server_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        self.here = cpu;
-        p.spend(cpu, Op::TimerInterrupt, 1);
+    pub fn fair_server_timer<P: Platform>(&mut self, p: &mut P, here: Cpu, cpu: Cpu) {
+        self.here = here;
         let server = &mut self.rqs[cpu.index()].fair_server;
         (server.timer_queued, server.timer_stays) = (false, false);
         if !self.rqs[cpu.index()].fair_server.throttled {
@@ -288,9 +290,11 @@ impl Kernel {
         if server.defer_armed {
             let due = server.timer_due_ns();
             if now + MIN_RESOLUTION_NS < due {
-                // The fair class ran a little meanwhile, so zero laxity is later now.
+                // The fair class ran a little meanwhile, so zero laxity is later now; the timer
+                // goes on from when it was due (`hrtimer_forward_now`).
                 server.timer_queued = true;
-                p.arm(cpu, Timer::FairServer(cpu), due);
+                server.timer_expires_ns += due - now;
+                p.arm(here, Timer::FairServer(cpu), server.timer_expires_ns);
                 return;
             }
             server.defer_running = true;
@@ -345,6 +349,25 @@ impl Kernel {
         }
     }
 
+    /// Arms the server's timer; `false` when it would be due already (`start_dl_timer`).
+    fn fair_server_arm<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> bool {
+        let now = p.now(self.here);
+        let rq = &mut self.rqs[cpu.index()];
+        // What has passed since the queue read its clock is added.
+        let late = now.wrapping_sub(rq.clock);
+        let due = rq.fair_server.timer_due_ns().wrapping_add(late);
+        if due.wrapping_add(1000) <= now {
+            return false;
+        }
+        let server = &mut rq.fair_server;
+        if !server.timer_stays {
+            server.timer_queued = true;
+            server.timer_expires_ns = due;
+            self.arm_unpinned(p, Timer::FairServer(cpu), due);
+        }
+        true
+    }
+
     /// A CPU leaves idle: the fair class could have run all the time
     /// (`dl_server_update_idle_time`).
     #[inline]
@@ -372,24 +395,11 @@ const fn revised_runtime((runtime_ns, period_ns): (Ns, Ns), laxity_ns: Ns) -> i6
     ((to_ratio(period_ns, runtime_ns) * laxity_ns) >> 20) as i64
 }
 
-/// Arms the server's timer; `false` when it would be due already (`start_dl_timer`).
-fn fair_server_arm<P: Platform>(p: &mut P, cpu: Cpu, server: &mut FairServer) -> bool {
-    let due = server.timer_due_ns();
-    if due + 1000 <= p.now(cpu) {
-        return false;
-    }
-    if !server.timer_stays {
-        server.timer_queued = true;
-        p.arm(cpu, Timer::FairServer(cpu), due);
-    }
-    true
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{FairServer, fair_server_arm, revised_runtime};
+    use super::{FairServer, revised_runtime};
     use crate::ids::Cpu;
-    use crate::tests::world::{Bench, MS, World};
+    use crate::tests::world::{MS, World};
 
     #[test]
     fn the_reserved_rate_is_rounded_down_to_20_bits() {
@@ -415,13 +425,11 @@ mod tests {
     #[test]
     fn a_timer_that_was_due_a_microsecond_ago_is_not_armed() {
         let armed = |now| {
-            let mut server = FairServer {
-                deadline_ns: 5000,
-                ..FairServer::default()
-            };
-            let mut bench = Bench::default();
-            bench.now = now;
-            fair_server_arm(&mut bench, Cpu(0), &mut server)
+            let mut world = World::new("6.12", 1);
+            world.bench.now = now;
+            world.kernel.rqs[0].clock = now;
+            world.kernel.rqs[0].fair_server.deadline_ns = 5000;
+            world.kernel.fair_server_arm(&mut world.bench, Cpu(0))
         };
         assert_eq!([5999, 6000].map(armed), [true, false]);
     }

@@ -201,8 +201,11 @@ impl Kernel {
 
     fn ask_next_to_push<P: Platform>(&mut self, p: &mut P) {
         if let Some(cpu) = self.rto_next_cpu() {
+            let first = self.is_first_call(cpu, true);
             self.rqs[cpu.index()].rt.push_asked = true;
-            self.send_call(p, cpu);
+            if first {
+                self.send_call(p, cpu);
+            }
         }
     }
 

@@ -11,7 +11,7 @@
 use crate::ids::{Cpu, Ns};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
-use crate::platform::{Op, Platform, Timer};
+use crate::platform::{Platform, Timer};
 
 impl Kernel {
     /// Whether the class is throttled at all.
@@ -102,7 +102,6 @@ impl Kernel {
     #[inline(never)]
     pub fn rt_period_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
-        p.spend(cpu, Op::TimerInterrupt, 1);
         let period = self.rules.rt_period_ns;
         let late = p.now(cpu) - self.rt_domain.period_expires_ns;
         let overrun = late / period + 1;

@@ -275,6 +275,9 @@ pub struct Rules {
     /// A task that is still being switched away from is handed to its CPU (`WF_ON_CPU`, 5.8),
     /// before waited for.
     pub switching_cpu_takes_wakeup: bool,
+    /// Wakeups, kicks and other calls of a CPU wait in one queue: one interrupt is sent for all,
+    /// and a CPU that leaves idle takes all; before, it took wakeups only (5.8).
+    pub calls_share_a_queue: bool,
     /// A CPU without tasks does its wakeups itself, whichever cache it shares (6.0 and the stable
     /// 5.15.61). Before, only one that is still in the switch away from the wakee does (5.8), and
     /// that as well with one task.
@@ -570,6 +573,7 @@ impl Rules {
             throttled_clock_only_when_queued: false,
             throttled_first_in_line: true,
             switching_cpu_takes_wakeup: false,
+            calls_share_a_queue: false,
             idle_cpu_wakes_itself: false,
             throttle_asks_again: false,
             slice_expiry: false,

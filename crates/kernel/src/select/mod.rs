@@ -134,6 +134,7 @@ impl Kernel {
             if let Some(row) = common {
                 let exits = self.tasks[waker.index()].exiting;
                 let sync = flags.sync && !(exits && self.rules.placement.exit_is_not_sync);
+                self.note_jiffy(p);
                 (target, rule) = self.wake_affine(row, task, waker_cpu, prev, sync);
             }
         }
@@ -158,6 +159,7 @@ impl Kernel {
         task: TaskId,
         kind: WakeKind,
     ) -> Cpu {
+        self.note_jiffy(p);
         let mut highest = None;
         for row in self.domains.rows(cpu) {
             if !self.balances(row, kind) {

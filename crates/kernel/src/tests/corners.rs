@@ -4,6 +4,7 @@ use super::world::{MS, US, World};
 use crate::bandwidth::limits::Hierarchy;
 use crate::group::BandwidthLimit;
 use crate::ids::{Cpu, GroupId};
+use crate::kernel::{Context, WakeFlags};
 use crate::platform::Op;
 use crate::rules::{KernelChoice, Preemption, Rules};
 use crate::task::Policy;
@@ -242,5 +243,43 @@ fn a_wakee_is_charged_from_its_wakeup_on() {
         world.block(CPU);
         assert_eq!(world.runtime(sleeper) - before[1], 1000, "{version}");
         assert_eq!(world.runtime(hog), after[0], "{version}");
+    }
+}
+
+/// Two tasks of CPU 1 sleep. CPU 0 wakes the first one, by an interrupt that takes a while; until
+/// it arrives a device wakes the second one on CPU 1. Returns how many tasks CPU 1 then has.
+fn tasks_before_the_interrupt(version: &str, kicked: bool) -> (u32, usize) {
+    let mut world = World::new(version, 2);
+    world.spawn(CPU);
+    let tasks = [Cpu(1), Cpu(1)].map(|cpu| {
+        let task = world.spawn(cpu);
+        world.block(cpu);
+        task
+    });
+    world.advance(5 * MS);
+    world.kernel.rqs[1].nohz_kick = kicked;
+    let World { kernel, bench, .. } = &mut world;
+    let from = |context| WakeFlags {
+        sync: false,
+        context,
+    };
+    kernel.wake(bench, CPU, tasks[0], from(Context::Task));
+    let interrupts = bench.ipis_sent();
+    kernel.wake(bench, Cpu(1), tasks[1], from(Context::HardIrq));
+    kernel.leave_kernel(bench, Cpu(1));
+    (kernel.rqs[1].nr_running, interrupts)
+}
+
+#[test]
+fn a_cpu_that_leaves_idle_takes_wakeups_before_their_interrupt() {
+    assert_eq!(tasks_before_the_interrupt("6.12", false), (2, 1));
+}
+
+#[test]
+fn calls_of_all_kinds_share_an_interrupt_from_5_8_on() {
+    // On 5.7 CPU 0 enqueues the task itself, and asks CPU 1 to reschedule.
+    for (version, interrupts) in [("5.7", 1), ("6.12", 0)] {
+        let found = tasks_before_the_interrupt(version, true);
+        assert_eq!(found, (2, interrupts), "{version}");
     }
 }

@@ -72,6 +72,13 @@ impl Platform for Bench {
     }
 }
 
+impl Bench {
+    /// Number of interrupts under way.
+    pub(crate) fn ipis_sent(&self) -> usize {
+        self.ipis.len()
+    }
+}
+
 /// A kernel on that platform.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
@@ -142,7 +149,9 @@ impl World {
                     self.kernel.slack_timer(&mut self.bench, cpu, group);
                 }
                 Timer::RtPeriod => self.kernel.rt_period_timer(&mut self.bench, cpu),
-                Timer::FairServer(cpu) => self.kernel.fair_server_timer(&mut self.bench, cpu),
+                Timer::FairServer(of) => {
+                    self.kernel.fair_server_timer(&mut self.bench, cpu, of);
+                }
                 Timer::Hrtick(cpu) => self.kernel.hrtick_timer(&mut self.bench, cpu),
                 Timer::Deadline(task) => self.kernel.dl_timer(&mut self.bench, cpu, task),
                 Timer::Inactive(task) => self.kernel.dl_inactive_timer(&mut self.bench, cpu, task),

@@ -65,6 +65,8 @@ pub(crate) fn configuration(kernel: &KernelSettings) -> Config {
     if kernel.irq_time_accounting {
         config.set("IRQ_TIME_ACCOUNTING", "y");
     }
+    // Recordings tell what a hypervisor took; without any this changes nothing.
+    config.set("PARAVIRT_TIME_ACCOUNTING", "y");
     if kernel.uclamp {
         config.set("UCLAMP_TASK", "y");
     }

@@ -120,7 +120,7 @@ core! {
     with a platform {
         tick(cpu: Cpu) -> ();
         ipi(cpu: Cpu) -> ();
-        fair_server_timer(cpu: Cpu) -> ();
+        fair_server_timer(here: Cpu, cpu: Cpu) -> ();
         hrtick_timer(cpu: Cpu) -> ();
         dl_timer(cpu: Cpu, task: TaskId) -> ();
         dl_inactive_timer(cpu: Cpu, task: TaskId) -> ();

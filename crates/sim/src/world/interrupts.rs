@@ -143,7 +143,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         if of_task > 0 {
             self.run_deadline_timer(cpu, task, of_task == 2);
         } else if self.kernel.tables().is_idle_task(task) {
-            self.kernel.fair_server_timer(&mut self.out, Cpu(task.0));
+            let of = Cpu(task.0);
+            self.kernel.fair_server_timer(&mut self.out, cpu, of);
         } else if (task.index()) < 2 * self.kernel.tables().cpus() {
             self.kernel.hrtick_timer(&mut self.out, cpu);
         } else {

@@ -144,6 +144,7 @@ SC_API const void *sc_object(int kind, int a, int b);
 SC_API void sc_set_feature(const char *name, int on);
 SC_API int sc_tick_runs(int cpu);
 SC_API int sc_has_to_leave(int cpu);
-SC_API void sc_forget_past(void);
+SC_API void sc_forget_past(long long now);
 SC_API void sc_set_now(long long now);
+SC_API void sc_steal(int cpu, long long ns);
 #endif

@@ -24,5 +24,6 @@ bool sc_tick_stopped(int cpu);
 int sc_left(struct task_struct *task);
 struct task_struct *sc_thread_new(void (*entry)(void), const char *name, int cpu);
 void sc_percpu_thread(void);
+void sc_forget_balances(void);
 extern struct task_struct *sc_switched_from;
 #endif

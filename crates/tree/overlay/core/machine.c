@@ -5,6 +5,9 @@
 #include <linux/cpumask.h>
 #include <linux/cgroup.h>
 #include <linux/hrtimer.h>
+#if __has_include(<linux/hrtimer_bases.h>)
+#include <linux/hrtimer_bases.h>
+#endif
 #include <linux/interrupt.h>
 #include <linux/jiffies.h>
 #include <linux/jump_label.h>
@@ -130,6 +133,35 @@ int tick_program_event(ktime_t expires, int force)
 {
 	sc_host->timer(sc_host->world, sc_cpu, expires);
 	return 0;
+}
+
+/* Time that a hypervisor takes. Some trees have the keys. */
+u64 sc_stolen[NR_CPUS];
+__weak struct static_key paravirt_steal_enabled, paravirt_steal_rq_enabled;
+void sc_steal(int cpu, long long ns)
+{
+	sc_stolen[cpu] += ns;
+	if (!static_key_enabled(&paravirt_steal_rq_enabled))
+		static_key_slow_inc(&paravirt_steal_rq_enabled);
+}
+
+/*
+ * A timer that was the next one of another CPU was cancelled. The kernel leaves that CPU's device
+ * as it is, where its tick is nearly always earlier; here ticks are the host's.
+ */
+int __real_hrtimer_try_to_cancel(struct hrtimer *timer);
+int __wrap_hrtimer_try_to_cancel(struct hrtimer *timer)
+{
+	struct hrtimer_cpu_base *base = timer->base->cpu_base;
+	int here = sc_cpu, cancelled = __real_hrtimer_try_to_cancel(timer);
+
+	if (cancelled > 0 && base->cpu != here) {
+		sc_enter(base->cpu);
+		base->expires_next = hrtimer_next_event_without(NULL);
+		tick_program_event(base->expires_next, 1);
+		sc_enter(here);
+	}
+	return cancelled;
 }
 
 /* The tick of an idle CPU, without the rest of tick-sched.c: the host keeps the timer. */

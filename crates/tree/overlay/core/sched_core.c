@@ -164,6 +164,7 @@ static struct task_struct *task_new(const struct sc_task *like, void (*entry)(vo
 		sched_cache_fork(task);
 	}
 #endif
+	preempt_count_inc();	/* no call is under way in which it could be preempted */
 #ifdef SC_CGROUP_FORK
 	sched_cgroup_fork(task, &args);
 	sched_post_fork(task);
@@ -172,6 +173,7 @@ static struct task_struct *task_new(const struct sc_task *like, void (*entry)(vo
 #else
 	sched_post_fork(task);
 #endif
+	preempt_count_dec();
 	if (like->parent >= 0) {
 		task->wakee_flips = tasks[like->parent]->wakee_flips;
 		task->wakee_flip_decay_ts = tasks[like->parent]->wakee_flip_decay_ts;
@@ -767,24 +769,29 @@ static void boot(void)
 #include <arch/schedcast/core/readable.h>
 int sc_current_task(int cpu) { return sc_curr[cpu]->pid; }
 /* Resets the loads and times that earlier tasks left behind. All CPUs are idle. */
-void sc_forget_past(void)
+void sc_forget_past(long long now)
 {
 	int cpu;
 
+	sc_now(now);
 	for (cpu = 0; cpu < sc_cpus; cpu++) {
 		struct rq *rq = cpu_rq(cpu);
 		struct cfs_rq *queue = &rq->cfs;
-
-#ifdef SC_FAIR_SERVER
-		/* Some releases let a server run on until its next timer. */
 		struct rq_flags flags;
 
 		sc_enter(cpu);
 		rq_lock_irqsave(rq, &flags);
+		rq->lost_idle_time = 0;
 		update_rq_clock(rq);
+#ifdef SC_FAIR_SERVER
+		/* Some releases let a server run on until its next timer. */
 		dl_server_stop(&rq->fair_server);
 		rq->fair_server.deadline = 0;
+#endif
 		rq_unlock_irqrestore(rq, &flags);
+		rq->avg_rt = rq->avg_dl = (struct sched_avg) { };
+#ifdef CONFIG_HAVE_SCHED_AVG_IRQ
+		rq->avg_irq = (struct sched_avg) { };
 #endif
 		queue->avg = (struct sched_avg) { };
 		queue->removed.nr = 0;
@@ -797,12 +804,22 @@ void sc_forget_past(void)
 		queue->zero_vruntime = -(1ULL << 20);
 #endif
 		rq->idle_stamp = 1;	/* all equally long ago */
-		rq->avg_idle = 2 * sysctl_sched_migration_cost;	/* as in sched_init() */
+		/* as in sched_init() */
+		rq->avg_idle = 2 * sysctl_sched_migration_cost;
+		rq->max_idle_balance_cost = sysctl_sched_migration_cost;
+#ifdef SC_WAKE_STAMP
+		rq->wake_stamp = jiffies;
+		rq->wake_avg_idle = rq->avg_idle;
+#endif
+		rq->next_balance = jiffies;
+		rq->has_blocked_load = 0;
+		rq->last_blocked_load_update_tick = jiffies;
 #ifdef SC_CACHE_GROUPS
 		rq->cpu_runtime = rq->cpu_epoch = 0;
 		rq->cpu_epoch_next = jiffies;
 #endif
 	}
+	sc_forget_balances();
 	atomic_long_set(&root_task_group.load_avg, 0);
 	start_jiffies = jiffies;
 }

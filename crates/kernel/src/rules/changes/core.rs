@@ -6,6 +6,8 @@ use crate::rules::IdleAverage;
 changes! {
     "affinity-distribute" "46a87b3851f0" (5, 7): (on affinity_distributes),
         "Tasks whose affinity changes are spread over the new set.";
+    "calls-in-one-queue" "a148866489fb" (5, 8): (on calls_share_a_queue),
+        "Wakeups and other calls of a CPU wait in one queue: one interrupt is sent for all, and a CPU that leaves idle takes all.";
     "wake-while-switching" "2ebb17717550" (5, 8): (on switching_cpu_takes_wakeup),
         "A task that is still being switched away from is handed to its CPU instead of waited for.";
     "rt-runtime-share-off" "2586af1ac187" (5, 10): (off features.rt_runtime_share),
