@@ -33,6 +33,7 @@ s/^\t\traw_spin_rq_unlock_irq(rq);$/& sc_unlock(rq);/
 s/^\traw_spin_rq_lock(this_rq);$/& sc_relock(this_rq);/
 s/^\(\ttrace_sched_migrate_task(p, new_cpu);\)$/\1 sc_migrated(p, new_cpu);/
 /^static struct {$/,/^} nohz /s/^\tint has_blocked\(_load\|\);.*$/&\n#define sc_has_blocked nohz.has_blocked\1/
+/^static struct {$/,/^} nohz /s/^\tint needs_update;.*$/&\n#define sc_needs_update nohz.needs_update/
 s/^\(\tcfs_rq->throttled = 1;\)$/\1 sc_throttled(cfs_rq, 1);/
 s/^\(\tcfs_rq->throttled = 0;\)$/\1 sc_spend(SC_UNTHROTTLE, 1); sc_throttled(cfs_rq, 0);/
 /^enqueue_entity(/,/^{/s/^{/{ sc_spend(SC_ENQUEUE_LEVEL, 1);/
