@@ -161,6 +161,25 @@ fn hackbench_on_four_cpus() {
     versions(&Topology::flat(4), &load, 300 * MS);
 }
 
+#[test]
+fn programs_on_the_oldest_tree() {
+    let load = |line, levels, limit| Load {
+        line,
+        levels,
+        limit,
+    };
+    let oldest = ("5.10.223", Preemption::Voluntary);
+    let timers = load("cyclictest -t 5 -i 5000 -d 100", 3, Some(LIMIT));
+    is_equal(oldest, &Topology::flat(1), &timers, 500 * MS);
+    is_equal(oldest, &Topology::flat(4), &load(PLAIN, 0, None), 300 * MS);
+    is_equal(
+        oldest,
+        &Topology::flat(4),
+        &load(PLAIN, 3, Some(LIMIT)),
+        500 * MS,
+    );
+}
+
 const LIMIT: BandwidthLimit = BandwidthLimit {
     quota_ns: Some(30 * MS),
     period_ns: 100 * MS,
