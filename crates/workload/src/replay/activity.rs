@@ -129,6 +129,8 @@ pub(super) enum DraftStep {
     Awaits(RequestId),
     /// Ends this request.
     Replies(RequestId),
+    /// Begins this draft of its own thread after the sleep before that.
+    Later(usize),
 }
 
 /// Counts of what had to be guessed or is incomplete.

@@ -233,7 +233,7 @@ fn keep_in_front(replay: &mut Replay, group: GroupIndex) {
     }
     let kept = |front: bool, step: &Step| match step {
         Step::Wake(target) => front && in_front[target.index()],
-        Step::Post(_) => front,
+        Step::Post(_) | Step::Later(_) => front,
         Step::Wait(handover) => front && posted.contains(handover),
         _ => true,
     };
@@ -254,6 +254,7 @@ fn keep_in_front(replay: &mut Replay, group: GroupIndex) {
     {
         activation.steps = from..from + length;
         from += length;
+        activation.slept_before_ns.take_if(|_| !is_front);
         let by_thread = matches!(
             activation.trigger,
             Trigger::Thread(_) | Trigger::ThreadUnseen(_)

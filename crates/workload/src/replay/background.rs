@@ -249,6 +249,7 @@ impl Adding<'_> {
             | Step::Wait(_)
             | Step::Await(_)
             | Step::Reply(_)
+            | Step::Later(_)
             | Step::Fork(_)
             | Step::Exit => {}
         }

@@ -148,6 +148,7 @@ fn steps(
             DraftStep::Posts(handover) => Some(Step::Post(handover)),
             DraftStep::Awaits(request) => Some(Step::Await(request)),
             DraftStep::Replies(request) => Some(Step::Reply(request)),
+            DraftStep::Later(draft) => Some(Step::Later(number[draft])),
         };
         steps.extend(step);
         run(steps);
@@ -193,7 +194,8 @@ fn charged(draft: &Draft, wakings: &[Waking], depth: u32) -> Charged {
             DraftStep::Io { .. }
             | DraftStep::Wait(_)
             | DraftStep::Awaits(_)
-            | DraftStep::Replies(_) => {}
+            | DraftStep::Replies(_)
+            | DraftStep::Later(_) => {}
         }
     }
     charged
@@ -222,6 +224,17 @@ fn cut_loose(drafts: &mut [Draft], begun: &mut [Begun], wakings: &[Waking]) {
                 soft: false,
             };
         }
+    }
+    let mut later = BTreeSet::new();
+    for (_, step) in drafts.iter().flat_map(|draft| &draft.deeds) {
+        if let DraftStep::Later(draft) = step {
+            later.insert(*draft);
+        }
+    }
+    for (index, Draft { activation, .. }) in drafts.iter_mut().enumerate() {
+        activation
+            .slept_before_ns
+            .take_if(|_| !later.contains(&index));
     }
     let mut orphans = Vec::new();
     for (waking, begun) in begun.iter_mut().enumerate().filter(|(w, _)| !done[*w]) {

@@ -34,14 +34,16 @@
 //! Each rule for a fact that cannot be seen stands with the module that applies it: `timeline`
 //! (missing switches), `threads` (kernel threads, priorities), `groups` (cgroups and autogroups),
 //! `subject` (threads of one name in several groups), `phase` (period timers), `activity`
-//! (activations), `requests` (sleeps inside requests), `sends` (messages over sockets), `service`
-//! (requests of event loops and pools), `unseen` (messages without a wakeup), `steal` (time the
-//! hypervisor took), `exchange` (clients that wait for answers), `costs` (charges of the simulator
-//! itself), `charged` (time that the kernel charges before a switch in).
+//! (activations), `requests` (sleeps inside requests), `blocked` (such sleeps that a timer or
+//! device ends), `sends` (messages over sockets), `service` (requests of event loops and pools),
+//! `unseen` (messages without a wakeup), `steal` (time the hypervisor took), `exchange` (clients
+//! that wait for answers), `costs` (charges of the simulator itself), `charged` (time that the
+//! kernel charges before a switch in).
 
 mod activity;
 mod adjust;
 pub mod background;
+mod blocked;
 mod charged;
 mod compile;
 mod costs;
@@ -256,6 +258,12 @@ impl Folded {
         };
         let (begun, handovers) = (&mut folded.begun, &mut folded.handovers);
         folded.drafts = requests::join(&facts, folded.drafts, begun, handovers);
+        let facts = blocked::Facts {
+            threads: &gathered.threads,
+            groups: &gathered.groups,
+            wakings: &gathered.wakings,
+        };
+        blocked::tie(&facts, &mut folded.drafts);
         let evidence = service::Evidence {
             threads: &gathered.threads,
             groups: &gathered.groups,

@@ -106,6 +106,8 @@ pub enum Step {
     Await(RequestId),
     /// Ends a request: its client is sent the reply.
     Reply(RequestId),
+    /// Begins this activation of its own thread after the sleep before that.
+    Later(ActivationId),
     /// Forks this thread.
     Fork(ThreadId),
     /// Ends.
@@ -145,9 +147,18 @@ pub struct Activation {
     pub steps: Range<u32>,
     /// Of what comes from outside: when it comes, where that is no fixed time.
     pub follows: Option<Follows>,
+    /// Of what comes from outside in the middle of a request: how long the thread slept before, ns;
+    /// it begins so long after the activation before it has ended.
+    pub slept_before_ns: Option<u64>,
 }
 
 impl Activation {
+    /// When it was woken, or, in the middle of a request, when its thread fell asleep before.
+    pub(super) fn since_ns(&self) -> u64 {
+        let slept_ns = self.slept_before_ns.unwrap_or(0);
+        self.woken_ns.saturating_sub(slept_ns)
+    }
+
     /// One that has done nothing yet.
     pub(super) fn new(thread: ThreadId, trigger: Trigger, woken_ns: u64) -> Self {
         Self {
@@ -166,6 +177,7 @@ impl Activation {
             interrupts: 0,
             steps: 0..0,
             follows: None,
+            slept_before_ns: None,
         }
     }
 

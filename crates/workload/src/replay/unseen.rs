@@ -302,6 +302,7 @@ fn split_one(
     second.trigger = Trigger::ThreadUnseen(client);
     second.woken_ns = woken_ns.unwrap_or(first_end_ns);
     second.first_run_ns = None;
+    second.slept_before_ns = None;
     let replied_again = deeds
         .iter()
         .any(|(_, step)| matches!(step, DraftStep::Wakes(_)));

@@ -438,6 +438,10 @@ impl<'a> Compiler<'a> {
                 b.bind(here);
             }
             Step::Reply(request) => self.executed(b, activation.thread, request),
+            Step::Later(target) => {
+                let after_ns = self.replay.activations[target.index()].slept_before_ns;
+                self.begin_later(b, target, after_ns.unwrap_or(0));
+            }
             Step::Fork(child) => {
                 if let Some(fork) = self.forks[child.index()] {
                     b.fork(fork, CHILD);
@@ -498,6 +502,7 @@ impl<'a> Compiler<'a> {
         for (id, activation) in (0u32..).map(ActivationId).zip(&self.replay.activations) {
             if let Trigger::Outside { at_ns, cpu, soft } = activation.trigger
                 && activation.follows.is_none()
+                && activation.slept_before_ns.is_none()
             {
                 let number = self.units.number(self.replay, id);
                 add(activation.thread, number, at_ns, cpu, soft);

@@ -148,9 +148,9 @@ impl Next {
 }
 
 /// A device that hands messages on after as long as its user says, by an interrupt of one CPU.
-fn clients_on(cpu: u32, workload: &mut Workload) -> DeviceId {
+fn delays_on(cpu: u32, workload: &mut Workload) -> DeviceId {
     workload.add_device(DeviceSpec {
-        name: format!("clients on CPU {cpu}"),
+        name: format!("delays on CPU {cpu}"),
         channels: 0,
         interrupt_cpu: Some(Cpu(cpu)),
     })
@@ -164,7 +164,7 @@ pub(super) struct Services {
     states: Vec<WordId>,
     /// Consequences of the reply to a request in a closed loop.
     next: BTreeMap<RequestId, Vec<Next>>,
-    /// By CPU: what delays the messages of clients that think.
+    /// By CPU: what delays the messages of clients that think, and of requests that sleep.
     devices: Vec<DeviceId>,
     /// By thread, in the order of its steps.
     gates: BTreeMap<ThreadId, Vec<Gate>>,
@@ -219,9 +219,10 @@ impl Services {
             });
         }
         let next = Next::of(replay);
-        let devices = match next.is_empty() {
+        let is_later = |step: &Step| matches!(step, Step::Later(_));
+        let devices = match next.is_empty() && !replay.steps.iter().any(is_later) {
             true => Vec::new(),
-            false => (0..cpus).map(|cpu| clients_on(cpu, workload)).collect(),
+            false => (0..cpus).map(|cpu| delays_on(cpu, workload)).collect(),
         };
         let mut gates: BTreeMap<ThreadId, Vec<Gate>> = BTreeMap::new();
         let mut posts = BTreeMap::new();
@@ -401,26 +402,29 @@ impl Compiler<'_> {
                     b.bind(known);
                 }
                 Next::Message(id, after_ns) => {
-                    let activation = &self.replay.activations[id.index()];
-                    let (Trigger::Outside { cpu, .. }, Some(inbox)) =
-                        (activation.trigger, self.inboxes[activation.thread.index()])
-                    else {
-                        continue;
-                    };
-                    b.now(SENT);
-                    b.add(SENT, after_ns);
-                    b.arithmetic(
-                        Arithmetic::Multiply,
-                        SENT,
-                        self.units.of(activation.thread).messages,
-                    );
-                    b.add(SENT, self.units.number(self.replay, id));
-                    let cpu = self.options.cpu(cpu);
-                    let device = self.services.devices[cpu.index() % self.services.devices.len()];
-                    b.submit(device, after_ns, inbox, SENT);
+                    self.begin_later(b, id, after_ns);
                 }
             }
         }
+    }
+
+    /// Begins an activation that comes from outside, so long from now.
+    pub(super) fn begin_later(&self, b: &mut ProgramBuilder, id: ActivationId, after_ns: u64) {
+        let activation = &self.replay.activations[id.index()];
+        let thread = activation.thread;
+        let (Trigger::Outside { cpu, .. }, Some(inbox)) =
+            (activation.trigger, self.inboxes[thread.index()])
+        else {
+            return;
+        };
+        let messages = self.units.of(thread).messages;
+        b.now(SENT);
+        b.add(SENT, after_ns);
+        b.arithmetic(Arithmetic::Multiply, SENT, messages);
+        b.add(SENT, self.units.number(self.replay, id));
+        let cpu = self.options.cpu(cpu);
+        let device = self.services.devices[cpu.index() % self.services.devices.len()];
+        b.submit(device, after_ns, inbox, SENT);
     }
 
     /// A thread gets to what another one waits for.

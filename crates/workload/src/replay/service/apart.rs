@@ -169,7 +169,7 @@ impl Apart<'_> {
             // An end that is not visible came when its work was done, as far as the trace tells.
             let done_ns = activation.woken_ns + activation.executed_ns;
             let to_ns = activation.end_ns.unwrap_or(done_ns);
-            spans.push((activation.woken_ns, to_ns.min(length_ns)));
+            spans.push((activation.since_ns(), to_ns.min(length_ns)));
         }
         for one in served {
             spans.push((one.arrives_ns, replied_ns(one).max(one.arrives_ns)));
@@ -453,6 +453,7 @@ impl Copying<'_, '_> {
                 Begun::Nothing => None,
             },
             DraftStep::Sends(draft) => places.get(&draft).copied().map(DraftStep::Sends),
+            DraftStep::Later(draft) => places.get(&draft).copied().map(DraftStep::Later),
             DraftStep::Wait(handover) => waits.get(&handover).copied().map(DraftStep::Wait),
             DraftStep::Replies(_) => Some(DraftStep::Replies(self.request)),
             DraftStep::Awaits(_) => None,
@@ -475,8 +476,13 @@ fn put_in_order(drafts: &mut Vec<Draft>, begun: &mut [Begun], gone: &[bool]) {
     let mut old: Vec<Option<Draft>> = drafts.drain(..).map(Some).collect();
     drafts.extend(order.iter().filter_map(|draft| old[*draft].take()));
     for draft in drafts.iter_mut() {
+        draft
+            .deeds
+            .retain(|(_, step)| !matches!(step, DraftStep::Later(to) if places[*to].is_none()));
         for (_, step) in &mut draft.deeds {
-            if let DraftStep::Sends(to) | DraftStep::Rewakes { draft: to, .. } = step
+            if let DraftStep::Sends(to)
+            | DraftStep::Rewakes { draft: to, .. }
+            | DraftStep::Later(to) = step
                 && let Some(place) = places[*to]
             {
                 *to = place;

@@ -41,6 +41,15 @@ pub(super) struct Placing<'a> {
     pub service: u32,
 }
 
+/// Times before which something cannot happen under any limit, ns.
+#[derive(Default)]
+struct Levels {
+    /// By waking.
+    of_waking: BTreeMap<usize, u64>,
+    /// By thread: the end of its last draft.
+    of_end: BTreeMap<ThreadId, u64>,
+}
+
 /// A reply in the work of a draft.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Reply {
@@ -101,7 +110,7 @@ impl Placing<'_> {
             .filter(|draft| Some(drafts[*draft].activation.thread) != looping)
             .collect();
         in_order.sort_by_key(|draft| drafts[*draft].activation.woken_ns);
-        let mut levels = BTreeMap::new();
+        let mut levels = Levels::default();
         for index in in_order {
             let steps = self.cut(
                 index,
@@ -126,7 +135,7 @@ impl Placing<'_> {
 
     /// Replies of a draft, and the waits between the parts of it that are for different requests.
     ///
-    /// `levels` has, by waking, the time before which it cannot happen under any limit.
+    /// `levels` has what was found of the drafts that were woken earlier.
     #[allow(clippy::too_many_arguments)] // what is known of all drafts
     fn cut(
         &self,
@@ -136,14 +145,16 @@ impl Placing<'_> {
         replies: &[Reply],
         requests: &[Served],
         first: u32,
-        levels: &mut BTreeMap<usize, u64>,
+        levels: &mut Levels,
     ) -> Vec<(u64, DraftStep)> {
         let activation = &draft.activation;
         let began = self.border.waking_of(index);
-        let mut level_ns = match activation.trigger {
-            Trigger::Outside { at_ns, .. } => at_ns,
+        let before = levels.of_end.get(&activation.thread);
+        let mut level_ns = match (activation.trigger, activation.slept_before_ns, before) {
+            (_, Some(slept_ns), Some(before_ns)) => before_ns + slept_ns,
+            (Trigger::Outside { at_ns, .. }, ..) => at_ns,
             _ => began
-                .and_then(|waking| levels.get(&waking).copied())
+                .and_then(|waking| levels.of_waking.get(&waking).copied())
                 .unwrap_or(activation.woken_ns),
         };
         let mut changes = vec![(0, level_ns)];
@@ -181,9 +192,12 @@ impl Placing<'_> {
         for (into_ns, step) in &draft.deeds {
             if let DraftStep::Wakes(waking) = step {
                 let reached = changes.partition_point(|(from_ns, _)| from_ns <= into_ns);
-                levels.insert(*waking, changes[reached.max(1) - 1].1);
+                levels
+                    .of_waking
+                    .insert(*waking, changes[reached.max(1) - 1].1);
             }
         }
+        levels.of_end.insert(activation.thread, level_ns);
         steps
     }
 

@@ -2,6 +2,7 @@
 
 mod arbitrary;
 mod background;
+mod blocked;
 mod closed_loops;
 mod exchanges;
 mod mini;

@@ -1,0 +1,117 @@
+//! Requests that sleep for a database or a timer before they are answered.
+
+use super::services::{played, scheduled};
+use super::*;
+
+/// A request that an acceptor hands to a worker: 500 µs of work, a sleep of 4 ms, 500 µs, reply.
+/// The limit holds the worker's first half back for `held` µs.
+fn request(mini: &mut Mini, at: u64, held: u64) {
+    mini.waking(at, 0, 0, HARD, 1);
+    mini.switch(at + 2, 0, 0, "R", 1);
+    mini.waking(at + 10, 0, 1, SOFT, 2);
+    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.waking(at + 30, 0, 2, TASK, 3);
+    mini.switch(at + 40, 0, 2, "S", 3);
+    if held > 0 {
+        mini.switch(at + 50, 0, 3, "R", 0);
+        mini.switch(at + 50 + held, 0, 0, "R", 3);
+    }
+    let asleep = at + 540 + held;
+    mini.switch(asleep, 0, 3, "S", 0);
+    mini.waking(asleep + 4_000, 0, 0, HARD, 3);
+    mini.switch(asleep + 4_010, 0, 0, "R", 3);
+    mini.waking(asleep + 4_500, 0, 3, SOFT, 1);
+    mini.switch(asleep + 4_510, 0, 3, "S", 1);
+    mini.switch(asleep + 4_520, 0, 1, "S", 0);
+}
+
+/// 25 requests, 10 ms apart, and five that were held back for 60 ms.
+fn recorded() -> Replay {
+    let mut mini = Mini::new(&[(1, "client"), (2, "accept"), (3, "worker")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3]);
+    for number in 0..25 {
+        request(&mut mini, 10_000 * number, 0);
+    }
+    for number in 0..5 {
+        request(&mut mini, 250_000 + 100_000 * number, 60_000);
+    }
+    scheduled(mini, 750_000)
+}
+
+#[test]
+fn a_request_goes_on_so_long_after_its_first_half() {
+    let replay = recorded();
+    assert_conserved(&replay);
+    assert_eq!(replay.requests.len(), 30);
+    let worker = replay.threads_named("worker").unwrap()[0];
+    let activations = replay.activations_of(worker);
+    assert_eq!(activations.len(), 60);
+    let from = replay.threads[worker.index()].activations.start;
+    for (first, halves) in (from..).step_by(2).zip(activations.chunks(2)) {
+        assert_eq!(halves[0].slept_before_ns, None);
+        assert_eq!(halves[1].slept_before_ns, Some(4_000_000));
+        let later = Step::Later(ActivationId(first + 1));
+        assert_eq!(replay.steps_of(&halves[0]).last(), Some(&later));
+    }
+}
+
+#[test]
+fn a_request_that_was_held_back_is_answered_early_without_the_limit() {
+    let world = played(&recorded());
+    let latency = world.probes().metric("worker/request_latency").unwrap();
+    assert_eq!(latency.values.count(), 30);
+    let slowest_ns = latency.values.max().unwrap();
+    assert!((5_000_000..5_200_000).contains(&slowest_ns), "{slowest_ns}");
+}
+
+#[test]
+fn a_request_is_under_way_while_it_sleeps() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "accept"), (3, "worker"), (4, "worker")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3, 4]);
+    for number in 0..25 {
+        request(&mut mini, 10_000 * number, 0);
+    }
+    // The next one comes while the first sleeps, and is answered after it.
+    let at = 250_000;
+    for (at, worker) in [(at, 3), (at + 2_000, 4)] {
+        mini.waking(at, 0, 0, HARD, 1);
+        mini.switch(at + 2, 0, 0, "R", 1);
+        mini.waking(at + 10, 0, 1, SOFT, 2);
+        mini.switch(at + 20, 0, 1, "S", 2);
+        mini.waking(at + 30, 0, 2, TASK, worker);
+        mini.switch(at + 40, 0, 2, "S", worker);
+        mini.switch(at + 540, 0, worker, "S", 0);
+    }
+    for (at, worker) in [(at + 4_540, 3), (at + 6_540, 4)] {
+        mini.waking(at, 0, 0, HARD, worker);
+        mini.switch(at + 10, 0, 0, "R", worker);
+        mini.waking(at + 500, 0, worker, SOFT, 1);
+        mini.switch(at + 510, 0, worker, "S", 1);
+        mini.switch(at + 520, 0, 1, "S", 0);
+    }
+    let replay = scheduled(mini, 300_000);
+    let latencies = replay.requests[25..].iter().map(|one| one.latency_ns);
+    assert_eq!(latencies.collect::<Vec<u64>>(), [5_060_000, 5_060_000]);
+}
+
+#[test]
+fn a_client_that_thinks_keeps_its_times() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
+    mini.group("/clients", &[], &[1]);
+    mini.group("/svc", &[], &[2]);
+    for at in (0..30).map(|number| 10_000 * number) {
+        mini.waking(at, 0, 0, HARD, 1);
+        mini.switch(at + 10, 0, 0, "R", 1);
+        mini.waking(at + 60, 0, 1, SOFT, 2);
+        mini.switch(at + 70, 0, 1, "S", 2);
+        mini.waking(at + 570, 0, 2, SOFT, 1);
+        mini.switch(at + 580, 0, 2, "S", 1);
+        mini.switch(at + 680, 0, 1, "S", 0);
+    }
+    let replay = inferred(mini, 300_000);
+    let slept = replay
+        .activations
+        .iter()
+        .filter_map(|one| one.slept_before_ns);
+    assert_eq!(slept.count(), 0);
+}
