@@ -13,6 +13,14 @@
 //! due when the timer woke the client. A message that the client sends at another time, while
 //! nothing is under way, is one too.
 //!
+//! Some clients have timers that send nothing: every program in Go has a thread that looks after
+//! the others each 20 µs to 10 ms, and wakes a millisecond early for every other timer. A timer's
+//! *work* is the CPU time from its wakeup to sleep, with that of the client's threads that it wakes
+//! in turn, one of which may be the one that sends. Where fewer than four in five timers send, the
+//! least work is looked for that tells best which do. It must tell four in five of them, and four
+//! in five that it tells must send. In a recording of a client in Go, 670 of 6284 timers that found
+//! the service asleep sent something; 79 µs of work tells them with 13 errors.
+//!
 //! Which reply is whose is not in a trace. While the service is busy, from its first wakeup to when
 //! all threads that clients wake or that reply are asleep, requests are answered in the order of
 //! their arrival, and all of them. (A client whose connections are all busy keeps requests back,
@@ -113,36 +121,22 @@ pub(super) fn from_trace(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<As
             .checked_sub(1)
             .is_none_or(|last| periods[last].1 < at_ns)
     };
-    let own = border.of_clients(drafts);
-    let (mut prompts, mut sending) = (0, 0);
-    for draft in &own {
-        let draft = &drafts[*draft];
-        if Border::is_prompt(draft) && is_asleep(draft.activation.woken_ns) {
-            prompts += 1;
-            sending += usize::from(sends(border, draft).next().is_some());
-        }
-    }
-    if prompts < MESSAGES_MIN || !most(sending, prompts) {
-        return None;
-    }
+    let prompted = Prompted::of(border, drafts);
+    let asleep = prompted.prompts.iter().filter(|one| is_asleep(one.due_ns));
+    let least_work_ns = least_work_ns(asleep)?;
     let mut arrivals: Vec<Asked> = Vec::new();
-    let mut extra: Vec<u64> = Vec::new();
-    for draft in &own {
-        let draft = &drafts[*draft];
-        let sent: Vec<u64> = sends(border, draft).collect();
-        if !Border::is_prompt(draft) {
-            extra.extend(sent);
-            continue;
-        }
-        let due_ns = draft.activation.woken_ns;
-        let end_ns = draft.activation.end_ns.unwrap_or(due_ns);
-        let sent_ns = match sent.first() {
-            Some(sent_ns) => *sent_ns,
-            None if is_asleep(due_ns) && is_asleep(end_ns) => continue,
-            None => end_ns,
+    for one in &prompted.prompts {
+        let sent_ns = match one.sent_ns {
+            Some(sent_ns) => sent_ns,
+            None if one.work_ns < least_work_ns => continue,
+            None if is_asleep(one.due_ns) && is_asleep(one.end_ns) => continue,
+            None => one.end_ns,
         };
-        arrivals.push(arrival(sent_ns, due_ns));
+        arrivals.push(arrival(sent_ns, one.due_ns));
     }
+    arrivals.sort_by_key(|one| one.sent_ns);
+    let mut extra = prompted.extra;
+    extra.sort_unstable();
     let mut asked = Vec::new();
     let mut under_way = Vec::new();
     let client_work_ns = client_work_ns(border, drafts);
@@ -187,6 +181,109 @@ pub(super) fn from_trace(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<As
     (asked.len() >= MESSAGES_MIN).then_some(asked)
 }
 
+/// A timer that wakes a client.
+struct Prompt {
+    due_ns: u64,
+    /// CPU time of the client's threads until all of them sleep again.
+    work_ns: u64,
+    end_ns: u64,
+    /// When one of them first woke a thread of the service.
+    sent_ns: Option<u64>,
+}
+
+/// Timers of clients, and the messages that they led to.
+struct Prompted {
+    prompts: Vec<Prompt>,
+    /// Messages that no timer led to.
+    extra: Vec<u64>,
+    /// By draft of a client: the position of the timer that led to it.
+    of_draft: BTreeMap<usize, usize>,
+}
+
+impl Prompted {
+    /// Threads of a client wake each other: who sends is often not the one that the timer woke.
+    fn of(border: &Border<'_>, drafts: &[Draft]) -> Self {
+        let own = border.of_clients(drafts);
+        let mut waker = BTreeMap::new();
+        for draft in &own {
+            for (_, step) in &drafts[*draft].deeds {
+                if let DraftStep::Wakes(waking) = step {
+                    waker.insert(*waking, *draft);
+                }
+            }
+        }
+        let mut prompted = Self {
+            prompts: Vec::new(),
+            extra: Vec::new(),
+            of_draft: BTreeMap::new(),
+        };
+        for index in own {
+            let draft = &drafts[index];
+            let activation = &draft.activation;
+            let before = border
+                .waking_of(index)
+                .and_then(|waking| waker.get(&waking));
+            let led = before
+                .and_then(|before| prompted.of_draft.get(before))
+                .copied();
+            let end_ns = activation.end_ns.unwrap_or(activation.woken_ns);
+            let position = match led {
+                _ if Border::is_prompt(draft) => {
+                    prompted.prompts.push(Prompt {
+                        due_ns: activation.woken_ns,
+                        work_ns: 0,
+                        end_ns,
+                        sent_ns: None,
+                    });
+                    prompted.prompts.len() - 1
+                }
+                Some(position) => position,
+                None => {
+                    prompted.extra.extend(sends(border, draft));
+                    continue;
+                }
+            };
+            prompted.of_draft.insert(index, position);
+            let prompt = &mut prompted.prompts[position];
+            prompt.work_ns += activation.executed_ns;
+            prompt.end_ns = prompt.end_ns.max(end_ns);
+            prompt.sent_ns = prompt.sent_ns.or(sends(border, draft).next());
+        }
+        prompted
+    }
+}
+
+/// The least work after a timer that sends a request, told from timers that find the service
+/// asleep. None, if their work does not tell which of them send something.
+fn least_work_ns<'a>(asleep: impl Iterator<Item = &'a Prompt>) -> Option<u64> {
+    let mut tried: Vec<(u64, bool)> = asleep
+        .map(|one| (one.work_ns, one.sent_ns.is_some()))
+        .collect();
+    let sending = tried.iter().filter(|(_, sends)| *sends).count();
+    if tried.len() < MESSAGES_MIN {
+        return None;
+    }
+    if most(sending, tried.len()) {
+        return Some(0);
+    }
+    tried.sort_unstable();
+    // From the first of those with the same work on, all are believed to send.
+    let mut sending_before = 0;
+    let mut best: Option<(usize, usize, usize, u64)> = None;
+    for (place, (work_ns, sends)) in tried.iter().enumerate() {
+        let (right, believed) = (sending - sending_before, tried.len() - place);
+        let wrong = sending_before + believed - right;
+        let begins = place == 0 || tried[place - 1].0 < *work_ns;
+        if begins && best.is_none_or(|(least, ..)| wrong < least) {
+            best = Some((wrong, right, believed, *work_ns));
+        }
+        sending_before += usize::from(*sends);
+    }
+    let (_, right, believed, work_ns) = best?;
+    let tells = right >= MESSAGES_MIN && most(right, believed) && most(right, sending);
+    tells.then_some(work_ns)
+}
+
 fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
     Asked {
         sent_ns: sent_ns as i64,
@@ -217,12 +314,13 @@ fn client_work_ns(border: &Border<'_>, drafts: &[Draft]) -> BTreeMap<usize, u64>
     border.replies.iter().filter_map(work_ns).collect()
 }
 
-/// Messages that a client sent in a draft that no timer began.
+/// Messages that a client sent in a draft that no timer led to.
 fn kept_back(border: &Border<'_>, drafts: &[Draft]) -> BTreeSet<usize> {
+    let prompted = Prompted::of(border, drafts);
     let own = border.of_clients(drafts);
     let late = own
         .iter()
-        .filter(|draft| !Border::is_prompt(&drafts[**draft]));
+        .filter(|draft| !prompted.of_draft.contains_key(*draft));
     let deeds = late.flat_map(|draft| &drafts[*draft].deeds);
     deeds
         .filter_map(|(_, step)| match step {

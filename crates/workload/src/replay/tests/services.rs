@@ -168,6 +168,43 @@ fn what_piled_up_is_told_apart_by_the_trace() {
 }
 
 #[test]
+fn timers_of_a_client_that_send_nothing_are_no_requests() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server"), (3, "client"), (4, "client")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    let idles = |mini: &mut Mini, at: u64, thread: i32| {
+        mini.waking(at, 0, 0, HARD, thread);
+        mini.switch(at + 2, 0, 0, "R", thread);
+        mini.switch(at + 6, 0, thread, "S", 0);
+    };
+    for at in (0..60).map(|number| 5_000 * number) {
+        match at % 10_000 {
+            0 => single(&mut mini, at),
+            // The thread that the timer wakes lets another one send.
+            _ => {
+                mini.waking(at, 0, 0, HARD, 1);
+                mini.switch(at + 2, 0, 0, "R", 1);
+                mini.waking(at + 5, 0, 1, TASK, 4);
+                mini.switch(at + 8, 0, 1, "S", 4);
+                mini.waking(at + 16, 0, 4, SOFT, 2);
+                mini.switch(at + 20, 0, 4, "S", 2);
+                mini.waking(at + 120, 0, 2, SOFT, 1);
+                mini.switch(at + 130, 0, 2, "S", 1);
+                mini.switch(at + 140, 0, 1, "S", 0);
+            }
+        }
+        // One thread looks after the others, and one wakes too early.
+        (1..6).for_each(|number| idles(&mut mini, at + 600 * number, 3));
+        idles(&mut mini, at + 4_500, 1);
+    }
+    let replay = scheduled(mini, 300_000);
+    assert_eq!(replay.requests.len(), 60);
+    for (number, served) in (0..).zip(&replay.requests) {
+        let due_ns = 5_000_000 * number;
+        assert_eq!((served.due_ns, served.latency_ns), (due_ns, 140_000));
+    }
+}
+
+#[test]
 fn a_client_has_a_reply_when_it_has_read_it() {
     let (mini, piles) = event_loop(25);
     let replay = scheduled(mini, piles + 500_000);
