@@ -165,7 +165,8 @@ def subject_of(metrics, group):
     for latency in LATENCIES:
         known = [n.split("/" + latency)[0] for n in metrics if n.endswith(f"/{latency}.p95")]
         # Neighbours may have requests, too.
-        known = [k for k in known if "measured" in metrics[f"{k}/{latency}.p95"]] or known
+        own = [k for k in known if "measured" in metrics[f"{k}/{latency}.p95"]]
+        known = own or (known if latency == "activation_latency" else [])
         known = [k for k in known if metrics.get(f"{k}/{latency}.count", {}).get("mean", 0) >= 20]
         if known:
             return max(known, key=lambda k: metrics.get(f"{k}/cpu_time", {}).get("mean", 0)), latency

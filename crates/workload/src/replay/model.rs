@@ -154,7 +154,7 @@ pub struct Activation {
 
 impl Activation {
     /// When it was woken, or, in the middle of a request, when its thread fell asleep before.
-    pub(super) fn from_ns(&self) -> u64 {
+    pub(super) fn since_ns(&self) -> u64 {
         let slept_ns = self.slept_before_ns.unwrap_or(0);
         self.woken_ns.saturating_sub(slept_ns)
     }

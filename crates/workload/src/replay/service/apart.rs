@@ -169,7 +169,7 @@ impl Apart<'_> {
             // An end that is not visible came when its work was done, as far as the trace tells.
             let done_ns = activation.woken_ns + activation.executed_ns;
             let to_ns = activation.end_ns.unwrap_or(done_ns);
-            spans.push((activation.from_ns(), to_ns.min(length_ns)));
+            spans.push((activation.since_ns(), to_ns.min(length_ns)));
         }
         for one in served {
             spans.push((one.arrives_ns, replied_ns(one).max(one.arrives_ns)));

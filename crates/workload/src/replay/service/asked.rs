@@ -353,7 +353,7 @@ fn periods(border: &Border<'_>, drafts: &[Draft]) -> Vec<(u64, u64)> {
             let from_ns = match activation.trigger {
                 Trigger::Start => 0,
                 _ if late.contains(&index) => activation.woken_ns.saturating_sub(AT_ONCE_NS),
-                _ => activation.from_ns(),
+                _ => activation.since_ns(),
             };
             (from_ns, activation.end_ns.unwrap_or(activation.woken_ns))
         })
