@@ -30,7 +30,6 @@ use crate::error::{HostError, Result, io_error};
 use crate::stat::{CpuTimes, TaskTimes};
 use crate::sys::{self, Ending, Usage};
 use schedcast_base::cpu_stat::CpuStat;
-use schedcast_base::limits::CpuLimits;
 
 /// Where a command's standard output goes. Standard error is always the caller's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -138,8 +137,6 @@ impl CommandReport {
 pub struct GroupReport {
     /// Its path below the root group.
     pub path: String,
-    /// The limit it had when the run began.
-    pub limits: CpuLimits,
     /// Counters at the end less those at the start.
     pub stat: CpuStat,
 }
@@ -427,7 +424,6 @@ impl<'a> Conductor<'a> {
 
     fn start_and_wait(&mut self, pipes: &mut Pipes, timeout: Duration) -> Result<RunReport> {
         self.wait_until_ready(&mut pipes.ready.0)?;
-        let limits = self.each_group(CpuCgroup::limits)?;
         let before = self.each_group(CpuCgroup::stat)?;
         let times = CpuTimes::read()?;
         let start = Instant::now();
@@ -462,19 +458,14 @@ impl<'a> Conductor<'a> {
                 .max()
                 .unwrap_or(0)
         };
-        let groups = self
-            .groups
-            .iter()
-            .zip(limits)
-            .zip(before.iter().zip(&after));
+        let groups = self.groups.iter().zip(before.iter().zip(&after));
         Ok(RunReport {
             wall_ns,
             timed_out,
             steal_ratio,
             groups: groups
-                .map(|((group, limits), (before, after))| GroupReport {
+                .map(|(group, (before, after))| GroupReport {
                     path: group.path().to_owned(),
-                    limits,
                     stat: after.since(before),
                 })
                 .collect(),
