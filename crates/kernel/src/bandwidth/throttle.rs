@@ -171,11 +171,19 @@ impl Kernel {
 
     /// Lets a queue run again (`unthrottle_cfs_rq`).
     pub(crate) fn unthrottle_cfs_rq<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+        self.unthrottle_one(p, q, true);
+    }
+
+    /// The same as one of several: the queue's clock is read before the first of them only
+    /// (`rq_clock_start_loop_update`).
+    pub(crate) fn unthrottle_one<P: Platform>(&mut self, p: &mut P, q: CfsRqId, reads: bool) {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let (group, cpu) = (cfs_rq.group, cfs_rq.cpu);
         let task_model = self.rules.throttle_model == ThrottleModel::Task;
         if self.rules.throttles_when_charged {
-            self.update_rq_clock(p, cpu);
+            if reads {
+                self.update_rq_clock(p, cpu);
+            }
             self.update_curr(p, q);
         }
         let cfs_rq = &self.cfs_rqs[q.index()];
@@ -187,7 +195,9 @@ impl Kernel {
         p.spend(self.here, Op::Unthrottle, 1);
         reached(Mark::Unthrottled);
         self.cfs_rqs[q.index()].throttled = false;
-        self.update_rq_clock(p, cpu);
+        if reads {
+            self.update_rq_clock(p, cpu);
+        }
         let clock = self.rqs[cpu.index()].clock;
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let bandwidth = &mut self.groups[group.index()].bandwidth;

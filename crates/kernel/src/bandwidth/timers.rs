@@ -229,9 +229,10 @@ impl Kernel {
         }
         self.update_rq_clock(p, cpu);
         let mut queues = std::mem::take(&mut self.rqs[cpu.index()].unthrottle_list);
+        let reads = !self.rules.unthrottles_at_one_clock;
         for &q in &queues {
             if self.cfs_rqs[q.index()].throttled {
-                self.unthrottle_cfs_rq(p, q);
+                self.unthrottle_one(p, q, reads);
             }
         }
         queues.clear();

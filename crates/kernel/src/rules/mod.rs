@@ -267,6 +267,8 @@ pub struct Rules {
     pub timer_interleave: bool,
     /// Other CPUs' queues are unthrottled by those CPUs (6.3).
     pub async_unthrottle: bool,
+    /// Such a round reads the queue's clock once, before the first (6.5).
+    pub unthrottles_at_one_clock: bool,
     /// Empty throttled queues do not add to throttled time (6.6).
     pub throttled_clock_only_when_queued: bool,
     /// A queue that is throttled becomes the first of the list that refills are handed out by (up
@@ -570,6 +572,7 @@ impl Rules {
             refill_first: false,
             timer_interleave: false,
             async_unthrottle: false,
+            unthrottles_at_one_clock: false,
             throttled_clock_only_when_queued: false,
             throttled_first_in_line: true,
             switching_cpu_takes_wakeup: false,

@@ -25,6 +25,8 @@ changes! {
         "cpu.stat counts bursts (nr_bursts, burst_usec).";
     "async-unthrottle" "8ad075c2eb1f" (6, 3): (on async_unthrottle),
         "Throttled queues are released by their own CPUs instead of the timer's.";
+    "unthrottle-at-one-clock" "ebb83d84e49b" (6, 5): (on unthrottles_at_one_clock),
+        "A CPU that releases throttled queues reads its clock once, before the first.";
     "timer-interleave" "41abdba93747" (6, 4): (on timer_interleave),
         "Bandwidth period timers start at a random offset instead of all together.";
     "empty-throttle-clock" "79462e8c879a" (6, 6): (on throttled_clock_only_when_queued),

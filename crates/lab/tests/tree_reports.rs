@@ -1,0 +1,155 @@
+//! The same report to the byte: the rules in Rust and the C of a tree of their release, on a
+//! machine whose operations take time. Skipped, saying so, where there is no tree or no compiler.
+//!
+//! Three metrics are no part of it. A tree does not tell of writes of a group's load. The fair
+//! server of the C has a timer of its 0-lag time, which the rules have not: an interrupt of 700 ns
+//! on an idle CPU now and then, in the shares of busy time and of timer interrupts.
+
+use schedcast_lab::error::Source;
+use schedcast_lab::experiment::{self, Scenario, Surroundings, document};
+use schedcast_lab::simulate::Simulate;
+use schedcast_lab::simulator::Simulator;
+use schedcast_tree::{BuildError, Builder, config::Config, trees};
+use std::path::{Path, PathBuf};
+
+const RELEASES: [&str; 2] = ["6.12.107", "6.18.15"];
+/// Sixteen interrupts of 700 ns in 2 s on 8 CPUs.
+const SHARE_BAND: f64 = 0.7e-6;
+/// A replay of 5 s charges up to 2 µs of 1.8 s more or less under a tree, for a reason not found.
+const NEAR: f64 = 1.2e-6;
+/// Where Debian's package puts rt-app's examples.
+const RT_APP: &str = "/usr/share/doc/rt-app/examples";
+
+/// The trees of [`RELEASES`] that are at hand and can be built.
+fn releases() -> Vec<(&'static str, PathBuf)> {
+    let buildable = |version: &str| {
+        let Some(tree) = trees::find(version) else {
+            let folder = trees::folder();
+            eprintln!("skipped: no tree of {version} in {}", folder.display());
+            return None;
+        };
+        match Builder::new(&tree, Config::default()) {
+            Err(error @ (BuildError::Machine(_) | BuildError::NoProgram(..))) => {
+                eprintln!("skipped: {error}");
+                None
+            }
+            built => built.map(|_| tree).ok(),
+        }
+    };
+    let found = RELEASES.map(|version| Some((version, buildable(version)?)));
+    found.into_iter().flatten().collect()
+}
+
+fn scenario(text: &str) -> Scenario {
+    let document = document::parse(&Source::new("a.toml", text)).unwrap();
+    let read = experiment::read(&document, &Surroundings::default());
+    let experiment = read.unwrap_or_else(|error| panic!("{error}"));
+    experiment.scenarios[0].clone()
+}
+
+/// Runs a program under both, once as given and once with what differs between two real runs drawn.
+fn is_equal(program: &str, cpus: usize, rest: &str, near: &[&str]) {
+    for (version, tree) in releases() {
+        let text = |kernel: String| {
+            format!(
+                "[machine]\npreset = \"generic-8\"\ncpus = {cpus}\n[kernel]\n{kernel}\n\
+                 [[program]]\n{program}\n{rest}"
+            )
+        };
+        let rules = scenario(&text(format!("version = \"{version}\"")));
+        let tree = scenario(&text(format!("tree = {:?}", tree.display().to_string())));
+        for simulator in [Simulator::new(), Simulator::new().drawing()] {
+            let report = |scenario: &Scenario| {
+                let mut metrics = simulator.run(scenario, 1).unwrap().metrics;
+                metrics.retain(|name, _| !name.ends_with("/load_avg_writes"));
+                let is_near = |name: &str| near.iter().any(|end| name.ends_with(end));
+                let nearly: Vec<_> = metrics.extract_if(.., |name, _| is_near(name)).collect();
+                let shares = ["machine/busy_ratio", "machine/overhead.timer_interrupt"]
+                    .map(|name| metrics.remove(name).unwrap());
+                let values = metrics.iter();
+                let text: String = values
+                    .map(|(name, value)| format!("{name} {value:?}\n"))
+                    .collect();
+                (text, shares, nearly)
+            };
+            let ((expected, shares, nearly), (found, of_tree, nearly_of_tree)) =
+                (report(&rules), report(&tree));
+            let differs = expected.lines().zip(found.lines()).filter(|(a, b)| a != b);
+            let differs: Vec<_> = differs.collect();
+            let drawn = simulator.draws();
+            assert!(
+                expected == found,
+                "{version}, {program}, drawn: {drawn}: {differs:?}"
+            );
+            assert_eq!(nearly.len(), nearly_of_tree.len());
+            for ((name, value), (_, of_tree)) in nearly.iter().zip(&nearly_of_tree) {
+                assert!(
+                    (value - of_tree).abs() <= value * NEAR,
+                    "{version}, {program}, drawn: {drawn}: {name} {value} and {of_tree}"
+                );
+            }
+            for (share, of_tree) in shares.into_iter().zip(of_tree) {
+                assert!(
+                    (share - of_tree).abs() < SHARE_BAND,
+                    "{version}, {program}, drawn: {drawn}: {share} and {of_tree} of the time"
+                );
+            }
+        }
+    }
+}
+
+fn run_is_equal(command: &str, duration: &str) {
+    let program = format!("run = {command:?}");
+    is_equal(
+        &program,
+        8,
+        &format!("[run]\nduration = {duration:?}\n"),
+        &[],
+    );
+}
+
+#[test]
+fn hackbench() {
+    run_is_equal("hackbench -g 2 -l 100", "2s");
+}
+
+#[test]
+fn schbench() {
+    run_is_equal("schbench -m 2 -t 4 -r 1", "2s");
+}
+
+#[test]
+fn examples_of_rt_app() {
+    let mut files = Vec::new();
+    for folder in [
+        Path::new(RT_APP).to_path_buf(),
+        Path::new(RT_APP).join("tutorial"),
+    ] {
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            eprintln!("skipped: no {} (Debian package `rt-app`)", folder.display());
+            return;
+        };
+        files.extend(entries.flatten().map(|entry| entry.path()));
+    }
+    files.retain(|path| path.extension().is_some_and(|word| word == "json"));
+    files.sort();
+    assert!(files.len() > 10, "{files:?}");
+    for file in files {
+        run_is_equal(&format!("rt-app {}", file.display()), "1s");
+    }
+}
+
+#[test]
+fn a_replay_of_postgresql_under_its_limit() {
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../recordings/postgres-quota"
+    );
+    let limit = "[cgroup.\"/pg\"]\n\"cpu.max\" = \"50000 100000\"\n[run]\nduration = \"5s\"\n";
+    is_equal(
+        &format!("replay = {folder:?}"),
+        2,
+        limit,
+        &["/usage_usec", "/charged_time"],
+    );
+}
