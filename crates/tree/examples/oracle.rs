@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Releases whose trees `validation/trees` fetches.
 const VERSIONS: &[&str] = &[
-    "6.1.176", "6.12.107", "6.18.15", "7.1.13", "7.2.12", "7.3.4",
+    "5.10.223", "6.1.176", "6.12.107", "6.18.15", "7.1.13", "7.2.12", "7.3.4",
 ];
 
 const SHAPES: [Shape; 9] = [
@@ -234,6 +234,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 continue;
             }
             for (name, kinds) in MIXES {
+                // Utilisation clamps are rules from 6.1 on.
+                if kinds.clamps && !release.since(6, 1) {
+                    continue;
+                }
                 let seeds = histories(seeds, shape);
                 let object = &objects[usize::from(kinds.clamps)];
                 let row = row(object, version, shape, kinds, (seeds, steps));

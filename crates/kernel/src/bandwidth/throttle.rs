@@ -254,7 +254,10 @@ impl Kernel {
             ThrottleModel::Queue => {
                 let pelt = self.rq_clock_pelt(cpu);
                 let cfs_rq = &mut self.cfs_rqs[q.index()];
-                cfs_rq.throttled_clock_pelt_time_ns += pelt - cfs_rq.throttled_clock_pelt_ns;
+                // Lost idle time may set the clock back before 6.0; the difference wraps.
+                let stopped = pelt.wrapping_sub(cfs_rq.throttled_clock_pelt_ns);
+                let total = &mut cfs_rq.throttled_clock_pelt_time_ns;
+                *total = total.wrapping_add(stopped);
                 cfs_rq.pelt_clock_throttled = false;
             }
             ThrottleModel::Task => {

@@ -461,6 +461,9 @@ impl Kernel {
             reached(Mark::LostIdleTime);
             rq.lost_idle_time_ns += rq.clock_task - rq.clock_pelt;
         }
-        rq.sync_clock_pelt();
+        // Before that change the clock follows when it is read next.
+        if self.rules.migrated_sleepers_age {
+            rq.sync_clock_pelt();
+        }
     }
 }
