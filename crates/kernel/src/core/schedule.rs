@@ -461,8 +461,10 @@ impl Kernel {
             reached(Mark::LostIdleTime);
             rq.lost_idle_time_ns += rq.clock_task - rq.clock_pelt;
         }
-        // Before that change the clock follows when it is read next.
-        if self.rules.migrated_sleepers_age {
+        // Before 6.0 the clock follows when it is read next (5.10.223; no tree of 5.1 to 5.3 is at
+        // hand, whose call of this comes before the put).
+        let rules = &self.rules;
+        if rules.migrated_sleepers_age || rules.idle_pelt_sync == IdlePeltSync::BeforePut {
             rq.sync_clock_pelt();
         }
     }
