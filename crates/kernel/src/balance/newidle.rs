@@ -104,16 +104,16 @@ impl Kernel {
         let mut moved = 0;
         let mut keep_going = true;
         for row in self.domains.rows(cpu) {
-            let due_before = self.next_balance_of(row);
-            if self.rules.balance.newidle_next_balance_first {
-                *next_balance = (*next_balance).min(due_before);
-            }
             let domain = self.domains.domain(row);
-            if self.rqs[cpu.index()].avg_idle < cost_ns + domain.max_newidle_lb_cost_ns {
+            let too_dear = self.rqs[cpu.index()].avg_idle < cost_ns + domain.max_newidle_lb_cost_ns;
+            if too_dear || self.rules.balance.newidle_next_balance_first {
+                *next_balance = (*next_balance).min(self.next_balance_of(row));
+            }
+            if too_dear {
                 reached(Mark::NewidleTooDear);
-                *next_balance = (*next_balance).min(due_before);
                 break;
             }
+            let domain = self.domains.domain(row);
             if domain.flags.balance_newidle {
                 let Some(weight) = self.newidle_dice(p, cpu, row) else {
                     continue;

@@ -24,12 +24,14 @@ pub mod changes;
 pub mod features;
 pub mod own;
 pub mod resolve;
+mod sums;
 pub mod tunables;
 pub mod version;
 
 pub use changes::{Change, Origin};
 pub use features::{FEATURES, Feature, Features};
 pub use resolve::{KernelChoice, Problem, RulesError};
+pub use sums::{QueueSums, SumChange};
 pub use tunables::{TUNABLES, Tunable};
 pub use version::{DEFAULT, NEWEST, OLDEST, Version, VersionError};
 
@@ -54,49 +56,6 @@ pub enum Reweight {
     /// 6.18.45 and 7.1: as `ScaleLag`, and the relative deadline of who is off the queue is scaled,
     /// too (`rescale_entity`).
     Rescale,
-}
-
-/// The change of a sum when a part of its average leaves a queue.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub enum SumChange {
-    /// The part is subtracted, though rounding made the average and its sum drift apart.
-    Subtract,
-    /// The sum becomes what the average stands for, which forgets what it had besides.
-    Follow,
-    /// The part is subtracted, but the sum stays at what the average stands for at least.
-    Floor,
-}
-
-/// How the sums of a queue's averages follow what leaves it, case by case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct QueueSums {
-    /// Load of an entity that is dequeued or gets another weight.
-    pub dequeued_load: SumChange,
-    /// Utilisation and runnable time of an entity that is detached.
-    pub detached: SumChange,
-    /// Load and runnable time of sleepers that left for another CPU.
-    pub removed: SumChange,
-    /// Utilisation of these.
-    pub removed_util: SumChange,
-    /// Load that a group's queue hands to the one above.
-    pub group_load: SumChange,
-    /// Utilisation and runnable time that it hands on.
-    pub group: SumChange,
-    /// The floor is compared in 64 bits (7.0), before in 32, and after additions too.
-    pub in_full: bool,
-}
-
-impl QueueSums {
-    /// Up to 5.12.
-    pub const SUBTRACTED: Self = Self {
-        dequeued_load: SumChange::Subtract,
-        detached: SumChange::Subtract,
-        removed: SumChange::Subtract,
-        removed_util: SumChange::Subtract,
-        group_load: SumChange::Subtract,
-        group: SumChange::Follow,
-        in_full: false,
-    };
 }
 
 /// When the average idle time of a CPU follows.
