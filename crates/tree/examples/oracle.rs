@@ -19,77 +19,49 @@ const VERSIONS: &[&str] = &[
 ];
 
 const SHAPES: [Shape; 9] = [
+    Shape::ONE_CPU,
     Shape {
-        sockets: 1,
-        llcs: 1,
-        cores: 1,
-        smt: 1,
-        capacities: &[],
-        priorities: &[],
-    },
-    Shape {
-        sockets: 1,
-        llcs: 1,
         cores: 2,
-        smt: 1,
-        capacities: &[],
-        priorities: &[],
+        ..Shape::ONE_CPU
     },
     Shape {
-        sockets: 1,
-        llcs: 1,
         cores: 2,
         smt: 2,
-        capacities: &[],
-        priorities: &[],
+        ..Shape::ONE_CPU
     },
     Shape {
-        sockets: 1,
         llcs: 2,
         cores: 4,
-        smt: 1,
-        capacities: &[],
-        priorities: &[],
+        ..Shape::ONE_CPU
     },
     Shape {
         sockets: 2,
-        llcs: 1,
         cores: 16,
         smt: 2,
-        capacities: &[],
-        priorities: &[],
+        ..Shape::ONE_CPU
     },
     Shape {
-        sockets: 1,
         llcs: 2,
         cores: 4,
-        smt: 1,
         capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
-        priorities: &[],
+        ..Shape::ONE_CPU
     },
     Shape {
-        sockets: 1,
-        llcs: 1,
         cores: 4,
-        smt: 1,
         capacities: &[512, 512, 1024, 1024],
-        priorities: &[],
+        ..Shape::ONE_CPU
     },
     Shape {
-        sockets: 1,
-        llcs: 1,
         cores: 4,
         smt: 2,
         capacities: &[640, 640, 1024, 1024],
-        priorities: &[],
+        ..Shape::ONE_CPU
     },
     Shape {
-        sockets: 1,
-        llcs: 1,
         cores: 4,
         smt: 2,
-        capacities: &[],
         priorities: &[45, 40, 30, 30],
+        ..Shape::ONE_CPU
     },
 ];
 

@@ -224,9 +224,9 @@ fn hackbench_and_schbench_on_two_threads_a_core() {
     }
 }
 
-#[test]
-fn hackbench_and_cyclictest_on_one_cpu_that_takes_time() {
-    for line in [PLAIN, "cyclictest -t 3 -i 5000 -d 100"] {
+/// Both of every release, on CPUs on which the kernel takes its time.
+fn take_time(lines: [&'static str; 2], cpus: usize) {
+    for line in lines {
         for build in VOLUNTARY {
             let machine = Machine::preset("generic-8").unwrap();
             let load = Load {
@@ -234,9 +234,14 @@ fn hackbench_and_cyclictest_on_one_cpu_that_takes_time() {
                 levels: 0,
                 limit: None,
             };
-            is_equal_on(machine, build, &Topology::flat(1), &load, 300 * MS);
+            is_equal_on(machine, build, &Topology::flat(cpus), &load, 300 * MS);
         }
     }
+}
+
+#[test]
+fn hackbench_and_cyclictest_on_one_cpu_that_takes_time() {
+    take_time([PLAIN, "cyclictest -t 3 -i 5000 -d 100"], 1);
 }
 
 #[test]
@@ -263,15 +268,5 @@ fn preemptible_kernels_on_one_and_four_cpus() {
 #[test]
 fn hackbench_and_schbench_on_four_cpus_that_take_time() {
     // Locks of queues are waited for, and the ends of switches.
-    for line in [PLAIN, BENCH] {
-        for build in VOLUNTARY {
-            let machine = Machine::preset("generic-8").unwrap();
-            let load = Load {
-                line,
-                levels: 0,
-                limit: None,
-            };
-            is_equal_on(machine, build, &Topology::flat(4), &load, 300 * MS);
-        }
-    }
+    take_time([PLAIN, BENCH], 4);
 }
