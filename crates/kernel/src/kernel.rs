@@ -408,6 +408,7 @@ impl Kernel {
         self.tick = Divisor::new(rules.tick_ns);
         self.dl.set_limit(&rules);
         self.cache.set_rules(&rules);
+        self.domains.set_knobs(&rules.balance);
         self.rules = rules;
     }
 

@@ -78,6 +78,7 @@ pub(super) fn build(topology: &Topology, rules: &Rules) -> Domains {
         let view = attach_cpu(&mut domains, topology, rules, stack, &links, cpu);
         domains.cpus.push(view);
     }
+    domains.set_knobs(&rules.balance);
     share_llc(&mut domains);
     share_asym(&mut domains, rules);
     count_cores(&mut domains, topology);
@@ -243,7 +244,7 @@ fn attach_cpu(
     let count = links.kept.len() as u32;
     for (place, &row) in links.kept.iter().enumerate() {
         let place = place as u32;
-        let mut domain = domain(rules, &stack[row]);
+        let mut domain = domain(&stack[row]);
         domain.flags = links.flags[place as usize];
         domain.child = (place > 0).then(|| first + place - 1);
         domain.parent = (place + 1 < count).then_some(first + place + 1);
@@ -287,15 +288,9 @@ fn attach_cpu(
     }
 }
 
-fn domain(rules: &Rules, proto: &Proto) -> Domain {
+fn domain(proto: &Proto) -> Domain {
     let weight = proto.span.len() as u32;
     let flags = proto.flags;
-    let (imbalance_pct, cache_nice_tries) = match () {
-        () if flags.share_cpucapacity => (110, 0),
-        () if flags.share_llc => (117, 1),
-        () if flags.numa => (rules.balance.imbalance_pct, 2),
-        () => (rules.balance.imbalance_pct, 1),
-    };
     let load_index = match () {
         () if flags.share_cpucapacity => (0, 0),
         () if flags.share_llc => (2, 0),
@@ -307,10 +302,11 @@ fn domain(rules: &Rules, proto: &Proto) -> Domain {
         span: proto.span,
         span_weight: weight,
         flags,
-        imbalance_pct,
-        cache_nice_tries,
-        min_interval: weight,
-        max_interval: 2 * weight,
+        imbalance_pct: 0,
+        cache_nice_tries: 0,
+        busy_factor: 0,
+        min_interval: 0,
+        max_interval: 0,
         imb_numa_nr: proto.imb_numa_nr,
         first_group: proto.groups.0,
         nr_groups: proto.groups.1,

@@ -36,6 +36,7 @@ mod busiest;
 mod cpu_load;
 mod env;
 mod groups;
+mod knobs;
 mod llc;
 mod migrate;
 mod newidle;
@@ -65,6 +66,7 @@ use crate::topology::Topology;
 pub(crate) use busiest::adjust_numa_imbalance;
 pub use env::{CpuIdle, Migration};
 pub(crate) use env::{Env, MIGRATE_PAUSE};
+pub use knobs::{DomainKnobs, level_names};
 #[cfg(test)]
 pub(crate) use queue::nr_idle_scan;
 pub use rules::{BalanceRules, BusiestGroup, LoadGate, NumaAllowance};
@@ -135,6 +137,8 @@ pub struct Domain {
     pub imbalance_pct: u32,
     /// Failures after which cache heat is ignored.
     pub cache_nice_tries: u32,
+    /// How many times as long its intervals are while the CPU is busy.
+    pub busy_factor: u32,
     /// Shortest balance interval, ms.
     pub min_interval: u32,
     /// Longest balance interval, ms.

@@ -57,7 +57,7 @@ impl Kernel {
     pub(crate) fn balance_interval(&self, domain: &Domain, busy: bool) -> u64 {
         let mut msecs = u64::from(domain.balance_interval);
         if busy {
-            msecs *= u64::from(self.rules.balance.busy_factor);
+            msecs *= u64::from(domain.busy_factor);
         }
         let mut interval = self.msecs_to_jiffies(msecs);
         if busy && self.rules.balance.busy_interval_minus_one {

@@ -1,5 +1,6 @@
 //! Load-balancing rules of a kernel.
 
+use super::knobs::{DomainKnobs, LEVELS};
 use crate::rules::{Rules, Version};
 
 /// Quantity that the balancer compares.
@@ -44,6 +45,8 @@ pub struct BalanceRules {
     pub imbalance_pct: u32,
     /// How much longer balance intervals of busy CPUs are (32; 16 from 5.10).
     pub busy_factor: u32,
+    /// Numbers of domains that were set, a row for each level.
+    pub knobs: [DomainKnobs; LEVELS],
     /// Busy intervals are one jiffy shorter, so that levels do not coincide (5.10).
     pub busy_interval_minus_one: bool,
     /// CPUs with SCHED_IDLE tasks only use idle intervals (5.6).
@@ -220,6 +223,7 @@ impl BalanceRules {
         Self {
             imbalance_pct: 125,
             busy_factor: 32,
+            knobs: [DomainKnobs::default(); LEVELS],
             busy_interval_minus_one: false,
             sched_idle_is_not_busy: false,
             prefer_sibling_in_llc: false,

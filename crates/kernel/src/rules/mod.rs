@@ -21,6 +21,7 @@ use crate::select::PlacementRules;
 use crate::weight::{LoadWeight, VirtualWeight};
 
 pub mod changes;
+mod domains;
 pub mod features;
 pub mod own;
 pub mod resolve;
@@ -29,6 +30,7 @@ pub mod tunables;
 pub mod version;
 
 pub use changes::{Change, Origin};
+pub use domains::DOMAIN_TUNABLES;
 pub use features::{FEATURES, Feature, Features};
 pub use resolve::{KernelChoice, Problem, RulesError};
 pub use sums::{QueueSums, SumChange};

@@ -6,7 +6,7 @@
 
 use super::changes::{self, Change};
 use super::features::{FEATURES, Feature};
-use super::tunables::{TUNABLES, Tunable};
+use super::tunables::Tunable;
 use super::{FairClass, Preemption, Rules, ThrottleModel, Version, own};
 use crate::uclamp;
 use std::fmt;
@@ -343,9 +343,7 @@ fn apply_feature(rules: &mut Rules, word: &str) -> Result<(), Problem> {
 
 fn apply_tunable(rules: &mut Rules, name: &str, value: i64) -> Result<(), Problem> {
     let Some(tunable) = Tunable::named(name) else {
-        let valid = TUNABLES
-            .iter()
-            .filter(|tunable| tunable.exists(rules.version));
+        let valid = Tunable::all().filter(|tunable| tunable.exists(rules.version));
         return Err(unknown("tunable", name, valid.map(|tunable| tunable.name)));
     };
     if !tunable.exists(rules.version) {

@@ -5,7 +5,7 @@
 //! force, whatever the number of CPUs. Worked example: 8 CPUs, `base_slice_ns = 1400000`: requests
 //! are 1.4 ms long, and the normalised slice, which later follows CPU hotplug, is 0.35 ms.
 
-use super::{CgroupMode, Rules, Version};
+use super::{CgroupMode, DOMAIN_TUNABLES, Rules, Version};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -26,7 +26,7 @@ pub struct Tunable {
     pub most: i64,
     /// Effect of the tunable, in a line.
     pub description: &'static str,
-    apply: fn(&mut Rules, i64),
+    pub(super) apply: fn(&mut Rules, i64),
 }
 
 impl Tunable {
@@ -44,13 +44,16 @@ impl Tunable {
     /// The tunable called `name` in debugfs or as a sysctl, `kernel.` in front or not.
     pub fn named(name: &str) -> Option<&'static Tunable> {
         let name = name.strip_prefix("kernel.").unwrap_or(name);
-        TUNABLES
-            .iter()
-            .find(|tunable| tunable.name == name || tunable.sysctl == name)
+        Tunable::all().find(|tunable| tunable.name == name || tunable.sysctl == name)
+    }
+
+    /// Every tunable, those of domains last.
+    pub fn all() -> impl Iterator<Item = &'static Tunable> {
+        TUNABLES.iter().chain(DOMAIN_TUNABLES)
     }
 }
 
-const ALWAYS: Version = super::version::OLDEST;
+pub(super) const ALWAYS: Version = super::version::OLDEST;
 const CFS_END: Option<Version> = Some(Version::new(6, 5));
 const CACHE_AWARE: Version = Version::new(7, 2);
 /// Files of debugfs that hold an unsigned number of 32 bits (`debugfs_create_u32`).
@@ -58,7 +61,7 @@ const U32_MOST: i64 = u32::MAX as i64;
 /// Three times as much still is a number of 32 bits, in which the kernel multiplies.
 const OVERAGGR_MOST: i64 = U32_MOST / 3;
 
-/// Every tunable of any version.
+/// Every tunable of any version that is not one of domains.
 pub static TUNABLES: &[Tunable] = &[
     Tunable {
         name: "base_slice_ns",
@@ -311,7 +314,7 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        for tunable in TUNABLES {
+        for tunable in Tunable::all() {
             assert!(std::ptr::eq(Tunable::named(tunable.name).unwrap(), tunable));
             assert!(std::ptr::eq(
                 Tunable::named(tunable.sysctl).unwrap(),

@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 
 use schedcast_base::names::nearest;
 use schedcast_host::KernelInfo;
+use schedcast_kernel::balance::level_names;
 use schedcast_kernel::rules::{
-    DEFAULT, Feature, KernelChoice, Preemption, Problem, Rules, RulesError, TUNABLES, Tunable,
-    Version,
+    DEFAULT, DOMAIN_TUNABLES, Feature, KernelChoice, Preemption, Problem, Rules, RulesError,
+    TUNABLES, Tunable, Version,
 };
+use schedcast_kernel::topology::Topology;
 use schedcast_tree::trees;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -107,7 +109,7 @@ fn words(words: &[Located<String>]) -> Vec<&str> {
 }
 
 /// Keys of `[kernel]` that are not tunables.
-pub(crate) const KEYS: [Key; 10] = [
+pub(crate) const KEYS: [Key; 11] = [
     key(
         "version",
         Takes::Words("a release such as `\"6.12\"` or `\"6.1.140\"`, or `host`"),
@@ -168,7 +170,16 @@ pub(crate) const KEYS: [Key; 10] = [
         "`true`",
         "Whether each session has a group of its own outside any cpu cgroup.",
     ),
+    key(
+        DOMAINS,
+        Takes::Words("a table for each level: `SMT`, `CLS`, `MC`, `PKG`, `NODE`, `NUMA`"),
+        "",
+        "Numbers of that level's domains on every CPU, see below; `--set kernel.domains.MC.busy_factor=4`.",
+    ),
 ];
+
+/// The key whose tables hold tunables of domains.
+const DOMAINS: &str = "domains";
 
 fn valid_keys(plain: &[&'static str]) -> Vec<&'static str> {
     let mut keys = plain.to_vec();
@@ -257,6 +268,7 @@ impl KernelSettings {
                 "autogroup" => settings.autogroup = value.boolean("true or false")?,
                 "patches" => settings.patches = read_words(value, "patch")?,
                 "features" => settings.features = read_words(value, "feature")?,
+                DOMAINS => settings.read_domains(value, &mut places)?,
                 _ => settings.read_tunable(entry, &names(&KEYS), &mut places)?,
             }
         }
@@ -318,6 +330,34 @@ impl KernelSettings {
             );
         }
         Ok(())
+    }
+
+    /// Refuses numbers of domains that a machine does not have: they would change nothing.
+    ///
+    /// # Errors
+    /// The first such number, with its place and the levels that there are.
+    pub(crate) fn check_domains(&self, topology: &Topology) -> Result<()> {
+        let of_level =
+            |name: &&'static str| Some(name.strip_prefix("domains.")?.split_once('.')?.0);
+        let mut set = self
+            .tunables
+            .keys()
+            .filter_map(|name| Some((name, of_level(name)?)));
+        let Some(first) = set.next() else {
+            return Ok(());
+        };
+        let levels = level_names(topology, &self.rules);
+        let missing = std::iter::once(first)
+            .chain(set)
+            .find(|(_, level)| !levels.contains(level));
+        missing.map_or(Ok(()), |(name, level)| {
+            let message = format!("`{name}`: this machine has no domains of the level {level}");
+            let has = match levels.is_empty() {
+                true => "a single CPU has none".to_owned(),
+                false => format!("it has {}", levels.join(", ")),
+            };
+            Err(Error::input(&self.tunables[name].place, message).hint(has))
+        })
     }
 
     /// The release that was named, known or not.
@@ -382,11 +422,12 @@ impl KernelSettings {
                 "features" => settings
                     .features
                     .extend(read_words(&entry.value, "feature")?),
+                DOMAINS => settings.read_domains(&entry.value, &mut places)?,
                 fixed if KEYS.iter().any(|key| key.name == fixed) => {
                     let message = format!("a running kernel cannot change its {fixed}");
                     return Err(Error::input(&entry.key_place, message));
                 }
-                _ => settings.read_tunable(entry, &["features"], &mut places)?,
+                _ => settings.read_tunable(entry, &["features", DOMAINS], &mut places)?,
             }
         }
         settings.resolve(u32::try_from(cpus).unwrap_or(u32::MAX), &places)?;
@@ -402,6 +443,49 @@ impl KernelSettings {
         let Some(tunable) = Tunable::named(&entry.key) else {
             return Err(unknown_key(entry, &valid_keys(plain), "[kernel]"));
         };
+        self.set_tunable(tunable, entry, places)
+    }
+
+    /// Reads tables of levels, each with the numbers of its domains.
+    fn read_domains(&mut self, value: &Value, places: &mut Places) -> Result<()> {
+        for level in &value.table("a table for each level of domains")?.entries {
+            let start = format!("{DOMAINS}.{}.", level.key);
+            let known: Vec<_> = DOMAIN_TUNABLES
+                .iter()
+                .filter_map(|one| Some((one.name.strip_prefix(&start)?, one)))
+                .collect();
+            if known.is_empty() {
+                let levels = DOMAIN_TUNABLES
+                    .iter()
+                    .filter_map(|one| one.name.split('.').nth(1));
+                let mut levels: Vec<_> = levels.collect();
+                levels.dedup();
+                return Err(unknown_key(level, &levels, "[kernel.domains]"));
+            }
+            for entry in &level
+                .value
+                .table("the numbers of a level's domains")?
+                .entries
+            {
+                match known.iter().find(|(knob, _)| *knob == entry.key) {
+                    Some((_, tunable)) => self.set_tunable(tunable, entry, places)?,
+                    None => {
+                        let knobs: Vec<_> = known.iter().map(|(knob, _)| *knob).collect();
+                        let section = format!("[kernel.{}]", start.trim_end_matches('.'));
+                        return Err(unknown_key(entry, &knobs, &section));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set_tunable(
+        &mut self,
+        tunable: &'static Tunable,
+        entry: &Entry,
+        places: &mut Places,
+    ) -> Result<()> {
         let value = entry.value.integer("an integer")?;
         let place = entry.value.place.clone();
         self.tunables.insert(tunable.name, Located { value, place });

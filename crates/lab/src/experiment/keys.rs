@@ -88,7 +88,7 @@ pub(crate) fn number(keys: &[Key], name: &str, value: &Value) -> Result<f64> {
 mod page {
     use std::fmt::Write;
 
-    use schedcast_kernel::rules::{DEFAULT, TUNABLES};
+    use schedcast_kernel::rules::{DEFAULT, DOMAIN_TUNABLES, TUNABLES};
 
     use super::super::{DOCUMENT_KEYS, cgroup, kernel, machine, program, scenario, service};
     use super::{Key, Takes};
@@ -147,6 +147,27 @@ unknown key is refused, with its place and the nearest valid name. `--set KEY=VA
             writeln!(
                 text,
                 "| {names} | {least} to {most} | {since} – {until} | {about} |"
+            )
+            .unwrap();
+        }
+        *text += "\nNumbers of domains stand in a table for each level, `[kernel.domains.MC]` or \
+                  `--set kernel.domains.MC.busy_factor=4`: `SMT` (the threads of a core), `CLS` (a level 2 cache), `MC` (the \
+                  last level cache), `PKG` (called `DIE` before 6.7), `NODE` and `NUMA` (all distances between nodes). debugfs \
+                  has them in `domains/cpu*/domain*`; here they hold for every CPU. A level that the machine does not have is \
+                  refused.\n\n| key | value | default | meaning |\n|---|---|---|---|\n";
+        let defaults = [
+            "110 for `SMT`, 117 for `CLS` and `MC`; 117 for others, 125 before 5.10",
+            "0 for `SMT`, 2 for `NUMA`, 1 for others",
+            "16; 32 before 5.10",
+            "as many as the domain has CPUs",
+            "twice as many",
+        ];
+        for (one, default) in DOMAIN_TUNABLES.iter().zip(defaults) {
+            let name = one.name.rsplit('.').next().unwrap_or_default();
+            let (least, most, about) = (one.least, one.most, one.description);
+            writeln!(
+                text,
+                "| `{name}` | {least} to {most} | {default} | {about} |"
             )
             .unwrap();
         }

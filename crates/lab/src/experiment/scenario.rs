@@ -107,6 +107,7 @@ pub fn build(name: &str, layers: &[Table], directory: &Path) -> Result<Scenario>
     let merged = merge_layers(layers)?;
     let machine = MachineSettings::read(section(&merged, "machine")?, directory)?;
     let kernel = KernelSettings::read(section(&merged, "kernel")?, machine.cpus(), directory)?;
+    kernel.check_domains(&machine.machine.topology)?;
     let mut cgroups = CgroupTree::default();
     let sections = match merged.get("program") {
         None => &[][..],
@@ -128,7 +129,7 @@ pub fn build(name: &str, layers: &[Table], directory: &Path) -> Result<Scenario>
     Ok(Scenario {
         name: name.to_string(),
         cgroup_version: cgroups.version(),
-        changes: read_changes(&merged, cgroups, &kernel, machine.cpus())?,
+        changes: read_changes(&merged, cgroups, &kernel, &machine)?,
         machine,
         kernel,
         cgroups: settings,
@@ -246,7 +247,7 @@ fn read_changes(
     merged: &Table,
     mut cgroups: CgroupTree,
     kernel: &KernelSettings,
-    cpus: usize,
+    machine: &MachineSettings,
 ) -> Result<Vec<TimedChange>> {
     let Some(value) = merged.get("at") else {
         return Ok(Vec::new());
@@ -260,9 +261,11 @@ fn read_changes(
     let mut kernel = kernel.clone();
     let mut changes = Vec::new();
     for (time_ns, table) in sections {
-        let changed_kernel = section(table, "kernel")?.map(|keys| kernel.read_change(keys, cpus));
+        let changed_kernel = section(table, "kernel")?;
+        let changed_kernel = changed_kernel.map(|keys| kernel.read_change(keys, machine.cpus()));
         let changed_kernel = changed_kernel.transpose()?;
         if let Some(changed) = &changed_kernel {
+            changed.check_domains(&machine.machine.topology)?;
             kernel = changed.clone();
         }
         let mut changed = BTreeMap::new();
