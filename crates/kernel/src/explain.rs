@@ -226,6 +226,10 @@ impl Kernel {
         if self.nr_competing(q) == 1 {
             return Mark::OnlyEntity;
         }
+        let protect = self.picks_honour_protection();
+        if self.own_pick(q, protect) == Some(picked) {
+            return Mark::OwnPick;
+        }
         let first = cfs_rq.timeline.first();
         match self.rules.fair {
             FairClass::Cfs => {

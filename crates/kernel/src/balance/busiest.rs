@@ -13,6 +13,7 @@ use crate::explain::GroupState;
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
+use crate::rules::hooks::Busier;
 
 /// A group with its statistics.
 #[derive(Clone, Copy, Debug)]
@@ -197,6 +198,14 @@ impl Kernel {
             return false;
         }
         stats.busiest.is_none_or(|old| {
+            let asked = || Busier {
+                to: env.dst,
+                group: self.group_state(group, found),
+                busiest: self.group_state(old.group, &old.stats),
+            };
+            if let Some(busier) = self.rules.own.busiest_group(self, asked) {
+                return busier;
+            }
             let both = [found.group_type, old.stats.group_type];
             if both == [GroupType::AsymPacking; 2] {
                 let prefer_cpu = |group: u32| self.domains.groups[group as usize].prefer_cpu;
@@ -290,16 +299,20 @@ impl Kernel {
     /// Keeps what is compared, if an explanation is wanted.
     pub(crate) fn note_groups<P: Platform>(&mut self, local: &Candidate, busiest: &Candidate) {
         if P::EXPLAIN {
-            let state = |candidate: &Candidate| GroupState {
-                cpus: self.domains.groups[candidate.group as usize].span,
-                kind: candidate.stats.group_type.name(),
-                nr_running: candidate.stats.nr_running,
-                idle_cpus: candidate.stats.idle_cpus,
-                load: candidate.stats.load,
-                util: candidate.stats.util,
-                capacity: candidate.stats.capacity,
-            };
+            let state = |one: &Candidate| self.group_state(one.group, &one.stats);
             self.domains.why.groups = Some((state(local), state(busiest)));
+        }
+    }
+
+    fn group_state(&self, group: u32, stats: &GroupStats) -> GroupState {
+        GroupState {
+            cpus: self.domains.groups[group as usize].span,
+            kind: stats.group_type.name(),
+            nr_running: stats.nr_running,
+            idle_cpus: stats.idle_cpus,
+            load: stats.load,
+            util: stats.util,
+            capacity: stats.capacity,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::ids::{CfsRqId, Cpu, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform};
+use crate::rules::hooks::Moving;
 use crate::task::Policy;
 
 impl Kernel {
@@ -47,6 +48,14 @@ impl Kernel {
         env.all_pinned = false;
         if self.rqs[env.src.index()].curr == task {
             return false;
+        }
+        let asked = || Moving {
+            task,
+            from: env.src,
+            to: env.dst,
+        };
+        if let Some(may) = self.rules.own.can_migrate(self, asked) {
+            return may;
         }
         if env.active && self.rules.balance.active_balance_ignores_heat {
             return !self.prefers_elsewhere(env, task);

@@ -77,6 +77,9 @@ impl Kernel {
         if row.is_none() && self.rules.balance.newidle_needs_domain {
             return false;
         }
+        if let Some(looks) = self.rules.own.newidle(self, || cpu) {
+            return looks;
+        }
         let needed_ns = match row {
             _ if self.rules.balance.newidle_needs_migration_cost => self.rules.migration_cost_ns,
             Some(row) => self.domains.domain(row).max_newidle_lb_cost_ns,

@@ -108,6 +108,9 @@ impl Kernel {
     }
 
     fn idle_cpus_could_help(&self, cpu: Cpu) -> bool {
+        if let Some(kicks) = self.rules.own.nohz_kick(self, || cpu) {
+            return kicks;
+        }
         if self.rqs[cpu.index()].nr_running >= 2 {
             return true;
         }

@@ -10,6 +10,7 @@ use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, Ns};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
+use crate::rules::hooks::Queued;
 use crate::rules::{FairClass, Protection};
 use crate::weight::calc_delta_fair;
 
@@ -120,19 +121,32 @@ impl Kernel {
     /// A request that is used up is renewed (`update_deadline`). Returns whether it was.
     #[inline(always)]
     pub(super) fn update_deadline(&mut self, q: CfsRqId, se: EntityId) -> bool {
-        let base_slice_ns = self.rules.base_slice_ns;
-        let entity = &mut self.entities[se.index()];
+        let entity = &self.entities[se.index()];
         if before(entity.vruntime, entity.deadline) {
             return false;
         }
-        if !entity.custom_slice {
-            entity.slice = base_slice_ns;
-        }
+        self.renew_slice(q, se);
+        let entity = &mut self.entities[se.index()];
         reached(Mark::RequestRenewed);
         let request = calc_delta_fair(entity.slice, &entity.h_load);
         entity.deadline = entity.vruntime.wrapping_add(request);
         self.avg_vruntime_as_origin(q);
         true
+    }
+
+    /// Gives an entity without a request of its own the length that all have.
+    #[inline(always)]
+    pub(super) fn renew_slice(&mut self, q: CfsRqId, se: EntityId) {
+        if self.entities[se.index()].custom_slice {
+            return;
+        }
+        let asked = || Queued {
+            queue: q,
+            entity: se,
+        };
+        let own = self.rules.own.slice(self, asked);
+        self.custom_slices |= own.is_some();
+        self.entities[se.index()].slice = own.unwrap_or(self.rules.base_slice_ns);
     }
 
     fn end_of_request<P: Platform>(

@@ -10,6 +10,7 @@ use crate::ids::{CfsRqId, EntityId, Ns};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
+use crate::rules::hooks::Queued;
 use crate::task::Policy;
 use crate::weight::{calc_delta, calc_delta_fair};
 
@@ -80,6 +81,13 @@ impl Kernel {
 
     /// Wall-clock slice of an entity (`sched_slice`).
     pub(crate) fn sched_slice(&self, q: CfsRqId, se: EntityId) -> Ns {
+        let asked = || Queued {
+            queue: q,
+            entity: se,
+        };
+        if let Some(slice) = self.rules.own.slice(self, asked) {
+            return slice;
+        }
         let cfs_rq = &self.cfs_rqs[q.index()];
         let queued = self.entities[se.index()].on_rq;
         let nr_running = if self.rules.features.alt_period {
@@ -121,6 +129,14 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn place_entity_cfs(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
         let mut vruntime = self.cfs_rqs[q.index()].min_vruntime;
+        let asked = || Queued {
+            queue: q,
+            entity: se,
+        };
+        if let Some(lead) = self.rules.own.place_entity(self, asked) {
+            self.entities[se.index()].vruntime = vruntime.wrapping_sub(lead as u64);
+            return;
+        }
         if flags.has(EnqueueFlags::INITIAL) {
             if self.rules.features.start_debit {
                 reached(Mark::StartDebit);
@@ -157,6 +173,9 @@ impl Kernel {
     /// Smallest vruntime, unless a buddy is nearly as small (`pick_next_entity` of CFS).
     #[inline(never)]
     pub(crate) fn pick_next_entity_cfs(&self, q: CfsRqId) -> Option<EntityId> {
+        if let Some(own) = self.own_pick(q, true) {
+            return Some(own);
+        }
         let cfs_rq = &self.cfs_rqs[q.index()];
         let curr = cfs_rq.curr.filter(|se| self.entities[se.index()].on_rq);
         let first = cfs_rq.timeline.first().map(|node| node.entity);

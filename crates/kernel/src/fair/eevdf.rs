@@ -316,6 +316,9 @@ impl Kernel {
     /// entity's protection. `None` only for an empty queue.
     #[inline(always)]
     pub(crate) fn pick_eevdf(&self, q: CfsRqId, protect: bool) -> Option<EntityId> {
+        if let Some(own) = self.own_pick(q, protect) {
+            return Some(own);
+        }
         let cfs_rq = &self.cfs_rqs[q.index()];
         let first = cfs_rq.timeline.first().map(|node| node.entity);
         let curr = cfs_rq.curr.filter(|se| self.entities[se.index()].on_rq);

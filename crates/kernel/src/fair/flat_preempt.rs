@@ -33,7 +33,7 @@ impl Kernel {
             return Mark::ReschedPending;
         }
         if self.own_rule_decides(p, cpu, [wakee, curr]) {
-            return Mark::OwnRule;
+            return Mark::OwnPreempt;
         }
         if !self.rules.features.wakeup_preemption {
             return Mark::NoWakeupPreemption;

@@ -11,6 +11,7 @@ use crate::ids::{CfsRqId, EntityId, GroupId, Ns};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Access, Line, Op, Platform};
+use crate::rules::hooks::GroupQueue;
 use crate::rules::{CgroupMode, FairClass, Protection, Reweight, ThrottleModel};
 use crate::weight::LoadWeight;
 use schedcast_base::limits::SHARES_MIN;
@@ -80,6 +81,13 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn calc_group_shares(&self, q: CfsRqId) -> u64 {
         let cfs_rq = &self.cfs_rqs[q.index()];
+        let asked = || GroupQueue {
+            group: cfs_rq.group,
+            queue: q,
+        };
+        if let Some(weight) = self.rules.own.group_weight(self, asked) {
+            return weight.max(SHARES_MIN);
+        }
         let group = &self.groups[cfs_rq.group.index()];
         if self.rules.cgroup_mode != CgroupMode::Smp {
             return self.shares_by_mode(q);

@@ -7,6 +7,7 @@ use crate::ids::{CfsRqId, Cpu, EntityId, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform};
+use crate::rules::hooks::Picking;
 use crate::rules::{FairClass, ThrottleModel};
 
 impl Kernel {
@@ -108,6 +109,22 @@ impl Kernel {
             self.dequeue_delayed_entity(p, se);
             return None;
         }
+        Some(se)
+    }
+
+    /// The choice of a rule of one's own.
+    ///
+    /// # Panics
+    /// The rule chose an entity that is not in this queue.
+    #[inline(always)]
+    pub(crate) fn own_pick(&self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
+        let se = self.rules.own.pick(self, || Picking { queue, protect })?;
+        let is_there = self.entities[se.index()].on_rq && self.order_of(se) == queue;
+        assert!(
+            is_there,
+            "`pick` of a patch in rules/own.rs chose {se:?}, which is not in {queue:?}"
+        );
+        reached(Mark::OwnPick);
         Some(se)
     }
 

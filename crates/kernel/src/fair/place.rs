@@ -13,6 +13,7 @@ use crate::entity::Entity;
 use crate::ids::{CfsRqId, EntityId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
+use crate::rules::hooks::Queued;
 use crate::rules::{FairClass, Reweight};
 use crate::weight::calc_delta_fair;
 
@@ -115,12 +116,17 @@ impl Kernel {
     #[inline(always)]
     fn place_entity_eevdf(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
         let average = self.avg_vruntime_as_origin(q);
-        let (lag, heavy) = self.inflated_lag(q, se);
+        let (mut lag, heavy) = self.inflated_lag(q, se);
+        let asked = || Queued {
+            queue: q,
+            entity: se,
+        };
+        if let Some(own) = self.rules.own.place_entity(self, asked) {
+            lag = own;
+        }
+        self.renew_slice(q, se);
         let features = &self.rules.features;
         let entity = &mut self.entities[se.index()];
-        if !entity.custom_slice {
-            entity.slice = self.rules.base_slice_ns;
-        }
         entity.vruntime = average.wrapping_sub(lag as u64);
         if heavy && self.rules.origin_follows_average {
             // It will pull V to itself.

@@ -7,7 +7,7 @@ use crate::ids::{CfsRqId, Cpu, EntityId, TaskId};
 use crate::kernel::{Arrival, Kernel};
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
-use crate::rules::own::Preemption;
+use crate::rules::hooks::Preemption;
 use crate::rules::{FairClass, Protection, ThrottleModel};
 use crate::task::Policy;
 
@@ -135,7 +135,7 @@ impl Kernel {
             return Mark::IdlePolicyGivesWay;
         }
         if self.own_rule_decides(p, cpu, [wakee, curr]) {
-            return Mark::OwnRule;
+            return Mark::OwnPreempt;
         }
         if !self.rules.features.wakeup_preemption {
             return Mark::NoWakeupPreemption;
@@ -216,7 +216,7 @@ impl Kernel {
         [wakee, curr]: [TaskId; 2],
     ) -> bool {
         let asked = || Preemption { cpu, wakee, curr };
-        let Some(preempts) = self.rules.own.preempts(self, asked) else {
+        let Some(preempts) = self.rules.own.wakeup_preempt(self, asked) else {
             return false;
         };
         if preempts {

@@ -41,12 +41,14 @@ model! {
     ParityProtected "pick_eevdf" "+eevdf" "fair/eevdf.rs" "running and protected until its request is served (RUN_TO_PARITY)";
     EarliestDeadline "pick_eevdf" "+eevdf" "fair/eevdf.rs" "earliest eligible virtual deadline";
     CurrentEarlier "pick_eevdf" "+eevdf" "fair/eevdf.rs" "running, eligible, and its deadline is earlier than all queued eligible ones";
+    OwnPick "pick_eevdf" "own patch" "fair/pick.rs" "a rule of your own about the next entity";
     FlatPick "pick_next_entity" "+flat-pick" "fair/flat.rs" "one order for all tasks of the CPU";
     DelayedTakenOff "pick_next_entity" "+delay-dequeue" "fair/pick.rs" "the choice was asleep already and only waited for its lag: taken off, pick again";
 }
 "Wakeup preemption" {
     WokeItself "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "the running task woke itself";
     WakeeThrottled "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "the wakee's group is throttled";
+    OwnPreempt "check_preempt_wakeup_fair" "own patch" "fair/preempt.rs" "a rule of your own about preemption";
     ReschedPending "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "a reschedule is pending already";
     IdlePolicyGivesWay "check_preempt_wakeup_fair" "-idle-among-siblings" "fair/preempt.rs" "a SCHED_IDLE task gives way";
     NoWakeupPreemption "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "NO_WAKEUP_PREEMPTION is set";
@@ -207,7 +209,8 @@ model! {
     CapacityFits "select_idle_capacity" "+asym-capacity" "select/capacity.rs" "the first idle CPU on which the task fits";
     CapacityLargest "select_idle_capacity" "+asym-capacity" "select/capacity.rs" "no idle CPU is large enough: the largest of them";
     NrIdleScan "update_idle_cpu_scan" "+sis-util" "balance/queue.rs" "a balance pass sets how many CPUs scans may look at";
-    OwnRule "select_idle_sibling" "own patch" "fair/preempt.rs" "a rule of your own";
+    OwnRule "select_idle_sibling" "own patch" "select/sibling.rs" "a rule of your own";
+    OwnAffine "wake_affine" "own patch" "select/affine.rs" "a rule of your own about the side of a wakeup";
     VcpuPackRoom "vcpu_pack_room" "patch vcpu-pack" "select/mod.rs" "the waker's CPU has room for both (one provider's kernel)";
 }
 "Fork and exec" {

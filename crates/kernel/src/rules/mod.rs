@@ -23,6 +23,7 @@ use crate::weight::{LoadWeight, VirtualWeight};
 pub mod changes;
 mod domains;
 pub mod features;
+pub mod hooks;
 pub mod own;
 pub mod resolve;
 mod sums;

@@ -8,6 +8,7 @@ use super::WakeAffine;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
 use crate::model::Mark;
+use crate::rules::hooks::Waking;
 
 /// Names the outcome of the comparison of loads.
 fn by_weight(this_is_lighter: bool) -> Mark {
@@ -28,6 +29,15 @@ impl Kernel {
         prev: Cpu,
         sync: bool,
     ) -> (Cpu, Mark) {
+        let asked = || Waking {
+            task,
+            waker_cpu: this,
+            prev,
+            sync,
+        };
+        if let Some(to_waker) = self.rules.own.wake_affine(self, asked) {
+            return (if to_waker { this } else { prev }, Mark::OwnAffine);
+        }
         let (affine, rule) = match self.rules.placement.wake_affine {
             WakeAffine::EffectiveLoad => (
                 self.wake_affine_effective(row, task, this, prev, sync),

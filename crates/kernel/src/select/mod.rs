@@ -25,7 +25,7 @@ mod rules;
 mod scan;
 mod sibling;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod wakee;
 
 use crate::balance::Why;

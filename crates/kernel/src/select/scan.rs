@@ -13,6 +13,7 @@ use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
+use crate::rules::hooks::Scanning;
 
 /// How a scan ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -157,6 +158,7 @@ impl Kernel {
             reached(Mark::SisUtilLimit);
             limit = Some(scan);
         }
+        limit = self.own_scan_limit(task, target, limit);
         let started_ns = p.now(self.here);
         let start = target.index() + usize::from(after_target);
         let near_first = self.cluster_of(target).map(|group| cpus.and(&group));
@@ -214,7 +216,7 @@ impl Kernel {
             self.look(p, cpus.len() as u32);
             self.clear_idle_cores(p, target);
         }
-        let found = self.scan_with_average(p, this, target, &span, &cpus);
+        let found = self.scan_with_average(p, this, (task, target), &span, &cpus);
         if found.is_some() || !self.domains.smt_active {
             return found;
         }
@@ -226,7 +228,7 @@ impl Kernel {
         &mut self,
         p: &mut P,
         this: Cpu,
-        target: Cpu,
+        (task, target): (TaskId, Cpu),
         span: &CpuSet,
         cpus: &CpuSet,
     ) -> Option<Cpu> {
@@ -243,6 +245,7 @@ impl Kernel {
         }
         let prop = self.rules.features.sis_prop;
         let limit = prop.then(|| self.sis_prop_limit(p, this, target));
+        let limit = self.own_scan_limit(task, target, limit);
         let counted = if counts_forbidden { span } else { cpus };
         let started_ns = p.now(self.here);
         let scan = self.scan_cpus(p, cpus, counted, target.index(), limit);
@@ -284,6 +287,17 @@ impl Kernel {
             level = self.domains.domain(row).child;
         }
         None
+    }
+
+    /// The limit of a scan, unless a rule of one's own has another.
+    fn own_scan_limit(&self, task: TaskId, target: Cpu, limit: Option<usize>) -> Option<usize> {
+        let asked = || Scanning {
+            task,
+            target,
+            limit: limit.map(|limit| limit as u32),
+        };
+        let own = self.rules.own.scan_limit(self, asked);
+        own.map(|limit| limit as usize).or(limit)
     }
 
     /// An idle thread of a core (`select_idle_smt`).

@@ -9,7 +9,7 @@ use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Context, Kernel};
 use crate::model::{Mark, reached};
 use crate::platform::{Access, Line, Platform};
-use crate::rules::own::Placement;
+use crate::rules::hooks::Placement;
 
 impl Kernel {
     /// Searches from the cheapest candidate to the dearest; the target itself when nothing is idle.
@@ -28,7 +28,7 @@ impl Kernel {
             prev,
             target,
         };
-        if let Some(cpu) = self.rules.own.place(self, asked) {
+        if let Some(cpu) = self.rules.own.select_idle_sibling(self, asked) {
             self.because::<P>(Mark::OwnRule);
             return cpu;
         }

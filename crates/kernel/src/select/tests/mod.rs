@@ -17,7 +17,7 @@ use crate::task::{Policy, TaskAttributes};
 use crate::tests::world::World;
 
 /// A task that sleeps since it ran on `cpu`, allowed everywhere.
-fn sleeper(world: &mut World, cpu: u32) -> TaskId {
+pub(crate) fn sleeper(world: &mut World, cpu: u32) -> TaskId {
     let task = world.spawn(Cpu(cpu));
     assert_eq!(
         world.current(Cpu(cpu)),
@@ -30,14 +30,14 @@ fn sleeper(world: &mut World, cpu: u32) -> TaskId {
 }
 
 /// Sets an affinity without moving a task.
-fn allow(world: &mut World, task: TaskId, affinity: CpuSet) {
+pub(crate) fn allow(world: &mut World, task: TaskId, affinity: CpuSet) {
     let record = &mut world.kernel.tasks[task.index()];
     record.affinity = affinity;
     record.nr_cpus_allowed = affinity.len() as u32;
 }
 
 /// One hog on each of these CPUs.
-fn busy(world: &mut World, cpus: impl IntoIterator<Item = u32>) {
+pub(crate) fn busy(world: &mut World, cpus: impl IntoIterator<Item = u32>) {
     for cpu in cpus {
         world.spawn(Cpu(cpu));
     }
@@ -63,7 +63,12 @@ fn busy_with_kernel_thread(world: &mut World, cpu: u32) -> TaskId {
 }
 
 /// Where a wakeup of `task` by `waker_cpu` goes, and how many CPUs a scan looked at.
-fn wakeup(world: &mut World, waker_cpu: u32, task: TaskId, flags: WakeFlags) -> (u32, u32) {
+pub(crate) fn wakeup(
+    world: &mut World,
+    waker_cpu: u32,
+    task: TaskId,
+    flags: WakeFlags,
+) -> (u32, u32) {
     world.bench.spent.clear();
     world.kernel.here = Cpu(waker_cpu);
     let cpu = world.kernel.select_task_rq_fair(
@@ -84,7 +89,7 @@ const PLAIN: WakeFlags = WakeFlags {
     context: Context::Task,
 };
 /// From a task that will sleep.
-const SYNC: WakeFlags = WakeFlags {
+pub(crate) const SYNC: WakeFlags = WakeFlags {
     sync: true,
     context: Context::Task,
 };
