@@ -9,7 +9,7 @@ use schedcast_lab::error::{Error, Result, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::units::parse_duration_ns;
 use schedcast_lab::explain::{
-    Kind, Wanted, decisions, decisions_json, difference, difference_json, difference_text,
+    Compared, Kind, Wanted, decisions, decisions_json, difference, difference_json, difference_text,
 };
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
@@ -54,6 +54,9 @@ pub(crate) struct ExplainArguments {
     /// The first decision in which two variants differ, from both sides
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["at", "task", "kind", "count"])]
     pub diff: Option<Vec<String>>,
+    /// With --diff: the first decision that was made from something else, whatever was decided
+    #[arg(long, requires = "diff")]
+    pub inputs: bool,
     /// Write the decisions as JSON to FILE, or to standard output with - instead of the text
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -99,7 +102,11 @@ pub(crate) fn run(
         Some(names) => {
             let [a, b] = [&names[0], &names[1]].map(|name| named(&scenarios, name));
             let (a, b) = (a?, b?);
-            let found = difference(&simulator, a, b, arguments.seed)?;
+            let compared = match arguments.inputs {
+                true => Compared::Inputs,
+                false => Compared::Answers,
+            };
+            let found = difference(&simulator, a, b, arguments.seed, compared)?;
             let text = difference_text(found.as_ref(), a, b, arguments.seed);
             let json = difference_json(found.as_ref(), a, b, arguments.seed);
             (text, json)

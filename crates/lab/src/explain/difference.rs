@@ -6,22 +6,44 @@
 //!
 //! Worked example: both kernels pick `a`, `b`, `a` on CPU 0; on CPU 1 the first places `c` on CPU 1
 //! at 4.2 ms, the second on CPU 3 at 4.3 ms. CPU 0 has no difference, CPU 1 has one, at 4.2 ms.
+//!
+//! A decision follows from inputs, and these differ before it does: CPU 1 may have placed three
+//! tasks alike before, while the second kernel would have looked at four CPUs instead of eight.
+//! Compared by [`Compared::Inputs`], the first of these placements is the difference.
 
 use std::collections::VecDeque;
 
 use schedcast_kernel::explain::Decision;
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
 use schedcast_sim::Explained;
+use serde_json::Value;
 
 use super::Told;
 use super::events::parting;
 use super::run::Decisions;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::experiment::Scenario;
 use crate::simulator::Simulator;
 
 /// Both worlds advance by about this much before their decisions are compared.
 const WINDOW_NS: Ns = 1_000_000;
+
+/// What makes two decisions differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compared {
+    /// What was decided.
+    Answers,
+    /// That, or anything it was decided from: looks, limits, types of groups, averages, and passes
+    /// of balancing that move nothing. When it was decided does not count.
+    Inputs,
+}
+
+/// What of a decision is compared.
+#[derive(Clone, PartialEq, Debug)]
+enum Part {
+    Answer(Answer),
+    Whole(Value),
+}
 
 /// Decision without the state behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +76,7 @@ fn answer(decision: &Decision) -> Option<Answer> {
 
 /// A decision that waits for its counterpart.
 struct Waiting {
-    answer: Answer,
+    part: Part,
     explained: Explained,
 }
 
@@ -62,18 +84,25 @@ struct Waiting {
 struct Side<'a> {
     name: &'a str,
     decisions: Decisions,
+    compared: Compared,
     /// By CPU.
     waiting: Vec<VecDeque<Waiting>>,
     over: bool,
 }
 
 impl<'a> Side<'a> {
-    fn start(simulator: &Simulator, scenario: &'a Scenario, seed: u64) -> Result<Self> {
+    fn start(
+        simulator: &Simulator,
+        scenario: &'a Scenario,
+        seed: u64,
+        compared: Compared,
+    ) -> Result<Self> {
         let decisions = Decisions::start(simulator, scenario, seed)?;
         let cpus = scenario.machine.cpus();
         Ok(Self {
             name: &scenario.name,
             decisions,
+            compared,
             waiting: (0..cpus).map(|_| VecDeque::new()).collect(),
             over: false,
         })
@@ -91,14 +120,28 @@ impl<'a> Side<'a> {
     }
 
     fn keep(&mut self, one: &Explained) {
-        if let Some(answer) = answer(&one.decision)
+        let part = match self.compared {
+            Compared::Answers => answer(&one.decision).map(Part::Answer),
+            Compared::Inputs => Some(Part::Whole(self.inputs(one))),
+        };
+        if let Some(part) = part
             && let Some(row) = self.waiting.get_mut(one.cpu.index())
         {
             row.push_back(Waiting {
-                answer,
+                part,
                 explained: one.clone(),
             });
         }
+    }
+
+    /// The decision with its state, without its time.
+    fn inputs(&self, one: &Explained) -> Value {
+        let mut value = super::json::value(self.decisions.world(), one);
+        if let Value::Object(object) = &mut value {
+            object.remove("time_ns");
+        }
+        only_marks(&mut value);
+        value
     }
 
     fn front_time(&self, cpu: usize) -> Ns {
@@ -118,7 +161,7 @@ fn compare(a: &mut Side<'_>, b: &mut Side<'_>) -> Option<usize> {
     let mut different = Vec::new();
     for cpu in 0..a.waiting.len().min(b.waiting.len()) {
         while let (Some(one), Some(other)) = (a.waiting[cpu].front(), b.waiting[cpu].front()) {
-            if one.answer != other.answer {
+            if one.part != other.part {
                 different.push(cpu);
                 break;
             }
@@ -142,7 +185,7 @@ pub fn first_difference(
     b: &Scenario,
     seed: u64,
 ) -> Result<String> {
-    let found = difference(simulator, a, b, seed)?;
+    let found = difference(simulator, a, b, seed, Compared::Answers)?;
     Ok(difference_text(found.as_ref(), a, b, seed))
 }
 
@@ -169,6 +212,52 @@ pub struct Difference {
     pub cpu: usize,
     /// Both variants, in the order in which they were asked about.
     pub sides: [Option<(String, Told)>; 2],
+    /// Where inputs were compared: those that differ, by their names in the JSON, with the value on
+    /// each side.
+    pub inputs: Vec<(String, [Value; 2])>,
+}
+
+/// Leaves of rules their marks: two releases may have other names for one function.
+fn only_marks(value: &mut Value) {
+    match value {
+        Value::Object(object) => match object.remove("mark") {
+            Some(mark) => *value = mark,
+            None => object.values_mut().for_each(only_marks),
+        },
+        Value::Array(values) => values.iter_mut().for_each(only_marks),
+        _ => {}
+    }
+}
+
+/// Inputs of a difference that are printed.
+const SHOWN: usize = 12;
+
+/// Leaves of two values that differ.
+fn differing(path: &str, a: &Value, b: &Value, found: &mut Vec<(String, [Value; 2])>) {
+    let below = |name: &str| match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
+    };
+    match (a, b) {
+        (Value::Object(one), Value::Object(other)) => {
+            for (name, value) in one {
+                let counterpart = other.get(name).unwrap_or(&Value::Null);
+                differing(&below(name), value, counterpart, found);
+            }
+            for (name, value) in other.iter().filter(|(name, _)| !one.contains_key(*name)) {
+                differing(&below(name), &Value::Null, value, found);
+            }
+        }
+        (Value::Array(one), Value::Array(other))
+            if one.len() == other.len() && one.iter().all(Value::is_object) =>
+        {
+            for (at, (value, counterpart)) in one.iter().zip(other).enumerate() {
+                differing(&below(&at.to_string()), value, counterpart, found);
+            }
+        }
+        _ if a != b => found.push((path.to_owned(), [a.clone(), b.clone()])),
+        _ => {}
+    }
 }
 
 impl Difference {
@@ -178,10 +267,23 @@ impl Difference {
             let text = told.map_or("", |(_, told)| told.text.as_str());
             format!("{}:\n{text}", names[row])
         });
-        format!(
+        let mut text = format!(
             "First difference between `{}` and `{}`: on CPU {}\n\n{one}\n{other}",
             names[0], names[1], self.cpu
-        )
+        );
+        if !self.inputs.is_empty() {
+            text += "\nwhat differs:\n";
+        }
+        for (name, [one, other]) in self.inputs.iter().take(SHOWN) {
+            text += &format!("  {name}  {one}  {other}\n");
+        }
+        if self.inputs.len() > SHOWN {
+            text += &format!(
+                "  and {} more (--json has all)\n",
+                self.inputs.len() - SHOWN
+            );
+        }
+        text
     }
 
     /// As an object.
@@ -190,25 +292,36 @@ impl Difference {
             let told = side.as_ref();
             told.map(|(name, told)| serde_json::json!({ "variant": name, "decision": told.value }))
         });
-        serde_json::json!({ "cpu": self.cpu, "sides": sides })
+        let mut value = serde_json::json!({ "cpu": self.cpu, "sides": sides });
+        if !self.inputs.is_empty() {
+            let inputs = self.inputs.iter().cloned();
+            let inputs = inputs.map(|(name, values)| (name, Value::from(values.to_vec())));
+            value["inputs"] = Value::Object(inputs.collect());
+        }
+        value
     }
 }
 
 /// The same as [`first_difference`], in both forms; `None` when both decide alike to their ends.
 ///
 /// # Errors
-/// As [`first_difference`].
+/// As [`first_difference`], and inputs of a kernel tree, which are not known.
 pub fn difference(
     simulator: &Simulator,
     a: &Scenario,
     b: &Scenario,
     seed: u64,
+    compared: Compared,
 ) -> Result<Option<Difference>> {
     if a.kernel.tree.is_some() || b.kernel.tree.is_some() {
+        if compared == Compared::Inputs {
+            let message = "what the C of a kernel tree decides from is not known";
+            return Err(Error::general(message).hint("leave out --inputs: events are compared"));
+        }
         return parting(simulator, a, b, seed);
     }
-    let mut a = Side::start(simulator, a, seed)?;
-    let mut b = Side::start(simulator, b, seed)?;
+    let mut a = Side::start(simulator, a, seed, compared)?;
+    let mut b = Side::start(simulator, b, seed, compared)?;
     let mut until = 0;
     let mut seen = false;
     while !(a.over && b.over) {
@@ -226,8 +339,15 @@ pub fn difference(
 }
 
 fn at(a: &Side<'_>, b: &Side<'_>, cpu: usize) -> Difference {
+    let mut inputs = Vec::new();
+    if let (Some(one), Some(other)) = (a.waiting[cpu].front(), b.waiting[cpu].front())
+        && let (Part::Whole(one), Part::Whole(other)) = (&one.part, &other.part)
+    {
+        differing("", one, other, &mut inputs);
+    }
     Difference {
         cpu,
+        inputs,
         sides: [a.tell_front(cpu), b.tell_front(cpu)],
     }
 }

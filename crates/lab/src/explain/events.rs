@@ -246,6 +246,7 @@ pub(super) fn parting(
         if over || cpu.is_some() && std::mem::replace(&mut seen, true) {
             return Ok(cpu.map(|cpu| Difference {
                 cpu,
+                inputs: Vec::new(),
                 sides: [a.tell(cpu), b.tell(cpu)],
             }));
         }

@@ -28,7 +28,7 @@ use crate::experiment::Scenario;
 use crate::simulator::Simulator;
 
 use describe::describe;
-pub use difference::{Difference, difference, difference_text, first_difference};
+pub use difference::{Compared, Difference, difference, difference_text, first_difference};
 pub use json::{decisions_json, difference_json};
 use run::Decisions;
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::error::Source;
 use crate::experiment::{self, Surroundings, document};
+use serde_json::Value;
 
 /// The scenarios of an experiment file.
 fn scenarios(text: &str) -> Vec<Scenario> {
@@ -210,7 +211,8 @@ fn json_says_what_the_text_says() {
 
 #[test]
 fn a_difference_names_both_sides() {
-    let found = difference(&Simulator::new(), &crowd(2, "6.5"), &crowd(2, "6.12"), 0);
+    let (one, other) = (crowd(2, "6.5"), crowd(2, "6.12"));
+    let found = difference(&Simulator::new(), &one, &other, 0, Compared::Answers);
     let found = found.unwrap().unwrap();
     let value = found.value();
     assert_eq!(value["cpu"], found.cpu);
@@ -220,4 +222,31 @@ fn a_difference_names_both_sides() {
             "{value}"
         );
     }
+}
+
+#[test]
+fn inputs_differ_before_answers_do() {
+    let scenarios = scenarios(
+        "[machine]\npreset = \"generic-8\"\ncpus = 1\nbackground = \"none\"\n\
+         [cgroup.\"/test\"]\n\"cpu.weight\" = \"100\"\n\
+         [[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\ncgroup = \"/test\"\n[run]\nduration = \"250ms\"\n\
+         [[variant]]\nname = \"light\"\n\
+         [[variant]]\nname = \"heavy\"\ncgroup.\"/test\".\"cpu.weight\" = \"200\"\n",
+    );
+    let find = |compared| {
+        difference(&Simulator::new(), &scenarios[0], &scenarios[1], 0, compared).unwrap()
+    };
+    // Nothing competes with the group, so that its weight changes no decision.
+    assert!(find(Compared::Answers).is_none());
+    let found = find(Compared::Inputs).unwrap();
+    let name = "queues.0.entities.0.weight";
+    let weights = found.inputs.iter().find(|(input, _)| input == name);
+    assert_eq!(weights.unwrap().1, [Value::from(1024), Value::from(2048)]);
+    let text = difference_text(Some(&found), &scenarios[0], &scenarios[1], 0);
+    let line = "\n  queues.0.entities.0.weight  1024  2048\n";
+    assert!(
+        text.contains("\nwhat differs:\n") && text.contains(line),
+        "{text}"
+    );
+    assert_eq!(found.value()["inputs"][name][1], 2048);
 }
