@@ -6,15 +6,17 @@ use common::{MS, Mark, US, marks, task, world};
 use schedcast_kernel::Cpu;
 use schedcast_sim::{Machine, Reg, Workload, World};
 
+fn preset_text() -> String {
+    let mut presets = schedcast_sim::machine::PRESETS.iter();
+    let preset = presets.find(|(name, _)| *name == "generic-8").unwrap();
+    preset.1.to_owned()
+}
+
 /// `generic-8` with other topology, no prices, and further parts.
 fn machine(topology: [usize; 4], parts: &str) -> Machine {
     let [sockets, llcs, cores, threads] = topology;
-    let preset = schedcast_sim::machine::PRESETS
-        .iter()
-        .find(|(name, _)| *name == "generic-8")
-        .unwrap();
     let mut text = String::new();
-    for line in preset.1.lines() {
+    for line in preset_text().lines() {
         let (key, rest) = line.split_once('=').unwrap_or((line, ""));
         let line = match key.trim() {
             "sockets" => format!("sockets = {sockets}"),
@@ -73,6 +75,60 @@ fn cpus_of_other_cores_do_not_matter() {
     let mut ends = us(&world);
     ends.sort_unstable();
     assert_eq!(ends, [(10_000, 0), (10_000, 1)]);
+}
+
+const SHARED: &str = "[llc]\ncore_speed_1000ths = [1000, 750, 500]\n";
+
+/// Starts on each CPU a task that marks the end of its work.
+fn one_each(works: &[(usize, u64)]) -> Workload {
+    let mut workload = Workload::default();
+    for (channel, &(cpu, work_ns)) in works.iter().enumerate() {
+        task(&mut workload, "t", cpu as u32, |b| {
+            b.work(work_ns);
+            b.mark(channel as u16);
+        });
+    }
+    workload
+}
+
+#[test]
+fn cores_that_share_a_cache_slow_each_other_down() {
+    // Two caches of four cores: CPUs 0 to 3 and 4 to 7.
+    let workload = one_each(&[(0, 6 * MS), (1, 3 * MS), (4, 6 * MS)]);
+    let mut world = world((6, 18), machine([1, 2, 4, 1], SHARED), workload);
+    world.run_until(50 * MS).unwrap();
+    // Two at 0.75: 3 ms of work take 4 ms, then the other one has 3 ms left, alone at full speed.
+    assert_eq!(us(&world), [(4_000, 1), (6_000, 2), (7_000, 0)]);
+}
+
+#[test]
+fn more_cores_than_the_list_has_are_as_slow_as_its_last_and_threads_count_once() {
+    let four = one_each(&[(0, 3 * MS), (1, 3 * MS), (2, 3 * MS), (3, 3 * MS)]);
+    let mut crowd = world((6, 18), machine([1, 1, 4, 1], SHARED), four);
+    crowd.run_until(50 * MS).unwrap();
+    assert!(us(&crowd).iter().all(|(time, _)| *time == 6_000));
+    // One core with two threads, which the section `smt` does not slow down here.
+    let two = one_each(&[(0, 3 * MS), (4, 3 * MS)]);
+    let mut core = world((6, 18), machine([1, 1, 4, 2], SHARED), two);
+    core.run_until(50 * MS).unwrap();
+    assert!(us(&core).iter().all(|(time, _)| *time == 3_000));
+}
+
+#[test]
+fn speeds_of_a_cache_are_as_many_as_it_has_cores_at_most() {
+    let error = |part: &str| match Machine::parse("m", &(preset_text() + part)) {
+        Ok(_) => String::new(),
+        Err(error) => error.message,
+    };
+    assert_eq!(error("[llc]\ncore_speed_1000ths = [1000, 900]\n"), "");
+    assert_eq!(
+        error("[cluster]\ncore_speed_1000ths = [1000, 900]\n"),
+        "cluster.core_speed_1000ths must have 1 to 1 numbers from 1 to 1000"
+    );
+    assert_eq!(
+        error("[llc]\ncore_speed_1000ths = [1000, 0]\n"),
+        "llc.core_speed_1000ths must have 1 to 8 numbers from 1 to 1000"
+    );
 }
 
 const IDLE: &str = r#"

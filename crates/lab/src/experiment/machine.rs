@@ -26,7 +26,7 @@ use crate::host_machine;
 pub(crate) const DEFAULT_PRESET: &str = "generic-8";
 
 /// Keys of `[machine]`.
-pub(crate) const KEYS: [Key; 16] = [
+pub(crate) const KEYS: [Key; 18] = [
     key(
         "preset",
         Takes::Words("a name of `schedcast list machines`, a path, or `host`"),
@@ -74,6 +74,18 @@ pub(crate) const KEYS: [Key; 16] = [
         Takes::Words("table"),
         "the preset's",
         "Threads that share a core.",
+    ),
+    key(
+        "cluster",
+        Takes::Words("table"),
+        "the preset's",
+        "Cores that share a level 2 cache.",
+    ),
+    key(
+        "llc",
+        Takes::Words("table"),
+        "the preset's",
+        "Cores that share a last level cache.",
     ),
     key(
         "migration",

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use schedcast_kernel::rules::Version;
+use schedcast_kernel::topology::CpuPlace;
 use schedcast_sim::machine::parts::Governor;
 use schedcast_workload::programs;
 
@@ -77,13 +78,8 @@ fn machine_keys(scenario: &Scenario) -> Vec<String> {
         .map(|frequency| frequency.governor);
     let idle = machine.idle.as_ref();
     let places = &machine.topology.places;
-    let shares = |row: usize| {
-        places
-            .iter()
-            .filter(|other| other.core == places[row].core)
-            .count()
-    };
-    let threads = (0..places.len()).map(shares).max().unwrap_or(1);
+    let threads = machine.threads_per_core();
+    let cores = |shared: fn(&CpuPlace) -> u32| machine.most_cores(shared);
     let why = |key: &str| -> Option<&'static str> {
         let section = key.split('.').next().unwrap_or(key);
         match (section, key) {
@@ -94,6 +90,12 @@ fn machine_keys(scenario: &Scenario) -> Vec<String> {
                 Some("the idle states have times of their own")
             }
             ("smt", _) if threads == 1 => Some("no core has several threads"),
+            ("cluster", _) if cores(|place| place.cluster) == 1 => {
+                Some("no level 2 cache has several cores")
+            }
+            ("llc", _) if cores(|place| place.llc) == 1 => {
+                Some("no last level cache has several cores")
+            }
             ("migration" | "lines", _) if places.len() == 1 => Some("there is one CPU"),
             ("history", _) if !rules.features.ni_random => {
                 Some("the kernel has no NI_RANDOM (6.19 and stable kernels)")
@@ -264,6 +266,10 @@ mod tests {
                 "machine.latency.idle_exit_ns (a.toml:4:1), since the idle states have times",
             ),
             (smt.to_owned(), "since no core has several threads"),
+            (
+                "[machine.cluster]\ncore_speed_1000ths = [900]\n".to_owned(),
+                "machine.cluster.core_speed_1000ths (a.toml:2:1), since no level 2 cache has",
+            ),
             (
                 format!("{one}[machine.migration]\nsame_core_refill_ns = 0\nsame_llc_refill_ns = 1\nother_llc_refill_ns = 1\nother_node_refill_ns = 1\ncold_speed_percent = 50\n"),
                 "machine.migration.same_llc_refill_ns (a.toml:5:1), since there is one CPU",

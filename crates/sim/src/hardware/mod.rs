@@ -14,6 +14,7 @@ pub(crate) mod lateness;
 pub(crate) mod lines;
 pub(crate) mod power;
 mod report;
+mod sharing;
 pub(crate) mod translations;
 
 pub(crate) use clocks::ClockEvent;
@@ -31,6 +32,7 @@ use schedcast_kernel::cpufreq::Counters;
 use schedcast_kernel::table::Table;
 use schedcast_kernel::topology::CpuPlace;
 use schedcast_kernel::{Cpu, Ns};
+use sharing::SharedCaches;
 
 /// Activity of a hardware thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -155,6 +157,8 @@ pub(crate) struct Hardware {
     /// CPUs of each clock.
     domain_cpus: Table<Vec<usize>>,
     smt: Option<Smt>,
+    /// Levels of caches whose cores slow each other down.
+    shared: Vec<SharedCaches>,
     clocks: Option<Clocks>,
     /// Clocks depend on how many cores are awake.
     turbo_is_limited: bool,
@@ -228,16 +232,29 @@ impl Hardware {
                 clock_speed: 0,
             })
             .collect();
+        let levels = [
+            (&machine.cluster, dense(places, |place| place.cluster)),
+            (&machine.llc, dense(places, |place| place.llc)),
+        ];
+        let shared = levels.iter().filter_map(|(part, caches)| {
+            let speeds = &part.as_ref()?.core_speed_1000ths;
+            Some(SharedCaches::new(speeds, caches, &cores))
+        });
+        let shared: Vec<_> = shared.collect();
         let smt_speeds = machine.smt.as_ref().map(|smt| &smt.thread_speed_1000ths);
         let core = Core {
             told_apart: smt_speeds.map_or(0, Vec::len),
             ..Core::default()
         };
         let mut hardware = Self {
-            on: machine.smt.is_some() || machine.frequency.is_some() || machine.idle.is_some(),
+            on: machine.smt.is_some()
+                || !shared.is_empty()
+                || machine.frequency.is_some()
+                || machine.idle.is_some(),
             cores: vec![core; count(&cores)].into(),
             packages: vec![Package::default(); count(&packages)].into(),
             smt: machine.smt.clone(),
+            shared,
             clocks: machine
                 .frequency
                 .as_ref()
@@ -322,10 +339,15 @@ impl Hardware {
         thread.activity = activity;
         let (core_row, package, domain) = (thread.core, thread.package, thread.domain);
         let core = &mut self.cores[core_row];
-        let was_awake = core.awake > 0;
+        let (was_awake, executed) = (core.awake > 0, core.executing() > 0);
         core.count(before, activity);
-        let awake = core.awake > 0;
+        let (awake, executes) = (core.awake > 0, core.executing() > 0);
         let alone = core.threads.len() == 1;
+        if executed != executes {
+            for caches in &mut self.shared {
+                caches.note(core_row, executes, &mut self.changed);
+            }
+        }
         // The number of executing threads does not matter on a core of one thread.
         let polling = before == Activity::Polling || activity == Activity::Polling;
         if !alone || polling || self.watched {
@@ -422,6 +444,9 @@ impl Hardware {
             if core.polling > 0 {
                 speed = speed * u64::from(smt.polling_sibling_speed_percent) / 100;
             }
+        }
+        for caches in &self.shared {
+            speed = caches.speed(thread.core, speed);
         }
         u32::try_from(speed).unwrap_or(u32::MAX)
     }

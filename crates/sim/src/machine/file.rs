@@ -1,6 +1,8 @@
 //! Descriptions of machines as TOML.
 
-use super::parts::{Frequency, History, Idle, Lines, Migration, Power, Smt, TimerInterrupt};
+use super::parts::{
+    Frequency, History, Idle, Lines, Migration, Power, SharedCache, Smt, TimerInterrupt,
+};
 use super::{Machine, MachineError, SCHEMA};
 use schedcast_kernel::Ns;
 use schedcast_kernel::cpuset::MAX_CPUS;
@@ -26,6 +28,10 @@ pub(super) struct MachineFile {
     latency: LatencyFile,
     /// Speed of hardware threads that share a core; without it each is as fast as alone.
     smt: Option<Smt>,
+    /// Speed of cores that share a level 2 cache; without it each is as fast as alone.
+    cluster: Option<SharedCache>,
+    /// Speed of cores that share a last level cache; without it each is as fast as alone.
+    llc: Option<SharedCache>,
     /// Time that a task loses when it continues on another CPU; without it none.
     migration: Option<Migration>,
     /// State of a kernel that has run for long; without it the kernel is freshly booted.
@@ -221,6 +227,8 @@ impl MachineFile {
             timer_offset_ns: 0,
             timer_interrupt: self.timer_interrupt,
             smt: self.smt,
+            cluster: self.cluster,
+            llc: self.llc,
             migration: self.migration,
             history: self.history,
             frequency: self.frequency,

@@ -15,10 +15,10 @@ pub mod parts;
 mod reference;
 
 use file::MachineFile;
-use parts::{Frequency, History, Idle, Lines, Migration, Power, Smt, TimerInterrupt};
+use parts::{Frequency, History, Idle, Lines, Migration, Power, SharedCache, Smt, TimerInterrupt};
 use schedcast_kernel::Ns;
 use schedcast_kernel::platform::Op;
-use schedcast_kernel::topology::Topology;
+use schedcast_kernel::topology::{CpuPlace, Topology};
 use std::collections::BTreeMap;
 use std::fmt;
 use thiserror::Error;
@@ -90,6 +90,10 @@ pub struct Machine {
     pub timer_interrupt: Option<TimerInterrupt>,
     /// Speed of threads that share a core; `None` = each as fast as alone.
     pub smt: Option<Smt>,
+    /// Speed of cores that share a level 2 cache; `None` = each as fast as alone.
+    pub cluster: Option<SharedCache>,
+    /// Speed of cores that share a last level cache; `None` = each as fast as alone.
+    pub llc: Option<SharedCache>,
     /// Time that tasks lose when they change CPUs; `None` = none.
     pub migration: Option<Migration>,
     /// State of its long-running kernel; `None` = freshly booted.
@@ -203,6 +207,18 @@ impl Machine {
         }
         let threads = self.threads_per_core();
         self.smt.as_ref().map_or(Ok(()), |smt| smt.check(threads))?;
+        let sharing = [
+            (
+                "cluster",
+                &self.cluster,
+                self.most_cores(|place| place.cluster),
+            ),
+            ("llc", &self.llc, self.most_cores(|place| place.llc)),
+        ];
+        for (name, part, most) in sharing {
+            part.as_ref()
+                .map_or(Ok(()), |part| part.check(name, most))?;
+        }
         self.migration.as_ref().map_or(Ok(()), Migration::check)?;
         self.history.as_ref().map_or(Ok(()), History::check)?;
         self.frequency.as_ref().map_or(Ok(()), Frequency::check)?;
@@ -225,6 +241,15 @@ impl Machine {
             .map(|place| of_core(place.core))
             .max()
             .unwrap_or(1)
+    }
+
+    /// Most cores that share something.
+    pub fn most_cores(&self, shared: impl Fn(&CpuPlace) -> u32) -> usize {
+        let mut cores: Vec<_> = self.topology.places.iter().collect();
+        cores.sort_by_key(|place| (shared(place), place.core));
+        cores.dedup_by_key(|place| place.core);
+        let same = cores.chunk_by(|a, b| shared(a) == shared(b));
+        same.map(<[_]>::len).max().unwrap_or(1)
     }
 
     /// Relative speed of a CPU, 1024 = the fastest.

@@ -22,6 +22,16 @@ pub struct Smt {
     pub polling_sibling_speed_percent: u32,
 }
 
+/// Speed of cores that share a cache.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SharedCache {
+    /// Speed of each core when 1, 2, … cores that share the cache execute, in thousandths of one
+    /// alone; the last number holds for more of them, too.
+    pub core_speed_1000ths: Vec<u32>,
+}
+
 /// Time that a task loses when it continues on another CPU.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -334,6 +344,18 @@ impl Smt {
         check(
             (1..=100).contains(&self.polling_sibling_speed_percent),
             || "smt.polling_sibling_speed_percent must be 1 to 100".to_owned(),
+        )
+    }
+}
+
+impl SharedCache {
+    /// `most` is the largest number of cores that share one, `name` that of the section.
+    pub(super) fn check(&self, name: &str, most: usize) -> Result<(), String> {
+        let speeds = &self.core_speed_1000ths;
+        let count = (1..=most).contains(&speeds.len());
+        check(
+            count && speeds.iter().all(|speed| (1..=1000).contains(speed)),
+            || format!("{name}.core_speed_1000ths must have 1 to {most} numbers from 1 to 1000"),
         )
     }
 }
