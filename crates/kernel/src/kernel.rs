@@ -193,6 +193,7 @@ impl Kernel {
             kernel.rqs.push(rq);
             kernel.rqs[cpu.index()].cpu_capacity = kernel.domains.cpus[cpu.index()].capacity_orig;
         }
+        kernel.apply_clamp_tunables();
         kernel.nohz_boot();
         for cpu in (0..cpus).map(Cpu::from) {
             let stopper = kernel.task_create(Self::migration_thread_attributes(cpu));
@@ -409,7 +410,11 @@ impl Kernel {
         self.dl.set_limit(&rules);
         self.cache.set_rules(&rules);
         self.domains.set_knobs(&rules.balance);
+        let clamps = self.rules.clamps;
         self.rules = rules;
+        if self.rules.clamps != clamps {
+            self.apply_clamp_tunables();
+        }
     }
 
     /// Jiffies at `now`.

@@ -62,6 +62,24 @@ pub(crate) const ROOT: Clamps<u32> = Clamps {
     max: LARGEST,
 };
 
+/// Clamps that the administrator sets for all (`kernel.sched_util_clamp_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClampTunables {
+    /// The most that any task's clamps may be.
+    pub most: Clamps<u32>,
+    /// Least utilisation of a real-time task that asks for none.
+    pub rt_min: u32,
+}
+
+impl Default for ClampTunables {
+    fn default() -> Self {
+        Self {
+            most: ROOT,
+            rt_min: LARGEST,
+        }
+    }
+}
+
 /// Wish of `sched_setattr` for a clamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wish {
@@ -214,9 +232,8 @@ impl Kernel {
     /// Clamps that a task asks for: its own, or those that its policy has without a wish.
     pub fn clamps_asked(&self, task: TaskId) -> Clamps<u32> {
         let record = &self.tasks[task.index()];
-        // `sysctl_sched_util_clamp_min_rt_default`.
         let least = match record.policy.is_rt() {
-            true => LARGEST,
+            true => self.rules.clamps.rt_min,
             false => NONE.min,
         };
         Clamps {
@@ -225,15 +242,32 @@ impl Kernel {
         }
     }
 
-    /// The part of them that its group leaves (`uclamp_tg_restrict`, `uclamp_eff_get`).
+    /// The part of them that its group and the administrator leave (`uclamp_tg_restrict`,
+    /// `uclamp_eff_get`).
     fn clamps_allowed(&self, task: TaskId) -> Clamps<u32> {
-        let asked = self.clamps_asked(task);
+        let mut asked = self.clamps_asked(task);
         let group = self.tasks[task.index()].group;
-        if group == GroupId::ROOT {
-            return asked;
+        if group != GroupId::ROOT {
+            let bounds = self.groups[group.index()].clamps;
+            asked = asked.map(|asked| asked.clamp(bounds.min, bounds.max));
         }
-        let bounds = self.groups[group.index()].clamps;
-        asked.map(|asked| asked.clamp(bounds.min, bounds.max))
+        let most = self.rules.clamps.most;
+        Clamps {
+            min: asked.min.min(most.min),
+            max: asked.max.min(most.max),
+        }
+    }
+
+    /// The administrator's bounds are in the rules (`sysctl_sched_uclamp_handler`). What is queued
+    /// keeps its clamps until it is queued again, unless its group's are other ones.
+    pub(crate) fn apply_clamp_tunables(&mut self) {
+        let bounds = self.rules.clamps;
+        if bounds == ClampTunables::default() && !self.clamps_used {
+            return;
+        }
+        self.clamps_used = true;
+        self.groups[GroupId::ROOT.index()].clamps_asked = bounds.most;
+        self.update_group_clamps(GroupId::ROOT);
     }
 
     /// Clamps in force of a task (`uclamp_eff_value`).

@@ -18,6 +18,7 @@ use crate::balance::BalanceRules;
 use crate::cache::CacheRules;
 use crate::ids::Ns;
 use crate::select::PlacementRules;
+use crate::uclamp::ClampTunables;
 use crate::weight::{LoadWeight, VirtualWeight};
 
 pub mod changes;
@@ -166,6 +167,8 @@ pub struct Rules {
     /// Built with CONFIG_UCLAMP_TASK and CONFIG_UCLAMP_TASK_GROUP: tasks and groups may clamp their
     /// utilisation.
     pub uclamp: bool,
+    /// Bounds of all clamps.
+    pub clamps: ClampTunables,
     /// Clamps are counted when the class has queued a task, not before (6.12 to 6.16).
     pub clamps_counted_late: bool,
     /// Whether sessions get groups of their own.
@@ -484,6 +487,7 @@ impl Rules {
             config_preemption: false,
             irq_time_accounting: false,
             uclamp: false,
+            clamps: ClampTunables::default(),
             clamps_counted_late: false,
             autogroup: true,
             base_slice_ns: 750_000 * factor,

@@ -97,14 +97,16 @@ pub enum Problem {
         /// Largest value.
         most: i64,
     },
-    /// Runtime above its period, which is this tunable.
-    RuntimeAbovePeriod(&'static str),
+    /// Above this other tunable, such as a runtime above its period.
+    AboveOther(&'static str),
     /// Tick frequency that no kernel can be built with.
     Hz,
     /// Lazy preemption before 6.13.
     NoLazyPreemption,
     /// Utilisation clamps before the first release whose rules are known.
     ClampsUnknown,
+    /// A tunable of clamps, and the kernel is built without.
+    NoClamps,
 }
 
 /// Why a [`KernelChoice`] is refused.
@@ -167,8 +169,8 @@ impl fmt::Display for RulesError {
             Problem::Range { least, most } => {
                 write!(f, "`{word}` must be {least} to {most}")
             }
-            Problem::RuntimeAbovePeriod(period) => {
-                write!(f, "`{word}` must not be above {period}")
+            Problem::AboveOther(other) => {
+                write!(f, "`{word}` must not be above {other}")
             }
             Problem::Hz => write!(
                 f,
@@ -178,6 +180,10 @@ impl fmt::Display for RulesError {
                 f,
                 "utilisation clamps (`{word}`) are modelled from {} on, this is {version}",
                 uclamp::OLDEST
+            ),
+            Problem::NoClamps => write!(
+                f,
+                "`{word}` bounds utilisation clamps, and this kernel is built without (`uclamp`)"
             ),
             Problem::NoLazyPreemption => {
                 write!(
@@ -272,12 +278,21 @@ impl Rules {
             .rt_runtime_ns
             .is_some_and(|runtime| runtime > rules.rt_period_ns)
         {
-            let problem = Problem::RuntimeAbovePeriod("sched_rt_period_us");
+            let problem = Problem::AboveOther("sched_rt_period_us");
             return Err(refuse("sched_rt_runtime_us", problem));
         }
         if rules.fair_server_runtime_ns > rules.fair_server_period_ns {
-            let problem = Problem::RuntimeAbovePeriod("fair_server_period_ns");
+            let problem = Problem::AboveOther("fair_server_period_ns");
             return Err(refuse("fair_server_runtime_ns", problem));
+        }
+        let of_clamps = |name: &str| name.starts_with("sched_util_clamp_");
+        let clamps = choice.tunables.iter().find(|(name, _)| of_clamps(name));
+        if let Some((name, _)) = clamps.filter(|_| !rules.uclamp) {
+            return Err(refuse(name, Problem::NoClamps));
+        }
+        if rules.clamps.most.min > rules.clamps.most.max {
+            let problem = Problem::AboveOther("sched_util_clamp_max");
+            return Err(refuse("sched_util_clamp_min", problem));
         }
         Ok(rules)
     }

@@ -6,6 +6,7 @@
 //! are 1.4 ms long, and the normalised slice, which later follows CPU hotplug, is 0.35 ms.
 
 use super::{CgroupMode, DOMAIN_TUNABLES, Rules, Version};
+use crate::uclamp;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -283,6 +284,36 @@ pub static TUNABLES: &[Tunable] = &[
         most: OVERAGGR_MOST,
         description: "How much more utilised than the other a preferred cache may be, percent (debugfs: llc_balancing/imb_pct).",
         apply: |rules, value| rules.cache.imb_pct = value as u32,
+    },
+    Tunable {
+        name: "sched_util_clamp_min",
+        sysctl: "sched_util_clamp_min",
+        since: uclamp::OLDEST,
+        until: None,
+        least: 0,
+        most: uclamp::LARGEST as i64,
+        description: "Most that the least utilisation of a task may be, of 1024; needs `uclamp`.",
+        apply: |rules, value| rules.clamps.most.min = value as u32,
+    },
+    Tunable {
+        name: "sched_util_clamp_max",
+        sysctl: "sched_util_clamp_max",
+        since: uclamp::OLDEST,
+        until: None,
+        least: 0,
+        most: uclamp::LARGEST as i64,
+        description: "Most utilisation that a task may have where it is looked at, of 1024; needs `uclamp`.",
+        apply: |rules, value| rules.clamps.most.max = value as u32,
+    },
+    Tunable {
+        name: "sched_util_clamp_min_rt_default",
+        sysctl: "sched_util_clamp_min_rt_default",
+        since: uclamp::OLDEST,
+        until: None,
+        least: 0,
+        most: uclamp::LARGEST as i64,
+        description: "Least utilisation of real-time tasks that ask for none, of 1024; needs `uclamp`.",
+        apply: |rules, value| rules.clamps.rt_min = value as u32,
     },
     Tunable {
         name: "sched_rr_timeslice_ms",

@@ -328,3 +328,36 @@ fn a_throttled_task_keeps_its_clamp_on_the_cpu_until_it_really_sleeps() {
     assert!(world.idle(Cpu(0)) && world.kernel.tasks[task.index()].throttled);
     assert_eq!(of(&world, 0), (500, 1024));
 }
+
+#[test]
+fn the_administrator_bounds_every_clamp() {
+    let mut world = World::with("6.12", 1, |rules| {
+        rules.uclamp = true;
+        rules.clamps.most = Clamps { min: 400, max: 600 };
+    });
+    let task = world.spawn(Cpu(0));
+    assert_eq!(of(&world, 0), (0, 600));
+    at_least(&mut world, task, 500);
+    assert_eq!(of(&world, 0), (400, 600));
+    // A group has no more either, and what runs in it follows a new bound at once.
+    let group = world.group(GroupId::ROOT);
+    assert_eq!(world.kernel.groups[group.index()].clamps.max, 600);
+    let inside = world.spawn_in(group, Cpu(0), Policy::Normal, 0);
+    let mut rules = world.kernel.rules.clone();
+    rules.clamps.most.max = 500;
+    world.kernel.set_rules(rules);
+    assert_eq!(world.kernel.clamps_of(inside).max, 500);
+    // The one in the root group, too, since the root group's bounds have changed.
+    assert_eq!(world.kernel.clamps_of(task), Clamps { min: 400, max: 500 });
+}
+
+#[test]
+fn real_time_tasks_ask_for_the_administrators_default() {
+    let mut world = World::with("6.12", 1, |rules| {
+        rules.uclamp = true;
+        rules.clamps.rt_min = 128;
+    });
+    let task = world.spawn_fifo(Cpu(0), 10, CpuSet::of(Cpu(0)));
+    assert_eq!(world.kernel.clamps_of(task).min, 128);
+    assert_eq!(of(&world, 0), (128, 1024));
+}
