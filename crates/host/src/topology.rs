@@ -37,6 +37,10 @@ pub struct CpuInfo {
 pub struct Topology {
     /// Online CPUs in ascending order.
     pub cpus: Vec<CpuInfo>,
+    /// CPUs without scheduling domains (`isolcpus`), ascending.
+    pub isolated: Vec<usize>,
+    /// CPUs without a tick while one task runs (`nohz_full`), ascending.
+    pub nohz_full: Vec<usize>,
     /// The idle driver and governor, "none" where there is none.
     pub idle_driver: String,
     /// See `idle_driver`.
@@ -79,8 +83,15 @@ impl Topology {
                 .map_or("none".to_owned(), |text| text.trim().to_owned())
         };
         let first = numbers.first().copied().unwrap_or(0);
+        // The files are there from 4.2 on, and empty without such CPUs.
+        let list = |name: &str| {
+            let text = read_text(&system.join("cpu").join(name)).unwrap_or_default();
+            parse_cpu_list(&text).unwrap_or_default()
+        };
         Ok(Self {
             cpus,
+            isolated: list("isolated"),
+            nohz_full: list("nohz_full"),
             idle_driver: word("current_driver"),
             idle_governor: word("current_governor_ro"),
             idle_states: read_idle_states(&system.join(format!("cpu/cpu{first}/cpuidle"))),

@@ -29,6 +29,9 @@ pub struct Topology {
     pub capacities: Vec<u32>,
     /// Priority of each CPU for the platform (ITMT), larger ones are preferred; empty = none is.
     pub priorities: Vec<u32>,
+    /// CPUs that no domain has (`isolcpus`): nothing is balanced to or from them, and tasks go
+    /// there only if their affinity says so.
+    pub isolated: CpuSet,
 }
 
 impl Topology {
@@ -60,12 +63,18 @@ impl Topology {
             distances: Vec::new(),
             capacities: Vec::new(),
             priorities: Vec::new(),
+            isolated: CpuSet::EMPTY,
         }
     }
 
     /// Number of CPUs.
     pub fn cpus(&self) -> usize {
         self.places.len()
+    }
+
+    /// CPUs on which tasks are by default (`housekeeping_cpumask(HK_TYPE_DOMAIN)`).
+    pub fn housekeeping(&self) -> CpuSet {
+        CpuSet::first(self.cpus()).and_not(&self.isolated)
     }
 
     /// CPUs for which `same` holds with `cpu`.

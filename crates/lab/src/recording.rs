@@ -452,6 +452,11 @@ fn machine_layer(recording: &Recording, folder: &str) -> Result<Table> {
         let kind = Kind::Integer(i64::from(count));
         layer.merge(&leaf(&file, &["machine", "topology", key], kind));
     }
+    if !meta.isolated.is_empty() {
+        let cpus: Vec<String> = meta.isolated.iter().map(u32::to_string).collect();
+        let kind = Kind::Text(cpus.join(","));
+        layer.merge(&leaf(&file, &["machine", "topology", "isolated"], kind));
+    }
     Ok(layer)
 }
 

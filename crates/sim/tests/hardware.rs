@@ -709,3 +709,50 @@ fn speeds_that_the_scheduler_does_not_know_slow_work_and_move_no_capacity() {
             .contains("exclude each other")
     );
 }
+
+#[test]
+fn isolated_cpus_take_nothing_that_is_not_sent_there() {
+    let isolated = "isolated = \"2-3\"\n";
+    let text = preset_text().replace("[topology]\n", &format!("[topology]\n{isolated}"));
+    let machine = Machine::parse("m", &text).unwrap().free_of_charge();
+    let mut workload = Workload::default();
+    let hog = common::program(&mut workload, |b| {
+        b.work(100 * MS);
+        b.mark(1);
+    });
+    for number in 0..8 {
+        let name = format!("t{number}");
+        workload.add_task(schedcast_sim::workload::TaskSpec::new(name, hog));
+    }
+    task(&mut workload, "sent", 2, |b| {
+        b.work(50 * MS);
+        b.mark(0);
+    });
+    let mut world = world((6, 18), machine, workload);
+    world.run_until(200 * MS).unwrap();
+    // The one that was sent to CPU 2 has it alone. Eight others share six CPUs: 800 ms of work take
+    // 133 ms at least, where seven CPUs would do it in 121.
+    let ends = us(&world);
+    assert_eq!(ends[0], (50_000, 0));
+    assert!(ends.len() == 9 && ends[8].0 >= 133_333, "{ends:?}");
+}
+
+#[test]
+fn a_list_of_isolated_cpus_leaves_one() {
+    let error = |list: &str| {
+        let text = preset_text().replace(
+            "[topology]\n",
+            &format!("[topology]\nisolated = \"{list}\"\n"),
+        );
+        Machine::parse("m", &text).unwrap_err().message
+    };
+    assert_eq!(
+        error("0-7"),
+        "topology.isolated is \"0-7\": which leaves no CPU for everything else"
+    );
+    assert!(
+        error("8").starts_with("topology.isolated is \"8\": "),
+        "{}",
+        error("8")
+    );
+}

@@ -182,6 +182,11 @@ fn recording_json() {
             "recording.json: `llc` names CPU 1, but `cpus` is 1",
         ),
         (
+            "\"cpus\": 2",
+            "\"cpus\": 2, \"isolated\": [1, 2]",
+            "recording.json: `isolated` names CPU 2, but `cpus` is 2",
+        ),
+        (
             "[0, 1]",
             "[0, 0]",
             "recording.json: `llc` names CPU 0 twice",

@@ -419,7 +419,7 @@ impl Description {
     /// recording.
     fn of_host(&self, title: &str, span: (u64, u64)) -> serde_json::Value {
         let seconds = |ns: u64| ns as f64 / 1e9;
-        serde_json::json!({
+        let mut meta = serde_json::json!({
             "title": title,
             "kernel": self.kernel.release,
             "hz": self.kernel.hz,
@@ -435,7 +435,15 @@ impl Description {
             "end_s": seconds(span.1),
             "realtime_offset_ns": crate::sys::realtime_offset_ns(),
             "utc_offset_s": crate::sys::utc_offset_s(),
-        })
+        });
+        let lists = [
+            ("isolated", &self.topology.isolated),
+            ("nohz_full", &self.topology.nohz_full),
+        ];
+        for (key, cpus) in lists.into_iter().filter(|(_, cpus)| !cpus.is_empty()) {
+            meta[key] = cpus.as_slice().into();
+        }
+        meta
     }
 }
 

@@ -38,8 +38,9 @@ pub(super) fn build(topology: &Topology, rules: &Rules) -> Domains {
     let (nodes, node_of) = nodes(topology);
     let levels = levels(topology, rules);
     let all = CpuSet::first(cpus);
+    let balanced = topology.housekeeping();
     let mut stacks: Vec<Stack> = (0..cpus)
-        .map(|cpu| stack(topology, rules, &levels, &all, Cpu::from(cpu)))
+        .map(|cpu| stack(topology, rules, &levels, &balanced, Cpu::from(cpu)))
         .collect();
     let mut domains = Domains {
         cpus: Table::new(),
@@ -157,15 +158,25 @@ fn span(topology: &Topology, level: Level, cpu: Cpu) -> CpuSet {
     }
 }
 
-fn stack(topology: &Topology, rules: &Rules, levels: &[Level], all: &CpuSet, cpu: Cpu) -> Stack {
+/// The stack of a CPU on a machine whose `balanced` CPUs have domains; those of others are empty.
+fn stack(
+    topology: &Topology,
+    rules: &Rules,
+    levels: &[Level],
+    balanced: &CpuSet,
+    cpu: Cpu,
+) -> Stack {
     let mut stack: Stack = Vec::with_capacity(levels.len());
+    if !balanced.contains(cpu) {
+        return stack;
+    }
     for &level in levels {
-        let mut span = span(topology, level, cpu);
+        let mut span = span(topology, level, cpu).and(balanced);
         if let Some(child) = stack.last() {
             // A level never loses CPUs of the one below, whatever the firmware says.
             span = span.or(&child.span);
         }
-        let whole = span == *all;
+        let whole = span == *balanced;
         stack.push(Proto {
             level,
             span,

@@ -496,7 +496,8 @@ impl Kernel {
         let rq = &mut self.rqs[cpu.index()];
         let before = rq.nr_running;
         rq.nr_running += tasks;
-        if before < 2 && rq.nr_running >= 2 {
+        // An isolated CPU is in a root domain of its own.
+        if before < 2 && rq.nr_running >= 2 && !self.topology.isolated.contains(cpu) {
             self.domains.overloaded = true;
         }
         self.note_idle_state(cpu);

@@ -62,6 +62,13 @@ fn topology_section(topology: &Topology) -> Table {
     }
     let mut section = Table::new();
     section.insert("cpu".into(), Value::Array(cpus));
+    // Offline CPUs have no row.
+    let row_of = |cpu: &usize| topology.cpus.iter().position(|one| one.cpu == *cpu);
+    let isolated = topology.isolated.iter().filter_map(row_of);
+    let isolated: Vec<String> = isolated.map(|row| row.to_string()).collect();
+    if !isolated.is_empty() {
+        section.insert("isolated".into(), Value::String(isolated.join(",")));
+    }
     let largest = topology.cpus.iter().map(|cpu| cpu.capacity).max();
     if topology
         .cpus
@@ -212,6 +219,8 @@ mod tests {
         };
         Topology {
             cpus: (0..8).map(cpu).collect(),
+            isolated: vec![3, 7],
+            nohz_full: Vec::new(),
             idle_driver: "intel_idle".into(),
             idle_governor: "menu".into(),
             idle_states: vec![
@@ -232,6 +241,8 @@ mod tests {
         assert_eq!(places[1].llc, places[5].llc);
         assert_ne!(places[1].llc, places[2].llc);
         assert_eq!((places[2].node, places[3].socket), (1, 1));
+        let isolated = machine.topology.isolated.iter();
+        assert_eq!(isolated.map(|cpu| cpu.0).collect::<Vec<_>>(), [3, 7]);
         let idle = machine.idle.unwrap();
         assert_eq!(idle.state[2].exit_latency_ns, 133_000);
     }

@@ -225,6 +225,8 @@ impl Builder<'_> {
         let mut start = Start::new(program.name.clone(), self.scenario.machine.cpus());
         let places = self.scenario.machine.machine.topology.places.iter();
         start.nodes = places.map(|place| place.node).collect();
+        let topology = &self.scenario.machine.machine.topology;
+        start.affinity = (!topology.isolated.is_empty()).then(|| topology.housekeeping());
         start.group = self
             .groups
             .get(&program.cgroup)

@@ -137,6 +137,11 @@ impl Simulator {
         let Some(tree) = &kernel.tree else {
             unreachable!("a scenario without a tree has rules");
         };
+        if !scenario.machine.machine.topology.isolated.is_empty() {
+            let message = "a kernel tree is booted without isolated CPUs";
+            return Err(Error::input(&tree.place, message)
+                .hint("leave out `topology.isolated`, or give a `version` instead of the tree"));
+        }
         let object = self.trees.get(&tree.value, configuration(kernel))?;
         let chance = self.chance(seed);
         let mut built = build::build(self, scenario, chance)?;

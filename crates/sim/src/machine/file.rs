@@ -4,10 +4,11 @@ use super::parts::{
     Frequency, History, Idle, Lines, Migration, Power, SharedCache, Smt, TimerInterrupt,
 };
 use super::{Machine, MachineError, SCHEMA};
-use schedcast_kernel::Ns;
-use schedcast_kernel::cpuset::MAX_CPUS;
+use schedcast_base::cpu_list::{CpuList, Stride};
+use schedcast_kernel::cpuset::{CpuSet, MAX_CPUS};
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::topology::{CpuPlace, Topology};
+use schedcast_kernel::{Cpu, Ns};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -86,6 +87,9 @@ pub(super) struct TopologyFile {
     /// Priority of each CPU for the platform (ITMT), 1 to 1000000: tasks go to those with larger
     /// ones, from 6.6 on.
     priorities: Option<Vec<u32>>,
+    /// CPUs without scheduling domains (`isolcpus`), as the kernel writes lists: `"2-3,6"`. Tasks
+    /// run there only if their affinity says so.
+    isolated: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -260,6 +264,16 @@ pub(super) struct CpuFile {
     socket: u32,
 }
 
+/// Isolated CPUs of a machine of so many; at least one is not.
+fn isolated(text: &str, cpus: usize) -> Result<CpuSet, String> {
+    let wrong = |why: String| format!("topology.isolated is \"{text}\": {why}");
+    let list = CpuList::parse(text, cpus as u32, Stride::UsedOfGroup).map_err(wrong)?;
+    if list.cpus().len() >= cpus {
+        return Err(wrong("which leaves no CPU for everything else".to_owned()));
+    }
+    Ok(list.cpus().iter().copied().map(Cpu).collect())
+}
+
 impl TopologyFile {
     fn build(mut self, speeds: &[u32]) -> Result<Topology, String> {
         let mut topology = match self.cpu.take() {
@@ -307,6 +321,9 @@ impl TopologyFile {
             check("priorities", &priorities, 1_000_000)?;
             topology.priorities = priorities;
         }
+        if let Some(text) = self.isolated {
+            topology.isolated = isolated(&text, cpus)?;
+        }
         Ok(topology)
     }
 
@@ -345,6 +362,7 @@ impl TopologyFile {
             distances: Vec::new(),
             capacities: Vec::new(),
             priorities: Vec::new(),
+            isolated: CpuSet::EMPTY,
         })
     }
 

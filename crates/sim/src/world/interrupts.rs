@@ -342,9 +342,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     /// CPUs that a task of the workload may use, and on which of them it begins.
     pub(super) fn begins_on(&self, spec: &TaskSpec) -> (CpuSet, Cpu) {
-        let affinity = spec
-            .affinity
-            .unwrap_or_else(|| CpuSet::first(self.out.cpus.len()));
+        let everywhere = || self.out.machine.topology.housekeeping();
+        let affinity = spec.affinity.unwrap_or_else(everywhere);
         let cpu = spec.start_cpu.or(affinity.lowest()).unwrap_or(Cpu(0));
         (affinity, cpu)
     }

@@ -37,6 +37,12 @@ pub struct Meta {
     pub sockets: Option<u32>,
     /// CPUs that share a last-level cache, one list per cache.
     pub llc: Option<Vec<Vec<u32>>>,
+    /// CPUs without scheduling domains (`isolcpus`).
+    #[serde(default)]
+    pub isolated: Vec<u32>,
+    /// CPUs without a tick while one task runs (`nohz_full`).
+    #[serde(default)]
+    pub nohz_full: Vec<u32>,
     /// Whether the machine is a virtual one (key `virtual`).
     #[serde(rename = "virtual")]
     pub is_virtual: Option<bool>,
@@ -152,6 +158,14 @@ impl Meta {
             return Some(format!(
                 "expected `before_s` at or after `after_s` in `period_ends` of `{path}`"
             ));
+        }
+        let lists = [("isolated", &self.isolated), ("nohz_full", &self.nohz_full)];
+        for (key, list) in lists {
+            if let (Some(cpu), Some(cpus)) = (list.iter().max(), self.cpus)
+                && *cpu >= cpus
+            {
+                return Some(format!("`{key}` names CPU {cpu}, but `cpus` is {cpus}"));
+            }
         }
         let mut seen = std::collections::BTreeSet::new();
         for cpu in self.llc.iter().flatten().flatten() {

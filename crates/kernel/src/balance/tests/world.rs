@@ -68,3 +68,26 @@ fn periodic_tasks_keep_running() {
         }
     }
 }
+
+/// CPUs 2 and 3 have no domain: nothing comes, and what is there stays, whatever its affinity.
+#[test]
+fn nothing_is_balanced_to_or_from_isolated_cpus() {
+    for version in VERSIONS {
+        let mut topology = Topology::flat(4);
+        topology.isolated = [2, 3].map(Cpu).into_iter().collect();
+        let mut machine = Programs::on(topology, version);
+        let everywhere = CpuSet::first(4);
+        let hogs = [0; 4].map(|_| machine.hog(0, everywhere));
+        let sent = [2, 2].map(|cpu| {
+            let hog = machine.hog(cpu, CpuSet::of(Cpu(cpu)));
+            let record = &mut machine.world.kernel.tasks[hog.index()];
+            (record.affinity, record.nr_cpus_allowed) = (everywhere, 4);
+            hog
+        });
+        machine.run_until(500 * MS);
+        let mut cpus = hogs.map(|hog| machine.cpu_of(hog));
+        cpus.sort_unstable();
+        assert_eq!(cpus, [0, 0, 1, 1], "{version}");
+        assert_eq!(sent.map(|hog| machine.cpu_of(hog)), [2, 2], "{version}");
+    }
+}
