@@ -184,21 +184,19 @@ fn numbers_of_domains_stand_in_a_table_for_each_level() {
     let one_cache = Topology::regular(1, 1, 8, 1);
     assert_eq!(
         kernel.check_domains(&one_cache).unwrap_err().to_string(),
-        "k.toml:4:17: `domains.NUMA.imbalance_pct`: this machine has no domains of the level NUMA"
+        "k.toml:4:17: `domains.NUMA.imbalance_pct`: this machine has no domains of the level NUMA (it has MC)"
     );
     kernel
         .check_domains(&Topology::regular(2, 1, 4, 1))
         .unwrap();
     let error = refuse("[domains.MCC]\nbusy_factor = 4\n");
-    assert_eq!(error, "k.toml:1:10: unknown key `MCC` in [kernel.domains]");
+    assert!(error.starts_with("k.toml:1:10: unknown key `MCC` in [kernel.domains]"));
     let error = refuse("[domains.MC]\nbusyfactor = 4\n");
-    assert_eq!(
-        error,
-        "k.toml:2:1: unknown key `busyfactor` in [kernel.domains.MC]"
-    );
+    let expected = "k.toml:2:1: unknown key `busyfactor` in [kernel.domains.MC]";
+    assert!(error.starts_with(expected), "{error}");
     let error = refuse("[domains.MC]\nbusy_factor = 0\n");
     assert_eq!(
         error,
-        "k.toml:2:15: `domains.MC.busy_factor` must be from 1 to 1000000"
+        "k.toml:2:15: `domains.MC.busy_factor` must be 1 to 1000000"
     );
 }
