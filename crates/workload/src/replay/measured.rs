@@ -133,7 +133,8 @@ impl Replay {
             };
             let mut previous_end_ns = 0;
             let mut turn = Turn::default();
-            for activation in self.activations_of(id) {
+            let uncut = self.uncut.get(&id).map(Vec::as_slice);
+            for activation in uncut.unwrap_or_else(|| self.activations_of(id)) {
                 collected.see(activation, previous_end_ns, self.duration_ns);
                 collected.turn_ns.extend(turn.go_on(activation));
                 previous_end_ns = activation.end_ns.unwrap_or(previous_end_ns);

@@ -88,6 +88,7 @@ pub use unseen::Unseen;
 use activity::{Begun, Draft, Folder};
 use gather::Gathered;
 use schedcast_trace::{Recording, Request};
+use std::collections::BTreeMap;
 
 /// User's choices about a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,6 +140,9 @@ pub struct Replay {
     pub services: Vec<Service>,
     /// Their requests.
     pub requests: Vec<Served>,
+    /// By thread of a service or its clients: its activations as recorded, before they were cut
+    /// into requests. Their `steps` are not set.
+    pub uncut: BTreeMap<ThreadId, Vec<Activation>>,
     /// Report on observations, inferences and omissions.
     pub report: Report,
 }
