@@ -299,6 +299,8 @@ pub fn advise(
     let (target, seeds) = (case.target.as_str(), experiment.seeds);
     let mut bench = Bench::new(simulator, finished, baseline, target, &case.promises, seeds);
     bench.drift_permille = case.recorded.seen.drift_of(target);
+    bench.rare = case.recorded.seen.piece_of(target);
+    bench.length_ns = case.recorded.length_ns;
     let recorded = Limit::of(baseline, target);
     step(Step {
         name: "the recorded limit",
