@@ -40,7 +40,7 @@ fn recorded(age_ms: u64) -> (Recording, Replay) {
     for (pid, comm, cpu_ms) in [
         (1, "server", 3_000),
         (2, "helper", 10),
-        (3, "housekeeper", 50),
+        (3, "housekeeper", 30),
         (4, "compiler", 100),
         (5, "optimizer", 60),
     ] {
