@@ -102,6 +102,8 @@ pub fn check(
     let drifting = Drifting {
         simulator,
         drift_permille: case.recorded.seen.drift_of(&case.target),
+        rare: case.recorded.seen.piece_of(&case.target),
+        length_ns: case.recorded.length_ns,
         seeds: experiment.seeds,
     };
     let runs = drifting.run_both(&to_come, finished)?;

@@ -195,7 +195,7 @@ impl<'a> Case<'a> {
             return Err(Error::general(message).hint(hint_for(&target, &groups)));
         }
         let latency = recorded.seen.latency(&target);
-        if slos.is_empty() {
+        if slos.iter().all(|text| text.trim().is_empty()) {
             let hint = how_to_promise(recorded, latency.as_ref());
             return Err(Error::usage("nothing is promised").hint(hint));
         }
@@ -251,10 +251,9 @@ impl<'a> Case<'a> {
 
 /// A promise to begin with, and the figures of the recording that tell which one makes sense.
 fn how_to_promise(recorded: &Recorded, latency: Option<&Latency>) -> String {
-    let example = "say what must hold, such as --slo 'p99<80ms'";
     let shown = latency.and_then(|latency| Some((latency, recorded.seen.quantiles(latency)?)));
     let Some((latency, shown)) = shown.filter(|(_, shown)| shown.count > 0) else {
-        return example.to_string();
+        return "say what must hold, such as --slo 'p99<80ms'".to_string();
     };
     let values = [
         ("p50", shown.p50_ns),
@@ -264,10 +263,18 @@ fn how_to_promise(recorded: &Recorded, latency: Option<&Latency>) -> String {
     let values = values.map(|(name, ns)| format!("{name} {:.3} ms", ns as f64 / 1e6));
     let (threads, name) = (&latency.threads, latency.name);
     format!(
-        "{example}; {threads}/{name} is recorded with {}, and `schedcast what-if` with `--set \
-         cpu.max=max` tells what it would be without a limit",
+        "say what must hold, such as --slo 'p95<{}'; {threads}/{name} is recorded with {}, and \
+         `schedcast what-if` with `--set cpu.max=max` tells what it would be without a limit",
+        round_promise(shown.p95_ns),
         values.join(", ")
     )
+}
+
+/// The next number of one digit above what was recorded, as a promise: 113.303 ms is `200ms`, 1.9
+/// ms is `2ms`.
+fn round_promise(recorded_ns: u64) -> String {
+    let digit = 10u64.pow(recorded_ns.max(1).ilog10());
+    format_duration_ns((recorded_ns / digit + 1) * digit)
 }
 
 /// Searches for limits that keep the promises. `question` is about a recording and has no columns
@@ -292,6 +299,8 @@ pub fn advise(
     let (target, seeds) = (case.target.as_str(), experiment.seeds);
     let mut bench = Bench::new(simulator, finished, baseline, target, &case.promises, seeds);
     bench.drift_permille = case.recorded.seen.drift_of(target);
+    bench.rare = case.recorded.seen.piece_of(target);
+    bench.length_ns = case.recorded.length_ns;
     let recorded = Limit::of(baseline, target);
     step(Step {
         name: "the recorded limit",

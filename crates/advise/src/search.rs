@@ -84,6 +84,10 @@ pub struct Bench<'a, S, F> {
     pub fit: Vec<RefitFigure>,
     /// How much the work of a request drifted while it was recorded, in thousandths.
     pub drift_permille: u64,
+    /// Work that the recording does not show, of the target: how much may come in one piece, ns.
+    pub rare: Option<(String, u64)>,
+    /// Length of the recording, ns.
+    pub length_ns: u64,
     seeds: u32,
     runs: BTreeMap<Limit, Runs>,
 }
@@ -107,6 +111,8 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             need: None,
             fit: Vec::new(),
             drift_permille: 0,
+            rare: None,
+            length_ns: 0,
             seeds,
             runs: BTreeMap::new(),
         }
@@ -203,6 +209,8 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         Drifting {
             simulator: self.simulator,
             drift_permille: self.drift_permille,
+            rare: self.rare.clone(),
+            length_ns: self.length_ns,
             seeds: self.seeds,
         }
     }

@@ -35,3 +35,26 @@ fn a_slip_in_a_promise_is_told_at_once() {
         }
     }
 }
+
+/// 113.3 ms is the p95 that the recording shows; 200 ms is the next round number.
+#[test]
+fn without_a_promise_one_that_fits_the_recording_is_named() {
+    let recording = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../recordings/postgres-quota"
+    );
+    for verb in ["check", "advise"] {
+        for promise in [&[][..], &["--slo"], &["--slo="]] {
+            let output = Command::new(env!("CARGO_BIN_EXE_schedcast"))
+                .args([verb, recording])
+                .args(promise)
+                .output()
+                .unwrap();
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{told}");
+            assert!(told.contains("error: nothing is promised"), "{told}");
+            assert!(told.contains("such as --slo 'p95<200ms'"), "{told}");
+            assert!(told.contains("p95 113.303 ms"), "{told}");
+        }
+    }
+}

@@ -63,6 +63,27 @@ impl TaskTimes {
     }
 }
 
+/// Time since the start of a thread, in s, from `/proc/TID/stat`; `uptime_s` is that of the machine.
+/// `None` when the thread is gone.
+pub(crate) fn age_s(tid: u64, uptime_s: f64) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+    Some((uptime_s - started_s(&stat)?).max(0.0))
+}
+
+/// Start of a thread since the boot of the machine, in s: field 22 of its `stat`, in ticks of
+/// `USER_HZ`. The name in field 2 may have blanks and parentheses.
+fn started_s(stat: &str) -> Option<f64> {
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    let ticks: f64 = behind_name.split_whitespace().nth(19)?.parse().ok()?;
+    Some(ticks / 100.0)
+}
+
+/// Time since the boot of the machine, in s.
+pub(crate) fn uptime_s() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/uptime").ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
 fn parse_schedstat(text: &str) -> Option<[u64; 3]> {
     let mut numbers = text.split_whitespace().map(|word| word.parse().ok());
     let triple = [numbers.next()??, numbers.next()??, numbers.next()??];
@@ -149,6 +170,16 @@ mod tests {
             (Some(4), Some(20_000))
         );
         assert_eq!(stat.nr_bursts, None, "kernels before burst");
+    }
+
+    #[test]
+    fn the_start_of_a_thread_is_field_22_whatever_its_name() {
+        let stat = "7 (a b) c) S 1 7 7 0 -1 4194624 91 0 0 0 3 4 0 0 20 0 5 0 1250 0 0\n";
+        assert_eq!(started_s(stat), Some(12.5));
+        assert_eq!(started_s("7 (a) S 1"), None);
+        let own = u64::from(std::process::id());
+        let age_s = age_s(own, uptime_s().unwrap()).unwrap();
+        assert!(age_s < uptime_s().unwrap() + 1.0, "{age_s}");
     }
 
     #[test]

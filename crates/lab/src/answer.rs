@@ -163,6 +163,8 @@ impl<'a> ToCome<'a> {
         Drifting {
             simulator,
             drift_permille: self.recorded.seen.drift_of(&self.target),
+            rare: self.recorded.seen.piece_of(&self.target),
+            length_ns: self.recorded.length_ns,
             seeds: self.experiment.seeds,
         }
     }

@@ -7,6 +7,9 @@
 //! they took: values as far apart as possible that deviate by 100 ‰ or so, evenly, and 1000 ‰ in
 //! the mean.
 //!
+//! Besides, threads that run seldom may run for long then: [`Replay::rare`].
+//!
+//! [`Replay::rare`]: schedcast_workload::replay::Replay::rare
 //! [`Replay::drift_permille`]: schedcast_workload::replay::Replay::drift_permille
 
 use crate::comparison::Comparison;
@@ -16,6 +19,7 @@ use crate::experiment::program::Action;
 use crate::outcome::Outcome;
 use crate::simulate::{Simulate, run_all};
 use crate::simulator::Simulator;
+use schedcast_workload::replay::Piece;
 
 /// Half the width of an even spread of deviation 1, in thousandths: √3.
 const HALF_WIDTH_PERMILLE: i64 = 1732;
@@ -66,6 +70,11 @@ pub struct Drifting<'a, S> {
     pub simulator: &'a S,
     /// Deviation of a request's work.
     pub drift_permille: u64,
+    /// Work that the recording does not show: a group's path and how much may come in one piece,
+    /// ns. Each seed has it at another time of the recording.
+    pub rare: Option<(String, u64)>,
+    /// Length of the recording, ns.
+    pub length_ns: u64,
     /// Number of seeds.
     pub seeds: u32,
 }
@@ -103,12 +112,23 @@ impl<S: Simulate> Drifting<'_, S> {
 impl<S> Drifting<'_, S> {
     /// Whether anything drifted, and there are seeds enough to show a spread.
     fn drifts(&self) -> bool {
-        self.drift_permille > 0 && self.seeds > 1
+        (self.drift_permille > 0 || self.rare.is_some()) && self.seeds > 1
     }
 
     /// Runs of each scenario without drift and with it.
     pub fn runs_of_each(&self) -> u64 {
         u64::from(self.seeds) * (1 + u64::from(self.drifts()))
+    }
+
+    /// Rare work under `seed`: the seeds' times divide the recording evenly.
+    fn piece(&self, seed: u64) -> Option<Piece> {
+        let (group, work_ns) = self.rare.clone()?;
+        let seeds = u64::from(self.seeds.max(1));
+        Some(Piece {
+            group,
+            at_ns: self.length_ns / (2 * seeds) * (2 * (seed % seeds) + 1),
+            work_ns,
+        })
     }
 
     /// Work of requests under `seed`, in thousandths of the recorded work.
@@ -127,6 +147,7 @@ impl<S: Simulate> Simulate for Drifting<'_, S> {
         for program in &mut scenario.programs {
             if let Action::Replay(_, adjust) = &mut program.action.value {
                 adjust.work_permille = self.work_permille(seed);
+                adjust.piece = self.piece(seed);
             }
         }
         self.simulator.run(&scenario, seed)
@@ -141,11 +162,30 @@ impl<S: Simulate> Simulate for Drifting<'_, S> {
 mod tests {
     use super::*;
 
+    /// Four seeds in 8 s: 1, 3, 5 and 7 s.
+    #[test]
+    fn rare_work_comes_at_another_time_in_each_seed() {
+        let drifting = Drifting {
+            simulator: &(),
+            drift_permille: 0,
+            rare: Some(("/a".to_string(), 70)),
+            length_ns: 8_000,
+            seeds: 4,
+        };
+        assert!(drifting.drifts() && drifting.runs_of_each() == 8);
+        let pieces: Vec<Piece> = (0..4).filter_map(|seed| drifting.piece(seed)).collect();
+        let at: Vec<u64> = pieces.iter().map(|piece| piece.at_ns).collect();
+        assert_eq!(at, [1_000, 3_000, 5_000, 7_000]);
+        assert_eq!((pieces[0].group.as_str(), pieces[0].work_ns), ("/a", 70));
+    }
+
     #[test]
     fn seeds_cover_what_drifted() {
         let drifting = |drift_permille, seeds| Drifting {
             simulator: &(),
             drift_permille,
+            rare: None,
+            length_ns: 0,
             seeds,
         };
         let all = |one: Drifting<'_, ()>| -> Vec<u64> {

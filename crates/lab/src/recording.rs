@@ -22,7 +22,7 @@ use schedcast_base::groups::{Miss, NamedGroup, Wanted, find, label_of};
 use schedcast_base::names::nearest;
 use schedcast_trace::recording::Preempt;
 use schedcast_trace::{CgroupTree, MeasuredSettings, Meta, Recording, Request};
-use schedcast_workload::replay::{self, GroupIndex, Replay};
+use schedcast_workload::replay::{self, GroupIndex, Rare, Replay};
 
 use crate::comparison::Tier;
 use crate::error::{Error, Place, Result, Source};
@@ -60,6 +60,8 @@ pub struct Seen {
     pub members: BTreeMap<String, Vec<String>>,
     /// How much the CPU time of a request of each cgroup's main threads drifted, in thousandths.
     pub drift_permille: BTreeMap<String, u64>,
+    /// Work of each cgroup that runs to come may have and the recording does not show.
+    pub rare: BTreeMap<String, Rare>,
     /// By cgroup that serves requests: whether its clients ask again when the last reply has come.
     pub closed_loops: BTreeMap<String, ClosedLoop>,
     /// Cgroups of which the recording shows when their periods end.
@@ -92,8 +94,9 @@ pub enum ClosedLoop {
 
 impl Seen {
     /// Figures that `replay` shows.
-    fn of(replay: &Replay, log: Option<&[Request]>, is_virtual: bool) -> Seen {
-        let log = log.unwrap_or(&[]);
+    fn of(replay: &Replay, recording: &Recording) -> Seen {
+        let is_virtual = recording.meta.is_virtual == Some(true);
+        let log = recording.requests.as_deref().unwrap_or(&[]);
         let tells_loop = !log.is_empty() && !Request::are_whole_milliseconds(log);
         let figures = replay.measured();
         let served = |name: &str| {
@@ -102,6 +105,7 @@ impl Seen {
         };
         let mut members = BTreeMap::new();
         let mut drift_permille = BTreeMap::new();
+        let mut rare = BTreeMap::new();
         for (index, group) in replay.groups.iter().enumerate().skip(1) {
             let mut activations: BTreeMap<&str, usize> = BTreeMap::new();
             for thread in replay.members(GroupIndex(index as u32)) {
@@ -117,6 +121,8 @@ impl Seen {
             if let Some((main, _)) = names.first() {
                 let drift = replay.drift_permille(GroupIndex(index as u32), main);
                 drift_permille.insert(group.path.clone(), drift);
+                let found = replay.rare(recording, GroupIndex(index as u32), main);
+                rare.extend(found.map(|rare| (group.path.clone(), rare)));
             }
             let names = names.into_iter().map(|(name, _)| name.to_string());
             members.insert(group.path.clone(), names.collect());
@@ -134,6 +140,7 @@ impl Seen {
             timed_periods: timed.map(|group| group.path.clone()).collect(),
             members,
             drift_permille,
+            rare,
             closed_loops: services.map(|one| (path(one.group), told(one))).collect(),
             is_virtual,
             logged: log.len(),
@@ -149,6 +156,13 @@ impl Seen {
             true => recorded.max(BETWEEN_RUNS_PERMILLE),
             false => recorded,
         }
+    }
+
+    /// Work of `cgroup` that a run to come may have besides what was recorded: its path, and how
+    /// much may come in one piece, ns.
+    pub fn piece_of(&self, cgroup: &str) -> Option<(String, u64)> {
+        let rare = self.rare.get(cgroup)?;
+        Some((cgroup.to_string(), rare.piece_ns))
     }
 
     /// Latency of the requests of `cgroup` as its clients see it, where the recording shows that
@@ -286,11 +300,7 @@ impl Recorded {
         let mut recorded = Recorded::of(&recording, &folder.display().to_string())?;
         let replay = replay::infer(&recording, &replay::Options::default())
             .map_err(|error| Error::general(error.to_string()))?;
-        recorded.seen = Box::new(Seen::of(
-            &replay,
-            recording.requests.as_deref(),
-            recording.meta.is_virtual == Some(true),
-        ));
+        recorded.seen = Box::new(Seen::of(&replay, &recording));
         recorded.notes = replay.report.notes();
         Ok(recorded)
     }

@@ -138,4 +138,6 @@ pub fn tell_fit(
     }
     let latency = target.and_then(|target| recorded.seen.latency(target));
     comparison.warnings = trust::warnings(fit, latency.as_ref(), recorded.seen.logged);
+    let rare = target.and_then(|target| recorded.seen.rare.get(target));
+    comparison.warnings.extend(rare.map(trust::told));
 }

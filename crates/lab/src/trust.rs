@@ -9,9 +9,11 @@
 //! (−22 %) and 129 ms (+29 %) are within the bands of 25 and 30 %; 131 ms are a poor fit.
 
 use crate::context::RefitFigure;
+use crate::experiment::units::format_duration_ns;
 use crate::metrics;
 use crate::metrics::scale::scale_for;
 use crate::recording::Latency;
+use schedcast_workload::replay::Rare;
 
 /// How far a figure may be off.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -160,6 +162,27 @@ pub(crate) fn warnings(
     });
     poor.into_iter().chain(server).collect()
 }
+
+/// What a reader must know about rare work: who does it, how much there was, and how much may come.
+pub(crate) fn told(rare: &Rare) -> String {
+    let ms = |ns: u64| format_duration_ns(ns / 100_000 * 100_000);
+    let (one, more) = (rare.threads.iter().take(NAMED), rare.threads.len());
+    let mut names: Vec<String> = one.map(|name| format!("`{name}`")).collect();
+    if more > NAMED {
+        names.push(format!("{} others", more - NAMED));
+    }
+    format!(
+        "threads that take no part in most requests ({}) used {} of CPU time before the recording and {} in it; intervals \
+         of runs to come allow for {} more in one piece, so that a recording of a service that has run for longer may allow less",
+        names.join(", "),
+        ms(rare.used_ns),
+        ms(rare.shown_ns),
+        ms(rare.piece_ns)
+    )
+}
+
+/// So many threads are named.
+const NAMED: usize = 3;
 
 #[cfg(test)]
 mod tests {

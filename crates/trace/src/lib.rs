@@ -33,7 +33,7 @@ pub use input::open_trace;
 pub use names::{CommId, CommTable};
 pub use recording::{
     Bandwidth, Cgroup, CgroupTree, Figure, MeasuredSettings, Meta, Recording, Request, Setting,
-    Weight,
+    ThreadTimes, Weight,
 };
 pub use recording::{note_of_hidden_idle, trace_of};
 pub use source::{

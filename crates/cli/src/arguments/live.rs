@@ -180,7 +180,7 @@ pub(crate) struct AdviseArguments {
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
     /// Promise that must be kept, such as 'p99<80ms'; may be repeated
-    #[arg(long, value_name = "PROMISE")]
+    #[arg(long, value_name = "PROMISE", num_args = 0..=1, default_missing_value = "")]
     pub slo: Vec<String>,
     /// Reject limits that make a neighbour worse by more than this, such as +5% [default: no bound]
     #[arg(long, value_name = "GROWTH", allow_hyphen_values = true)]
@@ -207,7 +207,7 @@ pub(crate) struct CheckArguments {
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
     /// Promise that must be kept, such as 'p99<80ms'; may be repeated
-    #[arg(long, value_name = "PROMISE")]
+    #[arg(long, value_name = "PROMISE", num_args = 0..=1, default_missing_value = "")]
     pub slo: Vec<String>,
     /// Settings to judge
     #[command(flatten)]

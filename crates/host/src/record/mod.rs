@@ -218,6 +218,7 @@ fn record_described(
     let mut child = Child::start_stopped(&request.command, group_dir.as_deref())?;
     let scope = request.cgroup.as_deref();
     let before = tree::read(hierarchy, scope)?;
+    let thread_times = tree::thread_times(&before);
     let times = CpuTimes::read()?;
     let own_before_ns = sys::own_cpu_ns();
     tracer.start()?;
@@ -283,6 +284,9 @@ fn record_described(
     let found = period_ends.found();
     if !found.is_empty() {
         meta["period_ends"] = found.into();
+    }
+    if !thread_times.is_empty() {
+        meta["thread_times"] = thread_times.into();
     }
     if let (Some(path), []) = (&request.cgroup, request.command.as_slice())
         && let Some(label) = groups.label(path)

@@ -11,6 +11,7 @@ use serde::de::{Deserializer, Error};
 
 use super::cgroups::CgroupTree;
 use crate::clock::TraceClock;
+use crate::event::Pid;
 use crate::json;
 
 /// Facts about the machine and the trace.
@@ -76,6 +77,9 @@ pub struct Meta {
     /// saw one.
     #[serde(default)]
     pub period_ends: BTreeMap<String, PeriodEnd>,
+    /// By thread of a recorded group: CPU time from its start to the begin of the recording.
+    #[serde(default)]
+    pub thread_times: BTreeMap<Pid, ThreadTimes>,
     /// By how much the wall clock (`CLOCK_REALTIME`) is ahead of the trace's, in ns. Logs of
     /// servers are on the wall clock.
     pub realtime_offset_ns: Option<i64>,
@@ -96,6 +100,20 @@ pub struct PeriodEnd {
     /// Time at which it was over, in ns (key `before_s`, in seconds).
     #[serde(rename = "before_s", deserialize_with = "known_seconds_as_ns")]
     pub before_ns: u64,
+}
+
+/// CPU time that a thread had used when the recording began.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThreadTimes {
+    /// Its name then.
+    pub comm: String,
+    /// CPU time since its start, in ns (key `cpu_s`, in seconds).
+    #[serde(rename = "cpu_s", deserialize_with = "known_seconds_as_ns")]
+    pub cpu_ns: u64,
+    /// Time since its start, in ns (key `age_s`, in seconds).
+    #[serde(rename = "age_s", deserialize_with = "known_seconds_as_ns")]
+    pub age_ns: u64,
 }
 
 impl Meta {

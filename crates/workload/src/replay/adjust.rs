@@ -34,6 +34,19 @@ pub struct Adjust {
     pub foreground: Option<String>,
     /// How clients of services decide when to ask.
     pub client_loop: ClientLoop,
+    /// Work besides what was recorded.
+    pub piece: Option<Piece>,
+}
+
+/// CPU time that a thread of a group uses besides what was recorded, in one piece.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Path of the group.
+    pub group: String,
+    /// When it begins, ns since the start of the recording.
+    pub at_ns: u64,
+    /// CPU time, ns.
+    pub work_ns: u64,
 }
 
 impl Default for Adjust {
@@ -45,6 +58,7 @@ impl Default for Adjust {
             threads: None,
             foreground: None,
             client_loop: ClientLoop::AsRecorded,
+            piece: None,
         }
     }
 }
@@ -96,6 +110,10 @@ impl Adjust {
         }
         if self.work_permille != 1000 {
             scale_work(replay, self.work_permille);
+        }
+        if let Some(piece) = &self.piece {
+            let group = replay.group(&piece.group)?;
+            replay.add_piece(group, piece);
         }
         if let Some(threads) = self.threads {
             if replay.exchanges.is_empty() {

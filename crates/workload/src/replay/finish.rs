@@ -43,6 +43,7 @@ pub(super) fn finish(
         exchanges: Vec::new(),
         services: folded.found.services,
         requests: folded.found.requests,
+        uncut: folded.found.uncut,
         report: gathered.report,
     };
     for (thread, runs) in replay.threads.iter_mut().zip(runs) {

@@ -133,7 +133,7 @@ impl Replay {
             };
             let mut previous_end_ns = 0;
             let mut turn = Turn::default();
-            for activation in self.activations_of(id) {
+            for activation in self.recorded_of(id) {
                 collected.see(activation, previous_end_ns, self.duration_ns);
                 collected.turn_ns.extend(turn.go_on(activation));
                 previous_end_ns = activation.end_ns.unwrap_or(previous_end_ns);

@@ -35,7 +35,7 @@
 //! (missing switches), `threads` (kernel threads, priorities), `groups` (cgroups and autogroups),
 //! `subject` (threads of one name in several groups), `phase` (period timers), `activity`
 //! (activations), `requests` (sleeps inside requests), `blocked` (such sleeps that a timer or
-//! device ends), `sends` (messages over sockets), `service` (requests of event loops and pools),
+//! device ends), `sends` (messages over sockets), `rare` (work that may not show), `service` (requests of event loops and pools),
 //! `unseen` (messages without a wakeup), `steal` (time the hypervisor took), `exchange` (clients
 //! that wait for answers), `costs` (charges of the simulator itself), `charged` (time that the
 //! kernel charges before a switch in).
@@ -56,6 +56,7 @@ mod groups;
 mod measured;
 mod model;
 mod phase;
+mod rare;
 mod report;
 mod requests;
 mod sends;
@@ -70,7 +71,7 @@ mod unseen;
 mod tests;
 
 pub use activity::Incomplete;
-pub use adjust::Adjust;
+pub use adjust::{Adjust, Piece};
 pub use compile::{CompileOptions, Compiled};
 pub use costs::Costs;
 pub use error::ReplayError;
@@ -79,6 +80,7 @@ pub use groups::{Group, GroupIndex};
 pub use measured::{MeasuredGroup, Quantiles, RecordedFigures};
 pub use model::{Activation, ActivationId, HandoverId, Step, Thread, Trigger};
 pub use phase::Phase;
+pub use rare::Rare;
 pub use report::Report;
 pub use service::{ClientLoop, Follows, RequestId, Rounds, Served, Service};
 pub use threads::{Origin, ThreadId};
@@ -88,6 +90,7 @@ pub use unseen::Unseen;
 use activity::{Begun, Draft, Folder};
 use gather::Gathered;
 use schedcast_trace::{Recording, Request};
+use std::collections::BTreeMap;
 
 /// User's choices about a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,6 +142,9 @@ pub struct Replay {
     pub services: Vec<Service>,
     /// Their requests.
     pub requests: Vec<Served>,
+    /// By thread of a service or its clients: its activations as recorded, before they were cut
+    /// into requests. Their `steps` are not set.
+    pub uncut: BTreeMap<ThreadId, Vec<Activation>>,
     /// Report on observations, inferences and omissions.
     pub report: Report,
 }
@@ -341,6 +347,12 @@ impl Replay {
     pub fn steps_of(&self, activation: &Activation) -> &[Step] {
         let range = activation.steps.start as usize..activation.steps.end as usize;
         &self.steps[range]
+    }
+
+    /// The activations of a thread as recorded, before they were cut into requests.
+    fn recorded_of(&self, thread: ThreadId) -> &[Activation] {
+        let uncut = self.uncut.get(&thread).map(Vec::as_slice);
+        uncut.unwrap_or_else(|| self.activations_of(thread))
     }
 
     /// The activations of a thread.

@@ -140,6 +140,8 @@ pub(super) struct Found {
     pub requests: Vec<Served>,
     /// Whether the log tells the requests of one of them.
     pub uses_log: bool,
+    /// Activations of their threads and clients as recorded, before they were cut.
+    pub uncut: BTreeMap<ThreadId, Vec<Activation>>,
 }
 
 /// One request as the log or the trace tells it. Times are ns since the start of the recording.
@@ -220,6 +222,17 @@ pub(super) fn find(
             clock: &clock,
             service,
         };
+        let mut uncut: BTreeMap<ThreadId, Vec<Activation>> = BTreeMap::new();
+        for Draft { activation, .. } in drafts.iter() {
+            let thread = activation.thread;
+            if border.inside[thread.index()] || border.clients.contains(&thread) {
+                // What an earlier service cut is in the map already, as it was.
+                uncut.entry(thread).or_default().push(activation.clone());
+            }
+        }
+        for (thread, activations) in uncut {
+            found.uncut.entry(thread).or_insert(activations);
+        }
         let first = found.requests.len();
         let (loosened, answering) = placing.put(&asked, drafts, &mut found.requests);
         let connections: Option<BTreeSet<u32>> = connections.map(|of| of.into_iter().collect());

@@ -7,6 +7,7 @@ mod closed_loops;
 mod exchanges;
 mod mini;
 mod pipeline;
+mod rare;
 mod rounds;
 mod rules;
 mod sends;

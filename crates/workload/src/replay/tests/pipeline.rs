@@ -110,3 +110,21 @@ fn what_comes_apart_costs_what_it_did() {
         "{all_us} {recorded_us} µs"
     );
 }
+
+/// A pile is two activations of the proxy, of which a limit held the first back for 90.09 ms, and
+/// one of the backend.
+#[test]
+fn recorded_latencies_are_those_of_the_trace_before_it_came_apart() {
+    let (replay, _) = pipeline();
+    let measured = replay.measured();
+    let latency = |name: &str| {
+        let mut threads = measured.threads.iter();
+        threads
+            .find(|one| one.name == name)
+            .unwrap()
+            .activation_latency
+    };
+    assert_eq!(latency("backend").count, 25 + 5);
+    let proxy = latency("proxy");
+    assert_eq!((proxy.count, proxy.max_ns), (50 + 2 * 5, 90_090_000));
+}
