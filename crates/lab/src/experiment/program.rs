@@ -525,6 +525,7 @@ mod tests {
             work_permille: 1000,
             threads: Some(4),
             foreground: Some("/pg".into()),
+            piece: None,
         };
         assert_eq!(
             read(text).unwrap().action.value,
