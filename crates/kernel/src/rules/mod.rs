@@ -378,6 +378,8 @@ pub struct Rules {
     /// not eligible, and a shorter request preempts whenever it is eligible (7.3); before,
     /// protection ended after the length of the shortest.
     pub protects_until_ineligible: bool,
+    /// A task that changes its class is looked at as after a wakeup.
+    pub changed_class_preempts: bool,
     /// A lag is inflated by adding to it, and not by a product with all weights.
     pub lag_inflated_in_parts: bool,
     /// Picks honour any buddy (6.14), before only those of wakeups with NEXT_BUDDY (EEVDF).
@@ -512,6 +514,7 @@ impl Rules {
             throttles_when_charged: false,
             protects_until_ineligible: false,
             lag_inflated_in_parts: false,
+            changed_class_preempts: false,
             origin_follows_order: false,
             origin_follows_average: false,
             divides_by_full_weight: false,
