@@ -358,6 +358,8 @@ pub struct Rules {
     /// queued, not even one whose dequeue is delayed (5.4 to 6.18); else when the pick finds
     /// nothing.
     pub balances_before_picking: bool,
+    /// A fair task that blocks without others of its class looks for some, whoever waits.
+    pub balances_without_fair: bool,
     /// A request to skip an update of the clock that comes up during a pick is left for the next
     /// switch (6.7); before, the switch at hand dropped it.
     pub clock_skip_stays: bool,
@@ -529,6 +531,7 @@ impl Rules {
             rotations_lose_slices: true,
             changes_read_clock_first: true,
             balances_before_picking: false,
+            balances_without_fair: false,
             clock_skip_stays: false,
             idle_average: IdleAverage::AtWakeups,
             yield_forfeits: false,
