@@ -276,6 +276,11 @@ impl Kernel {
         if looks_first {
             self.sched_balance_newidle(p, cpu);
         }
+        if self.rules.puts_before_picking {
+            // One whose budget is over by now is not picked again.
+            self.update_curr_rt(p, cpu);
+            self.update_curr_dl(p, cpu);
+        }
         loop {
             if let Some(next) = self.pick_task_above_fair(p, cpu) {
                 self.switch_above_fair(p, cpu, prev, next);

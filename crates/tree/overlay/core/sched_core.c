@@ -521,7 +521,7 @@ static void to_user_mode(void)
 			schedule();
 		} else if (!(current->flags & PF_KTHREAD)
 			   && (test_thread_flag(TIF_NOTIFY_RESUME) || task_work_pending(current))) {
-			/* Work that was added while other work ran has run with it, and left the flag. */
+			/* Work added while other work ran has run with it and left the flag. */
 			clear_thread_flag(TIF_NOTIFY_RESUME);
 			task_work_run();
 		} else {
