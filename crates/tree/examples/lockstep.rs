@@ -2,8 +2,8 @@
 //! KINDS SEEDS STEPS [CAPACITY]…`, one capacity for each core or none, KINDS some of the letters g
 //! (groups), l (limits), r (real-time), e (deadline), c (changes), f (switches of
 //! `sched/features`), u (utilisation clamps, if the object is built with them); p = the numbers
-//! behind are priorities; d = ask for decisions only, s = shrink, m = print the marks of rules
-//! reached.
+//! behind are priorities; d = ask for decisions only, s = shrink, t = tell the trail of all steps,
+//! m = print the marks of rules reached.
 
 #![expect(clippy::print_stdout, reason = "a program")]
 
@@ -12,10 +12,10 @@ use schedcast_tree::lockstep::{
 };
 use std::path::Path;
 
-/// Trail of both sides in the last two steps.
-fn trail(object: &Path, version: &str, history: &History) -> Vec<String> {
+/// Trail of both sides in the last steps.
+fn trail(object: &Path, version: &str, history: &History, steps: usize) -> Vec<String> {
     let mut pair = Pair::boot(object, version, history).expect("a history that ran before");
-    let last = history.steps.len().saturating_sub(2);
+    let last = history.steps.len().saturating_sub(steps);
     for (row, step) in history.steps.iter().enumerate() {
         if row == last {
             pair.trail();
@@ -91,6 +91,11 @@ fn main() {
         for difference in differences.iter().take(if last > first { 3 } else { 16 }) {
             println!("   {difference}");
         }
+        if has('t') && !has('s') {
+            for line in trail(object, version, &history, usize::MAX) {
+                println!("   {line}");
+            }
+        }
         if has('s') {
             let wanted = differences[0].member.clone();
             let small = shrink(history, |history: &History| {
@@ -107,7 +112,12 @@ fn main() {
                     println!("   {difference}");
                 }
             }
-            for line in trail(object, version, &small) {
+            for line in trail(
+                object,
+                version,
+                &small,
+                if has('t') { usize::MAX } else { 2 },
+            ) {
                 println!("   {line}");
             }
         }

@@ -424,6 +424,14 @@ impl Domains {
         a == b || self.cpus[a.index()].share_id == self.cpus[b.index()].share_id
     }
 
+    /// As a kernel boots: nobody has looked how many CPUs of a cache are worth a search. Worlds
+    /// begin with a machine that has idled, where all are.
+    pub fn forget_idle_scans(&mut self) {
+        for shared in self.shared.iter_mut() {
+            shared.nr_idle_scan = 0;
+        }
+    }
+
     /// State shared by the LLC of a CPU.
     pub(crate) fn llc_shared(&self, cpu: Cpu) -> Option<&LlcShared> {
         let row = self.cpus[cpu.index()].shared?;

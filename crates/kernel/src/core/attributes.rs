@@ -218,6 +218,14 @@ impl Kernel {
         } else {
             self.class_or_prio_changed(p, held.cpu, task, old_policy, old_prio);
         }
+        if class_changes && held.queued && self.rules.changed_class_preempts {
+            if held.running && policy.rank() > old_policy.rank() {
+                self.resched_curr(p, held.cpu);
+                self.rqs[held.cpu.index()].skip_clock_update = true;
+            } else if !held.running {
+                self.wakeup_preempt(p, held.cpu, task, Arrival::Other);
+            }
+        }
         self.balance_callbacks(p, held.cpu);
     }
 

@@ -264,7 +264,23 @@ impl Kernel {
         self.balance_rt(p, cpu, prev);
         let rq = &self.rqs[cpu.index()];
         let above_fair = rq.dl_nr_running > 0;
-        let mut has_work = above_fair || self.cfs_rqs[cpu.index()].nr_queued > 0;
+        let fair = &self.cfs_rqs[cpu.index()];
+        let mut has_work = above_fair || fair.nr_queued > 0;
+        // With others than fair tasks to choose from, `prev_balance` asks whether there are fair
+        // ones, and not whether there is a task (`balance_fair`).
+        let looks_first = self.rules.balances_without_fair
+            && fair.nr_queued == 0
+            && rq.nr_running > 0
+            && prev != rq.idle
+            && self.tasks[prev.index()].policy.is_fair();
+        if looks_first {
+            self.sched_balance_newidle(p, cpu);
+        }
+        if self.rules.puts_before_picking {
+            // One whose budget is over by now is not picked again.
+            self.update_curr_rt(p, cpu);
+            self.update_curr_dl(p, cpu);
+        }
         loop {
             if let Some(next) = self.pick_task_above_fair(p, cpu) {
                 self.switch_above_fair(p, cpu, prev, next);
@@ -274,7 +290,8 @@ impl Kernel {
                 self.switch_to_fair(p, cpu, prev, next);
                 return next;
             }
-            if (has_work && self.balances_before_picking(prev, above_fair))
+            if looks_first
+                || (has_work && self.balances_before_picking(prev, above_fair))
                 || self.sched_balance_newidle(p, cpu) == 0
             {
                 break;

@@ -74,11 +74,20 @@ impl Kernel {
             && (cfs_rq.tg_load_avg_contrib == 0 || !self.rules.leaf_until_group_knows)
     }
 
+    /// Whether the queue before this one on the leaf list is one of a child
+    /// (`child_cfs_rq_on_list`). One that is not listed would come behind the branch that grows. A
+    /// child that stands further ahead is not found.
     fn has_leaf_child(&self, q: CfsRqId) -> bool {
         let cfs_rq = &self.cfs_rqs[q.index()];
-        self.groups[cfs_rq.group.index()]
-            .children
-            .iter()
-            .any(|&child| self.cfs_rqs[self.cfs_rq_of(child, cfs_rq.cpu).index()].on_leaf_list)
+        let rq = &self.rqs[cfs_rq.cpu.index()];
+        let before = match rq.leaf_cfs_rqs.iter().position(|&other| other == q) {
+            Some(0) => None,
+            Some(at) => Some(rq.leaf_cfs_rqs[at - 1]),
+            None => rq.leaf_branch,
+        };
+        before.is_some_and(|other| {
+            let other = self.cfs_rqs[other.index()].group;
+            self.groups[other.index()].parent == Some(cfs_rq.group)
+        })
     }
 }

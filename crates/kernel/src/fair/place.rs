@@ -176,7 +176,11 @@ impl Kernel {
         }
         let own = entity.h_load.in_sums();
         reached(Mark::PlaceLag);
-        let inflated = entity.vlag.wrapping_mul(load + own) / load.max(1);
+        // The same number as long as no product overflows, which those of light tasks do.
+        let inflated = match self.rules.lag_inflated_in_parts {
+            true => entity.vlag + entity.vlag.wrapping_mul(own) / load.max(1),
+            false => entity.vlag.wrapping_mul(load + own) / load.max(1),
+        };
         (inflated, own > load)
     }
 }

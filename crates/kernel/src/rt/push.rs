@@ -232,7 +232,6 @@ impl Kernel {
         if !std::mem::take(&mut self.rqs[cpu.index()].rt.push_asked) {
             return;
         }
-        self.update_rq_clock(p, cpu);
         self.push_rt_tasks(p, cpu);
         self.ask_next_to_push(p);
     }

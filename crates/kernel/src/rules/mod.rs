@@ -364,6 +364,8 @@ pub struct Rules {
     /// queued, not even one whose dequeue is delayed (5.4 to 6.18); else when the pick finds
     /// nothing.
     pub balances_before_picking: bool,
+    /// A fair task that blocks without others of its class looks for some, whoever waits.
+    pub balances_without_fair: bool,
     /// A request to skip an update of the clock that comes up during a pick is left for the next
     /// switch (6.7); before, the switch at hand dropped it.
     pub clock_skip_stays: bool,
@@ -384,6 +386,10 @@ pub struct Rules {
     /// not eligible, and a shorter request preempts whenever it is eligible (7.3); before,
     /// protection ended after the length of the shortest.
     pub protects_until_ineligible: bool,
+    /// A task that changes its class is looked at as after a wakeup.
+    pub changed_class_preempts: bool,
+    /// A lag is inflated by adding to it, and not by a product with all weights.
+    pub lag_inflated_in_parts: bool,
     /// Picks honour any buddy (6.14), before only those of wakeups with NEXT_BUDDY (EEVDF).
     pub picks_any_buddy: bool,
     /// A forked task runs before its parent (`sched_child_runs_first`, CFS).
@@ -516,6 +522,8 @@ impl Rules {
             switches_ask_for_runtime: false,
             throttles_when_charged: false,
             protects_until_ineligible: false,
+            lag_inflated_in_parts: false,
+            changed_class_preempts: false,
             origin_follows_order: false,
             origin_follows_average: false,
             divides_by_full_weight: false,
@@ -530,6 +538,7 @@ impl Rules {
             rotations_lose_slices: true,
             changes_read_clock_first: true,
             balances_before_picking: false,
+            balances_without_fair: false,
             clock_skip_stays: false,
             idle_average: IdleAverage::AtWakeups,
             yield_forfeits: false,

@@ -128,6 +128,10 @@ void arch_send_call_function_ipi_mask(const struct cpumask *mask)
 }
 void arch_irq_work_raise(void) { interrupt(sc_cpu, SC_IRQ_WORK); }
 
+/* Timers of idle CPUs are set near them, as wherever the tick of idle CPUs is stopped: timer.c,
+ * which is not compiled, turns this on at boot. */
+struct static_key timers_migration_enabled = STATIC_KEY_INIT_TRUE;
+
 /* The clock event device in its one-shot mode. */
 int tick_program_event(ktime_t expires, int force)
 {

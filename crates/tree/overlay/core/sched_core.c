@@ -519,7 +519,9 @@ static void to_user_mode(void)
 #endif
 		    ) {
 			schedule();
-		} else if (!(current->flags & PF_KTHREAD) && task_work_pending(current)) {
+		} else if (!(current->flags & PF_KTHREAD)
+			   && (test_thread_flag(TIF_NOTIFY_RESUME) || task_work_pending(current))) {
+			/* Work added while other work ran has run with it and left the flag. */
 			clear_thread_flag(TIF_NOTIFY_RESUME);
 			task_work_run();
 		} else {

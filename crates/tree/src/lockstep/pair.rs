@@ -132,6 +132,7 @@ impl Pair {
         let tick_ns = rules.tick_ns;
         let mut rust = Kernel::new(topology, rules);
         rust.expect_custom_slices();
+        rust.domains.forget_idle_scans();
         let mut pair = Self {
             rust,
             bench: Bench {

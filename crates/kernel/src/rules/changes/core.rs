@@ -20,6 +20,8 @@ changes! {
         "A CPU without tasks does its wakeups itself, whichever cache it shares.";
     "rt-pushable-overload" "612f769edd06" (6, 7): (on rt_overload_by_pushable),
         "Only waiting real-time tasks that may move make a CPU overloaded.";
+    "balance-without-fair" release (6, 12) until (6, 19): (on balances_without_fair),
+        "A fair task that leaves no other has those of other CPUs looked for, even if a real-time one waits.";
     "balance-before-pick" "6e2df0581f56" (5, 4) until (6, 19): (on balances_before_picking),
         "Behind a real-time task a CPU looks for tasks elsewhere before it picks, unless a fair one is queued.";
     "change-reads-clock" "d4c64207b88a" (6, 19): (off changes_read_clock_first),

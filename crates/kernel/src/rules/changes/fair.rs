@@ -218,6 +218,10 @@ changes! {
         "All tasks of a CPU are in one order, each with its part of the CPU over all levels of groups.";
     "short-slices" "8f97b627ff1c" (7, 3) for Eevdf: (on protects_until_ineligible),
         "Shorter requests end protection where the running task is no longer eligible.";
+    "changed-class-preempts" release (7, 3): (on changed_class_preempts),
+        "A task of another class may preempt as after a wakeup; one that runs and gets a higher one asks anew.";
+    "lag-inflated-in-parts" release (7, 3) for Eevdf: (on lag_inflated_in_parts),
+        "The lag that a task is placed with grows by its part of the weights; the product of all overflows less.";
     "load-sums-in-full" "089d84203ad4" (7, 0): (on queue_sums.in_full),
         "A sum of load and what its average stands for are compared in 64 bits, after additions too.";
     "detach-before-reweight" "637b0682821b" (6, 19): (on class_change_detaches_first),
