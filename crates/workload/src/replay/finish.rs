@@ -55,13 +55,19 @@ pub(super) fn finish(
         let thread = &replay.threads[draft.activation.thread.index()];
         let depth = groups::lineage(&replay.groups, thread.group).count() as u32;
         let mut lengths_ns = lengths_ns(draft);
+        let mut uncharged_ns = 0;
+        for length_ns in &mut lengths_ns {
+            let less_ns = charges.uncharged_of(*length_ns, &replay.groups, thread.group);
+            *length_ns -= less_ns;
+            uncharged_ns += less_ns;
+        }
         let mut charged = charged(draft, &gathered.wakings, depth);
         let before_ns = charges.part_of(draft.approach_ns, &replay.groups, thread.group);
         draft.activation.charged_before_ns = before_ns;
         lengths_ns[0] += before_ns;
         charged.own_wakes = u32::from(before_ns > 0);
         let cost_ns = options.costs.of(charged, draft.activation.executed_ns);
-        draft.activation.removed_ns = costs::take_off(&mut lengths_ns, cost_ns);
+        draft.activation.removed_ns = uncharged_ns + costs::take_off(&mut lengths_ns, cost_ns);
         if draft.activation.assumed_ns > 0 {
             lengths_ns[0] += draft.activation.assumed_ns;
         }

@@ -62,6 +62,12 @@ impl Group {
         Some(after.since(&before))
     }
 
+    /// Whether its counters began anew while recording.
+    pub(super) fn has_begun_anew(&self) -> bool {
+        self.stat
+            .is_some_and(|(before, after)| after.began_anew(&before))
+    }
+
     fn root() -> Self {
         Self {
             path: String::from("/"),

@@ -133,7 +133,7 @@ pub struct Activation {
     pub slept: bool,
     /// CPU time the recording shows for it, ns.
     pub executed_ns: u64,
-    /// Part of it that the simulator's own costs replace, ns.
+    /// Part of it that the simulator's own costs replace, or that was not charged, ns.
     pub removed_ns: u64,
     /// CPU time given to it without being visible (its runs are missing in the trace), ns.
     pub assumed_ns: u64,

@@ -567,7 +567,7 @@ fn a_part_of_a_recording_knows_who_was_in_which_group() {
 }
 
 #[test]
-fn what_is_charged_from_the_wakeup_on_an_idle_cpu_is_work_as_far_as_the_counters_say_so() {
+fn the_counters_say_what_is_charged_of_runs_and_of_wakeups_on_idle_cpus() {
     // Woken on the idle CPU by its interrupt 10 and 20 µs before the switch in; from the other CPU
     // and over another thread that is no matter.
     let recorded = |usage_usec: Option<u64>| {
@@ -604,9 +604,9 @@ fn what_is_charged_from_the_wakeup_on_an_idle_cpu_is_work_as_far_as_the_counters
     };
     assert_eq!(recorded(None), [30, 30, 30, 30], "no counter, nothing more");
     assert_eq!(
-        recorded(Some(115)),
-        [30, 30, 30, 30],
-        "charged less than it ran"
+        recorded(Some(116)),
+        [29, 29, 29, 29],
+        "charged with 116 of 120 µs that it ran"
     );
     assert_eq!(
         recorded(Some(135)),
