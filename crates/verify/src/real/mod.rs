@@ -442,10 +442,18 @@ impl<'a> Prepared<'a> {
     }
 
     /// Events of the threads of each program and of its server, under the metrics beside them, in a
-    /// run of its own; nothing where that was disturbed and is to be judged.
+    /// run of its own; nothing where that was disturbed and is to be judged. Programs whose threads
+    /// have the same names cannot be told apart, and are left out.
     fn counted(&self, events: &[(&str, &str)]) -> Result<MetricMap> {
         let mut traces = Vec::new();
-        for (name, threads) in self.threads() {
+        let (told, alike) = tools::told_apart(self.threads().collect());
+        if !alike.is_empty() {
+            note(format_args!(
+                "events of {} are not counted: their threads have the same names",
+                alike.join(", ")
+            ));
+        }
+        for (name, threads) in told {
             let filter = format!("comm ~ \"{threads}\"");
             for (event, metric) in events {
                 let instance = format!("schedcast-{}-{}", std::process::id(), traces.len());
@@ -467,7 +475,8 @@ impl<'a> Prepared<'a> {
     /// Names of all programs and of their servers, with patterns of the names of their threads.
     fn threads(&self) -> impl Iterator<Item = (String, String)> {
         let own = self.commands.iter().map(|command| {
-            let threads = tools::threads(command.tool, &command.words[0]);
+            let program = prefix::length(&command.words).min(command.words.len() - 1);
+            let threads = tools::threads(command.tool, &command.words[program]);
             (command.program.name.clone(), threads)
         });
         let servers = self.commands.iter().zip(&self.setup.programs);

@@ -67,9 +67,43 @@ pub(super) fn threads(tool: &str, program: &str) -> String {
     format!("{}*", name.get(..end).unwrap_or(name))
 }
 
+/// Programs with patterns of their threads' names, of which no two let the same names through, and
+/// the names of the other programs.
+pub(super) fn told_apart(programs: Vec<(String, String)>) -> (Vec<(String, String)>, Vec<String>) {
+    let begin = |pattern: &str| pattern.trim_end_matches('*').to_owned();
+    let meet = |one: &str, other: &str| {
+        let (one, other) = (begin(one), begin(other));
+        one.starts_with(&other) || other.starts_with(&one)
+    };
+    let is_alone = |(name, threads): &(String, String)| {
+        let mut others = programs.iter().filter(|(other, _)| other != name);
+        others.all(|(_, other)| !meet(threads, other))
+    };
+    let (told, alike): (Vec<_>, Vec<_>) = programs.iter().cloned().partition(is_alone);
+    (told, alike.into_iter().map(|(name, _)| name).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_of_one_name_are_not_told_apart() {
+        let named = |names: &[(&str, &str)]| -> Vec<(String, String)> {
+            let name = |(name, threads): &(&str, &str)| (name.to_string(), threads.to_string());
+            names.iter().map(name).collect()
+        };
+        let programs = [("a", "hackbench*"), ("b", "hackbench*"), ("c", "schbench*")];
+        let (told, alike) = told_apart(named(&programs));
+        assert_eq!(told, named(&[("c", "schbench*")]));
+        assert_eq!(alike, ["a", "b"]);
+        let (told, alike) = told_apart(named(&[("a", "sh*"), ("b", "short*"), ("c", "x*")]));
+        assert_eq!(
+            (told.len(), alike.len()),
+            (1, 2),
+            "`short` begins with `sh`"
+        );
+    }
 
     #[test]
     fn threads_are_named_as_the_kernel_names_them() {
