@@ -63,8 +63,8 @@ impl TaskTimes {
     }
 }
 
-/// Time since the start of a thread, in s, from `/proc/TID/stat`; `uptime_s` is that of the machine.
-/// `None` when the thread is gone.
+/// Time since the start of a thread, in s, from `/proc/TID/stat`; `uptime_s` is that of the
+/// machine. `None` when the thread is gone.
 pub(crate) fn age_s(tid: u64, uptime_s: f64) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
     Some((uptime_s - started_s(&stat)?).max(0.0))

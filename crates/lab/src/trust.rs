@@ -163,7 +163,7 @@ pub(crate) fn warnings(
     poor.into_iter().chain(server).collect()
 }
 
-/// What a reader must know about rare work: who does it, how much there was, and how much may come.
+/// Warning about rare work: who does it, how much there was, and how much may come.
 pub(crate) fn told(rare: &Rare) -> String {
     let ms = |ns: u64| format_duration_ns(ns / 100_000 * 100_000);
     let (one, more) = (rare.threads.iter().take(NAMED), rare.threads.len());

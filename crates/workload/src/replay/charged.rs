@@ -1,4 +1,5 @@
-//! Time that the kernel charges a thread before it is switched in, and time that it does not charge.
+//! Time that the kernel charges a thread before it is switched in, and time that it does not
+//! charge.
 //!
 //! An interrupt that wakes a thread of its own, idle CPU reads the clock of the run queue for the
 //! wakeup, and the switch that follows does not read it again (`wakeup_preempt` asks for
@@ -18,9 +19,9 @@
 //!
 //! # Worked examples
 //!
-//! Three processes of gunicorn ran for 1350 ms in a trace that lacks 26 358 switches. Their group was
-//! charged with 1307 ms. Each of their runs counts 1307/1350 of its time. Without that the limit,
-//! 20.7 ms in 100, was 3 % nearer, and throttled them for 2.5 s instead of 1.1.
+//! Three processes of gunicorn ran for 1350 ms in a trace that lacks 26 358 switches. Their group
+//! was charged with 1307 ms. Each of their runs counts 1307/1350 of its time. Without that the
+//! limit, 20.7 ms in 100, was 3 % nearer, and throttled them for 2.5 s instead of 1.1.
 //!
 //! A `memcached` used 854 ms in 8 s by its trace. In 11 165 of 39 900 cases an interrupt woke one
 //! of its threads on an idle CPU, 97.8 ms before their switches in altogether. Its group was

@@ -35,10 +35,10 @@
 //! (missing switches), `threads` (kernel threads, priorities), `groups` (cgroups and autogroups),
 //! `subject` (threads of one name in several groups), `phase` (period timers), `activity`
 //! (activations), `requests` (sleeps inside requests), `blocked` (such sleeps that a timer or
-//! device ends), `sends` (messages over sockets), `rare` (work that may not show), `service` (requests of event loops and pools),
-//! `unseen` (messages without a wakeup), `steal` (time the hypervisor took), `exchange` (clients
-//! that wait for answers), `costs` (charges of the simulator itself), `charged` (time that the
-//! kernel charges before a switch in).
+//! device ends), `sends` (messages over sockets), `rare` (work that may not show), `service`
+//! (requests of event loops and pools), `unseen` (messages without a wakeup), `steal` (time the
+//! hypervisor took), `exchange` (clients that wait for answers), `costs` (charges of the simulator
+//! itself), `charged` (time that the kernel charges before a switch in).
 
 mod activity;
 mod adjust;

@@ -8,19 +8,19 @@
 //! ms of CPU time in nine of them, with a p95 of 7 to 40 ms (once 122), and 93, 121 and 212 ms in
 //! the others, with 116, 265 and 346 ms.
 //!
-//! What such threads used since they started is known where the recorder read it
+//! The time that such threads used since they started is known where the recorder read it
 //! (`thread_times`). Together they used U in all, which is E in so long a time as the recording's,
 //! on average. What they use in one such time is above 20 E in no more than one case of twenty
 //! (Markov's inequality: nothing that is never negative is k times its mean in more than one case
-//! of k). Nor has it ever been more than U. So runs to come must bear the smaller of both, less what
-//! the recording shows, in one piece.
+//! of k). Nor has it ever been more than U. So runs to come must bear the smaller of both, less
+//! what the recording shows, in one piece.
 //!
 //! A thread is rare if
 //!
 //! * its subject is not the one that serves the requests, and has fewer than half as many
 //!   activations as there are requests: it takes no part in most of them;
-//! * in the median eighth of the recording it used less than half of its average. A thread that does
-//!   a little all the time is recorded as it is.
+//! * in the median eighth of the recording it used less than half of its average. A thread that
+//!   does a little all the time is recorded as it is.
 //!
 //! # Worked example
 //!
