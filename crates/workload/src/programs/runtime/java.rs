@@ -73,6 +73,8 @@ pub(crate) static TOOL: Tool = Tool {
 /// Pieces that GC workers take in turn: a task queue is stolen from far more often than that, so
 /// that workers end at about the same time.
 const PIECES: u64 = 64;
+/// How often the end of the workers is looked for, ns.
+const ENDING_NS: u64 = 1_000_000;
 /// Tells a thread to end.
 const GOOD_BYE: u64 = 0;
 /// A worker tells the dispatcher that a connection waits for its next request.
@@ -176,11 +178,17 @@ impl Server {
         }
         self.load.wait_for_end(&mut b, &jvm.words, [COUNT, VALUE]);
         b.set(VALUE, GOOD_BYE);
-        b.send(network, 1, VALUE, false);
         b.set(COUNT, self.threads);
         let top = b.here();
         b.send(jvm.pool, 1, VALUE, false);
         b.loop_back(COUNT, top);
+        // A collection may be under way until the last worker has ended.
+        let top = b.here();
+        b.sleep(ENDING_NS);
+        b.word_load(jvm.gone, VALUE);
+        b.jump_if(VALUE, Compare::Less, self.threads, top);
+        b.set(VALUE, GOOD_BYE);
+        b.send(network, 1, VALUE, false);
         b.sem_post(jvm.vm);
         b.set(COUNT, self.gc_threads);
         let top = b.here();
@@ -289,6 +297,8 @@ struct Jvm {
     /// Pieces of a collection that nobody has begun, and workers that are at it.
     left: WordId,
     active: WordId,
+    /// Workers that have ended.
+    gone: WordId,
     receive_ns: u64,
     send_ns: u64,
     poll_ns: u64,
@@ -310,6 +320,7 @@ impl Jvm {
             allocated: compiler.workload.add_word(0),
             left: compiler.workload.add_word(0),
             active: compiler.workload.add_word(0),
+            gone: compiler.workload.add_word(0),
             receive_ns: prices.tcp_receive(MESSAGE_BYTES),
             send_ns: prices.tcp_send(MESSAGE_BYTES),
             poll_ns: prices.poll_ns,
@@ -370,6 +381,7 @@ impl Jvm {
         b.send(self.network, 1, VALUE, false);
         b.jump(next);
         b.bind(end);
+        b.word_fetch_add(self.gone, 1, VALUE);
         compiler.program(program)
     }
 
@@ -382,8 +394,8 @@ impl Jvm {
         let b = &mut program;
         let (next, end) = (b.here(), b.label());
         b.sem_wait(self.vm);
-        b.word_load(self.words.ending, VALUE);
-        b.jump_if(VALUE, Compare::NotEqual, 0, end);
+        b.word_load(self.gone, VALUE);
+        b.jump_if(VALUE, Compare::GreaterOrEqual, server.threads, end);
         b.now(STOPPED);
         self.words.stop(b, &SCRATCH, 0);
         b.count(self.metrics.collections, 1);
@@ -414,8 +426,8 @@ impl Jvm {
         let mut b = ProgramBuilder::new("java-server-gc-worker");
         let (next, end) = (b.here(), b.label());
         b.sem_wait(self.gang);
-        b.word_load(self.words.ending, VALUE);
-        b.jump_if(VALUE, Compare::NotEqual, 0, end);
+        b.word_load(self.gone, VALUE);
+        b.jump_if(VALUE, Compare::GreaterOrEqual, server.threads, end);
         let (top, empty) = (b.here(), b.label());
         b.word_load(self.left, VALUE);
         b.jump_if(VALUE, Compare::Equal, 0, empty);

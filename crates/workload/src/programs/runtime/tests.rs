@@ -100,6 +100,21 @@ fn a_collection_comes_whenever_the_heap_has_grown_enough() {
 }
 
 #[test]
+fn servers_end_in_the_middle_of_a_collection() {
+    // More than two CPUs can do, and collections most of the time.
+    for rate in 340..380 {
+        for name in [
+            "go-server --mark 20000",
+            "java-server --collect 20000 --processors 4",
+        ] {
+            let line = format!("{name} --rate {rate} --work 5000 --alloc 3000 --duration 1");
+            let (_, world) = run(&line, 2, 9);
+            assert_eq!(world.live_tasks(), 0, "{line}");
+        }
+    }
+}
+
+#[test]
 fn workers_are_a_quarter_of_the_ps() {
     // Dedicated workers, and the share of each P for fractional ones in thousandths: `startCycle`.
     let cases = [
