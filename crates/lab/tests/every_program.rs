@@ -9,7 +9,7 @@ use schedcast_lab::simulator::Simulator;
 use schedcast_workload::programs::TOOLS;
 
 /// A short run of each tool.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 17] = [
     "schbench -m 1 -t 1 -r 1",
     "schbench-classic -m 1 -t 1 -r 1",
     "hackbench -g 1 -l 1",
@@ -24,6 +24,8 @@ const COMMANDS: [&str; 15] = [
     "sysbench oltp_insert --threads=1 --time=1 run",
     "wrk -t 1 -c 1 -d 1s http://localhost/",
     "http-service --rate 100 --duration 1s",
+    "go-server --alloc 500 --mark 1000 --duration 1s",
+    "java-server --alloc 500 --collect 1000 --duration 1s",
     "rt-app ../../examples/myths/job.json",
 ];
 

@@ -23,7 +23,7 @@ use super::units::split_words;
 use crate::error::{Error, Located, Place, Result, hint_for};
 
 /// Keys of `[[program]]`.
-pub(crate) const KEYS: [Key; 12] = [
+pub(crate) const KEYS: [Key; 13] = [
     key(
         "name",
         Takes::Words("text without blanks and slashes"),
@@ -55,6 +55,12 @@ pub(crate) const KEYS: [Key; 12] = [
         "Where it starts; recorded threads start in their own groups.",
     ),
     key("start", TIME, "`0s`", "When a command starts."),
+    key(
+        "env",
+        Takes::Words("table of texts or whole numbers"),
+        "none",
+        "Environment variables of a command: `GOMAXPROCS` and `GOGC` of `go-server`, `JAVA_TOOL_OPTIONS` of `java-server`.",
+    ),
     key(
         "price",
         Takes::Words("table of whole numbers, 0 or more"),
@@ -115,6 +121,8 @@ pub struct Program {
     pub cgroup: String,
     /// Time from the start of the run to the start of a command.
     pub start_ns: u64,
+    /// Environment variables of a command.
+    pub environment: BTreeMap<String, String>,
     /// Prices of the parts of a command.
     pub prices: Prices,
 }
@@ -153,7 +161,9 @@ impl Program {
             }
         };
         let name = name_of(value)?;
-        let of_commands = table.entry("start").or_else(|| table.entry("price"));
+        let of_commands = ["start", "price", "env"]
+            .iter()
+            .find_map(|key| table.entry(key));
         let refused = match &action.value {
             Action::Run(_) => None,
             Action::Replay(..) => Some("a recording brings its own"),
@@ -179,11 +189,26 @@ impl Program {
             action,
             cgroup,
             start_ns: table.get("start").map_or(Ok(0), read_time)?,
+            environment: table
+                .get("env")
+                .map_or(Ok(BTreeMap::new()), read_environment)?,
             prices: table
                 .get("price")
                 .map_or(Ok(Prices::default()), read_prices)?,
         })
     }
+}
+
+fn read_environment(value: &Value) -> Result<BTreeMap<String, String>> {
+    let table = value.table("environment variables of a command")?;
+    let variable = |entry: &Entry| {
+        let text = match entry.value.kind {
+            Kind::Integer(number) => number.to_string(),
+            _ => entry.value.text("a text or a whole number")?.to_string(),
+        };
+        Ok((entry.key.clone(), text))
+    };
+    table.entries.iter().map(variable).collect()
 }
 
 fn read_prices(value: &Value) -> Result<Prices> {

@@ -171,7 +171,7 @@ const fn throughput(name: &'static str) -> Family {
 }
 
 /// All families, in the order tables print them.
-pub(crate) static FAMILIES: [Family; 59] = [
+pub(crate) static FAMILIES: [Family; 61] = [
     Family::latency("request_latency")
         .headline()
         .says("from the arrival of a request to its completion"),
@@ -193,6 +193,8 @@ pub(crate) static FAMILIES: [Family; 59] = [
         .headline()
         .says("from the call of a flush to its return"),
     Family::latency("queue").says("from the arrival of a request to a worker's taking it"),
+    Family::latency("pause").says("time for which a collection of garbage stopped all threads"),
+    Family::program("collections").says("collections of garbage"),
     Family::program("tps")
         .unit("1/s")
         .higher()

@@ -238,6 +238,7 @@ impl Builder<'_> {
         start.start_ns = program.start_ns + self.chance.start_ns(&program.name, fork_ns);
         start.kernel = self.scenario.kernel.rules.version;
         start.kernel_has_clamps = self.scenario.kernel.rules.uclamp;
+        start.environment = program.environment.clone();
         start.log_channel = self.programs.len() as u16;
         let machine = &self.scenario.machine.machine;
         start.prices = program

@@ -96,9 +96,13 @@ impl<'a> Fingerprints<'a> {
                 action,
                 cgroup,
                 start_ns,
+                environment,
                 prices,
             } = program;
             let _ = write!(hash, "{name} {cgroup} {start_ns} {prices:?}");
+            for (name, value) in environment {
+                let _ = write!(hash, "{name}={value} ");
+            }
             match &action.value {
                 // The same recording is the same point wherever it is.
                 Action::Replay(folder, adjust) => {

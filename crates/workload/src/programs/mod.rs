@@ -37,6 +37,7 @@
 //! | [`service`] | `http-service` |
 //! | [`wrk`] | `wrk` with an nginx |
 //! | [`sysbench`] | `sysbench cpu`, `sysbench oltp_…` with a PostgreSQL server |
+//! | [`runtime`] | `go-server`, `java-server` |
 //! | [`rt_app`] | `rt-app FILE` |
 //!
 //! Commands that start another one, such as `taskset -c 0`, may stand in front: [`prefix`].
@@ -61,6 +62,7 @@ mod prices;
 pub mod printed;
 mod results;
 pub mod rt_app;
+pub mod runtime;
 pub mod schbench;
 pub mod schbench_classic;
 pub mod service;
@@ -88,7 +90,7 @@ use schedcast_base::names::suggestion;
 use start::Compiler;
 
 /// All tools, in the order of lists.
-pub static TOOLS: [&Tool; 15] = [
+pub static TOOLS: [&Tool; 17] = [
     &schbench::TOOL,
     &schbench_classic::TOOL,
     &messaging::HACKBENCH,
@@ -103,6 +105,8 @@ pub static TOOLS: [&Tool; 15] = [
     &sysbench::TOOL,
     &wrk::TOOL,
     &service::TOOL,
+    &runtime::GO,
+    &runtime::JAVA,
     &rt_app::TOOL,
 ];
 
@@ -196,6 +200,7 @@ pub fn compile(
         let message = "starts its command in a group of its own, which does not exist";
         return Err(CommandError::new("systemd-run", 1, message));
     }
+    runtime::refuse_environment(tool, &start.environment)?;
     let read = tool.parse_from(words, prefixes.words)?;
     let start = &prefixes.started(start, tool)?;
     let tasks_before = workload.tasks.len();

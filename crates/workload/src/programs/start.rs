@@ -1,5 +1,6 @@
 //! Where and how a program is started, and what its compiler shares with the others.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schedcast_kernel::GroupId;
@@ -39,6 +40,8 @@ pub struct Start {
     pub kernel_has_clamps: bool,
     /// Utilisation clamps that it asks for; `None` = what its policy has without.
     pub clamps: Clamps<Option<u32>>,
+    /// Environment variables that are set for it; only runtimes read some.
+    pub environment: BTreeMap<String, String>,
     /// Prices of the program's parts.
     pub prices: Prices,
     /// Folder that file names of the command line count from.
@@ -62,6 +65,7 @@ impl Start {
             kernel: DEFAULT,
             kernel_has_clamps: false,
             clamps: Clamps::default(),
+            environment: BTreeMap::new(),
             prices: Prices::default(),
             directory: PathBuf::from("."),
             log_channel: 0,

@@ -259,8 +259,53 @@ const SAMPLES: &[Sample] = &[
     ),
 ];
 
+const RUNTIMES: &[Sample] = &[
+    (
+        "go-server",
+        "go-server --alloc 100 --mark 1000 --go 1.25",
+        &[
+            ("rate", "7"),
+            ("arrivals", "even"),
+            ("duration", "3"),
+            ("schedule", "../../recordings/postgres-quota/requests.csv"),
+            ("work", "3"),
+            ("demand", "fixed"),
+            ("alloc", "3"),
+            ("gomaxprocs", "3"),
+            ("live", "3"),
+            ("gogc", "3"),
+            ("trigger", "80"),
+            ("mark", "3"),
+            ("stw", "3"),
+        ],
+    ),
+    (
+        "java-server",
+        "java-server --alloc 100 --collect 1000",
+        &[
+            ("rate", "7"),
+            ("arrivals", "even"),
+            ("duration", "3"),
+            ("schedule", "../../recordings/postgres-quota/requests.csv"),
+            ("work", "3"),
+            ("demand", "fixed"),
+            ("alloc", "3"),
+            ("processors", "3"),
+            ("threads", "3"),
+            ("collector", "serial"),
+            ("young", "3"),
+            ("survivors", "3"),
+            ("collect", "3"),
+        ],
+    ),
+];
+
 /// Flags that need another one beside them, are of another test, or say what holds anyway.
-const NOT_ALONE: [&str; 10] = [
+const NOT_ALONE: [&str; 12] = [
+    // Without a limit every release chooses all CPUs.
+    "go",
+    // There is no serial collector with more than one processor.
+    "collect-serial",
     "iozone g",
     "iozone n",
     "iozone q",
@@ -275,7 +320,7 @@ const NOT_ALONE: [&str; 10] = [
 
 #[test]
 fn every_flag_has_the_effect_its_table_says() {
-    for (name, line, samples) in SAMPLES {
+    for (name, line, samples) in SAMPLES.iter().chain(RUNTIMES) {
         let tool = TOOLS.iter().find(|tool| tool.name == *name).unwrap();
         let (plain, without) = compiled(line, 4);
         for flag in tool.flags {

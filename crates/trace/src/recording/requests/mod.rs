@@ -35,6 +35,16 @@ pub struct Request {
 }
 
 impl Request {
+    /// Reads a load generator's log, `requests.csv`, outside a recording.
+    ///
+    /// # Errors
+    /// A file that cannot be read, and lines that are not of this form.
+    pub fn read_csv(path: &Path) -> Result<Vec<Request>, ReadError> {
+        let text =
+            schedcast_base::whole::read(path).map_err(|error| ReadError::io(path, &error))?;
+        csv::parse(path, &text)
+    }
+
     /// Whether a log has whole milliseconds only, as access logs do: such times say nothing of the
     /// order of what follows each other closely. On the trace's clock they share a fraction.
     #[must_use]

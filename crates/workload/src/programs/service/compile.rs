@@ -42,6 +42,23 @@ struct Queues {
     done: QueueId,
 }
 
+impl Demand {
+    /// The distribution of a computation that takes `mean` ns on average.
+    pub(in crate::programs) fn add(self, compiler: &mut Compiler, mean: u64) -> DistributionId {
+        compiler.workload.add_distribution(match self {
+            Demand::Exponential => Distribution::Exponential { mean },
+            Demand::Uniform => Distribution::Uniform {
+                low: 0,
+                high: 2 * mean,
+            },
+            Demand::Fixed => Distribution::Uniform {
+                low: mean,
+                high: mean,
+            },
+        })
+    }
+}
+
 impl Options {
     pub(in crate::programs) fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
         // Queue 0 belongs to no thread, so that its number can mean something else.
@@ -120,25 +137,11 @@ impl Options {
         compiler.workload.add_arrivals(name, source);
     }
 
-    fn demand(&self, compiler: &mut Compiler, mean: u64) -> DistributionId {
-        compiler.workload.add_distribution(match self.demand {
-            Demand::Exponential => Distribution::Exponential { mean },
-            Demand::Uniform => Distribution::Uniform {
-                low: 0,
-                high: 2 * mean,
-            },
-            Demand::Fixed => Distribution::Uniform {
-                low: mean,
-                high: mean,
-            },
-        })
-    }
-
     fn worker(&self, compiler: &mut Compiler, queues: Queues) -> Result<ProgramId, CommandError> {
         let latency = compiler.metric("latency");
         let queue = compiler.metric("queue");
-        let work = self.demand(compiler, self.work_ns);
-        let locked = self.demand(compiler, self.lock_ns);
+        let work = self.demand.add(compiler, self.work_ns);
+        let locked = self.demand.add(compiler, self.lock_ns);
         let lock = compiler.workload.add_mutex();
         let reply_ns = compiler.start.prices.tcp_send(MESSAGE_BYTES);
         let mut b = ProgramBuilder::new("http-service-worker");
@@ -194,7 +197,7 @@ impl Options {
     }
 
     fn helper(&self, compiler: &mut Compiler, queues: Queues) -> Result<ProgramId, CommandError> {
-        let work = self.demand(compiler, self.fan_work_ns);
+        let work = self.demand.add(compiler, self.fan_work_ns);
         let mut b = ProgramBuilder::new("http-service-helper");
         let (top, end) = (b.here(), b.label());
         b.recv(queues.pieces, PIECE);

@@ -90,12 +90,12 @@ pub(crate) enum Demand {
     Fixed,
 }
 
-const DEMANDS: [(&str, Demand); 3] = [
+pub(in crate::programs) const DEMANDS: [(&str, Demand); 3] = [
     ("exponential", Demand::Exponential),
     ("uniform", Demand::Uniform),
     ("fixed", Demand::Fixed),
 ];
-const ARRIVALS: [(&str, bool); 2] = [("poisson", true), ("even", false)];
+pub(in crate::programs) const ARRIVALS: [(&str, bool); 2] = [("poisson", true), ("even", false)];
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,26 +203,35 @@ impl Model for Options {
             self.rate_of(results).unwrap_or(0.0),
             self.rate
         );
-        for (title, metric) in [("latency", "latency"), ("queue", "queue")] {
-            let Some(values) = results.values(metric) else {
-                continue;
-            };
-            let ms = |ns: Option<u64>| ns.unwrap_or(0) as f64 / 1e6;
-            text += &format!(
-                "{title:<8}  mean {:.3} ms, p50 {:.3}, p95 {:.3}, p99 {:.3}, max {:.3}\n",
-                values.mean().unwrap_or(0.0) / 1e6,
-                ms(values.quantile(500_000)),
-                ms(values.quantile(950_000)),
-                ms(values.quantile(990_000)),
-                ms(values.max())
-            );
+        for metric in ["latency", "queue"] {
+            text += &summary(results, metric);
         }
         text
     }
 }
 
+/// A line with the mean and the percentiles of a metric; nothing if it has no values.
+pub(in crate::programs) fn summary(results: &Results, metric: &str) -> String {
+    let Some(values) = results.values(metric) else {
+        return String::new();
+    };
+    let ms = |ns: Option<u64>| ns.unwrap_or(0) as f64 / 1e6;
+    format!(
+        "{metric:<8}  mean {:.3} ms, p50 {:.3}, p95 {:.3}, p99 {:.3}, max {:.3}\n",
+        values.mean().unwrap_or(0.0) / 1e6,
+        ms(values.quantile(500_000)),
+        ms(values.quantile(950_000)),
+        ms(values.quantile(990_000)),
+        ms(values.max())
+    )
+}
+
 /// The value of a flag that takes one of some names; the first is the default.
-fn named<T: Copy>(words: &Words, key: &str, names: &[(&str, T)]) -> Result<T, CommandError> {
+pub(in crate::programs) fn named<T: Copy>(
+    words: &Words,
+    key: &str,
+    names: &[(&str, T)],
+) -> Result<T, CommandError> {
     let Some(given) = words.last(key) else {
         return Ok(names[0].1);
     };

@@ -1,0 +1,445 @@
+//! `java-server`: a pool of threads on HotSpot, and young collections that stop the world.
+//!
+//! ```text
+//! arrival     ──► dispatcher: epoll_wait · hands the connection to the pool
+//! worker      piece of work · allocate · [eden full: ask for a collection] · safepoint? · ... · reply ·
+//!             wake the dispatcher, which waits for the connection again
+//! VM thread   wait until all threads are at a safepoint · collect, or let the GC workers do so · go on
+//! GC worker   a piece of the collection after the other · the last one tells the VM thread
+//! ```
+//!
+//! All parts have their names in HotSpot (17). Worked example: with `-Xmn32m` the serial collector
+//! has an eden of 8/10 of it (`SurvivorRatio=8`), 25.6 MB, and requests of 2.5 MB fill that after
+//! ten. G1 lets eden have all but the regions of survivors.
+
+use std::sync::Arc;
+
+use schedcast_base::names::suggestion;
+use schedcast_sim::program::{Arithmetic, Compare};
+use schedcast_sim::workload::{DistributionId, ProgramId, QueueId, SemaphoreId, WordId};
+use schedcast_sim::{ProgramBuilder, Reg};
+
+use super::load::{self, Load, MESSAGE_BYTES, Metrics};
+use super::{
+    MEGABYTE, POLL_NS, PROCESSORS_MAX, Scratch, Words, cpus, flag_or_variable, limit_permille,
+    number,
+};
+use crate::programs::command::{CommandError, Flag, Tool, Words as Line};
+use crate::programs::model::Model;
+use crate::programs::postgres::queues;
+use crate::programs::results::{MetricMap, Results};
+use crate::programs::service::named;
+use crate::programs::start::Compiler;
+
+/// `java-server`.
+pub(crate) static TOOL: Tool = Tool {
+    words: &["java-server"],
+    name: "java-server",
+    about: "a server in Java: processors, pool, garbage collection (no real tool)",
+    operands: "",
+    flags: &[
+        load::RATE,
+        load::SHAPE,
+        load::DURATION,
+        load::SCHEDULE,
+        load::WORK,
+        load::DEMAND,
+        load::ALLOC,
+        Flag::long("processors", "N")
+            .default("as HotSpot counts")
+            .says("-XX:ActiveProcessorCount"),
+        Flag::long("threads", "N")
+            .default("the processors")
+            .says("threads of the pool"),
+        Flag::long("collector", "NAME")
+            .default("as HotSpot chooses")
+            .says("serial, parallel or g1"),
+        number("young", "MB", "32").says("young generation (-Xmn)"),
+        Flag::long("survivors", "MB")
+            .default("0")
+            .says("regions of survivors in it, of g1; the others have a fifth"),
+        number("collect", "US", "0").says("CPU time of a young collection of several GC workers"),
+        Flag::long("collect-serial", "US")
+            .default("as --collect")
+            .says("the same of the serial collector"),
+    ],
+    compile: |words, compiler| {
+        let server = Server::read(words, compiler)?;
+        server.compile(compiler)?;
+        Ok(Arc::new(server))
+    },
+};
+
+/// Pieces that GC workers take in turn: a task queue is stolen from far more often than that, so
+/// that workers end at about the same time.
+const PIECES: u64 = 64;
+/// How often the end of the workers is looked for, ns.
+const ENDING_NS: u64 = 1_000_000;
+/// Tells a thread to end.
+const GOOD_BYE: u64 = 0;
+/// A worker tells the dispatcher that a connection waits for its next request.
+const AGAIN: u64 = 1;
+
+/// A garbage collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Collector {
+    Chosen,
+    Serial,
+    Parallel,
+    G1,
+}
+
+const COLLECTORS: [(&str, Collector); 4] = [
+    ("chosen", Collector::Chosen),
+    ("serial", Collector::Serial),
+    ("parallel", Collector::Parallel),
+    ("g1", Collector::G1),
+];
+
+/// A command line.
+#[derive(Debug)]
+struct Server {
+    load: Load,
+    processors: u64,
+    threads: u64,
+    gc_threads: u64,
+    /// Bytes between collections; `None` = none.
+    eden_bytes: Option<u64>,
+    collect_ns: u64,
+}
+
+impl Server {
+    fn read(words: &Line, compiler: &Compiler) -> Result<Self, CommandError> {
+        let load = Load::read(words, compiler)?;
+        let limit = limit_permille(compiler.start.group, &compiler.workload.groups);
+        let default = active_processors(cpus(compiler), limit);
+        let options = Options::read(words, compiler)?;
+        let processors = flag_or_variable(
+            words,
+            "processors",
+            ("-XX:ActiveProcessorCount", options.processors),
+            1..=PROCESSORS_MAX,
+            default,
+        )?;
+        let collector = match named(words, "collector", &COLLECTORS)? {
+            Collector::Chosen if options.collector != Collector::Chosen => options.collector,
+            // `is_server_machine`: two processors, and memory, which a server has.
+            Collector::Chosen if processors < 2 => Collector::Serial,
+            Collector::Chosen => Collector::G1,
+            given => given,
+        };
+        let young = words.whole("young", 1..=1 << 20, 32)? * MEGABYTE;
+        let regions = words.whole("survivors", 0..=young / MEGABYTE - 1, 0)? * MEGABYTE;
+        let survivors = match collector {
+            Collector::G1 => regions,
+            // `SurvivorRatio=8`: two spaces of a tenth each, of which objects move from one to the
+            // other.
+            _ => young / 5,
+        };
+        let collect = words.whole("collect", 0..=60_000_000, 0)?;
+        let serial = words.whole("collect-serial", 0..=60_000_000, collect)?;
+        let (gc_threads, collect) = match collector {
+            Collector::Serial => (1, serial),
+            _ => (parallel_gc_threads(processors), collect),
+        };
+        Ok(Self {
+            processors,
+            threads: words.whole("threads", 1..=4096, processors)?,
+            gc_threads,
+            eden_bytes: (load.alloc_bytes > 0).then_some(young - survivors),
+            collect_ns: collect * 1000,
+            load,
+        })
+    }
+
+    fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
+        // Queue 0 belongs to nobody, so that its number can mean something else.
+        queues(compiler, 1);
+        let network = queues(compiler, 1);
+        self.load.add(compiler, network);
+        let jvm = Jvm::new(self, compiler, network);
+        let worker = jvm.worker(self, compiler)?;
+        let worker = compiler.fork("", worker, false);
+        let dispatcher = jvm.dispatcher(compiler)?;
+        let dispatcher = compiler.fork("", dispatcher, false);
+        let vm_thread = jvm.vm_thread(self, compiler)?;
+        let vm_thread = compiler.fork("", vm_thread, false);
+        let gc_worker = jvm.gc_worker(self, compiler)?;
+        let gc_worker = compiler.fork("", gc_worker, false);
+        let mut b = ProgramBuilder::new("java-server");
+        SCRATCH.set(&mut b);
+        b.fork(dispatcher, CHILD);
+        b.fork(vm_thread, CHILD);
+        for (count, thread) in [(self.threads, worker), (self.gc_threads, gc_worker)] {
+            b.set(COUNT, count);
+            let top = b.here();
+            b.fork(thread, CHILD);
+            b.loop_back(COUNT, top);
+        }
+        self.load.wait_for_end(&mut b, &jvm.words, [COUNT, VALUE]);
+        b.set(VALUE, GOOD_BYE);
+        b.set(COUNT, self.threads);
+        let top = b.here();
+        b.send(jvm.pool, 1, VALUE, false);
+        b.loop_back(COUNT, top);
+        // A collection may be under way until the last worker has ended.
+        let top = b.here();
+        b.sleep(ENDING_NS);
+        b.word_load(jvm.gone, VALUE);
+        b.jump_if(VALUE, Compare::Less, self.threads, top);
+        b.set(VALUE, GOOD_BYE);
+        b.send(network, 1, VALUE, false);
+        b.sem_post(jvm.vm);
+        b.set(COUNT, self.gc_threads);
+        let top = b.here();
+        b.sem_post(jvm.gang);
+        b.loop_back(COUNT, top);
+        b.join_all();
+        let main = compiler.program(b)?;
+        compiler.main(main, Vec::new());
+        Ok(())
+    }
+}
+
+/// Settings in `JAVA_TOOL_OPTIONS`.
+struct Options<'a> {
+    processors: Option<&'a str>,
+    collector: Collector,
+}
+
+impl<'a> Options<'a> {
+    fn read(words: &Line, compiler: &'a Compiler) -> Result<Self, CommandError> {
+        const PROCESSORS: &str = "-XX:ActiveProcessorCount=";
+        const COLLECTORS: [(&str, Collector); 3] = [
+            ("-XX:+UseSerialGC", Collector::Serial),
+            ("-XX:+UseParallelGC", Collector::Parallel),
+            ("-XX:+UseG1GC", Collector::G1),
+        ];
+        let mut options = Self {
+            processors: None,
+            collector: Collector::Chosen,
+        };
+        let text = compiler.start.environment.get("JAVA_TOOL_OPTIONS");
+        for word in text.map_or("", String::as_str).split_whitespace() {
+            let collector = COLLECTORS.iter().find(|(name, _)| *name == word);
+            if let Some(number) = word.strip_prefix(PROCESSORS) {
+                options.processors = Some(number);
+            } else if let Some((_, collector)) = collector {
+                options.collector = *collector;
+            } else {
+                let names: Vec<&str> = COLLECTORS.iter().map(|(name, _)| *name).collect();
+                let known = [&[PROCESSORS], names.as_slice()].concat();
+                let message = format!(
+                    "unknown word `{word}` in `JAVA_TOOL_OPTIONS`; {}",
+                    suggestion(word, &known)
+                );
+                return Err(words.error(message));
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Processors without `-XX:ActiveProcessorCount`: the CPUs, or the limit in whole CPUs, rounded up,
+/// if that is less (`CgroupUtil::processor_count`).
+fn active_processors(cpus: u64, limit_permille: Option<u64>) -> u64 {
+    limit_permille.map_or(cpus, |permille| cpus.min(permille.div_ceil(1000).max(1)))
+}
+
+/// `ParallelGCThreads`: all processors up to 8, five in eight of those beyond
+/// (`nof_parallel_worker_threads`).
+fn parallel_gc_threads(processors: u64) -> u64 {
+    match processors {
+        0..=8 => processors,
+        _ => 8 + (processors - 8) * 5 / 8,
+    }
+}
+
+impl Model for Server {
+    fn length_ns(&self) -> Option<u64> {
+        Some(self.load.duration_ns)
+    }
+
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        self.load.metrics(results, map);
+    }
+
+    fn report(&self, results: &Results) -> String {
+        self.load.report(results, self.processors)
+    }
+}
+
+const SCRATCH: Scratch = Scratch {
+    a: Reg(0),
+    minus_one: Reg(1),
+};
+const CHILD: Reg = Reg(2);
+const COUNT: Reg = Reg(3);
+const VALUE: Reg = Reg(4);
+const ARRIVED: Reg = Reg(5);
+const REST: Reg = Reg(6);
+const PIECE: Reg = Reg(7);
+const STOPPED: Reg = Reg(8);
+
+/// State that the threads share.
+struct Jvm {
+    words: Words,
+    metrics: Metrics,
+    work: DistributionId,
+    network: QueueId,
+    pool: QueueId,
+    /// Posted when eden is full.
+    vm: SemaphoreId,
+    /// Posted for each GC worker.
+    gang: SemaphoreId,
+    collected: SemaphoreId,
+    allocated: WordId,
+    /// Pieces of a collection that nobody has begun, and workers that are at it.
+    left: WordId,
+    active: WordId,
+    /// Workers that have ended.
+    gone: WordId,
+    receive_ns: u64,
+    send_ns: u64,
+    poll_ns: u64,
+}
+
+impl Jvm {
+    fn new(server: &Server, compiler: &mut Compiler, network: QueueId) -> Self {
+        let prices = compiler.start.prices;
+        let pool = queues(compiler, 1);
+        Self {
+            words: Words::new(compiler),
+            metrics: Metrics::new(compiler),
+            work: server.load.demand(compiler),
+            network,
+            pool,
+            vm: compiler.workload.add_semaphore(0),
+            gang: compiler.workload.add_semaphore(0),
+            collected: compiler.workload.add_semaphore(0),
+            allocated: compiler.workload.add_word(0),
+            left: compiler.workload.add_word(0),
+            active: compiler.workload.add_word(0),
+            gone: compiler.workload.add_word(0),
+            receive_ns: prices.tcp_receive(MESSAGE_BYTES),
+            send_ns: prices.tcp_send(MESSAGE_BYTES),
+            poll_ns: prices.poll_ns,
+        }
+    }
+
+    fn dispatcher(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
+        let mut b = ProgramBuilder::new("java-server-dispatcher");
+        let (top, end) = (b.here(), b.label());
+        b.recv(self.network, ARRIVED);
+        b.jump_if(ARRIVED, Compare::Equal, GOOD_BYE, end);
+        b.kernel_work(self.poll_ns);
+        b.jump_if(ARRIVED, Compare::Equal, AGAIN, top);
+        b.send(self.pool, 1, ARRIVED, false);
+        b.jump(top);
+        b.bind(end);
+        compiler.program(b)
+    }
+
+    fn worker(&self, server: &Server, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
+        let mut program = ProgramBuilder::new("java-server-worker");
+        let b = &mut program;
+        let (next, end) = (b.here(), b.label());
+        b.recv(self.pool, ARRIVED);
+        b.jump_if(ARRIVED, Compare::Equal, GOOD_BYE, end);
+        b.word_fetch_add(self.words.busy, 1, VALUE);
+        self.words.poll(b, &SCRATCH, 0);
+        b.record_since(self.metrics.queue, ARRIVED);
+        b.kernel_work(self.receive_ns);
+        b.set(REST, self.work);
+        let (top, done) = (b.here(), b.label());
+        b.jump_if(REST, Compare::Equal, 0, done);
+        b.set(PIECE, POLL_NS);
+        b.arithmetic(Arithmetic::Min, PIECE, REST);
+        b.work(PIECE);
+        b.subtract(REST, PIECE);
+        if let Some(eden_bytes) = server.eden_bytes {
+            b.arithmetic(Arithmetic::Multiply, PIECE, server.load.alloc_bytes);
+            b.arithmetic(Arithmetic::Divide, PIECE, server.load.work_ns);
+            b.word_fetch_add(self.allocated, PIECE, VALUE);
+            b.jump_if(VALUE, Compare::GreaterOrEqual, eden_bytes, top);
+            b.add(VALUE, PIECE);
+            let go_on = b.label();
+            b.jump_if(VALUE, Compare::Less, eden_bytes, go_on);
+            // The first whose allocation fails asks for a collection.
+            b.word_store(self.words.stopping, 1);
+            b.sem_post(self.vm);
+            b.bind(go_on);
+            self.words.poll(b, &SCRATCH, 0);
+        }
+        b.jump(top);
+        b.bind(done);
+        b.kernel_work(self.send_ns);
+        b.record_since(self.metrics.latency, ARRIVED);
+        b.word_fetch_add(self.words.answered, 1, VALUE);
+        self.words.leave(b, &SCRATCH, 0);
+        b.set(VALUE, AGAIN);
+        b.send(self.network, 1, VALUE, false);
+        b.jump(next);
+        b.bind(end);
+        b.word_fetch_add(self.gone, 1, VALUE);
+        compiler.program(program)
+    }
+
+    fn vm_thread(
+        &self,
+        server: &Server,
+        compiler: &mut Compiler,
+    ) -> Result<ProgramId, CommandError> {
+        let mut program = ProgramBuilder::new("java-server-vm-thread");
+        let b = &mut program;
+        let (next, end) = (b.here(), b.label());
+        b.sem_wait(self.vm);
+        b.word_load(self.gone, VALUE);
+        b.jump_if(VALUE, Compare::GreaterOrEqual, server.threads, end);
+        b.now(STOPPED);
+        self.words.stop(b, &SCRATCH, 0);
+        b.count(self.metrics.collections, 1);
+        if server.gc_threads == 1 {
+            b.work(server.collect_ns);
+        } else {
+            b.word_store(self.left, PIECES);
+            b.word_store(self.active, server.gc_threads);
+            b.set(COUNT, server.gc_threads);
+            let top = b.here();
+            b.sem_post(self.gang);
+            b.loop_back(COUNT, top);
+            b.sem_wait(self.collected);
+        }
+        b.word_store(self.allocated, 0);
+        b.record_since(self.metrics.pause, STOPPED);
+        self.words.start(b);
+        b.jump(next);
+        b.bind(end);
+        compiler.program(program)
+    }
+
+    fn gc_worker(
+        &self,
+        server: &Server,
+        compiler: &mut Compiler,
+    ) -> Result<ProgramId, CommandError> {
+        let mut b = ProgramBuilder::new("java-server-gc-worker");
+        let (next, end) = (b.here(), b.label());
+        b.sem_wait(self.gang);
+        b.word_load(self.gone, VALUE);
+        b.jump_if(VALUE, Compare::GreaterOrEqual, server.threads, end);
+        let (top, empty) = (b.here(), b.label());
+        b.word_load(self.left, VALUE);
+        b.jump_if(VALUE, Compare::Equal, 0, empty);
+        b.word_fetch_add(self.left, SCRATCH.minus_one, VALUE);
+        b.work(server.collect_ns / PIECES);
+        b.jump(top);
+        b.bind(empty);
+        b.word_fetch_add(self.active, SCRATCH.minus_one, VALUE);
+        b.jump_if(VALUE, Compare::NotEqual, 1, next);
+        b.sem_post(self.collected);
+        b.jump(next);
+        b.bind(end);
+        compiler.program(b)
+    }
+}

@@ -1,0 +1,267 @@
+use super::super::tests::{compiled, metric, refuse, rules, run};
+use super::super::{Running, Start, compile, split};
+use schedcast_kernel::GroupId;
+use schedcast_kernel::group::BandwidthLimit;
+use schedcast_sim::workload::GroupSpec;
+use schedcast_sim::{Machine, Workload, World};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn close(value: f64, wanted: f64, tolerance: f64) -> bool {
+    (value / wanted - 1.0).abs() <= tolerance
+}
+
+/// Runs a command in a group with `permille` thousandths of a CPU, on two CPUs.
+fn limited(line: &str, permille: u64, variables: &[(&str, &str)]) -> (Running, World) {
+    let mut workload = Workload::default();
+    let mut group = GroupSpec::new("/server", GroupId::ROOT);
+    group.limit = BandwidthLimit {
+        quota_ns: Some(permille * 100_000),
+        ..BandwidthLimit::UNLIMITED
+    };
+    let mut start = Start::new("server", 2);
+    start.group = workload.add_group(group);
+    let variable = |&(name, value): &(&str, &str)| (name.to_string(), value.to_string());
+    start.environment = variables.iter().map(variable).collect();
+    let running = compile(&split(line), &start, &mut workload).unwrap();
+    let topology = schedcast_kernel::topology::Topology::flat(2);
+    let machine = Machine::preset("generic-8")
+        .unwrap()
+        .with_topology(topology);
+    let mut world = World::new(machine, rules(6, 18, 2), workload, 1).unwrap();
+    world.run_until(30 * SECOND).unwrap();
+    (running, world)
+}
+
+/// A client's log of requests that are due at these times in µs.
+fn schedule(name: &str, times_us: impl Iterator<Item = u64>) -> std::path::PathBuf {
+    let file = std::env::temp_dir().join(format!("runtime-{name}-{}.csv", std::process::id()));
+    let rows: String = times_us
+        .map(|time| format!("0,{time},{time},{time}\n"))
+        .collect();
+    std::fs::write(
+        &file,
+        format!("client,scheduled_us,sent_us,replied_us\n{rows}"),
+    )
+    .unwrap();
+    file
+}
+
+fn throttled(world: &World) -> u64 {
+    world.kernel().groups[1].bandwidth.stat.nr_throttled
+}
+
+fn processors(running: &Running, world: &World) -> String {
+    let report = running.report(world.probes(), world.now());
+    let at = report.find(" processors").unwrap();
+    report[..at].rsplit(' ').next().unwrap().to_string()
+}
+
+#[test]
+fn servers_that_keep_up_answer_what_arrives() {
+    for name in ["go-server", "java-server"] {
+        let line =
+            format!("{name} --rate 200 --work 500 --duration 5 --demand fixed --arrivals even");
+        let (running, world) = run(&line, 4, 6);
+        assert_eq!(world.live_tasks(), 0, "{name}");
+        let rate = metric(&running, &world, &format!("{name}/requests_per_s"));
+        assert!(close(rate, 200.0, 0.01), "{name} {rate}");
+        let latency = metric(&running, &world, &format!("{name}/latency.p50"));
+        assert!((500.0..560.0).contains(&latency), "{name} {latency}");
+    }
+}
+
+#[test]
+fn a_collection_comes_whenever_the_heap_has_grown_enough() {
+    // 0.95 of 10 MB are 9728 KB: with 100 KB each 98 requests of 1000 in 5 s, whatever their size.
+    let line = "go-server --rate 200 --work 500 --duration 5 --demand fixed --arrivals even \
+                --alloc 100 --live 10 --mark 5000";
+    let (running, world) = run(line, 4, 6);
+    let collections = metric(&running, &world, "go-server/collections");
+    assert!((9.0..=10.0).contains(&collections), "{collections}");
+    // Marking is 5 ms of CPU time each.
+    let with = metric(&running, &world, "go-server/cpu_time");
+    let (running, world) = run(&format!("{line} --gogc off"), 4, 6);
+    assert_eq!(metric(&running, &world, "go-server/collections"), 0.0);
+    let marking = with - metric(&running, &world, "go-server/cpu_time");
+    assert!(close(marking, collections * 0.005, 0.1), "{marking}");
+    // Eden of the serial collector: 8/10 of 10 MB, 8192 KB.
+    let line = "java-server --rate 200 --work 500 --duration 5 --demand fixed --arrivals even \
+                --alloc 100 --young 10 --collect 5000 --processors 1";
+    let (running, world) = run(line, 4, 6);
+    let collections = metric(&running, &world, "java-server/collections");
+    assert!((12.0..=13.0).contains(&collections), "{collections}");
+    let pause = metric(&running, &world, "java-server/pause.p50");
+    assert!(close(pause, 5000.0, 0.05), "{pause}");
+    // Four GC workers on four CPUs share it.
+    let (running, world) = run(&line.replace("--processors 1", "--processors 4"), 4, 6);
+    let pause = metric(&running, &world, "java-server/pause.p50");
+    assert!((1250.0..2000.0).contains(&pause), "{pause}");
+}
+
+#[test]
+fn servers_end_in_the_middle_of_a_collection() {
+    // More than two CPUs can do, and collections most of the time.
+    for rate in 340..380 {
+        for name in [
+            "go-server --mark 20000",
+            "java-server --collect 20000 --processors 4",
+        ] {
+            let line = format!("{name} --rate {rate} --work 5000 --alloc 3000 --duration 1");
+            let (_, world) = run(&line, 2, 9);
+            assert_eq!(world.live_tasks(), 0, "{line}");
+        }
+    }
+}
+
+#[test]
+fn workers_are_a_quarter_of_the_ps() {
+    // Dedicated workers, and the share of each P for fractional ones in thousandths: `startCycle`.
+    let cases = [
+        (1, 0, 250),
+        (2, 0, 250),
+        (3, 0, 250),
+        (4, 1, 0),
+        (5, 1, 0),
+        (6, 1, 83),
+        (8, 2, 0),
+    ];
+    for (procs, dedicated, fractional) in cases {
+        assert_eq!(
+            super::go::workers(procs),
+            (dedicated, fractional),
+            "{procs}"
+        );
+    }
+}
+
+#[test]
+fn more_processors_than_the_limit_are_throttled_more_often() {
+    // Ten requests of 6 ms at a time, every 430 ms. On one CPU they take 60 ms, and the quota of
+    // 50 ms is used up in one period if that begins before its middle or in its last tenth; on two
+    // they take 30 ms, and the first 75 ms of a period are too early.
+    let bursts = (0..600).map(|row| 7_000 + row / 10 * 430_000);
+    let file = schedule("bursts", bursts);
+    for (name, flag) in [
+        ("go-server", "--gomaxprocs"),
+        ("java-server", "--processors"),
+    ] {
+        let of = |processors: u64| {
+            let line = format!(
+                "{name} --schedule {} --work 6000 --demand fixed {flag} {processors}",
+                file.display()
+            );
+            throttled(&limited(&line, 500, &[]).1)
+        };
+        let (one, eight) = (of(1), of(8));
+        assert!(eight > one, "{name}: {eight} with 8 and {one} with 1");
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn runtimes_count_processors_by_the_limit() {
+    let of = |line: &str, permille: u64, variables: &[(&str, &str)]| {
+        let (running, world) = limited(&format!("{line} --duration 1"), permille, variables);
+        processors(&running, &world)
+    };
+    // Go never takes less than 2, and up to 1.24 all CPUs.
+    assert_eq!(of("go-server", 500, &[]), "2");
+    assert_eq!(of("go-server --go 1.24", 500, &[]), "2");
+    assert_eq!(super::go::default_gomaxprocs(8, Some(2500), true), 3);
+    assert_eq!(super::go::default_gomaxprocs(8, Some(500), true), 2);
+    assert_eq!(super::go::default_gomaxprocs(8, Some(500), false), 8);
+    assert_eq!(super::go::default_gomaxprocs(8, None, true), 8);
+    assert_eq!(of("go-server", 500, &[("GOMAXPROCS", "5")]), "5");
+    assert_eq!(of("java-server", 500, &[]), "1");
+    assert_eq!(of("java-server", 1500, &[]), "2");
+    let options = (
+        "JAVA_TOOL_OPTIONS",
+        "-XX:ActiveProcessorCount=4 -XX:+UseParallelGC",
+    );
+    assert_eq!(of("java-server", 500, &[options]), "4");
+}
+
+#[test]
+fn a_schedule_is_a_log_of_requests_and_is_answered_to_its_end() {
+    let file = schedule("even", (0..50).map(|row| 7_000 + row * 10_000));
+    for name in ["go-server", "java-server"] {
+        // 50 requests of 40 ms that come within half a second, for two processors.
+        let line = format!(
+            "{name} --schedule {} --work 40000 --demand fixed",
+            file.display()
+        );
+        let (running, world) = run(&line, 2, 5);
+        assert_eq!(world.live_tasks(), 0, "{name}");
+        assert_eq!(
+            metric(&running, &world, &format!("{name}/latency.count")),
+            50.0
+        );
+        // The last ends after 1 s. Java answers them in their order; Go lets one that has run for
+        // 10 ms wait behind the others.
+        let longest = metric(&running, &world, &format!("{name}/latency.max"));
+        let expected = match name {
+            "java-server" => 500_000.0..560_000.0,
+            _ => 500_000.0..1_020_000.0,
+        };
+        assert!(expected.contains(&longest), "{name} {longest}");
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (line, message) in [
+        (
+            "go-server --gomaxproc 4 --stww 3",
+            "go-server, word 4: unknown flag `--stww`; nearest valid name: `--stw`",
+        ),
+        (
+            "go-server --go 2",
+            "go-server, word 2: flag `--go` needs a release such as `1.24`, found `2`",
+        ),
+        (
+            "go-server --schedule x.csv --rate 3",
+            "go-server, word 4: `--rate` is what `--schedule` says",
+        ),
+        (
+            "java-server --collector zgc",
+            "java-server, word 2: unknown value `zgc`; valid names: `chosen`, `serial`, `parallel`, `g1`",
+        ),
+        (
+            "java-server --young 8 --survivors 8",
+            "java-server, word 4: flag `--survivors` needs a whole number from 0 to 7, found `8`",
+        ),
+    ] {
+        assert_eq!(refuse(line), message);
+    }
+    let missing = refuse("go-server --schedule no-such-file.csv");
+    assert!(
+        missing.starts_with("go-server, word 2: ./no-such-file.csv"),
+        "{missing}"
+    );
+    let refuse = |line: &str, name: &str, value: &str| {
+        let mut start = Start::new("x", 4);
+        start.environment = [(name.to_string(), value.to_string())].into();
+        let error = compile(&split(line), &start, &mut Workload::default());
+        error.expect_err(line).to_string()
+    };
+    assert_eq!(
+        refuse("hackbench", "GOGC", "50"),
+        "hackbench, word 1: no environment variable changes it, and `GOGC` is set"
+    );
+    assert_eq!(
+        refuse("go-server", "GOMAXPROC", "2"),
+        "go-server, word 1: unknown environment variable `GOMAXPROC`; nearest valid name: `GOMAXPROCS`"
+    );
+    assert_eq!(
+        refuse("go-server --gomaxprocs 2", "GOMAXPROCS", "3"),
+        "go-server, word 2: `GOMAXPROCS` of the environment says another number"
+    );
+    assert_eq!(
+        refuse("go-server", "GOMAXPROCS", "0"),
+        "go-server, word 1: `GOMAXPROCS` needs a whole number from 1 to 1024, found `0`"
+    );
+    let (running, _) = compiled("java-server --duration 1m", 2);
+    assert_eq!(running.end_ns, Some(60 * SECOND));
+}
