@@ -86,8 +86,8 @@ impl Kernel {
     fn place_forked<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         let se = self.tasks[task.index()].se;
         let q = self.queue_of_running(cpu);
-        let origin = self.cfs_rqs[q.index()].min_vruntime;
-        self.entities[se.index()].vruntime = origin;
+        // Without a fair task that runs, the queue of a group nobody ran in yet is behind that.
+        self.entities[se.index()].vruntime = 0;
         let parent = self.cfs_rqs[q.index()].curr;
         if let Some(parent) = parent {
             self.update_curr(p, q);
