@@ -118,9 +118,9 @@ fn recording(bytes: &[u8]) {
     }
     if let Ok(recording) = Recording::open(folder.path()) {
         let _ = recording.notes();
-        let options = replay::Options {
+        let options = replay::InferOptions {
             allow_lost_events: true,
-            ..replay::Options::default()
+            ..replay::InferOptions::default()
         };
         let _ = replay::infer(&recording, &options);
     }

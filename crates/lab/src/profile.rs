@@ -35,9 +35,9 @@ pub fn distil(folder: &Path) -> Result<String> {
     };
     let experiment = experiment::read(&Table::default(), &surroundings)?;
     let machine: &Machine = &experiment.scenarios[0].machine.machine;
-    let options = replay::Options {
+    let options = replay::InferOptions {
         costs: Costs::new(machine.cost_ns, experiment.scenarios[0].kernel.hz),
-        ..replay::Options::default()
+        ..replay::InferOptions::default()
     };
     let replay = replay::infer(&recording, &options).map_err(bad_input)?;
     let profile = Profile::distil(&replay);

@@ -298,7 +298,7 @@ impl Recorded {
         let recording =
             Recording::open(folder).map_err(|error| Error::general(error.to_string()))?;
         let mut recorded = Recorded::of(&recording, &folder.display().to_string())?;
-        let replay = replay::infer(&recording, &replay::Options::default())
+        let replay = replay::infer(&recording, &replay::InferOptions::default())
             .map_err(|error| Error::general(error.to_string()))?;
         recorded.seen = Box::new(Seen::of(&replay, &recording));
         recorded.notes = replay.report.notes();

@@ -3,8 +3,8 @@
 
 use schedcast_trace::Recording;
 use schedcast_workload::replay::{
-    Activation, ActivationId, Adjust, CompileOptions, GroupIndex, Options, Replay, Step, ThreadId,
-    Trigger, infer,
+    Activation, ActivationId, Adjust, CompileOptions, GroupIndex, InferOptions, Replay, Step,
+    ThreadId, Trigger, infer,
 };
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn recording(name: &str) -> Recording {
 }
 
 fn replay(recording: &Recording) -> Replay {
-    infer(recording, &Options::default()).unwrap()
+    infer(recording, &InferOptions::default()).unwrap()
 }
 
 /// Activations of the backends that pgbench began: its requests.

@@ -109,10 +109,10 @@ impl Simulator {
             return Ok(Arc::clone(&found.replay));
         }
         let recording = self.recording(folder)?;
-        let options = replay::Options {
+        let options = replay::InferOptions {
             costs: costs.clone(),
             client_loop: adjust.client_loop,
-            ..replay::Options::default()
+            ..replay::InferOptions::default()
         };
         let recording = match adjust.window_ns {
             Some(_) => Arc::new(adjust.cut(&recording).map_err(bad_input)?),

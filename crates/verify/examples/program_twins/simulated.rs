@@ -9,7 +9,7 @@ use schedcast_sim::workload::GroupSpec;
 use schedcast_sim::{Machine, Workload, World};
 use schedcast_trace::Recording;
 use schedcast_workload::programs::{Running, Start, compile, split};
-use schedcast_workload::replay::{Costs, Options, Replay, infer};
+use schedcast_workload::replay::{Costs, InferOptions, Replay, infer};
 
 use crate::cases::{Case, Value};
 use crate::measured_kernel;
@@ -59,9 +59,9 @@ impl Ground {
         };
         let background = match background.first() {
             Some(folder) => {
-                let options = Options {
+                let options = InferOptions {
                     costs: Costs::new(description.cost_ns, measured_kernel::HZ),
-                    ..Options::default()
+                    ..InferOptions::default()
                 };
                 let recording = Recording::open(Path::new(folder))?;
                 Some((infer(&recording, &options)?, name(folder)))

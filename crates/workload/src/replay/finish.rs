@@ -8,7 +8,7 @@ use super::gather::Gathered;
 use super::model::{ActivationId, Step, Trigger};
 use super::threads::ThreadId;
 use super::timeline::{self, median};
-use super::{Folded, Options, Replay, exchange, groups, report, steal};
+use super::{Folded, InferOptions, Replay, exchange, groups, report, steal};
 use schedcast_trace::Recording;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn finish(
     gathered: Gathered,
     mut folded: Folded,
-    options: &Options,
+    options: &InferOptions,
     runs: &[Vec<timeline::Run>],
     recording: &Recording,
 ) -> Replay {

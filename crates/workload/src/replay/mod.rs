@@ -94,7 +94,7 @@ use std::collections::BTreeMap;
 
 /// User's choices about a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct InferOptions {
     /// Replay a trace with gaps all the same; the report says so.
     pub allow_lost_events: bool,
     /// Whether user threads of the root group are grouped by session; `None`: as the recording
@@ -106,7 +106,7 @@ pub struct Options {
     pub client_loop: ClientLoop,
 }
 
-impl Default for Options {
+impl Default for InferOptions {
     fn default() -> Self {
         Self {
             allow_lost_events: false,
@@ -154,7 +154,7 @@ pub struct Replay {
 /// # Errors
 /// If events were lost (unless the options allow it), if the recording has no length, or if a
 /// cgroup's file cannot be understood.
-pub fn infer(recording: &Recording, options: &Options) -> Result<Replay, ReplayError> {
+pub fn infer(recording: &Recording, options: &InferOptions) -> Result<Replay, ReplayError> {
     check_lost(recording, options)?;
     let mut gathered = Gathered::of(recording);
     if gathered.end_ns <= gathered.start_ns {
@@ -185,7 +185,7 @@ pub fn infer(recording: &Recording, options: &Options) -> Result<Replay, ReplayE
     Ok(replay)
 }
 
-fn check_lost(recording: &Recording, options: &Options) -> Result<(), ReplayError> {
+fn check_lost(recording: &Recording, options: &InferOptions) -> Result<(), ReplayError> {
     if options.allow_lost_events {
         return Ok(());
     }

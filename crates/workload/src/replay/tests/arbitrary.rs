@@ -96,7 +96,7 @@ proptest! {
             mini.push(now, event.cpu, event.task, context, kind(event));
         }
         let costs = if costly { Costs::new([700; Op::COUNT], 250) } else { Costs::FREE };
-        let options = Options { costs, ..Options::default() };
+        let options = InferOptions { costs, ..InferOptions::default() };
         let replay = infer(&mini.recording(now + 10), &options).unwrap();
         assert_conserved(&replay);
         let cpus = u64::from(replay.cpus.max(3));

@@ -42,9 +42,9 @@ fn machine_at_rest() -> Mini {
 fn behind_nothing(cpus: usize) -> (Workload, Background) {
     let mut workload = Workload::default();
     let machine = Machine::preset("dev-vm").unwrap();
-    let options = Options {
+    let options = InferOptions {
         costs: Costs::new(machine.cost_ns, 250),
-        ..Options::default()
+        ..InferOptions::default()
     };
     let replay = infer(&machine_at_rest().recording(10_000), &options).unwrap();
     let background = replay.add_background(&mut workload, cpus).unwrap();

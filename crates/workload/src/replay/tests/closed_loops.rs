@@ -16,9 +16,9 @@ fn replayed(client_loop: ClientLoop, work_permille: u64) -> Replay {
         replied_us: start_us + 5_000 * number + 135,
     });
     recording.requests = Some(singles.collect());
-    let options = Options {
+    let options = InferOptions {
         client_loop,
-        ..Options::default()
+        ..InferOptions::default()
     };
     let mut replay = infer(&recording, &options).unwrap();
     let adjust = Adjust {

@@ -95,7 +95,7 @@ fn assert_soon_after(time: u64, expected: u64) {
 #[test]
 fn an_exchange_is_found_with_its_log() {
     let (recording, at) = recording();
-    let replay = infer(&recording, &Options::default()).unwrap();
+    let replay = infer(&recording, &InferOptions::default()).unwrap();
     let [exchange] = &replay.exchanges[..] else {
         panic!("one exchange: {:?}", replay.exchanges);
     };
@@ -111,7 +111,7 @@ fn an_exchange_is_found_with_its_log() {
 #[test]
 fn without_a_limit_the_late_request_comes_at_its_schedule() {
     let (recording, at) = recording();
-    let replay = infer(&recording, &Options::default()).unwrap();
+    let replay = infer(&recording, &InferOptions::default()).unwrap();
     let (count, last) = answers(&replay, None);
     assert_eq!(count, REQUESTS + 2);
     assert_soon_after(last, at + PERIOD_US + 1_000);
@@ -121,7 +121,7 @@ fn without_a_limit_the_late_request_comes_at_its_schedule() {
 fn without_the_log_it_follows_the_answer() {
     let (mut recording, at) = recording();
     recording.requests = None;
-    let replay = infer(&recording, &Options::default()).unwrap();
+    let replay = infer(&recording, &InferOptions::default()).unwrap();
     let (count, last) = answers(&replay, None);
     assert_eq!(count, REQUESTS + 2);
     // Answered 1000 µs after it was asked; the client asks again after 20 µs, and 1000 µs later the
@@ -132,7 +132,7 @@ fn without_the_log_it_follows_the_answer() {
 #[test]
 fn under_a_tighter_limit_each_request_waits_for_the_answer() {
     let (recording, at) = recording();
-    let replay = infer(&recording, &Options::default()).unwrap();
+    let replay = infer(&recording, &InferOptions::default()).unwrap();
     let (count, last) = answers(&replay, Some(1_000));
     assert_eq!(count, REQUESTS + 2, "late, but all of them");
     // A request needs 1.01 ms and the group gets 1 ms in 10: one answer a period.
@@ -145,7 +145,7 @@ fn a_log_of_other_requests_is_not_believed() {
     for request in recording.requests.iter_mut().flatten() {
         request.sent_us += 2_500;
     }
-    let replay = infer(&recording, &Options::default()).unwrap();
+    let replay = infer(&recording, &InferOptions::default()).unwrap();
     let known = replay.exchanges[0]
         .requests
         .iter()

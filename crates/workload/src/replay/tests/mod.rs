@@ -19,7 +19,7 @@ use super::*;
 use mini::{HARD, Mini, SOFT, TASK};
 
 fn inferred(mini: Mini, end_us: u64) -> Replay {
-    infer(&mini.recording(end_us), &Options::default()).unwrap()
+    infer(&mini.recording(end_us), &InferOptions::default()).unwrap()
 }
 
 /// Trigger, executed µs and steps of every activation of a thread.

@@ -52,7 +52,7 @@ fn recorded(age_ms: u64) -> (Recording, Replay) {
         mini.meta.thread_times.insert(pid, times);
     }
     let recording = mini.recording(800_000);
-    let replay = infer(&recording, &Options::default()).unwrap();
+    let replay = infer(&recording, &InferOptions::default()).unwrap();
     (recording, replay)
 }
 

@@ -66,9 +66,9 @@ fn costs_of_the_simulator_are_taken_off() {
     price_ns[Op::Tick as usize] = 1_500;
     price_ns[Op::TimerInterrupt as usize] = 500;
     price_ns[Op::DeviceInterrupt as usize] = 600;
-    let options = Options {
+    let options = InferOptions {
         costs: Costs::new(price_ns, 250),
-        ..Options::default()
+        ..InferOptions::default()
     };
     let replay = infer(&example().recording(10_000), &options).unwrap();
     let postgres = replay.threads_named("postgres").unwrap()[0];
@@ -423,16 +423,16 @@ fn lost_events_are_refused_with_their_place() {
         line: 412,
     });
     let recording = mini.recording(10_000);
-    let error = infer(&recording, &Options::default()).unwrap_err();
+    let error = infer(&recording, &InferOptions::default()).unwrap_err();
     assert!(
         error
             .to_string()
             .starts_with("mini/trace.txt:412: 37 events were lost here (1 gaps in all)"),
         "{error}"
     );
-    let options = Options {
+    let options = InferOptions {
         allow_lost_events: true,
-        ..Options::default()
+        ..InferOptions::default()
     };
     let replay = infer(&recording, &options).unwrap();
     assert!(replay.report.lost_events_allowed);
@@ -443,7 +443,7 @@ fn lost_events_are_refused_with_their_place() {
 fn what_the_recorder_lost_is_refused_too() {
     let mut mini = example();
     mini.meta.lost_events = Some(5);
-    let error = infer(&mini.recording(10_000), &Options::default()).unwrap_err();
+    let error = infer(&mini.recording(10_000), &InferOptions::default()).unwrap_err();
     assert!(error.to_string().contains("lost 5 events"), "{error}");
 }
 
@@ -463,7 +463,7 @@ fn stolen_time_is_told() {
 #[test]
 fn an_empty_span_is_refused() {
     let mini = Mini::new(&[]);
-    let error = infer(&mini.recording(0), &Options::default()).unwrap_err();
+    let error = infer(&mini.recording(0), &InferOptions::default()).unwrap_err();
     assert!(matches!(error, ReplayError::NoTime { .. }));
 }
 
@@ -558,7 +558,7 @@ fn a_part_of_a_recording_knows_who_was_in_which_group() {
         window_ns: Some((5_000_000, 6_000_000)),
         ..Adjust::default()
     };
-    let replay = infer(&window.cut(&recording).unwrap(), &Options::default()).unwrap();
+    let replay = infer(&window.cut(&recording).unwrap(), &InferOptions::default()).unwrap();
     let pg = replay.group("/pg").unwrap();
     let thread = replay.threads.iter().find(|thread| thread.pid == 2);
     assert_eq!(thread.unwrap().group, pg);
@@ -592,7 +592,7 @@ fn the_counters_say_what_is_charged_of_runs_and_of_wakeups_on_idle_cpus() {
             })
         });
         recording.cgroups_after = after.map(|after| serde_json::from_value(after).unwrap());
-        let replay = infer(&recording, &Options::default()).unwrap();
+        let replay = infer(&recording, &InferOptions::default()).unwrap();
         assert_conserved(&replay);
         let of_services = replay
             .activations
@@ -654,7 +654,7 @@ fn two_services() -> schedcast_trace::Recording {
 
 #[test]
 fn threads_of_one_name_in_two_groups_have_their_own_figures() {
-    let replay = infer(&two_services(), &Options::default()).unwrap();
+    let replay = infer(&two_services(), &InferOptions::default()).unwrap();
     let subjects: Vec<&str> = replay.threads.iter().map(|t| t.subject.as_str()).collect();
     let expected = [
         "python3@/web",

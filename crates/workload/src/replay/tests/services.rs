@@ -58,10 +58,10 @@ pub(super) fn scheduled(mini: Mini, end_us: u64) -> Replay {
     infer(&mini.recording(end_us), &open()).unwrap()
 }
 
-fn open() -> Options {
-    Options {
+fn open() -> InferOptions {
+    InferOptions {
         client_loop: ClientLoop::Open,
-        ..Options::default()
+        ..InferOptions::default()
     }
 }
 
