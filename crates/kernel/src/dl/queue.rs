@@ -39,7 +39,7 @@ impl Kernel {
             rq.earliest_ns = deadline_ns;
             self.dl.latest.set(cpu, deadline_ns);
             if first == 0 {
-                self.rqs[cpu.index()].rt.behind_deadlines = true;
+                self.rqs[cpu.index()].rt.behind_deadlines = self.rules.rt_avoids_deadlines;
             }
         }
         self.rqs[cpu.index()].dl_nr_running += 1;

@@ -424,6 +424,8 @@ pub struct Rules {
     pub puts_before_picking: bool,
     /// Deadline tasks are none of the real-time ones where a real-time task looks for a CPU (6.12).
     pub rt_is_not_deadline: bool,
+    /// A CPU with deadline tasks is none that real-time tasks are sent to (`CPUPRI_HIGHER`).
+    pub rt_avoids_deadlines: bool,
     /// A CPU counts as overloaded with deadline tasks when one waits that may go (6.7), before when
     /// there are two of which one may go.
     pub dl_overload_by_pushable: bool,
@@ -599,6 +601,7 @@ impl Rules {
             moved_locked_preempts: false,
             puts_before_picking: true,
             rt_is_not_deadline: false,
+            rt_avoids_deadlines: false,
             dl_overload_by_pushable: false,
             grub_of_max_bw: false,
             dl_change_asks_running: false,

@@ -12,6 +12,8 @@ changes! {
         "A task that is still being switched away from is handed to its CPU instead of waited for.";
     "rt-runtime-share-off" "2586af1ac187" (5, 10): (off features.rt_runtime_share),
         "CPUs no longer borrow real-time runtime from others (RT_RUNTIME_SHARE off).";
+    "rt-avoids-deadlines" release (5, 11): (on rt_avoids_deadlines),
+        "Real-time tasks are not sent to a CPU with deadline tasks.";
     "rt-distribute" "14e292f8d453" (5, 11): (on rt_distributes),
         "Real-time tasks pushed away are spread over equally good CPUs.";
     "dynamic-preemption" "c597bfddc9e9" (5, 16): (on config_preemption),
