@@ -28,17 +28,17 @@ use crate::simulator::Simulator;
 /// Both worlds advance by about this much before their decisions are compared.
 const WINDOW_NS: Ns = 1_000_000;
 
-/// What makes two decisions differ.
+/// The part of two decisions in which they differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compared {
-    /// What was decided.
+    /// The answers.
     Answers,
-    /// That, or anything it was decided from: looks, limits, types of groups, averages, and passes
-    /// of balancing that move nothing. When it was decided does not count.
+    /// The answers and everything they were made from: looks, limits, types of groups, averages,
+    /// and passes of balancing that move nothing. Times of decisions do not count.
     Inputs,
 }
 
-/// What of a decision is compared.
+/// Part of a decision that is compared.
 #[derive(Clone, PartialEq, Debug)]
 enum Part {
     Answer(Answer),
