@@ -207,4 +207,28 @@ mod tests {
             assert_eq!(outweighs, heavier, "{nice}");
         }
     }
+
+    /// A task of nice 19 beside one of nice 0, with a lag of 2^46 ns: times all weights it is beyond
+    /// 63 bits, times the light one's it is not.
+    #[test]
+    fn a_large_lag_is_inflated_in_parts_from_7_3_on() {
+        for (version, exact) in [("7.2", false), ("7.3", true)] {
+            let mut world = World::new(version, 1);
+            let runs = world.spawn(Cpu(0));
+            let task = world.spawn_in(GroupId::ROOT, Cpu(0), Policy::Normal, 19);
+            let kernel = &mut world.kernel;
+            let [runs, se] = [runs, task].map(|task| kernel.tasks[task.index()].se);
+            kernel.cfs_rqs[0].avg_load = 0;
+            kernel.entities[se.index()].vlag = 1 << 46;
+            let [load, own] =
+                [runs, se].map(|se| i128::from(kernel.entities[se.index()].h_load.in_sums()));
+            let lag = (1 << 46) + (1 << 46) * own / load;
+            let (inflated, _) = kernel.inflated_lag(CfsRqId(0), se);
+            assert_eq!(
+                i128::from(inflated) == lag,
+                exact,
+                "{version}: {inflated} of {lag}"
+            );
+        }
+    }
 }
