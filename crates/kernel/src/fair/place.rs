@@ -187,7 +187,7 @@ impl Kernel {
 
 #[cfg(test)]
 mod tests {
-    use crate::ids::{CfsRqId, Cpu, GroupId};
+    use crate::ids::{CfsRqId, Cpu, EntityId, GroupId};
     use crate::task::Policy;
     use crate::tests::world::World;
 
@@ -208,8 +208,8 @@ mod tests {
         }
     }
 
-    /// A task of nice 19 beside one of nice 0, with a lag of 2^46 ns: times all weights it is beyond
-    /// 63 bits, times the light one's it is not.
+    /// A task of nice 19 beside one of nice 0, with a lag of 2^46 ns: times all weights it is
+    /// beyond 63 bits, times the light one's it is not.
     #[test]
     fn a_large_lag_is_inflated_in_parts_from_7_3_on() {
         for (version, exact) in [("7.2", false), ("7.3", true)] {
@@ -220,8 +220,8 @@ mod tests {
             let [runs, se] = [runs, task].map(|task| kernel.tasks[task.index()].se);
             kernel.cfs_rqs[0].avg_load = 0;
             kernel.entities[se.index()].vlag = 1 << 46;
-            let [load, own] =
-                [runs, se].map(|se| i128::from(kernel.entities[se.index()].h_load.in_sums()));
+            let weight = |se: EntityId| i128::from(kernel.entities[se.index()].h_load.in_sums());
+            let [load, own] = [runs, se].map(weight);
             let lag = (1 << 46) + (1 << 46) * own / load;
             let (inflated, _) = kernel.inflated_lag(CfsRqId(0), se);
             assert_eq!(
