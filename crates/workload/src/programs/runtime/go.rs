@@ -16,18 +16,15 @@
 use std::sync::Arc;
 
 use schedcast_sim::program::{Arithmetic, Compare, Label};
-use schedcast_sim::workload::{DistributionId, ProgramId, QueueId, SemaphoreId, WordId};
+use schedcast_sim::workload::{ProgramId, QueueId, SemaphoreId, WordId};
 use schedcast_sim::{ProgramBuilder, Reg};
 
-use super::load::{self, Load, MESSAGE_BYTES, Metrics};
+use super::load::{self, Load};
 use super::{
-    MEGABYTE, POLL_NS, PROCESSORS_MAX, Scratch, Words, cpus, flag_or_variable, limit_permille,
-    number,
+    MEGABYTE, PROCESSORS_MAX, Scratch, Served, Shared, allocate, cpus, flag_or_variable,
+    limit_permille, network, number, work_piece,
 };
 use crate::programs::command::{CommandError, Tool, Words as Line};
-use crate::programs::model::Model;
-use crate::programs::postgres::queues;
-use crate::programs::results::{MetricMap, Results};
 use crate::programs::start::Compiler;
 
 /// `go-server`.
@@ -56,7 +53,10 @@ pub(crate) static TOOL: Tool = Tool {
     compile: |words, compiler| {
         let server = Server::read(words, compiler)?;
         server.compile(compiler)?;
-        Ok(Arc::new(server))
+        Ok(Arc::new(Served {
+            load: server.load,
+            processors: server.gomaxprocs,
+        }))
     },
 };
 
@@ -145,10 +145,7 @@ impl Server {
     }
 
     fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
-        // Queue 0 belongs to nobody, so that its number can mean something else.
-        queues(compiler, 1);
-        let network = queues(compiler, 1);
-        self.load.add(compiler, network);
+        let network = network(&self.load, compiler);
         let runtime = Runtime::new(self, compiler, network);
         let m = runtime.m(self, compiler)?;
         let m = compiler.fork("", m, false);
@@ -161,12 +158,13 @@ impl Server {
         b.fork(m, CHILD);
         b.loop_back(COUNT, top);
         // The process itself is `sysmon`.
-        self.load.wait_for_end(&mut b, &runtime.words, [START, NOW]);
+        self.load
+            .wait_for_end(&mut b, &runtime.shared.words, [START, NOW]);
         let (top, woken) = (b.here(), b.label());
         b.word_load(runtime.parked, VALUE);
         b.jump_if(VALUE, Compare::Equal, 0, woken);
         b.word_fetch_add(runtime.parked, SCRATCH.minus_one, VALUE);
-        b.word_fetch_add(runtime.words.busy, 1, VALUE);
+        b.word_fetch_add(runtime.shared.words.busy, 1, VALUE);
         b.sem_post(runtime.park);
         b.jump(top);
         b.bind(woken);
@@ -203,20 +201,6 @@ pub(super) fn default_gomaxprocs(cpus: u64, limit_permille: Option<u64>, knows_l
     }
 }
 
-impl Model for Server {
-    fn length_ns(&self) -> Option<u64> {
-        Some(self.load.duration_ns)
-    }
-
-    fn metrics(&self, results: &Results, map: &mut MetricMap) {
-        self.load.metrics(results, map);
-    }
-
-    fn report(&self, results: &Results) -> String {
-        self.load.report(results, self.gomaxprocs)
-    }
-}
-
 const SCRATCH: Scratch = Scratch {
     a: Reg(0),
     minus_one: Reg(1),
@@ -239,10 +223,7 @@ const STOPPED: Reg = Reg(12);
 
 /// State that Ms share.
 struct Runtime {
-    words: Words,
-    metrics: Metrics,
-    work: DistributionId,
-    network: QueueId,
+    shared: Shared,
     park: SemaphoreId,
     idle_ps: WordId,
     parked: WordId,
@@ -265,17 +246,11 @@ struct Runtime {
     ring: u64,
     /// First of the words of a batch.
     batch: WordId,
-    receive_ns: u64,
-    send_ns: u64,
-    poll_ns: u64,
 }
 
 impl Runtime {
     fn new(server: &Server, compiler: &mut Compiler, network: QueueId) -> Self {
-        let words = Words::new(compiler);
-        let metrics = Metrics::new(compiler);
-        let work = server.load.demand(compiler);
-        let prices = compiler.start.prices;
+        let shared = Shared::new(&server.load, compiler, network);
         let ring = compiler.words(RING);
         let batch = WordId(compiler.words(BATCH) as u32);
         let workload = &mut compiler.workload;
@@ -283,10 +258,7 @@ impl Runtime {
         let idle_ps = workload.add_word(server.gomaxprocs);
         let mut word = || workload.add_word(0);
         Self {
-            words,
-            metrics,
-            work,
-            network,
+            shared,
             park,
             idle_ps,
             parked: word(),
@@ -304,9 +276,6 @@ impl Runtime {
             tail: word(),
             ring,
             batch,
-            receive_ns: prices.tcp_receive(MESSAGE_BYTES),
-            send_ns: prices.tcp_send(MESSAGE_BYTES),
-            poll_ns: prices.poll_ns,
         }
     }
 
@@ -322,8 +291,8 @@ impl Runtime {
         // findRunnable.
         b.bind(find);
         let (leave, asleep) = (b.label(), b.label());
-        self.words.poll(b, &SCRATCH, 1);
-        b.word_load(self.words.ending, VALUE);
+        self.shared.words.poll(b, &SCRATCH, 1);
+        b.word_load(self.shared.words.ending, VALUE);
         b.jump_if(VALUE, Compare::NotEqual, 0, leave);
         let other = b.label();
         self.mark(server, b, find, other);
@@ -338,7 +307,7 @@ impl Runtime {
         b.jump_if(VALUE, Compare::Equal, 0, nothing);
         self.found(b);
         self.piece(server, b, find);
-        b.kernel_work(self.poll_ns);
+        b.kernel_work(self.shared.poll_ns);
         b.jump(find);
         b.bind(nothing);
         let resting = b.label();
@@ -347,11 +316,11 @@ impl Runtime {
         b.word_fetch_add(self.spinning, SCRATCH.minus_one, B);
         b.bind(resting);
         b.word_fetch_add(self.idle_ps, 1, B);
-        self.words.leave(b, &SCRATCH, 1);
+        self.shared.words.leave(b, &SCRATCH, 1);
         b.jump(asleep);
         // At the end of the load.
         b.bind(leave);
-        self.words.leave(b, &SCRATCH, 1);
+        self.shared.words.leave(b, &SCRATCH, 1);
         b.jump(end);
         b.bind(asleep);
 
@@ -359,10 +328,10 @@ impl Runtime {
         b.bind(idle);
         b.word_load(self.polling, VALUE);
         b.jump_if(VALUE, Compare::NotEqual, 0, park);
-        b.word_load(self.words.ending, VALUE);
+        b.word_load(self.shared.words.ending, VALUE);
         b.jump_if(VALUE, Compare::NotEqual, 0, end);
         b.word_store(self.polling, 1);
-        b.recv(self.network, ARRIVED);
+        b.recv(self.shared.network, ARRIVED);
         b.word_store(self.polling, 0);
         b.jump_if(ARRIVED, Compare::Equal, GOOD_BYE, end);
         // Others may have come while it woke up.
@@ -370,16 +339,16 @@ impl Runtime {
         b.set(COUNT, 1);
         self.netpoll(b);
         let no_p = b.label();
-        b.word_load(self.words.stopping, VALUE);
+        b.word_load(self.shared.words.stopping, VALUE);
         b.jump_if(VALUE, Compare::NotEqual, 0, no_p);
         b.word_load(self.idle_ps, VALUE);
         b.jump_if(VALUE, Compare::Equal, 0, no_p);
         b.word_fetch_add(self.idle_ps, SCRATCH.minus_one, B);
-        b.word_fetch_add(self.words.busy, 1, B);
+        b.word_fetch_add(self.shared.words.busy, 1, B);
         b.jump(find);
         b.bind(no_p);
         b.bind(park);
-        b.word_load(self.words.ending, VALUE);
+        b.word_load(self.shared.words.ending, VALUE);
         b.jump_if(VALUE, Compare::NotEqual, 0, end);
         b.word_fetch_add(self.parked, 1, B);
         b.sem_wait(self.park);
@@ -389,11 +358,11 @@ impl Runtime {
 
         // A request that was not begun, and one that was preempted.
         b.bind(run);
-        b.set(REST, self.work);
+        b.set(REST, self.shared.work);
         self.found(b);
         self.wakep(b);
-        b.kernel_work(self.receive_ns);
-        b.record_since(self.metrics.queue, ARRIVED);
+        b.kernel_work(self.shared.receive_ns);
+        b.record_since(self.shared.metrics.queue, ARRIVED);
         let begun = b.label();
         b.jump(begun);
         b.bind(go_on);
@@ -402,9 +371,9 @@ impl Runtime {
         b.bind(begun);
         b.now(START);
         self.request(server, b, find);
-        b.kernel_work(self.send_ns);
-        b.record_since(self.metrics.latency, ARRIVED);
-        b.word_fetch_add(self.words.answered, 1, B);
+        b.kernel_work(self.shared.send_ns);
+        b.record_since(self.shared.metrics.latency, ARRIVED);
+        b.word_fetch_add(self.shared.words.answered, 1, B);
         b.jump(find);
         b.bind(end);
         b.exit();
@@ -415,14 +384,9 @@ impl Runtime {
     fn request(&self, server: &Server, b: &mut ProgramBuilder, find: Label) {
         let (top, done) = (b.here(), b.label());
         b.jump_if(REST, Compare::Equal, 0, done);
-        b.set(PIECE, POLL_NS);
-        b.arithmetic(Arithmetic::Min, PIECE, REST);
-        b.work(PIECE);
-        b.subtract(REST, PIECE);
+        work_piece(b, REST, PIECE);
         if let Some(trigger_bytes) = server.trigger_bytes {
-            b.arithmetic(Arithmetic::Multiply, PIECE, server.load.alloc_bytes);
-            b.arithmetic(Arithmetic::Divide, PIECE, server.load.work_ns);
-            b.word_fetch_add(self.allocated, PIECE, VALUE);
+            allocate(b, &server.load, self.allocated, PIECE, VALUE);
             b.add(VALUE, PIECE);
             let (marking, go_on) = (b.label(), b.label());
             b.word_load(self.marking, B);
@@ -434,7 +398,7 @@ impl Runtime {
             self.assist(server, b, go_on);
             b.bind(go_on);
         }
-        self.words.poll(b, &SCRATCH, 1);
+        self.shared.words.poll(b, &SCRATCH, 1);
         // `sysmon` preempts by the clock, and polls the network when nobody else has.
         b.now(NOW);
         b.subtract(NOW, START);
@@ -458,7 +422,7 @@ impl Runtime {
     fn netpoll(&self, b: &mut ProgramBuilder) {
         let (full, next) = (b.label(), b.here());
         b.jump_if(COUNT, Compare::GreaterOrEqual, BATCH, full);
-        b.try_recv(self.network, ARRIVED, full);
+        b.try_recv(self.shared.network, ARRIVED, full);
         b.set(B, COUNT);
         b.add(B, u64::from(self.batch.0));
         b.word_store(B, ARRIVED);
@@ -524,7 +488,7 @@ impl Runtime {
             b.word_fetch_add(word, SCRATCH.minus_one, B);
         }
         b.word_store(self.spinning, 1);
-        b.word_fetch_add(self.words.busy, 1, B);
+        b.word_fetch_add(self.shared.words.busy, 1, B);
         b.sem_post(self.park);
         b.bind(done);
     }
@@ -542,7 +506,7 @@ impl Runtime {
     /// `gcStart`.
     fn start_cycle(&self, server: &Server, b: &mut ProgramBuilder) {
         b.word_store(self.marking, 1);
-        b.count(self.metrics.collections, 1);
+        b.count(self.shared.metrics.collections, 1);
         self.stop_the_world(b, server.stw_ns);
         b.word_load(self.allocated, VALUE);
         b.word_store(self.mark_bytes, VALUE);
@@ -556,13 +520,13 @@ impl Runtime {
 
     fn stop_the_world(&self, b: &mut ProgramBuilder, length_ns: u64) {
         b.now(STOPPED);
-        self.words.stop(b, &SCRATCH, 1);
+        self.shared.words.stop(b, &SCRATCH, 1);
         b.work(length_ns);
     }
 
     fn start_the_world(&self, b: &mut ProgramBuilder) {
-        b.record_since(self.metrics.pause, STOPPED);
-        self.words.start(b);
+        b.record_since(self.shared.metrics.pause, STOPPED);
+        self.shared.words.start(b);
         self.wakep(b);
     }
 
@@ -600,7 +564,7 @@ impl Runtime {
             self.found(b);
             let top = b.here();
             self.piece(server, b, find);
-            self.words.poll(b, &SCRATCH, 1);
+            self.shared.words.poll(b, &SCRATCH, 1);
             b.jump(top);
             b.bind(taken);
         }
@@ -613,7 +577,7 @@ impl Runtime {
             b.now(NOW);
             b.subtract(NOW, START);
             b.word_fetch_add(self.fractional, NOW, B);
-            self.words.poll(b, &SCRATCH, 1);
+            self.shared.words.poll(b, &SCRATCH, 1);
             let limit = share_permille * FRACTION_EXCESS_PERMILLE / 1000;
             self.has_share(b, limit * server.gomaxprocs, other);
             b.jump(top);

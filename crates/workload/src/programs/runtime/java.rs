@@ -15,19 +15,17 @@
 use std::sync::Arc;
 
 use schedcast_base::names::suggestion;
-use schedcast_sim::program::{Arithmetic, Compare};
-use schedcast_sim::workload::{DistributionId, ProgramId, QueueId, SemaphoreId, WordId};
+use schedcast_sim::program::Compare;
+use schedcast_sim::workload::{ProgramId, QueueId, SemaphoreId, WordId};
 use schedcast_sim::{ProgramBuilder, Reg};
 
-use super::load::{self, Load, MESSAGE_BYTES, Metrics};
+use super::load::{self, Load};
 use super::{
-    MEGABYTE, POLL_NS, PROCESSORS_MAX, Scratch, Words, cpus, flag_or_variable, limit_permille,
-    number,
+    MEGABYTE, PROCESSORS_MAX, Scratch, Served, Shared, allocate, cpus, flag_or_variable,
+    limit_permille, network, number, work_piece,
 };
 use crate::programs::command::{CommandError, Flag, Tool, Words as Line};
-use crate::programs::model::Model;
 use crate::programs::postgres::queues;
-use crate::programs::results::{MetricMap, Results};
 use crate::programs::service::named;
 use crate::programs::start::Compiler;
 
@@ -66,7 +64,10 @@ pub(crate) static TOOL: Tool = Tool {
     compile: |words, compiler| {
         let server = Server::read(words, compiler)?;
         server.compile(compiler)?;
-        Ok(Arc::new(server))
+        Ok(Arc::new(Served {
+            load: server.load,
+            processors: server.processors,
+        }))
     },
 };
 
@@ -153,10 +154,7 @@ impl Server {
     }
 
     fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
-        // Queue 0 belongs to nobody, so that its number can mean something else.
-        queues(compiler, 1);
-        let network = queues(compiler, 1);
-        self.load.add(compiler, network);
+        let network = network(&self.load, compiler);
         let jvm = Jvm::new(self, compiler, network);
         let worker = jvm.worker(self, compiler)?;
         let worker = compiler.fork("", worker, false);
@@ -176,7 +174,8 @@ impl Server {
             b.fork(thread, CHILD);
             b.loop_back(COUNT, top);
         }
-        self.load.wait_for_end(&mut b, &jvm.words, [COUNT, VALUE]);
+        self.load
+            .wait_for_end(&mut b, &jvm.shared.words, [COUNT, VALUE]);
         b.set(VALUE, GOOD_BYE);
         b.set(COUNT, self.threads);
         let top = b.here();
@@ -255,20 +254,6 @@ fn parallel_gc_threads(processors: u64) -> u64 {
     }
 }
 
-impl Model for Server {
-    fn length_ns(&self) -> Option<u64> {
-        Some(self.load.duration_ns)
-    }
-
-    fn metrics(&self, results: &Results, map: &mut MetricMap) {
-        self.load.metrics(results, map);
-    }
-
-    fn report(&self, results: &Results) -> String {
-        self.load.report(results, self.processors)
-    }
-}
-
 const SCRATCH: Scratch = Scratch {
     a: Reg(0),
     minus_one: Reg(1),
@@ -283,10 +268,7 @@ const STOPPED: Reg = Reg(8);
 
 /// State that the threads share.
 struct Jvm {
-    words: Words,
-    metrics: Metrics,
-    work: DistributionId,
-    network: QueueId,
+    shared: Shared,
     pool: QueueId,
     /// Posted when eden is full.
     vm: SemaphoreId,
@@ -299,20 +281,13 @@ struct Jvm {
     active: WordId,
     /// Workers that have ended.
     gone: WordId,
-    receive_ns: u64,
-    send_ns: u64,
-    poll_ns: u64,
 }
 
 impl Jvm {
     fn new(server: &Server, compiler: &mut Compiler, network: QueueId) -> Self {
-        let prices = compiler.start.prices;
         let pool = queues(compiler, 1);
         Self {
-            words: Words::new(compiler),
-            metrics: Metrics::new(compiler),
-            work: server.load.demand(compiler),
-            network,
+            shared: Shared::new(&server.load, compiler, network),
             pool,
             vm: compiler.workload.add_semaphore(0),
             gang: compiler.workload.add_semaphore(0),
@@ -321,18 +296,15 @@ impl Jvm {
             left: compiler.workload.add_word(0),
             active: compiler.workload.add_word(0),
             gone: compiler.workload.add_word(0),
-            receive_ns: prices.tcp_receive(MESSAGE_BYTES),
-            send_ns: prices.tcp_send(MESSAGE_BYTES),
-            poll_ns: prices.poll_ns,
         }
     }
 
     fn dispatcher(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
         let mut b = ProgramBuilder::new("java-server-dispatcher");
         let (top, end) = (b.here(), b.label());
-        b.recv(self.network, ARRIVED);
+        b.recv(self.shared.network, ARRIVED);
         b.jump_if(ARRIVED, Compare::Equal, GOOD_BYE, end);
-        b.kernel_work(self.poll_ns);
+        b.kernel_work(self.shared.poll_ns);
         b.jump_if(ARRIVED, Compare::Equal, AGAIN, top);
         b.send(self.pool, 1, ARRIVED, false);
         b.jump(top);
@@ -346,39 +318,34 @@ impl Jvm {
         let (next, end) = (b.here(), b.label());
         b.recv(self.pool, ARRIVED);
         b.jump_if(ARRIVED, Compare::Equal, GOOD_BYE, end);
-        b.word_fetch_add(self.words.busy, 1, VALUE);
-        self.words.poll(b, &SCRATCH, 0);
-        b.record_since(self.metrics.queue, ARRIVED);
-        b.kernel_work(self.receive_ns);
-        b.set(REST, self.work);
+        b.word_fetch_add(self.shared.words.busy, 1, VALUE);
+        self.shared.words.poll(b, &SCRATCH, 0);
+        b.record_since(self.shared.metrics.queue, ARRIVED);
+        b.kernel_work(self.shared.receive_ns);
+        b.set(REST, self.shared.work);
         let (top, done) = (b.here(), b.label());
         b.jump_if(REST, Compare::Equal, 0, done);
-        b.set(PIECE, POLL_NS);
-        b.arithmetic(Arithmetic::Min, PIECE, REST);
-        b.work(PIECE);
-        b.subtract(REST, PIECE);
+        work_piece(b, REST, PIECE);
         if let Some(eden_bytes) = server.eden_bytes {
-            b.arithmetic(Arithmetic::Multiply, PIECE, server.load.alloc_bytes);
-            b.arithmetic(Arithmetic::Divide, PIECE, server.load.work_ns);
-            b.word_fetch_add(self.allocated, PIECE, VALUE);
+            allocate(b, &server.load, self.allocated, PIECE, VALUE);
             b.jump_if(VALUE, Compare::GreaterOrEqual, eden_bytes, top);
             b.add(VALUE, PIECE);
             let go_on = b.label();
             b.jump_if(VALUE, Compare::Less, eden_bytes, go_on);
             // The first whose allocation fails asks for a collection.
-            b.word_store(self.words.stopping, 1);
+            b.word_store(self.shared.words.stopping, 1);
             b.sem_post(self.vm);
             b.bind(go_on);
-            self.words.poll(b, &SCRATCH, 0);
+            self.shared.words.poll(b, &SCRATCH, 0);
         }
         b.jump(top);
         b.bind(done);
-        b.kernel_work(self.send_ns);
-        b.record_since(self.metrics.latency, ARRIVED);
-        b.word_fetch_add(self.words.answered, 1, VALUE);
-        self.words.leave(b, &SCRATCH, 0);
+        b.kernel_work(self.shared.send_ns);
+        b.record_since(self.shared.metrics.latency, ARRIVED);
+        b.word_fetch_add(self.shared.words.answered, 1, VALUE);
+        self.shared.words.leave(b, &SCRATCH, 0);
         b.set(VALUE, AGAIN);
-        b.send(self.network, 1, VALUE, false);
+        b.send(self.shared.network, 1, VALUE, false);
         b.jump(next);
         b.bind(end);
         b.word_fetch_add(self.gone, 1, VALUE);
@@ -397,8 +364,8 @@ impl Jvm {
         b.word_load(self.gone, VALUE);
         b.jump_if(VALUE, Compare::GreaterOrEqual, server.threads, end);
         b.now(STOPPED);
-        self.words.stop(b, &SCRATCH, 0);
-        b.count(self.metrics.collections, 1);
+        self.shared.words.stop(b, &SCRATCH, 0);
+        b.count(self.shared.metrics.collections, 1);
         if server.gc_threads == 1 {
             b.work(server.collect_ns);
         } else {
@@ -411,8 +378,8 @@ impl Jvm {
             b.sem_wait(self.collected);
         }
         b.word_store(self.allocated, 0);
-        b.record_since(self.metrics.pause, STOPPED);
-        self.words.start(b);
+        b.record_since(self.shared.metrics.pause, STOPPED);
+        self.shared.words.start(b);
         b.jump(next);
         b.bind(end);
         compiler.program(program)

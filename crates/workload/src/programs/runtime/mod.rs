@@ -19,14 +19,18 @@ mod tests;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use schedcast_base::names::suggestion;
 use schedcast_kernel::GroupId;
-use schedcast_sim::workload::{GroupSpec, WordId};
+use schedcast_sim::program::{Amount, Arithmetic, Compare};
+use schedcast_sim::workload::{DistributionId, GroupSpec, QueueId, WordId};
 use schedcast_sim::{ProgramBuilder, Reg};
 
-use schedcast_base::names::suggestion;
-
 use super::command::{CommandError, Flag, Tool, Words as Line, whole};
+use super::model::Model;
+use super::postgres::queues;
+use super::results::{MetricMap, Results};
 use super::start::Compiler;
+use load::{Load, MESSAGE_BYTES, Metrics};
 
 pub(crate) use go::TOOL as GO;
 pub(crate) use java::TOOL as JAVA;
@@ -115,6 +119,78 @@ fn cpus(compiler: &Compiler) -> u64 {
         .max(1)
 }
 
+/// The load of a server and its processors, of which the end of a run tells.
+#[derive(Debug)]
+struct Served {
+    load: Load,
+    processors: u64,
+}
+
+impl Model for Served {
+    fn length_ns(&self) -> Option<u64> {
+        Some(self.load.duration_ns)
+    }
+
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        self.load.metrics(results, map);
+    }
+
+    fn report(&self, results: &Results) -> String {
+        self.load.report(results, self.processors)
+    }
+}
+
+/// Adds the queue of requests that arrive, and their clients.
+fn network(load: &Load, compiler: &mut Compiler) -> QueueId {
+    // Queue 0 belongs to nobody, so that its number can mean something else.
+    queues(compiler, 1);
+    let network = queues(compiler, 1);
+    load.add(compiler, network);
+    network
+}
+
+/// State that the threads of both runtimes share, and prices of a request.
+struct Shared {
+    words: Words,
+    metrics: Metrics,
+    work: DistributionId,
+    network: QueueId,
+    receive_ns: u64,
+    send_ns: u64,
+    poll_ns: u64,
+}
+
+impl Shared {
+    fn new(load: &Load, compiler: &mut Compiler, network: QueueId) -> Self {
+        let prices = compiler.start.prices;
+        Self {
+            words: Words::new(compiler),
+            metrics: Metrics::new(compiler),
+            work: load.demand(compiler),
+            network,
+            receive_ns: prices.tcp_receive(MESSAGE_BYTES),
+            send_ns: prices.tcp_send(MESSAGE_BYTES),
+            poll_ns: prices.poll_ns,
+        }
+    }
+}
+
+/// Does a piece of the `rest` of a request, until the runtime may want the thread to stop.
+fn work_piece(b: &mut ProgramBuilder, rest: Reg, piece: Reg) {
+    b.set(piece, POLL_NS);
+    b.arithmetic(Arithmetic::Min, piece, rest);
+    b.work(piece);
+    b.subtract(rest, piece);
+}
+
+/// Makes the time of a `piece` the bytes that it allocated, and adds them to `allocated`, which was
+/// `before`.
+fn allocate(b: &mut ProgramBuilder, load: &Load, allocated: WordId, piece: Reg, before: Reg) {
+    b.arithmetic(Arithmetic::Multiply, piece, load.alloc_bytes);
+    b.arithmetic(Arithmetic::Divide, piece, load.work_ns);
+    b.word_fetch_add(allocated, piece, before);
+}
+
 /// Shared words of a runtime, with what threads do to them without a system call.
 struct Words {
     /// Not 0 while the world is to stop.
@@ -142,14 +218,9 @@ impl Words {
     fn leave(&self, b: &mut ProgramBuilder, r: &Scratch, others: u64) {
         let done = b.label();
         b.word_fetch_add(self.busy, r.minus_one, r.a);
-        b.jump_if(
-            r.a,
-            schedcast_sim::program::Compare::NotEqual,
-            others + 1,
-            done,
-        );
+        b.jump_if(r.a, Compare::NotEqual, others + 1, done);
         b.word_load(self.stopping, r.a);
-        b.jump_if(r.a, schedcast_sim::program::Compare::Equal, 0, done);
+        b.jump_if(r.a, Compare::Equal, 0, done);
         b.word_wake(self.busy, 1);
         b.bind(done);
     }
@@ -158,7 +229,7 @@ impl Words {
     fn poll(&self, b: &mut ProgramBuilder, r: &Scratch, others: u64) {
         let (top, go_on) = (b.here(), b.label());
         b.word_load(self.stopping, r.a);
-        b.jump_if(r.a, schedcast_sim::program::Compare::Equal, 0, go_on);
+        b.jump_if(r.a, Compare::Equal, 0, go_on);
         self.leave(b, r, others);
         b.word_wait(self.stopping, 1);
         b.word_fetch_add(self.busy, 1, r.a);
@@ -171,12 +242,7 @@ impl Words {
         b.word_store(self.stopping, 1);
         let (top, stopped) = (b.here(), b.label());
         b.word_load(self.busy, r.a);
-        b.jump_if(
-            r.a,
-            schedcast_sim::program::Compare::LessOrEqual,
-            others,
-            stopped,
-        );
+        b.jump_if(r.a, Compare::LessOrEqual, others, stopped);
         b.word_wait(self.busy, r.a);
         b.jump(top);
         b.bind(stopped);
@@ -198,7 +264,6 @@ struct Scratch {
 impl Scratch {
     /// Makes -1, which no operand can hold.
     fn set(&self, b: &mut ProgramBuilder) {
-        use schedcast_sim::program::{Amount, Arithmetic};
         b.set(self.minus_one, Amount::FIXED_MAX);
         b.arithmetic(Arithmetic::Multiply, self.minus_one, 4);
         b.add(self.minus_one, 3);
