@@ -40,6 +40,38 @@ pub struct CpuHierarchy {
     mount: PathBuf,
 }
 
+/// CPU time that a group of version 1 used, in ns.
+pub(crate) const USAGE: &str = "cpuacct.usage";
+
+/// The accounting of version 1, which may have groups of its own.
+pub(crate) struct Accounting {
+    /// The directory of its root group.
+    pub(crate) mount: PathBuf,
+    /// That of the cpu controller: the same directory where both are mounted together.
+    pub(crate) cpu: PathBuf,
+}
+
+impl Accounting {
+    /// The file that tells what the group used. `None` where the accounting has no such group, or
+    /// has one of the same name without the processes of the cpu controller's group: what it
+    /// counts would be somebody else's time.
+    pub(crate) fn usage_file(&self, path: &str) -> Option<PathBuf> {
+        let below = path.trim_matches('/');
+        let file = self.mount.join(below).join(USAGE);
+        let processes = |mount: &Path| {
+            std::fs::read_to_string(mount.join(below).join("cgroup.procs")).unwrap_or_default()
+        };
+        let is_same = below.is_empty() || self.mount == self.cpu || {
+            let counted = processes(&self.mount);
+            let lives = |process: &str| Path::new("/proc").join(process).exists();
+            processes(&self.cpu)
+                .lines()
+                .all(|process| counted.lines().any(|one| one == process) || !lives(process))
+        };
+        (is_same && file.is_file()).then_some(file)
+    }
+}
+
 impl CpuHierarchy {
     /// Finds the hierarchy of this host.
     pub fn detect() -> Result<Self> {
@@ -80,9 +112,11 @@ impl CpuHierarchy {
 
     /// Where version 1 counts CPU time used, which is a controller of its own; `None` with version
     /// 2 and where it is not mounted.
-    pub(crate) fn accounting(&self) -> Option<PathBuf> {
-        if self.mount.join("cpuacct.usage").is_file() {
-            return Some(self.mount.clone());
+    pub(crate) fn accounting(&self) -> Option<Accounting> {
+        let cpu = self.mount.clone();
+        if self.mount.join(USAGE).is_file() {
+            let mount = cpu.clone();
+            return Some(Accounting { mount, cpu });
         }
         let text = std::fs::read_to_string(MOUNTS).ok()?;
         let counts = |mount: &Mount| {
@@ -92,8 +126,9 @@ impl CpuHierarchy {
         let mut mounts = text.lines().filter_map(parse_mount);
         let found = mounts
             .find(counts)
-            .filter(|_| self.version == CgroupVersion::V1);
-        found.map(|mount| mount.point)
+            .filter(|_| self.version == CgroupVersion::V1)?;
+        let mount = found.point;
+        Some(Accounting { mount, cpu })
     }
 
     /// The generation of its files.

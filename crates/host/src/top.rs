@@ -9,14 +9,14 @@
 //! periods, and a group that slept has none.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::cgroup::read_limits;
 use crate::error::Result;
 use crate::groups::{GroupNames, Groups};
-use crate::hierarchy::{CgroupVersion, CpuHierarchy};
+use crate::hierarchy::{Accounting, CgroupVersion, CpuHierarchy};
 use crate::stat::read_cpu_stat;
 use crate::sys;
 use schedcast_base::cpu_stat::CpuStat;
@@ -159,15 +159,14 @@ impl Look {
 
 /// `None` for a group without bandwidth control, such as the root of version 2, and for one that
 /// went away.
-fn count(hierarchy: &CpuHierarchy, accounting: Option<&PathBuf>, path: &str) -> Option<Counted> {
+fn count(hierarchy: &CpuHierarchy, accounting: Option<&Accounting>, path: &str) -> Option<Counted> {
     let dir = hierarchy.dir(path);
     let limits = read_limits(hierarchy.version(), &dir).ok()?;
     let file = dir.join("cpu.stat");
     let text = std::fs::read_to_string(&file).ok()?;
     let stat = read_cpu_stat(&text, &file).ok()?;
     let accounted = || -> Option<u64> {
-        let file = accounting?.join(path.trim_start_matches('/'));
-        let text = std::fs::read_to_string(file.join("cpuacct.usage")).ok()?;
+        let text = std::fs::read_to_string(accounting?.usage_file(path)?).ok()?;
         text.trim().parse().ok()
     };
     Some(Counted {

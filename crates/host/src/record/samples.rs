@@ -67,11 +67,11 @@ fn waited_us(text: &str) -> Option<u64> {
 
 impl Counters {
     fn of(hierarchy: &CpuHierarchy, path: &str, dir: &Path) -> Counters {
-        let usage = hierarchy.accounting();
+        let accounting = hierarchy.accounting();
         let pressure = dir.join("cpu.pressure");
         Counters {
             stat: dir.join("cpu.stat"),
-            usage: usage.map(|at| at.join(path.trim_matches('/')).join("cpuacct.usage")),
+            usage: accounting.and_then(|accounting| accounting.usage_file(path)),
             pressure: fs::read_to_string(&pressure)
                 .is_ok_and(|text| waited_us(&text).is_some())
                 .then_some(pressure),
@@ -93,7 +93,9 @@ impl Counters {
         let usage_us = match &self.usage {
             None => {
                 let usage_ns = stat.usage_ns;
-                usage_ns.ok_or_else(|| missing(&self.stat, "a line usage_usec", &text))? / 1000
+                let expected =
+                    "a line usage_usec, or a group in cpuacct (cpuacct.usage) with its processes";
+                usage_ns.ok_or_else(|| missing(&self.stat, expected, &text))? / 1000
             }
             Some(file) => {
                 let text = read(file)?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::error::{Result, io_error};
-use crate::hierarchy::{CgroupVersion, CpuHierarchy, child_groups, is_gone};
+use crate::hierarchy::{Accounting, CgroupVersion, CpuHierarchy, USAGE, child_groups, is_gone};
 use crate::stat::{self, TaskTimes};
 
 /// Files that are kept where a group has them.
@@ -25,9 +25,6 @@ const FILES: [&str; 10] = [
 
 /// Those of them that say how much it may use.
 const LIMIT: [&str; 3] = ["cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.max"];
-
-/// CPU time that a group of version 1 used, in ns.
-const USAGE: &str = "cpuacct.usage";
 
 /// Every group, or those around `scope`: its ancestors, itself, its descendants.
 pub(super) fn read(hierarchy: &CpuHierarchy, scope: Option<&str>) -> Result<Map<String, Value>> {
@@ -86,10 +83,10 @@ fn visit(
 
 /// CPU time used, which version 1 counts in a controller that may be mounted elsewhere. A group
 /// that is not there has none.
-fn add_usage(accounting: &Path, groups: &mut Map<String, Value>) {
+fn add_usage(accounting: &Accounting, groups: &mut Map<String, Value>) {
     for (path, group) in groups {
-        let file = accounting.join(path.trim_matches('/')).join(USAGE);
-        if let (Value::Object(files), Ok(text)) = (group, fs::read_to_string(file)) {
+        let text = accounting.usage_file(path).map(fs::read_to_string);
+        if let (Value::Object(files), Some(Ok(text))) = (group, text) {
             files.insert(USAGE.to_owned(), text.trim_end().into());
         }
     }
@@ -233,16 +230,29 @@ mod tests {
     }
 
     #[test]
-    fn usage_comes_from_where_it_is_accounted() {
-        let [cpu, accounting] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        for group in ["a", "b"] {
+    fn usage_comes_from_where_the_same_processes_are_accounted() {
+        let [cpu, counted] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let own = std::process::id().to_string();
+        // The processes of /b are not accounted, and those of /c in another group of that name.
+        for (group, accounted) in [("a", Some(own.as_str())), ("b", None), ("c", Some("1"))] {
             fs::create_dir(cpu.path().join(group)).unwrap();
+            fs::write(cpu.path().join(group).join("cgroup.procs"), &own).unwrap();
+            if let Some(process) = accounted {
+                let dir = counted.path().join(group);
+                fs::create_dir(&dir).unwrap();
+                fs::write(dir.join("cgroup.procs"), process).unwrap();
+                fs::write(dir.join(USAGE), "1234567\n").unwrap();
+            }
         }
-        fs::create_dir(accounting.path().join("a")).unwrap();
-        fs::write(accounting.path().join("a/cpuacct.usage"), "1234567\n").unwrap();
+        let accounting = Accounting {
+            mount: counted.path().to_owned(),
+            cpu: cpu.path().to_owned(),
+        };
         let mut groups = read(&CpuHierarchy::at(CgroupVersion::V1, cpu.path()), None).unwrap();
-        add_usage(accounting.path(), &mut groups);
-        assert_eq!(groups["/a"]["cpuacct.usage"], "1234567");
-        assert_eq!(groups["/b"].get("cpuacct.usage"), None);
+        add_usage(&accounting, &mut groups);
+        assert_eq!(groups["/a"][USAGE], "1234567");
+        for group in ["/b", "/c"] {
+            assert_eq!(groups[group].get(USAGE), None, "{group}");
+        }
     }
 }
