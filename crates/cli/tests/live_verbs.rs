@@ -196,7 +196,9 @@ fn a_login_that_is_cut_off_ends_the_recording_and_keeps_it() {
         "sleep",
         "60",
     ];
-    let mut recorder = Command::new(env!("CARGO_BIN_EXE_schedcast"))
+    // A recorder that is started by `nohup` goes on; these tests may have been started by it.
+    let mut recorder = Command::new("env")
+        .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_schedcast")])
         .args(words)
         .spawn()
         .unwrap();
