@@ -25,7 +25,7 @@ FORMS = {
     "fleet": ["fleet", ROOT / "examples" / "fleet.json", "--budget", "0.5", "--json", "-"],
     "explain": ["explain", RECORDING, "--count", "40", "--json", "-"],
     "reproduce": ["reproduce", "--quick", "burst", "--json", "-"],
-    "top": ["top", "--once", "--json", "-"],
+    "top": ["top", "--once", "--all", "--json", "-"],
     "self check": ["self", "check", "--json", "-"],
 }
 
