@@ -72,7 +72,7 @@ impl Args for ColumnArguments {
             .arg(argument(
                 "--set",
                 "KEY=VALUE",
-                "Change one setting; may be repeated",
+                "Change one setting; may be repeated: of one key, each value is a column",
             ))
             .arg(argument(
                 "--variant",
@@ -97,25 +97,66 @@ enum Step {
     Change(Setting),
 }
 
-/// Several kernels or trees in front of all columns are meant to be compared: a column for each.
-/// One holds for all.
-fn one_each(mut columns: Columns) -> Columns {
-    let is_kernel = |setting: &Setting| matches!(setting, Setting::Flag { flag, .. } if [KERNEL, TREE].contains(flag));
-    if columns.leading.iter().filter(|one| is_kernel(one)).count() < 2 {
-        return columns;
+/// What a setting sets: two settings of one key in one column contradict each other. Kernels and
+/// trees are of one kind.
+fn subject(setting: &Setting) -> String {
+    match setting {
+        Setting::Set(argument) => {
+            let key = argument.split('=').next();
+            key.unwrap_or(argument).trim().to_owned()
+        }
+        Setting::Flag { flag, .. } if [KERNEL, TREE].contains(flag) => "kernel".to_owned(),
+        Setting::Flag { key, .. } => key.join("."),
     }
+}
+
+/// Keys that are set more than once, in the order of their first settings.
+fn repeated(settings: &[Setting]) -> Vec<String> {
+    let keys: Vec<String> = settings.iter().map(subject).collect();
+    let is_repeated = |at: &usize| {
+        let count = keys.iter().filter(|key| **key == keys[*at]).count();
+        count > 1 && !keys[..*at].contains(&keys[*at])
+    };
+    (0..keys.len())
+        .filter(is_repeated)
+        .map(|at| keys[at].clone())
+        .collect()
+}
+
+/// Several values of one key in front of all columns are meant to be compared: a column for each.
+/// One value holds for all columns.
+fn one_each(mut columns: Columns) -> Result<Columns, clap::Error> {
+    let refuse = |text: String| clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, text);
+    for (name, settings) in &columns.variants {
+        if let Some(key) = repeated(settings).first() {
+            return Err(refuse(format!(
+                "the column {name:?} sets {key} twice\nhint: --variant NAME opens a column for each value\n"
+            )));
+        }
+    }
+    let keys = repeated(&columns.leading);
+    let [key] = &keys[..] else {
+        return match &keys[..] {
+            [one, other, ..] => Err(refuse(format!(
+                "{one} and {other} are both set more than once\nhint: --variant NAME opens a column for the settings behind it\n"
+            ))),
+            _ => Ok(columns),
+        };
+    };
     let leading = std::mem::take(&mut columns.leading);
-    let (kernels, others) = leading.into_iter().partition::<Vec<_>, _>(is_kernel);
-    columns.leading = others;
-    let kernels: Vec<(String, Vec<Setting>)> = kernels
+    let (values, others) = leading
         .into_iter()
-        .filter_map(|setting| match &setting {
-            Setting::Flag { argument, .. } => Some((column_name(argument), vec![setting])),
-            Setting::Set(_) => None,
-        })
-        .collect();
-    columns.variants.splice(0..0, kernels);
-    columns
+        .partition::<Vec<_>, _>(|setting| subject(setting) == *key);
+    columns.leading = others;
+    let opened = values.into_iter().map(|setting| {
+        let name = match &setting {
+            Setting::Flag { argument, .. } => column_name(argument),
+            Setting::Set(argument) => argument.trim().to_owned(),
+        };
+        (name, vec![setting])
+    });
+    columns.variants.splice(0..0, opened);
+    Ok(columns)
 }
 
 /// A tree is known by its folder, `linux-6.12` for `../linux-6.12/`.
@@ -172,7 +213,7 @@ impl FromArgMatches for ColumnArguments {
                 (Step::Change(setting), None) => columns.leading.push(setting),
             }
         }
-        Ok(ColumnArguments(one_each(columns)))
+        one_each(columns).map(ColumnArguments)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -145,6 +145,39 @@ fn settings_and_variants_keep_their_order() {
 }
 
 #[test]
+fn several_values_of_one_key_are_a_column_each() {
+    let (_directory, path) = experiment();
+    let asked = |words: &[&str]| {
+        let (code, out, err) =
+            schedcast(&[&["compare", &path, "--cgroup", "/test"], words].concat());
+        let names = serde_json::from_str::<serde_json::Value>(&out).map(|json| {
+            let variants = json["variants"].as_array().unwrap().iter();
+            let names = variants.map(|variant| variant["name"].as_str().unwrap().to_owned());
+            names.collect::<Vec<_>>()
+        });
+        (code, names.unwrap_or_default(), err)
+    };
+    let two = ["--set", "cpu.max=25000", "--set", "cpu.max=20000"];
+    let (code, names, err) = asked(&[&two[..], &["--json", "-"]].concat());
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(names, ["whole", "half", "cpu.max=25000", "cpu.max=20000"]);
+
+    let (code, _, err) = asked(&[&["--variant", "third"], &two[..]].concat());
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("the column \"third\" sets cpu.max twice"),
+        "{err}"
+    );
+    let bursts = ["--set", "cpu.max.burst=0", "--set", "cpu.max.burst=1000"];
+    let (code, _, err) = asked(&[&two[..], &bursts].concat());
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("cpu.max and cpu.max.burst are both set more than once"),
+        "{err}"
+    );
+}
+
+#[test]
 fn json_goes_where_it_is_told() {
     let (directory, path) = experiment();
     let file = directory.path().join("out.json").display().to_string();
