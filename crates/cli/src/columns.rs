@@ -97,8 +97,8 @@ enum Step {
     Change(Setting),
 }
 
-/// What a setting sets: two settings of one key in one column contradict each other. Kernels and
-/// trees are of one kind.
+/// Key of a setting: two of them in one column contradict each other. Kernels and trees are of one
+/// kind.
 fn subject(setting: &Setting) -> String {
     match setting {
         Setting::Set(argument) => {
