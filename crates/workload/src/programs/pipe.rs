@@ -14,7 +14,7 @@ use std::sync::Arc;
 use schedcast_sim::workload::{ProgramId, QueueId};
 use schedcast_sim::{ProgramBuilder, Reg};
 
-use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::command::{CommandError, Effect, Tool, Words, flags};
 use super::messaging::channel::Channel;
 use super::model::Model;
 use super::results::{MetricMap, Results};
@@ -32,18 +32,14 @@ pub(crate) static TOOL: Tool = Tool {
     name: "perf-bench-pipe",
     about: "two tasks that hand a token to and fro through two pipes",
     operands: "",
-    flags: &[
-        Flag::new('l', "loop", "N")
-            .default("1000000")
-            .says("round trips"),
-        Flag::new('T', "threaded", "").says("threads instead of processes"),
-        Flag::new('n', "nonblocking", "")
-            .says("non-blocking pipes")
-            .effect(Effect::Refused("only blocking reads are modelled")),
-        Flag::new('G', "cgroups", "A,B")
-            .says("cgroups of the two tasks")
-            .effect(Effect::Refused("give the program a cgroup instead")),
-    ],
+    flags: flags! {
+        ["-l --loop N" = "1000000", "round trips"]
+        ["-T --threaded", "threads instead of processes"]
+        ["-n --nonblocking", "non-blocking pipes"
+            => Effect::Refused("only blocking reads are modelled")]
+        ["-G --cgroups A,B", "cgroups of the two tasks"
+            => Effect::Refused("give the program a cgroup instead")]
+    },
     compile: |words, compiler| {
         let options = Options::read(words)?;
         options.compile(compiler)?;

@@ -65,19 +65,16 @@ const FRESH: Reg = Reg(15);
 const NO_LOCK: u64 = u32::MAX as u64;
 
 /// Flags of every client program: they say what the server is like, which the tools do not know.
-pub(super) const SERVER_CGROUP: Flag = Flag::long("server-cgroup", "PATH")
+pub(super) const SERVER_CGROUP: Flag = Flag::of("--server-cgroup PATH")
     .says("not a flag of the tool: cgroup of the server (default: the client's)");
-pub(super) const FILE_SYSTEM: Flag = Flag::long("filesystem", "NAME")
+pub(super) const FILE_SYSTEM: Flag = Flag::of("--filesystem NAME")
     .default("ext4")
     .says("not a flag of the tool: ext4, xfs or tmpfs under the server's log");
-pub(super) const SYNCHRONOUS_COMMIT: Flag = Flag::long("synchronous-commit", "on|off")
+pub(super) const SYNCHRONOUS_COMMIT: Flag = Flag::of("--synchronous-commit on|off")
     .default("on")
     .says("not a flag of the tool: the server's setting");
-
-/// A flag that names the server and the data base.
-pub(super) const fn address(flag: Flag) -> Flag {
-    flag.effect(Effect::Nothing("the server is always on this machine"))
-}
+/// Effect of flags that name the server and the data base.
+pub(super) const ADDRESS: Effect = Effect::Nothing("the server is always on this machine");
 
 /// Settings of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]

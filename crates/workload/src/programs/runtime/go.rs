@@ -22,9 +22,9 @@ use schedcast_sim::{ProgramBuilder, Reg};
 use super::load::{self, Load};
 use super::{
     MEGABYTE, PROCESSORS_MAX, Scratch, Served, Shared, allocate, cpus, flag_or_variable,
-    limit_permille, network, number, work_piece,
+    limit_permille, network, work_piece,
 };
-use crate::programs::command::{CommandError, Tool, Words as Line};
+use crate::programs::command::{CommandError, Tool, Words as Line, flags};
 use crate::programs::start::Compiler;
 
 /// `go-server`.
@@ -33,23 +33,16 @@ pub(crate) static TOOL: Tool = Tool {
     name: "go-server",
     about: "a server in Go: GOMAXPROCS, garbage collection (no real tool)",
     operands: "",
-    flags: &[
-        load::RATE,
-        load::SHAPE,
-        load::DURATION,
-        load::SCHEDULE,
-        load::WORK,
-        load::DEMAND,
-        load::ALLOC,
-        number("gomaxprocs", "N", "as Go chooses").says("goroutines that run at a time"),
-        number("go", "VERSION", "1.26")
-            .says("release, such as 1.24: from 1.25 on it knows the limit"),
-        number("live", "MB", "4").says("heap that a collection finds alive"),
-        number("gogc", "PERCENT", "100").says("growth of the heap until the next, or off"),
-        number("trigger", "PERCENT", "95").says("part of that growth at which it begins, 70 to 95"),
-        number("mark", "US", "0").says("CPU time of all workers and assists in a collection"),
-        number("stw", "US", "50").says("time for which a collection stops the world at its begin"),
-    ],
+    flags: flags! {
+        ..load::FLAGS;
+        ["--gomaxprocs N" = "as Go chooses", "goroutines that run at a time"]
+        ["--go VERSION" = "1.26", "release, such as 1.24: from 1.25 on it knows the limit"]
+        ["--live MB" = "4", "heap that a collection finds alive"]
+        ["--gogc PERCENT" = "100", "growth of the heap until the next, or off"]
+        ["--trigger PERCENT" = "95", "part of that growth at which it begins, 70 to 95"]
+        ["--mark US" = "0", "CPU time of all workers and assists in a collection"]
+        ["--stw US" = "50", "time for which a collection stops the world at its begin"]
+    },
     compile: |words, compiler| {
         let server = Server::read(words, compiler)?;
         server.compile(compiler)?;
