@@ -11,20 +11,20 @@
 
 use std::sync::Arc;
 
+use schedcast_sim::ProgramBuilder;
 use schedcast_sim::workload::{ProgramId, QueueId};
-use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::command::{CommandError, Effect, Tool, Words, flags};
 use super::messaging::channel::Channel;
 use super::model::Model;
 use super::results::{MetricMap, Results};
 use super::start::Compiler;
+use crate::registers::registers;
 
 const TOKEN_BYTES: u64 = 4;
-const LEFT: Reg = Reg(0);
-const CHILD: Reg = Reg(1);
-const VALUE: Reg = Reg(2);
-const BEGIN: Reg = Reg(3);
+registers! { 0;
+    LEFT CHILD VALUE BEGIN
+}
 
 /// `perf bench sched pipe`.
 pub(crate) static TOOL: Tool = Tool {

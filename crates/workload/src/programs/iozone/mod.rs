@@ -21,7 +21,7 @@ mod tests;
 use std::sync::Arc;
 
 use schedcast_sim::workload::{BarrierId, DeviceId, ProgramId};
-use schedcast_sim::{Distribution, ProgramBuilder, Reg};
+use schedcast_sim::{Distribution, ProgramBuilder};
 
 use super::command::{CommandError, Effect, Given, Tool, Words, flags, whole};
 use super::model::Model;
@@ -29,6 +29,7 @@ use super::prices::Prices;
 use super::results::{MetricMap, Results};
 use super::start::Compiler;
 use super::storage::{FileSystem, Storage, reply_queues};
+use crate::registers::registers;
 
 const PROCESSES_MAX: u64 = 1024;
 const KB: u64 = 1024;
@@ -45,11 +46,9 @@ const PAGE_BYTES: u64 = 4 * KB;
 /// Precision of waiting for memory.
 const MEMORY_STEP_NS: u32 = 20;
 
-const PROCESS: Reg = Reg(0);
-const LEFT: Reg = Reg(1);
-const CHILD: Reg = Reg(2);
-const BEGIN: Reg = Reg(3);
-const GROWN: Reg = Reg(4);
+registers! { 0;
+    PROCESS LEFT CHILD BEGIN GROWN
+}
 
 const NOT_MODELLED: Effect = Effect::Refused("this way of reading and writing is not modelled");
 

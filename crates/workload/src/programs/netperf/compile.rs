@@ -7,19 +7,18 @@ use schedcast_sim::{ProgramBuilder, Reg};
 use super::{Length, Options, Test};
 use crate::programs::command::CommandError;
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
-/// Register of main and of its children: the pair's queue to the server; the one back is the next.
-const TO_SERVER: Reg = Reg(0);
-const TO_CLIENT: Reg = Reg(1);
-/// The pair's words: room that was taken in the receiver's buffer, and given back.
-const TAKEN: Reg = Reg(2);
+registers! { 0;
+    /// Register of main and of its children: the pair's queue to the server; the one back is the next.
+    TO_SERVER TO_CLIENT
+    /// The pair's words: room that was taken in the receiver's buffer, and given back.
+    TAKEN
+}
 const GIVEN: Reg = Reg(9);
-const LEFT: Reg = Reg(3);
-const CHILD: Reg = Reg(4);
-const VALUE: Reg = Reg(5);
-const BEGIN: Reg = Reg(6);
-const END: Reg = Reg(7);
-const NOW: Reg = Reg(8);
+registers! { 3;
+    LEFT CHILD VALUE BEGIN END NOW
+}
 const USED: Reg = Reg(10);
 
 /// Values of messages.

@@ -35,6 +35,7 @@ use super::Prices;
 use super::command::{CommandError, Effect, Flag, Words};
 use super::start::Compiler;
 use super::storage::FileSystem;
+use crate::registers::registers;
 use commit::Log;
 use locks::Locks;
 use schedcast_base::names::suggestion;
@@ -47,15 +48,10 @@ const MORE: u64 = 1 << 20;
 /// The statement that ends a connection.
 const GOOD_BYE: u64 = ROW_UNIT - 1;
 
-/// Registers of a backend; the first is set by the postmaster.
-const CONNECTION: Reg = Reg(0);
-const REQUESTS: Reg = Reg(1);
-const REPLIES: Reg = Reg(2);
-const VALUE: Reg = Reg(3);
-const KIND: Reg = Reg(4);
-const ROW: Reg = Reg(5);
-const TURN: Reg = Reg(6);
-const TAKEN: Reg = Reg(7);
+registers! { 0;
+    /// Registers of a backend; the first is set by the postmaster.
+    CONNECTION REQUESTS REPLIES VALUE KIND ROW TURN TAKEN
+}
 /// Locks the transaction holds: number of the mutex, or [`NO_LOCK`].
 const HELD: [Reg; 2] = [Reg(8), Reg(9)];
 const SEEN: Reg = Reg(10);

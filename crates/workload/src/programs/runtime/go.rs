@@ -26,6 +26,7 @@ use super::{
 };
 use crate::programs::command::{CommandError, Tool, Words as Line, flags};
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
 /// `go-server`.
 pub(crate) static TOOL: Tool = Tool {
@@ -198,21 +199,17 @@ const SCRATCH: Scratch = Scratch {
     a: Reg(0),
     minus_one: Reg(1),
 };
-const CHILD: Reg = Reg(2);
-const COUNT: Reg = Reg(3);
-const VALUE: Reg = Reg(4);
-const NOW: Reg = Reg(5);
-/// When the running goroutine, or the worker, began.
-const START: Reg = Reg(6);
-/// Arrival of the request.
-const ARRIVED: Reg = Reg(7);
-/// CPU time that it still needs, ns.
-const REST: Reg = Reg(8);
-const PIECE: Reg = Reg(9);
-/// 1 while this M looks for work after it was woken.
-const SPINNING: Reg = Reg(10);
-const B: Reg = Reg(11);
-const STOPPED: Reg = Reg(12);
+registers! { 2;
+    CHILD COUNT VALUE NOW
+    /// When the running goroutine, or the worker, began.
+    START
+    /// Arrival of the request.
+    ARRIVED
+    /// CPU time that it still needs, ns.
+    REST PIECE
+    /// 1 while this M looks for work after it was woken.
+    SPINNING B STOPPED
+}
 
 /// State that Ms share.
 struct Runtime {

@@ -28,6 +28,7 @@ use crate::programs::command::{CommandError, Tool, Words as Line, flags};
 use crate::programs::postgres::queues;
 use crate::programs::service::named;
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
 /// `java-server`.
 pub(crate) static TOOL: Tool = Tool {
@@ -242,13 +243,9 @@ const SCRATCH: Scratch = Scratch {
     a: Reg(0),
     minus_one: Reg(1),
 };
-const CHILD: Reg = Reg(2);
-const COUNT: Reg = Reg(3);
-const VALUE: Reg = Reg(4);
-const ARRIVED: Reg = Reg(5);
-const REST: Reg = Reg(6);
-const PIECE: Reg = Reg(7);
-const STOPPED: Reg = Reg(8);
+registers! { 2;
+    CHILD COUNT VALUE ARRIVED REST PIECE STOPPED
+}
 
 /// State that the threads share.
 struct Jvm {
