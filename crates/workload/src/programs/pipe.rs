@@ -9,12 +9,10 @@
 //! two can run, up to 2000 wakeups. The first task of the process form is the process itself; with
 //! `-T` two threads are made and the process only waits for them.
 
-use std::sync::Arc;
-
 use schedcast_sim::ProgramBuilder;
 use schedcast_sim::workload::{ProgramId, QueueId};
 
-use super::command::{CommandError, Effect, Tool, Words, flags};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use super::messaging::channel::Channel;
 use super::model::Model;
 use super::results::{MetricMap, Results};
@@ -22,9 +20,8 @@ use super::start::Compiler;
 use crate::registers::registers;
 
 const TOKEN_BYTES: u64 = 4;
-registers! { 0;
-    LEFT CHILD VALUE BEGIN
-}
+
+registers! { 0; LEFT CHILD VALUE BEGIN }
 
 /// `perf bench sched pipe`.
 pub(crate) static TOOL: Tool = Tool {
@@ -40,11 +37,7 @@ pub(crate) static TOOL: Tool = Tool {
         ["-G --cgroups A,B", "cgroups of the two tasks"
             => Effect::Refused("give the program a cgroup instead")]
     },
-    compile: |words, compiler| {
-        let options = Options::read(words)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
-    },
+    compile: compiled!(Options),
 };
 
 /// Its command line.

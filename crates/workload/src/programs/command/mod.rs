@@ -173,6 +173,18 @@ macro_rules! flags {
 }
 pub(super) use flags;
 
+/// How a tool compiles whose options are read from its words alone, or with the number of CPUs.
+macro_rules! compiled {
+    ($options:ident $(, $cpus:ident)?) => {
+        |words, compiler| {
+            let options = $options::read(words $(, compiler.start.$cpus)?)?;
+            options.compile(compiler)?;
+            Ok(std::sync::Arc::new(options))
+        }
+    };
+}
+pub(super) use compiled;
+
 /// A tool whose command lines are understood.
 #[derive(Debug)]
 pub struct Tool {

@@ -10,9 +10,7 @@ use crate::programs::command::CommandError;
 use crate::programs::start::Compiler;
 use crate::registers::registers;
 
-registers! { 0;
-    NEXT NOW LATENCY CYCLES STOP VALUE CHILD
-}
+registers! { 0; NEXT NOW LATENCY CYCLES STOP VALUE CHILD }
 
 /// Main looks whether a thread has ended this often.
 const LOOK_NS: u64 = 10_000_000;

@@ -19,12 +19,10 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use schedcast_kernel::Cpu;
 use schedcast_kernel::task::Policy;
 
-use super::command::{CommandError, Effect, Tool, Words, flags};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use schedcast_base::names::suggestion;
 
 const THREADS_MAX: u64 = 4096;
@@ -80,11 +78,7 @@ pub(crate) static TOOL: Tool = Tool {
             => Effect::Refused("nothing is traced")]
         ["-v --verbose", "print every value" => Effect::Refused("use --trace of schedcast")]
     },
-    compile: |words, compiler| {
-        let options = Options::read(words, compiler.start.cpus)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
-    },
+    compile: compiled!(Options, cpus),
 };
 
 /// A command line.

@@ -19,9 +19,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use super::command::{CommandError, Effect, Tool, Words, flags};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use super::results::Results;
 use super::storage::FileSystem;
 
@@ -56,11 +54,7 @@ pub(crate) static TOOL: Tool = Tool {
         ["--clients-per-process N", "clients of one process"
             => Effect::Refused("every client is a process")]
     },
-    compile: |words, compiler| {
-        let options = Options::read(words)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
-    },
+    compile: compiled!(Options),
 };
 
 /// A command line.

@@ -18,12 +18,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use schedcast_sim::workload::{BarrierId, DeviceId, ProgramId};
 use schedcast_sim::{Distribution, ProgramBuilder};
 
-use super::command::{CommandError, Effect, Given, Tool, Words, flags, whole};
+use super::command::{CommandError, Effect, Given, Tool, Words, compiled, flags, whole};
 use super::model::Model;
 use super::prices::Prices;
 use super::results::{MetricMap, Results};
@@ -46,9 +44,7 @@ const PAGE_BYTES: u64 = 4 * KB;
 /// Precision of waiting for memory.
 const MEMORY_STEP_NS: u32 = 20;
 
-registers! { 0;
-    PROCESS LEFT CHILD BEGIN GROWN
-}
+registers! { 0; PROCESS LEFT CHILD BEGIN GROWN }
 
 const NOT_MODELLED: Effect = Effect::Refused("this way of reading and writing is not modelled");
 
@@ -82,11 +78,7 @@ pub(crate) static TOOL: Tool = Tool {
         ["-o", "O_SYNC" => NOT_MODELLED]
         ["-B", "mmap" => NOT_MODELLED]
     },
-    compile: |words, compiler| {
-        let options = Options::read(words)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
-    },
+    compile: compiled!(Options),
 };
 
 /// One pass over the file.

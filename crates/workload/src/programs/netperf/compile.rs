@@ -16,9 +16,9 @@ registers! { 0;
     TAKEN
 }
 const GIVEN: Reg = Reg(9);
-registers! { 3;
-    LEFT CHILD VALUE BEGIN END NOW
-}
+
+registers! { 3; LEFT CHILD VALUE BEGIN END NOW }
+
 const USED: Reg = Reg(10);
 
 /// Values of messages.

@@ -26,11 +26,9 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use schedcast_kernel::cpuset::CpuSet;
 
-use super::command::{CommandError, Effect, Tool, Words, flags, whole};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags, whole};
 
 const PAIRS_MAX: u64 = 4096;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -61,11 +59,7 @@ pub(crate) static TOOL: Tool = Tool {
         ["-I LEVEL", "how certain" => Effect::Refused("give the experiment seeds instead")]
         ["-D SECONDS", "interim results" => Effect::Refused("only the final result is printed")]
     },
-    compile: |words, compiler| {
-        let options = Options::read(words, compiler.start.cpus)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
-    },
+    compile: compiled!(Options, cpus),
 };
 
 /// Test that a pair runs.

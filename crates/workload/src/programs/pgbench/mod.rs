@@ -19,9 +19,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use super::command::{CommandError, Effect, Given, Tool, Words, flags};
+use super::command::{CommandError, Effect, Given, Tool, Words, compiled, flags};
 use super::postgres::{
     ADDRESS, FILE_SYSTEM, Row, SERVER_CGROUP, SYNCHRONOUS_COMMIT, Script, Settings,
 };
@@ -92,11 +90,7 @@ pub(crate) static TOOL: Tool = Tool {
         ["-d", "debugging up to 15, the data base since 16"
             => Effect::Refused("give the name of the data base last")]
     },
-    compile: |words, compiler| {
-        let options = Options::read(words)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
-    },
+    compile: compiled!(Options),
 };
 
 /// A built-in script.

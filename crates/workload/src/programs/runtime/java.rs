@@ -243,9 +243,7 @@ const SCRATCH: Scratch = Scratch {
     a: Reg(0),
     minus_one: Reg(1),
 };
-registers! { 2;
-    CHILD COUNT VALUE ARRIVED REST PIECE STOPPED
-}
+registers! { 2; CHILD COUNT VALUE ARRIVED REST PIECE STOPPED }
 
 /// State that the threads share.
 struct Jvm {

@@ -23,12 +23,10 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
 
-use super::command::{CommandError, Effect, Tool, Words, flags};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use super::results::Results;
 use super::schbench_classic::{PIPE_BYTES_MAX, RUNTIME_S_MAX, THREADS_MAX};
 
@@ -63,11 +61,7 @@ pub(crate) static TOOL: Tool = Tool {
         ["-P --pin ccx", "one last level cache a message thread"
             => Effect::Refused("give the CPUs with -M and -W")]
     },
-    compile: |words, compiler| {
-        let options = Options::read(words, compiler.start.cpus)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
-    },
+    compile: compiled!(Options, cpus),
 };
 
 /// A command line.

@@ -20,9 +20,7 @@ mod compile;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use super::command::{CommandError, Effect, Tool, Words, flags};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use super::model::Model;
 use super::results::{MetricMap, Results, quantile_us};
 
@@ -44,11 +42,7 @@ pub(crate) static TOOL: Tool = Tool {
         ["-a --auto", "more threads until latencies hurt"
             => Effect::Refused("it runs itself again and again; run a sweep over -t or -R instead")]
     },
-    compile: |words, compiler| {
-        let options = Options::read(words)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
-    },
+    compile: compiled!(Options),
 };
 
 /// Most bytes that `-p` takes.

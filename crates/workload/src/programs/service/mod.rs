@@ -21,9 +21,7 @@ mod compile;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use super::command::{CommandError, Tool, Words, flags};
+use super::command::{CommandError, Tool, Words, compiled, flags};
 use super::model::Model;
 use super::results::{MetricMap, Results};
 use schedcast_base::names::suggestion;
@@ -55,11 +53,7 @@ pub(crate) static TOOL: Tool = Tool {
             "computing ends by the clock: time off the CPU counts, as in a loop that looks at the time"]
         ["--interrupt-cpu CPU" = "0", "that takes the packets"]
     },
-    compile: |words, compiler| {
-        let options = Options::read(words, compiler.start.cpus)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
-    },
+    compile: compiled!(Options, cpus),
 };
 
 /// How computing varies from request to request.

@@ -18,12 +18,10 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 
-use super::command::{CommandError, Effect, Tool, Words, flags};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use methods::{METHODS, Method};
 use schedcast_base::names::suggestion;
 
@@ -54,11 +52,7 @@ pub(crate) static TOOL: Tool = Tool {
         ["-q --quiet", "print nothing" => Effect::Output]
         ["--log-brief", "print without the tool's name and number" => Effect::Output]
     },
-    compile: |words, compiler| {
-        let options = Options::read(words, compiler.start.cpus)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
-    },
+    compile: compiled!(Options, cpus),
 };
 
 /// How long a worker computes before it sleeps.

@@ -21,9 +21,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use super::command::{CommandError, Effect, Tool, Words, flags};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use super::postgres::{ADDRESS, FILE_SYSTEM, SERVER_CGROUP, SYNCHRONOUS_COMMIT};
 use oltp::Oltp;
 use schedcast_base::names::suggestion;
@@ -88,11 +86,7 @@ pub(crate) static TOOL: Tool = Tool {
         ["--validate on|off", "check results"
             => Effect::Refused("what the checks cost is not known")]
     },
-    compile: |words, compiler| {
-        let options = Options::read(words)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
-    },
+    compile: compiled!(Options),
 };
 
 /// Test that the threads run.

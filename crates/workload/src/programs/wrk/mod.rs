@@ -24,9 +24,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use super::command::{CommandError, Effect, Tool, Words, flags};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use super::postgres::SERVER_CGROUP;
 
 const THREADS_MAX: u64 = 1024;
@@ -54,11 +52,7 @@ pub(crate) static TOOL: Tool = Tool {
         ["-s --script FILE", "a script of one's own"
             => Effect::Refused("what it costs is not known")]
     },
-    compile: |words, compiler| {
-        let options = Options::read(words, compiler.start.cpus)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
-    },
+    compile: compiled!(Options, cpus),
 };
 
 /// A command line.
