@@ -12,7 +12,8 @@ use crate::programs::start::Compiler;
 use crate::registers::registers;
 
 registers! { 0;
-    /// Register of main and of its children: the queue of a receiver, the first of a sender's group.
+    /// Register of main and of its children: the queue of a receiver, the first of a sender's
+    /// group.
     QUEUE LEFT GROUPS_LEFT CHILD VALUE BEGIN LOOPS_LEFT TARGET
 }
 

@@ -1,8 +1,8 @@
 //! The programs of client and server.
 
+use schedcast_sim::ProgramBuilder;
 use schedcast_sim::program::Compare;
 use schedcast_sim::workload::{AttributesSpec, ForkId, ProgramId, QueueSpec, SenderWakes, WordId};
-use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::{Length, Options, Test};
 use crate::programs::command::CommandError;
@@ -10,16 +10,13 @@ use crate::programs::start::Compiler;
 use crate::registers::registers;
 
 registers! { 0;
-    /// Register of main and of its children: the pair's queue to the server; the one back is the next.
+    /// Register of main and of its children: the pair's queue to the server, and the one back.
     TO_SERVER TO_CLIENT
-    /// The pair's words: room that was taken in the receiver's buffer, and given back.
-    TAKEN
+    /// The pair's word of the room that was taken in the receiver's buffer.
+    TAKEN LEFT CHILD VALUE BEGIN END NOW
+    /// The pair's word of the room that was given back.
+    GIVEN USED
 }
-const GIVEN: Reg = Reg(9);
-
-registers! { 3; LEFT CHILD VALUE BEGIN END NOW }
-
-const USED: Reg = Reg(10);
 
 /// Values of messages.
 const DATA: u64 = 0;

@@ -11,8 +11,8 @@ use crate::programs::start::Compiler;
 use crate::registers::registers;
 
 registers! { 0;
-    /// Registers that a thread is created with: its first client, the number of its clients, and the
-    /// queue of their replies.
+    /// Registers that a thread is created with: its first client, the number of its clients, and
+    /// the queue of their replies.
     FIRST CLIENTS INBOX CLIENT
     /// Clients that have not begun yet, and those that have not ended.
     STARTING ACTIVE END NOW VALUE ADDRESS STEP BEGIN ROW

@@ -57,8 +57,8 @@ const WAITING: u64 = 1;
 const POSTED: u64 = 2;
 
 registers! { 10;
-    /// Request that was executed last in a round and is not answered, by its place in the list, plus 1;
-    /// 0 is none.
+    /// Request that was executed last in a round and is not answered, by its place in the list,
+    /// plus 1; 0 is none.
     EXECUTED
     /// When the round began.
     ROUND
