@@ -226,28 +226,30 @@ speed:
 		$(SPEED) $(SIMSO)
 
 # Limits, benchmarks and rt-app files on this kernel and in simulation, side by side: minutes, as root, on an otherwise
-# idle machine with rt-app, rt-tests, perf and stress-ng.
+# idle machine with rt-app, rt-tests, perf, stress-ng, postgresql, sysbench, nginx and wrk.
 LIMITS := $(CARGO) run --release --locked -p schedcast-verify --example bandwidth_twins --
-PROGRAMS := $(CARGO) run --release --locked -p schedcast-verify --example program_twins --
+RT_APP := $(CARGO) run --release --locked -p schedcast-verify --example rt_app_twins --
+TWINS := $(PYTHON) validation/twins.py $(abspath $(SCHEDCAST))
 MEASURED := docs/validation
 # What that machine does when it has nothing to do: it runs beside everything that is simulated here.
 BACKGROUND := $(abspath recordings/dev-vm-idle)
 # A machine that nobody described: `schedcast calibrate` did, minutes before the programs ran on it.
 SECOND := $(MEASURED)/zen4-
-twins:
+twins: build
 	$(LIMITS) measure $(MEASURED)/bandwidth-6.18.json
-	$(PROGRAMS) measure $(MEASURED)/programs-6.18.json
-	$(PROGRAMS) rt-app-measure $(MEASURED)/rt-app-6.18.json
+	$(TWINS) measure programs $(MEASURED)/programs-6.18.json
+	$(TWINS) measure servers $(MEASURED)/servers-6.18.json
+	$(RT_APP) measure $(MEASURED)/rt-app-6.18.json
 	$(MAKE) twin-pages
 
 # The same pages from what was measured before, after a change of the model.
-twin-pages:
+twin-pages: build
 	$(LIMITS) report $(MEASURED)/bandwidth-6.18.json dev-vm $(MEASURED)/bandwidth-6.18.md
-	$(PROGRAMS) report $(MEASURED)/programs-6.18.json dev-vm $(MEASURED)/programs-6.18.md $(BACKGROUND)
-	$(PROGRAMS) rt-app-report $(MEASURED)/rt-app-6.18.json dev-vm $(MEASURED)/rt-app-6.18.md $(BACKGROUND)
-	$(PROGRAMS) server-report $(MEASURED)/servers-6.18.json dev-vm $(MEASURED)/servers-6.18.md $(BACKGROUND)
-	$(PROGRAMS) report $(SECOND)programs.json $(SECOND)machine.toml $(SECOND)programs.md $(BACKGROUND)
-	$(PROGRAMS) rt-app-report $(SECOND)rt-app.json $(SECOND)machine.toml $(SECOND)rt-app.md $(BACKGROUND)
+	$(TWINS) report programs $(MEASURED)/programs-6.18.json dev-vm $(MEASURED)/programs-6.18.md
+	$(TWINS) report servers $(MEASURED)/servers-6.18.json dev-vm $(MEASURED)/servers-6.18.md
+	$(TWINS) report programs $(SECOND)programs.json $(SECOND)machine.toml $(SECOND)programs.md
+	$(RT_APP) report $(MEASURED)/rt-app-6.18.json dev-vm $(MEASURED)/rt-app-6.18.md $(BACKGROUND)
+	$(RT_APP) report $(SECOND)rt-app.json $(SECOND)machine.toml $(SECOND)rt-app.md $(BACKGROUND)
 
 # hackbench on 128 and 224 CPUs beside reports of the kernel test robot: simulations only, half an hour of CPU time.
 robot:

@@ -12,45 +12,23 @@ const KERNEL_KEY: [&str; 2] = ["kernel", "version"];
 /// The flag for a kernel tree.
 const TREE: &str = "--tree";
 
-/// Flags that are short for one setting: flag, key, placeholder, help.
-const SHORTHANDS: [(&str, [&str; 2], &str, &str); 6] = [
-    (
-        "--machine",
-        ["machine", "preset"],
-        "PRESET",
-        "Machine: a preset or a file",
-    ),
-    (
-        "--cpus",
-        ["machine", "cpus"],
-        "N",
-        "Number of CPUs of the machine",
-    ),
-    (
-        "--background",
-        ["machine", "background"],
-        "RECORDING",
-        "Recording of an idle machine to run beside the programs, or none",
-    ),
-    (
-        KERNEL,
-        KERNEL_KEY,
-        "V",
-        "Kernel version, such as 5.14 or 6.12.117",
-    ),
-    (
-        TREE,
-        ["kernel", "tree"],
-        "PATH",
-        "Kernel tree whose own C decides instead of the rules",
-    ),
-    (
-        "--hz",
-        ["kernel", "hz"],
-        "N",
-        "Timer frequency: 100, 250, 300 or 1000",
-    ),
-];
+/// Rows of flag, key, placeholder and help.
+macro_rules! shorthands {
+    ($($flag:expr, $key:expr, $placeholder:literal: $help:literal;)*) => {
+        [$(($flag, $key, $placeholder, $help)),*]
+    };
+}
+
+/// Flags that are short for one setting.
+const SHORTHANDS: [(&str, [&str; 2], &str, &str); 6] = shorthands! {
+    "--machine", ["machine", "preset"], "PRESET": "Machine: a preset or a file";
+    "--cpus", ["machine", "cpus"], "N": "Number of CPUs of the machine";
+    "--background", ["machine", "background"], "RECORDING":
+        "Recording of an idle machine to run beside the programs, or none";
+    KERNEL, KERNEL_KEY, "V": "Kernel version, such as 5.14 or 6.12.117";
+    TREE, ["kernel", "tree"], "PATH": "Kernel tree whose own C decides instead of the rules";
+    "--hz", ["kernel", "hz"], "N": "Timer frequency: 100, 250, 300 or 1000";
+};
 
 /// The settings of a command line, by column.
 #[derive(Clone, Debug, Default)]

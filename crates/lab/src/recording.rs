@@ -15,18 +15,19 @@
 //! and `--set 'cpu.max=60000'` on top changes the quota and keeps the period. Prices of operations
 //! are not in a recording; they stay those of the preset.
 
+mod layers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use schedcast_base::groups::{Miss, NamedGroup, Wanted, find, label_of};
 use schedcast_base::names::nearest;
-use schedcast_trace::recording::Preempt;
-use schedcast_trace::{CgroupTree, MeasuredSettings, Meta, Recording, Request};
+use schedcast_trace::{MeasuredSettings, Recording, Request};
 use schedcast_workload::replay::{self, GroupIndex, Rare, Replay};
 
 use crate::comparison::Tier;
-use crate::error::{Error, Place, Result, Source};
-use crate::experiment::document::{Entry, Kind, Table, Value, nest};
+use crate::error::{Error, Result};
+use crate::experiment::document::{Entry, Table};
 use crate::experiment::{self, Surroundings};
 
 /// Facts that a recording holds about itself.
@@ -270,24 +271,6 @@ impl Latency {
     }
 }
 
-/// Files of a cgroup that are settings; the others are statistics or not modelled.
-/// `cpu.weight.nice` repeats `cpu.weight`.
-const SETTINGS: [&str; 10] = [
-    "cpu.max",
-    "cpu.max.burst",
-    "cpu.weight",
-    "cpu.cfs_quota_us",
-    "cpu.cfs_period_us",
-    "cpu.cfs_burst_us",
-    "cpu.shares",
-    "cpuset.cpus",
-    "cpu.uclamp.min",
-    "cpu.uclamp.max",
-];
-
-/// Files that the kernel derives while `cpu.idle` is 1, and refuses to have written.
-const FIXED_BY_IDLE: [&str; 2] = ["cpu.weight", "cpu.shares"];
-
 impl Recorded {
     /// Reads the recording in `folder`.
     ///
@@ -310,10 +293,10 @@ impl Recorded {
     /// # Errors
     /// A topology that is not regular.
     pub fn of(recording: &Recording, folder: &str) -> Result<Recorded> {
-        let mut layer = machine_layer(recording, folder)?;
-        layer.merge(&kernel_layer(&recording.meta, folder));
+        let mut layer = layers::machine(recording, folder)?;
+        layer.merge(&layers::kernel(&recording.meta, folder));
         if let Some(tree) = &recording.cgroups_before {
-            layer.merge(&cgroup_layer(tree, folder));
+            layer.merge(&layers::cgroups(tree, folder));
         }
         let (start_ns, end_ns) = recording.span_ns();
         Ok(Recorded {
@@ -405,167 +388,6 @@ pub fn found(wanted: &Wanted, named: &[NamedGroup]) -> Result<String> {
 fn groups_of(layer: &Table) -> impl Iterator<Item = &Entry> {
     let section = layer.get("cgroup").and_then(|value| value.table("").ok());
     section.into_iter().flat_map(|table| &table.entries)
-}
-
-/// One setting of the layer. Its place is the file and what stands there, in one line.
-fn leaf(file: &str, path: &[&str], kind: Kind) -> Table {
-    let shown = match &kind {
-        Kind::Text(text) => text.clone(),
-        Kind::Integer(number) => number.to_string(),
-        other => format!("{other:?}"),
-    };
-    let text = format!("{} = {shown}", path.join(" "));
-    let start = text.len() - shown.len();
-    let source = Source::new(file, text);
-    let key_place = Place::new(&source, 0..start - " = ".len());
-    let value = Value {
-        kind,
-        place: Place::new(&source, start..source.text.len()),
-    };
-    let path: Vec<String> = path.iter().map(|part| part.to_string()).collect();
-    nest(&path, &key_place, value)
-}
-
-fn machine_layer(recording: &Recording, folder: &str) -> Result<Table> {
-    let meta = &recording.meta;
-    let cpus = recording.cpus();
-    let (smt, sockets) = (
-        meta.smt.unwrap_or(1).max(1),
-        meta.sockets.unwrap_or(1).max(1),
-    );
-    let caches = meta
-        .llc
-        .as_ref()
-        .map_or(sockets, |llc| llc.len() as u32)
-        .max(1);
-    let even = caches.is_multiple_of(sockets) && cpus.is_multiple_of(caches * smt);
-    let equal = meta
-        .llc
-        .iter()
-        .flatten()
-        .all(|cache| cache.len() as u32 == cpus / caches);
-    if !even || !equal {
-        let message = format!(
-            "{folder}: {cpus} CPUs do not divide evenly into {sockets} sockets, {caches} \
-             last-level caches and cores of {smt} threads"
-        );
-        return Err(Error::general(message));
-    }
-    let counts = [
-        ("sockets", sockets),
-        ("llcs_per_socket", caches / sockets),
-        ("threads_per_core", smt),
-    ];
-    let file = format!("{folder}/recording.json");
-    let mut layer = leaf(&file, &["machine", "cpus"], Kind::Integer(i64::from(cpus)));
-    for (key, count) in counts {
-        let kind = Kind::Integer(i64::from(count));
-        layer.merge(&leaf(&file, &["machine", "topology", key], kind));
-    }
-    if !meta.isolated.is_empty() {
-        let cpus: Vec<String> = meta.isolated.iter().map(u32::to_string).collect();
-        let kind = Kind::Text(cpus.join(","));
-        layer.merge(&leaf(&file, &["machine", "topology", "isolated"], kind));
-    }
-    Ok(layer)
-}
-
-fn kernel_layer(meta: &Meta, folder: &str) -> Table {
-    let file = format!("{folder}/recording.json");
-    let mut layer = Table::default();
-    if let Some(release) = &meta.kernel {
-        let version = Kind::Text(release.clone());
-        layer.merge(&leaf(&file, &["kernel", "version"], version));
-    }
-    if let Some(hz) = meta.hz {
-        layer.merge(&leaf(
-            &file,
-            &["kernel", "hz"],
-            Kind::Integer(i64::from(hz)),
-        ));
-    }
-    if let Some(preempt) = meta.preempt {
-        let name = match preempt {
-            Preempt::None => "none",
-            Preempt::Voluntary => "voluntary",
-            Preempt::Full => "full",
-            Preempt::Lazy => "lazy",
-            Preempt::Rt => "rt",
-        };
-        layer.merge(&leaf(
-            &file,
-            &["kernel", "preempt"],
-            Kind::Text(name.to_string()),
-        ));
-    }
-    if let Some(autogroup) = meta.autogroup {
-        layer.merge(&leaf(
-            &file,
-            &["kernel", "autogroup"],
-            Kind::Boolean(autogroup),
-        ));
-    }
-    layer
-}
-
-fn cgroup_layer(tree: &CgroupTree, folder: &str) -> Table {
-    let mut groups = Table::default();
-    // Files that a kernel built without clamps does not have.
-    let mut clamped = false;
-    for (path, group) in tree.iter().filter(|(path, _)| *path != "/") {
-        let file = format!("{folder}/cgroups.json, {path}");
-        let mut files = Table::default();
-        let idle = group
-            .files
-            .get("cpu.idle")
-            .is_some_and(|text| text.trim() == "1");
-        if idle {
-            files.merge(&leaf(&file, &["cpu.idle"], Kind::Text("1".to_string())));
-        }
-        for name in SETTINGS {
-            let Some(text) = group.files.get(name) else {
-                continue;
-            };
-            // An empty cpuset is that of the parent.
-            let unset = match name {
-                "cpuset.cpus" => text.trim().is_empty(),
-                "cpu.uclamp.min" => ["0", "0.00"].contains(&text.trim()),
-                "cpu.uclamp.max" => text.trim() == "max",
-                _ => false,
-            };
-            clamped |= !unset && name.starts_with("cpu.uclamp.");
-            let fixed = idle && FIXED_BY_IDLE.contains(&name);
-            if !unset && !fixed {
-                files.merge(&leaf(&file, &[name], Kind::Text(text.trim().to_string())));
-            }
-        }
-        let place = Place::new(&Source::new(file, path), 0..path.len());
-        groups.entries.push(Entry {
-            key: path.to_string(),
-            key_place: place.clone(),
-            value: Value {
-                kind: Kind::Table(files),
-                place,
-            },
-        });
-    }
-    let place = Place::new(&Source::new(format!("{folder}/cgroups.json"), ""), 0..0);
-    let value = Value {
-        kind: Kind::Table(groups),
-        place: place.clone(),
-    };
-    let mut layer = Table {
-        entries: vec![Entry {
-            key: "cgroup".to_string(),
-            key_place: place,
-            value,
-        }],
-    };
-    if clamped {
-        let file = format!("{folder}/cgroups.json");
-        layer.merge(&leaf(&file, &["kernel", "uclamp"], Kind::Boolean(true)));
-    }
-    layer
 }
 
 #[cfg(test)]

@@ -59,57 +59,16 @@ fn a_file_with_any_byte_changed_is_read_or_refused() {
 
 /// Text made of the pieces of the grammar reaches further than random bytes do.
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
-    let words = [
-        "{",
-        "}",
-        "[",
-        "]",
-        ",",
-        ":",
-        "'tasks'",
-        "'global'",
-        "'resources'",
-        "'phases'",
-        "'run'",
-        "'timer'",
-        "'suspend'",
-        "'resume'",
-        "'fork'",
-        "'barrier'",
-        "'memrun'",
-        "'wait'",
-        "'loop'",
-        "'priority'",
-        "'policy'",
-        "'cpus'",
-        "'taskgroup'",
-        "'instance'",
-        "'exec'",
-        "'unique'",
-        "'ref'",
-        "'mode'",
-        "'type'",
-        "'size'",
-        "'a'",
-        "''",
-        "0",
-        "-1",
-        "99999999999999999999",
-        "1.5",
-        "true",
-        "null",
-        "'SCHED_DEADLINE'",
-        "'SCHED_FIFO'",
-        "/*",
-        "*/",
-        "//",
-        "\n",
-        "\\u",
-        "{'tasks':{'a':{",
-        "'phases':{'p':{",
-    ];
-    prop::collection::vec(prop::sample::select(words.to_vec()), 0..60)
-        .prop_map(|words| words.concat().into_bytes())
+    let words = "{ } [ ] , : 'tasks' 'global' 'resources' 'phases' 'run' 'timer' 'suspend' 'resume' \
+        'fork' 'barrier' 'memrun' 'wait' 'loop' 'priority' 'policy' 'cpus' 'taskgroup' \
+        'instance' 'exec' 'unique' 'ref' 'mode' 'type' 'size' 'a' '' 0 -1 99999999999999999999 \
+        1.5 true null 'SCHED_DEADLINE' 'SCHED_FIFO' /* */ // \n \\u {'tasks':{'a':{ \
+        'phases':{'p':{";
+    prop::collection::vec(
+        prop::sample::select(words.split(' ').collect::<Vec<_>>()),
+        0..60,
+    )
+    .prop_map(|words| words.concat().into_bytes())
 }
 
 /// A value of any shape, so that every key meets every kind of value.
@@ -142,47 +101,11 @@ fn value() -> impl Strategy<Value = String> {
 }
 
 fn task_key() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec![
-        "lock",
-        "unlock",
-        "wait",
-        "signal",
-        "broad",
-        "sync",
-        "sleep",
-        "runtime",
-        "run",
-        "timer",
-        "suspend",
-        "resume",
-        "memrun",
-        "mem",
-        "iorun",
-        "yield",
-        "barrier",
-        "fork",
-        "sem_post",
-        "sem_wait",
-        "loop",
-        "instance",
-        "delay",
-        "phases",
-        "policy",
-        "priority",
-        "dl-runtime",
-        "dl-period",
-        "dl-deadline",
-        "util_min",
-        "util_max",
-        "cpus",
-        "nodes_membind",
-        "taskgroup",
-        "period",
-        "deadline",
-        "exec",
-        "lock_order",
-        "resources",
-    ])
+    let keys = "lock unlock wait signal broad sync sleep runtime run timer suspend resume memrun mem \
+        iorun yield barrier fork sem_post sem_wait loop instance delay phases policy priority \
+        dl-runtime dl-period dl-deadline util_min util_max cpus nodes_membind taskgroup period \
+        deadline exec lock_order resources";
+    prop::sample::select(keys.split(' ').collect::<Vec<_>>())
 }
 
 proptest! {

@@ -67,40 +67,28 @@ const fn argument(name: &'static str, form: Form, help: &'static str) -> Argumen
     Argument { name, form, help }
 }
 
-const RECORDING: Argument = argument(
-    "recording",
-    Form::Subject,
-    "Folder that `schedcast record` wrote",
-);
-const CGROUP: Argument = argument(
-    "cgroup",
-    Form::Flag,
-    "Group that the question is about; without it, the only one that was limited",
-);
-const SET: Argument = argument(
-    "set",
-    Form::Flags,
-    "Settings for all columns: cpu.max='60000 100000', cpu.max.burst=20000, kernel.version=6.12",
-);
-const VARIANTS: Argument = argument(
-    "variants",
-    Form::Variants,
-    "Further columns, each with a name and settings as in `set`",
-);
-const SEEDS: Argument = argument("seeds", Form::Flag, "Runs of each column");
-const DURATION: Argument = argument("duration", Form::Flag, "Simulated time, such as 20s");
-const KERNEL: Argument = argument("kernel", Form::Flag, "Kernel release, such as 6.12");
-const METRIC: Argument = argument("metric", Form::Flags, "Print only rows with these names");
-const FORMAT: Argument = argument(
-    "format",
-    Form::Flag,
-    "table (the default), markdown or json",
-);
-const SLO: Argument = argument(
-    "slo",
-    Form::Flags,
-    "Promises, such as p99<80ms or nr_throttled<=10",
-);
+/// Arguments, a row each: constant, name, form, help.
+macro_rules! arguments {
+    ($($constant:ident: $name:literal $form:ident $help:literal;)*) => {
+        $(const $constant: Argument = argument($name, Form::$form, $help);)*
+    };
+}
+
+arguments! {
+    RECORDING: "recording" Subject "Folder that `schedcast record` wrote";
+    CGROUP: "cgroup" Flag "Group that the question is about; without it, the only one that was limited";
+    SET: "set" Flags "Settings for all columns: cpu.max='60000 100000', cpu.max.burst=20000, kernel.version=6.12";
+    VARIANTS: "variants" Variants "Further columns, each with a name and settings as in `set`";
+    SEEDS: "seeds" Flag "Runs of each column";
+    DURATION: "duration" Flag "Simulated time, such as 20s";
+    KERNEL: "kernel" Flag "Kernel release, such as 6.12";
+    METRIC: "metric" Flags "Print only rows with these names";
+    FORMAT: "format" Flag "table (the default), markdown or json";
+    SUBJECT: "subject" Subject "File of an experiment, or folder of a recording";
+    KIND: "kind" Flag "Kind of decision, such as place or throttle";
+    DIFF: "diff" Pair "Two variants, whose first different decision is told";
+    SLO: "slo" Flags "Promises, such as p99<80ms or nr_throttled<=10";
+}
 
 /// A verb as a tool.
 struct Tool {
@@ -174,26 +162,14 @@ const TOOLS: [Tool; 7] = [
         verb: "explain",
         help: "Single decisions of the simulated scheduler with the rule and the state behind them",
         arguments: &[
-            argument(
-                "subject",
-                Form::Subject,
-                "File of an experiment, or folder of a recording",
-            ),
+            SUBJECT,
             SET,
             VARIANTS,
             argument("task", Form::Flag, "Decisions about threads of this name"),
-            argument(
-                "kind",
-                Form::Flag,
-                "Kind of decision, such as place or throttle",
-            ),
+            KIND,
             argument("at", Form::Flag, "From this simulated time on, such as 2s"),
             argument("count", Form::Flag, "How many decisions"),
-            argument(
-                "diff",
-                Form::Pair,
-                "Two variants, whose first different decision is told",
-            ),
+            DIFF,
         ],
         required: &["subject"],
     },

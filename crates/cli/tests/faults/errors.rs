@@ -24,13 +24,16 @@ pub(crate) enum Object {
     None,
 }
 
-const fn call(number: i64, name: &'static str, object: Object, errors: &'static [i32]) -> Known {
-    Known {
-        number,
-        name,
-        object,
-        errors,
-    }
+/// Rows of number, name, object and errors.
+macro_rules! calls {
+    ($($number:ident $name:literal $object:expr => $($error:ident)*;)*) => {
+        &[$(Known {
+            number: libc::$number,
+            name: $name,
+            object: $object,
+            errors: &[$($error),*],
+        }),*]
+    };
 }
 
 use Object::{Descriptor, None as NoObject, Path};
@@ -38,145 +41,50 @@ use Object::{Descriptor, None as NoObject, Path};
 /// Calls that fail in practice. Those that are missing (`futex`, `rt_sigaction`, `munmap`, clocks)
 /// fail only when the program is wrong. `mmap` and `brk` are left out as well: Rust's answer to
 /// memory that cannot be had is an abort.
-const CALLS: &[Known] = &[
-    call(
-        libc::SYS_openat,
-        "openat",
-        Path(1),
-        &[EACCES, EIO, EMFILE, ENOENT, ENOMEM, ENOSPC, EROFS, EINTR],
-    ),
-    call(
-        libc::SYS_open,
-        "open",
-        Path(0),
-        &[EACCES, EIO, EMFILE, ENOENT, ENOSPC, EROFS, EINTR],
-    ),
-    call(libc::SYS_read, "read", Descriptor(0), &[EIO, EINTR, ENOMEM]),
-    call(
-        libc::SYS_write,
-        "write",
-        Descriptor(0),
-        &[ENOSPC, EIO, EINTR, EACCES, EBUSY],
-    ),
-    call(libc::SYS_close, "close", Descriptor(0), &[EIO, EINTR]),
-    call(
-        libc::SYS_statx,
-        "statx",
-        Path(1),
-        &[EACCES, EIO, ENOENT, ENOMEM],
-    ),
-    call(
-        libc::SYS_newfstatat,
-        "newfstatat",
-        Path(1),
-        &[EACCES, EIO, ENOENT],
-    ),
-    call(
-        libc::SYS_getdents64,
-        "getdents64",
-        Descriptor(0),
-        &[EIO, ENOENT],
-    ),
-    call(
-        libc::SYS_readlink,
-        "readlink",
-        Path(0),
-        &[EACCES, EIO, ENOENT],
-    ),
-    call(libc::SYS_fsync, "fsync", Descriptor(0), &[EIO, ENOSPC]),
-    call(
-        libc::SYS_fdatasync,
-        "fdatasync",
-        Descriptor(0),
-        &[EIO, ENOSPC],
-    ),
-    call(
-        libc::SYS_ftruncate,
-        "ftruncate",
-        Descriptor(0),
-        &[EIO, EINTR, EROFS],
-    ),
-    call(libc::SYS_lseek, "lseek", Descriptor(0), &[EIO]),
-    call(
-        libc::SYS_rename,
-        "rename",
-        Path(0),
-        &[ENOSPC, EIO, EACCES, EROFS],
-    ),
-    call(
-        libc::SYS_mkdir,
-        "mkdir",
-        Path(0),
-        &[ENOSPC, EACCES, EROFS, EIO, ENOMEM],
-    ),
-    call(libc::SYS_rmdir, "rmdir", Path(0), &[EBUSY, EIO, EACCES]),
-    call(libc::SYS_unlink, "unlink", Path(0), &[EIO, EACCES, EROFS]),
-    call(
-        libc::SYS_fchmod,
-        "fchmod",
-        Descriptor(0),
-        &[EPERM, EIO, EROFS],
-    ),
-    call(
-        libc::SYS_fchown,
-        "fchown",
-        Descriptor(0),
-        &[EPERM, EIO, EROFS],
-    ),
-    call(libc::SYS_flock, "flock", Descriptor(0), &[EINTR, ENOLCK]),
-    call(
-        libc::SYS_splice,
-        "splice",
-        Descriptor(0),
-        &[EIO, ENOSPC, EINTR, ENOMEM],
-    ),
-    call(
-        libc::SYS_copy_file_range,
-        "copy_file_range",
-        Descriptor(2),
-        &[EIO, ENOSPC],
-    ),
-    call(
-        libc::SYS_fsopen,
-        "fsopen",
-        NoObject,
-        &[EPERM, ENOMEM, EMFILE],
-    ),
-    call(libc::SYS_fsconfig, "fsconfig", NoObject, &[EPERM, ENOMEM]),
-    call(
-        libc::SYS_fsmount,
-        "fsmount",
-        NoObject,
-        &[EPERM, ENOMEM, EMFILE],
-    ),
-    call(libc::SYS_capget, "capget", NoObject, &[EPERM]),
-    call(libc::SYS_capset, "capset", NoObject, &[EPERM]),
-    call(libc::SYS_pipe2, "pipe2", NoObject, &[EMFILE, ENOMEM]),
-    call(libc::SYS_clone, "clone", NoObject, &[EAGAIN, ENOMEM]),
-    call(libc::SYS_clone3, "clone3", NoObject, &[EAGAIN, ENOMEM]),
-    call(libc::SYS_fork, "fork", NoObject, &[EAGAIN, ENOMEM]),
-    call(libc::SYS_vfork, "vfork", NoObject, &[EAGAIN, ENOMEM]),
-    call(
-        libc::SYS_execve,
-        "execve",
-        Path(0),
-        &[ENOENT, EACCES, ENOMEM],
-    ),
-    call(libc::SYS_dup2, "dup2", Descriptor(0), &[EMFILE, EINTR]),
-    call(libc::SYS_prctl, "prctl", NoObject, &[EPERM]),
-    call(libc::SYS_setpgid, "setpgid", NoObject, &[EPERM, ESRCH]),
-    call(libc::SYS_kill, "kill", NoObject, &[EPERM, ESRCH]),
-    call(libc::SYS_wait4, "wait4", NoObject, &[EINTR]),
-    call(libc::SYS_waitid, "waitid", NoObject, &[EINTR]),
-    call(
-        libc::SYS_clock_nanosleep,
-        "clock_nanosleep",
-        NoObject,
-        &[EINTR],
-    ),
-    call(libc::SYS_poll, "poll", NoObject, &[EINTR, ENOMEM]),
-    call(libc::SYS_ppoll, "ppoll", NoObject, &[EINTR, ENOMEM]),
-];
+const CALLS: &[Known] = calls! {
+    SYS_openat "openat" Path(1) => EACCES EIO EMFILE ENOENT ENOMEM ENOSPC EROFS EINTR;
+    SYS_open "open" Path(0) => EACCES EIO EMFILE ENOENT ENOSPC EROFS EINTR;
+    SYS_read "read" Descriptor(0) => EIO EINTR ENOMEM;
+    SYS_write "write" Descriptor(0) => ENOSPC EIO EINTR EACCES EBUSY;
+    SYS_close "close" Descriptor(0) => EIO EINTR;
+    SYS_statx "statx" Path(1) => EACCES EIO ENOENT ENOMEM;
+    SYS_newfstatat "newfstatat" Path(1) => EACCES EIO ENOENT;
+    SYS_getdents64 "getdents64" Descriptor(0) => EIO ENOENT;
+    SYS_readlink "readlink" Path(0) => EACCES EIO ENOENT;
+    SYS_fsync "fsync" Descriptor(0) => EIO ENOSPC;
+    SYS_fdatasync "fdatasync" Descriptor(0) => EIO ENOSPC;
+    SYS_ftruncate "ftruncate" Descriptor(0) => EIO EINTR EROFS;
+    SYS_lseek "lseek" Descriptor(0) => EIO;
+    SYS_rename "rename" Path(0) => ENOSPC EIO EACCES EROFS;
+    SYS_mkdir "mkdir" Path(0) => ENOSPC EACCES EROFS EIO ENOMEM;
+    SYS_rmdir "rmdir" Path(0) => EBUSY EIO EACCES;
+    SYS_unlink "unlink" Path(0) => EIO EACCES EROFS;
+    SYS_fchmod "fchmod" Descriptor(0) => EPERM EIO EROFS;
+    SYS_fchown "fchown" Descriptor(0) => EPERM EIO EROFS;
+    SYS_flock "flock" Descriptor(0) => EINTR ENOLCK;
+    SYS_splice "splice" Descriptor(0) => EIO ENOSPC EINTR ENOMEM;
+    SYS_copy_file_range "copy_file_range" Descriptor(2) => EIO ENOSPC;
+    SYS_fsopen "fsopen" NoObject => EPERM ENOMEM EMFILE;
+    SYS_fsconfig "fsconfig" NoObject => EPERM ENOMEM;
+    SYS_fsmount "fsmount" NoObject => EPERM ENOMEM EMFILE;
+    SYS_capget "capget" NoObject => EPERM;
+    SYS_capset "capset" NoObject => EPERM;
+    SYS_pipe2 "pipe2" NoObject => EMFILE ENOMEM;
+    SYS_clone "clone" NoObject => EAGAIN ENOMEM;
+    SYS_clone3 "clone3" NoObject => EAGAIN ENOMEM;
+    SYS_fork "fork" NoObject => EAGAIN ENOMEM;
+    SYS_vfork "vfork" NoObject => EAGAIN ENOMEM;
+    SYS_execve "execve" Path(0) => ENOENT EACCES ENOMEM;
+    SYS_dup2 "dup2" Descriptor(0) => EMFILE EINTR;
+    SYS_prctl "prctl" NoObject => EPERM;
+    SYS_setpgid "setpgid" NoObject => EPERM ESRCH;
+    SYS_kill "kill" NoObject => EPERM ESRCH;
+    SYS_wait4 "wait4" NoObject => EINTR;
+    SYS_waitid "waitid" NoObject => EINTR;
+    SYS_clock_nanosleep "clock_nanosleep" NoObject => EINTR;
+    SYS_poll "poll" NoObject => EINTR ENOMEM;
+    SYS_ppoll "ppoll" NoObject => EINTR ENOMEM;
+};
 
 /// The system call with this number, if it may fail.
 pub(crate) fn known(number: i64) -> Option<&'static Known> {
@@ -222,21 +130,12 @@ pub(crate) fn are_plausible(number: i64, errno: i32) -> bool {
 
 /// The name of an error, as in the manual.
 pub(crate) fn name(errno: i32) -> String {
-    let names = [
-        (EACCES, "EACCES"),
-        (EAGAIN, "EAGAIN"),
-        (EBUSY, "EBUSY"),
-        (EINTR, "EINTR"),
-        (EIO, "EIO"),
-        (EMFILE, "EMFILE"),
-        (ENOENT, "ENOENT"),
-        (ENOLCK, "ENOLCK"),
-        (ENOMEM, "ENOMEM"),
-        (ENOSPC, "ENOSPC"),
-        (EPERM, "EPERM"),
-        (EROFS, "EROFS"),
-        (ESRCH, "ESRCH"),
-    ];
+    macro_rules! names {
+        ($($error:ident)*) => { [$(($error, stringify!($error))),*] };
+    }
+    let names = names! {
+        EACCES EAGAIN EBUSY EINTR EIO EMFILE ENOENT ENOLCK ENOMEM ENOSPC EPERM EROFS ESRCH
+    };
     let known = names.iter().find(|(number, _)| *number == errno);
     known.map_or(errno.to_string(), |(_, name)| (*name).to_owned())
 }

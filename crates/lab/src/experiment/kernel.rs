@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::document::{Entry, Kind, Table, Value, unknown_key};
-use super::keys::{Key, SWITCH, Takes, key, names};
+use super::keys::{Key, SWITCH, Takes, keys, names};
 use crate::error::{Error, Located, Place, Result, hint_for};
 
 /// `version` of the running kernel.
@@ -109,74 +109,31 @@ fn words(words: &[Located<String>]) -> Vec<&str> {
 }
 
 /// Keys of `[kernel]` that are not tunables.
-pub(crate) const KEYS: [Key; 11] = [
-    key(
-        "version",
-        Takes::Words("a release such as `\"6.12\"` or `\"6.1.140\"`, or `host`"),
+pub(crate) const KEYS: [Key; 11] = keys! {
+    "version" => Takes::Words("a release such as `\"6.12\"` or `\"6.1.140\"`, or `host`"),
         "the newest that was held against measurements",
-        "The release. One that is newer than the newest known has the rules of that. `host` takes the other keys from the running kernel, too.",
-    ),
-    key(
-        "tree",
-        Takes::Words("path of a folder with kernel sources, or `\"\"`"),
+        "The release. One that is newer than the newest known has the rules of that. `host` takes the other keys from the running kernel, too.";
+    "tree" => Takes::Words("path of a folder with kernel sources, or `\"\"`"),
         "`\"\"`: the rules of the release",
-        "A kernel tree whose own C decides, compiled and run in virtual time. Its makefile says the version.",
-    ),
-    key(
-        "hz",
-        Takes::Words("100, 250, 300 or 1000 ticks a second"),
-        "250",
-        "`CONFIG_HZ`.",
-    ),
-    key(
-        "patches",
-        Takes::Words("array of names; `-NAME` takes one away"),
-        "those of the release",
-        "Changes of the kernel: `schedcast list patches`.",
-    ),
-    key(
-        "features",
-        Takes::Words("array of names, `NO_` in front to clear"),
-        "those of the release",
-        "As written to `sched/features`.",
-    ),
-    key(
-        "preempt",
-        Takes::Words("`none`, `voluntary`, `full` or `lazy`"),
-        "`voluntary`; `lazy` from 7.0 on",
-        "Preemption model.",
-    ),
-    key(
-        "preempt_dynamic",
-        SWITCH,
-        "`true` from 5.16 on",
-        "Whether the model was chosen at boot (`PREEMPT_DYNAMIC`).",
-    ),
-    key(
-        "irq_time_accounting",
-        SWITCH,
-        "`false`",
-        "Whether tasks are not charged for interrupts (`CONFIG_IRQ_TIME_ACCOUNTING`).",
-    ),
-    key(
-        "uclamp",
-        SWITCH,
-        "`false`",
-        "Whether tasks and groups may clamp their utilisation (`CONFIG_UCLAMP_TASK`, `CONFIG_UCLAMP_TASK_GROUP`); from 6.1 on.",
-    ),
-    key(
-        "autogroup",
-        SWITCH,
-        "`true`",
-        "Whether each session has a group of its own outside any cpu cgroup.",
-    ),
-    key(
-        DOMAINS,
-        Takes::Words("a table for each level: `SMT`, `CLS`, `MC`, `PKG`, `NODE`, `NUMA`"),
-        "",
-        "Numbers of that level's domains on every CPU, see below; `--set kernel.domains.MC.busy_factor=4`.",
-    ),
-];
+        "A kernel tree whose own C decides, compiled and run in virtual time. Its makefile says the version.";
+    "hz" => Takes::Words("100, 250, 300 or 1000 ticks a second"), "250", "`CONFIG_HZ`.";
+    "patches" => Takes::Words("array of names; `-NAME` takes one away"), "those of the release",
+        "Changes of the kernel: `schedcast list patches`.";
+    "features" => Takes::Words("array of names, `NO_` in front to clear"), "those of the release",
+        "As written to `sched/features`.";
+    "preempt" => Takes::Words("`none`, `voluntary`, `full` or `lazy`"),
+        "`voluntary`; `lazy` from 7.0 on", "Preemption model.";
+    "preempt_dynamic" => SWITCH, "`true` from 5.16 on",
+        "Whether the model was chosen at boot (`PREEMPT_DYNAMIC`).";
+    "irq_time_accounting" => SWITCH, "`false`",
+        "Whether tasks are not charged for interrupts (`CONFIG_IRQ_TIME_ACCOUNTING`).";
+    "uclamp" => SWITCH, "`false`",
+        "Whether tasks and groups may clamp their utilisation (`CONFIG_UCLAMP_TASK`, `CONFIG_UCLAMP_TASK_GROUP`); from 6.1 on.";
+    "autogroup" => SWITCH, "`true`",
+        "Whether each session has a group of its own outside any cpu cgroup.";
+    DOMAINS => Takes::Words("a table for each level: `SMT`, `CLS`, `MC`, `PKG`, `NODE`, `NUMA`"), "",
+        "Numbers of that level's domains on every CPU, see below; `--set kernel.domains.MC.busy_factor=4`.";
+};
 
 /// The key whose tables hold tunables of domains.
 const DOMAINS: &str = "domains";

@@ -31,20 +31,18 @@ pub enum Takes {
     Number(f64, f64, &'static str),
 }
 
-/// A row.
-pub(crate) const fn key(
-    name: &'static str,
-    takes: Takes,
-    default: &'static str,
-    about: &'static str,
-) -> Key {
-    Key {
-        name,
-        takes,
-        default,
-        about,
-    }
+/// A table of keys, a row each: name, accepted values, default, meaning.
+macro_rules! keys {
+    ($($name:expr => $takes:expr, $default:expr, $about:expr;)*) => {
+        [$($crate::experiment::keys::Key {
+            name: $name,
+            takes: $takes,
+            default: $default,
+            about: $about,
+        }),*]
+    };
 }
+pub(crate) use keys;
 
 /// `true` or `false`.
 pub(crate) const SWITCH: Takes = Takes::Words("`true` or `false`");

@@ -18,7 +18,7 @@ use schedcast_sim::Machine;
 use schedcast_sim::machine::PRESETS;
 
 use super::document::{self, Kind, Table, Value};
-use super::keys::{self, Key, Takes, key, names};
+use super::keys::{self, Key, Takes, keys, names};
 use crate::error::{Error, Located, Place, Result, Source};
 use crate::host_machine;
 
@@ -26,116 +26,31 @@ use crate::host_machine;
 pub(crate) const DEFAULT_PRESET: &str = "generic-8";
 
 /// Keys of `[machine]`.
-pub(crate) const KEYS: [Key; 18] = [
-    key(
-        "preset",
-        Takes::Words("a name of `schedcast list machines`, a path, or `host`"),
-        "`generic-8`",
-        "The machine that everything else is laid over.",
-    ),
-    key(
-        "cpus",
-        Takes::Whole(1, schedcast_kernel::cpuset::MAX_CPUS as i64, "CPUs"),
-        "the preset's",
-        "Number of CPUs, short for the `cores_per_llc` that gives it.",
-    ),
-    key(
-        "background",
-        Takes::Words("the folder of a recording, or `none`"),
+pub(crate) const KEYS: [Key; 18] = keys! {
+    "preset" => Takes::Words("a name of `schedcast list machines`, a path, or `host`"), "`generic-8`",
+        "The machine that everything else is laid over.";
+    "cpus" => Takes::Whole(1, schedcast_kernel::cpuset::MAX_CPUS as i64, "CPUs"), "the preset's",
+        "Number of CPUs, short for the `cores_per_llc` that gives it.";
+    "background" => Takes::Words("the folder of a recording, or `none`"),
         "a kernel thread for each CPU that works now and then",
-        "Threads of an otherwise idle machine that run beside the programs.",
-    ),
-    key(
-        "title",
-        Takes::Words("text"),
-        "the preset's",
-        "One line about the machine.",
-    ),
-    key(
-        "topology",
-        Takes::Words("table"),
-        "the preset's",
-        "CPUs and what they share.",
-    ),
-    key(
-        "cost",
-        Takes::Words("table"),
-        "the preset's",
-        "CPU time of operations.",
-    ),
-    key(
-        "latency",
-        Takes::Words("table"),
-        "the preset's",
-        "Times in which no CPU executes.",
-    ),
-    key(
-        "smt",
-        Takes::Words("table"),
-        "the preset's",
-        "Threads that share a core.",
-    ),
-    key(
-        "cluster",
-        Takes::Words("table"),
-        "the preset's",
-        "Cores that share a level 2 cache.",
-    ),
-    key(
-        "llc",
-        Takes::Words("table"),
-        "the preset's",
-        "Cores that share a last level cache.",
-    ),
-    key(
-        "migration",
-        Takes::Words("table"),
-        "the preset's",
-        "Time that a task loses when it continues on another CPU.",
-    ),
-    key(
-        "history",
-        Takes::Words("table"),
-        "the preset's",
-        "State of a kernel that has run for long.",
-    ),
-    key(
-        "frequency",
-        Takes::Words("table"),
-        "the preset's",
-        "Clocks.",
-    ),
-    key(
-        "idle",
-        Takes::Words("table"),
-        "the preset's",
-        "Idle states.",
-    ),
-    key(
-        "power",
-        Takes::Words("table"),
-        "the preset's",
-        "Power of the package.",
-    ),
-    key(
-        "lines",
-        Takes::Words("table"),
-        "the preset's",
-        "Contended cache lines.",
-    ),
-    key(
-        "timer_interrupt",
-        Takes::Words("table"),
-        "the preset's",
-        "How late timer interrupts come.",
-    ),
-    key(
-        "program_cost",
-        Takes::Words("table"),
-        "the preset's",
-        "Prices of pieces of programs.",
-    ),
-];
+        "Threads of an otherwise idle machine that run beside the programs.";
+    "title" => Takes::Words("text"), "the preset's", "One line about the machine.";
+    "topology" => Takes::Words("table"), "the preset's", "CPUs and what they share.";
+    "cost" => Takes::Words("table"), "the preset's", "CPU time of operations.";
+    "latency" => Takes::Words("table"), "the preset's", "Times in which no CPU executes.";
+    "smt" => Takes::Words("table"), "the preset's", "Threads that share a core.";
+    "cluster" => Takes::Words("table"), "the preset's", "Cores that share a level 2 cache.";
+    "llc" => Takes::Words("table"), "the preset's", "Cores that share a last level cache.";
+    "migration" => Takes::Words("table"), "the preset's",
+        "Time that a task loses when it continues on another CPU.";
+    "history" => Takes::Words("table"), "the preset's", "State of a kernel that has run for long.";
+    "frequency" => Takes::Words("table"), "the preset's", "Clocks.";
+    "idle" => Takes::Words("table"), "the preset's", "Idle states.";
+    "power" => Takes::Words("table"), "the preset's", "Power of the package.";
+    "lines" => Takes::Words("table"), "the preset's", "Contended cache lines.";
+    "timer_interrupt" => Takes::Words("table"), "the preset's", "How late timer interrupts come.";
+    "program_cost" => Takes::Words("table"), "the preset's", "Prices of pieces of programs.";
+};
 
 /// Topology counts that, with `cores_per_llc`, multiply to the number of CPUs.
 const OTHER_COUNTS: [&str; 3] = ["sockets", "llcs_per_socket", "threads_per_core"];

@@ -50,71 +50,30 @@ pub mod unit;
 pub mod units;
 
 use self::document::{Entry, Kind, Table, Value};
-use self::keys::{Key, Takes, key, names};
+use self::keys::{Key, Takes, keys, names};
 pub use self::scenario::{Scenario, TimedChange};
 use crate::error::{Error, Place, Result, Source};
 
 /// Keys at the top of an experiment file.
-const DOCUMENT_KEYS: [Key; 9] = [
-    key(
-        "title",
-        Takes::Words("text"),
-        "",
-        "One line about the experiment.",
-    ),
-    key(
-        "machine",
-        Takes::Words("table"),
-        "`preset = \"generic-8\"`",
-        "Machine that the programs run on.",
-    ),
-    key(
-        "kernel",
-        Takes::Words("table"),
-        "the default release",
-        "Kernel whose scheduler decides.",
-    ),
-    key(
-        "cgroup",
-        Takes::Words("tables by path"),
-        "no groups",
-        "Groups and their limits.",
-    ),
-    key(
-        "program",
-        Takes::Words("tables"),
-        "none",
-        "Programs that run.",
-    ),
-    key(
-        "variant",
-        Takes::Words("tables"),
-        "one, the file itself",
-        "The columns that are compared.",
-    ),
-    key(
-        "at",
-        Takes::Words("tables"),
-        "none",
-        "Changes while programs run.",
-    ),
-    key(
-        "sweep",
-        Takes::Words("table of arrays"),
-        "none",
-        "A grid of values.",
-    ),
-    key("run", Takes::Words("table"), "", "How long and how often."),
-];
+const DOCUMENT_KEYS: [Key; 9] = keys! {
+    "title" => Takes::Words("text"), "", "One line about the experiment.";
+    "machine" => Takes::Words("table"), "`preset = \"generic-8\"`",
+        "Machine that the programs run on.";
+    "kernel" => Takes::Words("table"), "the default release", "Kernel whose scheduler decides.";
+    "cgroup" => Takes::Words("tables by path"), "no groups", "Groups and their limits.";
+    "program" => Takes::Words("tables"), "none", "Programs that run.";
+    "variant" => Takes::Words("tables"), "one, the file itself", "The columns that are compared.";
+    "at" => Takes::Words("tables"), "none", "Changes while programs run.";
+    "sweep" => Takes::Words("table of arrays"), "none", "A grid of values.";
+    "run" => Takes::Words("table"), "", "How long and how often.";
+};
 
 /// Keys of `[[variant]]` besides [`VARYING_KEYS`].
 #[cfg(test)]
-const VARIANT_KEYS: [Key; 1] = [key(
-    "name",
-    Takes::Words("one line of text"),
-    "required",
-    "Name of the column, unique in the experiment.",
-)];
+const VARIANT_KEYS: [Key; 1] = keys! {
+    "name" => Takes::Words("one line of text"), "required",
+        "Name of the column, unique in the experiment.";
+};
 
 /// Keys that a variant, a `--set` or a sweep axis can change.
 pub(crate) const VARYING_KEYS: [&str; 6] = ["machine", "kernel", "cgroup", "program", "at", "run"];

@@ -15,7 +15,7 @@ use schedcast_workload::replay::{Adjust, ClientLoop};
 
 use super::cgroup::CgroupTree;
 use super::document::{Entry, Kind, Table, Value};
-use super::keys::{self, Key, TIME, Takes, key, names};
+use super::keys::{self, Key, TIME, Takes, keys, names};
 use super::scenario::read_time;
 use super::service::{self, Profiled};
 use super::unit;
@@ -23,81 +23,31 @@ use super::units::split_words;
 use crate::error::{Error, Located, Place, Result, hint_for};
 
 /// Keys of `[[program]]`.
-pub(crate) const KEYS: [Key; 13] = [
-    key(
-        "name",
-        Takes::Words("text without blanks and slashes"),
-        "the program's",
-        "Its name in metrics, unique in the experiment.",
-    ),
-    key(
-        "run",
-        Takes::Words("a command as typed in a shell, or an array of words"),
-        "",
-        "Command to start, one of `schedcast list programs`. Quotes work, pipes do not.",
-    ),
-    key(
-        "replay",
-        Takes::Words("the folder of a recording"),
-        "",
-        "A recording that runs again.",
-    ),
-    key(
-        "profile",
-        Takes::Words("table"),
-        "",
-        "A stationary service.",
-    ),
-    key(
-        "cgroup",
-        Takes::Words("path of a group"),
-        "`/`",
-        "Where it starts; recorded threads start in their own groups.",
-    ),
-    key("start", TIME, "`0s`", "When a command starts."),
-    key(
-        "env",
-        Takes::Words("table of texts or whole numbers"),
-        "none",
-        "Environment variables of a command: `GOMAXPROCS` and `GOGC` of `go-server`, `JAVA_TOOL_OPTIONS` of `java-server`.",
-    ),
-    key(
-        "price",
-        Takes::Words("table of whole numbers, 0 or more"),
-        "those of the machine",
-        "Prices of the parts of a command, by name: `price.stress_ng_permille = 2000` halves the speed of the methods of stress-ng.",
-    ),
-    key(
-        "window",
-        Takes::Words("array of two durations: `[\"5s\", \"20s\"]`"),
-        "all of it",
-        "The part of a recording that is replayed.",
-    ),
-    key(
-        "rate",
-        Takes::Number(0.001, 1000.0, "times as often"),
-        "1",
-        "How often recorded requests arrive.",
-    ),
-    key(
-        "threads",
-        Takes::Whole(1, 10_000, "threads"),
-        "as recorded",
-        "Workers that the recorded demand is split over.",
-    ),
-    key(
-        "client",
-        Takes::Words("`\"open\"` or `\"closed\"`"),
-        "as the recording shows",
-        "Whether clients of recorded services keep a schedule, or ask again when the last reply has come.",
-    ),
-    key(
-        "foreground",
-        Takes::Words("path of a group"),
-        "all threads",
-        "Only threads of this group and below are replayed as recorded; the others are a stationary background.",
-    ),
-];
+pub(crate) const KEYS: [Key; 13] = keys! {
+    "name" => Takes::Words("text without blanks and slashes"), "the program's",
+        "Its name in metrics, unique in the experiment.";
+    "run" => Takes::Words("a command as typed in a shell, or an array of words"), "",
+        "Command to start, one of `schedcast list programs`. Quotes work, pipes do not.";
+    "replay" => Takes::Words("the folder of a recording"), "", "A recording that runs again.";
+    "profile" => Takes::Words("table"), "", "A stationary service.";
+    "cgroup" => Takes::Words("path of a group"), "`/`",
+        "Where it starts; recorded threads start in their own groups.";
+    "start" => TIME, "`0s`", "When a command starts.";
+    "env" => Takes::Words("table of texts or whole numbers"), "none",
+        "Environment variables of a command: `GOMAXPROCS` and `GOGC` of `go-server`, `JAVA_TOOL_OPTIONS` of `java-server`.";
+    "price" => Takes::Words("table of whole numbers, 0 or more"), "those of the machine",
+        "Prices of the parts of a command, by name: `price.stress_ng_permille = 2000` halves the speed of the methods of stress-ng.";
+    "window" => Takes::Words("array of two durations: `[\"5s\", \"20s\"]`"), "all of it",
+        "The part of a recording that is replayed.";
+    "rate" => Takes::Number(0.001, 1000.0, "times as often"), "1",
+        "How often recorded requests arrive.";
+    "threads" => Takes::Whole(1, 10_000, "threads"), "as recorded",
+        "Workers that the recorded demand is split over.";
+    "client" => Takes::Words("`\"open\"` or `\"closed\"`"), "as the recording shows",
+        "Whether clients of recorded services keep a schedule, or ask again when the last reply has come.";
+    "foreground" => Takes::Words("path of a group"), "all threads",
+        "Only threads of this group and below are replayed as recorded; the others are a stationary background.";
+};
 
 /// Action of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::cgroup::{CgroupSettings, CgroupTree, CgroupVersion};
 use super::document::{Kind, Table, Value};
 use super::kernel::KernelSettings;
-use super::keys::{Key, TIME, Takes, key, names};
+use super::keys::{Key, TIME, Takes, keys, names};
 use super::machine::MachineSettings;
 use super::program::{self, Program};
 use super::unit;
@@ -48,26 +48,11 @@ pub struct TimedChange {
 }
 
 /// Keys of an `[[at]]` section.
-pub(crate) const AT_KEYS: [Key; 3] = [
-    key(
-        "time",
-        TIME,
-        "required",
-        "When the change happens, from the start of the run.",
-    ),
-    key(
-        "cgroup",
-        Takes::Words("tables by path"),
-        "",
-        "Files of groups that exist.",
-    ),
-    key(
-        "kernel",
-        Takes::Words("table"),
-        "",
-        "Features and tunables.",
-    ),
-];
+pub(crate) const AT_KEYS: [Key; 3] = keys! {
+    "time" => TIME, "required", "When the change happens, from the start of the run.";
+    "cgroup" => Takes::Words("tables by path"), "", "Files of groups that exist.";
+    "kernel" => Takes::Words("table"), "", "Features and tunables.";
+};
 
 /// Keys of a variant that `[[at]]` cannot change, with the reason.
 const FIXED_KEYS: [(&str, &str); 3] = [
@@ -77,26 +62,13 @@ const FIXED_KEYS: [(&str, &str); 3] = [
 ];
 
 /// Keys of `[run]`.
-pub(crate) const RUN_KEYS: [Key; 3] = [
-    key(
-        "seeds",
-        Takes::Whole(1, 100_000, ""),
-        "10, or more where effects are small",
-        "Runs of each column, under the seeds 0 to `seeds` − 1. A `compare` without the key adds seeds, up to 40, until headline metrics are known to 1 %.",
-    ),
-    key(
-        "duration",
-        TIME,
-        "until the programs end",
-        "Virtual time that is simulated, above 0.",
-    ),
-    key(
-        "warmup",
-        TIME,
-        "`0s`",
-        "Time at the begin that statistics leave out; a part of the duration, and shorter.",
-    ),
-];
+pub(crate) const RUN_KEYS: [Key; 3] = keys! {
+    "seeds" => Takes::Whole(1, 100_000, ""), "10, or more where effects are small",
+        "Runs of each column, under the seeds 0 to `seeds` − 1. A `compare` without the key adds seeds, up to 40, until headline metrics are known to 1 %.";
+    "duration" => TIME, "until the programs end", "Virtual time that is simulated, above 0.";
+    "warmup" => TIME, "`0s`",
+        "Time at the begin that statistics leave out; a part of the duration, and shorter.";
+};
 
 /// Builds the scenario `name` from its layers, lowest first: what a recording says, the document,
 /// the variant, a grid point, the command line. Paths are relative to `directory`.

@@ -15,102 +15,36 @@
 use schedcast_workload::profile::{Arrivals, Client, Gaps, Io, Service};
 
 use super::document::{Kind, Table, Value};
-use super::keys::{self, Key, SWITCH, Takes, key, names};
+use super::keys::{self, Key, SWITCH, Takes, keys, names};
 use crate::error::{Error, Result};
 
 /// Keys of the table.
-pub(crate) const KEYS: [Key; 15] = [
-    key(
-        "threads",
-        Takes::Whole(1, 100_000, "workers"),
-        "required",
-        "The demand is split over them.",
-    ),
-    key(
-        "rate",
-        Takes::Number(1e-3, 1e7, "requests a second"),
-        "",
-        "Open loop: requests arrive whatever becomes of them.",
-    ),
-    key(
-        "arrivals",
-        Takes::Words("`poisson`, `even`, or quantiles of the gaps in units of the mean gap"),
-        "`poisson`",
-        "How the requests of `rate` are spaced.",
-    ),
-    key(
-        "clients",
-        Takes::Whole(1, 100_000, "clients"),
-        "",
-        "Closed loop: each asks again `think_us` after its answer.",
-    ),
-    key(
-        "think_us",
-        Takes::Words("µs, one number or quantiles"),
-        "0",
-        "Think time of `clients`.",
-    ),
-    key(
-        "fan_out",
-        Takes::Whole(1, 1000, "pieces"),
-        "1",
-        "A request is split into pieces that run in parallel; needs a `client` or `clients`.",
-    ),
-    key(
-        "work_us",
-        Takes::Words("µs, one number or quantiles, up to a day"),
-        "required",
-        "CPU time of a request.",
-    ),
-    key(
-        "work_scale",
-        Takes::Number(0.0, 1e6, "times"),
-        "1",
-        "Factor on `work_us`.",
-    ),
-    key(
-        "io_waits",
-        Takes::Number(0.0, 1000.0, "waits a request"),
-        "0",
-        "How often a request waits for a device; needs `io_wait_us`.",
-    ),
-    key(
-        "io_wait_us",
-        Takes::Words("µs, one number or quantiles"),
-        "none",
-        "How long each of these waits is.",
-    ),
-    key(
-        "client",
-        Takes::Words("a name without blanks"),
-        "none",
-        "A thread that sends the requests and waits for the answers.",
-    ),
-    key(
-        "client_work_us",
-        Takes::Number(0.0, LONGEST_US, "µs"),
-        "0",
-        "CPU time of the client for each request.",
-    ),
-    key(
-        "client_cgroup",
-        Takes::Words("path of a group"),
-        "`/`",
-        "Where the client runs.",
-    ),
-    key(
-        "nice",
-        Takes::Whole(-20, 19, ""),
-        "0",
-        "Nice value of the workers.",
-    ),
-    key(
-        "kernel",
-        SWITCH,
-        "`false`",
-        "Whether the workers are kernel threads.",
-    ),
-];
+pub(crate) const KEYS: [Key; 15] = keys! {
+    "threads" => Takes::Whole(1, 100_000, "workers"), "required", "The demand is split over them.";
+    "rate" => Takes::Number(1e-3, 1e7, "requests a second"), "",
+        "Open loop: requests arrive whatever becomes of them.";
+    "arrivals" => Takes::Words("`poisson`, `even`, or quantiles of the gaps in units of the mean gap"),
+        "`poisson`", "How the requests of `rate` are spaced.";
+    "clients" => Takes::Whole(1, 100_000, "clients"), "",
+        "Closed loop: each asks again `think_us` after its answer.";
+    "think_us" => Takes::Words("µs, one number or quantiles"), "0", "Think time of `clients`.";
+    "fan_out" => Takes::Whole(1, 1000, "pieces"), "1",
+        "A request is split into pieces that run in parallel; needs a `client` or `clients`.";
+    "work_us" => Takes::Words("µs, one number or quantiles, up to a day"), "required",
+        "CPU time of a request.";
+    "work_scale" => Takes::Number(0.0, 1e6, "times"), "1", "Factor on `work_us`.";
+    "io_waits" => Takes::Number(0.0, 1000.0, "waits a request"), "0",
+        "How often a request waits for a device; needs `io_wait_us`.";
+    "io_wait_us" => Takes::Words("µs, one number or quantiles"), "none",
+        "How long each of these waits is.";
+    "client" => Takes::Words("a name without blanks"), "none",
+        "A thread that sends the requests and waits for the answers.";
+    "client_work_us" => Takes::Number(0.0, LONGEST_US, "µs"), "0",
+        "CPU time of the client for each request.";
+    "client_cgroup" => Takes::Words("path of a group"), "`/`", "Where the client runs.";
+    "nice" => Takes::Whole(-20, 19, ""), "0", "Nice value of the workers.";
+    "kernel" => SWITCH, "`false`", "Whether the workers are kernel threads.";
+};
 
 /// Longest time in a table, µs: a day.
 const LONGEST_US: f64 = 86_400e6;
@@ -365,57 +299,22 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused_at_their_place() {
-        let cases = [
-            (
-                "rate = 1\nwork_us = 1",
-                "p.toml:1:1: a profile needs `threads`",
-            ),
-            (
-                "threads = 1\nrate = 1\nclients = 2\nwork_us = 1",
-                "either `rate` or `clients`",
-            ),
-            ("threads = 1\nwork_us = 1", "either `rate` or `clients`"),
-            (
-                "threads = 1\nrate = 0\nwork_us = 1",
-                "p.toml:3:8: expected rate from 0.001",
-            ),
-            (
-                "threads = 1\nrate = 1\nwork_us = [2, 1]",
-                "p.toml:4:15: quantiles must ascend",
-            ),
-            (
-                "threads = 1\nrate = 1\nwork_us = []",
-                "1 to 10000 quantiles",
-            ),
-            (
-                "threads = 1\nrate = 1\nwork_us = 1\nfanout = 2",
-                "nearest valid name is `fan_out`",
-            ),
-            (
-                "threads = 1\nrate = 1\nwork_us = 1\narrivals = \"poison\"",
-                "`poisson`",
-            ),
-            (
-                "threads = 1\nrate = 1\nwork_us = 1\nio_waits = 1",
-                "needs `io_wait_us`",
-            ),
-            (
-                "threads = 1\nrate = 1\nwork_us = 1\nthink_us = 1",
-                "goes with `clients`",
-            ),
-            (
-                "threads = 1\nrate = 1\nwork_us = 1\nclient_work_us = 1",
-                "needs a `client`",
-            ),
-            (
-                "threads = 1\nrate = 1\nwork_us = 1\nfan_out = 2",
-                "p.toml:5:1: pieces need a `client`",
-            ),
-            (
-                "threads = 1\nclients = 1\nwork_us = 1\narrivals = \"even\"",
-                "goes with `rate`",
-            ),
-        ];
+        let cases = cases! {
+            "rate = 1\nwork_us = 1" => "p.toml:1:1: a profile needs `threads`";
+            "threads = 1\nrate = 1\nclients = 2\nwork_us = 1" => "either `rate` or `clients`";
+            "threads = 1\nwork_us = 1" => "either `rate` or `clients`";
+            "threads = 1\nrate = 0\nwork_us = 1" => "p.toml:3:8: expected rate from 0.001";
+            "threads = 1\nrate = 1\nwork_us = [2, 1]" => "p.toml:4:15: quantiles must ascend";
+            "threads = 1\nrate = 1\nwork_us = []" => "1 to 10000 quantiles";
+            "threads = 1\nrate = 1\nwork_us = 1\nfanout = 2" => "nearest valid name is `fan_out`";
+            "threads = 1\nrate = 1\nwork_us = 1\narrivals = \"poison\"" => "`poisson`";
+            "threads = 1\nrate = 1\nwork_us = 1\nio_waits = 1" => "needs `io_wait_us`";
+            "threads = 1\nrate = 1\nwork_us = 1\nthink_us = 1" => "goes with `clients`";
+            "threads = 1\nrate = 1\nwork_us = 1\nclient_work_us = 1" => "needs a `client`";
+            "threads = 1\nrate = 1\nwork_us = 1\nfan_out = 2"
+                => "p.toml:5:1: pieces need a `client`";
+            "threads = 1\nclients = 1\nwork_us = 1\narrivals = \"even\"" => "goes with `rate`";
+        };
         for (text, says) in cases {
             let error = profile(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");

@@ -76,67 +76,6 @@ pub struct Family {
 }
 
 impl Family {
-    const fn of(subject: Subject, name: &'static str, suffix: Suffix) -> Family {
-        let (unit, better, headline, description) = ("count", Better::None, false, "");
-        Family {
-            subject,
-            name,
-            suffix,
-            unit,
-            better,
-            headline,
-            description,
-        }
-    }
-
-    const fn program(name: &'static str) -> Family {
-        Family::of(Subject::Program, name, Suffix::Plain)
-    }
-
-    const fn latency(name: &'static str) -> Family {
-        Family::of(Subject::Program, name, Suffix::Distribution)
-            .unit("us")
-            .lower()
-    }
-
-    const fn cgroup(name: &'static str) -> Family {
-        Family::of(Subject::Cgroup, name, Suffix::Plain)
-    }
-
-    const fn machine(name: &'static str) -> Family {
-        Family::of(Subject::Machine, name, Suffix::Plain)
-    }
-
-    const fn unit(mut self, unit: &'static str) -> Family {
-        self.unit = unit;
-        self
-    }
-
-    const fn lower(mut self) -> Family {
-        self.better = Better::Lower;
-        self
-    }
-
-    const fn higher(mut self) -> Family {
-        self.better = Better::Higher;
-        self
-    }
-
-    const fn headline(mut self) -> Family {
-        self.headline = true;
-        self
-    }
-
-    const fn suffix(mut self, suffix: Suffix) -> Family {
-        self.suffix = suffix;
-        self
-    }
-
-    const fn says(mut self, description: &'static str) -> Family {
-        self.description = description;
-        self
-    }
-
     /// Rates average harmonically, everything else arithmetically.
     pub fn mean_kind(&self) -> MeanKind {
         match self.unit.ends_with("/s") {
@@ -161,185 +100,111 @@ impl Family {
     }
 }
 
-/// Of a pass over files.
-const fn throughput(name: &'static str) -> Family {
-    Family::program(name)
-        .suffix(Suffix::Sizes)
-        .unit("KB/s")
-        .higher()
-        .headline()
+/// A table of families, a row each: subject, name, suffix, unit, improvement, whether short tables
+/// show it, description.
+macro_rules! families {
+    (@shown) => { false };
+    (@shown headline) => { true };
+    ($($subject:ident $name:literal $suffix:ident $unit:literal $better:ident $($shown:ident)?:
+        $description:literal;)*) => {
+        [$(Family {
+            subject: Subject::$subject,
+            name: $name,
+            suffix: Suffix::$suffix,
+            unit: $unit,
+            better: Better::$better,
+            headline: families!(@shown $($shown)?),
+            description: $description,
+        }),*]
+    };
 }
 
 /// All families, in the order tables print them.
-pub(crate) static FAMILIES: [Family; 61] = [
-    Family::latency("request_latency")
-        .headline()
-        .says("from the arrival of a request to its completion"),
-    Family::latency("activation_latency")
-        .headline()
-        .says("from a thread's wakeup, or from a message that waited for it, to its next sleep"),
-    Family::latency("turn_latency")
-        .says("from a thread's wakeup to its next sleep, several messages included"),
-    Family::latency("reply_latency")
-        .says("from a thread's wakeup to its last answer to the thread that woke it"),
-    Family::latency("wakeup_latency")
-        .headline()
-        .says("from a wakeup to the first instruction"),
-    Family::latency("latency")
-        .headline()
-        .says("from a timer's expiry to the first instruction of its thread"),
-    Family::latency("lag").says("from the scheduled start of a transaction to its actual start"),
-    Family::latency("flush_latency")
-        .headline()
-        .says("from the call of a flush to its return"),
-    Family::latency("queue").says("from the arrival of a request to a worker's taking it"),
-    Family::latency("pause").says("time for which a collection of garbage stopped all threads"),
-    Family::program("collections").says("collections of garbage"),
-    Family::program("tps")
-        .unit("1/s")
-        .higher()
-        .headline()
-        .says("transactions per second"),
-    Family::program("events_per_s")
-        .unit("1/s")
-        .higher()
-        .headline()
-        .says("events per second"),
-    Family::program("queries_per_s")
-        .unit("1/s")
-        .higher()
-        .says("statements within transactions per second"),
-    Family::program("requests_per_s")
-        .unit("1/s")
-        .higher()
-        .headline()
-        .says("requests answered per second"),
-    throughput("write_throughput").says("data written to new files per second"),
-    throughput("rewrite_throughput").says("data written to old files per second"),
-    throughput("read_throughput").says("data read per second"),
-    throughput("reread_throughput").says("data read once more per second"),
-    throughput("random_read_throughput").says("data read at random per second"),
-    throughput("random_write_throughput").says("data written at random per second"),
-    throughput("backward_read_throughput").says("data read backwards per second"),
-    Family::program("rps")
-        .unit("1/s")
-        .higher()
-        .headline()
-        .says("requests completed per second"),
-    Family::program("transactions_per_s")
-        .unit("1/s")
-        .higher()
-        .headline()
-        .says("transactions per second"),
-    Family::program("throughput")
-        .unit("MB/s")
-        .higher()
-        .headline()
-        .says("data moved per second"),
-    Family::program("time")
-        .unit("s")
-        .lower()
-        .headline()
-        .says("from the start of the program to its end"),
-    Family::program("datagrams_lost")
-        .says("datagrams dropped because the receiver's buffer was full"),
-    Family::program("requests").says("requests completed"),
-    Family::program("operations").says("bogo operations completed"),
-    Family::program("cpu_time")
-        .unit("s")
-        .says("CPU time used by all threads"),
-    Family::program("charged_time")
-        .unit("s")
-        .says("CPU time charged by the kernel, as getrusage reports it"),
-    Family::program("switches").says("times a CPU switched to its threads"),
-    Family::program("wakeups").says("times its threads were woken"),
-    Family::program("migrations").says("times its threads changed CPU"),
-    Family::program("wait.contention")
-        .unit("s")
-        .lower()
-        .says("time in which its threads were runnable and another task ran"),
-    Family::program("wait.throttled")
-        .unit("s")
-        .lower()
-        .says("time in which its threads were runnable and throttled"),
-    Family::cgroup("nr_periods")
-        .headline()
-        .says("periods in which the group was active"),
-    Family::cgroup("nr_throttled")
-        .lower()
-        .headline()
-        .says("periods that ended with the group throttled"),
-    Family::cgroup("throttled_usec")
-        .unit("us")
-        .lower()
-        .headline()
-        .says("throttled time, summed over CPUs"),
-    Family::cgroup("nr_bursts").says("periods in which the group used its burst"),
-    Family::cgroup("burst_usec")
-        .unit("us")
-        .says("CPU time used beyond the quota, out of the burst"),
-    Family::cgroup("usage_usec")
-        .unit("us")
-        .says("CPU time used"),
-    Family::cgroup("load_avg_writes").says("writes of all CPUs to tg->load_avg"),
-    Family::machine("busy_ratio")
-        .unit("ratio")
-        .headline()
-        .says("share of CPU time in which CPUs were not idle"),
-    Family::machine("package_watts")
-        .unit("W")
-        .lower()
-        .headline()
-        .says("mean power of all packages"),
-    Family::machine("core_watts")
-        .unit("W")
-        .lower()
-        .says("mean power of all cores"),
-    Family::machine("package_watts_max")
-        .unit("W")
-        .lower()
-        .says("largest power of all packages over an interval"),
-    Family::machine("core_watts_max")
-        .unit("W")
-        .lower()
-        .says("largest power of all cores over an interval"),
-    Family::machine("awake_ratio")
-        .unit("ratio")
-        .says("share of time CPUs are awake (turbostat's Busy%)"),
-    Family::machine("awake_ratio_max")
-        .unit("ratio")
-        .says("largest share of time awake over an interval"),
-    Family::machine("frequency_mhz")
-        .suffix(Suffix::Distribution)
-        .unit("MHz")
-        .says("frequency while not idle"),
-    Family::machine("frequency_mhz_max")
-        .unit("MHz")
-        .says("largest frequency while not idle over an interval"),
-    Family::machine("cstate")
-        .suffix(Suffix::Named)
-        .unit("ratio")
-        .says("share of CPU time in this idle state"),
-    Family::machine("cstate_max")
-        .suffix(Suffix::Named)
-        .unit("ratio")
-        .says("largest share in this idle state over an interval"),
-    Family::machine("context_switches").says("switches between tasks, idle included"),
-    Family::machine("dispatches").says("times a CPU switched to another task that is not idle"),
-    Family::machine("wakeups").says("tasks woken"),
-    Family::machine("migrations").says("tasks moved to another CPU"),
-    Family::machine("overhead")
-        .suffix(Suffix::Named)
-        .unit("ratio")
-        .lower()
-        .says("share of CPU time spent in this kernel operation"),
-    Family::machine("line_touches")
-        .suffix(Suffix::Named)
-        .says("accesses to contended cache lines of this kind"),
-    Family::machine("line_transfers")
-        .suffix(Suffix::Named)
-        .says("accesses for which the line came from another CPU"),
-];
+pub(crate) static FAMILIES: [Family; 61] = families! {
+    Program "request_latency" Distribution "us" Lower headline:
+        "from the arrival of a request to its completion";
+    Program "activation_latency" Distribution "us" Lower headline:
+        "from a thread's wakeup, or from a message that waited for it, to its next sleep";
+    Program "turn_latency" Distribution "us" Lower:
+        "from a thread's wakeup to its next sleep, several messages included";
+    Program "reply_latency" Distribution "us" Lower:
+        "from a thread's wakeup to its last answer to the thread that woke it";
+    Program "wakeup_latency" Distribution "us" Lower headline:
+        "from a wakeup to the first instruction";
+    Program "latency" Distribution "us" Lower headline:
+        "from a timer's expiry to the first instruction of its thread";
+    Program "lag" Distribution "us" Lower:
+        "from the scheduled start of a transaction to its actual start";
+    Program "flush_latency" Distribution "us" Lower headline:
+        "from the call of a flush to its return";
+    Program "queue" Distribution "us" Lower:
+        "from the arrival of a request to a worker's taking it";
+    Program "pause" Distribution "us" Lower:
+        "time for which a collection of garbage stopped all threads";
+    Program "collections" Plain "count" None: "collections of garbage";
+    Program "tps" Plain "1/s" Higher headline: "transactions per second";
+    Program "events_per_s" Plain "1/s" Higher headline: "events per second";
+    Program "queries_per_s" Plain "1/s" Higher: "statements within transactions per second";
+    Program "requests_per_s" Plain "1/s" Higher headline: "requests answered per second";
+    Program "write_throughput" Sizes "KB/s" Higher headline: "data written to new files per second";
+    Program "rewrite_throughput" Sizes "KB/s" Higher headline:
+        "data written to old files per second";
+    Program "read_throughput" Sizes "KB/s" Higher headline: "data read per second";
+    Program "reread_throughput" Sizes "KB/s" Higher headline: "data read once more per second";
+    Program "random_read_throughput" Sizes "KB/s" Higher headline: "data read at random per second";
+    Program "random_write_throughput" Sizes "KB/s" Higher headline:
+        "data written at random per second";
+    Program "backward_read_throughput" Sizes "KB/s" Higher headline:
+        "data read backwards per second";
+    Program "rps" Plain "1/s" Higher headline: "requests completed per second";
+    Program "transactions_per_s" Plain "1/s" Higher headline: "transactions per second";
+    Program "throughput" Plain "MB/s" Higher headline: "data moved per second";
+    Program "time" Plain "s" Lower headline: "from the start of the program to its end";
+    Program "datagrams_lost" Plain "count" None:
+        "datagrams dropped because the receiver's buffer was full";
+    Program "requests" Plain "count" None: "requests completed";
+    Program "operations" Plain "count" None: "bogo operations completed";
+    Program "cpu_time" Plain "s" None: "CPU time used by all threads";
+    Program "charged_time" Plain "s" None:
+        "CPU time charged by the kernel, as getrusage reports it";
+    Program "switches" Plain "count" None: "times a CPU switched to its threads";
+    Program "wakeups" Plain "count" None: "times its threads were woken";
+    Program "migrations" Plain "count" None: "times its threads changed CPU";
+    Program "wait.contention" Plain "s" Lower:
+        "time in which its threads were runnable and another task ran";
+    Program "wait.throttled" Plain "s" Lower:
+        "time in which its threads were runnable and throttled";
+    Cgroup "nr_periods" Plain "count" None headline: "periods in which the group was active";
+    Cgroup "nr_throttled" Plain "count" Lower headline:
+        "periods that ended with the group throttled";
+    Cgroup "throttled_usec" Plain "us" Lower headline: "throttled time, summed over CPUs";
+    Cgroup "nr_bursts" Plain "count" None: "periods in which the group used its burst";
+    Cgroup "burst_usec" Plain "us" None: "CPU time used beyond the quota, out of the burst";
+    Cgroup "usage_usec" Plain "us" None: "CPU time used";
+    Cgroup "load_avg_writes" Plain "count" None: "writes of all CPUs to tg->load_avg";
+    Machine "busy_ratio" Plain "ratio" None headline:
+        "share of CPU time in which CPUs were not idle";
+    Machine "package_watts" Plain "W" Lower headline: "mean power of all packages";
+    Machine "core_watts" Plain "W" Lower: "mean power of all cores";
+    Machine "package_watts_max" Plain "W" Lower: "largest power of all packages over an interval";
+    Machine "core_watts_max" Plain "W" Lower: "largest power of all cores over an interval";
+    Machine "awake_ratio" Plain "ratio" None: "share of time CPUs are awake (turbostat's Busy%)";
+    Machine "awake_ratio_max" Plain "ratio" None: "largest share of time awake over an interval";
+    Machine "frequency_mhz" Distribution "MHz" None: "frequency while not idle";
+    Machine "frequency_mhz_max" Plain "MHz" None:
+        "largest frequency while not idle over an interval";
+    Machine "cstate" Named "ratio" None: "share of CPU time in this idle state";
+    Machine "cstate_max" Named "ratio" None: "largest share in this idle state over an interval";
+    Machine "context_switches" Plain "count" None: "switches between tasks, idle included";
+    Machine "dispatches" Plain "count" None:
+        "times a CPU switched to another task that is not idle";
+    Machine "wakeups" Plain "count" None: "tasks woken";
+    Machine "migrations" Plain "count" None: "tasks moved to another CPU";
+    Machine "overhead" Named "ratio" Lower: "share of CPU time spent in this kernel operation";
+    Machine "line_touches" Named "count" None: "accesses to contended cache lines of this kind";
+    Machine "line_transfers" Named "count" None:
+        "accesses for which the line came from another CPU";
+};
 
 /// Words a distribution suffix may be, besides `pNN`.
 const DISTRIBUTION_WORDS: [&str; 7] = ["min", "avg", "mean", "max", COUNT, UNFINISHED, HALFWAY];

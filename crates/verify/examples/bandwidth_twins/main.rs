@@ -17,7 +17,7 @@
 mod cases;
 #[path = "../../../host/examples/shared/command.rs"]
 mod command;
-#[path = "../program_twins/measured_kernel.rs"]
+#[path = "../rt_app_twins/measured_kernel.rs"]
 mod measured_kernel;
 mod page;
 // Which repeats were disturbed is judged as for the other measurements.

@@ -12,7 +12,7 @@
 
 #[path = "../../../host/examples/shared/command.rs"]
 mod command;
-#[path = "../program_twins/measured_kernel.rs"]
+#[path = "../rt_app_twins/measured_kernel.rs"]
 mod measured_kernel;
 mod page;
 mod simulated;

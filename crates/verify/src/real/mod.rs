@@ -172,8 +172,14 @@ fn measure(scenario: &Scenario, repeats: u32, purpose: Purpose<'_>) -> Result<Me
         }
     }
     if let (Purpose::Shown, Some(first)) = (purpose, measured.samples.first_mut()) {
-        match prepared.counted(&[("sched_waking", "wakeups")]) {
-            Ok(counted) => first.extend(counted),
+        // Servers do not tell their switches, programs do.
+        let events = [("sched_waking", "wakeups"), ("sched_switch", "switches")];
+        match prepared.counted(&events, first) {
+            Ok(counted) => {
+                for (metric, count) in counted {
+                    first.entry(metric).or_insert(count);
+                }
+            }
             Err(error) => {
                 let why = error.render();
                 note(format_args!("wakeups were not counted: {}", why.trim()));
@@ -370,7 +376,8 @@ impl<'a> Prepared<'a> {
                 ("sched_waking", "wakeups"),
                 ("sched_migrate_task", "migrations"),
             ];
-            figures.extend(self.counted(&events)?);
+            let counted = self.counted(&events, &figures)?;
+            figures.extend(counted);
         }
         Ok(Some((figures, real.report.steal_ratio)))
     }
@@ -442,9 +449,10 @@ impl<'a> Prepared<'a> {
     }
 
     /// Events of the threads of each program and of its server, under the metrics beside them, in a
-    /// run of its own; nothing where that was disturbed and is to be judged. Programs whose threads
-    /// have the same names cannot be told apart, and are left out.
-    fn counted(&self, events: &[(&str, &str)]) -> Result<MetricMap> {
+    /// run of its own; nothing where that was disturbed and is to be judged. Where a program counts
+    /// its transactions the events are those of as many as in `repeat`. Programs whose threads have
+    /// the same names cannot be told apart, and are left out.
+    fn counted(&self, events: &[(&str, &str)], repeat: &MetricMap) -> Result<MetricMap> {
         let mut traces = Vec::new();
         let (told, alike) = tools::told_apart(self.threads().collect());
         if !alike.is_empty() {
@@ -454,8 +462,12 @@ impl<'a> Prepared<'a> {
             ));
         }
         for (name, threads) in told {
-            let filter = format!("comm ~ \"{threads}\"");
             for (event, metric) in events {
+                let field = match *event {
+                    "sched_switch" => "prev_comm",
+                    _ => "comm",
+                };
+                let filter = format!("{field} ~ \"{threads}\"");
                 let instance = format!("schedcast-{}-{}", std::process::id(), traces.len());
                 let trace = TraceInstance::counting(&instance, event, &filter)?;
                 traces.push((format!("{name}/{metric}"), trace));
@@ -465,9 +477,11 @@ impl<'a> Prepared<'a> {
         if matches!(self.purpose, Purpose::Judged(_)) && !self.is_undisturbed(&real) {
             return Ok(MetricMap::new());
         }
+        let figures = self.counters(&real);
         let counted = traces.into_iter().map(|(metric, trace)| {
             let count = trace.counted()? as f64;
-            Ok((metric, count))
+            let share = as_many(&metric, repeat, &figures).unwrap_or(1.0);
+            Ok((metric, count * share))
         });
         counted.collect()
     }
@@ -487,6 +501,18 @@ impl<'a> Prepared<'a> {
         });
         own.chain(servers)
     }
+}
+
+/// Transactions of `metric`'s program in one run, divided by those in another; `None` where it does
+/// not count any.
+fn as_many(metric: &str, one: &MetricMap, other: &MetricMap) -> Option<f64> {
+    let (program, _) = metric.rsplit_once('/')?;
+    let program = program.strip_suffix("-server").unwrap_or(program);
+    ["latency.count", "requests"].iter().find_map(|work| {
+        let work = format!("{program}/{work}");
+        let (one, other) = (one.get(&work)?, other.get(&work)?);
+        (*other > 0.0).then(|| one / other)
+    })
 }
 
 /// Share of the programs' CPU time that recording took, 0 to 1. 400,000 events in a second of
@@ -509,5 +535,20 @@ fn ended_badly(command: &CommandReport) -> Error {
     match last {
         "" => error,
         last => error.hint(format!("the last it said: {last}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_another_run_are_those_of_as_many_transactions() {
+        let run = |count: f64| MetricMap::from([("db/latency.count".to_owned(), count)]);
+        for metric in ["db/wakeups", "db-server/switches"] {
+            assert_eq!(as_many(metric, &run(200.0), &run(100.0)), Some(2.0));
+        }
+        assert_eq!(as_many("hackbench/wakeups", &run(2.0), &run(1.0)), None);
+        assert_eq!(as_many("db/wakeups", &run(2.0), &run(0.0)), None);
     }
 }

@@ -12,13 +12,14 @@
 //! that far more may be under way than a machine could serve.
 
 use super::{Arrivals, Client, Gaps, MILLION, Service};
+use crate::registers::registers;
 use schedcast_kernel::{Cpu, GroupId};
 use schedcast_sim::workload::{
     Arrival, ArrivalAction, ArrivalContext, ArrivalSource, DistributionId, MetricId, ProgramId,
     QueueId, QueueSpec, TaskSpec,
 };
 use schedcast_sim::{
-    Amount, Arithmetic, Compare, Distribution, ProgramBuilder, ProgramError, Reg, Workload,
+    Amount, Arithmetic, Compare, Distribution, ProgramBuilder, ProgramError, Workload,
 };
 
 /// Requests under way that are told apart.
@@ -26,17 +27,14 @@ const ROWS: u64 = 1 << 14;
 /// Size of a message; queues are unbounded, so it says nothing.
 const MESSAGE_BYTES: u64 = 1;
 
-/// Number of a request.
-const NUMBER: Reg = Reg(0);
-/// When the next request is due.
-const DUE: Reg = Reg(1);
-const NOW: Reg = Reg(2);
-/// Number of the next request.
-const NEXT: Reg = Reg(3);
-const ROW: Reg = Reg(4);
-const VALUE: Reg = Reg(5);
-const WORK: Reg = Reg(6);
-const WAITS: Reg = Reg(7);
+registers! { 0;
+    /// Number of a request.
+    NUMBER
+    /// When the next request is due.
+    DUE NOW
+    /// Number of the next request.
+    NEXT ROW VALUE WORK WAITS
+}
 
 /// Where a service runs, and what it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]

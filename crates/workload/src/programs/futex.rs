@@ -18,39 +18,23 @@ use super::start::Compiler;
 
 /// Registers that threads of both tools share; a child finds its parent's in its own.
 pub(super) mod reg {
-    use schedcast_sim::Reg;
 
-    /// Message thread, from 0.
-    pub(crate) const GROUP: Reg = Reg(0);
-    /// Worker, from 1 over all groups.
-    pub(crate) const WORKER: Reg = Reg(1);
-    pub(crate) const CHILD: Reg = Reg(2);
-    pub(crate) const LEFT: Reg = Reg(3);
-    pub(crate) const NOW: Reg = Reg(4);
-    pub(crate) const BEGIN: Reg = Reg(5);
-    pub(crate) const VALUE: Reg = Reg(6);
-    /// Word of the message thread, and head of its list.
-    pub(crate) const GROUP_WORD: Reg = Reg(7);
-    pub(crate) const HEAD: Reg = Reg(8);
-    /// Words of the worker.
-    pub(crate) const WORKER_WORD: Reg = Reg(9);
-    pub(crate) const WAKE_TIME: Reg = Reg(10);
-    pub(crate) const NEXT: Reg = Reg(11);
-    pub(crate) const POSTED: Reg = Reg(12);
-    pub(crate) const PENDING: Reg = Reg(13);
-    pub(crate) const QUEUE: Reg = Reg(14);
-    /// Requests a worker has taken, and those it had when it looked last.
-    pub(crate) const TAKEN: Reg = Reg(15);
-    pub(crate) const SEEN: Reg = Reg(16);
-    /// Worker that a list or a round is at.
-    pub(crate) const AT: Reg = Reg(17);
-    pub(crate) const FOLLOWING: Reg = Reg(18);
-    pub(crate) const ADDRESS: Reg = Reg(19);
-    pub(crate) const DELTA: Reg = Reg(20);
-    pub(crate) const REQUEST: Reg = Reg(21);
-    pub(crate) const LENGTH: Reg = Reg(22);
-    pub(crate) const ROUND: Reg = Reg(23);
-    pub(crate) const FIRST: Reg = Reg(24);
+    use crate::registers::registers;
+
+    registers! { 0 => pub(crate),
+        /// Message thread, from 0.
+        GROUP
+        /// Worker, from 1 over all groups.
+        WORKER CHILD LEFT NOW BEGIN VALUE
+        /// Word of the message thread, and head of its list.
+        GROUP_WORD HEAD
+        /// Words of the worker.
+        WORKER_WORD WAKE_TIME NEXT POSTED PENDING QUEUE
+        /// Requests a worker has taken, and those it had when it looked last.
+        TAKEN SEEN
+        /// Worker that a list or a round is at.
+        AT FOLLOWING ADDRESS DELTA REQUEST LENGTH ROUND FIRST
+    }
     /// From here on for one program's own use.
     pub(crate) const OWN: u8 = 25;
 }

@@ -9,22 +9,19 @@
 //! two can run, up to 2000 wakeups. The first task of the process form is the process itself; with
 //! `-T` two threads are made and the process only waits for them.
 
-use std::sync::Arc;
-
+use schedcast_sim::ProgramBuilder;
 use schedcast_sim::workload::{ProgramId, QueueId};
-use schedcast_sim::{ProgramBuilder, Reg};
 
-use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use super::messaging::channel::Channel;
 use super::model::Model;
 use super::results::{MetricMap, Results};
 use super::start::Compiler;
+use crate::registers::registers;
 
 const TOKEN_BYTES: u64 = 4;
-const LEFT: Reg = Reg(0);
-const CHILD: Reg = Reg(1);
-const VALUE: Reg = Reg(2);
-const BEGIN: Reg = Reg(3);
+
+registers! { 0; LEFT CHILD VALUE BEGIN }
 
 /// `perf bench sched pipe`.
 pub(crate) static TOOL: Tool = Tool {
@@ -32,23 +29,15 @@ pub(crate) static TOOL: Tool = Tool {
     name: "perf-bench-pipe",
     about: "two tasks that hand a token to and fro through two pipes",
     operands: "",
-    flags: &[
-        Flag::new('l', "loop", "N")
-            .default("1000000")
-            .says("round trips"),
-        Flag::new('T', "threaded", "").says("threads instead of processes"),
-        Flag::new('n', "nonblocking", "")
-            .says("non-blocking pipes")
-            .effect(Effect::Refused("only blocking reads are modelled")),
-        Flag::new('G', "cgroups", "A,B")
-            .says("cgroups of the two tasks")
-            .effect(Effect::Refused("give the program a cgroup instead")),
-    ],
-    compile: |words, compiler| {
-        let options = Options::read(words)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
+    flags: flags! {
+        ["-l --loop N" = "1000000", "round trips"]
+        ["-T --threaded", "threads instead of processes"]
+        ["-n --nonblocking", "non-blocking pipes"
+            => Effect::Refused("only blocking reads are modelled")]
+        ["-G --cgroups A,B", "cgroups of the two tasks"
+            => Effect::Refused("give the program a cgroup instead")]
     },
+    compile: compiled!(Options),
 };
 
 /// Its command line.

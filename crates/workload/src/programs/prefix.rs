@@ -13,7 +13,9 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 use schedcast_kernel::uclamp::{Clamps, LARGEST};
 
-use super::command::{CommandError, Effect, Flag, Given, Tool, Words, cpus as cpus_of, whole};
+use super::command::{
+    CommandError, Effect, Flag, Given, Tool, Words, cpus as cpus_of, flags, whole,
+};
 use super::start::Start;
 use super::unit::{self, Unit};
 
@@ -81,10 +83,6 @@ const PID: Effect = Effect::Refused("it changes a process that exists already");
 const DEADLINE: Effect = Effect::Refused("only threads of an rt-app file can be SCHED_DEADLINE");
 const MEMORY: Effect = Effect::Nothing("the distance of memory has no cost in the model");
 
-const fn policy_flag(short: char, long: &'static str, help: &'static str) -> Flag {
-    Flag::new(short, long, "").says(help)
-}
-
 const fn tool(words: &'static [&'static str], about: &'static str, flags: &'static [Flag]) -> Tool {
     Tool {
         words,
@@ -106,11 +104,11 @@ static PREFIXES: [Prefix; 7] = [
         tool: tool(
             &["taskset"],
             "CPUs the program may use: a mask, or a list behind `-c`",
-            &[
-                Flag::new('c', "cpu-list", "").says("the CPUs are a list such as `0-3,8`"),
-                Flag::new('p', "pid", "").effect(PID),
-                Flag::new('a', "all-tasks", "").effect(PID),
-            ],
+            flags! {
+                ["-c --cpu-list", "the CPUs are a list such as `0-3,8`"]
+                ["-p --pid" => PID]
+                ["-a --all-tasks" => PID]
+            },
         ),
         operand: true,
         apply: taskset,
@@ -119,22 +117,22 @@ static PREFIXES: [Prefix; 7] = [
         tool: tool(
             &["chrt"],
             "policy and priority; SCHED_RR without a flag",
-            &[
-                policy_flag('f', "fifo", "SCHED_FIFO"),
-                policy_flag('r', "rr", "SCHED_RR"),
-                policy_flag('o', "other", "SCHED_OTHER"),
-                policy_flag('b', "batch", "SCHED_BATCH"),
-                policy_flag('i', "idle", "SCHED_IDLE"),
-                Flag::new('d', "deadline", "").effect(DEADLINE),
-                Flag::new('T', "sched-runtime", "NS").effect(DEADLINE),
-                Flag::new('P', "sched-period", "NS").effect(DEADLINE),
-                Flag::new('D', "sched-deadline", "NS").effect(DEADLINE),
-                Flag::new('R', "reset-on-fork", "")
-                    .effect(Effect::Refused("children inherit the policy in the model")),
-                Flag::new('p', "pid", "").effect(PID),
-                Flag::new('a', "all-tasks", "").effect(PID),
-                Flag::new('v', "verbose", "").effect(Effect::Output),
-            ],
+            flags! {
+                ["-f --fifo", "SCHED_FIFO"]
+                ["-r --rr", "SCHED_RR"]
+                ["-o --other", "SCHED_OTHER"]
+                ["-b --batch", "SCHED_BATCH"]
+                ["-i --idle", "SCHED_IDLE"]
+                ["-d --deadline" => DEADLINE]
+                ["-T --sched-runtime NS" => DEADLINE]
+                ["-P --sched-period NS" => DEADLINE]
+                ["-D --sched-deadline NS" => DEADLINE]
+                ["-R --reset-on-fork"
+                    => Effect::Refused("children inherit the policy in the model")]
+                ["-p --pid" => PID]
+                ["-a --all-tasks" => PID]
+                ["-v --verbose" => Effect::Output]
+            },
         ),
         operand: true,
         apply: chrt,
@@ -143,7 +141,9 @@ static PREFIXES: [Prefix; 7] = [
         tool: tool(
             &["nice"],
             "nice value, 10 without a flag",
-            &[Flag::new('n', "adjustment", "N").says("added to the nice value, -20 to 19")],
+            flags! {
+                ["-n --adjustment N", "added to the nice value, -20 to 19"]
+            },
         ),
         operand: false,
         apply: nice,
@@ -152,17 +152,16 @@ static PREFIXES: [Prefix; 7] = [
         tool: tool(
             &["uclampset"],
             "utilisation clamps, with `kernel.uclamp`",
-            &[
-                Flag::new('m', "uclamp-min", "N").says("least utilisation, 0 to 1024"),
-                Flag::new('M', "uclamp-max", "N").says("most utilisation, 0 to 1024"),
-                Flag::new('s', "system", "")
-                    .effect(Effect::Refused("the limits of all tasks are not modelled")),
-                Flag::new('R', "reset-on-fork", "")
-                    .effect(Effect::Refused("children inherit the clamps in the model")),
-                Flag::new('p', "pid", "PID").effect(PID),
-                Flag::new('a', "all-tasks", "").effect(PID),
-                Flag::new('v', "verbose", "").effect(Effect::Output),
-            ],
+            flags! {
+                ["-m --uclamp-min N", "least utilisation, 0 to 1024"]
+                ["-M --uclamp-max N", "most utilisation, 0 to 1024"]
+                ["-s --system" => Effect::Refused("the limits of all tasks are not modelled")]
+                ["-R --reset-on-fork"
+                    => Effect::Refused("children inherit the clamps in the model")]
+                ["-p --pid PID" => PID]
+                ["-a --all-tasks" => PID]
+                ["-v --verbose" => Effect::Output]
+            },
         ),
         operand: false,
         apply: uclampset,
@@ -171,14 +170,14 @@ static PREFIXES: [Prefix; 7] = [
         tool: tool(
             &["numactl"],
             "CPUs the program may use",
-            &[
-                Flag::new('C', "physcpubind", "CPUS").says("the CPUs, a list such as `0-3,8`"),
-                Flag::new('N', "cpunodebind", "NODES").says("those of these nodes, or `all`"),
-                Flag::new('p', "preferred", "NODE").effect(MEMORY),
-                Flag::new('m', "membind", "NODES").effect(MEMORY),
-                Flag::new('i', "interleave", "NODES").effect(MEMORY),
-                Flag::new('l', "localalloc", "").effect(MEMORY),
-            ],
+            flags! {
+                ["-C --physcpubind CPUS", "the CPUs, a list such as `0-3,8`"]
+                ["-N --cpunodebind NODES", "those of these nodes, or `all`"]
+                ["-p --preferred NODE" => MEMORY]
+                ["-m --membind NODES" => MEMORY]
+                ["-i --interleave NODES" => MEMORY]
+                ["-l --localalloc" => MEMORY]
+            },
         ),
         operand: false,
         apply: numactl,
@@ -187,15 +186,14 @@ static PREFIXES: [Prefix; 7] = [
         tool: tool(
             &["timeout"],
             "ends the program after a time",
-            &[
-                Flag::new('s', "signal", "SIGNAL")
-                    .effect(Effect::Nothing("every signal ends the program at once")),
-                Flag::new('k', "kill-after", "TIME")
-                    .effect(Effect::Nothing("the first signal ends the program already")),
-                Flag::long("preserve-status", "").effect(Effect::Output),
-                Flag::long("foreground", "").effect(Effect::Output),
-                Flag::new('v', "verbose", "").effect(Effect::Output),
-            ],
+            flags! {
+                ["-s --signal SIGNAL" => Effect::Nothing("every signal ends the program at once")]
+                ["-k --kill-after TIME"
+                    => Effect::Nothing("the first signal ends the program already")]
+                ["--preserve-status" => Effect::Output]
+                ["--foreground" => Effect::Output]
+                ["-v --verbose" => Effect::Output]
+            },
         ),
         operand: true,
         apply: timeout,

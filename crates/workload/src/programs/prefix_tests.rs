@@ -85,32 +85,18 @@ fn words_are_numbered_as_typed() {
 
 #[test]
 fn mistakes_are_refused_with_their_place() {
-    for (line, expected) in [
-        (
-            "taskset -c 0-4 hackbench",
-            "taskset, word 3: `CPUS` needs CPUs of 0 to 3 such as `0-3,8`, found `0-4`",
-        ),
-        (
-            "taskset 10 hackbench",
-            "taskset, word 2: `CPUS` needs a hexadecimal mask of the CPUs 0 to 3, found `10`",
-        ),
-        (
-            "chrt -f 100 hackbench",
-            "chrt, word 3: `PRIORITY` needs a whole number from 1 to 99, found `100`",
-        ),
-        (
-            "nice taskset 1",
-            "taskset, word 2: needs a program behind it, such as `hackbench -g 2`",
-        ),
-        (
-            "timeout",
-            "timeout, word 1: needs a value and a program behind it",
-        ),
-        (
-            "taskset -p 1 hackbench",
-            "taskset, word 2: flag `-p` cannot be forecast: it changes a process that exists already",
-        ),
-    ] {
+    for (line, expected) in cases! {
+        "taskset -c 0-4 hackbench"
+            => "taskset, word 3: `CPUS` needs CPUs of 0 to 3 such as `0-3,8`, found `0-4`";
+        "taskset 10 hackbench"
+            => "taskset, word 2: `CPUS` needs a hexadecimal mask of the CPUs 0 to 3, found `10`";
+        "chrt -f 100 hackbench"
+            => "chrt, word 3: `PRIORITY` needs a whole number from 1 to 99, found `100`";
+        "nice taskset 1" => "taskset, word 2: needs a program behind it, such as `hackbench -g 2`";
+        "timeout" => "timeout, word 1: needs a value and a program behind it";
+        "taskset -p 1 hackbench"
+            => "taskset, word 2: flag `-p` cannot be forecast: it changes a process that exists already";
+    } {
         assert_eq!(refusal(line), expected, "{line}");
     }
 }
@@ -170,33 +156,20 @@ fn on_a_host_other_prefixes_stand_for_those_of_systemd_run() {
 
 #[test]
 fn what_cannot_be_forecast_is_refused_with_the_nearest_name() {
-    for (line, expected) in [
-        (
-            "systemd-run -p CPUQouta=50% hackbench",
-            "unknown property `CPUQouta`; nearest valid name: `CPUQuota`",
-        ),
-        (
-            "systemd-run -p CPUQuota=half hackbench",
-            "`CPUQuota` needs a share such as `50%`, found `half`",
-        ),
-        (
-            "systemd-run -p MemoryMax=1G hackbench",
-            "property `MemoryMax` cannot be forecast: memory is not modelled",
-        ),
-        (
-            "nice systemd-run hackbench",
-            "systemd-run, word 2: starts a service, which inherits nothing",
-        ),
-        (
-            "numactl -N 2 hackbench",
-            "nodes of 0 to 1 such as `0,1`, or `all`, found `2`",
-        ),
-        (
-            "chrt --deadline --sched-runtime 5 0 hackbench",
-            "cannot be forecast: only threads of an rt-app file can be SCHED_DEADLINE",
-        ),
-        ("systemd-run --user hackbench", "cannot be forecast"),
-    ] {
+    for (line, expected) in cases! {
+        "systemd-run -p CPUQouta=50% hackbench"
+            => "unknown property `CPUQouta`; nearest valid name: `CPUQuota`";
+        "systemd-run -p CPUQuota=half hackbench"
+            => "`CPUQuota` needs a share such as `50%`, found `half`";
+        "systemd-run -p MemoryMax=1G hackbench"
+            => "property `MemoryMax` cannot be forecast: memory is not modelled";
+        "nice systemd-run hackbench"
+            => "systemd-run, word 2: starts a service, which inherits nothing";
+        "numactl -N 2 hackbench" => "nodes of 0 to 1 such as `0,1`, or `all`, found `2`";
+        "chrt --deadline --sched-runtime 5 0 hackbench"
+            => "cannot be forecast: only threads of an rt-app file can be SCHED_DEADLINE";
+        "systemd-run --user hackbench" => "cannot be forecast";
+    } {
         let found = refusal(line);
         assert!(found.contains(expected), "{line}: {found}");
     }

@@ -23,8 +23,14 @@ pub fn metrics(tool: &str, words: &[String], name: &str, text: &str) -> MetricMa
             put("tps", last_after(text, "tps ="));
             let ms = last_after(text, "latency average =");
             put("latency.avg", ms.map(|ms| ms * 1000.0));
+            put("latency.count", last_after(text, "actually processed:"));
         }
-        "sysbench" => put("events_per_s", last_after(text, "events per second:")),
+        "sysbench" => {
+            put("events_per_s", last_after(text, "events per second:"));
+            let ms = last_after(text, "avg:");
+            put("latency.avg", ms.map(|ms| ms * 1000.0));
+            put("latency.count", last_after(text, "number of events:"));
+        }
         "wrk" => wrk(text, &mut put),
         "cyclictest" => {
             let nanoseconds = words.iter().any(|word| word == "-N" || word == "--nsecs");
@@ -59,6 +65,11 @@ fn last_after(text: &str, word: &str) -> Option<f64> {
 /// The first row of its table is the latency; `--latency` adds quantiles.
 fn wrk(text: &str, put: &mut impl FnMut(&str, Option<f64>)) {
     put("requests_per_s", last_after(text, "Requests/sec:"));
+    let before = text
+        .split_once(" requests in ")
+        .map_or("", |(before, _)| before);
+    let requests = before.rsplit(char::is_whitespace).next();
+    put("requests", requests.and_then(|count| count.parse().ok()));
     for line in text.lines() {
         let mut words = line.split_whitespace();
         let (Some(first), Some(value)) = (words.next(), words.next()) else {
@@ -197,6 +208,35 @@ mod tests {
         ];
         let expected = expected.map(|(name, value)| (name.to_owned(), value));
         assert_eq!(read("wrk", "wrk --latency", text), expected);
+    }
+
+    #[test]
+    fn transactions_events_and_requests_are_counted() {
+        for (tool, text, expected) in [
+            (
+                "pgbench",
+                "number of transactions actually processed: 20\n",
+                ("x/latency.count", 20.0),
+            ),
+            (
+                "sysbench",
+                "    total number of events:              20\n",
+                ("x/latency.count", 20.0),
+            ),
+            (
+                "sysbench",
+                "Latency (ms):\n         avg:                    0.25\n",
+                ("x/latency.avg", 250.0),
+            ),
+            (
+                "wrk",
+                "  20 requests in 1.10s, 3.70MB read\n",
+                ("x/requests", 20.0),
+            ),
+        ] {
+            let (metric, value) = expected;
+            assert_eq!(read(tool, tool, text), [(metric.to_owned(), value)]);
+        }
     }
 
     #[test]

@@ -357,55 +357,31 @@ fn every_flag_has_the_effect_its_table_says() {
 
 #[test]
 fn what_is_wrong_is_said_with_its_word_and_the_nearest_name() {
-    let cases = [
-        (
-            "hackbnech -g 1",
-            "command, word 1: unknown program `hackbnech`; nearest valid name: `hackbench`",
-        ),
-        (
-            "perf bench sched pip",
-            "command, word 1: unknown program `perf bench sched pip`; nearest valid name: `perf bench sched pipe`",
-        ),
-        (
-            "schbench-classic -m 1 -t",
-            "schbench-classic, word 4: flag `-t` needs a value N: workers of each message thread",
-        ),
-        (
-            "stress-ng --cpu 2 --cpu-method matriprod",
-            "stress-ng, word 4: unknown method `matriprod`; nearest valid name: `matrixprod`",
-        ),
-        (
-            "stress-ng --cpu two",
-            "stress-ng, word 2: flag `--cpu` needs a whole number from 0 to 4096, found `two`",
-        ),
-        (
-            "stress-ng --io 2",
-            "stress-ng, word 2: unknown flag `--io`; valid names: `--cpu`, `-c`, `--cpu-load`, `-l`, \
+    let cases = cases! {
+        "hackbnech -g 1"
+            => "command, word 1: unknown program `hackbnech`; nearest valid name: `hackbench`";
+        "perf bench sched pip"
+            => "command, word 1: unknown program `perf bench sched pip`; nearest valid name: `perf bench sched pipe`";
+        "schbench-classic -m 1 -t"
+            => "schbench-classic, word 4: flag `-t` needs a value N: workers of each message thread";
+        "stress-ng --cpu 2 --cpu-method matriprod"
+            => "stress-ng, word 4: unknown method `matriprod`; nearest valid name: `matrixprod`";
+        "stress-ng --cpu two"
+            => "stress-ng, word 2: flag `--cpu` needs a whole number from 0 to 4096, found `two`";
+        "stress-ng --io 2" => "stress-ng, word 2: unknown flag `--io`; valid names: `--cpu`, `-c`, `--cpu-load`, `-l`, \
              `--cpu-load-slice`, `--cpu-method`, `--cpu-ops`, `--timeout`, `-t`, `--taskset`, `--sched`, \
-             `--sched-prio`, `--metrics`, `-M`, `--metrics-brief`, `--quiet`, `-q`, `--log-brief`",
-        ),
-        (
-            "cyclictest --policy ff",
-            "cyclictest, word 2: unknown policy `ff`; valid names: `other`, `normal`, `batch`, `idle`, `fifo`, `rr`",
-        ),
-        (
-            "cyclictest -a 9",
-            "cyclictest, word 2: flag `-a` needs CPUs of 0 to 3 such as `0-3,8`, found `9`",
-        ),
-        (
-            "schbench-classic -R 10 -t 1",
-            "schbench-classic, word 1: `-R` needs `-t 2` or more: two thirds of the workers get a request at a time",
-        ),
-        ("rt-app", "rt-app, word 1: needs a file: `rt-app FILE`"),
-        (
-            "hackbench 2 treads",
-            "hackbench, word 3: expected `process` or `thread`, found `treads`",
-        ),
-        (
-            "hackbench -g 20000",
-            "hackbench, word 1: 800000 tasks; Linux holds 32768 unless told otherwise",
-        ),
-    ];
+             `--sched-prio`, `--metrics`, `-M`, `--metrics-brief`, `--quiet`, `-q`, `--log-brief`";
+        "cyclictest --policy ff"
+            => "cyclictest, word 2: unknown policy `ff`; valid names: `other`, `normal`, `batch`, `idle`, `fifo`, `rr`";
+        "cyclictest -a 9"
+            => "cyclictest, word 2: flag `-a` needs CPUs of 0 to 3 such as `0-3,8`, found `9`";
+        "schbench-classic -R 10 -t 1"
+            => "schbench-classic, word 1: `-R` needs `-t 2` or more: two thirds of the workers get a request at a time";
+        "rt-app" => "rt-app, word 1: needs a file: `rt-app FILE`";
+        "hackbench 2 treads" => "hackbench, word 3: expected `process` or `thread`, found `treads`";
+        "hackbench -g 20000"
+            => "hackbench, word 1: 800000 tasks; Linux holds 32768 unless told otherwise";
+    };
     for (line, message) in cases {
         assert_eq!(refuse(line), message);
     }

@@ -8,7 +8,7 @@
 use schedcast_base::names::suggestion;
 use schedcast_kernel::task::Policy;
 
-use super::command::{CommandError, Effect, Flag, Given, Tool, Words};
+use super::command::{CommandError, Effect, Given, Tool, Words, flags};
 use super::prefix::{Machine, NEEDS_PROGRAM, Prefixes};
 
 /// The group of a unit.
@@ -56,45 +56,40 @@ pub(super) const TOOL: Tool = Tool {
     name: "systemd-run",
     about: "a group of its own, with CPUQuota=, CPUWeight=, AllowedCPUs=",
     operands: "COMMAND",
-    flags: &[
-        Flag::long("scope", "").says("a scope instead of a service"),
-        Flag::new('p', "property", "NAME=VALUE").says("a property of the unit"),
-        Flag::new('u', "unit", "NAME").says("its name"),
-        Flag::long("slice", "NAME").says("the slice it lies in, `system` without"),
-        Flag::long("nice", "N").says("nice value of a service"),
-        Flag::long("user", "").effect(Effect::Refused(
-            "the groups of a user's manager are not known here",
-        )),
-        Flag::new('H', "host", "HOST").effect(OTHER_MACHINE),
-        Flag::new('M', "machine", "CONTAINER").effect(OTHER_MACHINE),
-        Flag::new('S', "shell", "").effect(Effect::Refused(
-            "a shell is no program that can be forecast",
-        )),
-        Flag::long("slice-inherit", "")
-            .effect(Effect::Refused("the slice of the shell is not known here")),
-        Flag::long("on-active", "SECONDS").effect(LATER),
-        Flag::long("on-boot", "SECONDS").effect(LATER),
-        Flag::long("on-startup", "SECONDS").effect(LATER),
-        Flag::long("on-unit-active", "SECONDS").effect(LATER),
-        Flag::long("on-unit-inactive", "SECONDS").effect(LATER),
-        Flag::long("on-calendar", "SPEC").effect(LATER),
-        Flag::long("description", "TEXT").effect(Effect::Output),
-        Flag::long("no-ask-password", "").effect(AROUND),
-        Flag::long("no-block", "").effect(AROUND),
-        Flag::new('r', "remain-after-exit", "").effect(AROUND),
-        Flag::long("wait", "").effect(AROUND),
-        Flag::long("send-sighup", "").effect(AROUND),
-        Flag::long("service-type", "TYPE").effect(AROUND),
-        Flag::long("uid", "USER").effect(AROUND),
-        Flag::long("gid", "GROUP").effect(AROUND),
-        Flag::long("working-directory", "PATH").effect(AROUND),
-        Flag::new('d', "same-dir", "").effect(AROUND),
-        Flag::new('E', "setenv", "NAME=VALUE").effect(AROUND),
-        Flag::new('t', "pty", "").effect(Effect::Output),
-        Flag::new('P', "pipe", "").effect(Effect::Output),
-        Flag::new('q', "quiet", "").effect(Effect::Output),
-        Flag::new('G', "collect", "").effect(AROUND),
-    ],
+    flags: flags! {
+        ["--scope", "a scope instead of a service"]
+        ["-p --property NAME=VALUE", "a property of the unit"]
+        ["-u --unit NAME", "its name"]
+        ["--slice NAME", "the slice it lies in, `system` without"]
+        ["--nice N", "nice value of a service"]
+        ["--user" => Effect::Refused("the groups of a user's manager are not known here")]
+        ["-H --host HOST" => OTHER_MACHINE]
+        ["-M --machine CONTAINER" => OTHER_MACHINE]
+        ["-S --shell" => Effect::Refused("a shell is no program that can be forecast")]
+        ["--slice-inherit" => Effect::Refused("the slice of the shell is not known here")]
+        ["--on-active SECONDS" => LATER]
+        ["--on-boot SECONDS" => LATER]
+        ["--on-startup SECONDS" => LATER]
+        ["--on-unit-active SECONDS" => LATER]
+        ["--on-unit-inactive SECONDS" => LATER]
+        ["--on-calendar SPEC" => LATER]
+        ["--description TEXT" => Effect::Output]
+        ["--no-ask-password" => AROUND]
+        ["--no-block" => AROUND]
+        ["-r --remain-after-exit" => AROUND]
+        ["--wait" => AROUND]
+        ["--send-sighup" => AROUND]
+        ["--service-type TYPE" => AROUND]
+        ["--uid USER" => AROUND]
+        ["--gid GROUP" => AROUND]
+        ["--working-directory PATH" => AROUND]
+        ["-d --same-dir" => AROUND]
+        ["-E --setenv NAME=VALUE" => AROUND]
+        ["-t --pty" => Effect::Output]
+        ["-P --pipe" => Effect::Output]
+        ["-q --quiet" => Effect::Output]
+        ["-G --collect" => AROUND]
+    },
     compile: |words, _| Err(words.error(NEEDS_PROGRAM)),
 };
 

@@ -23,7 +23,7 @@ use self::files::{
 };
 use super::document::{Entry, Table, Value, unknown_key};
 use super::kernel::KernelSettings;
-use super::keys::{Key, Takes, key, names};
+use super::keys::{Key, Takes, keys, names};
 use crate::error::{Error, Place, Result, hint_for};
 
 mod files;
@@ -120,84 +120,36 @@ impl Default for CgroupSettings {
 }
 
 /// Files of cgroup v2.
-const V2_FILES: [Key; 4] = [
-    key(
-        "cpu.max",
-        Takes::Words(
-            "`QUOTA PERIOD` in µs, `max`, or a limit as people say it: `50%`, `0.5`, `500m`, `50ms/100ms`",
-        ),
+const V2_FILES: [Key; 4] = keys! {
+    "cpu.max" => Takes::Words("`QUOTA PERIOD` in µs, `max`, or a limit as people say it: `50%`, `0.5`, `500m`, `50ms/100ms`"),
         "`max 100000`",
-        "CPU time in each period. Quota 1000 µs or more, period 1000 to 1000000 µs. Without a period the old one stays.",
-    ),
-    key(
-        "cpu.max.burst",
-        Takes::Words("µs, or a time with its unit"),
-        "0",
-        "CPU time that may be carried over from earlier periods, at most the quota; from 5.14 on.",
-    ),
-    key(
-        "cpu.weight",
-        Takes::Whole(1, 10_000, ""),
-        "100",
-        "Weight against siblings.",
-    ),
-    key(
-        "cpu.weight.nice",
-        Takes::Whole(-20, 19, ""),
-        "0",
-        "The same as a nice value; excludes `cpu.weight`.",
-    ),
-];
+        "CPU time in each period. Quota 1000 µs or more, period 1000 to 1000000 µs. Without a period the old one stays.";
+    "cpu.max.burst" => Takes::Words("µs, or a time with its unit"), "0",
+        "CPU time that may be carried over from earlier periods, at most the quota; from 5.14 on.";
+    "cpu.weight" => Takes::Whole(1, 10_000, ""), "100", "Weight against siblings.";
+    "cpu.weight.nice" => Takes::Whole(-20, 19, ""), "0",
+        "The same as a nice value; excludes `cpu.weight`.";
+};
 const CLAMP: Takes = Takes::Words("0 to 100 % with up to two decimals, or `max`");
 /// Files of both versions.
-const COMMON_FILES: [Key; 4] = [
-    key(
-        "cpu.idle",
-        Takes::Words("0 or 1"),
-        "0",
-        "Whether the whole group runs as `SCHED_IDLE`; from 5.15 on.",
-    ),
-    key(
-        "cpu.uclamp.min",
-        CLAMP,
-        "0",
-        "How large the group's tasks are to be taken for at least, in % of the fastest CPU; with `kernel.uclamp`.",
-    ),
-    key("cpu.uclamp.max", CLAMP, "`max`", "How large at most."),
-    key(
-        "cpuset.cpus",
-        Takes::Words("a list: `0-3,6`"),
-        "all of the group above",
-        "CPUs that the group may use.",
-    ),
-];
+const COMMON_FILES: [Key; 4] = keys! {
+    "cpu.idle" => Takes::Words("0 or 1"), "0",
+        "Whether the whole group runs as `SCHED_IDLE`; from 5.15 on.";
+    "cpu.uclamp.min" => CLAMP, "0",
+        "How large the group's tasks are to be taken for at least, in % of the fastest CPU; with `kernel.uclamp`.";
+    "cpu.uclamp.max" => CLAMP, "`max`", "How large at most.";
+    "cpuset.cpus" => Takes::Words("a list: `0-3,6`"), "all of the group above",
+        "CPUs that the group may use.";
+};
 /// Files of cgroup v1.
-const V1_FILES: [Key; 4] = [
-    key(
-        "cpu.cfs_quota_us",
-        Takes::Words("µs, or negative for no limit"),
-        "-1",
-        "Quota of cgroup v1, 1000 or more. A child's share must fit into its parent's.",
-    ),
-    key(
-        "cpu.cfs_period_us",
-        Takes::Words("1000 to 1000000 µs"),
-        "100000",
-        "Period of cgroup v1.",
-    ),
-    key(
-        "cpu.cfs_burst_us",
-        Takes::Words("µs"),
-        "0",
-        "Burst of cgroup v1.",
-    ),
-    key(
-        "cpu.shares",
-        Takes::Words("2 to 262144; other values are clamped"),
-        "1024",
-        "Weight of cgroup v1.",
-    ),
-];
+const V1_FILES: [Key; 4] = keys! {
+    "cpu.cfs_quota_us" => Takes::Words("µs, or negative for no limit"), "-1",
+        "Quota of cgroup v1, 1000 or more. A child's share must fit into its parent's.";
+    "cpu.cfs_period_us" => Takes::Words("1000 to 1000000 µs"), "100000", "Period of cgroup v1.";
+    "cpu.cfs_burst_us" => Takes::Words("µs"), "0", "Burst of cgroup v1.";
+    "cpu.shares" => Takes::Words("2 to 262144; other values are clamped"), "1024",
+        "Weight of cgroup v1.";
+};
 
 /// All files of a group.
 pub(crate) fn keys() -> Vec<Key> {

@@ -65,7 +65,7 @@ impl Words {
 
     /// An operand, to be read like the value of a flag; `name` stands for it in messages.
     pub(in crate::programs) fn operand_named(&self, row: usize, name: &str) -> Given {
-        static OPERAND: Flag = Flag::short(' ', "");
+        static OPERAND: Flag = Flag::of("");
         let found = self.operands.get(row);
         Given {
             tool: self.tool,

@@ -74,15 +74,31 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// A flag with both names that changes scheduling. It takes a value of this name in help, and
-    /// stands alone if that is empty.
-    pub const fn new(short: char, long: &'static str, value: &'static str) -> Self {
+    /// A flag that changes scheduling, as a usage line shows it: `-t --threads [NUM]` with either
+    /// name or both, and a value that stands in brackets where it may be left out.
+    pub(super) const fn of(usage: &'static str) -> Self {
+        let (mut short, mut long, mut value) = (None, None, usage);
+        if value.len() > 1 && value.as_bytes()[0] == b'-' && value.as_bytes()[1] != b'-' {
+            short = Some(value.as_bytes()[1] as char);
+            value = rest(value, 2);
+        }
+        if value.len() > 1 && value.as_bytes()[0] == b'-' {
+            let mut end = 2;
+            while end < value.len() && value.as_bytes()[end] != b' ' {
+                end += 1;
+            }
+            long = Some(value.split_at(end).0.split_at(2).1);
+            value = rest(value, end);
+        }
         Self {
-            short: Some(short),
-            long: Some(long),
-            value: match value.is_empty() {
-                true => Value::None,
-                false => Value::Required(value),
+            short,
+            long,
+            value: match value.as_bytes() {
+                [] => Value::None,
+                [b'[', .., b']'] => {
+                    Value::Optional(value.split_at(value.len() - 1).0.split_at(1).1)
+                }
+                _ => Value::Required(value),
             },
             default: "",
             help: "",
@@ -90,42 +106,20 @@ impl Flag {
         }
     }
 
-    /// Without a long name.
-    pub(crate) const fn short(short: char, value: &'static str) -> Self {
-        let mut flag = Self::new(short, "", value);
-        flag.long = None;
-        flag
-    }
-
-    /// Without a short name.
-    pub(crate) const fn long(long: &'static str, value: &'static str) -> Self {
-        let mut flag = Self::new(' ', long, value);
-        flag.short = None;
-        flag
-    }
-
-    /// With a value that may be left out.
-    pub(crate) const fn optional(mut self) -> Self {
-        if let Value::Required(name) = self.value {
-            self.value = Value::Optional(name);
-        }
-        self
-    }
-
     /// Sets the value that holds without the flag.
-    pub const fn default(mut self, default: &'static str) -> Self {
+    pub(super) const fn default(mut self, default: &'static str) -> Self {
         self.default = default;
         self
     }
 
     /// Its line of help.
-    pub(crate) const fn says(mut self, help: &'static str) -> Self {
+    pub(super) const fn says(mut self, help: &'static str) -> Self {
         self.help = help;
         self
     }
 
     /// Its effect.
-    pub const fn effect(mut self, effect: Effect) -> Self {
+    pub(super) const fn effect(mut self, effect: Effect) -> Self {
         self.effect = effect;
         self
     }
@@ -139,6 +133,57 @@ impl Flag {
         }
     }
 }
+
+/// Text behind the first `end` bytes and a space.
+const fn rest(text: &str, end: usize) -> &str {
+    let skipped = if end < text.len() { end + 1 } else { end };
+    text.split_at(skipped).1
+}
+
+/// Both lists in one.
+pub(super) const fn joined<const N: usize>(first: &[Flag], second: &[Flag]) -> [Flag; N] {
+    let mut all = [Flag::of(""); N];
+    let mut at = 0;
+    while at < N {
+        all[at] = match at < first.len() {
+            true => first[at],
+            false => second[at - first.len()],
+        };
+        at += 1;
+    }
+    all
+}
+
+/// A table of flags, a row each: usage, default value, help, effect. A row may also be a flag that
+/// several tools have, and the table may begin with a list of those.
+///
+/// Worked example: `["-t --threads [NUM]" = "1", "threads" => Effect::Output]`.
+macro_rules! flags {
+    (..$shared:expr; $($rows:tt)*) => {{
+        use $crate::programs::command::{Flag, joined};
+        const OWN: &[Flag] = flags! { $($rows)* };
+        const ALL: [Flag; OWN.len() + $shared.len()] = joined($shared, OWN);
+        &ALL
+    }};
+    (@row $usage:literal $(= $default:literal)? $(, $help:literal)? $(=> $effect:expr)?) => {
+        $crate::programs::command::Flag::of($usage)$(.default($default))?$(.says($help))?$(.effect($effect))?
+    };
+    (@row $flag:expr) => { $flag };
+    ($([$($row:tt)+])*) => { &[$(flags!(@row $($row)+)),*] };
+}
+pub(super) use flags;
+
+/// How a tool compiles whose options are read from its words alone, or with the number of CPUs.
+macro_rules! compiled {
+    ($options:ident $(, $cpus:ident)?) => {
+        |words, compiler| {
+            let options = $options::read(words $(, compiler.start.$cpus)?)?;
+            options.compile(compiler)?;
+            Ok(std::sync::Arc::new(options))
+        }
+    };
+}
+pub(super) use compiled;
 
 /// A tool whose command lines are understood.
 #[derive(Debug)]

@@ -5,20 +5,14 @@ static TOOL: Tool = Tool {
     name: "toy",
     about: "a toy",
     operands: "",
-    flags: &[
-        Flag::new('t', "threads", "N")
-            .default("1")
-            .says("number of threads"),
-        Flag::new('r', "runtime", "S").says("seconds"),
-        Flag::new('R', "rps", "N").says("requests"),
-        Flag::new('q', "quiet", "")
-            .says("no output")
-            .effect(Effect::Output),
-        Flag::new('a', "affinity", "CPUS").optional().says("CPUs"),
-        Flag::new('A', "auto", "")
-            .says("grows")
-            .effect(Effect::Refused("it repeats itself")),
-    ],
+    flags: flags! {
+        ["-t --threads N" = "1", "number of threads"]
+        ["-r --runtime S", "seconds"]
+        ["-R --rps N", "requests"]
+        ["-q --quiet", "no output" => Effect::Output]
+        ["-a --affinity [CPUS]", "CPUs"]
+        ["-A --auto", "grows" => Effect::Refused("it repeats itself")]
+    },
     compile: |words, _| Err(words.error("a toy")),
 };
 

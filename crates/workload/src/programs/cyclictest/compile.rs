@@ -1,21 +1,16 @@
 //! Main, and a program for each thread: attributes are the thread's own.
 
 use schedcast_kernel::task::Policy;
+use schedcast_sim::ProgramBuilder;
 use schedcast_sim::program::Compare;
 use schedcast_sim::workload::{AttributesSpec, ProgramId, TIMER_SLACK_NS, WordId};
-use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::{Options, thread_metric};
 use crate::programs::command::CommandError;
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
-const NEXT: Reg = Reg(0);
-const NOW: Reg = Reg(1);
-const LATENCY: Reg = Reg(2);
-const CYCLES: Reg = Reg(3);
-const STOP: Reg = Reg(4);
-const VALUE: Reg = Reg(5);
-const CHILD: Reg = Reg(6);
+registers! { 0; NEXT NOW LATENCY CYCLES STOP VALUE CHILD }
 
 /// Main looks whether a thread has ended this often.
 const LOOK_NS: u64 = 10_000_000;

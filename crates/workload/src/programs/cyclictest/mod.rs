@@ -19,12 +19,10 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use schedcast_kernel::Cpu;
 use schedcast_kernel::task::Policy;
 
-use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use schedcast_base::names::suggestion;
 
 const THREADS_MAX: u64 = 4096;
@@ -43,87 +41,44 @@ pub(crate) static TOOL: Tool = Tool {
     name: "cyclictest",
     about: "threads that sleep until a time and measure how late they wake",
     operands: "",
-    flags: &[
-        Flag::new('t', "threads", "NUM")
-            .optional()
-            .default("1")
-            .says("threads; without a number one for each CPU"),
-        Flag::new('p', "priority", "PRIO").says("real-time priority; without it SCHED_OTHER"),
-        Flag::long("policy", "NAME").says("other, normal, batch, idle, fifo or rr"),
-        Flag::long("priospread", "").says("each thread one priority lower"),
-        Flag::new('i', "interval", "INTV")
-            .default("1000")
-            .says("µs between two wakeups of thread 0"),
-        Flag::new('d', "distance", "DIST")
-            .default("500")
-            .says("µs that each further thread has more"),
-        Flag::new('l', "loops", "LOOPS")
-            .default("0")
-            .says("end when a thread has so many; 0 = endless"),
-        Flag::new('D', "duration", "TIME").says("end after so many seconds, or 5m, 2h, 1d"),
-        Flag::new('a', "affinity", "CPUSET")
-            .optional()
-            .says("CPUs of the threads, round and round; without a list all"),
-        Flag::new('S', "smp", "").says("one thread for each CPU, all of one priority"),
-        Flag::long("mainaffinity", "CPUSET").says("CPUs of the main thread"),
-        Flag::new('r', "relative", "").says("sleep for the interval instead of until a time"),
-        Flag::new('q', "quiet", "").says("print only the summary; main then works less"),
-        Flag::long("latency", "PM_QOS")
-            .default("0")
-            .says("µs that a CPU may take to leave its idle state"),
-        Flag::long("default-system", "").says("leave power management alone"),
-        Flag::long("laptop", "").says("leave power management alone"),
-        Flag::new('h', "histogram", "US")
-            .says("print a histogram up to so many µs")
-            .effect(PRINTED),
-        Flag::new('H', "histofall", "US")
-            .says("the same with a column for all threads")
-            .effect(PRINTED),
-        Flag::new('N', "nsecs", "")
-            .says("print ns instead of µs")
-            .effect(PRINTED),
-        Flag::new('m', "mlockall", "")
-            .says("lock memory")
-            .effect(Effect::Nothing("memory never is short here")),
-        Flag::new('M', "refresh_on_max", "")
-            .says("print only at a new maximum")
-            .effect(Effect::Nothing("one look every 10 ms all the same")),
-        Flag::new('c', "clock", "CLOCK")
-            .says("0 = monotonic, 1 = real time")
-            .effect(Effect::Nothing("both clocks run alike here")),
-        Flag::new('u', "unbuffered", "")
-            .says("unbuffered output")
-            .effect(Effect::Nothing("nothing reads it")),
-        Flag::long("json", "FILENAME")
-            .says("results as JSON")
-            .effect(Effect::Nothing("results come with --json of schedcast")),
-        Flag::long("histfile", "PATH")
-            .says("histogram into a file")
-            .effect(Effect::Nothing("the histogram is printed")),
-        Flag::new('A', "aligned", "USEC")
-            .says("common offset of all threads")
-            .effect(NOT_MODELLED),
-        Flag::long("secaligned", "USEC")
-            .says("start at a full second")
-            .effect(NOT_MODELLED),
-        Flag::new('s', "system", "")
-            .says("nanosleep and setitimer")
-            .effect(NOT_MODELLED),
-        Flag::new('x', "posix_timers", "")
-            .says("POSIX timers")
-            .effect(NOT_MODELLED),
-        Flag::new('b', "breaktrace", "USEC")
-            .says("stop at a latency above this")
-            .effect(Effect::Refused("nothing is traced")),
-        Flag::new('v', "verbose", "")
-            .says("print every value")
-            .effect(Effect::Refused("use --trace of schedcast")),
-    ],
-    compile: |words, compiler| {
-        let options = Options::read(words, compiler.start.cpus)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
+    flags: flags! {
+        ["-t --threads [NUM]" = "1", "threads; without a number one for each CPU"]
+        ["-p --priority PRIO", "real-time priority; without it SCHED_OTHER"]
+        ["--policy NAME", "other, normal, batch, idle, fifo or rr"]
+        ["--priospread", "each thread one priority lower"]
+        ["-i --interval INTV" = "1000", "µs between two wakeups of thread 0"]
+        ["-d --distance DIST" = "500", "µs that each further thread has more"]
+        ["-l --loops LOOPS" = "0", "end when a thread has so many; 0 = endless"]
+        ["-D --duration TIME", "end after so many seconds, or 5m, 2h, 1d"]
+        ["-a --affinity [CPUSET]", "CPUs of the threads, round and round; without a list all"]
+        ["-S --smp", "one thread for each CPU, all of one priority"]
+        ["--mainaffinity CPUSET", "CPUs of the main thread"]
+        ["-r --relative", "sleep for the interval instead of until a time"]
+        ["-q --quiet", "print only the summary; main then works less"]
+        ["--latency PM_QOS" = "0", "µs that a CPU may take to leave its idle state"]
+        ["--default-system", "leave power management alone"]
+        ["--laptop", "leave power management alone"]
+        ["-h --histogram US", "print a histogram up to so many µs" => PRINTED]
+        ["-H --histofall US", "the same with a column for all threads" => PRINTED]
+        ["-N --nsecs", "print ns instead of µs" => PRINTED]
+        ["-m --mlockall", "lock memory" => Effect::Nothing("memory never is short here")]
+        ["-M --refresh_on_max", "print only at a new maximum"
+            => Effect::Nothing("one look every 10 ms all the same")]
+        ["-c --clock CLOCK", "0 = monotonic, 1 = real time"
+            => Effect::Nothing("both clocks run alike here")]
+        ["-u --unbuffered", "unbuffered output" => Effect::Nothing("nothing reads it")]
+        ["--json FILENAME", "results as JSON"
+            => Effect::Nothing("results come with --json of schedcast")]
+        ["--histfile PATH", "histogram into a file" => Effect::Nothing("the histogram is printed")]
+        ["-A --aligned USEC", "common offset of all threads" => NOT_MODELLED]
+        ["--secaligned USEC", "start at a full second" => NOT_MODELLED]
+        ["-s --system", "nanosleep and setitimer" => NOT_MODELLED]
+        ["-x --posix_timers", "POSIX timers" => NOT_MODELLED]
+        ["-b --breaktrace USEC", "stop at a latency above this"
+            => Effect::Refused("nothing is traced")]
+        ["-v --verbose", "print every value" => Effect::Refused("use --trace of schedcast")]
     },
+    compile: compiled!(Options, cpus),
 };
 
 /// A command line.

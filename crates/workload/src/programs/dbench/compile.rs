@@ -2,27 +2,18 @@
 
 use schedcast_sim::program::{Arithmetic, Compare};
 use schedcast_sim::workload::{DistributionId, MetricId};
-use schedcast_sim::{Distribution, ProgramBuilder, Reg};
+use schedcast_sim::{Distribution, ProgramBuilder};
 
 use super::Options;
 use super::load::PIECES;
 use crate::programs::command::CommandError;
 use crate::programs::start::Compiler;
 use crate::programs::storage::{Storage, reply_queues};
+use crate::registers::registers;
 
-const CLIENT: Reg = Reg(0);
-const CHILD: Reg = Reg(1);
-const WARM: Reg = Reg(2);
-const END: Reg = Reg(3);
-const NOW: Reg = Reg(4);
-const PIECE: Reg = Reg(5);
-const ADDRESS: Reg = Reg(6);
-const OPERATIONS: Reg = Reg(7);
-const BYTES: Reg = Reg(8);
-const WORK: Reg = Reg(9);
-const SINCE: Reg = Reg(10);
-const LEFT: Reg = Reg(11);
-const GROWN: Reg = Reg(12);
+registers! { 0;
+    CLIENT CHILD WARM END NOW PIECE ADDRESS OPERATIONS BYTES WORK SINCE LEFT GROWN
+}
 
 /// Share of the pattern by which each client begins later, so that not all flush together; clients
 /// of the tool drift apart while they create their files.

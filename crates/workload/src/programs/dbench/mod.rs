@@ -19,9 +19,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use super::results::Results;
 use super::storage::FileSystem;
 
@@ -37,54 +35,26 @@ pub(crate) static TOOL: Tool = Tool {
     name: "dbench",
     about: "clients that replay a file server's load on a local file system",
     operands: "CLIENTS",
-    flags: &[
-        Flag::new('t', "timelimit", "SECONDS")
-            .default("600")
-            .says("length of the measured part"),
-        Flag::long("warmup", "SECONDS")
-            .default("a fifth of -t")
-            .says("not measured, before it"),
-        Flag::long("filesystem", "NAME")
-            .default("ext4")
-            .says("not a flag of the tool: ext4, xfs or tmpfs under the directory"),
-        Flag::new('c', "loadfile", "FILE")
-            .says("the load")
-            .effect(Effect::Nothing(
-                "the load of the packaged client.txt is built in",
-            )),
-        Flag::new('D', "directory", "DIR")
-            .says("where the files are")
-            .effect(Effect::Nothing("--filesystem says what is there")),
-        Flag::new('B', "backend", "NAME")
-            .says("fileio")
-            .effect(Effect::Nothing("the model is that of fileio")),
-        Flag::long("skip-cleanup", "")
-            .says("leave the files")
-            .effect(Effect::Nothing("cleaning up is not measured")),
-        Flag::new('s', "sync", "")
-            .says("O_SYNC")
-            .effect(NOT_MODELLED),
-        Flag::new('S', "sync-dir", "")
-            .says("synchronous directories")
-            .effect(NOT_MODELLED),
-        Flag::new('F', "fsync", "")
-            .says("fsync after every write")
-            .effect(NOT_MODELLED),
-        Flag::new('x', "xattr", "")
-            .says("extended attributes")
-            .effect(NOT_MODELLED),
-        Flag::new('R', "target-rate", "MB")
-            .says("limit of the rate")
-            .effect(Effect::Refused("clients are not held back")),
-        Flag::long("clients-per-process", "N")
-            .says("clients of one process")
-            .effect(Effect::Refused("every client is a process")),
-    ],
-    compile: |words, compiler| {
-        let options = Options::read(words)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
+    flags: flags! {
+        ["-t --timelimit SECONDS" = "600", "length of the measured part"]
+        ["--warmup SECONDS" = "a fifth of -t", "not measured, before it"]
+        ["--filesystem NAME" = "ext4",
+            "not a flag of the tool: ext4, xfs or tmpfs under the directory"]
+        ["-c --loadfile FILE", "the load"
+            => Effect::Nothing("the load of the packaged client.txt is built in")]
+        ["-D --directory DIR", "where the files are"
+            => Effect::Nothing("--filesystem says what is there")]
+        ["-B --backend NAME", "fileio" => Effect::Nothing("the model is that of fileio")]
+        ["--skip-cleanup", "leave the files" => Effect::Nothing("cleaning up is not measured")]
+        ["-s --sync", "O_SYNC" => NOT_MODELLED]
+        ["-S --sync-dir", "synchronous directories" => NOT_MODELLED]
+        ["-F --fsync", "fsync after every write" => NOT_MODELLED]
+        ["-x --xattr", "extended attributes" => NOT_MODELLED]
+        ["-R --target-rate MB", "limit of the rate" => Effect::Refused("clients are not held back")]
+        ["--clients-per-process N", "clients of one process"
+            => Effect::Refused("every client is a process")]
     },
+    compile: compiled!(Options),
 };
 
 /// A command line.

@@ -18,17 +18,16 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use schedcast_sim::workload::{BarrierId, DeviceId, ProgramId};
-use schedcast_sim::{Distribution, ProgramBuilder, Reg};
+use schedcast_sim::{Distribution, ProgramBuilder};
 
-use super::command::{CommandError, Effect, Flag, Given, Tool, Words, whole};
+use super::command::{CommandError, Effect, Given, Tool, Words, compiled, flags, whole};
 use super::model::Model;
 use super::prices::Prices;
 use super::results::{MetricMap, Results};
 use super::start::Compiler;
 use super::storage::{FileSystem, Storage, reply_queues};
+use crate::registers::registers;
 
 const PROCESSES_MAX: u64 = 1024;
 const KB: u64 = 1024;
@@ -45,11 +44,7 @@ const PAGE_BYTES: u64 = 4 * KB;
 /// Precision of waiting for memory.
 const MEMORY_STEP_NS: u32 = 20;
 
-const PROCESS: Reg = Reg(0);
-const LEFT: Reg = Reg(1);
-const CHILD: Reg = Reg(2);
-const BEGIN: Reg = Reg(3);
-const GROWN: Reg = Reg(4);
+registers! { 0; PROCESS LEFT CHILD BEGIN GROWN }
 
 const NOT_MODELLED: Effect = Effect::Refused("this way of reading and writing is not modelled");
 
@@ -59,69 +54,31 @@ pub(crate) static TOOL: Tool = Tool {
     name: "iozone",
     about: "processes that write and read files, record by record",
     operands: "",
-    flags: &[
-        Flag::short('s', "SIZE")
-            .default("512k")
-            .says("of a file: KB, or with k, m or g behind"),
-        Flag::short('r', "SIZE")
-            .default("4k")
-            .says("of a record: KB, or with k, m or g behind"),
-        Flag::short('i', "TEST")
-            .default("0 and 1")
-            .says("0 = write and rewrite, 1 = read and reread, 2 = random, 3 = backwards; may be repeated"),
-        Flag::short('n', "SIZE")
-            .default("64k")
-            .says("smallest file of -a"),
-        Flag::short('g', "SIZE")
-            .default("512m")
-            .says("largest file of -a"),
-        Flag::short('y', "SIZE")
-            .default("4k")
-            .says("smallest record of -a"),
-        Flag::short('q', "SIZE")
-            .default("16m")
-            .says("largest record of -a"),
-        Flag::short('t', "N").says("so many processes at the same time, each with its file"),
-        Flag::short('e', "")
-            .says("count the fsync after writing"),
-        Flag::short('c', "")
-            .says("count the close")
-            .effect(Effect::Nothing("closing a file takes no time to speak of")),
-        Flag::long("filesystem", "NAME")
-            .default("ext4")
-            .says("not a flag of the tool: ext4, xfs or tmpfs under the files"),
-        Flag::short('f', "FILE")
-            .says("name of the file")
-            .effect(Effect::Nothing("--filesystem says what is there")),
-        Flag::short('F', "FILE")
-            .says("names of the files")
-            .effect(Effect::Refused("give -t alone, names do not matter")),
-        Flag::short('w', "")
-            .says("leave the file")
-            .effect(Effect::Nothing("removing it is not measured")),
-        Flag::short('R', "")
-            .says("a report for a spreadsheet")
-            .effect(Effect::Refused("only the plain table is printed")),
-        Flag::short('b', "FILE")
-            .says("a report for a spreadsheet")
-            .effect(Effect::Refused("only the plain table is printed")),
-        Flag::short('a', "")
-            .says("all sizes, each twice the one before"),
-        Flag::short('I', "")
-            .says("O_DIRECT")
-            .effect(NOT_MODELLED),
-        Flag::short('o', "")
-            .says("O_SYNC")
-            .effect(NOT_MODELLED),
-        Flag::short('B', "")
-            .says("mmap")
-            .effect(NOT_MODELLED),
-    ],
-    compile: |words, compiler| {
-        let options = Options::read(words)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
+    flags: flags! {
+        ["-s SIZE" = "512k", "of a file: KB, or with k, m or g behind"]
+        ["-r SIZE" = "4k", "of a record: KB, or with k, m or g behind"]
+        ["-i TEST" = "0 and 1",
+            "0 = write and rewrite, 1 = read and reread, 2 = random, 3 = backwards; may be repeated"]
+        ["-n SIZE" = "64k", "smallest file of -a"]
+        ["-g SIZE" = "512m", "largest file of -a"]
+        ["-y SIZE" = "4k", "smallest record of -a"]
+        ["-q SIZE" = "16m", "largest record of -a"]
+        ["-t N", "so many processes at the same time, each with its file"]
+        ["-e", "count the fsync after writing"]
+        ["-c", "count the close" => Effect::Nothing("closing a file takes no time to speak of")]
+        ["--filesystem NAME" = "ext4", "not a flag of the tool: ext4, xfs or tmpfs under the files"]
+        ["-f FILE", "name of the file" => Effect::Nothing("--filesystem says what is there")]
+        ["-F FILE", "names of the files" => Effect::Refused("give -t alone, names do not matter")]
+        ["-w", "leave the file" => Effect::Nothing("removing it is not measured")]
+        ["-R", "a report for a spreadsheet" => Effect::Refused("only the plain table is printed")]
+        ["-b FILE", "a report for a spreadsheet"
+            => Effect::Refused("only the plain table is printed")]
+        ["-a", "all sizes, each twice the one before"]
+        ["-I", "O_DIRECT" => NOT_MODELLED]
+        ["-o", "O_SYNC" => NOT_MODELLED]
+        ["-B", "mmap" => NOT_MODELLED]
     },
+    compile: compiled!(Options),
 };
 
 /// One pass over the file.

@@ -78,24 +78,15 @@ fn the_tables_are_those_of_the_tool() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    let cases = [
-        (
-            "iozone -s 64 -r 128",
-            "iozone, word 4: a file needs at least one record, and 4 billion at most",
-        ),
-        (
-            "iozone -i 4",
-            "iozone, word 2: test `4` is not modelled, only 0 to 3 are",
-        ),
-        (
-            "iozone -i 1",
-            "iozone, word 1: test 0 makes the file, without it there is nothing to read",
-        ),
-        (
-            "iozone -s 4x",
-            "iozone, word 2: flag `-s` needs a size such as `64`, `64k` or `1m`, found `4x`",
-        ),
-    ];
+    let cases = cases! {
+        "iozone -s 64 -r 128"
+            => "iozone, word 4: a file needs at least one record, and 4 billion at most";
+        "iozone -i 4" => "iozone, word 2: test `4` is not modelled, only 0 to 3 are";
+        "iozone -i 1"
+            => "iozone, word 1: test 0 makes the file, without it there is nothing to read";
+        "iozone -s 4x"
+            => "iozone, word 2: flag `-s` needs a size such as `64`, `64k` or `1m`, found `4x`";
+    };
     for (line, message) in cases {
         assert_eq!(refuse(line), message);
     }

@@ -1,24 +1,21 @@
 //! The three programs: main, receiver, sender.
 
 use schedcast_kernel::task::Policy;
+use schedcast_sim::ProgramBuilder;
 use schedcast_sim::program::Compare;
 use schedcast_sim::workload::{AttributesSpec, ForkId, ProgramId, QueueId, QueueSpec, WordId};
-use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::Options;
 use crate::programs::Prices;
 use crate::programs::command::CommandError;
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
-/// Register of main and of its children: the queue of a receiver, the first of a sender's group.
-const QUEUE: Reg = Reg(0);
-const LEFT: Reg = Reg(1);
-const GROUPS_LEFT: Reg = Reg(2);
-const CHILD: Reg = Reg(3);
-const VALUE: Reg = Reg(4);
-const BEGIN: Reg = Reg(5);
-const LOOPS_LEFT: Reg = Reg(6);
-const TARGET: Reg = Reg(7);
+registers! { 0;
+    /// Register of main and of its children: the queue of a receiver, the first of a sender's
+    /// group.
+    QUEUE LEFT GROUPS_LEFT CHILD VALUE BEGIN LOOPS_LEFT TARGET
+}
 
 /// Queue, word and semaphore that main and its children share.
 struct Shared {

@@ -20,7 +20,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::command::{CommandError, Effect, Tool, Words, flags};
 use super::model::Model;
 use super::results::{MetricMap, Results};
 use channel::Channel;
@@ -37,27 +37,18 @@ pub(crate) static HACKBENCH: Tool = Tool {
     name: "hackbench",
     about: "groups of processes that send messages to each other through sockets or pipes",
     operands: "[GROUPS [process|thread [LOOPS]]]",
-    flags: &[
-        Flag::new('g', "groups", "NUM")
-            .default("10")
-            .says("groups of senders and receivers"),
-        Flag::new('f', "fds", "NUM")
-            .default("20")
-            .says("senders, and receivers, in a group"),
-        Flag::new('l', "loops", "LOOPS")
-            .default("100")
-            .says("messages from each sender to each receiver"),
-        Flag::new('s', "datasize", "SIZE")
-            .default("100")
-            .says("bytes in a message"),
-        Flag::new('p', "pipe", "").says("pipes instead of sockets"),
-        Flag::new('T', "threads", "").says("threads instead of processes"),
-        Flag::new('P', "process", "").says("processes, which is the default"),
-        Flag::new('F', "fifo", "").says("main thread under SCHED_FIFO once all others are started"),
-        Flag::new('i', "inet", "")
-            .says("TCP connections instead of sockets")
-            .effect(Effect::Refused("the TCP receive path is not modelled")),
-    ],
+    flags: flags! {
+        ["-g --groups NUM" = "10", "groups of senders and receivers"]
+        ["-f --fds NUM" = "20", "senders, and receivers, in a group"]
+        ["-l --loops LOOPS" = "100", "messages from each sender to each receiver"]
+        ["-s --datasize SIZE" = "100", "bytes in a message"]
+        ["-p --pipe", "pipes instead of sockets"]
+        ["-T --threads", "threads instead of processes"]
+        ["-P --process", "processes, which is the default"]
+        ["-F --fifo", "main thread under SCHED_FIFO once all others are started"]
+        ["-i --inet", "TCP connections instead of sockets"
+            => Effect::Refused("the TCP receive path is not modelled")]
+    },
     compile: |words, compiler| {
         let options = Options::read(words, &HACKBENCH)?;
         options.compile(compiler)?;
@@ -71,16 +62,12 @@ pub(crate) static PERF_MESSAGING: Tool = Tool {
     name: "perf-bench-messaging",
     about: "the same as hackbench, from perf",
     operands: "",
-    flags: &[
-        Flag::new('g', "group", "N")
-            .default("10")
-            .says("groups of 20 senders and 20 receivers"),
-        Flag::new('l', "nr_loops", "N")
-            .default("100")
-            .says("messages from each sender to each receiver"),
-        Flag::new('p', "pipe", "").says("pipes instead of sockets"),
-        Flag::new('t', "thread", "").says("threads instead of processes"),
-    ],
+    flags: flags! {
+        ["-g --group N" = "10", "groups of 20 senders and 20 receivers"]
+        ["-l --nr_loops N" = "100", "messages from each sender to each receiver"]
+        ["-p --pipe", "pipes instead of sockets"]
+        ["-t --thread", "threads instead of processes"]
+    },
     compile: |words, compiler| {
         let options = Options::read(words, &PERF_MESSAGING)?;
         options.compile(compiler)?;

@@ -1,26 +1,22 @@
 //! The programs of client and server.
 
+use schedcast_sim::ProgramBuilder;
 use schedcast_sim::program::Compare;
 use schedcast_sim::workload::{AttributesSpec, ForkId, ProgramId, QueueSpec, SenderWakes, WordId};
-use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::{Length, Options, Test};
 use crate::programs::command::CommandError;
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
-/// Register of main and of its children: the pair's queue to the server; the one back is the next.
-const TO_SERVER: Reg = Reg(0);
-const TO_CLIENT: Reg = Reg(1);
-/// The pair's words: room that was taken in the receiver's buffer, and given back.
-const TAKEN: Reg = Reg(2);
-const GIVEN: Reg = Reg(9);
-const LEFT: Reg = Reg(3);
-const CHILD: Reg = Reg(4);
-const VALUE: Reg = Reg(5);
-const BEGIN: Reg = Reg(6);
-const END: Reg = Reg(7);
-const NOW: Reg = Reg(8);
-const USED: Reg = Reg(10);
+registers! { 0;
+    /// Register of main and of its children: the pair's queue to the server, and the one back.
+    TO_SERVER TO_CLIENT
+    /// The pair's word of the room that was taken in the receiver's buffer.
+    TAKEN LEFT CHILD VALUE BEGIN END NOW
+    /// The pair's word of the room that was given back.
+    GIVEN USED
+}
 
 /// Values of messages.
 const DATA: u64 = 0;

@@ -26,11 +26,9 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use schedcast_kernel::cpuset::CpuSet;
 
-use super::command::{CommandError, Effect, Flag, Tool, Words, whole};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags, whole};
 
 const PAIRS_MAX: u64 = 4096;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -41,58 +39,27 @@ pub(crate) static TOOL: Tool = Tool {
     name: "netperf",
     about: "pairs of processes that talk over the loopback device",
     operands: "[-- -m BYTES -r REQUEST,RESPONSE]",
-    flags: &[
-        Flag::short('t', "TEST")
-            .default("TCP_STREAM")
-            .says("TCP_STREAM, TCP_MAERTS, UDP_STREAM, TCP_RR or UDP_RR"),
-        Flag::short('l', "SECONDS")
-            .default("10")
-            .says("how long; negative = so many transactions"),
-        Flag::long("pairs", "N")
-            .default("1")
-            .says("netperfs started together (not a flag of the tool itself)"),
-        Flag::short('T', "LOCAL,REMOTE").says("CPUs that client and server are bound to"),
-        Flag::short('H', "HOST")
-            .default("localhost")
-            .says("host of the server")
-            .effect(Effect::Nothing("it is always this machine")),
-        Flag::short('p', "PORT")
-            .says("port of the server")
-            .effect(Effect::Nothing("no other connection is in its way")),
-        Flag::short('4', "")
-            .says("IPv4")
-            .effect(Effect::Nothing("both take the same way here")),
-        Flag::short('P', "0|1")
-            .says("print headers")
-            .effect(Effect::Output),
-        Flag::short('v', "LEVEL")
-            .says("verbosity")
-            .effect(Effect::Output),
-        Flag::short('c', "")
-            .says("measure the use of the local CPU")
-            .effect(Effect::Refused(
-                "the calibration run before the test is not modelled",
-            )),
-        Flag::short('C', "")
-            .says("measure the use of the remote CPU")
-            .effect(Effect::Refused(
-                "the calibration run before the test is not modelled",
-            )),
-        Flag::short('i', "MAX,MIN")
-            .says("repeat until the result is certain")
-            .effect(Effect::Refused("give the experiment seeds instead")),
-        Flag::short('I', "LEVEL")
-            .says("how certain")
-            .effect(Effect::Refused("give the experiment seeds instead")),
-        Flag::short('D', "SECONDS")
-            .says("interim results")
-            .effect(Effect::Refused("only the final result is printed")),
-    ],
-    compile: |words, compiler| {
-        let options = Options::read(words, compiler.start.cpus)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
+    flags: flags! {
+        ["-t TEST" = "TCP_STREAM", "TCP_STREAM, TCP_MAERTS, UDP_STREAM, TCP_RR or UDP_RR"]
+        ["-l SECONDS" = "10", "how long; negative = so many transactions"]
+        ["--pairs N" = "1", "netperfs started together (not a flag of the tool itself)"]
+        ["-T LOCAL,REMOTE", "CPUs that client and server are bound to"]
+        ["-H HOST" = "localhost", "host of the server"
+            => Effect::Nothing("it is always this machine")]
+        ["-p PORT", "port of the server" => Effect::Nothing("no other connection is in its way")]
+        ["-4", "IPv4" => Effect::Nothing("both take the same way here")]
+        ["-P 0|1", "print headers" => Effect::Output]
+        ["-v LEVEL", "verbosity" => Effect::Output]
+        ["-c", "measure the use of the local CPU"
+            => Effect::Refused("the calibration run before the test is not modelled")]
+        ["-C", "measure the use of the remote CPU"
+            => Effect::Refused("the calibration run before the test is not modelled")]
+        ["-i MAX,MIN", "repeat until the result is certain"
+            => Effect::Refused("give the experiment seeds instead")]
+        ["-I LEVEL", "how certain" => Effect::Refused("give the experiment seeds instead")]
+        ["-D SECONDS", "interim results" => Effect::Refused("only the final result is printed")]
     },
+    compile: compiled!(Options, cpus),
 };
 
 /// Test that a pair runs.

@@ -8,31 +8,19 @@ use super::{Length, Options};
 use crate::programs::command::CommandError;
 use crate::programs::postgres::{ROW_UNIT, Script, Server, barrier, queues, spread};
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
-/// Registers that a thread is created with: its first client, the number of its clients, and the
-/// queue of their replies.
-const FIRST: Reg = Reg(0);
-const CLIENTS: Reg = Reg(1);
-const INBOX: Reg = Reg(2);
-const CLIENT: Reg = Reg(3);
-/// Clients that have not begun yet, and those that have not ended.
-const STARTING: Reg = Reg(4);
-const ACTIVE: Reg = Reg(5);
-const END: Reg = Reg(6);
-const NOW: Reg = Reg(7);
-const VALUE: Reg = Reg(8);
-const ADDRESS: Reg = Reg(9);
-const STEP: Reg = Reg(10);
-const BEGIN: Reg = Reg(11);
-const ROW: Reg = Reg(12);
-/// When the next transaction of a `-R` thread is due.
-const TRIGGER: Reg = Reg(13);
-/// Sleeping clients: how many were put to sleep, and how many of these woke up.
-const SLEPT: Reg = Reg(14);
-const WOKEN: Reg = Reg(15);
-const CHILD: Reg = Reg(16);
-const LEFT: Reg = Reg(17);
-const LAG: Reg = Reg(18);
+registers! { 0;
+    /// Registers that a thread is created with: its first client, the number of its clients, and
+    /// the queue of their replies.
+    FIRST CLIENTS INBOX CLIENT
+    /// Clients that have not begun yet, and those that have not ended.
+    STARTING ACTIVE END NOW VALUE ADDRESS STEP BEGIN ROW
+    /// When the next transaction of a `-R` thread is due.
+    TRIGGER
+    /// Sleeping clients: how many were put to sleep, and how many of these woke up.
+    SLEPT WOKEN CHILD LEFT LAG
+}
 
 /// Words in rows of one for each client.
 #[derive(Clone, Copy)]

@@ -19,11 +19,9 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use super::command::{CommandError, Effect, Flag, Given, Tool, Words};
+use super::command::{CommandError, Effect, Given, Tool, Words, compiled, flags};
 use super::postgres::{
-    FILE_SYSTEM, Row, SERVER_CGROUP, SYNCHRONOUS_COMMIT, Script, Settings, address,
+    ADDRESS, FILE_SYSTEM, Row, SERVER_CGROUP, SYNCHRONOUS_COMMIT, Script, Settings,
 };
 use super::prices::Prices;
 use schedcast_base::names::suggestion;
@@ -44,99 +42,55 @@ pub(crate) static TOOL: Tool = Tool {
     name: "pgbench",
     about: "clients of a PostgreSQL server, with a backend process each",
     operands: "[DBNAME]",
-    flags: &[
-        Flag::new('c', "client", "N").default("1").says("clients"),
-        Flag::new('j', "jobs", "N")
-            .default("1")
-            .says("threads of pgbench; clients are spread over them"),
-        Flag::new('t', "transactions", "N")
-            .default("10")
-            .says("transactions of each client"),
-        Flag::new('T', "time", "SECONDS").says("how long, instead of -t"),
-        Flag::new('b', "builtin", "NAME")
-            .default("tpcb-like")
-            .says("tpcb-like, simple-update or select-only; a beginning will do"),
-        Flag::new('N', "skip-some-updates", "").says("as -b simple-update"),
-        Flag::new('S', "select-only", "").says("as -b select-only"),
-        Flag::new('M', "protocol", "NAME")
-            .default("simple")
-            .says("simple, extended or prepared"),
-        Flag::new('R', "rate", "N").says("transactions a second of all clients, at random times"),
-        Flag::new('s', "scale", "N")
-            .default("1")
-            .says("branches in the data base (the tool counts them itself)"),
-        SERVER_CGROUP,
-        FILE_SYSTEM,
-        SYNCHRONOUS_COMMIT,
-        address(Flag::new('h', "host", "HOST").says("host of the server")),
-        address(Flag::new('p', "port", "PORT").says("port of the server")),
-        address(Flag::new('U', "username", "NAME").says("user")),
-        Flag::new('n', "no-vacuum", "")
-            .says("no vacuum before")
-            .effect(Effect::Nothing("the vacuum is not measured")),
-        Flag::new('v', "vacuum-all", "")
-            .says("vacuum of all tables before")
-            .effect(Effect::Nothing("the vacuum is not measured")),
-        Flag::new('P', "progress", "SECONDS")
-            .says("progress reports; the summary gets a deviation")
-            .effect(Effect::Output),
-        Flag::long("progress-timestamp", "")
-            .says("Unix times in progress reports")
-            .effect(Effect::Output),
-        Flag::long("random-seed", "SEED")
-            .says("of its random numbers")
-            .effect(Effect::Nothing("give the experiment seeds instead")),
-        Flag::new('i', "initialize", "")
-            .says("make the tables")
-            .effect(INITIALIZING),
-        Flag::new('I', "init-steps", "STEPS")
-            .says("make the tables")
-            .effect(INITIALIZING),
-        Flag::new('F', "fillfactor", "N")
-            .says("of the tables")
-            .effect(INITIALIZING),
-        Flag::new('f', "file", "FILE")
-            .says("a script of one's own")
-            .effect(Effect::Refused("what its statements cost is not known")),
-        Flag::new('D', "define", "VAR=VALUE")
-            .says("variable of a script")
-            .effect(Effect::Refused("the built-in scripts have none to set")),
-        Flag::new('C', "connect", "")
-            .says("a new connection for each transaction")
-            .effect(Effect::Refused("connections are made once")),
-        Flag::new('L', "latency-limit", "MS")
-            .says("count, and with -R skip, what is later")
-            .effect(Effect::Refused("transactions are not skipped")),
-        Flag::new('l', "log", "")
-            .says("a log of the transactions")
-            .effect(NO_LOG),
-        Flag::long("aggregate-interval", "SECONDS")
-            .says("sums in the log")
-            .effect(NO_LOG),
-        Flag::long("sampling-rate", "R")
-            .says("share in the log")
-            .effect(NO_LOG),
-        Flag::long("log-prefix", "NAME")
-            .says("of the log")
-            .effect(NO_LOG),
-        Flag::new('r', "report-per-command", "")
-            .says("latency of each statement")
-            .effect(Effect::Refused("statements are not timed one by one")),
-        Flag::long("max-tries", "N")
-            .says("tries of a transaction")
-            .effect(NO_RETRIES),
-        Flag::long("failures-detailed", "")
-            .says("kinds of failures")
-            .effect(NO_RETRIES),
-        Flag::short('d', "")
-            .says("debugging up to 15, the data base since 16")
-            .effect(Effect::Refused("give the name of the data base last")),
-    ],
-    compile: |words, compiler| {
-        let options = Options::read(words)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
+    flags: flags! {
+        ["-c --client N" = "1", "clients"]
+        ["-j --jobs N" = "1", "threads of pgbench; clients are spread over them"]
+        ["-t --transactions N" = "10", "transactions of each client"]
+        ["-T --time SECONDS", "how long, instead of -t"]
+        ["-b --builtin NAME" = "tpcb-like",
+            "tpcb-like, simple-update or select-only; a beginning will do"]
+        ["-N --skip-some-updates", "as -b simple-update"]
+        ["-S --select-only", "as -b select-only"]
+        ["-M --protocol NAME" = "simple", "simple, extended or prepared"]
+        ["-R --rate N", "transactions a second of all clients, at random times"]
+        ["-s --scale N" = "1", "branches in the data base (the tool counts them itself)"]
+        [SERVER_CGROUP]
+        [FILE_SYSTEM]
+        [SYNCHRONOUS_COMMIT]
+        ["-h --host HOST", "host of the server" => ADDRESS]
+        ["-p --port PORT", "port of the server" => ADDRESS]
+        ["-U --username NAME", "user" => ADDRESS]
+        ["-n --no-vacuum", "no vacuum before" => Effect::Nothing("the vacuum is not measured")]
+        ["-v --vacuum-all", "vacuum of all tables before"
+            => Effect::Nothing("the vacuum is not measured")]
+        ["-P --progress SECONDS", "progress reports; the summary gets a deviation"
+            => Effect::Output]
+        ["--progress-timestamp", "Unix times in progress reports" => Effect::Output]
+        ["--random-seed SEED", "of its random numbers"
+            => Effect::Nothing("give the experiment seeds instead")]
+        ["-i --initialize", "make the tables" => INITIALIZING]
+        ["-I --init-steps STEPS", "make the tables" => INITIALIZING]
+        ["-F --fillfactor N", "of the tables" => INITIALIZING]
+        ["-f --file FILE", "a script of one's own"
+            => Effect::Refused("what its statements cost is not known")]
+        ["-D --define VAR=VALUE", "variable of a script"
+            => Effect::Refused("the built-in scripts have none to set")]
+        ["-C --connect", "a new connection for each transaction"
+            => Effect::Refused("connections are made once")]
+        ["-L --latency-limit MS", "count, and with -R skip, what is later"
+            => Effect::Refused("transactions are not skipped")]
+        ["-l --log", "a log of the transactions" => NO_LOG]
+        ["--aggregate-interval SECONDS", "sums in the log" => NO_LOG]
+        ["--sampling-rate R", "share in the log" => NO_LOG]
+        ["--log-prefix NAME", "of the log" => NO_LOG]
+        ["-r --report-per-command", "latency of each statement"
+            => Effect::Refused("statements are not timed one by one")]
+        ["--max-tries N", "tries of a transaction" => NO_RETRIES]
+        ["--failures-detailed", "kinds of failures" => NO_RETRIES]
+        ["-d", "debugging up to 15, the data base since 16"
+            => Effect::Refused("give the name of the data base last")]
     },
+    compile: compiled!(Options),
 };
 
 /// A built-in script.

@@ -35,6 +35,7 @@ use super::Prices;
 use super::command::{CommandError, Effect, Flag, Words};
 use super::start::Compiler;
 use super::storage::FileSystem;
+use crate::registers::registers;
 use commit::Log;
 use locks::Locks;
 use schedcast_base::names::suggestion;
@@ -47,15 +48,10 @@ const MORE: u64 = 1 << 20;
 /// The statement that ends a connection.
 const GOOD_BYE: u64 = ROW_UNIT - 1;
 
-/// Registers of a backend; the first is set by the postmaster.
-const CONNECTION: Reg = Reg(0);
-const REQUESTS: Reg = Reg(1);
-const REPLIES: Reg = Reg(2);
-const VALUE: Reg = Reg(3);
-const KIND: Reg = Reg(4);
-const ROW: Reg = Reg(5);
-const TURN: Reg = Reg(6);
-const TAKEN: Reg = Reg(7);
+registers! { 0;
+    /// Registers of a backend; the first is set by the postmaster.
+    CONNECTION REQUESTS REPLIES VALUE KIND ROW TURN TAKEN
+}
 /// Locks the transaction holds: number of the mutex, or [`NO_LOCK`].
 const HELD: [Reg; 2] = [Reg(8), Reg(9)];
 const SEEN: Reg = Reg(10);
@@ -65,19 +61,16 @@ const FRESH: Reg = Reg(15);
 const NO_LOCK: u64 = u32::MAX as u64;
 
 /// Flags of every client program: they say what the server is like, which the tools do not know.
-pub(super) const SERVER_CGROUP: Flag = Flag::long("server-cgroup", "PATH")
+pub(super) const SERVER_CGROUP: Flag = Flag::of("--server-cgroup PATH")
     .says("not a flag of the tool: cgroup of the server (default: the client's)");
-pub(super) const FILE_SYSTEM: Flag = Flag::long("filesystem", "NAME")
+pub(super) const FILE_SYSTEM: Flag = Flag::of("--filesystem NAME")
     .default("ext4")
     .says("not a flag of the tool: ext4, xfs or tmpfs under the server's log");
-pub(super) const SYNCHRONOUS_COMMIT: Flag = Flag::long("synchronous-commit", "on|off")
+pub(super) const SYNCHRONOUS_COMMIT: Flag = Flag::of("--synchronous-commit on|off")
     .default("on")
     .says("not a flag of the tool: the server's setting");
-
-/// A flag that names the server and the data base.
-pub(super) const fn address(flag: Flag) -> Flag {
-    flag.effect(Effect::Nothing("the server is always on this machine"))
-}
+/// Effect of flags that name the server and the data base.
+pub(super) const ADDRESS: Effect = Effect::Nothing("the server is always on this machine");
 
 /// Settings of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]

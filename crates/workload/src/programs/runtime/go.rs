@@ -22,10 +22,11 @@ use schedcast_sim::{ProgramBuilder, Reg};
 use super::load::{self, Load};
 use super::{
     MEGABYTE, PROCESSORS_MAX, Scratch, Served, Shared, allocate, cpus, flag_or_variable,
-    limit_permille, network, number, work_piece,
+    limit_permille, network, work_piece,
 };
-use crate::programs::command::{CommandError, Tool, Words as Line};
+use crate::programs::command::{CommandError, Tool, Words as Line, flags};
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
 /// `go-server`.
 pub(crate) static TOOL: Tool = Tool {
@@ -33,23 +34,16 @@ pub(crate) static TOOL: Tool = Tool {
     name: "go-server",
     about: "a server in Go: GOMAXPROCS, garbage collection (no real tool)",
     operands: "",
-    flags: &[
-        load::RATE,
-        load::SHAPE,
-        load::DURATION,
-        load::SCHEDULE,
-        load::WORK,
-        load::DEMAND,
-        load::ALLOC,
-        number("gomaxprocs", "N", "as Go chooses").says("goroutines that run at a time"),
-        number("go", "VERSION", "1.26")
-            .says("release, such as 1.24: from 1.25 on it knows the limit"),
-        number("live", "MB", "4").says("heap that a collection finds alive"),
-        number("gogc", "PERCENT", "100").says("growth of the heap until the next, or off"),
-        number("trigger", "PERCENT", "95").says("part of that growth at which it begins, 70 to 95"),
-        number("mark", "US", "0").says("CPU time of all workers and assists in a collection"),
-        number("stw", "US", "50").says("time for which a collection stops the world at its begin"),
-    ],
+    flags: flags! {
+        ..load::FLAGS;
+        ["--gomaxprocs N" = "as Go chooses", "goroutines that run at a time"]
+        ["--go VERSION" = "1.26", "release, such as 1.24: from 1.25 on it knows the limit"]
+        ["--live MB" = "4", "heap that a collection finds alive"]
+        ["--gogc PERCENT" = "100", "growth of the heap until the next, or off"]
+        ["--trigger PERCENT" = "95", "part of that growth at which it begins, 70 to 95"]
+        ["--mark US" = "0", "CPU time of all workers and assists in a collection"]
+        ["--stw US" = "50", "time for which a collection stops the world at its begin"]
+    },
     compile: |words, compiler| {
         let server = Server::read(words, compiler)?;
         server.compile(compiler)?;
@@ -205,21 +199,17 @@ const SCRATCH: Scratch = Scratch {
     a: Reg(0),
     minus_one: Reg(1),
 };
-const CHILD: Reg = Reg(2);
-const COUNT: Reg = Reg(3);
-const VALUE: Reg = Reg(4);
-const NOW: Reg = Reg(5);
-/// When the running goroutine, or the worker, began.
-const START: Reg = Reg(6);
-/// Arrival of the request.
-const ARRIVED: Reg = Reg(7);
-/// CPU time that it still needs, ns.
-const REST: Reg = Reg(8);
-const PIECE: Reg = Reg(9);
-/// 1 while this M looks for work after it was woken.
-const SPINNING: Reg = Reg(10);
-const B: Reg = Reg(11);
-const STOPPED: Reg = Reg(12);
+registers! { 2;
+    CHILD COUNT VALUE NOW
+    /// When the running goroutine, or the worker, began.
+    START
+    /// Arrival of the request.
+    ARRIVED
+    /// CPU time that it still needs, ns.
+    REST PIECE
+    /// 1 while this M looks for work after it was woken.
+    SPINNING B STOPPED
+}
 
 /// State that Ms share.
 struct Runtime {

@@ -22,12 +22,13 @@ use schedcast_sim::{ProgramBuilder, Reg};
 use super::load::{self, Load};
 use super::{
     MEGABYTE, PROCESSORS_MAX, Scratch, Served, Shared, allocate, cpus, flag_or_variable,
-    limit_permille, network, number, work_piece,
+    limit_permille, network, work_piece,
 };
-use crate::programs::command::{CommandError, Flag, Tool, Words as Line};
+use crate::programs::command::{CommandError, Tool, Words as Line, flags};
 use crate::programs::postgres::queues;
 use crate::programs::service::named;
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
 /// `java-server`.
 pub(crate) static TOOL: Tool = Tool {
@@ -35,32 +36,16 @@ pub(crate) static TOOL: Tool = Tool {
     name: "java-server",
     about: "a server in Java: processors, pool, garbage collection (no real tool)",
     operands: "",
-    flags: &[
-        load::RATE,
-        load::SHAPE,
-        load::DURATION,
-        load::SCHEDULE,
-        load::WORK,
-        load::DEMAND,
-        load::ALLOC,
-        Flag::long("processors", "N")
-            .default("as HotSpot counts")
-            .says("-XX:ActiveProcessorCount"),
-        Flag::long("threads", "N")
-            .default("the processors")
-            .says("threads of the pool"),
-        Flag::long("collector", "NAME")
-            .default("as HotSpot chooses")
-            .says("serial, parallel or g1"),
-        number("young", "MB", "32").says("young generation (-Xmn)"),
-        Flag::long("survivors", "MB")
-            .default("0")
-            .says("regions of survivors in it, of g1; the others have a fifth"),
-        number("collect", "US", "0").says("CPU time of a young collection of several GC workers"),
-        Flag::long("collect-serial", "US")
-            .default("as --collect")
-            .says("the same of the serial collector"),
-    ],
+    flags: flags! {
+        ..load::FLAGS;
+        ["--processors N" = "as HotSpot counts", "-XX:ActiveProcessorCount"]
+        ["--threads N" = "the processors", "threads of the pool"]
+        ["--collector NAME" = "as HotSpot chooses", "serial, parallel or g1"]
+        ["--young MB" = "32", "young generation (-Xmn)"]
+        ["--survivors MB" = "0", "regions of survivors in it, of g1; the others have a fifth"]
+        ["--collect US" = "0", "CPU time of a young collection of several GC workers"]
+        ["--collect-serial US" = "as --collect", "the same of the serial collector"]
+    },
     compile: |words, compiler| {
         let server = Server::read(words, compiler)?;
         server.compile(compiler)?;
@@ -258,13 +243,7 @@ const SCRATCH: Scratch = Scratch {
     a: Reg(0),
     minus_one: Reg(1),
 };
-const CHILD: Reg = Reg(2);
-const COUNT: Reg = Reg(3);
-const VALUE: Reg = Reg(4);
-const ARRIVED: Reg = Reg(5);
-const REST: Reg = Reg(6);
-const PIECE: Reg = Reg(7);
-const STOPPED: Reg = Reg(8);
+registers! { 2; CHILD COUNT VALUE ARRIVED REST PIECE STOPPED }
 
 /// State that the threads share.
 struct Jvm {

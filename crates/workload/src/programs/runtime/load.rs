@@ -8,8 +8,7 @@ use schedcast_sim::workload::{
 use schedcast_sim::{Distribution, ProgramBuilder, Reg};
 use schedcast_trace::recording::Request;
 
-use super::number;
-use crate::programs::command::{CommandError, Flag, Words};
+use crate::programs::command::{CommandError, Flag, Words, flags};
 use crate::programs::postgres::epoll_is_sync;
 use crate::programs::results::{MetricMap, Results};
 use crate::programs::service::{ARRIVALS, DEMANDS, Demand, named};
@@ -23,16 +22,18 @@ const FIRST_NS: u64 = 1_000_000;
 /// How often the end of the load is looked for, ns; Go's `sysmon` sleeps so long at the most.
 const LOOK_NS: u64 = 10_000_000;
 
-pub(super) const RATE: Flag = number("rate", "N", "100").says("requests a second");
-pub(super) const SHAPE: Flag = number("arrivals", "NAME", "poisson").says("poisson or even");
-pub(super) const DURATION: Flag = number("duration", "TIME", "10s").says("how long");
-pub(super) const SCHEDULE: Flag = Flag::long("schedule", "FILE")
-    .says("requests come as those of this log (requests.csv), and all of them are answered");
-pub(super) const WORK: Flag =
-    number("work", "US", "1000").says("computing for a request, without collections");
-pub(super) const DEMAND: Flag = number("demand", "NAME", "exponential")
-    .says("how it varies, and the allocation with it: exponential, uniform or fixed");
-pub(super) const ALLOC: Flag = number("alloc", "KB", "0").says("allocated by a request");
+/// Flags of both servers.
+pub(super) const FLAGS: &[Flag] = flags! {
+    ["--rate N" = "100", "requests a second"]
+    ["--arrivals NAME" = "poisson", "poisson or even"]
+    ["--duration TIME" = "10s", "how long"]
+    ["--schedule FILE",
+        "requests come as those of this log (requests.csv), and all of them are answered"]
+    ["--work US" = "1000", "computing for a request, without collections"]
+    ["--demand NAME" = "exponential",
+        "how it varies, and the allocation with it: exponential, uniform or fixed"]
+    ["--alloc KB" = "0", "allocated by a request"]
+};
 
 /// Times of requests, and the work and allocation of one.
 #[derive(Clone, Debug, PartialEq, Eq)]

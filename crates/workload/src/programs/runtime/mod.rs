@@ -25,7 +25,7 @@ use schedcast_sim::program::{Amount, Arithmetic, Compare};
 use schedcast_sim::workload::{DistributionId, GroupSpec, QueueId, WordId};
 use schedcast_sim::{ProgramBuilder, Reg};
 
-use super::command::{CommandError, Flag, Tool, Words as Line, whole};
+use super::command::{CommandError, Tool, Words as Line, whole};
 use super::model::Model;
 use super::postgres::queues;
 use super::results::{MetricMap, Results};
@@ -42,10 +42,6 @@ const KILOBYTE: u64 = 1 << 10;
 /// Longest CPU time of a request between two looks at whether the runtime wants the thread to stop,
 /// ns. Go sends a signal and HotSpot polls at every backward jump, which both takes microseconds.
 const POLL_NS: u64 = 50_000;
-
-const fn number(name: &'static str, unit: &'static str, default: &'static str) -> Flag {
-    Flag::long(name, unit).default(default)
-}
 
 /// Environment variables that each tool reads.
 const VARIABLES: [(&str, &[&str]); 2] = [

@@ -10,13 +10,12 @@ use crate::programs::command::CommandError;
 use crate::programs::futex::reg::*;
 use crate::programs::futex::{Layout, microseconds_since, stop_to, wait};
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
-/// Number of the next worker to get a request, from 0.
-const TURN: Reg = Reg(OWN);
-const CPU: Reg = Reg(OWN + 1);
-const LOCK: Reg = Reg(OWN + 2);
-const WORK_BEGIN: Reg = Reg(OWN + 3);
-const WORKER_BEGIN: Reg = Reg(OWN + 4);
+registers! { OWN;
+    /// Number of the next worker to get a request, from 0.
+    TURN CPU LOCK WORK_BEGIN WORKER_BEGIN
+}
 
 /// A worker that waits for a lock looks at it this often. The real one does so every 50 ns; looking
 /// less often makes it late by a microsecond at most.

@@ -1,8 +1,8 @@
 //! The main thread: once a second it reckons the rate, and now and then has results forgotten.
 
+use schedcast_sim::ProgramBuilder;
 use schedcast_sim::program::{Arithmetic, Compare};
 use schedcast_sim::workload::{ForkId, ProgramId};
-use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::Options;
 use super::compile::Shared;
@@ -10,14 +10,14 @@ use crate::programs::command::CommandError;
 use crate::programs::futex::microseconds_since;
 use crate::programs::futex::reg::*;
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
-/// When the rate was reckoned last, and requests up to then.
-const RATE_BEGIN: Reg = Reg(OWN);
-const LOOPS_BEFORE: Reg = Reg(OWN + 1);
-const LOOPS: Reg = Reg(OWN + 2);
-/// When results were forgotten last.
-const FORGOT_AT: Reg = Reg(OWN + 3);
-const WARM: Reg = Reg(OWN + 4);
+registers! { OWN;
+    /// When the rate was reckoned last, and requests up to then.
+    RATE_BEGIN LOOPS_BEFORE LOOPS
+    /// When results were forgotten last.
+    FORGOT_AT WARM
+}
 
 const SECOND_NS: u64 = 1_000_000_000;
 const SECOND_US: u64 = 1_000_000;

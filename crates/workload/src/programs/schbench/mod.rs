@@ -23,12 +23,10 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
 
-use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use super::results::Results;
 use super::schbench_classic::{PIPE_BYTES_MAX, RUNTIME_S_MAX, THREADS_MAX};
 
@@ -38,57 +36,32 @@ pub(crate) static TOOL: Tool = Tool {
     name: "schbench",
     about: "message threads and workers that compute under a lock of their CPU (2023 and later)",
     operands: "",
-    flags: &[
-        Flag::new('m', "message-threads", "N")
-            .default("1")
-            .says("message threads"),
-        Flag::new('t', "threads", "N").says("workers of each; without, CPUs / message threads"),
-        Flag::new('r', "runtime", "S")
-            .default("30")
-            .says("seconds; 0 = until stopped"),
-        Flag::new('F', "cache_footprint", "KB")
-            .default("256")
-            .says("size of the matrices"),
-        Flag::new('n', "operations", "N")
-            .default("5")
-            .says("matrix products in a request"),
-        Flag::new('s', "sleep_usec", "US")
-            .default("100")
-            .says("µs of sleep in a request"),
-        Flag::new('R', "rps", "N").says("requests a second, of all message threads"),
-        Flag::new('p', "pipe", "BYTES").says("bytes each side writes instead of computing"),
-        Flag::new('L', "no-locking", "").says("compute without the lock"),
-        Flag::new('C', "calibrate", "").says("leave the sleep out of the time, and the lock"),
-        Flag::new('w', "warmuptime", "S")
-            .default("0")
-            .says("forget what came before, in runs of 30 s and more"),
-        Flag::new('z', "zerotime", "S").says("forget again and again after so many seconds"),
-        Flag::new('M', "message-cpus", "CPUS").says("CPUs of the message threads, or `auto`"),
-        Flag::new('W', "worker-cpus", "CPUS").says("CPUs of the workers, or `auto`"),
-        Flag::new('i', "intervaltime", "S")
-            .default("10")
-            .says("seconds between two reports")
-            .effect(Effect::Nothing("only the last report is printed")),
-        Flag::new('j', "json", "FILE")
-            .says("results as JSON")
-            .effect(Effect::Nothing("results come with --json of schedcast")),
-        Flag::new('J', "jobname", "NAME")
-            .says("name in the JSON")
-            .effect(Effect::Nothing("a name")),
-        Flag::new('A', "auto-rps", "PERCENT")
-            .says("grow -R until the CPUs are so busy")
-            .effect(Effect::Refused(
-                "it reads how busy the machine is; run a sweep over -R instead",
-            )),
-        Flag::new('P', "pin", "ccx")
-            .says("one last level cache a message thread")
-            .effect(Effect::Refused("give the CPUs with -M and -W")),
-    ],
-    compile: |words, compiler| {
-        let options = Options::read(words, compiler.start.cpus)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
+    flags: flags! {
+        ["-m --message-threads N" = "1", "message threads"]
+        ["-t --threads N", "workers of each; without, CPUs / message threads"]
+        ["-r --runtime S" = "30", "seconds; 0 = until stopped"]
+        ["-F --cache_footprint KB" = "256", "size of the matrices"]
+        ["-n --operations N" = "5", "matrix products in a request"]
+        ["-s --sleep_usec US" = "100", "µs of sleep in a request"]
+        ["-R --rps N", "requests a second, of all message threads"]
+        ["-p --pipe BYTES", "bytes each side writes instead of computing"]
+        ["-L --no-locking", "compute without the lock"]
+        ["-C --calibrate", "leave the sleep out of the time, and the lock"]
+        ["-w --warmuptime S" = "0", "forget what came before, in runs of 30 s and more"]
+        ["-z --zerotime S", "forget again and again after so many seconds"]
+        ["-M --message-cpus CPUS", "CPUs of the message threads, or `auto`"]
+        ["-W --worker-cpus CPUS", "CPUs of the workers, or `auto`"]
+        ["-i --intervaltime S" = "10", "seconds between two reports"
+            => Effect::Nothing("only the last report is printed")]
+        ["-j --json FILE", "results as JSON"
+            => Effect::Nothing("results come with --json of schedcast")]
+        ["-J --jobname NAME", "name in the JSON" => Effect::Nothing("a name")]
+        ["-A --auto-rps PERCENT", "grow -R until the CPUs are so busy"
+            => Effect::Refused("it reads how busy the machine is; run a sweep over -R instead")]
+        ["-P --pin ccx", "one last level cache a message thread"
+            => Effect::Refused("give the CPUs with -M and -W")]
     },
+    compile: compiled!(Options, cpus),
 };
 
 /// A command line.

@@ -20,9 +20,7 @@ mod compile;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use super::model::Model;
 use super::results::{MetricMap, Results, quantile_us};
 
@@ -32,33 +30,19 @@ pub(crate) static TOOL: Tool = Tool {
     name: "schbench-classic",
     about: "schbench of 2016 to early 2023: message threads and workers that spin",
     operands: "",
-    flags: &[
-        Flag::new('m', "message-threads", "N")
-            .default("2")
-            .says("message threads"),
-        Flag::new('t', "threads", "N")
-            .default("16")
-            .says("workers of each message thread"),
-        Flag::new('r', "runtime", "S").default("30").says("seconds"),
-        Flag::new('s', "sleeptime", "US")
-            .default("30000")
-            .says("µs that a message thread sleeps a round; up to a quarter more"),
-        Flag::new('c', "cputime", "US")
-            .default("30000")
-            .says("µs of wall time that a worker spins"),
-        Flag::new('R', "rps", "N").says("requests a second, of all message threads"),
-        Flag::new('p', "pipe", "BYTES").says("bytes each side writes; sets -s and -c to 0"),
-        Flag::new('a', "auto", "")
-            .says("more threads until latencies hurt")
-            .effect(Effect::Refused(
-                "it runs itself again and again; run a sweep over -t or -R instead",
-            )),
-    ],
-    compile: |words, compiler| {
-        let options = Options::read(words)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
+    flags: flags! {
+        ["-m --message-threads N" = "2", "message threads"]
+        ["-t --threads N" = "16", "workers of each message thread"]
+        ["-r --runtime S" = "30", "seconds"]
+        ["-s --sleeptime US" = "30000",
+            "µs that a message thread sleeps a round; up to a quarter more"]
+        ["-c --cputime US" = "30000", "µs of wall time that a worker spins"]
+        ["-R --rps N", "requests a second, of all message threads"]
+        ["-p --pipe BYTES", "bytes each side writes; sets -s and -c to 0"]
+        ["-a --auto", "more threads until latencies hurt"
+            => Effect::Refused("it runs itself again and again; run a sweep over -t or -R instead")]
     },
+    compile: compiled!(Options),
 };
 
 /// Most bytes that `-p` takes.

@@ -6,22 +6,18 @@ use schedcast_sim::workload::{
     ARRIVAL_TIME, Arrival, ArrivalAction, ArrivalContext, ArrivalSource, DistributionId, ProgramId,
     QueueId,
 };
-use schedcast_sim::{Distribution, ProgramBuilder, Reg};
+use schedcast_sim::{Distribution, ProgramBuilder};
 
 use super::{Demand, Options, SECOND_NS};
 use crate::programs::command::CommandError;
 use crate::programs::postgres::{epoll_is_sync, queues};
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
-/// A worker's queue for finished pieces.
-const DONE: Reg = Reg(0);
-const ARRIVED: Reg = Reg(1);
-const END: Reg = Reg(2);
-const NOW: Reg = Reg(3);
-const LEFT: Reg = Reg(4);
-const CHILD: Reg = Reg(5);
-const VALUE: Reg = Reg(6);
-const PIECE: Reg = Reg(7);
+registers! { 0;
+    /// A worker's queue for finished pieces.
+    DONE ARRIVED END NOW LEFT CHILD VALUE PIECE
+}
 
 /// Between two looks at the clock of a loop with nothing else in it, ns: what `clock_gettime` takes
 /// in user mode (vDSO).

@@ -21,9 +21,7 @@ mod compile;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use super::command::{CommandError, Flag, Tool, Words};
+use super::command::{CommandError, Tool, Words, compiled, flags};
 use super::model::Model;
 use super::results::{MetricMap, Results};
 use schedcast_base::names::suggestion;
@@ -33,50 +31,29 @@ const RATE_MAX: u64 = 10_000_000;
 const THREADS_MAX: u64 = 4096;
 const WORK_MAX_US: u64 = 60_000_000;
 
-const fn microseconds(name: &'static str, default: &'static str, help: &'static str) -> Flag {
-    Flag::long(name, "US").default(default).says(help)
-}
-
 /// `http-service`.
 pub(crate) static TOOL: Tool = Tool {
     words: &["http-service"],
     name: "http-service",
     about: "a pool of threads that answers requests from outside (no real tool)",
     operands: "",
-    flags: &[
-        Flag::long("rate", "N")
-            .default("100")
-            .says("requests a second"),
-        Flag::long("arrivals", "NAME")
-            .default("poisson")
-            .says("poisson or even"),
-        Flag::long("duration", "TIME")
-            .default("10s")
-            .says("how long"),
-        Flag::long("threads", "N").default("8").says("workers"),
-        microseconds("work", "1000", "computing for a request"),
-        Flag::long("demand", "NAME")
-            .default("exponential")
-            .says("how it varies: exponential, uniform (0 to twice that) or fixed"),
-        microseconds("lock", "0", "of it under one lock of all workers"),
-        Flag::long("fan-out", "N")
-            .default("0")
-            .says("pieces of a request that helpers compute"),
-        microseconds("fan-work", "200", "computing for a piece"),
-        Flag::long("helpers", "N")
-            .default("as --threads")
-            .says("helper threads"),
-        Flag::long("by-clock", "")
-            .says("computing ends by the clock: time off the CPU counts, as in a loop that looks at the time"),
-        Flag::long("interrupt-cpu", "CPU")
-            .default("0")
-            .says("that takes the packets"),
-    ],
-    compile: |words, compiler| {
-        let options = Options::read(words, compiler.start.cpus)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
+    flags: flags! {
+        ["--rate N" = "100", "requests a second"]
+        ["--arrivals NAME" = "poisson", "poisson or even"]
+        ["--duration TIME" = "10s", "how long"]
+        ["--threads N" = "8", "workers"]
+        ["--work US" = "1000", "computing for a request"]
+        ["--demand NAME" = "exponential",
+            "how it varies: exponential, uniform (0 to twice that) or fixed"]
+        ["--lock US" = "0", "of it under one lock of all workers"]
+        ["--fan-out N" = "0", "pieces of a request that helpers compute"]
+        ["--fan-work US" = "200", "computing for a piece"]
+        ["--helpers N" = "as --threads", "helper threads"]
+        ["--by-clock",
+            "computing ends by the clock: time off the CPU counts, as in a loop that looks at the time"]
+        ["--interrupt-cpu CPU" = "0", "that takes the packets"]
     },
+    compile: compiled!(Options, cpus),
 };
 
 /// How computing varies from request to request.

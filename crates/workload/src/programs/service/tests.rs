@@ -106,28 +106,17 @@ fn the_summary_has_rates_and_latencies() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    let cases = [
-        (
-            "http-service --treads 4",
-            "http-service, word 2: unknown flag `--treads`; nearest valid name: `--threads`",
-        ),
-        (
-            "http-service --demand gauss",
-            "http-service, word 2: unknown value `gauss`; valid names: `exponential`, `uniform`, `fixed`",
-        ),
-        (
-            "http-service --work 10 --lock 20",
-            "http-service, word 4: the lock is held for a part of `--work`, not for more",
-        ),
-        (
-            "http-service --helpers 3",
-            "http-service, word 2: `--helpers` needs `--fan-out`",
-        ),
-        (
-            "http-service --interrupt-cpu 4",
-            "http-service, word 2: flag `--interrupt-cpu` needs a whole number from 0 to 3, found `4`",
-        ),
-    ];
+    let cases = cases! {
+        "http-service --treads 4"
+            => "http-service, word 2: unknown flag `--treads`; nearest valid name: `--threads`";
+        "http-service --demand gauss"
+            => "http-service, word 2: unknown value `gauss`; valid names: `exponential`, `uniform`, `fixed`";
+        "http-service --work 10 --lock 20"
+            => "http-service, word 4: the lock is held for a part of `--work`, not for more";
+        "http-service --helpers 3" => "http-service, word 2: `--helpers` needs `--fan-out`";
+        "http-service --interrupt-cpu 4"
+            => "http-service, word 2: flag `--interrupt-cpu` needs a whole number from 0 to 3, found `4`";
+    };
     for (line, message) in cases {
         assert_eq!(refuse(line), message);
     }

@@ -64,15 +64,15 @@ impl FileSystem {
 
 /// Registers of a task that `fsync` uses; programs keep theirs below.
 pub(in crate::programs) mod reg {
-    use schedcast_sim::Reg;
 
-    /// Queue of this task, on which its own requests are answered. Set once at the start.
-    pub(crate) const REPLY: Reg = Reg(32);
-    /// Commit that holds what the task wrote.
-    pub(crate) const COMMIT: Reg = Reg(33);
-    pub(crate) const SEEN: Reg = Reg(34);
-    pub(crate) const ADDRESS: Reg = Reg(35);
-    pub(crate) const SLOT: Reg = Reg(36);
+    use crate::registers::registers;
+
+    registers! { 32 => pub(crate),
+        /// Queue of this task, on which its own requests are answered. Set once at the start.
+        REPLY
+        /// Commit that holds what the task wrote.
+        COMMIT SEEN ADDRESS SLOT
+    }
 }
 
 /// The kernel's part of one mounted file system.

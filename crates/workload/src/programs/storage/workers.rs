@@ -11,14 +11,16 @@ use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::{INBOX, reg};
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
-/// Value of the item a worker is at.
-pub(super) const ITEM: Reg = Reg(0);
-/// The worker's queue.
-const INBOX_OF_WORKER: Reg = Reg(1);
-/// For the body of a worker.
-pub(super) const VALUE: Reg = Reg(2);
-pub(super) const TARGET: Reg = Reg(3);
+registers! { 0 => pub(super),
+    /// Value of the item a worker is at.
+    ITEM
+    /// The worker's queue.
+    INBOX_OF_WORKER
+    /// For the body of a worker.
+    VALUE TARGET
+}
 
 /// A workqueue.
 #[derive(Clone, Copy, Debug)]

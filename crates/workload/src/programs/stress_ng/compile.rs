@@ -2,34 +2,31 @@
 
 use schedcast_sim::program::{Arithmetic, Compare, Label};
 use schedcast_sim::workload::{AttributesSpec, MetricId, ProgramId};
-use schedcast_sim::{Distribution, ProgramBuilder, Reg};
+use schedcast_sim::{Distribution, ProgramBuilder};
 
 use super::methods::{METHODS, Method};
 use super::{Options, Slice};
 use crate::programs::command::CommandError;
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
-const LEFT: Reg = Reg(0);
-const CHILD: Reg = Reg(1);
-const BEGIN: Reg = Reg(2);
-/// Operations done, in millionths.
-const DONE: Reg = Reg(3);
-/// When the worker has to end.
-const END: Reg = Reg(4);
-const NOW: Reg = Reg(5);
-/// Next method of `all`.
-const METHOD: Reg = Reg(6);
-/// CPU time at the begin of the slice, and at which a timed one ends.
-const SLICE_BEGIN: Reg = Reg(7);
-const SLICE_END: Reg = Reg(8);
-/// Excess of the last sleep over its length.
-const BIAS: Reg = Reg(9);
-const DELAY: Reg = Reg(10);
-const WAKE: Reg = Reg(11);
-/// CPU time of the worker.
-const RAN: Reg = Reg(12);
-/// Semaphore of the worker that is started, or waited for; a worker's own.
-const EXITED: Reg = Reg(13);
+registers! { 0;
+    LEFT CHILD BEGIN
+    /// Operations done, in millionths.
+    DONE
+    /// When the worker has to end.
+    END NOW
+    /// Next method of `all`.
+    METHOD
+    /// CPU time at the begin of the slice, and at which a timed one ends.
+    SLICE_BEGIN SLICE_END
+    /// Excess of the last sleep over its length.
+    BIAS DELAY WAKE
+    /// CPU time of the worker.
+    RAN
+    /// Semaphore of the worker that is started, or waited for; a worker's own.
+    EXITED
+}
 
 /// Calls of a short method are put together up to this, which no task notices.
 const BATCH_NS: u64 = 1_000_000;

@@ -18,12 +18,10 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 
-use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use methods::{METHODS, Method};
 use schedcast_base::names::suggestion;
 
@@ -39,42 +37,22 @@ pub(crate) static TOOL: Tool = Tool {
     name: "stress-ng",
     about: "processes that compute and never wait, or for a share of the time",
     operands: "",
-    flags: &[
-        Flag::new('c', "cpu", "N").says("number of workers; 0 = one for each CPU"),
-        Flag::new('l', "cpu-load", "P")
-            .default("100")
-            .says("per cent of the time that each computes"),
-        Flag::long("cpu-load-slice", "S")
-            .default("-64")
-            .says("slice: -S calls, S ms, or 0 = random up to 0.5 s"),
-        Flag::long("cpu-method", "M")
-            .default("all")
-            .says("what is computed; `all` takes the methods in turn"),
-        Flag::long("cpu-ops", "N").says("operations of all workers together, then they end"),
-        Flag::new('t', "timeout", "T")
-            .default("86400")
-            .says("end after so many seconds, or 5m, 2h, 1d"),
-        Flag::long("taskset", "LIST").says("CPUs the workers may use"),
-        Flag::long("sched", "TYPE").says("policy: other, batch, idle, fifo, rr"),
-        Flag::long("sched-prio", "N").says("priority under fifo and rr"),
-        Flag::new('M', "metrics", "")
-            .says("print operations and times")
-            .effect(Effect::Output),
-        Flag::long("metrics-brief", "")
-            .says("print operations and times")
-            .effect(Effect::Output),
-        Flag::new('q', "quiet", "")
-            .says("print nothing")
-            .effect(Effect::Output),
-        Flag::long("log-brief", "")
-            .says("print without the tool's name and number")
-            .effect(Effect::Output),
-    ],
-    compile: |words, compiler| {
-        let options = Options::read(words, compiler.start.cpus)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
+    flags: flags! {
+        ["-c --cpu N", "number of workers; 0 = one for each CPU"]
+        ["-l --cpu-load P" = "100", "per cent of the time that each computes"]
+        ["--cpu-load-slice S" = "-64", "slice: -S calls, S ms, or 0 = random up to 0.5 s"]
+        ["--cpu-method M" = "all", "what is computed; `all` takes the methods in turn"]
+        ["--cpu-ops N", "operations of all workers together, then they end"]
+        ["-t --timeout T" = "86400", "end after so many seconds, or 5m, 2h, 1d"]
+        ["--taskset LIST", "CPUs the workers may use"]
+        ["--sched TYPE", "policy: other, batch, idle, fifo, rr"]
+        ["--sched-prio N", "priority under fifo and rr"]
+        ["-M --metrics", "print operations and times" => Effect::Output]
+        ["--metrics-brief", "print operations and times" => Effect::Output]
+        ["-q --quiet", "print nothing" => Effect::Output]
+        ["--log-brief", "print without the tool's name and number" => Effect::Output]
     },
+    compile: compiled!(Options, cpus),
 };
 
 /// How long a worker computes before it sleeps.

@@ -1,30 +1,22 @@
 //! Main and the threads.
 
+use schedcast_sim::ProgramBuilder;
 use schedcast_sim::program::Compare;
 use schedcast_sim::workload::{MetricId, ProgramId, QueueId, WordId};
-use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::oltp::Oltp;
 use super::{Options, Test, division_steps};
 use crate::programs::command::CommandError;
 use crate::programs::postgres::{Script, Server, barrier, queues, spread};
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
-/// A thread's number, and the queue of its replies.
-const THREAD: Reg = Reg(0);
-const REPLIES: Reg = Reg(1);
-const END: Reg = Reg(2);
-const NOW: Reg = Reg(3);
-const BEGIN: Reg = Reg(4);
-const VALUE: Reg = Reg(5);
-const ADDRESS: Reg = Reg(6);
-const STEP: Reg = Reg(7);
-const EVENTS: Reg = Reg(8);
-const START: Reg = Reg(9);
-const CHILD: Reg = Reg(10);
-const LEFT: Reg = Reg(11);
-/// Time spent in events.
-const BUSY: Reg = Reg(12);
+registers! { 0;
+    /// A thread's number, and the queue of its replies.
+    THREAD REPLIES END NOW BEGIN VALUE ADDRESS STEP EVENTS START CHILD LEFT
+    /// Time spent in events.
+    BUSY
+}
 
 /// Word and metrics that all threads share.
 struct Shared {

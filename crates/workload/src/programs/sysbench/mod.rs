@@ -21,10 +21,8 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use super::command::{CommandError, Effect, Flag, Tool, Words};
-use super::postgres::{FILE_SYSTEM, SERVER_CGROUP, SYNCHRONOUS_COMMIT, address};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
+use super::postgres::{ADDRESS, FILE_SYSTEM, SERVER_CGROUP, SYNCHRONOUS_COMMIT};
 use oltp::Oltp;
 use schedcast_base::names::suggestion;
 
@@ -36,108 +34,59 @@ const PRIME_MAX: u64 = 1_000_000;
 const ONLY_TOTAL: Effect = Effect::Refused("only the summary at the end is printed");
 const ROWS: Effect = Effect::Nothing("which rows are met changes nothing here");
 
-const fn count(long: &'static str, default: &'static str, help: &'static str) -> Flag {
-    Flag::long(long, "N").default(default).says(help)
-}
-
 /// `sysbench` 1.0.
 pub(crate) static TOOL: Tool = Tool {
     words: &["sysbench"],
     name: "sysbench",
     about: "threads that compute primes, or clients of a PostgreSQL server",
     operands: "TEST run",
-    flags: &[
-        count("threads", "1", "threads, each a client with a connection"),
-        count(
-            "events",
-            "0",
-            "events of all threads together; 0 = no limit",
-        ),
-        count("time", "10", "seconds; 0 = no limit"),
-        count(
-            "cpu-max-prime",
-            "10000",
-            "cpu: last number that is looked at",
-        ),
-        count("tables", "1", "oltp: tables").effect(ROWS),
-        count("table-size", "10000", "oltp: rows of a table").effect(ROWS),
-        count("point-selects", "10", "oltp: selects of one row"),
-        count("simple-ranges", "1", "oltp: selects of a range"),
-        count("sum-ranges", "1", "oltp: sums over a range"),
-        count("order-ranges", "1", "oltp: selects of a range, sorted"),
-        count(
-            "distinct-ranges",
-            "1",
-            "oltp: selects of a range, sorted, without doubles",
-        ),
-        count("range-size", "100", "oltp: rows of a range"),
-        Flag::long("range-selects", "on|off")
-            .default("on")
-            .says("oltp: ranges at all"),
-        count("index-updates", "1", "oltp: updates of an indexed column"),
-        count("non-index-updates", "1", "oltp: updates of another column"),
-        count(
-            "delete-inserts",
-            "1",
-            "oltp: a delete and an insert of the same row",
-        ),
-        Flag::long("skip-trx", "on|off")
-            .optional()
-            .default("off")
-            .says("oltp: no BEGIN and COMMIT"),
-        Flag::long("db-driver", "NAME")
-            .default("pgsql")
-            .says("pgsql (the tool's own default is mysql)"),
-        SERVER_CGROUP,
-        FILE_SYSTEM,
-        SYNCHRONOUS_COMMIT,
-        address(Flag::long("pgsql-host", "HOST").says("host of the server")),
-        address(Flag::long("pgsql-port", "PORT").says("port of the server")),
-        address(Flag::long("pgsql-user", "NAME").says("user")),
-        address(Flag::long("pgsql-password", "WORD").says("password")),
-        address(Flag::long("pgsql-db", "NAME").says("data base")),
-        Flag::long("db-ps-mode", "auto|disable")
-            .default("auto")
-            .says("prepared statements")
-            .effect(Effect::Refused("statements are always prepared")),
-        Flag::long("rand-type", "NAME")
-            .says("how rows are drawn")
-            .effect(ROWS),
-        Flag::long("rand-seed", "N")
-            .says("of the random numbers")
-            .effect(Effect::Nothing("give the experiment seeds instead")),
-        Flag::long("auto-inc", "on|off")
-            .says("numbers of new rows")
-            .effect(ROWS),
-        Flag::long("report-interval", "SECONDS")
-            .says("reports in between")
-            .effect(ONLY_TOTAL),
-        Flag::long("report-checkpoints", "LIST")
-            .says("reports in between")
-            .effect(ONLY_TOTAL),
-        count("percentile", "95", "that is printed").effect(Effect::Output),
-        count("verbosity", "3", "of what is printed").effect(Effect::Output),
-        Flag::long("histogram", "on|off")
-            .says("of latencies")
-            .effect(ONLY_TOTAL),
-        Flag::long("forced-shutdown", "SECONDS")
-            .says("time after the end for the last events")
-            .effect(Effect::Nothing("events end by themselves")),
-        Flag::long("thread-stack-size", "SIZE")
-            .says("of each thread")
-            .effect(Effect::Nothing("memory is not modelled")),
-        Flag::long("rate", "N")
-            .says("events a second of all threads, at random times")
-            .effect(Effect::Refused("threads take their next event at once")),
-        Flag::long("validate", "on|off")
-            .says("check results")
-            .effect(Effect::Refused("what the checks cost is not known")),
-    ],
-    compile: |words, compiler| {
-        let options = Options::read(words)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
+    flags: flags! {
+        ["--threads N" = "1", "threads, each a client with a connection"]
+        ["--events N" = "0", "events of all threads together; 0 = no limit"]
+        ["--time N" = "10", "seconds; 0 = no limit"]
+        ["--cpu-max-prime N" = "10000", "cpu: last number that is looked at"]
+        ["--tables N" = "1", "oltp: tables" => ROWS]
+        ["--table-size N" = "10000", "oltp: rows of a table" => ROWS]
+        ["--point-selects N" = "10", "oltp: selects of one row"]
+        ["--simple-ranges N" = "1", "oltp: selects of a range"]
+        ["--sum-ranges N" = "1", "oltp: sums over a range"]
+        ["--order-ranges N" = "1", "oltp: selects of a range, sorted"]
+        ["--distinct-ranges N" = "1", "oltp: selects of a range, sorted, without doubles"]
+        ["--range-size N" = "100", "oltp: rows of a range"]
+        ["--range-selects on|off" = "on", "oltp: ranges at all"]
+        ["--index-updates N" = "1", "oltp: updates of an indexed column"]
+        ["--non-index-updates N" = "1", "oltp: updates of another column"]
+        ["--delete-inserts N" = "1", "oltp: a delete and an insert of the same row"]
+        ["--skip-trx [on|off]" = "off", "oltp: no BEGIN and COMMIT"]
+        ["--db-driver NAME" = "pgsql", "pgsql (the tool's own default is mysql)"]
+        [SERVER_CGROUP]
+        [FILE_SYSTEM]
+        [SYNCHRONOUS_COMMIT]
+        ["--pgsql-host HOST", "host of the server" => ADDRESS]
+        ["--pgsql-port PORT", "port of the server" => ADDRESS]
+        ["--pgsql-user NAME", "user" => ADDRESS]
+        ["--pgsql-password WORD", "password" => ADDRESS]
+        ["--pgsql-db NAME", "data base" => ADDRESS]
+        ["--db-ps-mode auto|disable" = "auto", "prepared statements"
+            => Effect::Refused("statements are always prepared")]
+        ["--rand-type NAME", "how rows are drawn" => ROWS]
+        ["--rand-seed N", "of the random numbers"
+            => Effect::Nothing("give the experiment seeds instead")]
+        ["--auto-inc on|off", "numbers of new rows" => ROWS]
+        ["--report-interval SECONDS", "reports in between" => ONLY_TOTAL]
+        ["--report-checkpoints LIST", "reports in between" => ONLY_TOTAL]
+        ["--percentile N" = "95", "that is printed" => Effect::Output]
+        ["--verbosity N" = "3", "of what is printed" => Effect::Output]
+        ["--histogram on|off", "of latencies" => ONLY_TOTAL]
+        ["--forced-shutdown SECONDS", "time after the end for the last events"
+            => Effect::Nothing("events end by themselves")]
+        ["--thread-stack-size SIZE", "of each thread" => Effect::Nothing("memory is not modelled")]
+        ["--rate N", "events a second of all threads, at random times"
+            => Effect::Refused("threads take their next event at once")]
+        ["--validate on|off", "check results"
+            => Effect::Refused("what the checks cost is not known")]
     },
+    compile: compiled!(Options),
 };
 
 /// Test that the threads run.

@@ -9,24 +9,16 @@ use super::Options;
 use crate::programs::command::CommandError;
 use crate::programs::postgres::{epoll_is_sync, queues, server_process, spread};
 use crate::programs::start::Compiler;
+use crate::registers::registers;
 
-/// A thread's number.
-const THREAD: Reg = Reg(0);
-const INBOX: Reg = Reg(1);
-const END: Reg = Reg(2);
-const NOW: Reg = Reg(3);
-const CONNECTION: Reg = Reg(4);
-const ADDRESS: Reg = Reg(5);
-const VALUE: Reg = Reg(6);
-/// Connections whose next request is to be written, and how many of them are.
-const READY: Reg = Reg(7);
-const WRITTEN: Reg = Reg(8);
-/// Requests since the last sample, and when the next one is due.
-const SAMPLED: Reg = Reg(9);
-const SAMPLE: Reg = Reg(10);
-const BEGIN: Reg = Reg(11);
-const CHILD: Reg = Reg(12);
-const LEFT: Reg = Reg(13);
+registers! { 0;
+    /// A thread's number.
+    THREAD INBOX END NOW CONNECTION ADDRESS VALUE
+    /// Connections whose next request is to be written, and how many of them are.
+    READY WRITTEN
+    /// Requests since the last sample, and when the next one is due.
+    SAMPLED SAMPLE BEGIN CHILD LEFT
+}
 
 /// Sizes of wrk's request and of nginx's answer with a file of 612 bytes.
 const REQUEST_BYTES: u64 = 41;

@@ -24,9 +24,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
 use super::postgres::SERVER_CGROUP;
 
 const THREADS_MAX: u64 = 1024;
@@ -40,36 +38,21 @@ pub(crate) static TOOL: Tool = Tool {
     name: "wrk",
     about: "connections to an nginx, each with one request under way",
     operands: "[URL]",
-    flags: &[
-        Flag::new('t', "threads", "N").default("2").says("threads"),
-        Flag::new('c', "connections", "N")
-            .default("10")
-            .says("connections of all threads together"),
-        Flag::new('d', "duration", "TIME")
-            .default("10s")
-            .says("how long"),
-        Flag::long("workers", "N")
-            .default("the CPUs")
-            .says("not a flag of the tool: nginx's worker_processes"),
-        SERVER_CGROUP,
-        Flag::new('L', "latency", "")
-            .says("print the distribution of latencies")
-            .effect(Effect::Output),
-        Flag::long("timeout", "TIME")
-            .says("counts later replies as errors")
-            .effect(Effect::Nothing("errors are not counted")),
-        Flag::new('H', "header", "TEXT")
-            .says("a line of the request")
-            .effect(Effect::Nothing("some bytes more or less change nothing")),
-        Flag::new('s', "script", "FILE")
-            .says("a script of one's own")
-            .effect(Effect::Refused("what it costs is not known")),
-    ],
-    compile: |words, compiler| {
-        let options = Options::read(words, compiler.start.cpus)?;
-        options.compile(compiler)?;
-        Ok(Arc::new(options))
+    flags: flags! {
+        ["-t --threads N" = "2", "threads"]
+        ["-c --connections N" = "10", "connections of all threads together"]
+        ["-d --duration TIME" = "10s", "how long"]
+        ["--workers N" = "the CPUs", "not a flag of the tool: nginx's worker_processes"]
+        [SERVER_CGROUP]
+        ["-L --latency", "print the distribution of latencies" => Effect::Output]
+        ["--timeout TIME", "counts later replies as errors"
+            => Effect::Nothing("errors are not counted")]
+        ["-H --header TEXT", "a line of the request"
+            => Effect::Nothing("some bytes more or less change nothing")]
+        ["-s --script FILE", "a script of one's own"
+            => Effect::Refused("what it costs is not known")]
     },
+    compile: compiled!(Options, cpus),
 };
 
 /// A command line.

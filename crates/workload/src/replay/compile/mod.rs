@@ -35,6 +35,7 @@ use super::Replay;
 use super::groups::GroupIndex;
 use super::model::{Activation, ActivationId, Step, Trigger};
 use super::threads::ThreadId;
+use crate::registers::registers;
 use exchanges::Exchanges;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::{Cpu, GroupId, Ns};
@@ -92,16 +93,18 @@ pub struct Compiled {
 /// is taken.
 type Gates<'b, 'a> = (&'b mut dyn Iterator<Item = (&'a Gate, Label)>, Label);
 
-/// Number of the message that was received.
-const MESSAGE: Reg = Reg(0);
-/// Message to send.
-const SENT: Reg = Reg(1);
-/// Handle of a forked child.
-const CHILD: Reg = Reg(2);
-/// When the message that is handled was sent.
-const SINCE: Reg = Reg(3);
-/// When the last reply was sent.
-const REPLIED: Reg = Reg(4);
+registers! { 0;
+    /// Number of the message that was received.
+    MESSAGE
+    /// Message to send.
+    SENT
+    /// Handle of a forked child.
+    CHILD
+    /// When the message that is handled was sent.
+    SINCE
+    /// When the last reply was sent.
+    REPLIED
+}
 /// For sending.
 const SEND: [Reg; 3] = [Reg(5), Reg(6), Reg(7)];
 /// Inbox of a task whose program serves several.

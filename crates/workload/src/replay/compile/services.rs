@@ -40,11 +40,12 @@ use super::super::service::{Follows, RequestId, Rounds, Served};
 use super::super::threads::ThreadId;
 use super::units::under_way;
 use super::{Compiler, MESSAGE, SEND, SENT, SINCE};
+use crate::registers::registers;
 use schedcast_kernel::Cpu;
 use schedcast_sim::program::Label;
 use schedcast_sim::workload::{DeviceId, DeviceSpec, MetricId, QueueId, WordId};
 use schedcast_sim::{
-    ANSWERED, Arithmetic, Compare, NOT_DUE, ProgramBuilder, Reg, RequestSpec, Workload,
+    ANSWERED, Arithmetic, Compare, NOT_DUE, ProgramBuilder, RequestSpec, Workload,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,15 +56,17 @@ const WAITING: u64 = 1;
 /// The other thread got there first.
 const POSTED: u64 = 2;
 
-/// Request that was executed last in a round and is not answered, by its place in the list, plus 1;
-/// 0 is none.
-const EXECUTED: Reg = Reg(10);
-/// When the round began.
-const ROUND: Reg = Reg(11);
-/// Requests executed in it.
-const COUNT: Reg = Reg(12);
-/// Whether a message was taken that belongs to the next round.
-const TAKEN: Reg = Reg(13);
+registers! { 10;
+    /// Request that was executed last in a round and is not answered, by its place in the list,
+    /// plus 1; 0 is none.
+    EXECUTED
+    /// When the round began.
+    ROUND
+    /// Requests executed in it.
+    COUNT
+    /// Whether a message was taken that belongs to the next round.
+    TAKEN
+}
 
 /// An event loop that answers in rounds.
 struct Looping {

@@ -9,37 +9,26 @@ use super::super::attributes::Attributes;
 use super::super::error::{Fault, quoted};
 use super::super::log;
 use super::{Compiler, kernel_policy, nice, rt_priority, too_large};
+use crate::registers::registers;
 
-/// When the thread's timers count from.
-pub(super) const FIRST: Reg = Reg(0);
-/// Number of the thread; first of the registers of a log row.
-pub(super) const INDEX: Reg = Reg(1);
-pub(super) const PERF: Reg = Reg(2);
-pub(super) const RUN: Reg = Reg(3);
-pub(super) const START: Reg = Reg(4);
-pub(super) const END: Reg = Reg(5);
-pub(super) const SLACK: Reg = Reg(6);
-pub(super) const CONFIGURED_DURATION: Reg = Reg(7);
-pub(super) const CONFIGURED_PERIOD: Reg = Reg(8);
-pub(super) const WAKEUP_LATENCY: Reg = Reg(9);
-/// Last reading of the clock.
-pub(super) const NOW: Reg = Reg(10);
-/// Beginning of the event, where that matters.
-pub(super) const BEGIN: Reg = Reg(11);
-pub(super) const SCRATCH: Reg = Reg(12);
-/// Next point of the shared timer in use.
-pub(super) const SHARED_TIMER: Reg = Reg(13);
-const PHASE_ROUNDS: Reg = Reg(14);
-const TASK_ROUNDS: Reg = Reg(15);
-/// Which attributes, CPUs and group were set last, so that they are set only where they change.
-const ATTRIBUTES: Reg = Reg(16);
-const CPUS: Reg = Reg(17);
-const GROUP: Reg = Reg(18);
-/// All bits set, to subtract below zero: slack may be negative.
-pub(super) const MINUS_ONE: Reg = Reg(19);
-pub(super) const CHILD: Reg = Reg(20);
-/// Number handed to a child; it finds it in its copy of the registers.
-pub(super) const CHILD_INDEX: Reg = Reg(21);
+registers! { 0 => pub(super),
+    /// When the thread's timers count from.
+    FIRST
+    /// Number of the thread; first of the registers of a log row.
+    INDEX PERF RUN START END SLACK CONFIGURED_DURATION CONFIGURED_PERIOD WAKEUP_LATENCY
+    /// Last reading of the clock.
+    NOW
+    /// Beginning of the event, where that matters.
+    BEGIN SCRATCH
+    /// Next point of the shared timer in use.
+    SHARED_TIMER PHASE_ROUNDS TASK_ROUNDS
+    /// Which attributes, CPUs and group were set last, so that they are set only where they change.
+    ATTRIBUTES CPUS GROUP
+    /// All bits set, to subtract below zero: slack may be negative.
+    MINUS_ONE CHILD
+    /// Number handed to a child; it finds it in its copy of the registers.
+    CHILD_INDEX
+}
 /// Timers of the thread's own, one register each.
 const UNIQUE_TIMERS: u8 = 22;
 const UNIQUE_TIMERS_MAX: usize = schedcast_sim::program::REGISTERS_MAX - UNIQUE_TIMERS as usize;

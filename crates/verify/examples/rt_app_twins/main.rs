@@ -1,5 +1,12 @@
 //! rt-app files: the real log beside the simulated one.
 //!
+//! ```text
+//! rt_app_twins measure[-more] FILE [CASE…]   real runs, alone on the machine: instead of or beside those in FILE
+//! rt_app_twins report FILE MACHINE PAGE [BACKGROUND]   simulates every case on MACHINE (a preset or a file), beside
+//!                                         the threads of the recording BACKGROUND, writes PAGE
+//! rt_app_twins calibration RUNS           what a loop of rt-app takes against what its calibration said
+//! ```
+//!
 //! Each file of `rt-app/` runs for three seconds, three times for real and under three seeds. Of
 //! every thread the medians of four columns of the log are compared: `run`, `period`, `slack`,
 //! `wu_lat`.
@@ -9,8 +16,16 @@
 //! else. Worked example: 19 µs after 5 ms when the machine was calibrated, 55 three hours later.
 //! The simulations take these in turn instead of the machine's one figure.
 
+mod calibration;
+#[path = "../../../host/examples/shared/command.rs"]
+mod command;
+mod ground;
+mod measured_kernel;
+
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use schedcast_base::date::today;
@@ -21,8 +36,9 @@ use schedcast_sim::Workload;
 use schedcast_workload::programs::{Start, compile};
 use serde::{Deserialize, Serialize};
 
-use crate::simulated::Ground;
-use crate::{Outcome, measured_kernel, simulated};
+use ground::Ground;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const REPEATS: u64 = 3;
 /// Calibration takes seconds before the run.
@@ -40,7 +56,7 @@ type Medians = BTreeMap<String, [f64; COLUMNS.len()]>;
 
 /// Measurements of a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Measured {
+struct Measured {
     file: String,
     date: String,
     kernel: String,
@@ -51,8 +67,21 @@ pub(crate) struct Measured {
     idle_exits: Vec<Vec<[u64; 2]>>,
 }
 
+fn main() -> ExitCode {
+    command::run("rt_app_twins", |words| match words {
+        ["measure", file, names @ ..] => measure(Path::new(file), names, false),
+        ["measure-more", file, names @ ..] => measure(Path::new(file), names, true),
+        ["report", file, machine, page, background @ ..] if background.len() < 2 => {
+            let ground = Ground::read(machine, background)?;
+            report(Path::new(file), &ground, Path::new(page))
+        }
+        ["calibration", runs] => calibration::measure(runs),
+        _ => Err("expected measure FILE, report FILE MACHINE PAGE, or calibration RUNS".into()),
+    })
+}
+
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/program_twins/rt-app")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/rt_app_twins/rt-app")
 }
 
 fn files() -> Outcome<Vec<PathBuf>> {
@@ -70,7 +99,7 @@ fn name_of(file: &Path) -> String {
 }
 
 /// Runs the files for real, all or those named, and replaces their rows in `into`.
-pub(crate) fn measure(into: &Path, names: &[&str], more: bool) -> Outcome<()> {
+fn measure(into: &Path, names: &[&str], more: bool) -> Outcome<()> {
     let mut all: Vec<Measured> = match into.exists() {
         true => serde_json::from_str(&std::fs::read_to_string(into)?)?,
         false => Vec::new(),
@@ -177,7 +206,7 @@ fn simulate(file: &Path, ground: &Ground, seed: u64) -> Outcome<Medians> {
     let words = ["rt-app".to_owned(), file.display().to_string()];
     let running = compile(&words, &start, &mut workload)?;
     let until = start.start_ns + SIMULATED_NS;
-    let world = simulated::world(ground, workload, seed, until)?;
+    let world = ground::world(ground, workload, seed, until)?;
     let report = running.report(world.probes(), world.now());
     let logs = report.split("==> rt-app-").skip(1);
     let of = |log: &str| {
@@ -188,7 +217,7 @@ fn simulate(file: &Path, ground: &Ground, seed: u64) -> Outcome<Medians> {
 }
 
 /// Simulates every measured file and writes the page.
-pub(crate) fn report(from: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
+fn report(from: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
     let measured: Vec<Measured> = serde_json::from_str(&std::fs::read_to_string(from)?)?;
     let mut tables = String::new();
     let mut passed = [0, 0];
@@ -212,9 +241,9 @@ pub(crate) fn report(from: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
     };
     let text = format!(
         "# rt-app files, real and simulated\n\n\
-         Written by `cargo run -p schedcast-verify --example program_twins -- rt-app-report`. Real: {}, Linux {}, 2 CPUs, \
+         Written by `cargo run -p schedcast-verify --example rt_app_twins -- report`. Real: {}, Linux {}, 2 CPUs, \
          rt-app 1.0 calibrated at each start; simulated: {simulated_kernel}, machine {ground}, {REPEATS} seeds{beside}. The \
-         files are in `crates/verify/examples/program_twins/rt-app`.\n\n\
+         files are in `crates/verify/examples/rt_app_twins/rt-app`.\n\n\
          Medians over the rounds of a thread, µs, with (smallest – largest) of the runs, {REPEATS} in each session that was measured. A median passes within \
          ±10 %, ±20 µs or the real spread, a wakeup latency within ±30 µs or the real spread.\n\n\
          **{good} of {all} figures pass.**\n\n{tables}",

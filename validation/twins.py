@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Runs the commands of twins.toml for real and simulates them, and writes the page of both.
+
+    twins.py SCHEDCAST measure programs|servers FILE [CASE…]   real runs, added to those in FILE
+    twins.py SCHEDCAST report programs|servers FILE MACHINE PAGE   simulates every measured case
+
+Both sides are `schedcast run` of the same experiment, so both have the same metrics. Real runs are
+for root, alone on the machine: `measure` adds nine repeats to those of earlier sessions. Simulated
+programs start at several places between two ticks, under several seeds at each.
+"""
+
+import datetime
+import json
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import tomllib
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+TABLES = tomllib.loads((FOLDER / "twins.toml").read_text())
+# The machine when it has nothing to do: it runs beside everything that is simulated.
+BACKGROUND = FOLDER.parent / "recordings" / "dev-vm-idle"
+# The kernel that was measured on, docs/validity/measured-kernel.md.
+KERNEL, PATCHES, HERTZ = "6.18.44", ["vcpu-pack"], 250
+SESSIONS, REPEATS = 3, 3
+# Bands of times, rates and latencies, and of counts.
+VALUE, COUNT = 0.2, 0.1
+RATES = ["x/tps", "x/events_per_s", "x/requests_per_s"]
+
+
+def experiment(case, rest=""):
+    """The experiment of a case as TOML: its programs in `/client`, their server in `/server`."""
+    words = case["command"]
+    served = words.startswith(("pgbench", "wrk", "sysbench oltp"))
+    run = words + (" --server-cgroup /server" if served else "")
+    text = ""
+    for group in ["client", "server"] if served else ["client"]:
+        text += f'[cgroup."/{group}"]\n"cpu.weight" = 100\n'
+        if "cpus" in case:
+            text += f'"cpuset.cpus" = "{",".join(map(str, case["cpus"]))}"\n'
+        if "limit" in case and (group == "server") == served:
+            text += f'"cpu.max" = "{case["limit"]}"\n'
+    return text + f'[[program]]\nname = "x"\nrun = "{run}"\ncgroup = "/client"\n' + rest
+
+
+def samples(schedcast, verb, text, *words):
+    """Metrics of all columns of an experiment, with one sample for each run."""
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(text)
+        file.flush()
+        command = [schedcast, "-q", verb, file.name, "--json", "-", *words]
+        answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    metrics = {}
+    for variant in answer["variants"][verb == "compare" :]:
+        for name, metric in variant["metrics"].items():
+            metrics.setdefault(name, []).extend(metric["samples"])
+    return metrics
+
+
+def figures(case, metrics):
+    """Values of each quantity of a case; a run without a figure has no value of it."""
+
+    def each(of, *names):
+        runs = zip(*(metrics.get(name, []) for name in names))
+        return [of(*run) for run in runs if None not in run]
+
+    # What the kernel charged, which the simulation has beside the true times.
+    used = "charged_time" if "x/charged_time" in metrics else "cpu_time"
+    if "units" in case:
+        unit, units = case["unit"], case["units"]
+        value = {
+            "CPUs used": (lambda cpu_s, time_s: cpu_s / time_s, f"x/{used}", "x/time"),
+            "mean latency, µs": (float, "x/latency.avg"),
+            "time, s": (float, "x/time"),
+        }
+        title = case.get("value", "time, s")
+        return {
+            title: each(*value[title]),
+            "CPU time, s": each(float, f"x/{used}"),
+            f"switches a {unit}": each(lambda count: count / units, "x/switches"),
+            f"wakeups a {unit}": each(lambda count: count / units, "x/wakeups"),
+        }
+    served = "x-server/cpu_time" in metrics
+    count = next(name for name in ("x/requests", "x/latency.count") if name in metrics)
+    rate = next(name for name in RATES if name in metrics)
+    # A client's CPU time has that of its server in it.
+    server_used = [f"x-server/{used}"] * served
+    server_wakeups = ["x-server/wakeups"] * served
+    return {
+        "rate, 1/s": each(float, rate),
+        "mean latency, ms": each(lambda us: us / 1000, "x/latency.avg"),
+        "client's CPU time, µs": each(
+            lambda n, cpu_s, *server_s: (cpu_s - sum(server_s)) * 1e6 / n, count, f"x/{used}", *server_used
+        ),
+        "server's CPU time, µs": each(lambda n, cpu_s: cpu_s * 1e6 / n, count, f"x-server/{used}"),
+        "client's switches": each(lambda n, switches: switches / n, count, "x/switches"),
+        "server's switches": each(lambda n, switches: switches / n, count, "x-server/switches"),
+        "wakeups": each(lambda n, *wakeups: sum(wakeups) / n, count, "x/wakeups", *server_wakeups),
+    }
+
+
+def measure(schedcast, table, file, names):
+    """Adds real runs of the cases, all or those named, to those in `file`."""
+    file = pathlib.Path(file)
+    stored = json.loads(file.read_text()) if file.exists() else {}
+    known = [case["name"] for case in table["case"]]
+    if unknown := set(names) - set(known):
+        sys.exit(f"no case {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    for case in table["case"]:
+        if names and case["name"] not in names:
+            continue
+        print(f"{case['name']}: {case['command']}", file=sys.stderr)
+        row = stored.setdefault(case["name"], {"values": {}})
+        row["date"], row["kernel"] = str(datetime.date.today()), platform.release()
+        for _ in range(SESSIONS):
+            metrics = samples(schedcast, "run", experiment(case), "--on", "host", "--seeds", str(REPEATS))
+            for quantity, values in figures(case, metrics).items():
+                row["values"].setdefault(quantity, []).extend(values)
+        file.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
+
+
+def simulated(schedcast, table, case, machine):
+    """Values of a case under all seeds, with its start at several places between two ticks."""
+    text = f"[kernel]\nversion = \"{KERNEL}\"\npatches = {json.dumps(PATCHES)}\nhz = {HERTZ}\n"
+    starts = ""
+    for phase in range(table["phases"]):
+        start_us = 10_000 + phase * 1_000_000 // HERTZ // table["phases"]
+        starts += f'[[variant]]\nname = "{phase}"\n[[variant.program]]\nname = "x"\nstart = "{start_us}us"\n'
+    path = pathlib.Path(machine)
+    place = str(path.resolve()) if path.exists() else machine
+    words = ["--seeds", str(table["seeds"]), "--machine", place, "--background", str(BACKGROUND)]
+    return figures(case, samples(schedcast, "compare", text + experiment(case) + starts, *words))
+
+
+def spread(values):
+    """Median, smallest and largest, with three to four figures."""
+
+    def digits(value):
+        places = next((places for places, size in enumerate((100, 10, 1)) if abs(value) >= size), 3)
+        return f"{value:.{places}f}"
+
+    middle, least, most = statistics.median_low(values), min(values), max(values)
+    return f"{digits(middle)} ({digits(least)} – {digits(most)})"
+
+
+def report(schedcast, table, file, machine, page):
+    """Writes the page of all measured cases."""
+    stored = json.loads(pathlib.Path(file).read_text())
+    tables, passed, compared = "", 0, 0
+    for case in table["case"]:
+        if case["name"] not in stored:
+            continue
+        print(f"{case['name']}: {case['command']}", file=sys.stderr)
+        ours = simulated(schedcast, table, case, machine)
+        limit = f', `cpu.max` "{case["limit"]}"' if "limit" in case else ""
+        cpus = ", ".join(map(str, case.get("cpus", [0, 1])))
+        tables += f"\n## {case['name']}\n\n`{case['command']}` on CPU {cpus}{limit}\n\n"
+        tables += "| | real | simulated | ratio | |\n|---|---|---|---|---|\n"
+        for quantity, real in stored[case["name"]]["values"].items():
+            if not real or not ours[quantity]:
+                continue
+            measured, predicted = (statistics.median_low(side) for side in (real, ours[quantity]))
+            band = COUNT if "switches" in quantity or "wakeups" in quantity else VALUE
+            ratio = predicted / measured if measured else float("inf")
+            good = min(real) <= predicted <= max(real) or abs(ratio - 1) <= band
+            passed, compared = passed + good, compared + 1
+            cells = [quantity, spread(real), spread(ours[quantity]), f"{ratio:.2f}", "" if good else "**misses**"]
+            tables += f"| {' | '.join(cells)} |\n"
+    dates = ", ".join(sorted({row["date"] for row in stored.values()}))
+    kernels = ", ".join(sorted({row["kernel"] for row in stored.values()}))
+    text = f"# {table['title']}\n\nWritten by `make twin-pages`. Real: {dates}, Linux {kernels}, 2 CPUs; simulated: "
+    text += f"kernel {KERNEL} with {', '.join(PATCHES)}, HZ {HERTZ}, machine `{pathlib.Path(machine).name}`, background "
+    text += f"`{BACKGROUND.name}`, {table['seeds']} seeds at each of {table['phases']} places between two ticks.\n\n"
+    text += f"{table['about'].strip()}\n\n**{passed} of {compared} figures pass.**\n{tables}"
+    pathlib.Path(page).write_text(text)
+
+
+def main():
+    """Does what the words say."""
+    match sys.argv[1:]:
+        case [schedcast, "measure", table, file, *names] if table in TABLES:
+            measure(schedcast, TABLES[table], file, names)
+        case [schedcast, "report", table, file, machine, page] if table in TABLES:
+            report(schedcast, TABLES[table], file, machine, page)
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
