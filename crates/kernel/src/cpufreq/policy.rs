@@ -104,7 +104,9 @@ impl Cpufreq {
         let cpus = driver.policy_of.iter().map(|number| FrequencyCpu {
             policy: numbers.binary_search(number).unwrap_or(0),
             current: match driver.tables.get(*number as usize) {
-                Some(table) if first == pstates.turbo => table.len().saturating_sub(1) as u32,
+                Some(table) if driver.governor == FrequencyGovernor::Performance => {
+                    table.len().saturating_sub(1) as u32
+                }
                 Some(_) => 0,
                 None => first,
             },

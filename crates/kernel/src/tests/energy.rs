@@ -24,9 +24,9 @@ fn driver(governor: FrequencyGovernor) -> FrequencyDriver {
     FrequencyDriver {
         pstates: PStates {
             min: 0,
-            base: 1,
-            turbo: 1,
-            step_khz: 1,
+            base: 0,
+            turbo: 0,
+            step_khz: 0,
         },
         governor,
         policy_of: vec![0, 0, 0, 0, 1, 1, 1, 1],

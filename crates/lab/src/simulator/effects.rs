@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use schedcast_kernel::energy::Off;
 use schedcast_kernel::rules::Version;
 use schedcast_kernel::topology::CpuPlace;
 use schedcast_sim::machine::parts::Governor;
@@ -28,6 +29,7 @@ impl Simulator {
         let mut told = BTreeSet::new();
         for scenario in scenarios {
             told.extend(capacities(scenario));
+            told.extend(energy(scenario));
             told.extend(priorities(scenario));
             told.extend(machine_keys(scenario));
             told.extend(tunables(scenario));
@@ -171,13 +173,26 @@ fn capacities(scenario: &Scenario) -> Option<String> {
             "unequal capacities beyond speed under kernel {kernel} (misfit tasks are simulated from 5.10 on)"
         ));
     }
-    let frequency = machine.frequency.as_ref();
-    let by_energy = frequency.is_some_and(|frequency| frequency.governor == Governor::Schedutil);
-    by_energy.then(|| {
-        "an energy model (placement by energy, which `schedutil` switches on where capacities are \
-         unequal, is not simulated)"
-            .to_string()
-    })
+    None
+}
+
+/// An energy model that the kernel does not use, or one that the machine should have.
+fn energy(scenario: &Scenario) -> Option<String> {
+    let machine = &scenario.machine.machine;
+    let tables = machine.frequency.iter().flat_map(|part| &part.table);
+    let has_power = tables.clone().any(|table| !table.cpu_uw.is_empty());
+    match machine.places_by_energy(&scenario.kernel.rules).err()? {
+        off if has_power => Some(format!(
+            "`cpu_uw` of machine.frequency.table under kernel {}, since {off}: tasks are not placed by energy",
+            scenario.kernel.shown()
+        )),
+        Off::NoPower => Some(
+            "placement by energy, which `schedutil` switches on where capacities are unequal, since \
+             the machine has no power for it (`cpu_uw` of machine.frequency.table)"
+                .to_owned(),
+        ),
+        _ => None,
+    }
 }
 
 /// Priorities of CPUs under a kernel whose rules for them are not known.
@@ -338,5 +353,28 @@ mod tests {
                       [machine.frequency]\ngovernor = \"schedutil\"\ndriver = \"intel_cpufreq\"\n";
         let text = told(energy).unwrap();
         assert!(text.contains("placement by energy"), "{text}");
+    }
+
+    #[test]
+    fn an_energy_model_that_the_kernel_does_not_use_is_told_with_the_reason() {
+        let board = "[machine]\npreset = \"hikey960\"\n";
+        assert_eq!(told(board), None);
+        for (more, expected) in [
+            (
+                "[machine.frequency]\ngovernor = \"performance\"\n",
+                "since the frequency governor is not schedutil",
+            ),
+            (
+                "[kernel]\nversion = \"6.12\"\nsched_energy_aware = 0\n",
+                "since `sched_energy_aware` is 0",
+            ),
+            (
+                "[kernel]\nversion = \"6.12\"\npatches = [\"-energy-aware\"]\n",
+                "since the kernel places by energy from 5.10 on here",
+            ),
+        ] {
+            let text = told(&format!("{board}{more}")).unwrap_or_default();
+            assert!(text.contains(expected), "{more}: {text}");
+        }
     }
 }
