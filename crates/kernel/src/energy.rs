@@ -1,6 +1,6 @@
-//! The energy model of a machine: what a performance domain costs at a utilisation (`em_cpu_energy`),
-//! whether placement goes by it (`sched_is_eas_possible`), and when it gives up because some CPU
-//! has more to do than it can (`overutilized`).
+//! The energy model of a machine: what a performance domain costs at a utilisation
+//! (`em_cpu_energy`), whether placement goes by it (`sched_is_eas_possible`), and when it gives up
+//! because some CPU has more to do than it can (`overutilized`).
 //!
 //! A performance domain is the CPUs of one frequency policy with its table of frequencies and of
 //! the power that one executing CPU draws at each. Energy is compared as a cost: the power per unit

@@ -85,7 +85,7 @@ pub struct GroupState {
     pub capacity: u64,
 }
 
-/// What a CPU would cost a woken task.
+/// Price of a CPU for a woken task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EnergyOf {
     /// The CPU.

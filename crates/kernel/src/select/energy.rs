@@ -237,8 +237,8 @@ impl Kernel {
         (of_prev, best)
     }
 
-    /// Price of a candidate whose domain costs `base` without the task; `None` if it costs less with
-    /// it, as averages changed meanwhile. Before 5.14 that wrapped around.
+    /// Price of a candidate whose domain costs `base` without the task; `None` if it costs less
+    /// with it, as averages changed meanwhile. Before 5.14 that wrapped around.
     fn price<P: Platform>(
         &mut self,
         domain: usize,

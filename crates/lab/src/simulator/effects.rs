@@ -124,14 +124,18 @@ fn tunables(scenario: &Scenario) -> Vec<String> {
     let kernel = &scenario.kernel;
     let rt = ["sched_rt_runtime_us", "sched_rt_period_us"];
     let between_cpus = ["migration_cost_ns", "nr_migrate"];
+    let mut aware = kernel.rules.clone();
+    aware.energy.aware = true;
+    let energy = scenario.machine.machine.places_by_energy(&aware).err();
     let set = kernel.tunables.iter();
     set.filter_map(|(name, value)| {
         let why = match name {
             name if rt.contains(name) && !kernel.rules.rt_throttling => {
-                "the fair server has taken its place (6.12)"
+                "the fair server has taken its place (6.12)".to_owned()
             }
+            name if *name == "sched_energy_aware" => energy?.to_string(),
             name if between_cpus.contains(name) && scenario.machine.cpus() == 1 => {
-                "there is one CPU"
+                "there is one CPU".to_owned()
             }
             _ => return None,
         };
@@ -302,6 +306,10 @@ mod tests {
                 "kernel.sched_rt_runtime_us (a.toml:3:23), since the fair server has taken its place",
             ),
             (
+                "[kernel]\nversion = \"6.12\"\nsched_energy_aware = 1\n".to_owned(),
+                "kernel.sched_energy_aware (a.toml:3:22), since the scheduler takes all CPUs for",
+            ),
+            (
                 format!("{one}[kernel]\nnr_migrate = 8\n"),
                 "kernel.nr_migrate (a.toml:4:14), since there is one CPU",
             ),
@@ -348,11 +356,22 @@ mod tests {
         let text = told(&old).unwrap();
         assert!(text.contains("from 5.10 on"), "{text}");
         assert_eq!(told(&old.replace("512", "1024")), None);
-        let energy = "[machine]\npreset = \"client-4\"\n[machine.topology]\n\
-                      capacities_1024ths = [512, 512, 1024, 1024]\n\
-                      [machine.frequency]\ngovernor = \"schedutil\"\ndriver = \"intel_cpufreq\"\n";
-        let text = told(energy).unwrap();
+        let energy = |cores: usize| {
+            told(&format!(
+                "[machine]\npreset = \"client-4\"\n[machine.topology]\n\
+                 cores_per_llc = {cores}\nthreads_per_core = {}\n\
+                 capacities_1024ths = [512, 512, 1024, 1024]\n[machine.smt]\n\
+                 thread_speed_1000ths = {}\n[machine.frequency]\n\
+                 governor = \"schedutil\"\ndriver = \"intel_cpufreq\"\n",
+                4 / cores,
+                if cores == 4 { "[1000]" } else { "[1000, 600]" },
+            ))
+        };
+        let text = energy(4).unwrap();
         assert!(text.contains("placement by energy"), "{text}");
+        // Linux places by no energy where cores have threads, so nothing is left out.
+        let text = energy(2).unwrap_or_default();
+        assert!(!text.contains("energy"), "{text}");
     }
 
     #[test]
