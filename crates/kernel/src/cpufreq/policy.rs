@@ -153,6 +153,15 @@ impl Kernel {
         }
     }
 
+    /// Gives the machine the energy model of a driver, with all CPUs at their highest frequency.
+    pub fn hold_frequency(&mut self, driver: FrequencyDriver) {
+        self.cpufreq = Cpufreq {
+            kind: Kind::Off,
+            ..Cpufreq::new(driver, false)
+        };
+        self.build_perf_domains();
+    }
+
     /// P-state a CPU asked for last; `None` without a driver or when the hardware decides.
     pub fn requested_pstate(&self, cpu: Cpu) -> Option<u32> {
         let decides = !matches!(self.cpufreq.kind, Kind::Off | Kind::Hwp);
