@@ -50,7 +50,8 @@ pub struct EnergyRules {
     pub by_performance: bool,
     /// A group is overloaded only with an overutilized CPU (7.1).
     pub overloaded_if_overutilized: bool,
-    /// The time that the task waited goes with it, like the time that it ran (7.1).
+    /// The time that the task waited goes with it, like the time that it ran (7.2
+    /// and stable).
     pub task_runnable_moves: bool,
 }
 

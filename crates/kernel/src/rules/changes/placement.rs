@@ -56,7 +56,7 @@ changes! {
         "Energy models may be of any size.";
     "energy-by-performance" "1b600da51073" (6, 9): (on energy.by_performance),
         "The state of an energy model is chosen by its performance, not by its frequency.";
-    "energy-task-runnable" release (7, 1): (on energy.task_runnable_moves),
+    "energy-task-runnable" "29922fdfc2a4" (7, 2) also [(6, 12, 97), (7, 1, 13)]: (on energy.task_runnable_moves),
         "The runnable time of a task counts where it would go, and not where it was.";
     "scan-allowed-only" "60588bfa223f" (5, 6): (off placement.scan_counts_forbidden),
         "CPUs forbidden by affinity do not use up the limit of scans.";
