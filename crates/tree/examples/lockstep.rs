@@ -2,8 +2,9 @@
 //! KINDS SEEDS STEPS [CAPACITY]…`, one capacity for each core or none, KINDS some of the letters g
 //! (groups), l (limits), r (real-time), e (deadline), c (changes), f (switches of
 //! `sched/features`), u (utilisation clamps, if the object is built with them); p = the numbers
-//! behind are priorities; n = the clocks have an energy model, if the object is built with it; d = ask for decisions only, s = shrink, t = tell the trail of all steps,
-//! m = print the marks of rules reached.
+//! behind are priorities; n = the clocks have an energy model, if the object is built with it; d =
+//! ask for decisions only, s = shrink, t = tell the trail of all steps, m = print the marks of
+//! rules reached.
 
 #![expect(clippy::print_stdout, reason = "a program")]
 
