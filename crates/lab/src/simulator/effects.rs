@@ -186,6 +186,8 @@ fn energy(scenario: &Scenario) -> Option<String> {
     let tables = machine.frequency.iter().flat_map(|part| &part.table);
     let has_power = tables.clone().any(|table| !table.cpu_uw.is_empty());
     match machine.places_by_energy(&scenario.kernel.rules).err()? {
+        // The experiment says so itself.
+        Off::SwitchedOff => None,
         off if has_power => Some(format!(
             "`cpu_uw` of machine.frequency.table under kernel {}, since {off}: tasks are not placed by energy",
             scenario.kernel.shown()
@@ -378,14 +380,12 @@ mod tests {
     fn an_energy_model_that_the_kernel_does_not_use_is_told_with_the_reason() {
         let board = "[machine]\npreset = \"hikey960\"\n";
         assert_eq!(told(board), None);
+        let off = "[kernel]\nversion = \"6.12\"\nsched_energy_aware = 0\n";
+        assert_eq!(told(&format!("{board}{off}")), None);
         for (more, expected) in [
             (
                 "[machine.frequency]\ngovernor = \"performance\"\n",
                 "since the frequency governor is not schedutil",
-            ),
-            (
-                "[kernel]\nversion = \"6.12\"\nsched_energy_aware = 0\n",
-                "since `sched_energy_aware` is 0",
             ),
             (
                 "[kernel]\nversion = \"6.12\"\npatches = [\"-energy-aware\"]\n",
