@@ -231,6 +231,10 @@ pub fn is_possible(
 ) -> Result<(), Off> {
     let capacity = |row: usize| topology.capacities.get(row).copied().unwrap_or(1024);
     let cpus = topology.cpus();
+    let balanced = topology.housekeeping();
+    let mut balanced = balanced.iter().map(|cpu| capacity(cpu.index()));
+    let first = balanced.next();
+    let are_equal = balanced.all(|other| Some(other) == first);
     let shares_core = |row: usize| topology.siblings(Cpu::from(row)).len() > 1;
     let tables = driver.map_or(&[][..], |driver| &driver.tables);
     let policies =
@@ -239,7 +243,7 @@ pub fn is_possible(
     match driver {
         _ if !rules.energy.known => Err(Off::Unknown),
         _ if !rules.energy.aware => Err(Off::SwitchedOff),
-        _ if (1..cpus).all(|row| capacity(row) == capacity(0)) => Err(Off::EqualCapacities),
+        _ if !rules.balance.unequal_capacities || are_equal => Err(Off::EqualCapacities),
         _ if (0..cpus).any(shares_core) => Err(Off::Threads),
         Some(driver) if driver.governor != FrequencyGovernor::Schedutil => Err(Off::NotSchedutil),
         None => Err(Off::NotSchedutil),

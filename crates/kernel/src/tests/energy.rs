@@ -309,6 +309,18 @@ fn conditions_of_the_kernel_are_named_in_their_order() {
         off("6.12", &Topology::flat(8), &schedutil),
         Some(Off::EqualCapacities)
     );
+    let mut isolated = machine.clone();
+    isolated.isolated = (4..8).map(Cpu).collect();
+    assert_eq!(
+        off("6.12", &isolated, &schedutil),
+        Some(Off::EqualCapacities)
+    );
+    let mut unaware = rules("6.12");
+    unaware.balance.unequal_capacities = false;
+    assert_eq!(
+        energy::is_possible(&unaware, &machine, Some(&schedutil)),
+        Err(Off::EqualCapacities)
+    );
     let threads = Topology {
         capacities: machine.capacities.clone(),
         ..Topology::regular(1, 1, 4, 2)
