@@ -85,6 +85,16 @@ pub struct GroupState {
     pub capacity: u64,
 }
 
+/// Price of a CPU for a woken task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EnergyOf {
+    /// The CPU.
+    pub cpu: Cpu,
+    /// Energy of its performance domain with the task less that without it, in the unit of the
+    /// kernel's energy model, which only comparisons have.
+    pub energy: u64,
+}
+
 /// A decision of the scheduler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Decision {
@@ -136,6 +146,8 @@ pub enum Decision {
         scan_limit: Option<u32>,
         /// CPUs that were idle.
         idle: CpuSet,
+        /// Prices of the candidates where energy decides, in the order in which they were compared.
+        energies: Vec<EnergyOf>,
     },
     /// A queue was throttled.
     Throttle {

@@ -84,6 +84,8 @@ pub struct Kernel {
     pub domains: crate::balance::Domains,
     /// Caches that processes prefer.
     pub cache: crate::cache::CacheAware,
+    /// The energy model.
+    pub(crate) energy: crate::energy::Energy,
     /// CPU frequency.
     pub cpufreq: crate::cpufreq::Cpufreq,
     /// Idle states.
@@ -148,6 +150,7 @@ impl Kernel {
             nohz: Nohz::default(),
             cache: crate::cache::CacheAware::new(&domains, &rules),
             domains,
+            energy: crate::energy::Energy::default(),
             cpufreq: crate::cpufreq::Cpufreq::default(),
             cpuidle: crate::cpuidle::Cpuidle::default(),
             rt_domain: crate::rt::RtDomain::new(),
@@ -412,6 +415,7 @@ impl Kernel {
         self.domains.set_knobs(&rules.balance);
         let clamps = self.rules.clamps;
         self.rules = rules;
+        self.build_perf_domains();
         if self.rules.clamps != clamps {
             self.apply_clamp_tunables();
         }

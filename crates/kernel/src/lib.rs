@@ -14,6 +14,7 @@ pub mod cpuidle;
 pub mod cpuset;
 pub mod divide;
 pub mod dl;
+pub mod energy;
 pub mod entity;
 pub mod explain;
 pub mod fair;

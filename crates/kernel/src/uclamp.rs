@@ -178,8 +178,8 @@ impl Default for RqClamps {
     }
 }
 
-/// How utilisation fits a CPU (`util_fits_cpu`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// How utilisation fits a CPU (`util_fits_cpu`), worst first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Fit {
     /// It does not.
     No,

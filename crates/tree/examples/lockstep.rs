@@ -2,8 +2,9 @@
 //! KINDS SEEDS STEPS [CAPACITY]…`, one capacity for each core or none, KINDS some of the letters g
 //! (groups), l (limits), r (real-time), e (deadline), c (changes), f (switches of
 //! `sched/features`), u (utilisation clamps, if the object is built with them); p = the numbers
-//! behind are priorities; d = ask for decisions only, s = shrink, t = tell the trail of all steps,
-//! m = print the marks of rules reached.
+//! behind are priorities; n = the clocks have an energy model, if the object is built with it; d =
+//! ask for decisions only, s = shrink, t = tell the trail of all steps, m = print the marks of
+//! rules reached.
 
 #![expect(clippy::print_stdout, reason = "a program")]
 
@@ -38,6 +39,7 @@ fn main() {
     let of_cores: &[u32] = capacities.leak();
     // Letter p: the numbers are priorities instead of capacities.
     let ranks = arguments[6].contains('p');
+    let has = |letter: char| arguments[6].contains(letter);
     let shape = Shape {
         sockets: number(2),
         llcs: number(3),
@@ -45,8 +47,8 @@ fn main() {
         smt: number(5),
         capacities: if ranks { &[] } else { of_cores },
         priorities: if ranks { of_cores } else { &[] },
+        energy: has('n'),
     };
-    let has = |letter: char| arguments[6].contains(letter);
     let kinds = Kinds {
         groups: has('g'),
         limits: has('l'),

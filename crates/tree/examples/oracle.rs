@@ -18,7 +18,7 @@ const VERSIONS: &[&str] = &[
     "5.10.223", "6.1.176", "6.12.107", "6.18.15", "7.1.13", "7.2.12", "7.3.4",
 ];
 
-const SHAPES: [Shape; 9] = [
+const SHAPES: [Shape; 11] = [
     Shape::ONE_CPU,
     Shape {
         cores: 2,
@@ -61,6 +61,19 @@ const SHAPES: [Shape; 9] = [
         cores: 4,
         smt: 2,
         priorities: &[45, 40, 30, 30],
+        ..Shape::ONE_CPU
+    },
+    Shape {
+        llcs: 2,
+        cores: 4,
+        capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
+        energy: true,
+        ..Shape::ONE_CPU
+    },
+    Shape {
+        cores: 6,
+        capacities: &[320, 320, 700, 700, 1024, 1024],
+        energy: true,
         ..Shape::ONE_CPU
     },
 ];
@@ -116,12 +129,22 @@ const MIXES: [(&str, Kinds); 9] = [
     ),
 ];
 
-/// The objects of a tree, built without and with utilisation clamps.
-fn objects(tree: &Path) -> Result<[PathBuf; 2], BuildError> {
+/// First release whose energy models the overlay can make.
+const ENERGY_MODELS: (u16, u16) = (6, 9);
+
+/// The objects of a tree, built without and with utilisation clamps, and with energy models too
+/// where the overlay can make them.
+fn objects(tree: &Path, release: Version) -> Result<Vec<PathBuf>, BuildError> {
     let mut clamps = Config::default();
     clamps.set("UCLAMP_TASK", "y");
+    let mut energy = clamps.clone();
+    energy.set("ENERGY_MODEL", "y");
+    let mut configs = vec![Config::default(), clamps];
+    if release.since(ENERGY_MODELS.0, ENERGY_MODELS.1) {
+        configs.push(energy);
+    }
     let object = |config| Builder::new(tree, config)?.object();
-    Ok([object(Config::default())?, object(clamps)?])
+    configs.into_iter().map(object).collect()
 }
 
 /// Histories of a machine where one of 8 CPUs gets `seeds`: what they cost grows with its CPUs,
@@ -192,15 +215,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("{version}: no tree in {}", trees::folder().display());
             continue;
         };
-        let objects = match objects(&tree) {
+        let release: Version = version.parse()?;
+        let objects = match objects(&tree, release) {
             Ok(objects) => objects,
             Err(error) => {
                 println!("{version}: {error}");
                 continue;
             }
         };
-        let release: Version = version.parse()?;
         for shape in SHAPES {
+            if shape.energy && objects.len() < 3 {
+                continue;
+            }
             // Preferred CPUs are known from 6.6 on.
             if !shape.priorities.is_empty() && !release.since(6, 6) {
                 continue;
@@ -211,7 +237,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     continue;
                 }
                 let seeds = histories(seeds, shape);
-                let object = &objects[usize::from(kinds.clamps)];
+                let object = match shape.energy {
+                    true => &objects[2],
+                    false => &objects[usize::from(kinds.clamps)],
+                };
                 let row = row(object, version, shape, kinds, (seeds, steps));
                 let mut first: Vec<_> = row
                     .first

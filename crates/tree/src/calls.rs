@@ -20,6 +20,18 @@ pub(crate) struct Place {
     pub node: c_int,
 }
 
+/// A state of a performance domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct PerfState {
+    /// Its domain.
+    pub domain: c_int,
+    /// Frequency.
+    pub khz: c_ulong,
+    /// Power of an executing CPU.
+    pub uw: c_ulong,
+}
+
 /// A machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
@@ -31,6 +43,10 @@ pub(crate) struct Machine {
     pub distances: Vec<c_int>,
     /// Priority of each CPU for the platform; empty = none is preferred.
     pub priorities: Vec<c_int>,
+    /// Performance domain of each CPU; empty = there is no energy model.
+    pub perf_domains: Vec<c_int>,
+    /// States of the domains, by domain, then slow to fast.
+    pub perf_states: Vec<PerfState>,
     /// Seed of random numbers.
     pub seed: u64,
 }

@@ -26,6 +26,7 @@ const TAKEN: &[&str] = &[
     "RT_GROUP_SCHED",
     "UCLAMP_TASK",
     "UCLAMP_TASK_GROUP",
+    "ENERGY_MODEL",
     "IRQ_TIME_ACCOUNTING",
     "TICK_CPU_ACCOUNTING",
     "PARAVIRT_TIME_ACCOUNTING",
@@ -82,9 +83,15 @@ impl Config {
         } else {
             self.options.insert(name.to_string(), value.to_string());
         }
-        // Clamps of groups need those of tasks, and these the governor that they were made for.
-        for needed in ["UCLAMP_TASK_GROUP", "CPU_FREQ", "CPU_FREQ_GOV_SCHEDUTIL"] {
-            if self.has("UCLAMP_TASK") {
+        // Clamps of groups need those of tasks, and these and energy models the governor that they
+        // were made for.
+        let (clamps, energy) = (self.has("UCLAMP_TASK"), self.has("ENERGY_MODEL"));
+        for (needed, is_needed) in [
+            ("UCLAMP_TASK_GROUP", clamps),
+            ("CPU_FREQ", clamps || energy),
+            ("CPU_FREQ_GOV_SCHEDUTIL", clamps || energy),
+        ] {
+            if is_needed {
                 self.options.insert(needed.into(), "y".into());
             } else {
                 self.options.remove(needed);

@@ -1,8 +1,9 @@
 //! Common ground of a tree and the rules of its release: the machine, numbers of policies, build
 //! options.
 
-use crate::calls::{Machine, Place};
+use crate::calls::{Machine, PerfState, Place};
 use crate::config::Config;
+use schedcast_kernel::cpufreq::FrequencyDriver;
 use schedcast_kernel::rules::{KernelChoice, Preemption, Rules, Version};
 use schedcast_kernel::task::Policy;
 use schedcast_kernel::topology::Topology;
@@ -29,8 +30,8 @@ pub(crate) fn policy_of(number: i32) -> Policy {
     row.map_or(Policy::Normal, |(_, policy)| *policy)
 }
 
-/// A machine as the C is told of it.
-pub(crate) fn machine(topology: &Topology, seed: u64) -> Machine {
+/// A machine as the C is told of it, with the driver that makes its energy model.
+pub(crate) fn machine(topology: &Topology, driver: Option<&FrequencyDriver>, seed: u64) -> Machine {
     let places = topology.places.iter().map(|place| Place {
         core: place.core as i32,
         cluster: place.cluster as i32,
@@ -46,7 +47,18 @@ pub(crate) fn machine(topology: &Topology, seed: u64) -> Machine {
         let given = topology.distances.get(from).and_then(|row| row.get(to));
         given.map_or(if from == to { 10 } else { 20 }, |&given| given as i32)
     };
+    let tables = driver.map_or(&[][..], |driver| &driver.tables);
+    let states = tables.iter().enumerate().flat_map(|(domain, table)| {
+        table.iter().map(move |point| PerfState {
+            domain: domain as i32,
+            khz: point.khz,
+            uw: point.uw,
+        })
+    });
+    let domains = driver.map_or(&[][..], |driver| &driver.policy_of);
     Machine {
+        perf_domains: domains.iter().map(|&it| it as i32).collect(),
+        perf_states: states.collect(),
         capacities: (0..places.len())
             .map(|row| topology.capacities.get(row).map_or(1024, |&it| it.into()))
             .collect(),

@@ -93,7 +93,7 @@ impl TreeCore {
         features: &[(&str, bool)],
     ) -> Result<Self, WorldError> {
         let cpus = topology.cpus();
-        let mut tree = World::boot(object, &machine(topology, 0))?;
+        let mut tree = World::boot(object, &machine(topology, None, 0))?;
         for &(name, on) in features {
             tree.set_feature(name, on);
         }

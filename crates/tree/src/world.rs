@@ -7,7 +7,9 @@
 
 pub use crate::calls::Call;
 
-pub(crate) use crate::calls::{Chance, Event, Left, Lock, Machine, NewTask, Place, Told};
+pub(crate) use crate::calls::{
+    Chance, Event, Left, Lock, Machine, NewTask, PerfState, Place, Told,
+};
 
 use crate::calls::Hear;
 use schedcast_kernel::platform::Op;
@@ -104,6 +106,9 @@ struct RawMachine {
     capacities: *const c_ulong,
     distances: *const c_int,
     priorities: *const c_int,
+    perf_domains: *const c_int,
+    nr_perf_states: c_int,
+    perf_states: *const PerfState,
 }
 
 #[repr(C)]
@@ -245,6 +250,12 @@ impl World {
                 true => std::ptr::null(),
                 false => machine.priorities.as_ptr(),
             },
+            perf_domains: match machine.perf_domains.is_empty() {
+                true => std::ptr::null(),
+                false => machine.perf_domains.as_ptr(),
+            },
+            nr_perf_states: machine.perf_states.len() as c_int,
+            perf_states: machine.perf_states.as_ptr(),
         };
         let result = (functions.boot)(&raw const raw, &raw const *host, 0);
         let mut world = Self {

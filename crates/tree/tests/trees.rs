@@ -12,6 +12,9 @@ fn is_equal(version: &str, shape: Shape, kinds: Kinds) {
     if kinds.clamps {
         config.set("UCLAMP_TASK", "y");
     }
+    if shape.energy {
+        config.set("ENERGY_MODEL", "y");
+    }
     let Some(object) = object(version, config) else {
         return;
     };
@@ -216,4 +219,33 @@ fn tasks_on_cpus_of_unequal_capacity_are_as_by_the_c_of_6_18() {
 #[test]
 fn tasks_on_cpus_of_unequal_capacity_are_as_by_the_c_of_7_3() {
     is_equal("7.3.4", BIG_LITTLE, Kinds::TASKS);
+}
+
+/// Three clusters with clocks of their own and an energy model.
+const THREE_CLUSTERS: Shape = Shape {
+    cores: 6,
+    capacities: &[320, 320, 700, 700, 1024, 1024],
+    energy: true,
+    ..Shape::ONE_CPU
+};
+
+const CLAMPED: Kinds = Kinds {
+    clamps: true,
+    changes: true,
+    ..Kinds::TASKS
+};
+
+#[test]
+fn tasks_are_placed_by_energy_as_by_the_c_of_6_12() {
+    is_equal("6.12.107", THREE_CLUSTERS, CLAMPED);
+}
+
+#[test]
+fn tasks_are_placed_by_energy_as_by_the_c_of_6_18() {
+    is_equal("6.18.15", THREE_CLUSTERS, CLAMPED);
+}
+
+#[test]
+fn tasks_are_placed_by_energy_as_by_the_c_of_7_3() {
+    is_equal("7.3.4", THREE_CLUSTERS, CLAMPED);
 }

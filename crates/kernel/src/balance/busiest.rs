@@ -122,7 +122,7 @@ impl Kernel {
             && self.nohz.has_blocked;
         let of_busiest = rules.prefer_sibling_of_busiest;
         let nr_groups = self.domains.domain(env.domain).nr_groups;
-        let mut overloaded = false;
+        let (mut overloaded, mut overutilized) = (false, false);
         let mut stats = DomainStats {
             local: Candidate {
                 group: self.domains.group_row(env.domain, 0),
@@ -156,6 +156,7 @@ impl Kernel {
             stats.total_load += found.load;
             stats.total_capacity += found.capacity;
             total_util += found.util;
+            overutilized |= found.overutilized;
         }
         stats.prefer_sibling = match stats.busiest {
             Some(busiest) if of_busiest => {
@@ -169,6 +170,9 @@ impl Kernel {
         self.nohz_stats_done(env, jiffy);
         if self.domains.domain(env.domain).parent.is_none() {
             self.domains.overloaded = overloaded;
+            self.energy.overutilized = overutilized;
+        } else {
+            self.energy.overutilized |= overutilized;
         }
         self.update_idle_cpu_scan(p, env, total_util);
         stats
@@ -287,6 +291,11 @@ impl Kernel {
         let busiest = stats.busiest?;
         reached(Mark::BusierByType);
         self.note_groups::<P>(&stats.local, &busiest);
+        let misfit = busiest.stats.group_type == GroupType::MisfitTask;
+        if self.goes_by_energy() && !(misfit && self.rules.energy.misfit_moves) {
+            self.because::<P>(Mark::EnergyStays);
+            return None;
+        }
         if !self.is_out_of_balance(env, &mut stats, &busiest) {
             return None;
         }

@@ -54,7 +54,7 @@ pub(crate) mod testing;
 pub(crate) mod tests;
 
 use crate::cpuset::CpuSet;
-use crate::explain::{GroupState, Siblings};
+use crate::explain::{EnergyOf, GroupState, Siblings};
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
@@ -325,6 +325,8 @@ pub(crate) struct Why {
     pub scan_limit: Option<u32>,
     /// Wakeup preemption: what was compared.
     pub siblings: Option<Box<Siblings>>,
+    /// Wakeups by energy: prices of the candidates.
+    pub energies: Vec<EnergyOf>,
     /// Balance: the local and the busiest group.
     pub groups: Option<(GroupState, GroupState)>,
 }
@@ -337,6 +339,7 @@ impl Default for Why {
             examined: 0,
             scan_limit: None,
             siblings: None,
+            energies: Vec::new(),
             groups: None,
         }
     }

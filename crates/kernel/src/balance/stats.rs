@@ -83,6 +83,10 @@ pub(crate) struct GroupStats {
     pub min_capacity: u64,
     /// Capacity of the largest CPU.
     pub max_capacity: u64,
+    /// One of its CPUs is overutilized.
+    pub overutilized: bool,
+    /// Nothing makes it overloaded, as none is (7.1).
+    pub never_overloaded: bool,
     /// Up to 5.4: unbiased load.
     pub weighted_load: u64,
     /// Up to 5.4: that load per task.
@@ -96,7 +100,8 @@ impl GroupStats {
     #[inline]
     pub(crate) fn is_overloaded(&self, imbalance_pct: u32) -> bool {
         let pct = u64::from(imbalance_pct);
-        self.nr_running > self.weight
+        !self.never_overloaded
+            && self.nr_running > self.weight
             && (self.capacity * 100 < self.util * pct || self.capacity * pct < self.runnable * 100)
     }
 
@@ -282,6 +287,8 @@ impl Kernel {
             && !(asym_packing && self.rules.cache.yields_to_priority)
             && self.llc_balance(env, group, &stats);
         let imbalanced = self.domains.capacities[capacity_row].imbalance;
+        stats.never_overloaded =
+            self.energy.on && self.rules.energy.overloaded_if_overutilized && !stats.overutilized;
         stats.group_type = stats.classify(pct, imbalanced, asym_packing, smt_balance, llc_balance);
         if cache_aware {
             self.record_llc_load(env, group, &stats);
@@ -307,6 +314,9 @@ impl Kernel {
         let nr_running = self.rqs[cpu.index()].nr_running;
         stats.load += load;
         stats.util += self.cpu_util(cpu);
+        if self.energy.on {
+            stats.overutilized |= self.cpu_overutilized(cpu);
+        }
         if self.rules.balance.classifies_by_runnable {
             stats.runnable += self.cpu_runnable(cpu);
         }

@@ -123,6 +123,15 @@ pub enum FrequencyGovernor {
     Userspace(u32),
 }
 
+/// A frequency of a clock that has a table of them (`struct cpufreq_frequency_table`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OperatingPoint {
+    /// The frequency, kHz.
+    pub khz: u64,
+    /// Power of one CPU that executes at it, µW; 0 = unknown.
+    pub uw: u64,
+}
+
 /// Facts that the driver knows about the hardware.
 #[derive(Clone, Debug)]
 pub struct FrequencyDriver {
@@ -132,6 +141,9 @@ pub struct FrequencyDriver {
     pub governor: FrequencyGovernor,
     /// Policy of each CPU: CPUs with the same number are decided about together.
     pub policy_of: Vec<u32>,
+    /// Frequencies of each policy, slow to fast, in the order of their numbers in `policy_of`,
+    /// which then are 0, 1, …: a P-state is a row. Empty = P-states are those of `pstates`.
+    pub tables: Vec<Vec<OperatingPoint>>,
     /// Announced transition latency, ns; 0 = unknown.
     pub transition_latency_ns: Ns,
     /// Time between two decisions that the driver wants, ns (`transition_delay_us`).

@@ -65,6 +65,11 @@ pub struct Cpufreq {
 }
 
 impl Cpufreq {
+    /// The driver, if there is one.
+    pub(crate) fn driver(&self) -> Option<&FrequencyDriver> {
+        self.driver.as_ref()
+    }
+
     fn new(driver: FrequencyDriver, pid: bool) -> Self {
         let pstates = driver.pstates;
         let (kind, first) = match driver.governor {
@@ -98,7 +103,13 @@ impl Cpufreq {
         });
         let cpus = driver.policy_of.iter().map(|number| FrequencyCpu {
             policy: numbers.binary_search(number).unwrap_or(0),
-            current: first,
+            current: match driver.tables.get(*number as usize) {
+                Some(table) if driver.governor == FrequencyGovernor::Performance => {
+                    table.len().saturating_sub(1) as u32
+                }
+                Some(_) => 0,
+                None => first,
+            },
             counted: Counters::default(),
             sampled_ns: 0,
             timer_jiffy: 0,
@@ -129,14 +140,26 @@ impl Kernel {
     /// Registers the frequency driver and makes its first requests. Call it before anything runs.
     pub fn register_frequency_driver<P: Platform>(&mut self, p: &mut P, driver: FrequencyDriver) {
         self.cpufreq = Cpufreq::new(driver, self.rules.frequency.pid);
+        self.build_perf_domains();
         for cpu in (0..self.topology.cpus()).map(Cpu::from) {
             let state = &self.cpufreq.cpus[cpu.index()];
             if self.cpufreq.kind == Kind::Hwp {
                 p.request_performance(cpu, state.hwp.limits);
             } else {
-                p.request_pstate(cpu, state.current);
+                let first = state.current;
+                self.arch_set_freq_scale(cpu, first);
+                p.request_pstate(cpu, first);
             }
         }
+    }
+
+    /// Gives the machine the energy model of a driver, with all CPUs at their highest frequency.
+    pub fn hold_frequency(&mut self, driver: FrequencyDriver) {
+        self.cpufreq = Cpufreq {
+            kind: Kind::Off,
+            ..Cpufreq::new(driver, false)
+        };
+        self.build_perf_domains();
     }
 
     /// P-state a CPU asked for last; `None` without a driver or when the hardware decides.
@@ -311,8 +334,9 @@ impl Kernel {
         if !members.contains(self.here) || !sugov.may_update(now, driver, frequency) {
             return;
         }
-        let (pstates, aperf_mperf) = (driver.pstates, driver.aperf_mperf);
-        let invariant = aperf_mperf && frequency.x86_invariance;
+        let pstates = driver.pstates;
+        let has_table = !driver.tables.is_empty();
+        let invariant = has_table || (driver.aperf_mperf && frequency.x86_invariance);
         let mut most = (Wanted::default(), 1024);
         for member in members.iter() {
             let utilisation = self.utilisation(member);
@@ -324,8 +348,19 @@ impl Kernel {
             }
         }
         let current = self.cpufreq.cpus[cpu.index()].current;
-        let wanted =
-            schedutil::wanted_pstate(&pstates, current, most, invariant, &self.rules.frequency);
+        let wanted = match self
+            .cpufreq
+            .driver
+            .as_ref()
+            .and_then(|driver| driver.tables.get(policy))
+        {
+            Some(table) => self
+                .energy
+                .wanted_state(policy, table, most, &self.rules.energy),
+            None => {
+                schedutil::wanted_pstate(&pstates, current, most, invariant, &self.rules.frequency)
+            }
+        };
         let hold = members.len() == 1
             && self.rules.frequency.hold_while_busy
             && !self.uclamp_rq_is_capped(cpu)
@@ -340,7 +375,8 @@ impl Kernel {
         }
     }
 
-    fn utilisation(&self, cpu: Cpu) -> Utilisation {
+    /// Utilisation of a CPU by all classes.
+    pub(crate) fn utilisation(&self, cpu: Cpu) -> Utilisation {
         let rq = &self.rqs[cpu.index()];
         let fair = &self.cfs_rqs[cpu.index()];
         Utilisation {
@@ -364,7 +400,22 @@ impl Kernel {
     fn request_for<P: Platform>(&mut self, p: &mut P, members: CpuSet, pstate: u32) {
         for member in members.iter() {
             self.cpufreq.cpus[member.index()].current = pstate;
+            self.arch_set_freq_scale(member, pstate);
             p.request_pstate(member, pstate);
+        }
+    }
+
+    /// The frequency scale of load tracking follows requests where clocks have tables.
+    fn arch_set_freq_scale(&mut self, cpu: Cpu, state: u32) {
+        let policy = self.cpufreq.cpus[cpu.index()].policy;
+        let table = self
+            .cpufreq
+            .driver()
+            .and_then(|driver| driver.tables.get(policy));
+        let points = table.and_then(|table| Some((table.get(state as usize)?, table.last()?)));
+        if let Some((point, fastest)) = points {
+            let scale = crate::energy::frequency_scale(point.khz, fastest.khz);
+            self.rqs[cpu.index()].freq_scale = scale;
         }
     }
 

@@ -85,6 +85,7 @@ fn world(
         pstates: CLIENT,
         governor,
         policy_of: vec![0],
+        tables: Vec::new(),
         transition_latency_ns: 10_000,
         transition_delay_ns: None,
         aperf_mperf: true,

@@ -74,19 +74,37 @@ impl Utilisation {
 
     /// The performance to ask for, and whether the margin is in it (`sugov_get_util`).
     fn wanted(&self, boost: u64, rules: &FrequencyRules) -> Wanted {
+        self.wanted_for(self.of_fair(rules), boost, rules)
+    }
+
+    /// The same with another utilisation of the fair class.
+    pub(crate) fn wanted_for(&self, fair: u64, boost: u64, rules: &FrequencyRules) -> Wanted {
         match rules.deadline_bandwidth_is_least {
-            true => self.performance(boost, rules),
-            false => self.utilisation(boost, rules),
+            true => self.performance(fair, boost),
+            false => self.utilisation(fair, boost),
+        }
+    }
+
+    /// How much of the CPU is used, clamps aside, when the fair class uses so much of it
+    /// (`effective_cpu_util`, up to 6.7 with `ENERGY_UTIL`).
+    pub(crate) fn busy(&self, fair: u64) -> u64 {
+        let tasks = fair + self.rt + self.deadline;
+        match self.irq >= self.capacity || tasks >= self.capacity {
+            true => self.capacity,
+            false => {
+                let tasks = scale_irq_capacity(tasks, self.irq, self.capacity);
+                (tasks + self.irq).min(self.capacity)
+            }
         }
     }
 
     /// Up to 6.7 clamps bound the utilisation, and the boost for I/O.
-    fn utilisation(&self, boost: u64, rules: &FrequencyRules) -> Wanted {
+    fn utilisation(&self, fair: u64, boost: u64) -> Wanted {
         let within = |util| self.clamps.map_or(util, |clamps| clamped(util, clamps));
         let util = if self.is_urgent() || self.irq >= self.capacity {
             self.capacity
         } else {
-            let tasks = within(self.of_fair(rules) + self.rt);
+            let tasks = within(fair + self.rt);
             match tasks + self.deadline >= self.capacity {
                 true => self.capacity,
                 false => {
@@ -104,8 +122,9 @@ impl Utilisation {
 
     /// From 6.8 on clamps and reservations bound the performance that is asked for, margin and
     /// boost included (`effective_cpu_util`, `sugov_effective_cpu_perf`).
-    fn performance(&self, boost: u64, rules: &FrequencyRules) -> Wanted {
-        let (mut util, mut least, mut most) = (self.capacity, self.capacity, self.capacity);
+    fn performance(&self, fair: u64, boost: u64) -> Wanted {
+        let util = self.busy(fair);
+        let (mut least, mut most) = (self.capacity, self.capacity);
         if self.irq < self.capacity {
             least = self.irq + self.deadline_bandwidth;
             if let Some(clamps) = self.clamps {
@@ -114,11 +133,6 @@ impl Utilisation {
             }
             if self.is_urgent() {
                 least = least.max(self.capacity);
-            }
-            let tasks = self.of_fair(rules) + self.rt + self.deadline;
-            if tasks < self.capacity {
-                let tasks = scale_irq_capacity(tasks, self.irq, self.capacity);
-                util = (tasks + self.irq).min(self.capacity);
             }
         }
         Wanted {
@@ -135,6 +149,16 @@ pub struct Wanted {
     pub utilisation: u64,
     /// The quarter to spare is in it (6.8).
     has_margin: bool,
+}
+
+impl Wanted {
+    /// Performance with the quarter to spare.
+    pub(crate) fn with_margin(self) -> u64 {
+        match self.has_margin {
+            true => self.utilisation,
+            false => with_margin(self.utilisation),
+        }
+    }
 }
 
 /// A quarter to spare (`map_util_perf`).
@@ -256,11 +280,7 @@ pub(crate) fn wanted_pstate(
         (false, true) => current_khz + (current_khz >> 2),
         (false, false) => current_khz,
     };
-    let scaled = match wanted.has_margin {
-        true => wanted.utilisation,
-        false => with_margin(wanted.utilisation),
-    };
-    pstates.at_least_khz(reference_khz * scaled / capacity.max(1))
+    pstates.at_least_khz(reference_khz * wanted.with_margin() / capacity.max(1))
 }
 
 #[cfg(test)]
@@ -348,6 +368,7 @@ mod tests {
             pstates: PSTATES,
             governor: super::super::FrequencyGovernor::Schedutil,
             policy_of: vec![0],
+            tables: Vec::new(),
             transition_latency_ns: 2_000,
             transition_delay_ns: None,
             aperf_mperf: true,

@@ -310,7 +310,9 @@ impl Kernel {
         } else {
             self.task_tick_levels(p, task);
         }
-        self.update_misfit_status(self.tasks[task.index()].cpu, Some(task));
+        let cpu = self.tasks[task.index()].cpu;
+        self.update_misfit_status(cpu, Some(task));
+        self.check_update_overutilized_status(cpu);
     }
 
     fn task_tick_levels<P: Platform>(&mut self, p: &mut P, task: TaskId) {

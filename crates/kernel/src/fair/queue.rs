@@ -132,6 +132,9 @@ impl Kernel {
             self.first_fair_task_queued(p, cpu);
         }
         self.add_nr_running(cpu, 1);
+        if flags.has(EnqueueFlags::WAKEUP) {
+            self.check_update_overutilized_status(cpu);
+        }
         self.hrtick_update(p, cpu);
     }
 

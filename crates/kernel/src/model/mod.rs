@@ -89,6 +89,16 @@ impl fmt::Display for Mark {
     }
 }
 
+impl Mark {
+    /// Whether a CPU was chosen by energy: near no other, and with no search for an idle one.
+    pub fn is_by_energy(self) -> bool {
+        matches!(
+            self,
+            Mark::EnergyPrev | Mark::EnergyLess | Mark::EnergyNoUtil
+        )
+    }
+}
+
 /// Notes that a rule was applied.
 #[inline(always)]
 pub(crate) fn reached(mark: Mark) {

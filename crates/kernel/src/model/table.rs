@@ -209,6 +209,10 @@ model! {
     CapacityFits "select_idle_capacity" "+asym-capacity" "select/capacity.rs" "the first idle CPU on which the task fits";
     CapacityLargest "select_idle_capacity" "+asym-capacity" "select/capacity.rs" "no idle CPU is large enough: the largest of them";
     NrIdleScan "update_idle_cpu_scan" "+sis-util" "balance/queue.rs" "a balance pass sets how many CPUs scans may look at";
+    EnergyPrev "find_energy_efficient_cpu" "+energy-aware" "select/energy.rs" "no CPU saves enough energy over the previous one";
+    EnergyLess "find_energy_efficient_cpu" "+energy-aware" "select/energy.rs" "the task costs less energy there, or fits better";
+    EnergyNoUtil "find_energy_efficient_cpu" "+energy-aware" "select/energy.rs" "a task without utilisation costs nothing: the previous CPU";
+    EnergyCompared "compute_energy" "+energy-aware" "select/energy.rs" "the energy of a performance domain with and without the task is the price of a CPU";
     OwnRule "select_idle_sibling" "own patch" "select/sibling.rs" "a rule of your own";
     OwnAffine "wake_affine" "own patch" "select/affine.rs" "a rule of your own about the side of a wakeup";
     VcpuPackRoom "vcpu_pack_room" "patch vcpu-pack" "select/mod.rs" "the waker's CPU has room for both (one provider's kernel)";
@@ -246,6 +250,7 @@ model! {
 }
 "Load balance: how much" {
     NoBusierGroup "sched_balance_find_src_group" "4.5 –" "balance/pass.rs" "no group is busier";
+    EnergyStays "sched_balance_find_src_group" "+energy-aware" "balance/busiest.rs" "no CPU is overutilized: tasks stay where energy put them";
     BusierByType "sched_balance_find_src_group" "+balance-rework" "balance/busiest.rs" "the busiest group is of a busier type, or has more of it";
     BusierByLoad "find_busiest_group" "-balance-rework" "balance/averages.rs" "the busiest group has the higher average load";
     MoveLoad "calculate_imbalance" "4.5 –" "balance/env.rs" "load evened out";

@@ -16,6 +16,7 @@
 
 use crate::balance::BalanceRules;
 use crate::cache::CacheRules;
+use crate::energy::EnergyRules;
 use crate::ids::Ns;
 use crate::select::PlacementRules;
 use crate::uclamp::ClampTunables;
@@ -285,6 +286,8 @@ pub struct Rules {
     pub recent_used_cpu: bool,
     /// Placement at wakeup, fork and exec.
     pub placement: PlacementRules,
+    /// Placement by energy.
+    pub energy: EnergyRules,
     /// Load balancing.
     pub balance: BalanceRules,
     /// Cache-aware scheduling (7.2).
@@ -570,6 +573,7 @@ impl Rules {
             shares_from_load_avg: false,
             recent_used_cpu: false,
             placement: PlacementRules::oldest(),
+            energy: EnergyRules::oldest(),
             balance: BalanceRules::oldest(),
             cache: CacheRules::oldest(hz),
             affinity_distributes: false,

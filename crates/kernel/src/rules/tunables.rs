@@ -146,6 +146,16 @@ pub static TUNABLES: &[Tunable] = &[
         apply: |rules, value| rules.child_runs_first = value != 0,
     },
     Tunable {
+        name: "sched_energy_aware",
+        sysctl: "sched_energy_aware",
+        since: Version::new(5, 10),
+        until: None,
+        least: 0,
+        most: 1,
+        description: "Tasks are placed by energy where the machine has an energy model.",
+        apply: |rules, value| rules.energy.aware = value != 0,
+    },
+    Tunable {
         name: "migration_cost_ns",
         sysctl: "sched_migration_cost_ns",
         since: ALWAYS,

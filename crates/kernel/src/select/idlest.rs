@@ -194,6 +194,8 @@ impl Kernel {
             weight,
             // Until a CPU is found on which the task fits.
             misfit_load: u64::from(asym),
+            // Nobody asks whether a CPU is overutilized here.
+            never_overloaded: self.energy.on && self.rules.energy.overloaded_if_overutilized,
             ..GroupStats::default()
         };
         for cpu in cpus.iter() {

@@ -8,6 +8,7 @@
 //! | `scan` | the search through the last level cache |
 //! | `capacity` | an idle CPU that is large enough, where capacities are unequal |
 //! | `claims` | idle CPUs that were chosen and do not show it yet |
+//! | `energy` | the CPU that costs least energy, where the machine has an energy model |
 //! | `idlest` | the idlest CPU of the machine, for fork and exec |
 //! | `pack` | the waker's CPU while it has room, on one provider's kernel |
 //!
@@ -19,6 +20,7 @@
 mod affine;
 mod capacity;
 mod claims;
+mod energy;
 mod idlest;
 mod pack;
 mod rules;
@@ -81,7 +83,7 @@ impl Kernel {
             _ => self.select_idlest(p, waker_cpu, prev_cpu, task, kind),
         };
         if P::EXPLAIN {
-            let why = &self.domains.why;
+            let why = &mut self.domains.why;
             let decision = Decision::Place {
                 task,
                 kind,
@@ -95,6 +97,7 @@ impl Kernel {
                 rule: why.rule,
                 examined: why.examined,
                 scan_limit: why.scan_limit,
+                energies: std::mem::take(&mut why.energies),
                 idle: self.domains.idle,
             };
             p.explain(waker_cpu, decision);
@@ -113,6 +116,11 @@ impl Kernel {
     ) -> Cpu {
         let waker = self.rqs[waker_cpu.index()].curr;
         self.record_wakee(p, waker, task);
+        if self.goes_by_energy()
+            && let Some(cpu) = self.find_energy_efficient_cpu(p, waker_cpu, prev, task)
+        {
+            return cpu;
+        }
         let wide = self.wakes_wide(waker_cpu, waker, task);
         if wide {
             reached(Mark::WakeWide);

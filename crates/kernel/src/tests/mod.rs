@@ -7,6 +7,7 @@ mod cfs;
 mod corners;
 mod deadline;
 mod eevdf;
+mod energy;
 mod fair_bounds;
 mod flat;
 mod groups;

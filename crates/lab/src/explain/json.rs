@@ -173,12 +173,16 @@ impl Writer<'_> {
             examined,
             scan_limit,
             idle,
+            energies,
         } = decision
         else {
             return Value::Null;
         };
-        let wakeup = *kind == WakeKind::Wakeup;
-        json!({
+        let wakeup = *kind == WakeKind::Wakeup && !mark.is_by_energy();
+        let energies = energies
+            .iter()
+            .map(|of| json!({ "cpu": of.cpu.0, "energy": of.energy }));
+        let mut value = json!({
             "task": self.task(*task),
             "at": match kind {
                 WakeKind::Wakeup => "wakeup",
@@ -196,7 +200,13 @@ impl Writer<'_> {
             "cpus_looked_at": examined,
             "scan_limit": scan_limit,
             "idle_cpus": cpus(idle),
-        })
+        });
+        if mark.is_by_energy()
+            && let Some(object) = value.as_object_mut()
+        {
+            object.insert("energies".into(), energies.collect());
+        }
+        value
     }
 
     fn balance_value(&self, decision: &Decision) -> Value {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use schedcast_kernel::energy::Off;
 use schedcast_kernel::rules::Version;
 use schedcast_kernel::topology::CpuPlace;
 use schedcast_sim::machine::parts::Governor;
@@ -28,6 +29,7 @@ impl Simulator {
         let mut told = BTreeSet::new();
         for scenario in scenarios {
             told.extend(capacities(scenario));
+            told.extend(energy(scenario));
             told.extend(priorities(scenario));
             told.extend(machine_keys(scenario));
             told.extend(tunables(scenario));
@@ -122,14 +124,18 @@ fn tunables(scenario: &Scenario) -> Vec<String> {
     let kernel = &scenario.kernel;
     let rt = ["sched_rt_runtime_us", "sched_rt_period_us"];
     let between_cpus = ["migration_cost_ns", "nr_migrate"];
+    let mut aware = kernel.rules.clone();
+    aware.energy.aware = true;
+    let energy = scenario.machine.machine.places_by_energy(&aware).err();
     let set = kernel.tunables.iter();
     set.filter_map(|(name, value)| {
         let why = match name {
             name if rt.contains(name) && !kernel.rules.rt_throttling => {
-                "the fair server has taken its place (6.12)"
+                "the fair server has taken its place (6.12)".to_owned()
             }
+            name if *name == "sched_energy_aware" => energy?.to_string(),
             name if between_cpus.contains(name) && scenario.machine.cpus() == 1 => {
-                "there is one CPU"
+                "there is one CPU".to_owned()
             }
             _ => return None,
         };
@@ -171,13 +177,28 @@ fn capacities(scenario: &Scenario) -> Option<String> {
             "unequal capacities beyond speed under kernel {kernel} (misfit tasks are simulated from 5.10 on)"
         ));
     }
-    let frequency = machine.frequency.as_ref();
-    let by_energy = frequency.is_some_and(|frequency| frequency.governor == Governor::Schedutil);
-    by_energy.then(|| {
-        "an energy model (placement by energy, which `schedutil` switches on where capacities are \
-         unequal, is not simulated)"
-            .to_string()
-    })
+    None
+}
+
+/// An energy model that the kernel does not use, or one that the machine should have.
+fn energy(scenario: &Scenario) -> Option<String> {
+    let machine = &scenario.machine.machine;
+    let tables = machine.frequency.iter().flat_map(|part| &part.table);
+    let has_power = tables.clone().any(|table| !table.cpu_uw.is_empty());
+    match machine.places_by_energy(&scenario.kernel.rules).err()? {
+        // The experiment says so itself.
+        Off::SwitchedOff => None,
+        off if has_power => Some(format!(
+            "`cpu_uw` of machine.frequency.table under kernel {}, since {off}: tasks are not placed by energy",
+            scenario.kernel.shown()
+        )),
+        Off::NoPower => Some(
+            "placement by energy, which `schedutil` switches on where capacities are unequal, since \
+             the machine has no power for it (`cpu_uw` of machine.frequency.table)"
+                .to_owned(),
+        ),
+        _ => None,
+    }
 }
 
 /// Priorities of CPUs under a kernel whose rules for them are not known.
@@ -272,6 +293,8 @@ mod tests {
                 => "machine.topology.cores_per_cluster (a.toml:4:1), since the kernel has no clusters";
             "[kernel]\nversion = \"6.12\"\nsched_rt_runtime_us = 900000\n".to_owned()
                 => "kernel.sched_rt_runtime_us (a.toml:3:23), since the fair server has taken its place";
+            "[kernel]\nversion = \"6.12\"\nsched_energy_aware = 1\n".to_owned()
+                => "kernel.sched_energy_aware (a.toml:3:22), since the scheduler takes all CPUs for";
             format!("{one}[kernel]\nnr_migrate = 8\n")
                 => "kernel.nr_migrate (a.toml:4:14), since there is one CPU";
             "[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\nstart = \"2s\"\n[run]\nduration = \"1s\"\n".to_owned()
@@ -313,10 +336,42 @@ mod tests {
         let text = told(&old).unwrap();
         assert!(text.contains("from 5.10 on"), "{text}");
         assert_eq!(told(&old.replace("512", "1024")), None);
-        let energy = "[machine]\npreset = \"client-4\"\n[machine.topology]\n\
-                      capacities_1024ths = [512, 512, 1024, 1024]\n\
-                      [machine.frequency]\ngovernor = \"schedutil\"\ndriver = \"intel_cpufreq\"\n";
-        let text = told(energy).unwrap();
+        let energy = |cores: usize| {
+            told(&format!(
+                "[machine]\npreset = \"client-4\"\n[machine.topology]\n\
+                 cores_per_llc = {cores}\nthreads_per_core = {}\n\
+                 capacities_1024ths = [512, 512, 1024, 1024]\n[machine.smt]\n\
+                 thread_speed_1000ths = {}\n[machine.frequency]\n\
+                 governor = \"schedutil\"\ndriver = \"intel_cpufreq\"\n",
+                4 / cores,
+                if cores == 4 { "[1000]" } else { "[1000, 600]" },
+            ))
+        };
+        let text = energy(4).unwrap();
         assert!(text.contains("placement by energy"), "{text}");
+        // Linux places by no energy where cores have threads, so nothing is left out.
+        let text = energy(2).unwrap_or_default();
+        assert!(!text.contains("energy"), "{text}");
+    }
+
+    #[test]
+    fn an_energy_model_that_the_kernel_does_not_use_is_told_with_the_reason() {
+        let board = "[machine]\npreset = \"hikey960\"\n";
+        assert_eq!(told(board), None);
+        let off = "[kernel]\nversion = \"6.12\"\nsched_energy_aware = 0\n";
+        assert_eq!(told(&format!("{board}{off}")), None);
+        for (more, expected) in [
+            (
+                "[machine.frequency]\ngovernor = \"performance\"\n",
+                "since the frequency governor is not schedutil",
+            ),
+            (
+                "[kernel]\nversion = \"6.12\"\npatches = [\"-energy-aware\"]\n",
+                "since the kernel places by energy from 5.10 on here",
+            ),
+        ] {
+            let text = told(&format!("{board}{more}")).unwrap_or_default();
+            assert!(text.contains(expected), "{more}: {text}");
+        }
     }
 }

@@ -22,13 +22,16 @@ struct Domain {
     pending: Option<(Ns, u32)>,
     /// The clock: what was granted, within the turbo limit.
     mhz: u32,
+    /// Clock at which work is meant.
+    nominal_mhz: Divisor,
+    /// Its frequencies by P-state; empty = multiples of a step.
+    table_mhz: Vec<u32>,
     hwp: Option<HwpDomain>,
 }
 
 /// All clocks of a machine.
 #[derive(Clone, Debug)]
 pub(super) struct Clocks {
-    pub nominal_mhz: Divisor,
     pub base_mhz: u32,
     step_mhz: u32,
     turbo_limits_mhz: Vec<u32>,
@@ -57,17 +60,35 @@ impl Clocks {
     pub(super) fn new(part: &Frequency, domains: &[Vec<usize>]) -> Self {
         let count = domains.len();
         let cpus = domains.iter().map(Vec::len).sum();
-        let domains = domains.iter().map(|cpus| Domain {
-            granted_mhz: part.min_mhz,
+        let min_mhz = |domain: usize| match part.table.get(domain) {
+            Some(table) => table.mhz[0],
+            None => part.min_mhz,
+        };
+        let nominal_mhz = |domain: usize| match part.table.get(domain) {
+            Some(table) => table.mhz[table.mhz.len() - 1],
+            None => part.nominal_mhz,
+        };
+        let mut requests_mhz = vec![0; cpus];
+        for (row, cpus) in domains.iter().enumerate() {
+            for &cpu in cpus {
+                requests_mhz[cpu] = min_mhz(row);
+            }
+        }
+        let domains = domains.iter().enumerate().map(|(row, cpus)| Domain {
+            granted_mhz: min_mhz(row),
             pending: None,
-            mhz: part.min_mhz,
+            mhz: min_mhz(row),
+            nominal_mhz: Divisor::new(u64::from(nominal_mhz(row))),
+            table_mhz: part
+                .table
+                .get(row)
+                .map_or_else(Vec::new, |table| table.mhz.clone()),
             hwp: part
                 .hwp
                 .as_ref()
                 .map(|hwp| HwpDomain::new(hwp, part, cpus.len())),
         });
         Self {
-            nominal_mhz: Divisor::new(u64::from(part.nominal_mhz)),
             base_mhz: part.base_mhz,
             step_mhz: part.step_mhz,
             turbo_limits_mhz: part.turbo_limits_mhz.clone(),
@@ -76,7 +97,7 @@ impl Clocks {
             hwp_interval_ns: part.hwp.as_ref().map_or(0, |hwp| hwp.interval_ns),
             looks: Vec::new(),
             domains: domains.collect(),
-            requests_mhz: vec![part.min_mhz; cpus],
+            requests_mhz,
             limits_mhz: vec![u32::MAX; count].into(),
         }
     }
@@ -84,6 +105,12 @@ impl Clocks {
     #[inline(always)]
     pub(super) fn mhz(&self, domain: usize) -> u32 {
         self.domains[domain].mhz
+    }
+
+    /// Clock at which work on the CPUs of a clock is meant.
+    #[inline(always)]
+    pub(super) fn nominal_mhz(&self, domain: usize) -> &Divisor {
+        &self.domains[domain].nominal_mhz
     }
 
     /// Number of clocks.
@@ -103,7 +130,11 @@ impl Hardware {
         let row = cpu.index();
         let domain = self.threads[row].domain;
         let clocks = self.clocks.as_mut()?;
-        clocks.requests_mhz[row] = pstate * clocks.step_mhz;
+        let table = &clocks.domains[domain].table_mhz;
+        clocks.requests_mhz[row] = match table.get(pstate as usize) {
+            Some(&mhz) => mhz,
+            None => pstate * clocks.step_mhz,
+        };
         if now == 0 {
             let requests = &clocks.requests_mhz;
             let cpus = self.domain_cpus[domain].iter();

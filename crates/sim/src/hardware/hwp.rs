@@ -203,6 +203,7 @@ mod tests {
             base_mhz: 3000,
             turbo_mhz: 3800,
             step_mhz: 100,
+            table: Vec::new(),
             turbo_limits_mhz: Vec::new(),
             domain: ClockDomain::Core,
             sleeping_cpus_vote: false,

@@ -23,7 +23,7 @@ pub(crate) use report::Baseline;
 pub use report::{Columns, CpuReport, HardwareReport, Watts};
 
 use crate::machine::Machine;
-use crate::machine::parts::{ClockDomain, IdleStatePart, Smt, WakesBy};
+use crate::machine::parts::{ClockDomain, Frequency, IdleStatePart, Smt, WakesBy};
 use crate::segment::SPEED_NOMINAL;
 use clocks::Clocks;
 use intervals::Intervals;
@@ -209,6 +209,12 @@ impl Hardware {
         let domains = match machine.frequency.as_ref().map(|part| part.domain) {
             Some(ClockDomain::Package) => packages.clone(),
             Some(ClockDomain::Cluster) => dense(places, |place| place.cluster),
+            Some(ClockDomain::Table) => {
+                let tables = machine.frequency.iter();
+                let of =
+                    |part: &Frequency| (0..places.len()).map(|row| part.table_of(row)).collect();
+                tables.flat_map(|part| -> Vec<usize> { of(part) }).collect()
+            }
             _ => cores.clone(),
         };
         let mut domain_cpus = vec![Vec::new(); count(&domains)];
@@ -321,7 +327,7 @@ impl Hardware {
         if let Some(clocks) = &self.clocks {
             thread.mhz = clocks.mhz(thread.domain);
             let cycles = thread.clock_speed * u64::from(thread.mhz);
-            thread.clock_speed = clocks.nominal_mhz.quotient(cycles);
+            thread.clock_speed = clocks.nominal_mhz(thread.domain).quotient(cycles);
         }
     }
 

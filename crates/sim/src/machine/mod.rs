@@ -221,7 +221,16 @@ impl Machine {
         }
         self.migration.as_ref().map_or(Ok(()), Migration::check)?;
         self.history.as_ref().map_or(Ok(()), History::check)?;
-        self.frequency.as_ref().map_or(Ok(()), Frequency::check)?;
+        let speeds: Vec<u32> = (0..self.topology.cpus())
+            .map(|row| self.speed(row))
+            .collect();
+        let frequency = self.frequency.as_ref();
+        frequency.map_or(Ok(()), |part| part.check(&speeds))?;
+        if frequency.is_some_and(|part| !part.table.is_empty()) && self.power.is_some() {
+            return Err(
+                "power is by clock for all cores alike, so it excludes frequency.table".to_owned(),
+            );
+        }
         self.idle.as_ref().map_or(Ok(()), Idle::check)?;
         self.lines.as_ref().map_or(Ok(()), Lines::check)?;
         let timer_interrupt = self.timer_interrupt.as_ref();

@@ -6,6 +6,7 @@
 //! 1600 of nominal 3300 MHz. Alone it executes work at 1600 / 3300 = 0.485 of nominal speed; when
 //! its sibling wakes, at 0.485 · 0.62 = 0.301.
 
+use schedcast_base::cpu_list::{CpuList, Stride};
 use schedcast_kernel::Ns;
 use serde::Deserialize;
 
@@ -72,6 +73,25 @@ pub enum ClockDomain {
     Cluster,
     /// All of a package.
     Package,
+    /// The CPUs of each `table`.
+    Table,
+}
+
+/// CPUs that share a clock with a table of frequencies.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ClockTable {
+    /// The CPUs, as the kernel writes lists: `"0-3"`. They have one capacity, which is that at the
+    /// highest frequency.
+    pub cpus: String,
+    /// Frequencies, slow to fast.
+    pub mhz: Vec<u32>,
+    /// Power of one executing CPU at each of them: the kernel's energy model. Where all tables have
+    /// it, capacities are unequal, cores have one thread and the governor is schedutil, tasks are
+    /// placed by energy, from 5.10 on.
+    #[serde(default)]
+    pub cpu_uw: Vec<u64>,
 }
 
 /// Kernel driver that asks for frequencies.
@@ -89,6 +109,8 @@ pub enum Driver {
     AcpiCpufreq,
     /// powernv-cpufreq.
     PowernvCpufreq,
+    /// cpufreq-dt, which has a `table` for each clock.
+    CpufreqDt,
 }
 
 /// Governor of the driver.
@@ -136,18 +158,21 @@ pub struct Hwp {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Frequency {
-    /// Clock at which prices and work are meant.
-    #[cfg_attr(test, schemars(range(min = 1)))]
+    /// Clock at which prices and work are meant. This and the next four keys are needed without
+    /// `table`, and refused with it: there it is the highest of each table.
+    #[serde(default)]
     pub nominal_mhz: u32,
     /// Lowest P-state.
-    #[cfg_attr(test, schemars(range(min = 1)))]
+    #[serde(default)]
     pub min_mhz: u32,
     /// Highest guaranteed P-state, also of the time stamp counter.
+    #[serde(default)]
     pub base_mhz: u32,
     /// Highest P-state.
+    #[serde(default)]
     pub turbo_mhz: u32,
     /// Distance of P-states.
-    #[cfg_attr(test, schemars(range(min = 1)))]
+    #[serde(default)]
     pub step_mhz: u32,
     /// Highest clock with 1, 2, … awake cores in the package; the last holds for more. Empty = the
     /// highest P-state.
@@ -175,6 +200,10 @@ pub struct Frequency {
     pub userspace_mhz: Option<u32>,
     /// Present when intel_pstate uses HWP.
     pub hwp: Option<Hwp>,
+    /// Clocks with tables of frequencies, for `domain = "table"`: each CPU is in one, and the
+    /// tables are in the order of their first CPUs.
+    #[serde(default)]
+    pub table: Vec<ClockTable>,
 }
 
 /// Events that wake a CPU from an idle state.
@@ -383,7 +412,111 @@ impl History {
 }
 
 impl Frequency {
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// Row of the table of a CPU.
+    pub(crate) fn table_of(&self, cpu: usize) -> usize {
+        let has = |table: &ClockTable| {
+            table
+                .members()
+                .is_ok_and(|cpus| cpus.contains(&(cpu as u32)))
+        };
+        self.table.iter().position(has).unwrap_or(0)
+    }
+
+    /// `capacity` is that of each CPU.
+    pub(super) fn check(&self, capacity: &[u32]) -> Result<(), String> {
+        if self.domain != ClockDomain::Table && self.driver != Driver::CpufreqDt {
+            check(self.table.is_empty(), || {
+                "frequency.table needs frequency.domain = \"table\"".to_owned()
+            })?;
+            return self.check_grid();
+        }
+        check(
+            self.domain == ClockDomain::Table && self.driver == Driver::CpufreqDt,
+            || {
+                "frequency.domain = \"table\" and frequency.driver = \"cpufreq-dt\" need each other"
+                    .to_owned()
+            },
+        )?;
+        let grid = [
+            ("nominal_mhz", self.nominal_mhz),
+            ("min_mhz", self.min_mhz),
+            ("base_mhz", self.base_mhz),
+            ("turbo_mhz", self.turbo_mhz),
+            ("step_mhz", self.step_mhz),
+        ];
+        if let Some((key, _)) = grid.iter().find(|(_, mhz)| *mhz != 0) {
+            return Err(format!(
+                "frequency.{key} and frequency.table exclude each other"
+            ));
+        }
+        let governor = matches!(
+            self.governor,
+            Governor::Schedutil | Governor::Performance | Governor::Powersave
+        );
+        check(governor && self.hwp.is_none(), || {
+            "frequency.table has the governors schedutil, performance and powersave, and no \
+             frequency.hwp"
+                .to_owned()
+        })?;
+        check(
+            self.policy_per_domain && !self.aperf_mperf && self.turbo_limits_mhz.is_empty(),
+            || {
+                "frequency.table needs policy_per_domain = true, aperf_mperf = false and no \
+                 turbo_limits_mhz"
+                    .to_owned()
+            },
+        )?;
+        self.check_tables(capacity)
+    }
+
+    fn check_tables(&self, capacity: &[u32]) -> Result<(), String> {
+        let mut firsts = Vec::new();
+        let mut seen = vec![false; capacity.len()];
+        for (row, table) in self.table.iter().enumerate() {
+            let name = format!("frequency.table {row}");
+            let cpus = table
+                .members()
+                .map_err(|why| format!("{name}: cpus: {why}"))?;
+            for &cpu in &cpus {
+                let known = seen
+                    .get_mut(cpu as usize)
+                    .ok_or_else(|| format!("{name}: CPU {cpu} of {} CPUs", capacity.len()))?;
+                check(!std::mem::replace(known, true), || {
+                    format!("{name}: CPU {cpu} is in two tables")
+                })?;
+            }
+            let of = |cpu: &u32| capacity[*cpu as usize];
+            check(cpus.iter().all(|cpu| of(cpu) == of(&cpus[0])), || {
+                format!("{name}: its CPUs must have one capacity")
+            })?;
+            firsts.push(cpus[0]);
+            let ascends = table.mhz.is_sorted_by(|a, b| a < b);
+            check(
+                ascends && table.mhz.first().is_some_and(|&mhz| mhz > 0),
+                || format!("{name}: mhz must have ascending numbers above 0"),
+            )?;
+            let powers = &table.cpu_uw;
+            check(powers.is_empty() || powers.len() == table.mhz.len(), || {
+                format!(
+                    "{name}: cpu_uw has {} numbers, expected one for each of the {} mhz",
+                    powers.len(),
+                    table.mhz.len()
+                )
+            })?;
+            check(powers.iter().all(|&uw| uw > 0), || {
+                format!("{name}: cpu_uw must be above 0")
+            })?;
+        }
+        check(firsts.is_sorted(), || {
+            "frequency.table: the tables must be in the order of their first CPUs".to_owned()
+        })?;
+        match seen.iter().position(|seen| !seen) {
+            Some(cpu) => Err(format!("frequency.table: CPU {cpu} is in none")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_grid(&self) -> Result<(), String> {
         let clocks = [self.min_mhz, self.base_mhz, self.turbo_mhz];
         check(
             self.step_mhz > 0 && self.nominal_mhz > 0 && self.min_mhz > 0,
@@ -435,6 +568,16 @@ impl Frequency {
                     .to_owned()
             },
         )
+    }
+}
+
+impl ClockTable {
+    /// Its CPUs, ascending.
+    fn members(&self) -> Result<Vec<u32>, String> {
+        let most = schedcast_kernel::cpuset::MAX_CPUS as u32;
+        let list = CpuList::parse(&self.cpus, most, Stride::UsedOfGroup)?;
+        check(!list.cpus().is_empty(), || "no CPU".to_owned())?;
+        Ok(list.cpus().to_vec())
     }
 }
 

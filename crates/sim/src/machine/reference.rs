@@ -16,7 +16,7 @@ The files in `machines/`, those that `schedcast calibrate` writes and the `[mach
 [experiment](experiment.md) have these keys. An unknown key is refused. A key with neither a default nor \"required\" may be
 left out; its sentence says what that means. This page is written from the types that read the file.
 
-The unit is the end of a key: `_ns` nanoseconds, `_mhz` megahertz, `_mw` milliwatts, `_percent` hundredths, `_1000ths` and
+The unit is the end of a key: `_ns` nanoseconds, `_mhz` megahertz, `_mw` milliwatts, `_uw` microwatts, `_percent` hundredths, `_1000ths` and
 `_1024ths` parts.
 ";
 

@@ -14,8 +14,12 @@ use crate::machine::Machine;
 use crate::machine::parts::{Driver, Frequency, Governor, IdleGovernor, WakesBy};
 use crate::segment::{SPEED_NOMINAL, Segment};
 use crate::wheel::{Key, Slot};
-use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, HwpRequest, PStates};
+use schedcast_kernel::cpufreq::{
+    FrequencyDriver, FrequencyGovernor, HwpRequest, OperatingPoint, PStates,
+};
 use schedcast_kernel::cpuidle::{GovernorKind, IdleState, haltpoll};
+use schedcast_kernel::energy::{self, Off};
+use schedcast_kernel::rules::Rules;
 use schedcast_kernel::{Cpu, Ns, TaskId};
 
 /// Event slots of the hardware.
@@ -405,6 +409,20 @@ pub(super) fn price_scale(speed: u32) -> u64 {
     u64::from(SPEED_NOMINAL) * u64::from(SPEED_NOMINAL) / u64::from(speed)
 }
 
+impl Machine {
+    /// Whether a kernel places tasks by energy on this machine, and the reason where it does not.
+    ///
+    /// # Errors
+    /// The first condition of the kernel that does not hold.
+    pub fn places_by_energy(&self, rules: &Rules) -> Result<(), Off> {
+        let driver = self
+            .frequency
+            .as_ref()
+            .map(|part| frequency_driver(part, self));
+        energy::is_possible(rules, &self.topology, driver.as_ref())
+    }
+}
+
 fn idle_driver(machine: &Machine) -> (Vec<IdleState>, GovernorKind) {
     let Some(idle) = &machine.idle else {
         return (Vec::new(), GovernorKind::Menu);
@@ -429,15 +447,30 @@ fn frequency_driver(part: &Frequency, machine: &Machine) -> FrequencyDriver {
     let places = machine.topology.places.iter().enumerate();
     let policy_of = places.map(|(row, place)| match part.domain {
         _ if !part.policy_per_domain => row as u32,
+        crate::machine::parts::ClockDomain::Table => part.table_of(row) as u32,
         crate::machine::parts::ClockDomain::Core => place.core,
         crate::machine::parts::ClockDomain::Cluster => place.cluster,
         crate::machine::parts::ClockDomain::Package => place.socket,
     });
+    let tables = part.table.iter().map(|table| {
+        let powers = table.cpu_uw.iter().copied().chain(std::iter::repeat(0));
+        let points = table
+            .mhz
+            .iter()
+            .zip(powers)
+            .map(|(&mhz, uw)| OperatingPoint {
+                khz: u64::from(mhz) * 1000,
+                uw,
+            });
+        points.collect()
+    });
+    let pstate = |mhz: u32| mhz.checked_div(part.step_mhz).unwrap_or(0);
     FrequencyDriver {
+        tables: tables.collect(),
         pstates: PStates {
-            min: part.min_mhz / part.step_mhz,
-            base: part.base_mhz / part.step_mhz,
-            turbo: part.turbo_mhz / part.step_mhz,
+            min: pstate(part.min_mhz),
+            base: pstate(part.base_mhz),
+            turbo: pstate(part.turbo_mhz),
             step_khz: part.step_mhz * 1000,
         },
         governor: frequency_governor(part),

@@ -102,7 +102,12 @@ struct sc_machine {
 	const unsigned long *capacity;
 	const int *distance;		/* nodes times nodes */
 	const int *priority;		/* of each CPU, larger ones are preferred; NULL: none is */
+	const int *perf_domain;		/* of each CPU, from 0 on; NULL: there is no energy model */
+	int nr_perf_states;
+	const struct sc_perf_state *perf_state;	/* by domain, then slow to fast */
 };
+
+struct sc_perf_state { int domain; unsigned long khz, uw; };
 
 struct sc_task {
 	int group, kthread, policy, nice, priority;

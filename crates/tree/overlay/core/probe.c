@@ -2,6 +2,8 @@
 /* Compiled for its errors: each line of the two lists that is refused is something that this
  * tree has otherwise. */
 #include <kernel/sched/core.c>
+#include <linux/cpufreq.h>
+#include <linux/energy_model.h>
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
 #include <linux/smp.h>

@@ -667,6 +667,84 @@ static struct sched_domain_topology_level packed_levels[] = {
 	{ NULL, },
 };
 
+/*
+ * Energy models, which cpufreq drivers register elsewhere, for CPUs that run at their highest
+ * frequency. Costs are computed as in kernel/power/energy_model.c.
+ */
+#if defined(CONFIG_ENERGY_MODEL) && defined(SC_ENERGY_TABLE)
+#include <linux/cpufreq.h>
+#include <linux/energy_model.h>
+static struct em_perf_domain *perf_domains[NR_CPUS];
+struct em_perf_domain *em_cpu_get(int cpu) { return perf_domains[cpu]; }
+#ifdef SC_ENERGY_READY
+bool cpufreq_ready_for_eas(const struct cpumask *cpus) { return true; }
+#else
+extern struct cpufreq_governor schedutil_gov;
+static struct cpufreq_policy policy;
+struct cpufreq_policy *cpufreq_cpu_get(unsigned int cpu)
+{
+	policy.governor = &schedutil_gov;
+	return &policy;
+}
+void cpufreq_cpu_put(struct cpufreq_policy *policy) { }
+#endif
+static struct em_perf_domain *perf_domain(const struct sc_machine *machine, int domain)
+{
+	int size = sizeof(struct em_perf_table) + machine->nr_perf_states * sizeof(struct em_perf_state);
+	struct em_perf_domain *pd = sc_host->alloc(sc_host->world, sizeof(*pd) + cpumask_size());
+	struct em_perf_table *table = sc_host->alloc(sc_host->world, size);
+	unsigned long cheapest = ULONG_MAX;
+	int cpu, row, count = 0;
+
+	for (row = 0; row < machine->nr_perf_states; row++) {
+		if (machine->perf_state[row].domain != domain)
+			continue;
+		table->state[count].frequency = machine->perf_state[row].khz;
+		table->state[count++].power = machine->perf_state[row].uw;
+	}
+	for (cpu = 0; cpu < machine->cpus; cpu++)
+		if (machine->perf_domain[cpu] == domain)
+			cpumask_set_cpu(cpu, to_cpumask(pd->cpus));
+	cpu = cpumask_first(to_cpumask(pd->cpus));
+	for (row = count - 1; row >= 0; row--) {
+		struct em_perf_state *state = &table->state[row];
+
+		state->performance = machine->capacity[cpu] * state->frequency / table->state[count - 1].frequency;
+		state->cost = state->power * 10 / state->performance;
+		if (state->cost >= cheapest)
+			state->flags = EM_PERF_STATE_INEFFICIENT;
+		else
+			cheapest = state->cost;
+	}
+	pd->nr_perf_states = count;
+	pd->flags = EM_PERF_DOMAIN_MICROWATTS | EM_PERF_DOMAIN_SKIP_INEFFICIENCIES;
+#ifdef SC_ENERGY_LIMITS
+	pd->max_perf_state = count - 1;
+#endif
+	rcu_assign_pointer(pd->em_table, table);
+	return pd;
+}
+static void perf_domains_setup(const struct sc_machine *machine)
+{
+	int cpu, other;
+
+	if (!machine->perf_domain)
+		return;
+	for (cpu = 0; cpu < machine->cpus; cpu++) {
+		for (other = 0; other < cpu && machine->perf_domain[other] != machine->perf_domain[cpu]; other++)
+			;
+		perf_domains[cpu] = other < cpu ? perf_domains[other] : perf_domain(machine, machine->perf_domain[cpu]);
+	}
+	rebuild_sched_domains_energy();
+}
+#else
+static void perf_domains_setup(const struct sc_machine *machine)
+{
+	if (machine->perf_domain)
+		sc_trap("an energy model for a tree without one, or with one of before 6.9");
+}
+#endif
+
 /* Configuration to boot; read on the stack of boot(), so that a trap there has a host to go back
  * to. */
 static const struct sc_machine *booting;
@@ -759,6 +837,7 @@ static void boot(void)
 		set_sched_topology(packed_levels);
 	}
 	sched_init_smp();
+	perf_domains_setup(booting);
 	for (cpu = 0; cpu < sc_cpus; cpu++) {
 		sc_enter(cpu);
 		hrtimer_run_queues();			/* changes to high resolution */

@@ -1,6 +1,7 @@
 //! Drawing histories: a seed says which kinds of steps are used, on which machine, and how often.
 
 use super::{Action, Class, History, Step};
+use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, OperatingPoint, PStates};
 use schedcast_kernel::dl::Reservation;
 use schedcast_kernel::topology::{CpuPlace, Topology};
 use schedcast_kernel::uclamp::{Clamps, Wish};
@@ -21,6 +22,8 @@ pub struct Shape {
     pub capacities: &'static [u32],
     /// Priority of each core in turn; empty = none is preferred.
     pub priorities: &'static [u32],
+    /// CPUs of one capacity in turn share a clock with an energy model.
+    pub energy: bool,
 }
 
 impl Shape {
@@ -32,6 +35,7 @@ impl Shape {
         smt: 1,
         capacities: &[],
         priorities: &[],
+        energy: false,
     };
 
     /// As the rules in Rust see it.
@@ -52,6 +56,37 @@ impl Shape {
             priorities,
             ..regular
         }
+    }
+
+    /// The driver of its clocks: three frequencies, at which a CPU draws a tenth, four tenths and
+    /// all of its power, which grows with the square of its capacity up to 1.5 W.
+    pub(crate) fn driver(&self) -> Option<FrequencyDriver> {
+        let clusters = || self.capacities.chunk_by(|a, b| a == b);
+        let table = |cores: &[u32]| {
+            let capacity = u64::from(cores[0]);
+            let uw = 1_500_000 * capacity * capacity / (1024 * 1024);
+            let point = |(percent, share)| OperatingPoint {
+                khz: 20 * capacity * percent,
+                uw: uw * share / 10,
+            };
+            [(40, 1), (70, 4), (100, 10)].map(point).to_vec()
+        };
+        let policies = clusters().zip(0u32..);
+        let policy_of = policies.flat_map(|(cores, policy)| cores.iter().map(move |_| policy));
+        self.energy.then(|| FrequencyDriver {
+            pstates: PStates {
+                min: 0,
+                base: 0,
+                turbo: 0,
+                step_khz: 0,
+            },
+            governor: FrequencyGovernor::Schedutil,
+            policy_of: policy_of.collect(),
+            tables: clusters().map(table).collect(),
+            transition_latency_ns: 0,
+            transition_delay_ns: None,
+            aperf_mperf: false,
+        })
     }
 
     /// Number of CPUs.
@@ -80,6 +115,9 @@ impl std::fmt::Display for Shape {
         if steps.peek().is_some() {
             let text = steps.map(|cores| format!("{} of {}", cores.len(), cores[0]));
             write!(f, ", {} capacity", text.collect::<Vec<_>>().join(" and "))?;
+        }
+        if self.energy {
+            f.write_str(", energy model")?;
         }
         let mut steps = self.priorities.chunk_by(|a, b| a == b).peekable();
         if steps.peek().is_some() {

@@ -124,7 +124,8 @@ impl Pair {
         for (switch, on) in switches.clone() {
             switch.set(&mut rules.features, on);
         }
-        let mut tree = World::boot(object, &machine(&topology, history.seed))?;
+        let driver = history.shape.driver();
+        let mut tree = World::boot(object, &machine(&topology, driver.as_ref(), history.seed))?;
         for (switch, on) in switches {
             tree.set_feature(switch.name, on);
         }
@@ -132,6 +133,9 @@ impl Pair {
         let tick_ns = rules.tick_ns;
         let mut rust = Kernel::new(topology, rules);
         rust.expect_custom_slices();
+        if let Some(driver) = driver {
+            rust.hold_frequency(driver);
+        }
         rust.domains.forget_idle_scans();
         let mut pair = Self {
             rust,

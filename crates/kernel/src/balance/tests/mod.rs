@@ -3,5 +3,5 @@
 mod bounds;
 pub(crate) mod capacity;
 mod prefer;
-mod versions;
+pub(crate) mod versions;
 mod world;

@@ -10,7 +10,7 @@ use crate::tests::world::{MS, World};
 use crate::topology::Topology;
 
 /// A pass of CPU 0 over its highest domain, and the row of the other group there.
-pub(super) fn highest(world: &World, idle: CpuIdle) -> (Env, u32) {
+pub(crate) fn highest(world: &World, idle: CpuIdle) -> (Env, u32) {
     let domains = &world.kernel.domains;
     let row = domains.rows(Cpu(0)).last().unwrap();
     let span = domains.domain(row).span;

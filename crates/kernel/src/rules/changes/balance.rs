@@ -116,6 +116,8 @@ changes! {
         "More tasks than the limit are looked at while all seen were pinned (reverted in stable kernels).";
     "local-above-average" "91dcf1e8068e" (6, 3) also [(5, 10, 178), (6, 1, 25)]: (on balance.local_above_average_gives_up),
         "A fully busy local group at or above the domain's average takes nothing.";
+    "misfit-despite-energy" "e5ed0550c04c" (6, 3) also [(6, 1, 47)]: (on energy.misfit_moves),
+        "Misfit tasks are pulled although tasks are placed by energy.";
     "sibling-of-busiest" release (6, 5): (on balance.prefer_sibling_of_busiest),
         "Whether tasks are spread over siblings is a property of the busiest group.";
     "util-counts-waiting" release (6, 5): (on balance.util_counts_waiting),
@@ -145,6 +147,8 @@ changes! {
         "Sleeping tasks that still are queued move for load only.";
     "ineligible-stay" "873199d27bb2" (6, 14): (on balance.ineligible_stay),
         "Tasks that would not be eligible at the destination stay at the first try.";
+    "overloaded-if-overutilized" "d3d663faa1d4" (7, 1): (on energy.overloaded_if_overutilized),
+        "Where tasks are placed by energy, a group is overloaded only if one of its CPUs is overutilized.";
     "newidle-leaves-clock" release (7, 1): (on balance.newidle_leaves_clock),
         "Newly idle balance leaves the clock of its CPU where the switch left it.";
     "newidle-bump" "155213a2aed4" (6, 17) also [(6, 1, 149), (6, 6, 103), (6, 12, 43), (6, 15, 11), (6, 16, 2)]

@@ -40,6 +40,24 @@ changes! {
         "Forked and executed tasks are placed by the group types of the load balancer.";
     "kthread-stacking" "52262ee567ad" (5, 6): (on placement.per_cpu_kthread_stacks),
         "A per-CPU kernel thread keeps the task it wakes on its CPU.";
+    "energy-aware" release (5, 10): (on energy.known),
+        "Woken tasks go where they cost least energy, if the machine has an energy model (in the kernel since 5.0).";
+    "energy-base" "8d4c97c105ca" (5, 14): (on energy.base_of_candidates),
+        "The energy that 6 % must be saved of is that of the domains which the task may go to.";
+    "inefficient-states" "8354eb9eb3dd" (5, 16): (on energy.skips_inefficient),
+        "Frequencies that cost more energy than a higher one are passed over.";
+    "energy-microwatts" "ae6ccaa65038" (6, 0): (on energy.microwatts),
+        "Energy models know power in microwatts, not in milliwatts.";
+    "energy-task-time" "3e8c6c9aac42" (6, 0): (on energy.one_task_time),
+        "A task is taken to be busy for as long wherever it goes.";
+    "energy-no-margin" "b812fc9768e0" (6, 0): (off energy.margin),
+        "Any energy saved moves a task, not only 6 % of all, and no task moves within a domain to a CPU with less to spare.";
+    "energy-any-size" release (6, 8): (on energy.any_complexity),
+        "Energy models may be of any size.";
+    "energy-by-performance" "1b600da51073" (6, 9): (on energy.by_performance),
+        "The state of an energy model is chosen by its performance, not by its frequency.";
+    "energy-task-runnable" "29922fdfc2a4" (7, 2) also [(6, 12, 97), (7, 1, 13)]: (on energy.task_runnable_moves),
+        "The runnable time of a task counts where it would go, and not where it was.";
     "scan-allowed-only" "60588bfa223f" (5, 6): (off placement.scan_counts_forbidden),
         "CPUs forbidden by affinity do not use up the limit of scans.";
     "sched-idle-as-idle" release (5, 7): (placement.sched_idle_cpus: SchedIdleCpus::LastResort => SchedIdleCpus::Idle),
