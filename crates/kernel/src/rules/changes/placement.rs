@@ -52,7 +52,7 @@ changes! {
         "A task is taken to be busy for as long wherever it goes.";
     "energy-no-margin" "b812fc9768e0" (6, 0): (off energy.margin),
         "Any energy saved moves a task, not only 6 % of all, and no task moves within a domain to a CPU with less to spare.";
-    "energy-any-size" release (6, 8): (on energy.any_complexity),
+    "energy-any-size" "5b77261c5510" (6, 7): (on energy.any_complexity),
         "Energy models may be of any size.";
     "energy-by-performance" "1b600da51073" (6, 9): (on energy.by_performance),
         "The state of an energy model is chosen by its performance, not by its frequency.";
