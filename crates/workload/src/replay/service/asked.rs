@@ -13,6 +13,8 @@
 //! due when the timer woke the client. A message that the client sends at another time, while
 //! nothing is under way, is one too.
 //!
+//! A timer may be up to 1 ms late itself: `coarse`.
+//!
 //! Some clients have timers that send nothing: every program in Go has a thread that looks after
 //! the others each 20 µs to 10 ms, and wakes a millisecond early for every other timer. A timer's
 //! *work* is the CPU time from its wakeup to sleep, with that of the client's threads that it wakes
@@ -45,6 +47,7 @@ use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::Trigger;
 use super::super::threads::ThreadId;
 use super::clock::Clock;
+use super::coarse::Coarse;
 use super::{Asked, Border, MESSAGES_MIN};
 use schedcast_trace::Request;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,6 +83,7 @@ pub(super) fn from_log(
             sent_ns: since_ns(request.sent_us),
             due_ns: since_ns(request.scheduled_us),
             replied_ns: since_ns(request.replied_us) as u64,
+            late_ns: 0,
             reply: None,
             after: None,
         })
@@ -110,7 +114,10 @@ pub(super) fn from_log(
 }
 
 /// The requests that the trace shows, in order of sending.
-pub(super) fn from_trace(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<Asked>> {
+pub(super) fn from_trace(
+    border: &Border<'_>,
+    drafts: &[Draft],
+) -> Option<(Vec<Asked>, Option<Coarse>)> {
     if border.is_remote {
         return None;
     }
@@ -124,15 +131,23 @@ pub(super) fn from_trace(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<As
     let prompted = Prompted::of(border, drafts);
     let asleep = prompted.prompts.iter().filter(|one| is_asleep(one.due_ns));
     let least_work_ns = least_work_ns(asleep)?;
+    let sending = prompted.prompts.iter().filter(|one| one.sent_ns.is_some());
+    let coarse = Coarse::of(sending.filter_map(|one| one.slept_ns));
     let mut arrivals: Vec<Asked> = Vec::new();
-    for one in &prompted.prompts {
+    for (number, one) in (0..).zip(&prompted.prompts) {
         let sent_ns = match one.sent_ns {
             Some(sent_ns) => sent_ns,
             None if one.work_ns < least_work_ns => continue,
             None if is_asleep(one.due_ns) && is_asleep(one.end_ns) => continue,
             None => one.end_ns,
         };
-        arrivals.push(arrival(sent_ns, one.due_ns));
+        let late_ns = coarse
+            .zip(one.slept_ns)
+            .map_or(0, |(coarse, slept_ns)| coarse.late_ns(slept_ns, number));
+        arrivals.push(Asked {
+            late_ns,
+            ..arrival(sent_ns, one.due_ns)
+        });
     }
     arrivals.sort_by_key(|one| one.sent_ns);
     let mut extra = prompted.extra;
@@ -178,12 +193,14 @@ pub(super) fn from_trace(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<As
             ));
         }
     }
-    (asked.len() >= MESSAGES_MIN).then_some(asked)
+    (asked.len() >= MESSAGES_MIN).then_some((asked, coarse))
 }
 
 /// A timer that wakes a client.
 struct Prompt {
     due_ns: u64,
+    /// How long the thread had slept that it woke.
+    slept_ns: Option<u64>,
     /// CPU time of the client's threads until all of them sleep again.
     work_ns: u64,
     end_ns: u64,
@@ -217,9 +234,14 @@ impl Prompted {
             extra: Vec::new(),
             of_draft: BTreeMap::new(),
         };
+        let mut ended_ns: BTreeMap<ThreadId, u64> = BTreeMap::new();
         for index in own {
             let draft = &drafts[index];
             let activation = &draft.activation;
+            let slept_ns = ended_ns
+                .get(&activation.thread)
+                .and_then(|ended_ns| activation.woken_ns.checked_sub(*ended_ns));
+            ended_ns.extend(activation.end_ns.map(|end_ns| (activation.thread, end_ns)));
             let before = border
                 .waking_of(index)
                 .and_then(|waking| waker.get(&waking));
@@ -231,6 +253,7 @@ impl Prompted {
                 _ if Border::is_prompt(draft) => {
                     prompted.prompts.push(Prompt {
                         due_ns: activation.woken_ns,
+                        slept_ns,
                         work_ns: 0,
                         end_ns,
                         sent_ns: None,
@@ -289,6 +312,7 @@ fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
         sent_ns: sent_ns as i64,
         due_ns: due_ns as i64,
         replied_ns: 0,
+        late_ns: 0,
         reply: None,
         after: None,
     }

@@ -78,8 +78,12 @@ impl Placing<'_> {
         let first = requests.len() as u32;
         requests.extend(replies.iter().map(|reply| {
             let Asked {
-                due_ns, replied_ns, ..
+                due_ns,
+                replied_ns,
+                late_ns,
+                ..
             } = asked[reply.asked];
+            let due_ns = due_ns.saturating_sub_unsigned(late_ns);
             Served {
                 service: self.service,
                 due_ns,
@@ -91,8 +95,11 @@ impl Placing<'_> {
         }));
         let chain = Chain::new(asked, &replies, first);
         for (reply, number) in replies.iter().zip(first..) {
-            let due_ns = asked[reply.asked].due_ns.max(0) as u64;
-            requests[number as usize].follows = chain.follows(reply.asked, due_ns);
+            // The lot may fall before the reply that the client had by then.
+            let dues_ns = [requests[number as usize].due_ns, asked[reply.asked].due_ns];
+            let mut follows =
+                dues_ns.map(|due_ns| chain.follows(reply.asked, due_ns.max(0) as u64));
+            requests[number as usize].follows = follows[0].take().or(follows[1]);
         }
         for (draft, position) in began.into_iter().chain(self.senders(asked, drafts)) {
             let activation = &mut drafts[draft].activation;

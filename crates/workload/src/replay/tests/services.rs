@@ -167,6 +167,19 @@ fn what_piled_up_is_told_apart_by_the_trace() {
     assert_eq!(second.arrives_ns, (piles + 1_012) * 1_000);
 }
 
+/// As `single`, but the thread that the timer wakes lets another one send.
+fn sent_by_another(mini: &mut Mini, at: u64) {
+    mini.waking(at, 0, 0, HARD, 1);
+    mini.switch(at + 2, 0, 0, "R", 1);
+    mini.waking(at + 5, 0, 1, TASK, 4);
+    mini.switch(at + 8, 0, 1, "S", 4);
+    mini.waking(at + 16, 0, 4, SOFT, 2);
+    mini.switch(at + 20, 0, 4, "S", 2);
+    mini.waking(at + 120, 0, 2, SOFT, 1);
+    mini.switch(at + 130, 0, 2, "S", 1);
+    mini.switch(at + 140, 0, 1, "S", 0);
+}
+
 #[test]
 fn timers_of_a_client_that_send_nothing_are_no_requests() {
     let mut mini = Mini::new(&[(1, "client"), (2, "server"), (3, "client"), (4, "client")]);
@@ -179,18 +192,7 @@ fn timers_of_a_client_that_send_nothing_are_no_requests() {
     for at in (0..60).map(|number| 5_000 * number) {
         match at % 10_000 {
             0 => single(&mut mini, at),
-            // The thread that the timer wakes lets another one send.
-            _ => {
-                mini.waking(at, 0, 0, HARD, 1);
-                mini.switch(at + 2, 0, 0, "R", 1);
-                mini.waking(at + 5, 0, 1, TASK, 4);
-                mini.switch(at + 8, 0, 1, "S", 4);
-                mini.waking(at + 16, 0, 4, SOFT, 2);
-                mini.switch(at + 20, 0, 4, "S", 2);
-                mini.waking(at + 120, 0, 2, SOFT, 1);
-                mini.switch(at + 130, 0, 2, "S", 1);
-                mini.switch(at + 140, 0, 1, "S", 0);
-            }
+            _ => sent_by_another(&mut mini, at),
         }
         // One thread looks after the others, and one wakes too early.
         (1..6).for_each(|number| idles(&mut mini, at + 600 * number, 3));
@@ -201,6 +203,49 @@ fn timers_of_a_client_that_send_nothing_are_no_requests() {
     for (number, served) in (0..).zip(&replay.requests) {
         let due_ns = 5_000_000 * number;
         assert_eq!((served.due_ns, served.latency_ns), (due_ns, 140_000));
+    }
+}
+
+/// A client in Go: it sleeps for whole milliseconds and then for one more. Its requests are due
+/// 300, 310, … 890 µs after it woke the first time.
+#[test]
+fn what_a_client_of_whole_milliseconds_sends_was_due_before() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server"), (4, "client")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    let mut dues_us: Vec<i64> = Vec::new();
+    let mut at = 0;
+    for number in 0..60 {
+        mini.waking(at, 0, 0, HARD, 1);
+        mini.switch(at + 2, 0, 0, "R", 1);
+        mini.switch(at + 6, 0, 1, "S", 0);
+        dues_us.push(at as i64 + 300 + 10 * number);
+        match number % 2 {
+            0 => single(&mut mini, at + 1_066),
+            _ => sent_by_another(&mut mini, at + 1_066),
+        }
+        at += 1_066 + 140 + 3_060;
+    }
+    let replay = scheduled(mini, 300_000);
+    assert!(replay.services[0].coarse_timers);
+    let median = |mut values: Vec<i64>| {
+        values.sort_unstable();
+        values[values.len() / 2]
+    };
+    let latencies = replay
+        .requests
+        .iter()
+        .map(|one| one.latency_ns as i64 / 1_000);
+    let real = dues_us
+        .iter()
+        .zip(0..)
+        .map(|(due, number)| 4_266 * number + 1_206 - due);
+    let (told, real) = (median(latencies.collect()), median(real.collect()));
+    assert_eq!((replay.requests.len(), real), (60, 616));
+    assert!((500..750).contains(&told), "{told} µs");
+    // Nothing else moves.
+    for (number, served) in (0..).zip(&replay.requests) {
+        let way_us = [10, 16][number as usize % 2];
+        assert_eq!(served.arrives_ns, (4_266 * number + 1_066 + way_us) * 1_000);
     }
 }
 
