@@ -47,7 +47,7 @@ use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::Trigger;
 use super::super::threads::ThreadId;
 use super::clock::Clock;
-use super::coarse::Coarse;
+use super::coarse::{self, Coarse};
 use super::{Asked, Border, MESSAGES_MIN};
 use schedcast_trace::Request;
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,18 +134,19 @@ pub(super) fn from_trace(
     let sending = prompted.prompts.iter().filter(|one| one.sent_ns.is_some());
     let coarse = Coarse::of(sending.filter_map(|one| one.slept_ns));
     let mut arrivals: Vec<Asked> = Vec::new();
-    for (number, one) in (0..).zip(&prompted.prompts) {
+    let late_ns = |slept_ns: Option<u64>, due_ns: u64| {
+        let known = coarse.zip(slept_ns);
+        known.map_or(0, |(coarse, slept_ns)| coarse.late_ns(slept_ns, due_ns))
+    };
+    for one in &prompted.prompts {
         let sent_ns = match one.sent_ns {
             Some(sent_ns) => sent_ns,
             None if one.work_ns < least_work_ns => continue,
             None if is_asleep(one.due_ns) && is_asleep(one.end_ns) => continue,
             None => one.end_ns,
         };
-        let late_ns = coarse
-            .zip(one.slept_ns)
-            .map_or(0, |(coarse, slept_ns)| coarse.late_ns(slept_ns, number));
         arrivals.push(Asked {
-            late_ns,
+            late_ns: late_ns(one.slept_ns, one.due_ns),
             ..arrival(sent_ns, one.due_ns)
         });
     }
@@ -171,7 +172,7 @@ pub(super) fn from_trace(
         while let Some(one) = arrivals.next_if(|one| one.sent_ns <= to_ns as i64) {
             under_way.push(one);
         }
-        while let Some(sent_ns) = extra.next_if(|sent_ns| *sent_ns <= to_ns) {
+        while let Some((sent_ns, slept_ns)) = extra.next_if(|(sent_ns, _)| *sent_ns <= to_ns) {
             let arrived = under_way
                 .iter()
                 .filter(|one: &&Asked| one.sent_ns <= sent_ns as i64);
@@ -180,7 +181,12 @@ pub(super) fn from_trace(
                 .filter(|(reply, _)| border.time_ns(*reply) <= sent_ns);
             if sent_ns >= from_ns.saturating_sub(AT_ONCE_NS) && arrived.count() <= answered.count()
             {
-                under_way.push(arrival(sent_ns, sent_ns));
+                // Its client would have been woken for it by a timer, but was woken before.
+                let slept_ns = slept_ns.filter(|slept_ns| coarse::is_last(*slept_ns));
+                under_way.push(Asked {
+                    late_ns: late_ns(slept_ns, sent_ns),
+                    ..arrival(sent_ns, sent_ns)
+                });
             }
         }
         under_way.sort_by_key(|one| one.sent_ns);
@@ -211,8 +217,8 @@ struct Prompt {
 /// Timers of clients, and the messages that they led to.
 struct Prompted {
     prompts: Vec<Prompt>,
-    /// Messages that no timer led to.
-    extra: Vec<u64>,
+    /// Messages that no timer led to, and how long the thread had slept whose wakeup did.
+    extra: Vec<(u64, Option<u64>)>,
     /// By draft of a client: the position of the timer that led to it.
     of_draft: BTreeMap<usize, usize>,
 }
@@ -235,6 +241,7 @@ impl Prompted {
             of_draft: BTreeMap::new(),
         };
         let mut ended_ns: BTreeMap<ThreadId, u64> = BTreeMap::new();
+        let mut of_first_ns = BTreeMap::new();
         for index in own {
             let draft = &drafts[index];
             let activation = &draft.activation;
@@ -245,6 +252,8 @@ impl Prompted {
             let before = border
                 .waking_of(index)
                 .and_then(|waking| waker.get(&waking));
+            let first_ns = before.map_or(slept_ns, |before| of_first_ns[before]);
+            of_first_ns.insert(index, first_ns);
             let led = before
                 .and_then(|before| prompted.of_draft.get(before))
                 .copied();
@@ -262,7 +271,10 @@ impl Prompted {
                 }
                 Some(position) => position,
                 None => {
-                    prompted.extra.extend(sends(border, draft));
+                    let messages = sends(border, draft);
+                    prompted
+                        .extra
+                        .extend(messages.map(|sent_ns| (sent_ns, first_ns)));
                     continue;
                 }
             };

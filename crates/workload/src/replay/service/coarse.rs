@@ -16,6 +16,8 @@
 //!   most sleeps before a request take 1 ms, only they tell of one that is late.
 //! * Others (libuv, Python's asyncio, Java's selectors) round up. Sleeps have any number of
 //!   milliseconds then, and all tell of a request that is late.
+//! * A client that something else wakes within its last millisecond sends what has become due. That
+//!   was at any time of this shorter sleep.
 //! * If most sleeps have one other number, the client keeps a pace that has no fractions, and
 //!   nothing is late.
 //!
@@ -53,6 +55,11 @@ fn whole(slept_ns: u64) -> Option<u64> {
     (number > 0 && over_ns <= BEFORE_NS + SLACK_NS).then_some(number)
 }
 
+/// Whether a sleep takes no longer than a single millisecond, however it ends.
+pub(super) fn is_last(slept_ns: u64) -> bool {
+    slept_ns <= UNIT_NS + SLACK_NS
+}
+
 impl Coarse {
     /// From the sleeps before timers that made a client send. Shorter ones than a millisecond tell
     /// nothing.
@@ -74,10 +81,12 @@ impl Coarse {
         }
     }
 
-    /// How long before its timer a request was due, by lot; `number` is the request's.
+    /// How long before it woke a client's request was due, by lot; `number` is the request's. The
+    /// client had slept for so long.
     pub(super) fn late_ns(self, slept_ns: u64, number: u64) -> u64 {
         let span_ns = match (whole(slept_ns), self) {
             (Some(1), _) => slept_ns,
+            (None, _) if is_last(slept_ns) => slept_ns,
             (Some(many), Self::Up) => slept_ns.saturating_sub((many - 1) * UNIT_NS),
             _ => return 0,
         };
@@ -118,5 +127,10 @@ mod tests {
         assert_eq!(late(Coarse::Down, 3_060_000), [0; 3]);
         assert_eq!(late(Coarse::Up, 3_060_000), late(Coarse::Up, 1_060_000));
         assert_eq!(late(Coarse::Up, 3_400_000), [0; 3]);
+        let [_, median, most] = late(Coarse::Down, 400_000);
+        assert!(
+            (17..23).contains(&median) && most == 39,
+            "woken before its time"
+        );
     }
 }

@@ -249,6 +249,50 @@ fn what_a_client_of_whole_milliseconds_sends_was_due_before() {
     }
 }
 
+/// The reply wakes a client whose timer would have done so within a millisecond.
+#[test]
+fn what_such_a_client_sends_when_it_is_woken_otherwise_was_due_since_it_slept() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server"), (4, "client")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    let mut sent_us = Vec::new();
+    for number in 0..150 {
+        let at = 1_066 + number * (1_066 + 270 + 3_060);
+        mini.waking(at - 1_066, 0, 0, HARD, 1);
+        mini.switch(at - 1_064, 0, 0, "R", 1);
+        mini.switch(at - 1_060, 0, 1, "S", 0);
+        if number % 3 > 0 {
+            sent_by_another(&mut mini, at);
+            continue;
+        }
+        mini.waking(at, 0, 0, HARD, 1);
+        mini.switch(at + 2, 0, 0, "R", 1);
+        mini.waking(at + 10, 0, 1, SOFT, 2);
+        mini.switch(at + 20, 0, 1, "S", 2);
+        mini.waking(at + 120, 0, 2, SOFT, 1);
+        mini.switch(at + 130, 0, 2, "S", 1);
+        mini.waking(at + 140, 0, 1, SOFT, 2);
+        mini.switch(at + 150, 0, 1, "S", 2);
+        mini.waking(at + 250, 0, 2, SOFT, 1);
+        mini.switch(at + 260, 0, 2, "S", 1);
+        mini.switch(at + 270, 0, 1, "S", 0);
+        sent_us.push(at as i64 + 140);
+    }
+    let replay = scheduled(mini, 700_000);
+    let sent_at = |us: &i64| {
+        let mut all = replay.requests.iter();
+        all.find(|one| one.arrives_ns as i64 == us * 1_000)
+    };
+    let found = sent_us.iter().filter_map(|us| Some((us, sent_at(us)?)));
+    let late_us: Vec<i64> = found.map(|(us, one)| us - one.due_ns / 1_000).collect();
+    assert_eq!(late_us.len(), 50);
+    assert!(
+        late_us.iter().all(|us| (0..=101).contains(us)),
+        "{late_us:?}"
+    );
+    let mean_us = late_us.iter().sum::<i64>() / 50;
+    assert!((30..70).contains(&mean_us), "{late_us:?}");
+}
+
 #[test]
 fn a_client_has_a_reply_when_it_has_read_it() {
     let (mini, piles) = event_loop(25);
