@@ -13,7 +13,10 @@
 //! due when the timer woke the client. A message that the client sends at another time, while
 //! nothing is under way, is one too.
 //!
-//! A timer may be up to 1 ms late itself: `coarse`.
+//! A timer may be up to 1 ms late itself: `coarse`. Such a client sends all that fell due in a
+//! millisecond at once, and only the first message wakes the service. If of the periods with one
+//! request, four in five have one reply, there is a request for each reply: where a reply comes for
+//! which no request is left, one was sent with the request before.
 //!
 //! Some clients have timers that send nothing: every program in Go has a thread that looks after
 //! the others each 20 µs to 10 ms, and wakes a millisecond early for every other timer. A timer's
@@ -133,7 +136,7 @@ pub(super) fn from_trace(
     let least_work_ns = least_work_ns(asleep)?;
     let sending = prompted.prompts.iter().filter(|one| one.sent_ns.is_some());
     let coarse = Coarse::of(sending.filter_map(|one| one.slept_ns));
-    let mut arrivals: Vec<Asked> = Vec::new();
+    let mut arrivals: Vec<(Asked, Option<u64>)> = Vec::new();
     let late_ns = |slept_ns: Option<u64>, due_ns: u64| {
         let known = coarse.zip(slept_ns);
         known.map_or(0, |(coarse, slept_ns)| coarse.late_ns(slept_ns, due_ns))
@@ -145,16 +148,17 @@ pub(super) fn from_trace(
             None if is_asleep(one.due_ns) && is_asleep(one.end_ns) => continue,
             None => one.end_ns,
         };
-        arrivals.push(Asked {
+        let asked = Asked {
             late_ns: late_ns(one.slept_ns, one.due_ns),
             ..arrival(sent_ns, one.due_ns)
-        });
+        };
+        arrivals.push((asked, one.slept_ns));
     }
-    arrivals.sort_by_key(|one| one.sent_ns);
+    arrivals.sort_by_key(|(one, _)| one.sent_ns);
     let mut extra = prompted.extra;
     extra.sort_unstable();
-    let mut asked = Vec::new();
-    let mut under_way = Vec::new();
+    let mut busy = Vec::new();
+    let mut under_way: Vec<(Asked, Option<u64>)> = Vec::new();
     let client_work_ns = client_work_ns(border, drafts);
     let mut replies = border.replies.iter().copied().peekable();
     let (mut arrivals, mut extra) = (
@@ -169,13 +173,13 @@ pub(super) fn from_trace(
                 client_work_ns.get(&reply).copied().unwrap_or(1).max(1),
             ));
         }
-        while let Some(one) = arrivals.next_if(|one| one.sent_ns <= to_ns as i64) {
+        while let Some(one) = arrivals.next_if(|(one, _)| one.sent_ns <= to_ns as i64) {
             under_way.push(one);
         }
         while let Some((sent_ns, slept_ns)) = extra.next_if(|(sent_ns, _)| *sent_ns <= to_ns) {
             let arrived = under_way
                 .iter()
-                .filter(|one: &&Asked| one.sent_ns <= sent_ns as i64);
+                .filter(|(one, _)| one.sent_ns <= sent_ns as i64);
             let answered = own
                 .iter()
                 .filter(|(reply, _)| border.time_ns(*reply) <= sent_ns);
@@ -183,21 +187,34 @@ pub(super) fn from_trace(
             {
                 // Its client would have been woken for it by a timer, but was woken before.
                 let slept_ns = slept_ns.filter(|slept_ns| coarse::is_last(*slept_ns));
-                under_way.push(Asked {
+                let asked = Asked {
                     late_ns: late_ns(slept_ns, sent_ns),
                     ..arrival(sent_ns, sent_ns)
-                });
+                };
+                under_way.push((asked, slept_ns));
             }
         }
-        under_way.sort_by_key(|one| one.sent_ns);
+        under_way.sort_by_key(|(one, _)| one.sent_ns);
         if !own.is_empty() {
-            asked.extend(answered(
-                border,
-                drafts,
-                std::mem::take(&mut under_way),
-                &own,
-            ));
+            busy.push((std::mem::take(&mut under_way), own));
         }
+    }
+    let alone = busy.iter().filter(|(requests, _)| requests.len() == 1);
+    let (single, all) = alone.fold((0, 0), |(single, all), (_, replies)| {
+        (single + usize::from(replies.len() == 1), all + 1)
+    });
+    let mut asked = Vec::new();
+    for (mut requests, replies) in busy {
+        if coarse.is_some() && most(single, all) {
+            for twin in twins(border, &requests, &replies) {
+                let (one, slept_ns) = requests[twin];
+                let number = one.sent_ns as u64 + requests.len() as u64;
+                let late_ns = late_ns(slept_ns, number);
+                requests.insert(twin + 1, (Asked { late_ns, ..one }, slept_ns));
+            }
+        }
+        let requests = requests.into_iter().map(|(one, _)| one).collect();
+        asked.extend(answered(border, drafts, requests, &replies));
     }
     (asked.len() >= MESSAGES_MIN).then_some((asked, coarse))
 }
@@ -403,6 +420,25 @@ fn periods(border: &Border<'_>, drafts: &[Draft]) -> Vec<(u64, u64)> {
         }
     }
     periods
+}
+
+/// Requests of a period with which others were sent: a reply comes for which there is no request
+/// yet. They are in the order of the requests, last ones first.
+fn twins(
+    border: &Border<'_>,
+    requests: &[(Asked, Option<u64>)],
+    replies: &[(usize, u64)],
+) -> Vec<usize> {
+    let mut twins = Vec::new();
+    for (number, (reply, _)) in (1..).zip(replies) {
+        let at_ns = border.time_ns(*reply) as i64;
+        let sent = requests.partition_point(|(one, _)| one.sent_ns <= at_ns);
+        if sent > 0 && sent + twins.len() < number {
+            twins.push(sent - 1);
+        }
+    }
+    twins.reverse();
+    twins
 }
 
 /// Gives the requests of a period, in order, to its replies, each with its weight.

@@ -249,6 +249,47 @@ fn what_a_client_of_whole_milliseconds_sends_was_due_before() {
     }
 }
 
+/// In every fifth period two requests were due, sent one after the other. The second message finds
+/// the service awake; each has its reply.
+#[test]
+fn a_client_of_whole_milliseconds_sends_what_fell_due_together() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server"), (4, "client")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    for number in 0..60 {
+        let at = 1_066 + number * (1_066 + 250 + 3_060);
+        mini.waking(at - 1_066, 0, 0, HARD, 1);
+        mini.switch(at - 1_064, 0, 0, "R", 1);
+        mini.switch(at - 1_060, 0, 1, "S", 0);
+        if number % 5 > 0 {
+            sent_by_another(&mut mini, at);
+            continue;
+        }
+        mini.waking(at, 0, 0, HARD, 1);
+        mini.switch(at + 2, 0, 0, "R", 1);
+        mini.waking(at + 10, 0, 1, SOFT, 2);
+        mini.switch(at + 20, 0, 1, "S", 2);
+        for replied in [at + 120, at + 230] {
+            mini.waking(replied, 0, 2, SOFT, 1);
+            let state = if replied == at + 120 { "R" } else { "S" };
+            mini.switch(replied + 5, 0, 2, state, 1);
+            let next = if state == "R" { 2 } else { 0 };
+            mini.switch(replied + 15, 0, 1, "S", next);
+        }
+    }
+    let replay = scheduled(mini, 300_000);
+    assert_eq!(replay.requests.len(), 60 + 12);
+    let shared = replay
+        .requests
+        .windows(2)
+        .filter(|pair| pair[0].arrives_ns == pair[1].arrives_ns);
+    for pair in shared.clone() {
+        assert_ne!(pair[0].due_ns, pair[1].due_ns);
+        let [one, other] = [0, 1].map(|at| pair[at].due_ns + pair[at].latency_ns as i64);
+        assert_eq!(other - one, 110_000);
+    }
+    assert_eq!(shared.count(), 12);
+}
+
 /// The reply wakes a client whose timer would have done so within a millisecond.
 #[test]
 fn what_such_a_client_sends_when_it_is_woken_otherwise_was_due_since_it_slept() {
