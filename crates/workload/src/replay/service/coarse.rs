@@ -91,7 +91,8 @@ impl Coarse {
             _ => return 0,
         };
         let mut stream = random::stream(0, random::name_hash("whole milliseconds"), number);
-        (u128::from(random::draw(&mut stream)) * u128::from(span_ns) >> u64::BITS) as u64
+        let wide = u128::from(random::draw(&mut stream)) * u128::from(span_ns);
+        (wide >> u64::BITS) as u64
     }
 }
 
