@@ -164,11 +164,6 @@ impl Placing<'_> {
                 .and_then(|waking| levels.of_waking.get(&waking).copied())
                 .unwrap_or(activation.woken_ns),
         };
-        // What another thread of the service led to has waited for the request's arrival there.
-        let by_fellow = match activation.trigger {
-            Trigger::Thread(by) => self.border.inside[by.index()],
-            _ => activation.slept_before_ns.is_some(),
-        };
         let mut changes = vec![(0, level_ns)];
         let mut steps = Vec::new();
         let end_ns = activation.end_ns.unwrap_or(u64::MAX);
@@ -190,7 +185,7 @@ impl Placing<'_> {
             let gate_ns = sent_into_ns.clamp(before_ns, into_ns);
             let piled = is_here || reply.at_ns.saturating_sub(level_ns) > PILED_NS;
             let follows = is_here && requests[id.index()].follows.is_some();
-            let later = arrives_ns > level_ns || (follows && !by_fellow);
+            let later = arrives_ns > level_ns || follows;
             if later && piled && (is_here || gate_ns < into_ns) {
                 level_ns = level_ns.max(arrives_ns);
                 changes.push((gate_ns, level_ns));

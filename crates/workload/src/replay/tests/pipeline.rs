@@ -1,6 +1,6 @@
 //! Requests that pass several threads of a service, and what piles up between them.
 
-use super::services::{played, put_log, scheduled};
+use super::services::scheduled;
 use super::*;
 use crate::replay::service::Served;
 
@@ -127,39 +127,4 @@ fn recorded_latencies_are_those_of_the_trace_before_it_came_apart() {
     assert_eq!(latency("backend").count, 25 + 5);
     let proxy = latency("proxy");
     assert_eq!((proxy.count, proxy.max_ns), (50 + 2 * 5, 90_090_000));
-}
-
-/// Its reply was an activation of its own, which the arrival began: after 50 µs, without the
-/// backend's 300.
-#[test]
-fn in_a_closed_loop_a_proxy_answers_when_its_backend_has() {
-    let mut mini = Mini::new(&[(1, "client"), (2, "proxy"), (3, "backend")]);
-    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3]);
-    for number in 0..25 {
-        single(&mut mini, 5_000 * number);
-    }
-    let mut recording = mini.recording(150_000);
-    let rows: Vec<[u64; 3]> = (0..25)
-        .map(|number| 5_000 * number)
-        .map(|at| [at, at + 8, at + 375])
-        .collect();
-    put_log(&mut recording, 1, &rows);
-    let options = InferOptions {
-        client_loop: ClientLoop::Closed,
-        ..InferOptions::default()
-    };
-    let replay = infer(&recording, &options).unwrap();
-    assert_eq!(replay.services[0].closed_loop, Some(1));
-    let [backend, proxy] = ["backend", "proxy"].map(|name| replay.threads_named(name).unwrap()[0]);
-    let replies = |activation: &&Activation| {
-        let mut steps = replay.steps_of(activation).iter();
-        steps.any(|step| matches!(step, Step::Reply(_)))
-    };
-    let answering = replay.activations_of(proxy).iter().filter(replies);
-    let triggers: Vec<Trigger> = answering.map(|activation| activation.trigger).collect();
-    assert_eq!(triggers, [Trigger::Thread(backend); 25]);
-    let world = played(&replay);
-    let latency = world.probes().metric("proxy/request_latency").unwrap();
-    assert_eq!(latency.values.count(), 25);
-    assert!(latency.values.min().unwrap() > 350_000);
 }

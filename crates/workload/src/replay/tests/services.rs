@@ -67,7 +67,7 @@ fn open() -> InferOptions {
 
 /// A log beside a recording: requests that are due, sent and answered at `rows`, in µs since its
 /// start, on the connections in turn.
-pub(super) fn put_log(recording: &mut Recording, connections: u32, rows: &[[u64; 3]]) {
+fn put_log(recording: &mut Recording, connections: u32, rows: &[[u64; 3]]) {
     let start_us = recording.meta.start_ns.unwrap() / 1000;
     let request = |(number, row): (u32, &[u64; 3])| Request {
         client: number % connections,
