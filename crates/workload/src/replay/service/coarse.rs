@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 const UNIT_NS: u64 = 1_000_000;
 /// From the arming of a timer, a little before the thread is switched away.
 const BEFORE_NS: u64 = 20_000;
-/// What comes on top of a timeout: 50 µs of timer slack (`init_task.timer_slack_ns`), the way out
+/// Delay on top of a timeout: 50 µs of timer slack (`init_task.timer_slack_ns`), the way out
 /// of idle and the interrupt, which took 10 to 70 µs on the virtual machine.
 const SLACK_NS: u64 = 180_000;
 /// Fewer sleeps than this tell nothing.
