@@ -445,7 +445,12 @@ fn describe_clients(scenario: &Scenario, known: Option<&ClosedLoop>) -> String {
     match (set.unwrap_or_default(), seen) {
         (ClientLoop::Open, _) => "; clients: open loop, as set".to_owned(),
         (ClientLoop::Closed, _) => "; clients: closed loop, as set".to_owned(),
-        (ClientLoop::AsRecorded, ClosedLoop::Unknown) => "; clients: open loop, assumed".to_owned(),
+        (ClientLoop::AsRecorded, ClosedLoop::Unknown { coarse: false }) => {
+            "; clients: open loop, assumed".to_owned()
+        }
+        (ClientLoop::AsRecorded, ClosedLoop::Unknown { coarse: true }) => {
+            "; clients: open loop, assumed, which send up to 1 ms late".to_owned()
+        }
         (ClientLoop::AsRecorded, ClosedLoop::No) => "; clients: open loop".to_owned(),
         (ClientLoop::AsRecorded, ClosedLoop::Yes(number)) => {
             format!("; clients: closed loop, {number} connections")

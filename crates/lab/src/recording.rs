@@ -86,7 +86,11 @@ const BETWEEN_RUNS_PERMILLE: u64 = 89;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClosedLoop {
     /// Only a log tells, and there is none, or one in whole milliseconds.
-    Unknown,
+    Unknown {
+        /// Neither is known when requests were due within a millisecond: clients' timers are no
+        /// finer.
+        coarse: bool,
+    },
     /// They keep a schedule.
     No,
     /// On so many connections.
@@ -132,7 +136,9 @@ impl Seen {
         let told = |one: &replay::Service| match one.closed_loop {
             Some(connections) => ClosedLoop::Yes(connections),
             None if tells_loop => ClosedLoop::No,
-            None => ClosedLoop::Unknown,
+            None => ClosedLoop::Unknown {
+                coarse: one.coarse_timers,
+            },
         };
         let path = |group: GroupIndex| replay.groups[group.index()].path.clone();
         let timed = replay.groups.iter().filter(|group| group.phase.is_some());

@@ -13,6 +13,11 @@
 //! due when the timer woke the client. A message that the client sends at another time, while
 //! nothing is under way, is one too.
 //!
+//! A timer may be up to 1 ms late itself: `coarse`. Such a client sends all that fell due in a
+//! millisecond at once, and only the first message wakes the service. If of the periods with one
+//! request, four in five have one reply, there is a request for each reply: where a reply comes for
+//! which no request is left, one was sent with the request before.
+//!
 //! Some clients have timers that send nothing: every program in Go has a thread that looks after
 //! the others each 20 µs to 10 ms, and wakes a millisecond early for every other timer. A timer's
 //! *work* is the CPU time from its wakeup to sleep, with that of the client's threads that it wakes
@@ -45,6 +50,7 @@ use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::Trigger;
 use super::super::threads::ThreadId;
 use super::clock::Clock;
+use super::coarse::{self, Coarse};
 use super::{Asked, Border, MESSAGES_MIN};
 use schedcast_trace::Request;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,6 +86,7 @@ pub(super) fn from_log(
             sent_ns: since_ns(request.sent_us),
             due_ns: since_ns(request.scheduled_us),
             replied_ns: since_ns(request.replied_us) as u64,
+            late_ns: 0,
             reply: None,
             after: None,
         })
@@ -110,7 +117,10 @@ pub(super) fn from_log(
 }
 
 /// The requests that the trace shows, in order of sending.
-pub(super) fn from_trace(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<Asked>> {
+pub(super) fn from_trace(
+    border: &Border<'_>,
+    drafts: &[Draft],
+) -> Option<(Vec<Asked>, Option<Coarse>)> {
     if border.is_remote {
         return None;
     }
@@ -124,7 +134,13 @@ pub(super) fn from_trace(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<As
     let prompted = Prompted::of(border, drafts);
     let asleep = prompted.prompts.iter().filter(|one| is_asleep(one.due_ns));
     let least_work_ns = least_work_ns(asleep)?;
-    let mut arrivals: Vec<Asked> = Vec::new();
+    let sending = prompted.prompts.iter().filter(|one| one.sent_ns.is_some());
+    let coarse = Coarse::of(sending.filter_map(|one| one.slept_ns));
+    let mut arrivals: Vec<(Asked, Option<u64>)> = Vec::new();
+    let late_ns = |slept_ns: Option<u64>, due_ns: u64| {
+        let known = coarse.zip(slept_ns);
+        known.map_or(0, |(coarse, slept_ns)| coarse.late_ns(slept_ns, due_ns))
+    };
     for one in &prompted.prompts {
         let sent_ns = match one.sent_ns {
             Some(sent_ns) => sent_ns,
@@ -132,13 +148,17 @@ pub(super) fn from_trace(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<As
             None if is_asleep(one.due_ns) && is_asleep(one.end_ns) => continue,
             None => one.end_ns,
         };
-        arrivals.push(arrival(sent_ns, one.due_ns));
+        let asked = Asked {
+            late_ns: late_ns(one.slept_ns, one.due_ns),
+            ..arrival(sent_ns, one.due_ns)
+        };
+        arrivals.push((asked, one.slept_ns));
     }
-    arrivals.sort_by_key(|one| one.sent_ns);
+    arrivals.sort_by_key(|(one, _)| one.sent_ns);
     let mut extra = prompted.extra;
     extra.sort_unstable();
-    let mut asked = Vec::new();
-    let mut under_way = Vec::new();
+    let mut busy = Vec::new();
+    let mut under_way: Vec<(Asked, Option<u64>)> = Vec::new();
     let client_work_ns = client_work_ns(border, drafts);
     let mut replies = border.replies.iter().copied().peekable();
     let (mut arrivals, mut extra) = (
@@ -153,37 +173,57 @@ pub(super) fn from_trace(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<As
                 client_work_ns.get(&reply).copied().unwrap_or(1).max(1),
             ));
         }
-        while let Some(one) = arrivals.next_if(|one| one.sent_ns <= to_ns as i64) {
+        while let Some(one) = arrivals.next_if(|(one, _)| one.sent_ns <= to_ns as i64) {
             under_way.push(one);
         }
-        while let Some(sent_ns) = extra.next_if(|sent_ns| *sent_ns <= to_ns) {
+        while let Some((sent_ns, slept_ns)) = extra.next_if(|(sent_ns, _)| *sent_ns <= to_ns) {
             let arrived = under_way
                 .iter()
-                .filter(|one: &&Asked| one.sent_ns <= sent_ns as i64);
+                .filter(|(one, _)| one.sent_ns <= sent_ns as i64);
             let answered = own
                 .iter()
                 .filter(|(reply, _)| border.time_ns(*reply) <= sent_ns);
             if sent_ns >= from_ns.saturating_sub(AT_ONCE_NS) && arrived.count() <= answered.count()
             {
-                under_way.push(arrival(sent_ns, sent_ns));
+                // Its client would have been woken for it by a timer, but was woken before.
+                let slept_ns = slept_ns.filter(|slept_ns| coarse::is_last(*slept_ns));
+                let asked = Asked {
+                    late_ns: late_ns(slept_ns, sent_ns),
+                    ..arrival(sent_ns, sent_ns)
+                };
+                under_way.push((asked, slept_ns));
             }
         }
-        under_way.sort_by_key(|one| one.sent_ns);
+        under_way.sort_by_key(|(one, _)| one.sent_ns);
         if !own.is_empty() {
-            asked.extend(answered(
-                border,
-                drafts,
-                std::mem::take(&mut under_way),
-                &own,
-            ));
+            busy.push((std::mem::take(&mut under_way), own));
         }
     }
-    (asked.len() >= MESSAGES_MIN).then_some(asked)
+    let alone = busy.iter().filter(|(requests, _)| requests.len() == 1);
+    let (single, all) = alone.fold((0, 0), |(single, all), (_, replies)| {
+        (single + usize::from(replies.len() == 1), all + 1)
+    });
+    let mut asked = Vec::new();
+    for (mut requests, replies) in busy {
+        if coarse.is_some() && most(single, all) {
+            for twin in twins(border, &requests, &replies) {
+                let (one, slept_ns) = requests[twin];
+                let number = one.sent_ns as u64 + requests.len() as u64;
+                let late_ns = late_ns(slept_ns, number);
+                requests.insert(twin + 1, (Asked { late_ns, ..one }, slept_ns));
+            }
+        }
+        let requests = requests.into_iter().map(|(one, _)| one).collect();
+        asked.extend(answered(border, drafts, requests, &replies));
+    }
+    (asked.len() >= MESSAGES_MIN).then_some((asked, coarse))
 }
 
 /// A timer that wakes a client.
 struct Prompt {
     due_ns: u64,
+    /// How long the thread had slept that it woke.
+    slept_ns: Option<u64>,
     /// CPU time of the client's threads until all of them sleep again.
     work_ns: u64,
     end_ns: u64,
@@ -194,8 +234,8 @@ struct Prompt {
 /// Timers of clients, and the messages that they led to.
 struct Prompted {
     prompts: Vec<Prompt>,
-    /// Messages that no timer led to.
-    extra: Vec<u64>,
+    /// Messages that no timer led to, and how long the thread had slept whose wakeup did.
+    extra: Vec<(u64, Option<u64>)>,
     /// By draft of a client: the position of the timer that led to it.
     of_draft: BTreeMap<usize, usize>,
 }
@@ -217,12 +257,20 @@ impl Prompted {
             extra: Vec::new(),
             of_draft: BTreeMap::new(),
         };
+        let mut ended_ns: BTreeMap<ThreadId, u64> = BTreeMap::new();
+        let mut of_first_ns = BTreeMap::new();
         for index in own {
             let draft = &drafts[index];
             let activation = &draft.activation;
+            let slept_ns = ended_ns
+                .get(&activation.thread)
+                .and_then(|ended_ns| activation.woken_ns.checked_sub(*ended_ns));
+            ended_ns.extend(activation.end_ns.map(|end_ns| (activation.thread, end_ns)));
             let before = border
                 .waking_of(index)
                 .and_then(|waking| waker.get(&waking));
+            let first_ns = before.map_or(slept_ns, |before| of_first_ns[before]);
+            of_first_ns.insert(index, first_ns);
             let led = before
                 .and_then(|before| prompted.of_draft.get(before))
                 .copied();
@@ -231,6 +279,7 @@ impl Prompted {
                 _ if Border::is_prompt(draft) => {
                     prompted.prompts.push(Prompt {
                         due_ns: activation.woken_ns,
+                        slept_ns,
                         work_ns: 0,
                         end_ns,
                         sent_ns: None,
@@ -239,7 +288,10 @@ impl Prompted {
                 }
                 Some(position) => position,
                 None => {
-                    prompted.extra.extend(sends(border, draft));
+                    let messages = sends(border, draft);
+                    prompted
+                        .extra
+                        .extend(messages.map(|sent_ns| (sent_ns, first_ns)));
                     continue;
                 }
             };
@@ -289,6 +341,7 @@ fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
         sent_ns: sent_ns as i64,
         due_ns: due_ns as i64,
         replied_ns: 0,
+        late_ns: 0,
         reply: None,
         after: None,
     }
@@ -367,6 +420,25 @@ fn periods(border: &Border<'_>, drafts: &[Draft]) -> Vec<(u64, u64)> {
         }
     }
     periods
+}
+
+/// Requests of a period with which others were sent: a reply comes for which there is no request
+/// yet. They are in the order of the requests, last ones first.
+fn twins(
+    border: &Border<'_>,
+    requests: &[(Asked, Option<u64>)],
+    replies: &[(usize, u64)],
+) -> Vec<usize> {
+    let mut twins = Vec::new();
+    for (number, (reply, _)) in (1..).zip(replies) {
+        let at_ns = border.time_ns(*reply) as i64;
+        let sent = requests.partition_point(|(one, _)| one.sent_ns <= at_ns);
+        if sent > 0 && sent + twins.len() < number {
+            twins.push(sent - 1);
+        }
+    }
+    twins.reverse();
+    twins
 }
 
 /// Gives the requests of a period, in order, to its replies, each with its weight.

@@ -237,6 +237,7 @@ mod tests {
                 sent_ns: period * 100 * MS + 5 * MS * (connection + 1),
                 due_ns: period * 100 * MS + 5 * MS * (connection + 1),
                 replied_ns: (period * 100 * MS + 90 * MS) as u64,
+                late_ns: 0,
                 reply: None,
                 after: None,
             }
@@ -274,6 +275,7 @@ mod tests {
                     sent_ns: at_ns,
                     due_ns: at_ns,
                     replied_ns: (at_ns + latency_ms * MS) as u64,
+                    late_ns: 0,
                     reply: None,
                     after: None,
                 }

@@ -46,6 +46,7 @@ mod apart;
 mod asked;
 mod clock;
 mod closed;
+mod coarse;
 mod placed;
 mod rounds;
 
@@ -91,6 +92,9 @@ pub struct Service {
     pub clients: Vec<ThreadId>,
     /// Connections of a closed loop; none if clients keep a schedule.
     pub closed_loop: Option<u32>,
+    /// The clients' timers count whole milliseconds. When requests were due within the last one is
+    /// drawn by lot.
+    pub coarse_timers: bool,
     /// Its event loop, where that answers all it took at once when it has done it all.
     pub rounds: Option<Rounds>,
 }
@@ -150,6 +154,8 @@ struct Asked {
     sent_ns: i64,
     due_ns: i64,
     replied_ns: u64,
+    /// How long before `due_ns` its client's schedule had it: [`coarse`].
+    late_ns: u64,
     /// The waking that is its reply, where that is visible.
     reply: Option<usize>,
     /// In a closed loop: position of the request whose client sends it.
@@ -202,13 +208,13 @@ pub(super) fn find(
             continue;
         }
         let clock = Clock::new(evidence, drafts);
-        let (mut asked, connections) = match asked::from_log(&border, drafts, &clock) {
+        let (mut asked, connections, coarse) = match asked::from_log(&border, drafts, &clock) {
             Some((asked, connections)) => {
                 found.uses_log = true;
-                (asked, connections)
+                (asked, connections, None)
             }
             None => match asked::from_trace(&border, drafts) {
-                Some(asked) => (asked, None),
+                Some((asked, coarse)) => (asked, None, coarse),
                 None => continue,
             },
         };
@@ -245,6 +251,7 @@ pub(super) fn find(
             subject,
             clients: border.clients.iter().copied().collect(),
             closed_loop,
+            coarse_timers: coarse.is_some(),
             rounds,
         });
         let apart = apart::Apart {

@@ -23,7 +23,7 @@ use super::rounds::Found as Rounds;
 use super::{Asked, Border, Follows, RequestId, Served};
 use std::collections::BTreeMap;
 
-/// A request sent this long after its schedule was held back by something.
+/// A request sent this much later after its schedule than usual was held back by something.
 const LATE_NS: i64 = 1_000_000;
 /// A client that wakes a thread of the service has sent within this time before.
 const SAME_NS: i64 = 1_000_000;
@@ -78,8 +78,12 @@ impl Placing<'_> {
         let first = requests.len() as u32;
         requests.extend(replies.iter().map(|reply| {
             let Asked {
-                due_ns, replied_ns, ..
+                due_ns,
+                replied_ns,
+                late_ns,
+                ..
             } = asked[reply.asked];
+            let due_ns = due_ns.saturating_sub_unsigned(late_ns);
             Served {
                 service: self.service,
                 due_ns,
@@ -91,8 +95,11 @@ impl Placing<'_> {
         }));
         let chain = Chain::new(asked, &replies, first);
         for (reply, number) in replies.iter().zip(first..) {
-            let due_ns = asked[reply.asked].due_ns.max(0) as u64;
-            requests[number as usize].follows = chain.follows(reply.asked, due_ns);
+            // The lot may fall before the reply that the client had by then.
+            let dues_ns = [requests[number as usize].due_ns, asked[reply.asked].due_ns];
+            let mut follows =
+                dues_ns.map(|due_ns| chain.follows(reply.asked, due_ns.max(0) as u64));
+            requests[number as usize].follows = follows[0].take().or(follows[1]);
         }
         for (draft, position) in began.into_iter().chain(self.senders(asked, drafts)) {
             let activation = &mut drafts[draft].activation;
@@ -478,7 +485,7 @@ fn arrivals(asked: &[Asked]) -> Vec<u64> {
         .filter(|delay_ns| *delay_ns <= LATE_NS);
     let mut usual_ns: Vec<u64> = in_time.map(|delay_ns| delay_ns as u64).collect();
     let usual_ns = median(&mut usual_ns).unwrap_or(0) as i64;
-    let arrives = |one: &Asked| match delay_ns(one) <= LATE_NS {
+    let arrives = |one: &Asked| match delay_ns(one) <= LATE_NS + usual_ns {
         true => one.sent_ns,
         false => one.due_ns + usual_ns,
     };
@@ -495,4 +502,25 @@ fn insert(draft: &mut Draft, at_ns: u64, step: DraftStep) {
         position = position.min(draft.deeds.len() - 1);
     }
     draft.deeds.insert(position, (at_ns, step));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that counts whole milliseconds sends 0 to 1.1 ms late and is held back by nothing.
+    #[test]
+    fn a_request_is_held_back_if_it_is_sent_later_than_usual() {
+        let asked = |late_us: i64| Asked {
+            sent_ns: 5_000_000 + late_us * 1_000,
+            due_ns: 5_000_000,
+            replied_ns: 9_000_000,
+            late_ns: 0,
+            reply: None,
+            after: None,
+        };
+        let all = [100, 300, 500, 700, 900, 1_050, 1_400, 1_900].map(asked);
+        let late_us: Vec<u64> = arrivals(&all).iter().map(|ns| ns / 1_000 - 5_000).collect();
+        assert_eq!(late_us, [100, 300, 500, 700, 900, 1_050, 1_400, 500]);
+    }
 }

@@ -167,6 +167,19 @@ fn what_piled_up_is_told_apart_by_the_trace() {
     assert_eq!(second.arrives_ns, (piles + 1_012) * 1_000);
 }
 
+/// As `single`, but the thread that the timer wakes lets another one send.
+fn sent_by_another(mini: &mut Mini, at: u64) {
+    mini.waking(at, 0, 0, HARD, 1);
+    mini.switch(at + 2, 0, 0, "R", 1);
+    mini.waking(at + 5, 0, 1, TASK, 4);
+    mini.switch(at + 8, 0, 1, "S", 4);
+    mini.waking(at + 16, 0, 4, SOFT, 2);
+    mini.switch(at + 20, 0, 4, "S", 2);
+    mini.waking(at + 120, 0, 2, SOFT, 1);
+    mini.switch(at + 130, 0, 2, "S", 1);
+    mini.switch(at + 140, 0, 1, "S", 0);
+}
+
 #[test]
 fn timers_of_a_client_that_send_nothing_are_no_requests() {
     let mut mini = Mini::new(&[(1, "client"), (2, "server"), (3, "client"), (4, "client")]);
@@ -179,18 +192,7 @@ fn timers_of_a_client_that_send_nothing_are_no_requests() {
     for at in (0..60).map(|number| 5_000 * number) {
         match at % 10_000 {
             0 => single(&mut mini, at),
-            // The thread that the timer wakes lets another one send.
-            _ => {
-                mini.waking(at, 0, 0, HARD, 1);
-                mini.switch(at + 2, 0, 0, "R", 1);
-                mini.waking(at + 5, 0, 1, TASK, 4);
-                mini.switch(at + 8, 0, 1, "S", 4);
-                mini.waking(at + 16, 0, 4, SOFT, 2);
-                mini.switch(at + 20, 0, 4, "S", 2);
-                mini.waking(at + 120, 0, 2, SOFT, 1);
-                mini.switch(at + 130, 0, 2, "S", 1);
-                mini.switch(at + 140, 0, 1, "S", 0);
-            }
+            _ => sent_by_another(&mut mini, at),
         }
         // One thread looks after the others, and one wakes too early.
         (1..6).for_each(|number| idles(&mut mini, at + 600 * number, 3));
@@ -202,6 +204,134 @@ fn timers_of_a_client_that_send_nothing_are_no_requests() {
         let due_ns = 5_000_000 * number;
         assert_eq!((served.due_ns, served.latency_ns), (due_ns, 140_000));
     }
+}
+
+/// A client in Go: it sleeps for whole milliseconds and then for one more. Its requests are due
+/// 300, 310, … 890 µs after it woke the first time.
+#[test]
+fn what_a_client_of_whole_milliseconds_sends_was_due_before() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server"), (4, "client")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    let mut dues_us: Vec<i64> = Vec::new();
+    let mut at = 0;
+    for number in 0..60 {
+        mini.waking(at, 0, 0, HARD, 1);
+        mini.switch(at + 2, 0, 0, "R", 1);
+        mini.switch(at + 6, 0, 1, "S", 0);
+        dues_us.push(at as i64 + 300 + 10 * number);
+        match number % 2 {
+            0 => single(&mut mini, at + 1_066),
+            _ => sent_by_another(&mut mini, at + 1_066),
+        }
+        at += 1_066 + 140 + 3_060;
+    }
+    let replay = scheduled(mini, 300_000);
+    assert!(replay.services[0].coarse_timers);
+    let median = |mut values: Vec<i64>| {
+        values.sort_unstable();
+        values[values.len() / 2]
+    };
+    let latencies = replay
+        .requests
+        .iter()
+        .map(|one| one.latency_ns as i64 / 1_000);
+    let real = dues_us
+        .iter()
+        .zip(0..)
+        .map(|(due, number)| 4_266 * number + 1_206 - due);
+    let (told, real) = (median(latencies.collect()), median(real.collect()));
+    assert_eq!((replay.requests.len(), real), (60, 616));
+    assert!((500..750).contains(&told), "{told} µs");
+    // Nothing else moves.
+    for (number, served) in (0..).zip(&replay.requests) {
+        let way_us = [10, 16][number as usize % 2];
+        assert_eq!(served.arrives_ns, (4_266 * number + 1_066 + way_us) * 1_000);
+    }
+}
+
+/// In every fifth period two requests were due, sent one after the other. The second message finds
+/// the service awake; each has its reply.
+#[test]
+fn a_client_of_whole_milliseconds_sends_what_fell_due_together() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server"), (4, "client")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    for number in 0..60 {
+        let at = 1_066 + number * (1_066 + 250 + 3_060);
+        mini.waking(at - 1_066, 0, 0, HARD, 1);
+        mini.switch(at - 1_064, 0, 0, "R", 1);
+        mini.switch(at - 1_060, 0, 1, "S", 0);
+        if number % 5 > 0 {
+            sent_by_another(&mut mini, at);
+            continue;
+        }
+        mini.waking(at, 0, 0, HARD, 1);
+        mini.switch(at + 2, 0, 0, "R", 1);
+        mini.waking(at + 10, 0, 1, SOFT, 2);
+        mini.switch(at + 20, 0, 1, "S", 2);
+        for replied in [at + 120, at + 230] {
+            mini.waking(replied, 0, 2, SOFT, 1);
+            let state = if replied == at + 120 { "R" } else { "S" };
+            mini.switch(replied + 5, 0, 2, state, 1);
+            let next = if state == "R" { 2 } else { 0 };
+            mini.switch(replied + 15, 0, 1, "S", next);
+        }
+    }
+    let replay = scheduled(mini, 300_000);
+    assert_eq!(replay.requests.len(), 60 + 12);
+    let shared = replay
+        .requests
+        .windows(2)
+        .filter(|pair| pair[0].arrives_ns == pair[1].arrives_ns);
+    for pair in shared.clone() {
+        assert_ne!(pair[0].due_ns, pair[1].due_ns);
+        let [one, other] = [0, 1].map(|at| pair[at].due_ns + pair[at].latency_ns as i64);
+        assert_eq!(other - one, 110_000);
+    }
+    assert_eq!(shared.count(), 12);
+}
+
+/// The reply wakes a client whose timer would have done so within a millisecond.
+#[test]
+fn what_such_a_client_sends_when_it_is_woken_otherwise_was_due_since_it_slept() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server"), (4, "client")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    let mut sent_us = Vec::new();
+    for number in 0..150 {
+        let at = 1_066 + number * (1_066 + 270 + 3_060);
+        mini.waking(at - 1_066, 0, 0, HARD, 1);
+        mini.switch(at - 1_064, 0, 0, "R", 1);
+        mini.switch(at - 1_060, 0, 1, "S", 0);
+        if number % 3 > 0 {
+            sent_by_another(&mut mini, at);
+            continue;
+        }
+        mini.waking(at, 0, 0, HARD, 1);
+        mini.switch(at + 2, 0, 0, "R", 1);
+        mini.waking(at + 10, 0, 1, SOFT, 2);
+        mini.switch(at + 20, 0, 1, "S", 2);
+        mini.waking(at + 120, 0, 2, SOFT, 1);
+        mini.switch(at + 130, 0, 2, "S", 1);
+        mini.waking(at + 140, 0, 1, SOFT, 2);
+        mini.switch(at + 150, 0, 1, "S", 2);
+        mini.waking(at + 250, 0, 2, SOFT, 1);
+        mini.switch(at + 260, 0, 2, "S", 1);
+        mini.switch(at + 270, 0, 1, "S", 0);
+        sent_us.push(at as i64 + 140);
+    }
+    let replay = scheduled(mini, 700_000);
+    let sent_at = |us: &i64| {
+        let mut all = replay.requests.iter();
+        all.find(|one| one.arrives_ns as i64 == us * 1_000)
+    };
+    let found = sent_us.iter().filter_map(|us| Some((us, sent_at(us)?)));
+    let late_us: Vec<i64> = found.map(|(us, one)| us - one.due_ns / 1_000).collect();
+    assert_eq!(late_us.len(), 50);
+    assert!(
+        late_us.iter().all(|us| (0..=101).contains(us)),
+        "{late_us:?}"
+    );
+    let mean_us = late_us.iter().sum::<i64>() / 50;
+    assert!((30..70).contains(&mean_us), "{late_us:?}");
 }
 
 #[test]
