@@ -52,22 +52,13 @@ impl Forecast {
     }
 }
 
-/// The ends of `spread`, moved apart by what the re-simulation of the recorded run missed: by the
-/// ratio of seen and predicted, or, where one of them is nothing and there is no ratio, by their
-/// difference. Where the recording does not show the metric they stay. A poor fit of any figure
-/// stretches all of them by its own miss.
+/// The ends of `spread`, [moved apart](RefitFigure::moved_apart) by what the re-simulation of the
+/// recorded run missed. A poor fit of any figure moves all of them by its own miss.
 fn stretched(spread: Interval, metric: &str, fit: &[RefitFigure]) -> [f64; 2] {
     let Interval { low, high } = spread;
     let poorest = trust::poorest_factor(fit);
     match fit.iter().find(|one| one.metric == metric) {
-        Some(one) if one.judged() > 0.0 && one.seen > 0.0 => {
-            let misfit = one.factor().max(poorest);
-            [low / misfit, high * misfit]
-        }
-        Some(one) => {
-            let missed = (one.seen - one.judged()).abs();
-            [(low - missed).max(low.min(0.0)), high + missed]
-        }
+        Some(one) => one.moved_apart([low, high], poorest),
         None => [low / poorest, high * poorest],
     }
 }

@@ -101,6 +101,7 @@ pub fn answer(
         let scenarios = &experiment_to_come.scenarios;
         let drifted = drifting.map(|drifting| drifting.run(scenarios, finished));
         comparison.add_intervals_of_one_run(&drifted.transpose()?.unwrap_or_default());
+        comparison.widen_by(&context.fit);
         tell_fit(&mut comparison, &context.fit, recorded, target.as_deref());
         if let Some(target) = &target
             && let Some(latency) = recorded.seen.latency(target)

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::bisect::Bisection;
+use crate::context::RefitFigure;
 use crate::error::Error;
 use crate::experiment::Scenario;
 use crate::experiment::kernel::KernelSettings;
@@ -19,6 +20,7 @@ use crate::outcome::{Outcome, combine_hashes};
 use crate::statistics::{
     Bootstrap, Interval, chaos_floor, mean, prediction_interval_of_both, standard_deviation,
 };
+use crate::trust;
 
 /// Name and version of the JSON form.
 pub(crate) const SCHEMA: &str = "schedcast.comparison/1";
@@ -126,6 +128,9 @@ pub struct Summary {
     /// 95 % interval of one more run, in answers from a recording; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_run95: Option<[f64; 2]>,
+    /// That interval was moved apart because the recorded run, simulated, misses the recording.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub misfit: bool,
     /// Value that the recording itself shows, in the column of its settings; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<f64>,
@@ -260,6 +265,18 @@ impl Comparison {
                 let drifted: Vec<f64> = drifted.into_iter().flatten().collect();
                 summary.one_run95 = ends(prediction_interval_of_both(&summary.values(), &drifted));
             }
+        }
+    }
+
+    /// Moves the intervals of one run apart where the recorded run, simulated, misses the recording:
+    /// see [`trust::widened`].
+    pub(crate) fn widen_by(&mut self, fit: &[RefitFigure]) {
+        let metrics = self.variants.iter_mut().flat_map(|one| &mut one.metrics);
+        for (name, summary) in metrics {
+            let interval = summary.one_run95;
+            let widened = interval.and_then(|ends| trust::widened(ends, name, fit));
+            summary.misfit = widened.is_some();
+            summary.one_run95 = widened.or(interval);
         }
     }
 
@@ -425,6 +442,7 @@ fn summarise(
         at_least: false,
         ci95: ends(bootstraps.of(values.len()).of_mean(kind, &values)),
         one_run95: None,
+        misfit: false,
         recorded: None,
         chaos_floor,
         samples,

@@ -107,6 +107,18 @@ impl RefitFigure {
         (self.judged() / self.seen).max(self.seen / self.judged())
     }
 
+    /// The ends of an interval, moved apart by what the simulation missed: by the ratio of seen and
+    /// predicted, at least by `least`, or, where one of them is nothing and there is no ratio, by
+    /// their difference.
+    pub fn moved_apart(&self, [low, high]: [f64; 2], least: f64) -> [f64; 2] {
+        if self.judged() > 0.0 && self.seen > 0.0 {
+            let misfit = self.factor().max(least);
+            return [low / misfit, high * misfit];
+        }
+        let missed = (self.seen - self.judged()).abs();
+        [(low - missed).max(low.min(0.0)), high + missed]
+    }
+
     /// How far the simulation is off, as a share of what the recording shows; without limit where
     /// that is 0.
     pub fn miss(&self) -> f64 {

@@ -104,8 +104,9 @@ fn value(metric: &Metric<'_>, summary: &Summary) -> String {
     let spread = summary
         .one_run95
         .or(summary.ci95)
-        .map_or(String::new(), |[low, high]| {
-            format!(" ±{}", scale.number((high - low) / 2.0))
+        .map_or(String::new(), |[low, high]| match summary.misfit {
+            true => format!(" ({}–{})", scale.number(low), scale.number(high)),
+            false => format!(" ±{}", scale.number((high - low) / 2.0)),
         });
     let unit = if scale.unit.is_empty() { "" } else { " " };
     let mean = scale.bound(summary.mean, summary.at_least);

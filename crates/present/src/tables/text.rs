@@ -366,9 +366,10 @@ fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
     let sure = sure.filter(|change| change.significant);
     Cell {
         value: scale.bound(summary.mean, summary.at_least),
-        spread: match summary.phases_decide() {
-            true => ends(),
-            false => summary
+        spread: match (summary.misfit, summary.one_run95) {
+            (true, Some([low, high])) => format!("{}–{}", scale.number(low), scale.number(high)),
+            _ if summary.phases_decide() => ends(),
+            _ => summary
                 .one_run95
                 .or(summary.ci95)
                 .map(half)
@@ -596,6 +597,13 @@ pub(super) fn notes(comparison: &Comparison, table: &Body, style: &Style) -> Str
     let spreads = || values().flat_map(|row| &row.row.cells);
     if spreads().any(|cell| cell.spread.contains("..")) {
         notes.push("a..b least and most of all seeds, where phases decide".to_string());
+    }
+    if spreads().any(|cell| cell.spread.contains('–')) {
+        notes.push(
+            "a–b 95 % interval of one run, moved apart by what the simulation of the recorded limit \
+             misses"
+                .to_string(),
+        );
     }
     if cells().any(|cell| cell.star) {
         let baseline = &comparison.baseline;
