@@ -268,8 +268,8 @@ impl Comparison {
         }
     }
 
-    /// Moves the intervals of one run apart where the recorded run, simulated, misses the recording:
-    /// see [`trust::widened`].
+    /// Moves the intervals of one run apart where the recorded run, simulated, misses the
+    /// recording: see [`trust::widened`].
     pub(crate) fn widen_by(&mut self, fit: &[RefitFigure]) {
         let metrics = self.variants.iter_mut().flat_map(|one| &mut one.metrics);
         for (name, summary) in metrics {
