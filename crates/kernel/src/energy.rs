@@ -1,6 +1,6 @@
 //! The energy model of a machine: what a performance domain costs at a utilisation
 //! (`em_cpu_energy`), whether placement goes by it (`sched_is_eas_possible`), and when it gives up
-//! because some CPU has more to do than it can (`overutilized`).
+//! because a CPU is overutilized (`overutilized`).
 //!
 //! A performance domain is the CPUs of one frequency policy with its table of frequencies and of
 //! the power that one executing CPU draws at each. Energy is compared as a cost: the power per unit
@@ -20,7 +20,7 @@ use crate::rules::Rules;
 use crate::topology::Topology;
 use crate::uclamp::{self, Fit};
 
-/// Most that performance domains times CPUs and states may be up to 6.7 (`EM_MAX_COMPLEXITY`).
+/// Most that performance domains times CPUs and states may be up to 6.6 (`EM_MAX_COMPLEXITY`).
 const MOST_COMPLEX: usize = 2048;
 const CAPACITY: u64 = 1024;
 
@@ -37,6 +37,9 @@ pub struct EnergyRules {
     pub base_of_candidates: bool,
     /// States that cost more than a faster one are passed over (5.16).
     pub skips_inefficient: bool,
+    /// The task's own utilisation counts beside that of its CPU, and not in it, as what the CPU is
+    /// busy for (5.13).
+    pub task_time_apart: bool,
     /// Power is known in µW (6.0), before in mW.
     pub microwatts: bool,
     /// The task is busy for as long wherever it goes (6.0); before, its time followed from the
@@ -44,7 +47,7 @@ pub struct EnergyRules {
     pub one_task_time: bool,
     /// Misfit tasks are pulled although no CPU is overutilized (6.3).
     pub misfit_moves: bool,
-    /// Models may have any number of domains, CPUs and states (6.8).
+    /// Models may have any number of domains, CPUs and states (6.7).
     pub any_complexity: bool,
     /// States are chosen by performance, not by frequency (6.9).
     pub by_performance: bool,
@@ -64,6 +67,7 @@ impl EnergyRules {
             margin: true,
             base_of_candidates: false,
             skips_inefficient: false,
+            task_time_apart: false,
             microwatts: false,
             one_task_time: false,
             misfit_moves: false,
@@ -91,6 +95,8 @@ pub(crate) struct PerfDomain {
     states: Vec<State>,
     /// Capacity of each of its CPUs at the highest frequency.
     pub capacity: u64,
+    /// Some of its CPUs are balanced: `isolcpus` leaves its CPUs in no performance domain.
+    pub is_balanced: bool,
 }
 
 /// Why placement does not go by energy.
@@ -115,14 +121,14 @@ pub enum Off {
 impl std::fmt::Display for Off {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Off::Unknown => "the kernel places by energy from 5.10 on here",
+            Off::Unknown => "placement by energy is simulated from 5.10 on, and not without the rule `energy-aware`",
             Off::SwitchedOff => "`sched_energy_aware` is 0",
-            Off::EqualCapacities => "the scheduler takes all CPUs for equally large",
+            Off::EqualCapacities => "to the scheduler all CPUs that are balanced have the same capacity",
             Off::Threads => "cores have several threads",
             Off::NotSchedutil => "the frequency governor is not schedutil",
             Off::NoPower => "not every clock has a power for each of its frequencies",
             Off::TooComplex => {
-                "there are too many clocks, CPUs and frequencies for a kernel before 6.8"
+                "there are too many clocks, CPUs and frequencies for a kernel before 6.7"
             }
         })
     }
@@ -131,11 +137,12 @@ impl std::fmt::Display for Off {
 /// The energy model of a machine and what follows from it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Energy {
-    /// One for each frequency policy, in their order; empty without power or tables.
+    /// One for each frequency policy with a table, in their order; without states where that has no
+    /// power.
     pub domains: Vec<PerfDomain>,
     /// Placement goes by energy (`sched_energy_enabled`).
     pub on: bool,
-    /// Some CPU has more to do than it can (`rd->overutilized`).
+    /// A CPU is overutilized (`rd->overutilized`).
     pub overutilized: bool,
 }
 
@@ -172,17 +179,20 @@ impl PerfDomain {
             cpus,
             states,
             capacity,
+            is_balanced: true,
         }
     }
 
-    /// Cost of the domain while its most used CPU asks for `performance` and all are used to `busy`
-    /// together (`em_cpu_energy`). Comparable with that of other domains.
-    pub(crate) fn energy(&self, performance: u64, busy: u64, rules: &EnergyRules) -> u64 {
-        let performance = performance.min(self.capacity);
+    /// Cost of the domain while its most used CPU asks for `most` and all are used to `busy` together
+    /// (`em_cpu_energy`). Comparable with that of other domains.
+    pub(crate) fn energy(&self, most: Wanted, busy: u64, rules: &Rules) -> u64 {
         let Some(fastest) = self.states.last() else {
             return 0;
         };
-        let khz = fastest.khz * performance / self.capacity;
+        let performance = most.with_margin().min(self.capacity);
+        let khz = most.khz(fastest.khz, self.capacity, &rules.frequency);
+        let khz = khz.min(fastest.khz);
+        let rules = &rules.energy;
         let will_do = |state: &&State| {
             let fast_enough = match rules.by_performance {
                 true => state.performance >= performance,
@@ -206,14 +216,18 @@ impl Energy {
         policy: usize,
         table: &[OperatingPoint],
         (wanted, capacity): (Wanted, u64),
-        rules: &EnergyRules,
+        rules: &Rules,
     ) -> u32 {
         let fastest = table.len().saturating_sub(1);
         let most_khz = table.last().map_or(0, |point| point.khz);
-        let khz = most_khz * wanted.with_margin() / capacity.max(1);
-        let states = self.domains.get(policy).map(|domain| &domain.states);
+        let khz = wanted.khz(most_khz, capacity, &rules.frequency);
+        let states = self
+            .domains
+            .get(policy)
+            .map_or(&[][..], |domain| &domain.states);
         let passed_over = |row: usize| {
-            rules.skips_inefficient && states.is_some_and(|states| states[row].inefficient)
+            let state = states.get(row);
+            rules.energy.skips_inefficient && state.is_some_and(|state| state.inefficient)
         };
         let will_do = |&row: &usize| table[row].khz >= khz && !passed_over(row);
         (0..table.len()).find(will_do).unwrap_or(fastest) as u32
@@ -240,6 +254,8 @@ pub fn is_possible(
     let policies =
         |driver: &FrequencyDriver| driver.policy_of.iter().max().map_or(0, |most| most + 1);
     let states: usize = tables.iter().map(Vec::len).sum();
+    // Less than the unit of the kernel is nothing to it.
+    let least_uw = if rules.energy.microwatts { 1 } else { 1000 };
     match driver {
         _ if !rules.energy.known => Err(Off::Unknown),
         _ if !rules.energy.aware => Err(Off::SwitchedOff),
@@ -249,7 +265,7 @@ pub fn is_possible(
         None => Err(Off::NotSchedutil),
         Some(driver)
             if tables.len() != policies(driver) as usize
-                || tables.iter().flatten().any(|point| point.uw == 0) =>
+                || tables.iter().flatten().any(|point| point.uw < least_uw) =>
         {
             Err(Off::NoPower)
         }
@@ -268,19 +284,22 @@ impl Kernel {
     pub(crate) fn build_perf_domains(&mut self) {
         let driver = self.cpufreq.driver();
         let on = is_possible(&self.rules, &self.topology, driver).is_ok();
-        let has_power = |table: &&Vec<OperatingPoint>| table.iter().all(|point| point.uw > 0);
+        let balanced = self.topology.housekeeping();
         let domain = |(driver, policy): (&FrequencyDriver, usize)| {
             let of_policy = |&row: &usize| driver.policy_of[row] as usize == policy;
             let cpus: CpuSet = (0..self.cpus()).filter(of_policy).map(Cpu::from).collect();
-            let capacity = self.capacity_orig_of(cpus.lowest()?);
-            let table = driver.tables.get(policy).filter(has_power)?;
-            Some(PerfDomain::new(cpus, capacity, table, &self.rules.energy))
+            let capacity = cpus.lowest().map_or(0, |cpu| self.capacity_orig_of(cpu));
+            let table = &driver.tables[policy];
+            let has_power = table.iter().all(|point| point.uw > 0);
+            let table = if has_power { &table[..] } else { &[] };
+            PerfDomain {
+                is_balanced: !cpus.and(&balanced).is_empty(),
+                ..PerfDomain::new(cpus, capacity, table, &self.rules.energy)
+            }
         };
-        let policies = |driver: &FrequencyDriver| 0..driver.tables.len();
         let domains = driver.map_or_else(Vec::new, |driver| {
-            policies(driver)
-                .filter_map(|policy| domain((driver, policy)))
-                .collect()
+            let policies = 0..driver.tables.len();
+            policies.map(|policy| domain((driver, policy))).collect()
         });
         self.energy = Energy {
             domains,
@@ -298,11 +317,13 @@ impl Kernel {
         self.energy.on && self.util_fits_cpu(self.cpu_util(cpu), clamps, cpu) == Fit::No
     }
 
-    /// Notes that a CPU is overutilized (`check_update_overutilized_status`).
+    /// Notes that a CPU is overutilized (`check_update_overutilized_status`). An isolated one is in
+    /// a root domain of its own.
     #[inline(always)]
     pub(crate) fn check_update_overutilized_status(&mut self, cpu: Cpu) {
         if self.energy.on && !self.energy.overutilized {
-            self.energy.overutilized = self.cpu_overutilized(cpu);
+            let is_balanced = !self.topology.isolated.contains(cpu);
+            self.energy.overutilized = is_balanced && self.cpu_overutilized(cpu);
         }
     }
 
@@ -322,27 +343,36 @@ pub(crate) fn frequency_scale(khz: u64, most_khz: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn rules(version: &str) -> EnergyRules {
+    fn rules(version: &str) -> Rules {
         let choice = crate::rules::KernelChoice::released(version.parse().unwrap(), 4);
-        Rules::resolve(&choice).unwrap().energy
+        Rules::resolve(&choice).unwrap()
     }
 
-    fn domain(table: &[(u64, u64)], rules: &EnergyRules) -> PerfDomain {
+    fn domain(table: &[(u64, u64)], rules: &Rules) -> PerfDomain {
         let point = |&(khz, uw): &(u64, u64)| OperatingPoint { khz, uw };
         let table: Vec<OperatingPoint> = table.iter().map(point).collect();
-        PerfDomain::new(CpuSet::first(4), 446, &table, rules)
+        PerfDomain::new(CpuSet::first(4), 446, &table, &rules.energy)
     }
 
     #[test]
     fn worked_example_of_the_module_docs() {
         let rules = rules("6.12");
         let little = domain(&[(500_000, 50_000), (1_000_000, 200_000)], &rules);
-        assert_eq!(little.energy(200, 300, &rules), 672_600);
+        assert_eq!(little.energy(Wanted::of(200, true), 300, &rules), 672_600);
         // 223 is the most that the first state does.
-        assert_eq!(little.energy(223, 300, &rules), 2242 * 300);
-        assert_eq!(little.energy(224, 300, &rules), 4484 * 300);
+        assert_eq!(
+            little.energy(Wanted::of(223, true), 300, &rules),
+            2242 * 300
+        );
+        assert_eq!(
+            little.energy(Wanted::of(224, true), 300, &rules),
+            4484 * 300
+        );
         // More than all of it is asked for.
-        assert_eq!(little.energy(900, 300, &rules), 4484 * 300);
+        assert_eq!(
+            little.energy(Wanted::of(900, true), 300, &rules),
+            4484 * 300
+        );
     }
 
     #[test]
@@ -350,9 +380,12 @@ mod tests {
         // 1,000,000 kHz · 50,000 µW / 500,000 kHz = 100,000; · 300 / 446 = 67,264.
         let rules = rules("6.8");
         let little = domain(&[(500_000, 50_000), (1_000_000, 200_000)], &rules);
-        assert_eq!(little.energy(200, 300, &rules), 67_264);
+        assert_eq!(little.energy(Wanted::of(200, true), 300, &rules), 67_264);
         // 1,000,000 · 224 / 446 = 502,242 kHz.
-        assert_eq!(little.energy(224, 300, &rules), 200_000 * 300 / 446);
+        assert_eq!(
+            little.energy(Wanted::of(224, true), 300, &rules),
+            200_000 * 300 / 446
+        );
     }
 
     #[test]
@@ -360,7 +393,22 @@ mod tests {
         for (version, uw) in [("5.19", 50_000), ("6.0", 50_999)] {
             let rules = rules(version);
             let little = domain(&[(500_000, 50_999), (1_000_000, 200_000)], &rules);
-            assert_eq!(little.energy(200, 446, &rules), 2 * uw, "{version}");
+            assert_eq!(
+                little.energy(Wanted::of(200, true), 446, &rules),
+                2 * uw,
+                "{version}"
+            );
+        }
+    }
+
+    #[test]
+    fn up_to_5_13_the_margin_is_in_the_frequency() {
+        // 1,250,000 kHz · 179 / 446 = 501,681 kHz; 1,000,000 · (179 + 44) / 446 = 500,000.
+        let asked = Wanted::of(179, false);
+        for (version, uw) in [("5.13", 200_000), ("5.14", 100_000)] {
+            let rules = rules(version);
+            let little = domain(&[(500_000, 50_000), (1_000_000, 200_000)], &rules);
+            assert_eq!(little.energy(asked, 446, &rules), uw, "{version}");
         }
     }
 
@@ -371,7 +419,11 @@ mod tests {
             let rules = rules(version);
             let table = [(500_000, 100_000), (800_000, 120_000), (1_000_000, 160_000)];
             let little = domain(&table, &rules);
-            assert_eq!(little.energy(100, 446, &rules), uw, "{version}");
+            assert_eq!(
+                little.energy(Wanted::of(100, true), 446, &rules),
+                uw,
+                "{version}"
+            );
         }
     }
 }

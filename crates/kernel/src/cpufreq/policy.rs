@@ -354,9 +354,7 @@ impl Kernel {
             .as_ref()
             .and_then(|driver| driver.tables.get(policy))
         {
-            Some(table) => self
-                .energy
-                .wanted_state(policy, table, most, &self.rules.energy),
+            Some(table) => self.energy.wanted_state(policy, table, most, &self.rules),
             None => {
                 schedutil::wanted_pstate(&pstates, current, most, invariant, &self.rules.frequency)
             }

@@ -54,6 +54,8 @@ pub struct FrequencyRules {
     pub runnable_boost: bool,
     /// Without frequency invariance schedutil refers to 1.25 times the current frequency (6.8).
     pub margin_on_current: bool,
+    /// schedutil adds its quarter to spare to the frequency (up to 5.13), later to the utilisation.
+    pub margin_in_frequency: bool,
     /// schedutil holds the frequency of a CPU that was not idle since its last decision (4.12).
     pub hold_while_busy: bool,
     /// The bandwidth of deadline tasks is the least that is asked for (6.8); before, it was added
@@ -81,6 +83,7 @@ impl FrequencyRules {
             iowait_boost: IowaitBoost::None,
             runnable_boost: false,
             margin_on_current: false,
+            margin_in_frequency: true,
             hold_while_busy: false,
             deadline_bandwidth_is_least: false,
             rate_limit: RateLimit::ThousandLatencies,

@@ -159,6 +159,26 @@ impl Wanted {
             false => with_margin(self.utilisation),
         }
     }
+
+    /// The frequency for it, of which a CPU of some capacity gives `most_khz` (`map_util_freq`).
+    /// Up to 5.13 the quarter to spare is in the frequency, later in the utilisation, and what is
+    /// less than a kHz or than a unit of capacity is lost at another place.
+    pub(crate) fn khz(self, most_khz: u64, capacity: u64, rules: &FrequencyRules) -> u64 {
+        let capacity = capacity.max(1);
+        match rules.margin_in_frequency && !self.has_margin {
+            true => with_margin(most_khz) * self.utilisation / capacity,
+            false => most_khz * self.with_margin() / capacity,
+        }
+    }
+
+    /// So much, with or without the quarter to spare in it.
+    #[cfg(test)]
+    pub(crate) fn of(utilisation: u64, has_margin: bool) -> Self {
+        Self {
+            utilisation,
+            has_margin,
+        }
+    }
 }
 
 /// A quarter to spare (`map_util_perf`).
@@ -280,7 +300,7 @@ pub(crate) fn wanted_pstate(
         (false, true) => current_khz + (current_khz >> 2),
         (false, false) => current_khz,
     };
-    pstates.at_least_khz(reference_khz * wanted.with_margin() / capacity.max(1))
+    pstates.at_least_khz(wanted.khz(reference_khz, capacity, rules))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! it would not fit there, and no other big CPU has more to spare: it stays.
 
 use crate::core::irqtime::scale_irq_capacity;
+use crate::cpufreq::schedutil::Wanted;
 use crate::explain::EnergyOf;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
@@ -152,7 +153,8 @@ impl Kernel {
         let clamps = uclamp::NONE.map(u64::from);
         for domain in (0..self.energy.domains.len()).rev() {
             let (prev_found, other) = self.candidates(p, row, domain, prev, task, clamps);
-            if apart && prev_found.is_none() && other.is_none() {
+            let has_candidate = prev_found.is_some() || other.is_some();
+            if !self.energy.domains[domain].is_balanced || (apart && !has_candidate) {
                 continue;
             }
             let base = self.compute_energy(domain, task, prev, None);
@@ -260,28 +262,41 @@ impl Kernel {
     }
 
     /// Cost of a domain with the task on a CPU of it, or without it (`compute_energy`).
-    fn compute_energy(&self, domain: usize, task: TaskId, prev: Cpu, on: Option<Cpu>) -> u64 {
+    pub(crate) fn compute_energy(
+        &self,
+        domain: usize,
+        task: TaskId,
+        prev: Cpu,
+        on: Option<Cpu>,
+    ) -> u64 {
         let rules = &self.rules.energy;
         let domain = &self.energy.domains[domain];
         let whole = domain.capacity * domain.cpus.len() as u64;
-        let (mut performance, mut busy) = (0, 0);
+        let (mut most, mut busy) = (Wanted::default(), 0);
         for cpu in domain.cpus.iter() {
             let counted_on = on.filter(|_| !rules.one_task_time);
             let mut used = self.utilisation(cpu);
-            busy += used.busy(self.util_if(cpu, task, prev, counted_on, false));
+            busy += match counted_on == Some(cpu) && rules.task_time_apart {
+                true => {
+                    used.busy(self.util_if(cpu, task, prev, None, false) + self.util_needed(task))
+                }
+                false => used.busy(self.util_if(cpu, task, prev, counted_on, false)),
+            };
             if on == Some(cpu) && self.clamps_used {
                 used.clamps = Some(self.clamps_with(cpu, task));
             }
             let boost = self.rules.frequency.runnable_boost;
             let fair = self.util_if(cpu, task, prev, on, boost);
             let wanted = used.wanted_for(fair, 0, &self.rules.frequency);
-            performance = performance.max(wanted.with_margin());
+            if wanted.utilisation >= most.utilisation {
+                most = wanted;
+            }
         }
         if rules.one_task_time {
             let of_task = on.map_or(0, |_| self.task_busy_time(task, prev));
             busy = (busy.min(whole) + of_task).min(whole);
         }
-        domain.energy(performance, busy, rules)
+        domain.energy(most, busy, &self.rules)
     }
 
     /// How much of a CPU the task uses, by what interrupts took on its last one

@@ -7,6 +7,7 @@
 use crate::balance::tests::capacity::big_little;
 use crate::balance::tests::versions::highest;
 use crate::balance::{CpuIdle, Env};
+use crate::cpufreq::schedutil::Wanted;
 use crate::cpufreq::{FrequencyDriver, FrequencyGovernor, OperatingPoint, PStates};
 use crate::cpuset::CpuSet;
 use crate::energy::{self, Off};
@@ -293,6 +294,54 @@ fn nothing_is_balanced_while_no_cpu_is_overutilized_but_misfits_from_6_3() {
 }
 
 #[test]
+fn from_5_13_on_the_task_is_busy_beside_its_cpu() {
+    // CPU 5 is used to 300, the task to 50 and by its estimate to 200. It asks for 350, so that
+    // 1000 MHz will do, at 2,000,000 · 400,000 / 1,000,000 = 800,000 a unit.
+    for (version, busy) in [("5.12", 300 + 50), ("5.13", 300 + 200)] {
+        let mut world = world_with(version, |_| {});
+        let task = sleeper(&mut world, Cpu(4), 50);
+        world.kernel.tasks[task.index()].util_est = 200;
+        uses(&mut world, Cpu(5), 300);
+        let energy = world.kernel.compute_energy(1, task, Cpu(4), Some(Cpu(5)));
+        assert_eq!(energy, 800_000 * busy / 1024, "{version}");
+    }
+}
+
+#[test]
+fn an_isolated_cpu_overutilizes_only_itself() {
+    for (isolated, expected) in [(None, true), (Some(Cpu(7)), false)] {
+        let mut machine = big_little();
+        machine.isolated = isolated.into_iter().collect();
+        let mut world = World::on(machine, "6.12", |_| {});
+        let driver = driver(FrequencyGovernor::Schedutil);
+        world
+            .kernel
+            .register_frequency_driver(&mut world.bench, driver);
+        uses(&mut world, Cpu(7), 1024);
+        world.kernel.check_update_overutilized_status(Cpu(7));
+        assert_eq!(world.kernel.energy.overutilized, expected, "{isolated:?}");
+    }
+}
+
+#[test]
+fn a_clock_without_power_beside_one_with_it_passes_over_nothing() {
+    let mut driver = driver(FrequencyGovernor::Schedutil);
+    let khz = [200_000, 400_000, 600_000, 800_000, 1_000_000];
+    driver.tables[0] = khz.map(|khz| OperatingPoint { khz, uw: 0 }).to_vec();
+    let table = driver.tables[0].clone();
+    let mut world = World::on(big_little(), "6.12", |_| {});
+    world
+        .kernel
+        .register_frequency_driver(&mut world.bench, driver);
+    let kernel = &world.kernel;
+    for (util, row) in [(90, 1), (446, 4)] {
+        let wanted = (Wanted::of(util, true), 446);
+        let found = kernel.energy.wanted_state(0, &table, wanted, &kernel.rules);
+        assert_eq!(found, row, "{util}");
+    }
+}
+
+#[test]
 fn conditions_of_the_kernel_are_named_in_their_order() {
     let rules = |version: &str| {
         let choice = crate::rules::KernelChoice::released(version.parse().unwrap(), 8);
@@ -331,6 +380,9 @@ fn conditions_of_the_kernel_are_named_in_their_order() {
     let mut powerless = schedutil.clone();
     powerless.tables[1][0].uw = 0;
     assert_eq!(off("6.12", &machine, &powerless), Some(Off::NoPower));
+    powerless.tables[1][0].uw = 999;
+    assert_eq!(off("5.19", &machine, &powerless), Some(Off::NoPower));
+    assert_eq!(off("6.0", &machine, &powerless), None);
     // 2 · (1016 + 8) is the most.
     let mut large = schedutil;
     large.tables[0] = vec![large.tables[0][0]; 1014];

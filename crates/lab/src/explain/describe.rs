@@ -269,13 +269,13 @@ impl Writer<'_> {
             waker_cpu.0,
             prev_cpu.0
         );
-        if mark.is_by_energy() {
+        if mark.is_by_energy() && !energies.is_empty() {
             let prices = energies
                 .iter()
                 .map(|of| format!("CPU {}: {}", of.cpu.0, of.energy));
             let prices: Vec<String> = prices.collect();
             let _ = writeln!(text, "  energy   {}", prices.join(", "));
-        } else if *kind == WakeKind::Wakeup {
+        } else if !mark.is_by_energy() && *kind == WakeKind::Wakeup {
             let rule = self.mirrored(*target_rule);
             let _ = writeln!(text, "  target   CPU {}: {rule}", target.0);
         }

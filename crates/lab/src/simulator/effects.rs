@@ -294,7 +294,7 @@ mod tests {
             "[kernel]\nversion = \"6.12\"\nsched_rt_runtime_us = 900000\n".to_owned()
                 => "kernel.sched_rt_runtime_us (a.toml:3:23), since the fair server has taken its place";
             "[kernel]\nversion = \"6.12\"\nsched_energy_aware = 1\n".to_owned()
-                => "kernel.sched_energy_aware (a.toml:3:22), since the scheduler takes all CPUs for";
+                => "kernel.sched_energy_aware (a.toml:3:22), since to the scheduler all CPUs that are balanced have";
             format!("{one}[kernel]\nnr_migrate = 8\n")
                 => "kernel.nr_migrate (a.toml:4:14), since there is one CPU";
             "[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\nstart = \"2s\"\n[run]\nduration = \"1s\"\n".to_owned()
@@ -367,7 +367,7 @@ mod tests {
             ),
             (
                 "[kernel]\nversion = \"6.12\"\npatches = [\"-energy-aware\"]\n",
-                "since the kernel places by energy from 5.10 on here",
+                "since placement by energy is simulated from 5.10 on",
             ),
         ] {
             let text = told(&format!("{board}{more}")).unwrap_or_default();

@@ -42,14 +42,16 @@ changes! {
         "A per-CPU kernel thread keeps the task it wakes on its CPU.";
     "energy-aware" release (5, 10): (on energy.known),
         "Woken tasks go where they cost least energy, if the machine has an energy model (in the kernel since 5.0).";
+    "energy-task-apart" "0372e1cf70c2" (5, 13): (on energy.task_time_apart),
+        "The utilisation of a task counts beside that of its CPU, and not in it, as what the CPU is busy for.";
     "energy-base" "8d4c97c105ca" (5, 14): (on energy.base_of_candidates),
-        "The energy that 6 % must be saved of is that of the domains which the task may go to.";
+        "The margin of 6 % counts only the energy of domains with a candidate.";
     "inefficient-states" "8354eb9eb3dd" (5, 16): (on energy.skips_inefficient),
         "Frequencies that cost more energy than a higher one are passed over.";
     "energy-microwatts" "ae6ccaa65038" (6, 0): (on energy.microwatts),
-        "Energy models know power in microwatts, not in milliwatts.";
+        "Energy models hold power in microwatts, not in milliwatts.";
     "energy-task-time" "3e8c6c9aac42" (6, 0): (on energy.one_task_time),
-        "A task is taken to be busy for as long wherever it goes.";
+        "The task's busy time is the same on every candidate CPU.";
     "energy-no-margin" "b812fc9768e0" (6, 0): (off energy.margin),
         "Any energy saved moves a task, not only 6 % of all, and no task moves within a domain to a CPU with less to spare.";
     "energy-any-size" "5b77261c5510" (6, 7): (on energy.any_complexity),

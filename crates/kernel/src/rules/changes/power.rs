@@ -37,6 +37,8 @@ changes! {
         "menu ignores a typical interval none of whose samples is below the timer estimate.";
     "x86-invariance" "1567c3e3467c" (5, 7): (on frequency.x86_invariance),
         "x86 CPUs with APERF and MPERF count utilisation by the frequency they ran at.";
+    "margin-in-utilisation" "8f1b971b4750" (5, 14): (off frequency.margin_in_frequency),
+        "The quarter to spare is added to the utilisation, not to the frequency.";
     "runnable-boost" "7d0583cf9ec7" (6, 5): (on frequency.runnable_boost),
         "schedutil counts runnable time too.";
     "menu-typical-first" "38f83090f515" (6, 6): (on idle.menu_typical_first),
