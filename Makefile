@@ -225,7 +225,7 @@ speed:
 	$(CARGO) run --release --locked -p schedcast-lab --example speed -- page docs/validation/speed.md \
 		$(SPEED) $(SIMSO)
 
-# Limits, benchmarks and rt-app files on this kernel and in simulation, side by side: minutes, as root, on an otherwise
+# Limits, benchmarks, servers and rt-app files on this kernel and in simulation, side by side: minutes, as root, on an otherwise
 # idle machine with rt-app, rt-tests, perf, stress-ng, postgresql, sysbench, nginx and wrk.
 LIMITS := $(CARGO) run --release --locked -p schedcast-verify --example bandwidth_twins --
 RT_APP := $(CARGO) run --release --locked -p schedcast-verify --example rt_app_twins --

@@ -183,8 +183,8 @@ impl PerfDomain {
         }
     }
 
-    /// Cost of the domain while its most used CPU asks for `most` and all are used to `busy` together
-    /// (`em_cpu_energy`). Comparable with that of other domains.
+    /// Cost of the domain while its most used CPU asks for `most` and all are used to `busy`
+    /// together (`em_cpu_energy`). Comparable with that of other domains.
     pub(crate) fn energy(&self, most: Wanted, busy: u64, rules: &Rules) -> u64 {
         let Some(fastest) = self.states.last() else {
             return 0;

@@ -450,7 +450,7 @@ fn describe_clients(scenario: &Scenario, known: Option<&ClosedLoop>) -> String {
             "; clients: open loop, assumed".to_owned()
         }
         (ClientLoop::AsRecorded, ClosedLoop::Unknown { coarse: true }) => {
-            "; clients: open loop, assumed, which send up to 1 ms late".to_owned()
+            "; clients: open loop, assumed; they send up to 1 ms late".to_owned()
         }
         (ClientLoop::AsRecorded, ClosedLoop::No) => "; clients: open loop".to_owned(),
         (ClientLoop::AsRecorded, ClosedLoop::Yes(number)) => {

@@ -149,8 +149,7 @@ fn tables_that_do_not_fit_the_machine_are_refused() {
         (
             "\"schedutil\"",
             "\"ondemand\"",
-            "frequency.table has the governors schedutil, performance and powersave, and no \
-             frequency.hwp",
+            "frequency.governor must be schedutil, performance or powersave with frequency.table",
         ),
     ] {
         assert_eq!(with(&[(from, to)]).unwrap_err(), expected);

@@ -158,8 +158,9 @@ pub struct Hwp {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Frequency {
-    /// Clock at which prices and work are meant. This and the next four keys are needed without
-    /// `table`, and refused with it: there it is the highest of each table.
+    /// Clock at which prices and work are meant. It, `min_mhz`, `base_mhz`, `turbo_mhz` and
+    /// `step_mhz` are required without `table` and refused with it; there the nominal clock is the
+    /// highest of each table.
     #[serde(default)]
     pub nominal_mhz: u32,
     /// Lowest P-state.
@@ -453,10 +454,12 @@ impl Frequency {
             self.governor,
             Governor::Schedutil | Governor::Performance | Governor::Powersave
         );
-        check(governor && self.hwp.is_none(), || {
-            "frequency.table has the governors schedutil, performance and powersave, and no \
-             frequency.hwp"
+        check(governor, || {
+            "frequency.governor must be schedutil, performance or powersave with frequency.table"
                 .to_owned()
+        })?;
+        check(self.hwp.is_none(), || {
+            "frequency.hwp and frequency.table exclude each other".to_owned()
         })?;
         check(
             self.policy_per_domain && !self.aperf_mperf && self.turbo_limits_mhz.is_empty(),
@@ -511,6 +514,9 @@ impl Frequency {
             "frequency.table: the tables must be in the order of their first CPUs".to_owned()
         })?;
         match seen.iter().position(|seen| !seen) {
+            Some(_) if self.table.is_empty() => {
+                Err("frequency.domain = \"table\" needs [[frequency.table]]".to_owned())
+            }
             Some(cpu) => Err(format!("frequency.table: CPU {cpu} is in none")),
             None => Ok(()),
         }

@@ -76,7 +76,9 @@ fn main() -> ExitCode {
             report(Path::new(file), &ground, Path::new(page))
         }
         ["calibration", runs] => calibration::measure(runs),
-        _ => Err("expected measure FILE, report FILE MACHINE PAGE, or calibration RUNS".into()),
+        _ => Err("expected measure FILE [CASE…], measure-more FILE [CASE…], \
+             report FILE MACHINE PAGE [BACKGROUND], or calibration RUNS"
+            .into()),
     })
 }
 

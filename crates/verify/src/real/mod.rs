@@ -182,7 +182,10 @@ fn measure(scenario: &Scenario, repeats: u32, purpose: Purpose<'_>) -> Result<Me
             }
             Err(error) => {
                 let why = error.render();
-                note(format_args!("wakeups were not counted: {}", why.trim()));
+                note(format_args!(
+                    "wakeups and switches were not counted: {}",
+                    why.trim()
+                ));
             }
         }
     }

@@ -60,7 +60,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const AT_ONCE_NS: u64 = 1_000_000;
 
 /// At least four in five.
-fn most(count: usize, all: usize) -> bool {
+pub(super) fn most(count: usize, all: usize) -> bool {
     count * 5 >= all * 4
 }
 

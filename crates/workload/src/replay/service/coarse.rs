@@ -8,8 +8,9 @@
 //! lies in a window of 200 µs of each millisecond. Where four in five do, the timers are coarse.
 //!
 //! When a request was due within its last millisecond is not known. All times are equally likely,
-//! so each request is given one of them by lot: percentiles of many requests come out right, a
-//! single latency may be off by 1 ms either way.
+//! so each request is given one of them by a draw: percentiles of many requests come out right, a
+//! single latency may be off by 1 ms either way. Nothing was due while a timer was late: what fell
+//! due before that had ended an earlier sleep.
 //!
 //! * Programs in Go round down, wake early, and wait for one more millisecond. What was due in that
 //!   one is sent late, and what is sent after a longer sleep was due in the slack of its end. So if
@@ -25,17 +26,21 @@
 //!
 //! A client in Go goes to sleep at 10.00 ms, 5.40 before its next request is due. It sleeps for 5
 //! ms, wakes at 15.06, sleeps again, wakes at 16.12 and sends. The request is 0.72 ms late. The
-//! last sleep had 1.06 ms, so that it may have been due at any time from 15.06 to 16.12.
+//! last sleep had 1.06 ms, of which 0.06 are the timer's delay. Due later than 16.00 ms, the client
+//! would have slept for 6 ms at first: the request was due at any time from 15.06 to 16.00.
 
+use super::asked::most;
 use schedcast_sim::random;
 use std::collections::BTreeMap;
 
 /// Unit of the timeouts of `epoll_wait` and `poll`.
 const UNIT_NS: u64 = 1_000_000;
-/// From the arming of a timer, a little before the thread is switched away.
+/// A thread arms its timer so long before it is switched away, at most: a few µs on the virtual
+/// machine, with room for slower ones.
 const BEFORE_NS: u64 = 20_000;
-/// Delay on top of a timeout: 50 µs of timer slack (`init_task.timer_slack_ns`), the way out
-/// of idle and the interrupt, which took 10 to 70 µs on the virtual machine.
+/// Delay on top of a timeout: 50 µs of timer slack (`init_task.timer_slack_ns`) and the way out of
+/// idle and the interrupt, which took 10 to 70 µs on the virtual machine; half as much again for
+/// slower ones.
 const SLACK_NS: u64 = 180_000;
 /// Fewer sleeps than this tell nothing.
 const SLEEPS_MIN: usize = 20;
@@ -67,32 +72,36 @@ impl Coarse {
         let long = slept_ns.filter(|slept_ns| slept_ns + BEFORE_NS >= UNIT_NS);
         let numbers: Vec<Option<u64>> = long.map(whole).collect();
         let known: Vec<u64> = numbers.iter().copied().flatten().collect();
-        if numbers.len() < SLEEPS_MIN || known.len() * 5 < numbers.len() * 4 {
+        if numbers.len() < SLEEPS_MIN || !most(known.len(), numbers.len()) {
             return None;
         }
         let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
         for number in &known {
             *counts.entry(*number).or_default() += 1;
         }
-        let most = counts.into_iter().max_by_key(|(_, count)| *count)?;
-        match most {
+        let commonest = counts.into_iter().max_by_key(|(_, count)| *count)?;
+        match commonest {
             (number, count) if count * 2 > known.len() => (number == 1).then_some(Self::Down),
             _ => Some(Self::Up),
         }
     }
 
-    /// How long before it woke a client's request was due, by lot; `number` is the request's. The
-    /// client had slept for so long.
+    /// How long before it woke a client's request was due, by a draw; `number` is the request's.
+    /// The client had slept for so long.
     pub(super) fn late_ns(self, slept_ns: u64, number: u64) -> u64 {
-        let span_ns = match (whole(slept_ns), self) {
-            (Some(1), _) => slept_ns,
-            (None, _) if is_last(slept_ns) => slept_ns,
-            (Some(many), Self::Up) => slept_ns.saturating_sub((many - 1) * UNIT_NS),
+        let (least_ns, most_ns) = match (whole(slept_ns), self) {
+            // The sleep of whole milliseconds before this one was late, too.
+            (Some(1), Self::Down) => (2 * slept_ns.saturating_sub(UNIT_NS), slept_ns),
+            (None, _) if is_last(slept_ns) => (0, slept_ns),
+            (Some(many), Self::Up) => {
+                let last_ns = slept_ns.saturating_sub((many - 1) * UNIT_NS);
+                (last_ns.saturating_sub(UNIT_NS), last_ns)
+            }
             _ => return 0,
         };
         let mut stream = random::stream(0, random::name_hash("whole milliseconds"), number);
-        let wide = u128::from(random::draw(&mut stream)) * u128::from(span_ns);
-        (wide >> u64::BITS) as u64
+        let wide = u128::from(random::draw(&mut stream)) * u128::from(most_ns - least_ns);
+        least_ns + (wide >> u64::BITS) as u64
     }
 }
 
@@ -123,8 +132,13 @@ mod tests {
             all.sort_unstable();
             [0, 499, 999].map(|at| all[at] / 10_000)
         };
-        let [least, median, most] = late(Coarse::Down, 1_060_000);
-        assert!(least < 2 && (48..58).contains(&median) && (104..106).contains(&most));
+        // From the delays of two timers, or of one, to 1.06 ms.
+        for (coarse, delays, middle) in [(Coarse::Down, 12, 59), (Coarse::Up, 6, 56)] {
+            let [least, median, most] = late(coarse, 1_060_000);
+            assert!((delays..delays + 2).contains(&least), "{coarse:?} {least}");
+            assert!(median.abs_diff(middle) < 5, "{coarse:?} {median}");
+            assert!((104..106).contains(&most), "{coarse:?} {most}");
+        }
         assert_eq!(late(Coarse::Down, 3_060_000), [0; 3]);
         assert_eq!(late(Coarse::Up, 3_060_000), late(Coarse::Up, 1_060_000));
         assert_eq!(late(Coarse::Up, 3_400_000), [0; 3]);

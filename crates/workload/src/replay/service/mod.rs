@@ -93,7 +93,7 @@ pub struct Service {
     /// Connections of a closed loop; none if clients keep a schedule.
     pub closed_loop: Option<u32>,
     /// The clients' timers count whole milliseconds. When requests were due within the last one is
-    /// drawn by lot.
+    /// drawn.
     pub coarse_timers: bool,
     /// Its event loop, where that answers all it took at once when it has done it all.
     pub rounds: Option<Rounds>,

@@ -95,7 +95,7 @@ impl Placing<'_> {
         }));
         let chain = Chain::new(asked, &replies, first);
         for (reply, number) in replies.iter().zip(first..) {
-            // The lot may fall before the reply that the client had by then.
+            // The draw may fall before the reply that the client had by then.
             let dues_ns = [requests[number as usize].due_ns, asked[reply.asked].due_ns];
             let mut follows =
                 dues_ns.map(|due_ns| chain.follows(reply.asked, due_ns.max(0) as u64));

@@ -241,7 +241,7 @@ fn what_a_client_of_whole_milliseconds_sends_was_due_before() {
         .map(|(due, number)| 4_266 * number + 1_206 - due);
     let (told, real) = (median(latencies.collect()), median(real.collect()));
     assert_eq!((replay.requests.len(), real), (60, 616));
-    assert!((500..750).contains(&told), "{told} µs");
+    assert!(told.abs_diff(real) < 40, "{told} µs");
     // Nothing else moves.
     for (number, served) in (0..).zip(&replay.requests) {
         let way_us = [10, 16][number as usize % 2];
