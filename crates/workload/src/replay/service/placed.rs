@@ -23,8 +23,6 @@ use super::rounds::Found as Rounds;
 use super::{Asked, Border, Follows, RequestId, Served};
 use std::collections::BTreeMap;
 
-/// A request sent this much later after its schedule than usual was held back by something.
-const LATE_NS: i64 = 1_000_000;
 /// A client that wakes a thread of the service has sent within this time before.
 const SAME_NS: i64 = 1_000_000;
 /// A reply that takes longer to be read than this was misplaced, or its client was held up.
@@ -476,20 +474,14 @@ fn cut_off(
     }
 }
 
-/// When each request arrives: when it was sent, or, if it was sent late, when it would have been.
+/// When each request arrives: when it was sent, less the time that its connection was busy. A
+/// client that sent late because it waited for a CPU does so in the replay: its neighbours are
+/// there.
 fn arrivals(asked: &[Asked]) -> Vec<u64> {
-    let delay_ns = |one: &Asked| (one.sent_ns - one.due_ns).max(0);
-    let in_time = asked
+    asked
         .iter()
-        .map(delay_ns)
-        .filter(|delay_ns| *delay_ns <= LATE_NS);
-    let mut usual_ns: Vec<u64> = in_time.map(|delay_ns| delay_ns as u64).collect();
-    let usual_ns = median(&mut usual_ns).unwrap_or(0) as i64;
-    let arrives = |one: &Asked| match delay_ns(one) <= LATE_NS + usual_ns {
-        true => one.sent_ns,
-        false => one.due_ns + usual_ns,
-    };
-    asked.iter().map(|one| arrives(one).max(0) as u64).collect()
+        .map(|one| one.sent_ns.saturating_sub_unsigned(one.busy_ns).max(0) as u64)
+        .collect()
 }
 
 /// Puts a step into a draft, behind what happens at the same time.
@@ -502,25 +494,4 @@ fn insert(draft: &mut Draft, at_ns: u64, step: DraftStep) {
         position = position.min(draft.deeds.len() - 1);
     }
     draft.deeds.insert(position, (at_ns, step));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A client that counts whole milliseconds sends 0 to 1.1 ms late and is held back by nothing.
-    #[test]
-    fn a_request_is_held_back_if_it_is_sent_later_than_usual() {
-        let asked = |late_us: i64| Asked {
-            sent_ns: 5_000_000 + late_us * 1_000,
-            due_ns: 5_000_000,
-            replied_ns: 9_000_000,
-            late_ns: 0,
-            reply: None,
-            after: None,
-        };
-        let all = [100, 300, 500, 700, 900, 1_050, 1_400, 1_900].map(asked);
-        let late_us: Vec<u64> = arrivals(&all).iter().map(|ns| ns / 1_000 - 5_000).collect();
-        assert_eq!(late_us, [100, 300, 500, 700, 900, 1_050, 1_400, 500]);
-    }
 }
