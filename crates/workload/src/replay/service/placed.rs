@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 
 /// A client that wakes a thread of the service has sent within this time before.
 const SAME_NS: i64 = 1_000_000;
-/// A reply that takes longer to be read than this was misplaced, or its client was held up.
+/// A reply that takes longer to be read than this, once its client runs, was misplaced.
 const READ_MAX_NS: u64 = 1_000_000;
 /// Limit of delay, ns: work executed this long after it could have been was held back.
 const PILED_NS: u64 = 1_000_000;
@@ -54,7 +54,18 @@ pub(super) struct Reply {
     pub draft: usize,
     pub into_ns: u64,
     pub at_ns: u64,
+    /// When the client runs that it wakes.
+    ran_ns: u64,
     pub asked: usize,
+}
+
+impl Reply {
+    /// From when it is sent to when its client has it. A client that is woken waits for a CPU
+    /// first, and does so in the replay: its neighbours are there.
+    fn read_ns(&self, replied_ns: u64) -> u64 {
+        let ran_ns = self.ran_ns.min(replied_ns).max(self.at_ns);
+        ran_ns - self.at_ns + replied_ns.saturating_sub(ran_ns).min(READ_MAX_NS)
+    }
 }
 
 impl Placing<'_> {
@@ -86,7 +97,7 @@ impl Placing<'_> {
                 service: self.service,
                 due_ns,
                 arrives_ns: arrives_ns[reply.asked],
-                read_ns: replied_ns.saturating_sub(reply.at_ns).min(READ_MAX_NS),
+                read_ns: reply.read_ns(replied_ns),
                 latency_ns: (replied_ns as i64 - due_ns).max(0) as u64,
                 follows: None,
             }
@@ -287,6 +298,12 @@ impl Placing<'_> {
                 let (draft, into_ns) = *visible.get(waking)?;
                 Some((draft, into_ns, self.border.time_ns(*waking)))
             });
+            let ran_ns = taken
+                .get(&position)
+                .and_then(|waking| match self.border.begun[*waking] {
+                    Begun::Draft(draft) => drafts[draft].activation.first_run_ns,
+                    _ => None,
+                });
             let placed = seen.or_else(|| {
                 let sent_ns = one.sent_ns.max(0) as u64;
                 let at_ns = one.replied_ns.saturating_sub(read_ns).max(sent_ns);
@@ -296,6 +313,7 @@ impl Placing<'_> {
                 draft,
                 into_ns,
                 at_ns,
+                ran_ns: ran_ns.unwrap_or(at_ns),
                 asked: position,
             }));
         }

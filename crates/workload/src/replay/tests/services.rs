@@ -347,6 +347,24 @@ fn a_client_has_a_reply_when_it_has_read_it() {
 }
 
 #[test]
+fn a_client_waits_for_a_cpu_before_it_reads() {
+    let (mut mini, piles) = event_loop(25);
+    let at = piles + 500_000;
+    mini.waking(at, 0, 0, HARD, 1);
+    mini.switch(at + 2, 0, 0, "R", 1);
+    mini.waking(at + 10, 0, 1, SOFT, 2);
+    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.waking(at + 110, 0, 2, HARD, 3);
+    mini.waking(at + 120, 0, 2, SOFT, 1);
+    mini.switch(at + 130, 0, 2, "S", 3);
+    mini.switch(at + 3_130, 0, 3, "S", 1);
+    mini.switch(at + 3_140, 0, 1, "S", 0);
+    let replay = scheduled(mini, at + 5_000);
+    let last = replay.requests[25 + 3 * 5];
+    assert_eq!((last.read_ns, last.latency_ns), (3_020_000, 3_140_000));
+}
+
+#[test]
 fn the_log_says_when_requests_were_due() {
     let (mini, piles) = event_loop(25);
     let mut recording = mini.recording(piles + 500_000);
