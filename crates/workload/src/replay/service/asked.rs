@@ -80,15 +80,22 @@ pub(super) fn from_log(
         .filter(|request| (0..length_ns).contains(&since_ns(request.replied_us)))
         .collect();
     rows.sort_by_key(|request| (request.sent_us, request.scheduled_us));
+    // By connection: when the last reply came.
+    let mut replied_us: BTreeMap<u32, u64> = BTreeMap::new();
     let asked: Vec<Asked> = rows
         .iter()
-        .map(|request| Asked {
-            sent_ns: since_ns(request.sent_us),
-            due_ns: since_ns(request.scheduled_us),
-            replied_ns: since_ns(request.replied_us) as u64,
-            late_ns: 0,
-            reply: None,
-            after: None,
+        .map(|request| {
+            let before_us = replied_us.insert(request.client, request.replied_us);
+            let free_us = before_us.unwrap_or(0).min(request.sent_us);
+            Asked {
+                sent_ns: since_ns(request.sent_us),
+                due_ns: since_ns(request.scheduled_us),
+                replied_ns: since_ns(request.replied_us) as u64,
+                late_ns: 0,
+                busy_ns: free_us.saturating_sub(request.scheduled_us) * 1000,
+                reply: None,
+                after: None,
+            }
         })
         .collect();
     let own = border.of_clients(drafts);
@@ -342,6 +349,7 @@ fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
         due_ns: due_ns as i64,
         replied_ns: 0,
         late_ns: 0,
+        busy_ns: 0,
         reply: None,
         after: None,
     }

@@ -238,6 +238,7 @@ mod tests {
                 due_ns: period * 100 * MS + 5 * MS * (connection + 1),
                 replied_ns: (period * 100 * MS + 90 * MS) as u64,
                 late_ns: 0,
+                busy_ns: 0,
                 reply: None,
                 after: None,
             }
@@ -276,6 +277,7 @@ mod tests {
                     due_ns: at_ns,
                     replied_ns: (at_ns + latency_ms * MS) as u64,
                     late_ns: 0,
+                    busy_ns: 0,
                     reply: None,
                     after: None,
                 }

@@ -11,8 +11,10 @@
 //! * Requests are those of the client's log (`requests.csv`), else what the trace tells: `asked`.
 //! * A reply is found in the work of the thread that sent it, the end of the request: `placed`.
 //! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
-//!   loop*). One that was sent late, because connections were busy, arrives when it was due.
-//!   Arrivals wait where they do in reality, outside the CPU, and are served in the recorded order.
+//!   loop*). One that was sent late, because its connection was busy, arrives so much earlier. If
+//!   its client was late, because it waited for a CPU, so is the arrival: who ran there does so in
+//!   the replay. Arrivals wait where they do in reality, outside the CPU, and are served in the
+//!   recorded order.
 //! * Requests that piled up behind a limit are separated: `apart`. Event loops may answer at the
 //!   end of a round: `rounds`.
 //! * Work after a reply in the same activation is for the next request, and waits for its arrival
@@ -156,6 +158,8 @@ struct Asked {
     replied_ns: u64,
     /// How long before `due_ns` its client's schedule had it: [`coarse`].
     late_ns: u64,
+    /// For how long after `due_ns` its connection was busy with the request before.
+    busy_ns: u64,
     /// The waking that is its reply, where that is visible.
     reply: Option<usize>,
     /// In a closed loop: position of the request whose client sends it.

@@ -23,11 +23,9 @@ use super::rounds::Found as Rounds;
 use super::{Asked, Border, Follows, RequestId, Served};
 use std::collections::BTreeMap;
 
-/// A request sent this much later after its schedule than usual was held back by something.
-const LATE_NS: i64 = 1_000_000;
 /// A client that wakes a thread of the service has sent within this time before.
 const SAME_NS: i64 = 1_000_000;
-/// A reply that takes longer to be read than this was misplaced, or its client was held up.
+/// A reply that takes longer to be read than this, once its client runs, was misplaced.
 const READ_MAX_NS: u64 = 1_000_000;
 /// Limit of delay, ns: work executed this long after it could have been was held back.
 const PILED_NS: u64 = 1_000_000;
@@ -56,7 +54,18 @@ pub(super) struct Reply {
     pub draft: usize,
     pub into_ns: u64,
     pub at_ns: u64,
+    /// When the client runs that it wakes.
+    ran_ns: u64,
     pub asked: usize,
+}
+
+impl Reply {
+    /// From when it is sent to when its client has it. A client that is woken waits for a CPU
+    /// first, and does so in the replay: its neighbours are there.
+    fn read_ns(&self, replied_ns: u64) -> u64 {
+        let ran_ns = self.ran_ns.min(replied_ns).max(self.at_ns);
+        ran_ns - self.at_ns + replied_ns.saturating_sub(ran_ns).min(READ_MAX_NS)
+    }
 }
 
 impl Placing<'_> {
@@ -88,7 +97,7 @@ impl Placing<'_> {
                 service: self.service,
                 due_ns,
                 arrives_ns: arrives_ns[reply.asked],
-                read_ns: replied_ns.saturating_sub(reply.at_ns).min(READ_MAX_NS),
+                read_ns: reply.read_ns(replied_ns),
                 latency_ns: (replied_ns as i64 - due_ns).max(0) as u64,
                 follows: None,
             }
@@ -289,6 +298,12 @@ impl Placing<'_> {
                 let (draft, into_ns) = *visible.get(waking)?;
                 Some((draft, into_ns, self.border.time_ns(*waking)))
             });
+            let ran_ns = taken
+                .get(&position)
+                .and_then(|waking| match self.border.begun[*waking] {
+                    Begun::Draft(draft) => drafts[draft].activation.first_run_ns,
+                    _ => None,
+                });
             let placed = seen.or_else(|| {
                 let sent_ns = one.sent_ns.max(0) as u64;
                 let at_ns = one.replied_ns.saturating_sub(read_ns).max(sent_ns);
@@ -298,6 +313,7 @@ impl Placing<'_> {
                 draft,
                 into_ns,
                 at_ns,
+                ran_ns: ran_ns.unwrap_or(at_ns),
                 asked: position,
             }));
         }
@@ -476,20 +492,14 @@ fn cut_off(
     }
 }
 
-/// When each request arrives: when it was sent, or, if it was sent late, when it would have been.
+/// When each request arrives: when it was sent, less the time that its connection was busy. A
+/// client that sent late because it waited for a CPU does so in the replay: its neighbours are
+/// there.
 fn arrivals(asked: &[Asked]) -> Vec<u64> {
-    let delay_ns = |one: &Asked| (one.sent_ns - one.due_ns).max(0);
-    let in_time = asked
+    asked
         .iter()
-        .map(delay_ns)
-        .filter(|delay_ns| *delay_ns <= LATE_NS);
-    let mut usual_ns: Vec<u64> = in_time.map(|delay_ns| delay_ns as u64).collect();
-    let usual_ns = median(&mut usual_ns).unwrap_or(0) as i64;
-    let arrives = |one: &Asked| match delay_ns(one) <= LATE_NS + usual_ns {
-        true => one.sent_ns,
-        false => one.due_ns + usual_ns,
-    };
-    asked.iter().map(|one| arrives(one).max(0) as u64).collect()
+        .map(|one| one.sent_ns.saturating_sub_unsigned(one.busy_ns).max(0) as u64)
+        .collect()
 }
 
 /// Puts a step into a draft, behind what happens at the same time.
@@ -502,25 +512,4 @@ fn insert(draft: &mut Draft, at_ns: u64, step: DraftStep) {
         position = position.min(draft.deeds.len() - 1);
     }
     draft.deeds.insert(position, (at_ns, step));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A client that counts whole milliseconds sends 0 to 1.1 ms late and is held back by nothing.
-    #[test]
-    fn a_request_is_held_back_if_it_is_sent_later_than_usual() {
-        let asked = |late_us: i64| Asked {
-            sent_ns: 5_000_000 + late_us * 1_000,
-            due_ns: 5_000_000,
-            replied_ns: 9_000_000,
-            late_ns: 0,
-            reply: None,
-            after: None,
-        };
-        let all = [100, 300, 500, 700, 900, 1_050, 1_400, 1_900].map(asked);
-        let late_us: Vec<u64> = arrivals(&all).iter().map(|ns| ns / 1_000 - 5_000).collect();
-        assert_eq!(late_us, [100, 300, 500, 700, 900, 1_050, 1_400, 500]);
-    }
 }

@@ -347,6 +347,24 @@ fn a_client_has_a_reply_when_it_has_read_it() {
 }
 
 #[test]
+fn a_client_waits_for_a_cpu_before_it_reads() {
+    let (mut mini, piles) = event_loop(25);
+    let at = piles + 500_000;
+    mini.waking(at, 0, 0, HARD, 1);
+    mini.switch(at + 2, 0, 0, "R", 1);
+    mini.waking(at + 10, 0, 1, SOFT, 2);
+    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.waking(at + 110, 0, 2, HARD, 3);
+    mini.waking(at + 120, 0, 2, SOFT, 1);
+    mini.switch(at + 130, 0, 2, "S", 3);
+    mini.switch(at + 3_130, 0, 3, "S", 1);
+    mini.switch(at + 3_140, 0, 1, "S", 0);
+    let replay = scheduled(mini, at + 5_000);
+    let last = replay.requests[25 + 3 * 5];
+    assert_eq!((last.read_ns, last.latency_ns), (3_020_000, 3_140_000));
+}
+
+#[test]
 fn the_log_says_when_requests_were_due() {
     let (mini, piles) = event_loop(25);
     let mut recording = mini.recording(piles + 500_000);
@@ -355,30 +373,31 @@ fn the_log_says_when_requests_were_due() {
         .map(|at| [at, at + 8, at + 135])
         .collect();
     for at in (0..5).map(|number| piles + 100_000 * number) {
-        // The third was due long before a connection was free.
-        let late = [at - 2_000, at + 2_008, at + 90_510];
+        // The third was due before its connection was free, and its client was late by itself.
+        let late = [at - 6_000, at + 2_008, at + 90_510];
         rows.extend([
             [at, at + 8, at + 90_080],
             [at + 1_000, at + 1_008, at + 90_310],
             late,
         ]);
     }
-    put_log(&mut recording, 4, &rows);
+    put_log(&mut recording, 3, &rows);
     let replay = infer(&recording, &open()).unwrap();
     assert_eq!(replay.requests.len(), rows.len());
     let (_, first) = of_pile(&replay, 25);
     let third = replay.requests[first.index() + 2];
-    assert_eq!(third.due_ns, (piles as i64 - 2_000) * 1_000);
+    assert_eq!(third.due_ns, (piles as i64 - 6_000) * 1_000);
+    let busy_us = 6_000 - 5_000 + 135;
     assert_eq!(
         third.arrives_ns,
-        (piles - 2_000 + 8) * 1_000,
-        "as late as those in time"
+        (piles + 2_008 - busy_us) * 1_000,
+        "earlier by how long its connection was busy, no more"
     );
-    assert_eq!(third.latency_ns, 92_510_000);
+    assert_eq!(third.latency_ns, 96_510_000);
     assert_eq!(third.read_ns, 10_000);
     let figures = replay.measured().threads;
     let server = figures.iter().find(|one| one.name == "server").unwrap();
-    assert_eq!(server.request_latency.max_ns, 92_510_000);
+    assert_eq!(server.request_latency.max_ns, 96_510_000);
 }
 
 #[test]
