@@ -82,7 +82,7 @@ swarm:
 # A fault at each system call of apply, undo, record, run and sweep, as root: half an hour on two
 # cores. FAULTS_ONLY=apply takes one of them. Writes the table of the page, or its row.
 faults:
-	$(CARGO) test --locked -p schedcast-cli --test faults -- --ignored --nocapture
+	$(CARGO) test --locked --workspace --test faults -- --ignored --nocapture
 
 # Mutants of the rules and of the advice, as many of each place: which changes does no test notice? The first of each
 # place in the order that the seed shuffles them to, without those that do not compile. Written down before any ran.
@@ -322,12 +322,12 @@ null-test: build
 
 # Two weights and a limit on both other kernels in seconds; skips, saying so, without qemu or kernels (make kernels).
 validate-quick: build
-	SCHEDCAST="$(abspath $(SCHEDCAST))" $(CARGO) test --locked -p schedcast-cli --test on_vm -- --ignored --nocapture
+	SCHEDCAST="$(abspath $(SCHEDCAST))" $(CARGO) test --locked --workspace --test on_vm -- --ignored --nocapture
 
 # Record, what-if, apply and undo by tracefs and by BPF, here and under Debian's kernels: a minute for each. Renews the page's
 # table where all of them are there; GUESTS is their folder. Skips, saying so, without root, qemu or a kernel.
 circle: build
-	SCHEDCAST="$(abspath $(SCHEDCAST))" SCHEDCAST_KERNELS="$(GUESTS)" $(CARGO) test --locked -p schedcast-cli --test circle \
+	SCHEDCAST="$(abspath $(SCHEDCAST))" SCHEDCAST_KERNELS="$(GUESTS)" $(CARGO) test --locked --workspace --test circle \
 		-- --ignored --nocapture
 
 # Debian's cloud kernels for virtual machines, unpacked and not installed.
