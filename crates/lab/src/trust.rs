@@ -99,15 +99,19 @@ pub fn poorest_factor(fit: &[RefitFigure]) -> f64 {
 }
 
 /// The interval of one run of `metric` where the recorded run, simulated again, misses the bands of
-/// that metric, or of another one of the same threads or group: moved apart by its own miss, else
-/// by the worst of theirs. `None` where they are within their bands.
+/// that metric, or of another one of the same threads or group and the same unit: moved apart by
+/// its own miss, else by the worst of theirs. `None` where they are within their bands.
 ///
 /// Worked example: a p95 of 102 ms was recorded and 17.8 ms simulated, 5.7 times less. Then a p95
 /// of 17.7 ms, 12.4 to 23.1, under another limit may as well be 2.2 to 132 ms.
 pub(crate) fn widened(interval: [f64; 2], metric: &str, fit: &[RefitFigure]) -> Option<[f64; 2]> {
-    let subject = |name: &str| name.rsplit_once('/').map(|(subject, _)| subject.to_owned());
+    // How many requests finish is no less sure for their latencies.
+    let kind = |name: &str| {
+        let subject = name.rsplit_once('/').map(|(subject, _)| subject.to_owned());
+        (subject, metrics::parse(name).map(|metric| metric.unit()))
+    };
     let poor: Vec<&RefitFigure> = comparable(fit)
-        .filter(|one| is_poor(one, fit) && subject(&one.metric) == subject(metric))
+        .filter(|one| is_poor(one, fit) && kind(&one.metric) == kind(metric))
         .collect();
     if let Some(own) = poor.iter().find(|one| one.metric == metric) {
         return Some(own.moved_apart(interval, 1.0));
@@ -294,6 +298,7 @@ mod tests {
         assert_eq!(widened("pg/request_latency.p50"), Some([2.0, 150.0]));
         assert_eq!(widened("cgroup:/pg/nr_throttled"), Some([2.0, 38.0]));
         assert_eq!(widened("other/request_latency.p95"), None);
+        assert_eq!(widened("pg/request_latency.count"), None);
         assert_eq!(widened("machine/busy_ratio"), None);
     }
 
