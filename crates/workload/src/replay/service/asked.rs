@@ -14,9 +14,9 @@
 //! nothing is under way, is one too.
 //!
 //! A timer may be up to 1 ms late itself: `coarse`. Such a client sends all that fell due in a
-//! millisecond at once, and only the first message wakes the service. If of the periods with one
-//! request, four in five have one reply, there is a request for each reply: where a reply comes for
-//! which no request is left, one was sent with the request before.
+//! millisecond at once, and only the first message wakes the service. If four in five of the
+//! periods with one request have one reply, every reply has its own request. A reply without one
+//! shows that two requests were sent together.
 //!
 //! Some clients have timers that send nothing: every program in Go has a thread that looks after
 //! the others each 20 µs to 10 ms, and wakes a millisecond early for every other timer. A timer's

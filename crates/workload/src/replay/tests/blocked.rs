@@ -6,10 +6,7 @@ use super::*;
 /// A request that an acceptor hands to a worker: 500 µs of work, a sleep of 4 ms, 500 µs, reply.
 /// The limit holds the worker's first half back for `held` µs.
 fn request(mini: &mut Mini, at: u64, held: u64) {
-    mini.waking(at, 0, 0, HARD, 1);
-    mini.switch(at + 2, 0, 0, "R", 1);
-    mini.waking(at + 10, 0, 1, SOFT, 2);
-    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.sends(at);
     mini.waking(at + 30, 0, 2, TASK, 3);
     mini.switch(at + 40, 0, 2, "S", 3);
     if held > 0 {
@@ -74,10 +71,7 @@ fn a_request_is_under_way_while_it_sleeps() {
     // The next one comes while the first sleeps, and is answered after it.
     let at = 250_000;
     for (at, worker) in [(at, 3), (at + 2_000, 4)] {
-        mini.waking(at, 0, 0, HARD, 1);
-        mini.switch(at + 2, 0, 0, "R", 1);
-        mini.waking(at + 10, 0, 1, SOFT, 2);
-        mini.switch(at + 20, 0, 1, "S", 2);
+        mini.sends(at);
         mini.waking(at + 30, 0, 2, TASK, worker);
         mini.switch(at + 40, 0, 2, "S", worker);
         mini.switch(at + 540, 0, worker, "S", 0);

@@ -78,6 +78,21 @@ impl Mini {
         self.push(us, cpu, current, context, kind);
     }
 
+    /// The timer of thread 1 wakes it, and it wakes thread 2 by a message before it sleeps again.
+    pub(super) fn sends(&mut self, at: u64) {
+        self.waking(at, 0, 0, HARD, 1);
+        self.switch(at + 2, 0, 0, "R", 1);
+        self.waking(at + 10, 0, 1, SOFT, 2);
+        self.switch(at + 20, 0, 1, "S", 2);
+    }
+
+    /// A timer wakes a thread, which sleeps again at once.
+    pub(super) fn wakes_for_nothing(&mut self, at: u64, pid: Pid) {
+        self.waking(at, 0, 0, HARD, pid);
+        self.switch(at + 2, 0, 0, "R", pid);
+        self.switch(at + 6, 0, pid, "S", 0);
+    }
+
     /// `pid` is on the run queue of `cpu`, says that CPU.
     pub(super) fn woken(&mut self, us: u64, cpu: u32, current: Pid, context: Context, pid: Pid) {
         let kind = EventKind::Wakeup(self.wakeup(pid, cpu));

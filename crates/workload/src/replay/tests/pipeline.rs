@@ -6,10 +6,7 @@ use crate::replay::service::Served;
 
 /// One request through a proxy and its backend with nothing else to do: 20, 300 and 30 µs of work.
 fn single(mini: &mut Mini, at: u64) {
-    mini.waking(at, 0, 0, HARD, 1);
-    mini.switch(at + 2, 0, 0, "R", 1);
-    mini.waking(at + 10, 0, 1, SOFT, 2);
-    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.sends(at);
     mini.waking(at + 38, 0, 2, SOFT, 3);
     mini.switch(at + 40, 0, 2, "S", 3);
     mini.waking(at + 335, 0, 3, SOFT, 2);
@@ -22,10 +19,7 @@ fn single(mini: &mut Mini, at: u64) {
 /// Four requests, 1 ms apart, that are passed on and answered together 90 ms later. They cost
 /// 1.61 ms.
 fn pile(mini: &mut Mini, at: u64) {
-    mini.waking(at, 0, 0, HARD, 1);
-    mini.switch(at + 2, 0, 0, "R", 1);
-    mini.waking(at + 10, 0, 1, SOFT, 2);
-    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.sends(at);
     mini.switch(at + 30, 0, 2, "R", 0); // throttled
     for due in [1_000, 2_000, 3_000].map(|later| at + later) {
         mini.waking(due, 0, 0, HARD, 1);

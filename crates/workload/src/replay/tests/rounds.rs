@@ -5,10 +5,7 @@ use super::*;
 
 /// A request of 5 ms; two more come meanwhile, are executed in 2 ms, and then both are answered.
 fn rounds(mini: &mut Mini, at: u64) {
-    mini.waking(at, 0, 0, HARD, 1);
-    mini.switch(at + 2, 0, 0, "R", 1);
-    mini.waking(at + 10, 0, 1, SOFT, 2);
-    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.sends(at);
     for due in [at + 1_000, at + 2_000] {
         mini.waking(due, 0, 2, HARD, 1);
         mini.switch(due + 2, 0, 2, "R", 1);

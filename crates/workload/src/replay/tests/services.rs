@@ -9,10 +9,7 @@ use schedcast_trace::Request;
 /// One request to an event loop with nothing else to do: due at `at`, 100 µs of work, read 20 µs
 /// later.
 pub(super) fn single(mini: &mut Mini, at: u64) {
-    mini.waking(at, 0, 0, HARD, 1);
-    mini.switch(at + 2, 0, 0, "R", 1);
-    mini.waking(at + 10, 0, 1, SOFT, 2);
-    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.sends(at);
     mini.waking(at + 120, 0, 2, SOFT, 1);
     mini.switch(at + 130, 0, 2, "S", 1);
     mini.switch(at + 140, 0, 1, "S", 0);
@@ -20,10 +17,7 @@ pub(super) fn single(mini: &mut Mini, at: u64) {
 
 /// Three requests, due at `at`, 1 and 2 ms later, that are served 90 ms later in one activation.
 fn pile(mini: &mut Mini, at: u64) {
-    mini.waking(at, 0, 0, HARD, 1);
-    mini.switch(at + 2, 0, 0, "R", 1);
-    mini.waking(at + 10, 0, 1, SOFT, 2);
-    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.sends(at);
     mini.switch(at + 50, 0, 2, "R", 0); // throttled
     for due in [at + 1_000, at + 2_000] {
         mini.waking(due, 0, 0, HARD, 1);
@@ -184,19 +178,14 @@ fn sent_by_another(mini: &mut Mini, at: u64) {
 fn timers_of_a_client_that_send_nothing_are_no_requests() {
     let mut mini = Mini::new(&[(1, "client"), (2, "server"), (3, "client"), (4, "client")]);
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
-    let idles = |mini: &mut Mini, at: u64, thread: i32| {
-        mini.waking(at, 0, 0, HARD, thread);
-        mini.switch(at + 2, 0, 0, "R", thread);
-        mini.switch(at + 6, 0, thread, "S", 0);
-    };
     for at in (0..60).map(|number| 5_000 * number) {
         match at % 10_000 {
             0 => single(&mut mini, at),
             _ => sent_by_another(&mut mini, at),
         }
         // One thread looks after the others, and one wakes too early.
-        (1..6).for_each(|number| idles(&mut mini, at + 600 * number, 3));
-        idles(&mut mini, at + 4_500, 1);
+        (1..6).for_each(|number| mini.wakes_for_nothing(at + 600 * number, 3));
+        mini.wakes_for_nothing(at + 4_500, 1);
     }
     let replay = scheduled(mini, 300_000);
     assert_eq!(replay.requests.len(), 60);
@@ -215,9 +204,7 @@ fn what_a_client_of_whole_milliseconds_sends_was_due_before() {
     let mut dues_us: Vec<i64> = Vec::new();
     let mut at = 0;
     for number in 0..60 {
-        mini.waking(at, 0, 0, HARD, 1);
-        mini.switch(at + 2, 0, 0, "R", 1);
-        mini.switch(at + 6, 0, 1, "S", 0);
+        mini.wakes_for_nothing(at, 1);
         dues_us.push(at as i64 + 300 + 10 * number);
         match number % 2 {
             0 => single(&mut mini, at + 1_066),
@@ -257,17 +244,12 @@ fn a_client_of_whole_milliseconds_sends_what_fell_due_together() {
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
     for number in 0..60 {
         let at = 1_066 + number * (1_066 + 250 + 3_060);
-        mini.waking(at - 1_066, 0, 0, HARD, 1);
-        mini.switch(at - 1_064, 0, 0, "R", 1);
-        mini.switch(at - 1_060, 0, 1, "S", 0);
+        mini.wakes_for_nothing(at - 1_066, 1);
         if number % 5 > 0 {
             sent_by_another(&mut mini, at);
             continue;
         }
-        mini.waking(at, 0, 0, HARD, 1);
-        mini.switch(at + 2, 0, 0, "R", 1);
-        mini.waking(at + 10, 0, 1, SOFT, 2);
-        mini.switch(at + 20, 0, 1, "S", 2);
+        mini.sends(at);
         for replied in [at + 120, at + 230] {
             mini.waking(replied, 0, 2, SOFT, 1);
             let state = if replied == at + 120 { "R" } else { "S" };
@@ -298,17 +280,12 @@ fn what_such_a_client_sends_when_it_is_woken_otherwise_was_due_since_it_slept() 
     let mut sent_us = Vec::new();
     for number in 0..150 {
         let at = 1_066 + number * (1_066 + 270 + 3_060);
-        mini.waking(at - 1_066, 0, 0, HARD, 1);
-        mini.switch(at - 1_064, 0, 0, "R", 1);
-        mini.switch(at - 1_060, 0, 1, "S", 0);
+        mini.wakes_for_nothing(at - 1_066, 1);
         if number % 3 > 0 {
             sent_by_another(&mut mini, at);
             continue;
         }
-        mini.waking(at, 0, 0, HARD, 1);
-        mini.switch(at + 2, 0, 0, "R", 1);
-        mini.waking(at + 10, 0, 1, SOFT, 2);
-        mini.switch(at + 20, 0, 1, "S", 2);
+        mini.sends(at);
         mini.waking(at + 120, 0, 2, SOFT, 1);
         mini.switch(at + 130, 0, 2, "S", 1);
         mini.waking(at + 140, 0, 1, SOFT, 2);
@@ -350,10 +327,7 @@ fn a_client_has_a_reply_when_it_has_read_it() {
 fn a_client_waits_for_a_cpu_before_it_reads() {
     let (mut mini, piles) = event_loop(25);
     let at = piles + 500_000;
-    mini.waking(at, 0, 0, HARD, 1);
-    mini.switch(at + 2, 0, 0, "R", 1);
-    mini.waking(at + 10, 0, 1, SOFT, 2);
-    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.sends(at);
     mini.waking(at + 110, 0, 2, HARD, 3);
     mini.waking(at + 120, 0, 2, SOFT, 1);
     mini.switch(at + 130, 0, 2, "S", 3);
