@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::slo::Slo;
-use schedcast_lab::context::RefitFigure;
+use schedcast_lab::context::{RefitFigure, moved_apart_by};
 use schedcast_lab::drift::Runs;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::metrics;
@@ -55,11 +55,11 @@ impl Forecast {
 /// The ends of `spread`, [moved apart](RefitFigure::moved_apart) by what the re-simulation of the
 /// recorded run missed. A poor fit of any figure moves all of them by its own miss.
 fn stretched(spread: Interval, metric: &str, fit: &[RefitFigure]) -> [f64; 2] {
-    let Interval { low, high } = spread;
+    let ends = [spread.low, spread.high];
     let poorest = trust::poorest_factor(fit);
     match fit.iter().find(|one| one.metric == metric) {
-        Some(one) => one.moved_apart([low, high], poorest),
-        None => [low / poorest, high * poorest],
+        Some(one) => one.moved_apart(ends, poorest),
+        None => moved_apart_by(ends, poorest),
     }
 }
 

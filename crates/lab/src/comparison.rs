@@ -271,10 +271,11 @@ impl Comparison {
     /// Moves the intervals of one run apart where the recorded run, simulated, misses the
     /// recording: see [`trust::widened`].
     pub(crate) fn widen_by(&mut self, fit: &[RefitFigure]) {
+        let poor = trust::poor(fit);
         let metrics = self.variants.iter_mut().flat_map(|one| &mut one.metrics);
         for (name, summary) in metrics {
             let interval = summary.one_run95;
-            let widened = interval.and_then(|ends| trust::widened(ends, name, fit));
+            let widened = interval.and_then(|ends| trust::widened(ends, name, &poor));
             summary.misfit = widened.is_some();
             summary.one_run95 = widened.or(interval);
         }

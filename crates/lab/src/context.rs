@@ -107,14 +107,18 @@ impl RefitFigure {
         (self.judged() / self.seen).max(self.seen / self.judged())
     }
 
+    /// [The factor](Self::factor), where neither the simulation nor the recording has nothing.
+    pub fn ratio(&self) -> Option<f64> {
+        (self.judged() > 0.0 && self.seen > 0.0).then(|| self.factor())
+    }
+
     /// The ends of an interval, moved apart by what the simulation missed: by the ratio of seen and
-    /// predicted, at least by `least`, or, where one of them is nothing and there is no ratio, by
-    /// their difference.
-    pub fn moved_apart(&self, [low, high]: [f64; 2], least: f64) -> [f64; 2] {
-        if self.judged() > 0.0 && self.seen > 0.0 {
-            let misfit = self.factor().max(least);
-            return [low / misfit, high * misfit];
+    /// predicted, at least by `least`, or, where there is no ratio, by their difference.
+    pub fn moved_apart(&self, interval: [f64; 2], least: f64) -> [f64; 2] {
+        if let Some(ratio) = self.ratio() {
+            return moved_apart_by(interval, ratio.max(least));
         }
+        let [low, high] = interval;
         let missed = (self.seen - self.judged()).abs();
         [(low - missed).max(low.min(0.0)), high + missed]
     }
@@ -127,6 +131,11 @@ impl RefitFigure {
             false => (self.predicted / self.seen - 1.0).abs(),
         }
     }
+}
+
+/// The ends of an interval, moved apart by a factor.
+pub fn moved_apart_by([low, high]: [f64; 2], factor: f64) -> [f64; 2] {
+    [low / factor, high * factor]
 }
 
 /// Whom an answer is about.

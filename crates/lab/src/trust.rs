@@ -8,7 +8,7 @@
 //! Worked example: the recording shows 102 throttled periods and a p95 of 100 ms. 80 periods
 //! (−22 %) and 129 ms (+29 %) are within the bands of 25 and 30 %; 131 ms are a poor fit.
 
-use crate::context::RefitFigure;
+use crate::context::{RefitFigure, moved_apart_by};
 use crate::experiment::units::format_duration_ns;
 use crate::metrics;
 use crate::metrics::scale::scale_for;
@@ -84,41 +84,46 @@ fn comparable(fit: &[RefitFigure]) -> impl Iterator<Item = &RefitFigure> {
     fit.iter().filter(move |one| !is_cut(one))
 }
 
-/// By which factor a figure is off; 1 where it has none.
-fn off(fit: &RefitFigure) -> f64 {
-    match fit.judged() > 0.0 && fit.seen > 0.0 {
-        true => fit.factor(),
-        false => 1.0,
-    }
+/// The figures that miss their bands.
+pub(crate) fn poor(fit: &[RefitFigure]) -> Vec<&RefitFigure> {
+    comparable(fit).filter(|one| is_poor(one, fit)).collect()
+}
+
+/// By which factor the worst of them is off; 1 where there are none.
+fn worst<'a>(figures: impl IntoIterator<Item = &'a RefitFigure>) -> f64 {
+    let ratios = figures.into_iter().filter_map(RefitFigure::ratio);
+    ratios.fold(1.0, f64::max)
 }
 
 /// By which factor the worst of the figures that miss their bands is off; 1 where none does.
 pub fn poorest_factor(fit: &[RefitFigure]) -> f64 {
-    let poor = comparable(fit).filter(|one| is_poor(one, fit));
-    poor.map(off).fold(1.0, f64::max)
+    worst(poor(fit))
+}
+
+/// Threads or group of a metric.
+fn subject(metric: &str) -> Option<&str> {
+    metric.rsplit_once('/').map(|(subject, _)| subject)
 }
 
 /// The interval of one run of `metric` where the recorded run, simulated again, misses the bands of
 /// that metric, or of another one of the same threads or group and the same unit: moved apart by
-/// its own miss, else by the worst of theirs. `None` where they are within their bands.
+/// its own miss, else by the worst of theirs. `None` where they are within their bands. `poor` are
+/// [the figures](poor) that miss theirs.
 ///
 /// Worked example: a p95 of 102 ms was recorded and 17.8 ms simulated, 5.7 times less. Then a p95
 /// of 17.7 ms, 12.4 to 23.1, under another limit may as well be 2.2 to 132 ms.
-pub(crate) fn widened(interval: [f64; 2], metric: &str, fit: &[RefitFigure]) -> Option<[f64; 2]> {
-    // How many requests finish is no less sure for their latencies.
-    let kind = |name: &str| {
-        let subject = name.rsplit_once('/').map(|(subject, _)| subject.to_owned());
-        (subject, metrics::parse(name).map(|metric| metric.unit()))
-    };
-    let poor: Vec<&RefitFigure> = comparable(fit)
-        .filter(|one| is_poor(one, fit) && kind(&one.metric) == kind(metric))
-        .collect();
+pub(crate) fn widened(interval: [f64; 2], metric: &str, poor: &[&RefitFigure]) -> Option<[f64; 2]> {
     if let Some(own) = poor.iter().find(|one| one.metric == metric) {
         return Some(own.moved_apart(interval, 1.0));
     }
-    let worst = poor.iter().map(|one| off(one)).fold(1.0, f64::max);
-    let [low, high] = interval;
-    (worst > 1.0).then_some([low / worst, high * worst])
+    // How many requests finish is no less sure for their latencies.
+    let unit = |name: &str| metrics::parse(name).map(|metric| metric.unit());
+    let alike = poor.iter().copied().filter(|one| {
+        let [one_subject, subject] = [&one.metric, metric].map(subject);
+        one_subject == subject && unit(&one.metric) == unit(metric)
+    });
+    let worst = worst(alike);
+    (worst > 1.0).then(|| moved_apart_by(interval, worst))
 }
 
 /// The figures that refuse an advice if they miss their bands: how much finishes, how often and for
@@ -151,10 +156,7 @@ pub fn poor_fit(fit: &[RefitFigure]) -> Option<String> {
             scale.unit
         ))
     };
-    let poor = comparable(fit)
-        .filter(|one| is_poor(one, fit))
-        .filter_map(part);
-    let parts: Vec<String> = poor.collect();
+    let parts: Vec<String> = poor(fit).into_iter().filter_map(part).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
@@ -293,7 +295,7 @@ mod tests {
             fit("pg/request_latency.p50", 10.0, 10.0),
             fit("cgroup:/pg/nr_throttled", 0.0, 8.0),
         ];
-        let widened = |metric: &str| widened([10.0, 30.0], metric, &off);
+        let widened = |metric: &str| widened([10.0, 30.0], metric, &poor(&off));
         assert_eq!(widened("pg/request_latency.p95"), Some([2.0, 150.0]));
         assert_eq!(widened("pg/request_latency.p50"), Some([2.0, 150.0]));
         assert_eq!(widened("cgroup:/pg/nr_throttled"), Some([2.0, 38.0]));
