@@ -80,8 +80,10 @@ enum Step {
 fn subject(setting: &Setting) -> String {
     match setting {
         Setting::Set(argument) => {
-            let key = argument.split('=').next();
-            key.unwrap_or(argument).trim().to_owned()
+            let key = argument
+                .split_once('=')
+                .map_or(&argument[..], |(key, _)| key);
+            key.trim().to_owned()
         }
         Setting::Flag { flag, .. } if [KERNEL, TREE].contains(flag) => "kernel".to_owned(),
         Setting::Flag { key, .. } => key.join("."),
@@ -113,13 +115,14 @@ fn one_each(mut columns: Columns) -> Result<Columns, clap::Error> {
         }
     }
     let keys = repeated(&columns.leading);
-    let [key] = &keys[..] else {
-        return match &keys[..] {
-            [one, other, ..] => Err(refuse(format!(
+    let key = match &keys[..] {
+        [] => return Ok(columns),
+        [key] => key,
+        [one, other, ..] => {
+            return Err(refuse(format!(
                 "{one} and {other} are both set more than once\nhint: --variant NAME opens a column for the settings behind it\n"
-            ))),
-            _ => Ok(columns),
-        };
+            )));
+        }
     };
     let leading = std::mem::take(&mut columns.leading);
     let (values, others) = leading

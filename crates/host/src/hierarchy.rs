@@ -4,6 +4,7 @@
 //! mount table it is version 1, even if a version 2 tree is mounted beside it. With only `cgroup2`
 //! mounts it is version 2, if the root's `cgroup.controllers` lists `cpu`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -63,10 +64,11 @@ impl Accounting {
         };
         let is_same = below.is_empty() || self.mount == self.cpu || {
             let counted = processes(&self.mount);
+            let counted: BTreeSet<&str> = counted.lines().collect();
             let lives = |process: &str| Path::new("/proc").join(process).exists();
             processes(&self.cpu)
                 .lines()
-                .all(|process| counted.lines().any(|one| one == process) || !lives(process))
+                .all(|process| counted.contains(process) || !lives(process))
         };
         (is_same && file.is_file()).then_some(file)
     }
