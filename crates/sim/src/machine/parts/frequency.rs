@@ -1,5 +1,5 @@
-//! Clocks of the CPUs: who shares one, who asks for what, the P-states between a lowest and a highest
-//! multiple of a step, or a table of frequencies with the power that a CPU draws at each.
+//! Clocks of the CPUs: who shares one, who asks for what, the P-states between a lowest and a
+//! highest multiple of a step, or a table of frequencies with the power that a CPU draws at each.
 //!
 //! Worked example: a clock of CPUs 0–3 has `mhz = [500, 1000]` and `cpu_uw = [50000, 200000]`. Work
 //! is meant at 1000 MHz, the highest of its table, and takes twice as long at 500; the kernel's
