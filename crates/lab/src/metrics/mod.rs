@@ -120,7 +120,7 @@ macro_rules! families {
 }
 
 /// All families, in the order tables print them.
-pub(crate) static FAMILIES: [Family; 61] = families! {
+pub(crate) static FAMILIES: [Family; 63] = families! {
     Program "request_latency" Distribution "us" Lower headline:
         "from the arrival of a request to its completion";
     Program "activation_latency" Distribution "us" Lower headline:
@@ -187,6 +187,9 @@ pub(crate) static FAMILIES: [Family; 61] = families! {
     Machine "package_watts" Plain "W" Lower headline: "mean power of all packages";
     Machine "core_watts" Plain "W" Lower: "mean power of all cores";
     Machine "package_watts_max" Plain "W" Lower: "largest power of all packages over an interval";
+    Machine "model_watts" Plain "W" Lower headline:
+        "mean power of the CPUs while they execute, by the energy model";
+    Machine "model_watts_max" Plain "W" Lower: "largest such power over an interval";
     Machine "core_watts_max" Plain "W" Lower: "largest power of all cores over an interval";
     Machine "awake_ratio" Plain "ratio" None: "share of time CPUs are awake (turbostat's Busy%)";
     Machine "awake_ratio_max" Plain "ratio" None: "largest share of time awake over an interval";

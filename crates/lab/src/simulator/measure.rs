@@ -361,6 +361,7 @@ fn add_hardware(report: &HardwareReport, metrics: &mut MetricMap) {
     let watts = [
         ("package_watts", report.package),
         ("core_watts", report.cores),
+        ("model_watts", report.model),
     ];
     for (name, watts) in watts {
         if let Some(watts) = watts {

@@ -97,7 +97,12 @@ fn columns(report: &HardwareReport, residency: &[f64]) -> Vec<Column> {
             percent(most),
         ));
     }
-    for (name, watts) in [("CorWatt", report.cores), ("PkgWatt", report.package)] {
+    let watts = [
+        ("CorWatt", report.cores),
+        ("PkgWatt", report.package),
+        ("ModelWatt", report.model),
+    ];
+    for (name, watts) in watts {
         columns.extend(watts.map(|watts| column(name, watts.mean, watts.max)));
     }
     columns

@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use schedcast_kernel::Ns;
 
 /// Length where power is not modelled, which gives it otherwise: turbostat's default.
-const TURBOSTAT_INTERVAL_NS: Ns = 5_000_000_000;
+pub(super) const TURBOSTAT_INTERVAL_NS: Ns = 5_000_000_000;
 
 /// Counts of a CPU, or of all together.
 #[derive(Clone, Debug, Default)]

@@ -298,20 +298,24 @@ impl Hardware {
             core.told_apart = core.told_apart.min(core.threads.len());
             core.sharing = core.find_sharing();
         }
-        hardware.meter = machine
-            .power
-            .as_ref()
-            .zip(machine.idle.as_ref())
-            .map(|parts| {
-                let package_of: Vec<usize> = hardware
-                    .cores
-                    .iter()
-                    .map(|core| packages[core.threads[0]])
-                    .collect();
-                Meter::new(parts.0, parts.1, &package_of)
-            });
+        hardware.meter = hardware.meter_of(machine);
         hardware.intervals.reset(hardware.counted(), 0);
         hardware
+    }
+
+    /// The meter of power, if the machine's file or its energy model says it.
+    fn meter_of(&self, machine: &Machine) -> Option<Meter> {
+        let cpu_of: Vec<usize> = self.cores.iter().map(|core| core.threads[0]).collect();
+        let idle = machine.idle.as_ref();
+        if let (Some(power), Some(idle)) = (&machine.power, idle) {
+            let package_of = cpu_of.iter().map(|&cpu| self.threads[cpu].package);
+            return Some(Meter::new(power, idle, &package_of.collect::<Vec<_>>()));
+        }
+        // Without idle states CPUs sleep in one that has no name.
+        let states = idle.map_or(1, |idle| idle.state.len());
+        let interval_ns = intervals::TURBOSTAT_INTERVAL_NS;
+        let frequency = machine.frequency.as_ref()?;
+        Meter::of_model(frequency, states, &cpu_of, interval_ns)
     }
 
     /// Brings the counters of a thread to `now`.
@@ -511,6 +515,21 @@ impl Hardware {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_board_without_idle_states_draws_what_its_energy_model_says() {
+        let mut hardware = Hardware::new(&Machine::preset("hikey960").unwrap());
+        let baseline = hardware.reset(0);
+        let cpu = Cpu(0);
+        hardware.wake(cpu, 0, 0);
+        let mhz = hardware.mhz(cpu).unwrap();
+        hardware.sleep(cpu, 0, 2_000_000);
+        hardware.settle(10_000_000);
+        let report = hardware.report(&baseline, &[], 10_000_000);
+        // 28,728 µW for 2 ms of 10.
+        assert_eq!((mhz, report.model.unwrap().mean), (533, 0.005_745_6));
+        assert!(report.package.is_none() && report.cores.is_none());
+    }
 
     #[test]
     fn a_core_sleeps_no_deeper_than_its_shallowest_thread() {

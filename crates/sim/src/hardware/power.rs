@@ -8,8 +8,12 @@
 //! Worked example: a core executes for 2 ms at 5 W and sleeps for 8 ms at 0.5 W, the rest of the
 //! package draws 3 W and 1 W meanwhile: 5 · 2 + 0.5 · 8 = 14 mJ of the core and 3 · 2 + 1 · 8 = 14
 //! mJ of the rest; in 10 ms that is a mean of 2.8 W.
+//!
+//! A machine whose clocks have tables with an energy model has the power of that model: what an
+//! executing CPU draws at its clock. A CPU that waits or sleeps draws nothing, as the model knows
+//! neither static power nor the rest of the package.
 
-use crate::machine::parts::{Idle, Power};
+use crate::machine::parts::{Frequency, Idle, Power};
 use schedcast_kernel::Ns;
 use schedcast_kernel::table::Table;
 
@@ -66,10 +70,25 @@ struct PackageMeter {
     depths: Vec<u32>,
 }
 
+/// Power of an executing core.
+#[derive(Clone, Debug)]
+enum Active {
+    /// The same of all cores at a clock, beside packages that draw power too.
+    Package(Power),
+    /// The energy model's: each table's frequencies (MHz, slow to fast) with the power of a CPU,
+    /// µW, and the table of each core.
+    Model {
+        tables: Vec<Vec<(u32, u64)>>,
+        table_of: Table<usize>,
+    },
+}
+
 /// The power of every package.
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
-    power: Power,
+    source: Active,
+    /// Length of the intervals of which the most counts.
+    interval_ns: Ns,
     /// Power of a sleeping core by state, µW, or percent of an executing one.
     asleep: Vec<AsleepPower>,
     /// Power of the rest of a package by the state of its shallowest core.
@@ -127,6 +146,49 @@ impl Meter {
             let shallower = uncore_uw[uncore_uw.len() - 1];
             uncore_uw.push(state.uncore_mw.map_or(shallower, |mw| mw * 1000));
         }
+        let source = Active::Package(power.clone());
+        Self::of_source(source, power.interval_ns, asleep, uncore_uw, package_of)
+    }
+
+    /// Of the energy model in tables of clocks, if they have one: `cpu_of` is a CPU of each core,
+    /// and there are `states` idle states.
+    pub(crate) fn of_model(
+        frequency: &Frequency,
+        states: usize,
+        cpu_of: &[usize],
+        interval_ns: Ns,
+    ) -> Option<Self> {
+        let tables: Vec<Vec<(u32, u64)>> = frequency
+            .table
+            .iter()
+            .map(|table| {
+                let powers = table.cpu_uw.iter().copied();
+                table.mhz.iter().copied().zip(powers).collect()
+            })
+            .collect();
+        let is_known = !tables.is_empty() && tables.iter().all(|table| !table.is_empty());
+        let table_of = cpu_of.iter().map(|&cpu| frequency.table_of(cpu)).collect();
+        is_known.then(|| {
+            let source = Active::Model { tables, table_of };
+            let asleep = vec![AsleepPower::Uw(0); states];
+            let uncore_uw = vec![0; states + 1];
+            Self::of_source(
+                source,
+                interval_ns,
+                asleep,
+                uncore_uw,
+                &vec![0; cpu_of.len()],
+            )
+        })
+    }
+
+    fn of_source(
+        source: Active,
+        interval_ns: Ns,
+        asleep: Vec<AsleepPower>,
+        uncore_uw: Vec<u64>,
+        package_of: &[usize],
+    ) -> Self {
         let deepest = asleep.len();
         let packages = package_of.iter().max().map_or(0, |most| most + 1);
         // All cores sleep as deeply as they can.
@@ -141,7 +203,8 @@ impl Meter {
             depths: vec![0; deepest + 1],
         };
         let mut meter = Self {
-            power: power.clone(),
+            source,
+            interval_ns,
             uncore_uw,
             cores: package_of.iter().map(core).collect(),
             packages: vec![package; packages].into(),
@@ -167,6 +230,11 @@ impl Meter {
         meter
     }
 
+    /// Whether the power is that of an energy model, which knows executing CPUs only.
+    pub(crate) fn is_model(&self) -> bool {
+        matches!(self.source, Active::Model { .. })
+    }
+
     /// Sets the state of a core from now on: threads executing, or how deep it sleeps (`None` = it
     /// is awake), and its clock.
     #[inline(always)]
@@ -178,7 +246,7 @@ impl Meter {
         mhz: u32,
         now: Ns,
     ) {
-        let uw = self.core_uw(executing, depth, mhz);
+        let uw = self.core_uw(core, executing, depth, mhz);
         let core = &mut self.cores[core];
         let risen_uw = uw.cast_signed() - core.uw.cast_signed();
         core.uw = uw;
@@ -202,29 +270,36 @@ impl Meter {
 
     /// Power of a core in a state of [`Meter::set_core`], µW.
     #[inline(always)]
-    fn core_uw(&mut self, executing: usize, depth: Option<usize>, mhz: u32) -> u64 {
-        match (depth.map(|row| self.asleep[row]), executing) {
-            (Some(AsleepPower::Uw(uw)), _) => uw,
-            (Some(AsleepPower::PercentOfActive(percent)), _) => self.active_uw(mhz) * percent / 100,
-            (None, 0) => match self.asleep.first() {
-                Some(&AsleepPower::PercentOfActive(percent)) => self.active_uw(mhz) * percent / 100,
-                _ => self.active_uw(mhz),
-            },
-            (None, 1) => self.active_uw(mhz),
-            (None, threads) => {
-                let more = (threads as u64 - 1) * self.power.further_thread_percent;
-                self.active_uw(mhz) * (100 + more) / 100
+    fn core_uw(&mut self, core: usize, executing: usize, depth: Option<usize>, mhz: u32) -> u64 {
+        let power = match &self.source {
+            Active::Package(power) => power,
+            Active::Model { tables, table_of } => {
+                if executing == 0 {
+                    return 0;
+                }
+                let table = &tables[table_of[core]];
+                let at_least = table.partition_point(|&(clock, _)| clock < mhz);
+                return table[at_least.min(table.len() - 1)].1;
             }
-        }
-    }
-
-    #[inline(always)]
-    fn active_uw(&mut self, mhz: u32) -> u64 {
+        };
         let kept = &mut self.active[(mhz / 25) as usize % ACTIVE_KEPT];
         if kept.0 != mhz {
-            *kept = (mhz, self.power.active_uw(mhz));
+            *kept = (mhz, power.active_uw(mhz));
         }
-        kept.1
+        let active_uw = kept.1;
+        match (depth.map(|row| self.asleep[row]), executing) {
+            (Some(AsleepPower::Uw(uw)), _) => uw,
+            (Some(AsleepPower::PercentOfActive(percent)), _) => active_uw * percent / 100,
+            (None, 0) => match self.asleep.first() {
+                Some(&AsleepPower::PercentOfActive(percent)) => active_uw * percent / 100,
+                _ => active_uw,
+            },
+            (None, 1) => active_uw,
+            (None, threads) => {
+                let more = (threads as u64 - 1) * power.further_thread_percent;
+                active_uw * (100 + more) / 100
+            }
+        }
     }
 
     /// An interval is over.
@@ -265,13 +340,14 @@ impl Meter {
             return (mean, mean);
         }
         let most = [self.most_of_package, self.most_of_cores];
-        (mean, most.map(|fj| watts(fj, self.power.interval_ns)))
+        (mean, most.map(|fj| watts(fj, self.interval_ns)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Machine;
     use crate::machine::parts::{ActivePower, IdleGovernor, IdleStatePart, WakesBy};
 
     const MS: Ns = 1_000_000;
@@ -374,6 +450,29 @@ mod tests {
         meter.set_core(0, 2, None, 1000, 0);
         // 2 W · 1.1 for 10 ms.
         assert_eq!(meter.total(10 * MS).cores, 22_000 * 1_000_000_000);
+    }
+
+    #[test]
+    fn energy_model_counts_executing_cpus_at_their_own_clock() {
+        let machine = Machine::preset("hikey960").unwrap();
+        let frequency = machine.frequency.as_ref().unwrap();
+        let mut meter = Meter::of_model(frequency, 1, &[0, 4], 10 * MS).unwrap();
+        // An A53 at 533 MHz draws 28,728 µW, an A73 at its highest clock 1,571,911 µW.
+        meter.set_core(0, 1, None, 533, 0);
+        meter.set_core(1, 1, None, 2362, 2 * MS);
+        meter.set_core(0, 0, Some(0), 533, 5 * MS);
+        meter.set_core(1, 0, None, 2362, 3 * MS);
+        let total = meter.total(10 * MS);
+        let ms = u128::from(MS);
+        assert_eq!(total.cores, (5 * 28_728 + 1_571_911) * ms);
+        assert_eq!((total.uncore, meter.is_model()), (0, true));
+    }
+
+    #[test]
+    fn tables_without_power_have_no_energy_model() {
+        let mut frequency = Machine::preset("hikey960").unwrap().frequency.unwrap();
+        frequency.table[1].cpu_uw.clear();
+        assert!(Meter::of_model(&frequency, 1, &[0, 4], 10 * MS).is_none());
     }
 
     #[test]

@@ -61,6 +61,9 @@ pub struct HardwareReport {
     pub package: Option<Watts>,
     /// Their cores (CorWatt).
     pub cores: Option<Watts>,
+    /// CPUs while they execute, by the energy model in a machine's tables of clocks; `None` where
+    /// there is none, or `package` says more.
+    pub model: Option<Watts>,
 }
 
 /// Counters at the time statistics began.
@@ -100,9 +103,11 @@ impl Hardware {
         });
         let cpus: Vec<CpuReport> = cpus.collect();
         let mean = all.columns(elapsed * cpus.len() as u64);
-        let watts = self.meter.as_ref().map(|meter| meter.watts(now));
-        let pick = |row: usize| {
-            watts.map(|(mean, max)| Watts {
+        let pick = |row: usize, of_model: bool| {
+            let meter = self.meter.as_ref();
+            let meter = meter.filter(|meter| meter.is_model() == of_model)?;
+            let (mean, max) = meter.watts(now);
+            Some(Watts {
                 mean: mean[row],
                 max: max[row],
             })
@@ -112,8 +117,9 @@ impl Hardware {
             max: self.intervals.of_machine().unwrap_or(&mean).clone(),
             idle_states: names.to_vec(),
             busy_mhz: self.clocks.as_ref().map(|_| mean.busy_mhz),
-            package: pick(0),
-            cores: pick(1),
+            package: pick(0, false),
+            cores: pick(1, false),
+            model: pick(1, true),
         }
     }
 }
