@@ -147,7 +147,10 @@ impl Kernel {
             cfs_rqs: Table::new(),
             rqs: Table::new(),
             groups: Table::new(),
-            nohz: Nohz::default(),
+            nohz: Nohz {
+                has_full: rules.idle.nohz_full && !topology.nohz_full.is_empty(),
+                ..Nohz::default()
+            },
             cache: crate::cache::CacheAware::new(&domains, &rules),
             domains,
             energy: crate::energy::Energy::default(),

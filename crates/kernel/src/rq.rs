@@ -143,6 +143,8 @@ pub struct Rq {
 
     /// The tick runs.
     pub tick_running: bool,
+    /// An interrupt is under way, after which the tick of a CPU of `nohz_full` may stop.
+    pub(crate) in_interrupt: bool,
     /// Idle time so far, waiting for I/O not counted.
     pub idle_time_ns: Ns,
     /// Since when the idle loop sleeps; `None` while the CPU executes anything.
@@ -222,6 +224,7 @@ impl Rq {
             cpu_capacity: capacity,
             freq_scale: 1024,
             tick_running: false,
+            in_interrupt: false,
             idle_time_ns: 0,
             idle_entry_ns: Some(0),
             idle_calls: 0,
@@ -276,6 +279,12 @@ pub struct Nohz {
     pub next_blocked: u64,
     /// Next tickless balance, jiffies.
     pub next_balance: u64,
+    /// Some CPU has no tick while it runs one task.
+    pub(crate) has_full: bool,
+    /// Such CPUs that are to be told that they need their tick.
+    pub(crate) full_kicks: CpuSet,
+    /// Second of the last tick that was done for all of them.
+    pub(crate) remote_second: u64,
 }
 
 impl Default for Nohz {
@@ -285,6 +294,9 @@ impl Default for Nohz {
             has_blocked: false,
             next_blocked: 0,
             next_balance: 0,
+            has_full: false,
+            full_kicks: CpuSet::EMPTY,
+            remote_second: 0,
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct Topology {
     /// CPUs that no domain has (`isolcpus`): nothing is balanced to or from them, and tasks go
     /// there only if their affinity says so.
     pub isolated: CpuSet,
+    /// CPUs without a tick while they run one task (`nohz_full`).
+    pub nohz_full: CpuSet,
 }
 
 impl Topology {
@@ -64,6 +66,7 @@ impl Topology {
             capacities: Vec::new(),
             priorities: Vec::new(),
             isolated: CpuSet::EMPTY,
+            nohz_full: CpuSet::EMPTY,
         }
     }
 

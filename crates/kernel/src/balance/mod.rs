@@ -511,6 +511,9 @@ impl Kernel {
         if before < 2 && rq.nr_running >= 2 && !self.topology.isolated.contains(cpu) {
             self.domains.overloaded = true;
         }
+        if self.nohz.has_full {
+            self.note_tick_dependency(cpu);
+        }
         self.note_idle_state(cpu);
     }
 

@@ -149,7 +149,10 @@ impl Kernel {
                 .lowest()
                 .filter(|&first| self.domains.idle.contains(first));
         }
-        let idle = tickless.and(&self.domains.idle);
+        // `housekeeping_cpumask(HK_TYPE_KERNEL_NOISE)`, which came with this choice (5.2).
+        let idle = tickless
+            .and(&self.domains.idle)
+            .and_not(&self.topology.nohz_full);
         if self.rules.balance.nohz_kicks_idle_core && self.domains.smt_active {
             let on_idle_core = idle.iter().find(|&cpu| self.domains.is_core_idle(cpu));
             return on_idle_core.or(idle.lowest());

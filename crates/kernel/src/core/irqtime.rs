@@ -24,6 +24,9 @@ impl Kernel {
         if self.rules.irq_time_accounting {
             self.rqs[cpu.index()].irq_start_ns.get_or_insert(p.now(cpu));
         }
+        if self.nohz.has_full {
+            self.rqs[cpu.index()].in_interrupt = true;
+        }
     }
 
     /// It is over (`irqtime_account_irq`).

@@ -136,6 +136,9 @@ impl Kernel {
                 break;
             }
         }
+        if self.nohz.has_full {
+            self.update_full_tick(p, cpu);
+        }
         if self.rqs[cpu.index()].curr_is_idle() {
             self.idle_enter(p, cpu);
         }

@@ -29,12 +29,24 @@ impl Kernel {
         // measured by now.
         self.arch_scale_freq_tick(p, cpu);
         self.update_rq_clock(p, cpu);
-        let curr = self.rqs[cpu.index()].curr;
         if self.rqs[cpu.index()].need_resched_lazy {
             // A lazy request that was not honoured within a tick becomes a firm one.
             self.resched_curr(p, cpu);
         }
-        // Ticks mean nothing to the idle task and to migration threads.
+        self.task_tick(p, cpu);
+        self.cpufreq_tick(p, cpu);
+        self.sched_balance_trigger(p, cpu);
+        if self.nohz.has_full {
+            self.tick_remote(p, cpu);
+        }
+        let next = self.next_tick(p.now(cpu));
+        p.arm(cpu, Timer::Tick(cpu), next);
+    }
+
+    /// The part of a tick that is the running task's class's (`task_tick`).
+    #[inline]
+    pub(crate) fn task_tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let curr = self.rqs[cpu.index()].curr;
         let policy = self.tasks[curr.index()].policy;
         if self.is_idle_task(curr) {
             self.update_curr_idle(p, cpu);
@@ -46,10 +58,6 @@ impl Kernel {
         } else if policy == Policy::Deadline {
             self.task_tick_dl(p, cpu, curr, false);
         }
-        self.cpufreq_tick(p, cpu);
-        self.sched_balance_trigger(p, cpu);
-        let next = self.next_tick(p.now(cpu));
-        p.arm(cpu, Timer::Tick(cpu), next);
     }
 
     /// The idle loop decides about the tick (`tick_nohz_idle_stop_tick`).
@@ -73,10 +81,14 @@ impl Kernel {
     pub(crate) fn idle_exit<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let rq = &mut self.rqs[cpu.index()];
         rq.got_idle_tick = false;
-        if rq.tick_running {
-            return;
+        if !rq.tick_running && !self.leaves_idle_without_tick(cpu) {
+            self.start_tick(p, cpu);
         }
-        rq.tick_running = true;
+    }
+
+    /// The tick comes back on the grid (`tick_nohz_restart_sched_tick`).
+    pub(crate) fn start_tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        self.rqs[cpu.index()].tick_running = true;
         p.spend(cpu, Op::TickReprogram, 1);
         let next = self.next_tick(p.now(cpu));
         p.arm(cpu, Timer::Tick(cpu), next);

@@ -223,8 +223,9 @@ impl Kernel {
     /// Stops the tick if it runs (`tick_nohz_stop_tick`). High resolution timers do not need it;
     /// only jiffy timers could keep it.
     pub(crate) fn stop_idle_tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let keeps_time = self.keeps_time(cpu);
         let rq = &mut self.rqs[cpu.index()];
-        if !rq.tick_running {
+        if !rq.tick_running || keeps_time {
             return;
         }
         reached(Mark::TickStopped);

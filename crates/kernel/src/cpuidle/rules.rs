@@ -87,6 +87,14 @@ pub struct IdleRules {
     /// Without a driver the tick stops only when the idle loop was woken by one (7.0, stable
     /// kernels); before, at once.
     pub tick_stops_after_tick: bool,
+    /// CPUs of `nohz_full` stop their tick while they run one task (4.17: without a rest of one
+    /// tick a second).
+    pub nohz_full: bool,
+    /// A CPU that runs one task keeps its tick if that task has a limit (6.6).
+    pub limits_keep_tick: bool,
+    /// A CPU keeps its tick if its queue holds two entities, and not if it runs two tasks (6.12
+    /// without the fix of 6.12.7).
+    pub top_level_keeps_tick: bool,
     /// `haltpoll` stops to poll when the limit falls below where it starts to grow (6.9); before,
     /// it is halved on and on.
     pub haltpoll_stops_below_start: bool,
@@ -123,6 +131,9 @@ impl IdleRules {
             menu_mean_square: false,
             menu_longest_sample: false,
             tick_stops_after_tick: false,
+            nohz_full: false,
+            limits_keep_tick: false,
+            top_level_keeps_tick: false,
             haltpoll_stops_below_start: false,
             teo_timer_last: false,
             teo_recent: true,

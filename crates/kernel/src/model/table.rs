@@ -313,6 +313,8 @@ model! {
     TickUpdates "sched_tick" "4.5 –" "core/tick.rs" "the tick charges, ages and checks";
     NontaskTime "update_rq_clock_task" "4.5 –" "core/irqtime.rs" "interrupts (irq_time_accounting) and stolen time are no task's";
     TickStopped "tick_nohz_stop_tick" "4.5 –" "cpuidle/device.rs" "an idle CPU stops its tick";
+    FullTickStopped "tick_nohz_full_stop_tick" "+nohz-full" "core/nohz_full.rs" "a CPU of nohz_full that runs one task stops its tick";
+    RemoteTick "sched_tick_remote" "+nohz-full" "core/nohz_full.rs" "once a second another CPU does the work of ticks that are stopped";
     LazyResched "resched_curr_lazy" "6.13 –" "core/schedule.rs" "lazy preemption waits for user mode or the tick";
     ForkPlaced "wake_up_new_task" "4.5 –" "core/life.rs" "a new task is placed and may preempt";
     ChildFirst "task_fork_fair" "-eevdf" "core/life.rs" "sched_child_runs_first: the child takes the parent's place";

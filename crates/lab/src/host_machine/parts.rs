@@ -64,10 +64,16 @@ fn topology_section(topology: &Topology) -> Table {
     section.insert("cpu".into(), Value::Array(cpus));
     // Offline CPUs have no row.
     let row_of = |cpu: &usize| topology.cpus.iter().position(|one| one.cpu == *cpu);
-    let isolated = topology.isolated.iter().filter_map(row_of);
-    let isolated: Vec<String> = isolated.map(|row| row.to_string()).collect();
-    if !isolated.is_empty() {
-        section.insert("isolated".into(), Value::String(isolated.join(",")));
+    let lists = [
+        ("isolated", &topology.isolated),
+        ("nohz_full", &topology.nohz_full),
+    ];
+    for (key, cpus) in lists {
+        let rows = cpus.iter().filter_map(row_of);
+        let rows: Vec<String> = rows.map(|row| row.to_string()).collect();
+        if !rows.is_empty() {
+            section.insert(key.into(), Value::String(rows.join(",")));
+        }
     }
     let largest = topology.cpus.iter().map(|cpu| cpu.capacity).max();
     if topology
@@ -220,7 +226,7 @@ mod tests {
         Topology {
             cpus: (0..8).map(cpu).collect(),
             isolated: vec![3, 7],
-            nohz_full: Vec::new(),
+            nohz_full: vec![2, 3],
             idle_driver: "intel_idle".into(),
             idle_governor: "menu".into(),
             idle_states: vec![
@@ -243,6 +249,8 @@ mod tests {
         assert_eq!((places[2].node, places[3].socket), (1, 1));
         let isolated = machine.topology.isolated.iter();
         assert_eq!(isolated.map(|cpu| cpu.0).collect::<Vec<_>>(), [3, 7]);
+        let without_tick = machine.topology.nohz_full.iter();
+        assert_eq!(without_tick.map(|cpu| cpu.0).collect::<Vec<_>>(), [2, 3]);
         let idle = machine.idle.unwrap();
         assert_eq!(idle.state[2].exit_latency_ns, 133_000);
     }

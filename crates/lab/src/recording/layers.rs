@@ -80,10 +80,12 @@ pub(super) fn machine(recording: &Recording, folder: &str) -> Result<Table> {
         let kind = Kind::Integer(i64::from(count));
         layer.merge(&leaf(&file, &["machine", "topology", key], kind));
     }
-    if !meta.isolated.is_empty() {
-        let cpus: Vec<String> = meta.isolated.iter().map(u32::to_string).collect();
-        let kind = Kind::Text(cpus.join(","));
-        layer.merge(&leaf(&file, &["machine", "topology", "isolated"], kind));
+    for (key, cpus) in [("isolated", &meta.isolated), ("nohz_full", &meta.nohz_full)] {
+        if !cpus.is_empty() {
+            let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+            let kind = Kind::Text(cpus.join(","));
+            layer.merge(&leaf(&file, &["machine", "topology", key], kind));
+        }
     }
     Ok(layer)
 }

@@ -31,6 +31,7 @@ impl Simulator {
             told.extend(capacities(scenario));
             told.extend(energy(scenario));
             told.extend(priorities(scenario));
+            told.extend(nohz_full(scenario));
             told.extend(machine_keys(scenario));
             told.extend(tunables(scenario));
             told.extend(after_the_end(scenario));
@@ -209,6 +210,15 @@ fn priorities(scenario: &Scenario) -> Option<String> {
         format!(
             "priorities of CPUs under kernel {kernel} (preferred CPUs are simulated from 6.6 on)"
         )
+    })
+}
+
+/// CPUs without ticks under a kernel whose rules for them are not known.
+fn nohz_full(scenario: &Scenario) -> Option<String> {
+    let has_some = !scenario.machine.machine.topology.nohz_full.is_empty();
+    (has_some && !scenario.kernel.rules.idle.nohz_full).then(|| {
+        let kernel = scenario.kernel.shown();
+        format!("`topology.nohz_full` under kernel {kernel} (simulated from 4.17 on)")
     })
 }
 

@@ -137,10 +137,15 @@ impl Simulator {
         let Some(tree) = &kernel.tree else {
             unreachable!("a scenario without a tree has rules");
         };
-        if !scenario.machine.machine.topology.isolated.is_empty() {
-            let message = "a kernel tree is booted without isolated CPUs";
+        let topology = &scenario.machine.machine.topology;
+        let lists = [
+            ("isolated", &topology.isolated),
+            ("nohz_full", &topology.nohz_full),
+        ];
+        if let Some((key, _)) = lists.iter().find(|(_, cpus)| !cpus.is_empty()) {
+            let message = format!("a kernel tree is booted without `topology.{key}`");
             return Err(Error::input(&tree.place, message)
-                .hint("leave out `topology.isolated`, or give a `version` instead of the tree"));
+                .hint("leave it out, or give a `version` instead of the tree"));
         }
         let object = self.trees.get(&tree.value, configuration(kernel))?;
         let chance = self.chance(seed);

@@ -90,6 +90,9 @@ pub(super) struct TopologyFile {
     /// CPUs without scheduling domains (`isolcpus`), as the kernel writes lists: `"2-3,6"`. Tasks
     /// run there only if their affinity says so.
     isolated: Option<String>,
+    /// CPUs that stop their tick while they run one task (`nohz_full`), as the kernel writes lists;
+    /// from 4.17 on. CPU 0 keeps the time and is not one of them.
+    nohz_full: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -264,9 +267,9 @@ pub(super) struct CpuFile {
     socket: u32,
 }
 
-/// Isolated CPUs of a machine of so many; at least one is not.
-fn isolated(text: &str, cpus: usize) -> Result<CpuSet, String> {
-    let wrong = |why: String| format!("topology.isolated is \"{text}\": {why}");
+/// Some CPUs of a machine of so many, the value of `key`; at least one is not among them.
+fn some_cpus(key: &str, text: &str, cpus: usize) -> Result<CpuSet, String> {
+    let wrong = |why: String| format!("topology.{key} is \"{text}\": {why}");
     let list = CpuList::parse(text, cpus as u32, Stride::UsedOfGroup).map_err(wrong)?;
     if list.cpus().len() >= cpus {
         return Err(wrong("which leaves no CPU for everything else".to_owned()));
@@ -322,7 +325,15 @@ impl TopologyFile {
             topology.priorities = priorities;
         }
         if let Some(text) = self.isolated {
-            topology.isolated = isolated(&text, cpus)?;
+            topology.isolated = some_cpus("isolated", &text, cpus)?;
+        }
+        if let Some(text) = self.nohz_full {
+            topology.nohz_full = some_cpus("nohz_full", &text, cpus)?;
+            if topology.nohz_full.contains(Cpu(0)) {
+                return Err(format!(
+                    "topology.nohz_full is \"{text}\": CPU 0 keeps the time and needs its tick"
+                ));
+            }
         }
         Ok(topology)
     }
@@ -363,6 +374,7 @@ impl TopologyFile {
             capacities: Vec::new(),
             priorities: Vec::new(),
             isolated: CpuSet::EMPTY,
+            nohz_full: CpuSet::EMPTY,
         })
     }
 

@@ -212,13 +212,6 @@ impl Recording {
                 "`recording.json` tells of {told} events, the trace has {read}"
             ));
         }
-        if !self.meta.nohz_full.is_empty() {
-            let cpus: Vec<String> = self.meta.nohz_full.iter().map(u32::to_string).collect();
-            notes.push(format!(
-                "CPUs {} have no tick while one task runs (nohz_full); they are simulated with ticks",
-                cpus.join(",")
-            ));
-        }
         let cpus = self.cpus();
         if let Some(cpu) = self.counts.cpus_seen().find(|cpu| *cpu >= cpus) {
             notes.push(format!(

@@ -26,6 +26,8 @@ changes! {
         "intel_pstate has no PID controller any more.";
     "governor-stops-tick" "45f1ff59e27c" (4, 17): (on idle.governor_stops_tick),
         "The idle governor decides whether the tick stops.";
+    "nohz-full" "d84b31313ef8" (4, 17): (on idle.nohz_full),
+        "CPUs of nohz_full run a single task without a tick (in the kernel since 3.10, with one a second).";
     "poll-limit" "a37b969a61c1" (4, 17) until (4, 20): (idle.poll_limit: PollLimit::None => PollLimit::SixteenthOfTick),
         "An idle CPU polls for at most a sixteenth of a tick.";
     "poll-until-next-state" "259231a04561" (4, 20): (idle.poll_limit: PollLimit::SixteenthOfTick => PollLimit::NextState),
@@ -43,6 +45,8 @@ changes! {
         "schedutil counts runnable time too.";
     "menu-typical-first" "38f83090f515" (6, 6): (on idle.menu_typical_first),
         "menu looks at the timers only when the typical interval does not settle it.";
+    "limits-keep-tick" "88c56cfeaec4" (6, 6): (on idle.limits_keep_tick),
+        "A CPU of nohz_full keeps its tick for a single task that has a limit, which is kept in time.";
     "teo-timer-last" "6da8f9ba5a87" (6, 6): (on idle.teo_timer_last),
         "teo looks at the timers last.";
     "teo-no-near-timer" release (6, 6) until (6, 19) and [(6, 6, 120), (6, 12, 64), (6, 18, 3)]: (on idle.teo_ignores_near_timer),
@@ -57,6 +61,8 @@ changes! {
     "rate-limit-latency" release (6, 10):
         (frequency.rate_limit: RateLimit::ThousandLatenciesUpTo2Ms => RateLimit::OneAndAHalfLatencies),
         "The default rate limit of frequency changes is one and a half transition latencies.";
+    "tick-by-top-level" release (6, 12) until (6, 13) and [(6, 12, 7)]: (on idle.top_level_keeps_tick),
+        "A CPU of nohz_full stops its tick although several tasks of one group run there.";
     "menu-no-iowait" "38f83090f515" (6, 12): (off idle.menu_iowait),
         "menu learns the same whether tasks wait for I/O or not.";
     "teo-no-recent" "449914398083" (6, 12): (off idle.teo_recent),
