@@ -18,7 +18,7 @@ use crate::model::{Mark, reached};
 use crate::platform::{Ipi, Op, Platform, Timer};
 use crate::task::Policy;
 
-/// Who keeps the time of all CPUs (`tick_do_timer_cpu`).
+/// CPU that keeps the time of all (`tick_do_timer_cpu`).
 const TIMEKEEPER: Cpu = Cpu(0);
 const SECOND_NS: Ns = 1_000_000_000;
 
