@@ -15,7 +15,8 @@
 //! Where the counters grew by less than the trace shows, the rest is not charged: interrupts, where
 //! the kernel accounts their time, and runs of which a switch is missing in the trace, so that it
 //! was put back too early or too late. The threads of the group have that much less work, each in
-//! proportion.
+//! proportion. A counter that grew by less than half of that does not count these threads: with
+//! version 1 a process may be in a limited group and have its time counted in another one.
 //!
 //! # Worked examples
 //!
@@ -79,7 +80,7 @@ impl Charges {
                 charged_ns: counted_ns.saturating_sub(executed_ns).min(approaches_ns),
                 shown_ns: executed_ns,
                 // A group that began anew counts a part of the recording only.
-                counted_ns: match group.has_begun_anew() {
+                counted_ns: match group.has_begun_anew() || counted_ns < executed_ns / 2 {
                     true => executed_ns,
                     false => counted_ns,
                 },
