@@ -57,20 +57,25 @@ impl Accounting {
     /// has one of the same name without the processes of the cpu controller's group: what it
     /// counts would be somebody else's time.
     pub(crate) fn usage_file(&self, path: &str) -> Option<PathBuf> {
+        let file = self.mount.join(path.trim_matches('/')).join(USAGE);
+        (self.counts(path) && file.is_file()).then_some(file)
+    }
+
+    /// Whether its group of this name has the processes of the cpu controller's group. Groups below
+    /// it are another question.
+    pub(crate) fn counts(&self, path: &str) -> bool {
         let below = path.trim_matches('/');
-        let file = self.mount.join(below).join(USAGE);
         let processes = |mount: &Path| {
             std::fs::read_to_string(mount.join(below).join("cgroup.procs")).unwrap_or_default()
         };
-        let is_same = below.is_empty() || self.mount == self.cpu || {
+        below.is_empty() || self.mount == self.cpu || {
             let counted = processes(&self.mount);
             let counted: BTreeSet<&str> = counted.lines().collect();
             let lives = |process: &str| Path::new("/proc").join(process).exists();
             processes(&self.cpu)
                 .lines()
                 .all(|process| counted.contains(process) || !lives(process))
-        };
-        (is_same && file.is_file()).then_some(file)
+        }
     }
 }
 
@@ -131,6 +136,17 @@ impl CpuHierarchy {
             .filter(|_| self.version == CgroupVersion::V1)?;
         let mount = found.point;
         Some(Accounting { mount, cpu })
+    }
+
+    /// The folders that a process of the group at `dir` is to join: that one, and that of the same
+    /// name where its CPU time is counted.
+    pub(crate) fn folders_of(&self, dir: &Path) -> Vec<PathBuf> {
+        let accounting = self.accounting();
+        let counted = accounting.and_then(|accounting| {
+            let below = dir.strip_prefix(&self.mount).ok()?;
+            Some(accounting.mount.join(below)).filter(|folder| folder != dir && folder.is_dir())
+        });
+        [dir.to_owned()].into_iter().chain(counted).collect()
     }
 
     /// The generation of its files.

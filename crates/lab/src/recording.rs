@@ -20,6 +20,7 @@ mod layers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use schedcast_base::groups::is_within;
 use schedcast_base::groups::{Miss, NamedGroup, Wanted, find, label_of};
 use schedcast_base::names::nearest;
 use schedcast_trace::{MeasuredSettings, Recording, Request};
@@ -47,6 +48,8 @@ pub struct Recorded {
     pub seen: Box<Seen>,
     /// Its groups with what they are called: units, containers, pods.
     pub named: Vec<NamedGroup>,
+    /// The group that was named when it was made.
+    pub asked: Option<String>,
     /// Notes that a reader needs before trusting an answer from it, a sentence each.
     pub notes: Vec<String>,
 }
@@ -317,12 +320,14 @@ impl Recorded {
                 .iter()
                 .flat_map(|tree| recording.meta.named_groups(tree))
                 .collect(),
+            asked: recording.meta.cgroup.clone(),
             notes: recording.notes(),
         })
     }
 
-    /// Groups whose limit a question can be about: those that had one when the recording began, or
-    /// the only group there is, if none had.
+    /// Groups whose limit a question can be about: the one that was named when the recording was
+    /// made, or those in it, if only they had a limit. Where none was named: those that had a
+    /// limit, or the only group there is, if none had.
     ///
     /// # Errors
     /// Settings in the recording that no kernel accepts.
@@ -332,6 +337,15 @@ impl Recorded {
             ..Surroundings::default()
         };
         let limited = experiment::read(&Table::default(), &plain)?.limited_groups();
+        let is_there = |asked: &&String| self.groups().any(|entry| entry.key == **asked);
+        if let Some(asked) = self.asked.as_ref().filter(is_there) {
+            let mut inside = limited;
+            inside.retain(|path| is_within(path, asked));
+            return Ok(match inside.is_empty() || inside.contains(asked) {
+                true => vec![asked.clone()],
+                false => inside,
+            });
+        }
         let mut groups = self.groups().map(|entry| entry.key.clone());
         Ok(match (groups.next(), groups.next()) {
             (Some(only), None) if limited.is_empty() => vec![only],

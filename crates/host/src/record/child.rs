@@ -1,15 +1,16 @@
 //! A command that is described before it does anything: it stops itself, inside its group.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::{HostError, Result};
 use crate::{sys, vm};
 
-/// Joins the group named by `$0`, if any, stops, and becomes the command once it is let go on.
-const SCRIPT: &str =
-    "if [ -n \"$0\" ]; then echo 0 > \"$0\" || exit 126; fi; kill -STOP $$; exec \"$@\"";
+/// Joins the groups whose files `$0` names, a line each, stops, and becomes the command once it is
+/// let go on.
+const SCRIPT: &str = "IFS='
+'; for file in $0; do echo 0 > \"$file\" || exit 126; done; kill -STOP $$; exec \"$@\"";
 /// How long a shell may take to stop itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -42,18 +43,17 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts `command` in the group at `dir` and waits until it has stopped itself; `None` without
-    /// one.
-    pub(super) fn start_stopped(command: &[String], dir: Option<&Path>) -> Result<Option<Child>> {
+    /// Starts `command` in the group at these folders, one for each controller, and waits until it
+    /// has stopped itself; `None` without one.
+    pub(super) fn start_stopped(command: &[String], folders: &[PathBuf]) -> Result<Option<Child>> {
         if command.is_empty() {
             return Ok(None);
         }
-        let procs = dir.map_or(String::new(), |dir| {
-            dir.join("cgroup.procs").display().to_string()
-        });
+        let procs = folders.iter().map(|folder| folder.join("cgroup.procs"));
+        let procs: Vec<String> = procs.map(|file| file.display().to_string()).collect();
         let mut shell = Command::new("/bin/sh");
         shell
-            .args(["-c", SCRIPT, &procs])
+            .args(["-c", SCRIPT, &procs.join("\n")])
             .args(command)
             .stdin(Stdio::null());
         // A recorder that is killed cannot let it go on.

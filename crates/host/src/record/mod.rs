@@ -215,9 +215,9 @@ fn record_described(
     // The root group has every thread.
     let filter = group_dir.as_deref().filter(|dir| *dir != hierarchy.mount());
     let (mut tracer, way, why) = Tracer::open(&request.folder, &name, request.way, filter)?;
-    let mut child = Child::start_stopped(&request.command, group_dir.as_deref())?;
-    let scope = request.cgroup.as_deref();
-    let before = tree::read(hierarchy, scope)?;
+    let folders = group_dir.as_deref().map(|dir| hierarchy.folders_of(dir));
+    let mut child = Child::start_stopped(&request.command, &folders.unwrap_or_default())?;
+    let before = tree::read(hierarchy, None)?;
     let thread_times = tree::thread_times(&before);
     let times = CpuTimes::read()?;
     let own_before_ns = sys::own_cpu_ns();
@@ -244,7 +244,7 @@ fn record_described(
     };
     let end_ns = sys::monotonic_ns();
     tracer.stop()?;
-    let after = tree::read(hierarchy, scope)?;
+    let after = tree::read(hierarchy, None)?;
     drop(child);
     let traced = tracer.finish()?;
     let own_cpu_ns = sys::own_cpu_ns() - own_before_ns;
@@ -287,6 +287,9 @@ fn record_described(
     }
     if !thread_times.is_empty() {
         meta["thread_times"] = thread_times.into();
+    }
+    if let Some(path) = &request.cgroup {
+        meta["cgroup"] = path.as_str().into();
     }
     if let (Some(path), []) = (&request.cgroup, request.command.as_slice())
         && let Some(label) = groups.label(path)

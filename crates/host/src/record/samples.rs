@@ -177,12 +177,9 @@ fn sample_described(
     let file = request.folder.join(FILE);
     let writing = |error| io_error("writing", &file, error);
     let mut table = Fresh::create(&file).map_err(writing)?;
-    let mut child = Child::start_stopped(
-        &request.command,
-        Some(&dir)
-            .filter(|_| request.cgroup.is_some())
-            .map(PathBuf::as_path),
-    )?;
+    let named = request.cgroup.as_ref();
+    let folders = named.map(|_| hierarchy.folders_of(&dir));
+    let mut child = Child::start_stopped(&request.command, &folders.unwrap_or_default())?;
     let before = tree::read(hierarchy, Some(&cgroup))?;
     let times = CpuTimes::read()?;
     let own_before_ns = sys::own_cpu_ns();

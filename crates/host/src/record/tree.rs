@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use schedcast_base::groups::is_within;
+
 use crate::error::{Result, io_error};
 use crate::hierarchy::{Accounting, CgroupVersion, CpuHierarchy, USAGE, child_groups, is_gone};
 use crate::stat::{self, TaskTimes};
@@ -82,9 +84,19 @@ fn visit(
 }
 
 /// CPU time used, which version 1 counts in a controller that may be mounted elsewhere. A group
-/// that is not there has none.
+/// that is not there has none, and neither has one above a group whose processes are counted
+/// elsewhere.
 fn add_usage(accounting: &Accounting, groups: &mut Map<String, Value>) {
+    let elsewhere: Vec<String> = groups
+        .keys()
+        .filter(|path| !accounting.counts(path))
+        .cloned()
+        .collect();
     for (path, group) in groups {
+        let above = path.trim_end_matches('/');
+        if !above.is_empty() && elsewhere.iter().any(|below| is_within(below, above)) {
+            continue;
+        }
         let text = accounting.usage_file(path).map(fs::read_to_string);
         if let (Value::Object(files), Some(Ok(text))) = (group, text) {
             files.insert(USAGE.to_owned(), text.trim_end().into());
@@ -234,6 +246,13 @@ mod tests {
         let [cpu, counted] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let own = std::process::id().to_string();
         // The processes of /b are not accounted, and those of /c in another group of that name.
+        // Those of /d/e are accounted in its parent, /d.
+        for group in ["d", "d/e"] {
+            fs::create_dir(cpu.path().join(group)).unwrap();
+            fs::create_dir(counted.path().join(group)).unwrap();
+            fs::write(counted.path().join(group).join(USAGE), "7\n").unwrap();
+        }
+        fs::write(cpu.path().join("d/e/cgroup.procs"), &own).unwrap();
         for (group, accounted) in [("a", Some(own.as_str())), ("b", None), ("c", Some("1"))] {
             fs::create_dir(cpu.path().join(group)).unwrap();
             fs::write(cpu.path().join(group).join("cgroup.procs"), &own).unwrap();
@@ -251,7 +270,7 @@ mod tests {
         let mut groups = read(&CpuHierarchy::at(CgroupVersion::V1, cpu.path()), None).unwrap();
         add_usage(&accounting, &mut groups);
         assert_eq!(groups["/a"][USAGE], "1234567");
-        for group in ["/b", "/c"] {
+        for group in ["/b", "/c", "/d", "/d/e"] {
             assert_eq!(groups[group].get(USAGE), None, "{group}");
         }
     }

@@ -381,6 +381,7 @@ mod tests {
             measured: None,
             seen: Box::default(),
             named: Vec::new(),
+            asked: None,
             notes: Vec::new(),
         })
     }
@@ -469,6 +470,20 @@ mod tests {
             question.experiment().unwrap().scenarios[1].cgroups["/b"].quota_us,
             Some(60_000)
         );
+    }
+
+    #[test]
+    fn the_group_that_was_named_when_recording_is_meant() {
+        let meant = |asked: &str| {
+            let mut subject = recorded(ONE_LIMITED);
+            if let Subject::Recording(recorded) = &mut subject {
+                recorded.asked = Some(asked.to_string());
+            }
+            question(subject).target().unwrap()
+        };
+        assert_eq!(meant("/free").as_deref(), Some("/free"), "without a limit");
+        assert_eq!(meant("/pg").as_deref(), Some("/pg"));
+        assert_eq!(meant("/gone").as_deref(), Some("/pg"), "the limited one");
     }
 
     #[test]

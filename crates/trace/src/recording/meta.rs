@@ -38,6 +38,8 @@ pub struct Meta {
     pub sockets: Option<u32>,
     /// CPUs that share a last-level cache, one list per cache.
     pub llc: Option<Vec<Vec<u32>>>,
+    /// Path of the group that was recorded, if one was named.
+    pub cgroup: Option<String>,
     /// CPUs without scheduling domains (`isolcpus`).
     #[serde(default)]
     pub isolated: Vec<u32>,
