@@ -11,12 +11,13 @@ use schedcast_lab::answer;
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::context::Context;
 use schedcast_lab::drift::{self, Drifting};
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::limit::Limit;
 use schedcast_lab::question::Question;
 use schedcast_lab::resimulated::{is_partial, refit, tell_fit};
 use schedcast_lab::simulate::Simulate;
+use schedcast_lab::trust;
 
 /// One column under judgement.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,6 +127,15 @@ pub fn check(
         finished,
     )?;
     tell_fit(&mut comparison, &fit, case.recorded, Some(&case.target));
+    let recorded = Limit::of(&experiment.scenarios[0], &case.target);
+    let latency = case.recorded.seen.latency(&case.target);
+    let asks_for_another = |scenario| Limit::of(scenario, &case.target) != recorded;
+    if let Some(why) = trust::saturated(&fit, latency.as_ref())
+        && experiment.scenarios.iter().any(asks_for_another)
+    {
+        let message = format!("no verdict on another limit than the recorded one: {why}");
+        return Err(Error::general(message).hint(trust::UNSATURATED));
+    }
     let first = usize::from(experiment.scenarios.len() > 1);
     let mut judged = Vec::new();
     for (scenario, runs) in experiment.scenarios.iter().zip(&runs).skip(first) {

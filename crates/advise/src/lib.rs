@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use schedcast_lab::answer;
 use schedcast_lab::comparison::Comparison;
-use schedcast_lab::context::Context;
+use schedcast_lab::context::{Context, RefitFigure};
 use schedcast_lab::error::{Error, Result, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::units::format_duration_ns;
@@ -321,6 +321,7 @@ pub fn advise(
         .filter(|slo| judge::is_misjudged(slo, &bench.fit))
         .map(|slo| slo.metric.as_str())
         .collect();
+    refuse_saturated(&case, &bench.fit, demands.force)?;
     let decisive = trust::decisive(&bench.fit, &misjudged);
     if let Some(figures) = trust::poor_fit(&decisive).filter(|_| !demands.force) {
         let message =
@@ -332,6 +333,18 @@ pub fn advise(
     }
     let limits = look_for(&mut bench, recorded, step)?;
     build(question, &case, &mut bench, &limits, most)
+}
+
+/// Refuses to advise from a recording whose limit was always used up.
+fn refuse_saturated(case: &Case<'_>, fit: &[RefitFigure], force: bool) -> Result<()> {
+    let latency = case.recorded.seen.latency(&case.target);
+    match trust::saturated(fit, latency.as_ref()) {
+        Some(why) if !force => Err(Error::general(format!("no advice: {why}")).hint(format!(
+            "{}; --force advises all the same",
+            trust::UNSATURATED
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Part of a search that begins.

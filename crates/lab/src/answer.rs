@@ -4,7 +4,7 @@ use schedcast_workload::replay::ClientLoop;
 use schedcast_workload::replay::subject::is_recorder;
 
 use crate::comparison::{Comparison, MeasuredFigure};
-use crate::context::{About, Context};
+use crate::context::{About, Context, RefitFigure};
 use crate::drift::Drifting;
 use crate::error::Result;
 use crate::experiment::cgroup::{CgroupSettings, limit_commands};
@@ -16,10 +16,11 @@ use crate::metrics;
 use crate::outcome::Outcome;
 use crate::patches::patches;
 use crate::question::{Question, Subject};
-use crate::recording::{ClosedLoop, Recorded};
+use crate::recording::{ClosedLoop, Latency, Recorded};
 use crate::resimulated::{is_partial, refit, simulated_ns, tell_fit};
 use crate::simulate::{Simulate, run_all, run_seeds};
 use crate::simulator::Simulator;
+use crate::trust;
 use crate::verdict;
 use schedcast_base::groups::is_within;
 
@@ -106,14 +107,27 @@ pub fn answer(
         if let Some(target) = &target
             && let Some(latency) = recorded.seen.latency(target)
         {
-            let subject = verdict::Subject {
+            let mut subject = verdict::Subject {
                 comparison: &comparison,
                 scenarios: &experiment.scenarios,
                 target,
                 members: recorded.seen.members.get(target).map_or(&[], Vec::as_slice),
                 latency: &latency,
                 run_ns: simulated_ns(experiment, recorded),
+                doubt: doubt(&context.fit, &latency),
             };
+            if let Some(column) = verdict::cheapest(&subject)
+                && clients_are_assumed(
+                    &experiment.scenarios[0],
+                    recorded.seen.closed_loops.get(target),
+                )
+            {
+                let pair =
+                    [0, column].map(|row| with_closed_loop(&experiment_to_come.scenarios[row]));
+                let outcomes = run_all(simulator, &pair, experiment.seeds, &|| {})?;
+                let closed = Comparison::new(&experiment.title, &pair, &outcomes)?;
+                subject.doubt = verdict::only_in_open_loop(&closed, &latency);
+            }
             context.verdict = verdict::sentences(&subject);
             context.cheapest =
                 verdict::cheapest(&subject).map(|column| comparison.variants[column].name.clone());
@@ -122,6 +136,19 @@ pub fn answer(
     Ok(Answer {
         comparison,
         context,
+    })
+}
+
+/// Why no column may be recommended: what is unknown, or what the simulation of the recorded limit
+/// misses of how much finishes, of throttling and of `latency`.
+fn doubt(fit: &[RefitFigure], latency: &Latency) -> Option<String> {
+    let told = latency.metric(verdict::TOLD);
+    let decisive = trust::decisive(fit, &[told.as_str()]);
+    trust::saturated(fit, Some(latency)).or_else(|| {
+        let missed = trust::poor_fit(&decisive)?;
+        Some(format!(
+            "the recorded limit, simulated, misses the recording: {missed}"
+        ))
     })
 }
 
@@ -430,20 +457,40 @@ fn describe_limit(settings: &CgroupSettings) -> String {
     )
 }
 
+/// How the user says that clients decide when to ask.
+fn client_loop(scenario: &Scenario) -> ClientLoop {
+    let mut programs = scenario.programs.iter();
+    let set = programs.find_map(|one| match &one.action.value {
+        Action::Replay(_, adjust) => Some(adjust.client_loop),
+        _ => None,
+    });
+    set.unwrap_or_default()
+}
+
+/// Whether neither the recording nor the user says when clients ask.
+fn clients_are_assumed(scenario: &Scenario, known: Option<&ClosedLoop>) -> bool {
+    client_loop(scenario) == ClientLoop::AsRecorded
+        && matches!(known, Some(ClosedLoop::Unknown { .. }))
+}
+
+/// The same, of clients that ask again when they have their reply.
+fn with_closed_loop(scenario: &Scenario) -> Scenario {
+    let mut scenario = scenario.clone();
+    for program in &mut scenario.programs {
+        if let Action::Replay(_, adjust) = &mut program.action.value {
+            adjust.client_loop = ClientLoop::Closed;
+        }
+    }
+    scenario
+}
+
 /// How the clients of a recorded service decide when to ask: as the replay says it, or as the user
 /// does.
 fn describe_clients(scenario: &Scenario, known: Option<&ClosedLoop>) -> String {
     let Some(seen) = known else {
         return String::new();
     };
-    let set = scenario
-        .programs
-        .iter()
-        .find_map(|one| match &one.action.value {
-            Action::Replay(_, adjust) => Some(adjust.client_loop),
-            _ => None,
-        });
-    match (set.unwrap_or_default(), seen) {
+    match (client_loop(scenario), seen) {
         (ClientLoop::Open, _) => "; clients: open loop, as set".to_owned(),
         (ClientLoop::Closed, _) => "; clients: closed loop, as set".to_owned(),
         (ClientLoop::AsRecorded, ClosedLoop::Unknown { coarse: false }) => {

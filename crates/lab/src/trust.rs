@@ -142,6 +142,37 @@ pub fn decisive(fit: &[RefitFigure], misjudged: &[&str]) -> Vec<RefitFigure> {
     decisive.cloned().collect()
 }
 
+/// So many periods tell whether a limit was always used up.
+const PERIODS_MIN: f64 = 10.0;
+/// Share of the recorded periods in which the limit stopped a group that it never lets catch up.
+const SATURATED: f64 = 0.95;
+
+/// Why a recording does not tell what its group would do with more CPU time: the limit stopped it
+/// in nearly every period, and `latency` is not that of requests, which arrive whatever the limit
+/// is. What its threads did not get to is not in the recording.
+///
+/// Worked example: two endless loops under 30 ms in 100 ms were stopped in 50 of 50 periods and
+/// used 1.5 s. Without the limit they use 10 s, of which the recording shows nothing.
+pub fn saturated(fit: &[RefitFigure], latency: Option<&Latency>) -> Option<String> {
+    let seen = |name: &str| {
+        let mut of_group = fit.iter().filter(|one| one.metric.starts_with("cgroup:"));
+        let figure = of_group.find(|one| one.metric.rsplit('/').next() == Some(name));
+        figure.map(|one| one.seen)
+    };
+    let (stopped, periods) = (seen("nr_throttled")?, seen("nr_periods")?);
+    let requests_are_known = latency.is_some_and(Latency::is_seen_by_clients);
+    let always = periods >= PERIODS_MIN && stopped >= SATURATED * periods;
+    (always && !requests_are_known).then(|| {
+        format!(
+            "the limit stopped the group in {stopped:.0} of {periods:.0} periods, so that the \
+             recording does not show how much it would do with more CPU time"
+        )
+    })
+}
+
+/// The recordings that would show it.
+pub const UNSATURATED: &str = "record it without a limit, or under one that it does not fill";
+
 /// The figures that miss their bands, in words; `None` where all are within.
 pub fn poor_fit(fit: &[RefitFigure]) -> Option<String> {
     let part = |fit: &RefitFigure| {
@@ -173,6 +204,12 @@ pub(crate) fn warnings(
              better"
         )
     });
+    let filled = saturated(fit, latency).map(|why| {
+        format!(
+            "{why}: under another limit its work, throttling and latencies may be several times \
+             larger or smaller than forecast; {UNSATURATED}"
+        )
+    });
     let server = latency.filter(|latency| !latency.is_seen_by_clients());
     let server = server.map(|latency| {
         let threads = &latency.threads;
@@ -189,7 +226,7 @@ pub(crate) fn warnings(
              {log}"
         )
     });
-    poor.into_iter().chain(server).collect()
+    filled.into_iter().chain(poor).chain(server).collect()
 }
 
 /// Warning about rare work: who does it, how much there was, and how much may come.
@@ -333,6 +370,26 @@ mod tests {
         assert_eq!(names.len(), 4, "{names:?}");
         assert!(!names.contains(&left_out_p50.as_str()));
         assert!(!names.contains(&left_out_activations.as_str()));
+    }
+
+    #[test]
+    fn a_limit_that_always_stops_hides_what_the_group_would_do() {
+        let saturated = |stopped, periods, name| {
+            let of_group = [("nr_throttled", stopped), ("nr_periods", periods)];
+            let fit = of_group.map(|(name, seen)| fit(&format!("cgroup:/b/{name}"), seen, seen));
+            saturated(&fit, Some(&Latency::new("stress-ng-cpu", name))).is_some()
+        };
+        assert!(saturated(50.0, 50.0, Latency::ACTIVATION));
+        assert!(saturated(48.0, 50.0, Latency::ACTIVATION));
+        assert!(!saturated(47.0, 50.0, Latency::ACTIVATION), "it caught up");
+        assert!(
+            !saturated(9.0, 9.0, Latency::ACTIVATION),
+            "too short to tell"
+        );
+        assert!(
+            !saturated(50.0, 50.0, Latency::REQUEST),
+            "they arrive anyway"
+        );
     }
 
     #[test]
