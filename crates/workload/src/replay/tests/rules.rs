@@ -609,6 +609,11 @@ fn the_counters_say_what_is_charged_of_runs_and_of_wakeups_on_idle_cpus() {
         "charged with 116 of 120 µs that it ran"
     );
     assert_eq!(
+        recorded(Some(50)),
+        [30, 30, 30, 30],
+        "less than half: it counts others"
+    );
+    assert_eq!(
         recorded(Some(135)),
         [35, 30, 40, 30],
         "15 of 30 µs: a half of 10 and of 20"
