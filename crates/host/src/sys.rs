@@ -255,22 +255,6 @@ pub(crate) fn thread_switches() -> (u64, u64) {
     (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)
 }
 
-/// CPU time of this process and its reaped children, ns.
-pub fn process_cpu_ns() -> u64 {
-    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
-        .into_iter()
-        .map(|who| {
-            // SAFETY: rusage is plain numbers, and getrusage fills it.
-            let usage = unsafe {
-                let mut usage: libc::rusage = std::mem::zeroed();
-                libc::getrusage(who, &mut usage);
-                usage
-            };
-            timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime)
-        })
-        .sum()
-}
-
 fn timeval_ns(time: libc::timeval) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000
 }
