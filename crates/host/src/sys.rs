@@ -238,12 +238,6 @@ pub(crate) fn set_policy_idle() -> io::Result<()> {
     check(done).map(drop)
 }
 
-/// Sets the timer slack of the calling thread; 0 would mean the default of 50 µs.
-pub(crate) fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
-    // SAFETY: PR_SET_TIMERSLACK takes one number.
-    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) }.into()).map(drop)
-}
-
 /// Context switches of the calling thread so far: (voluntary, involuntary).
 pub(crate) fn thread_switches() -> (u64, u64) {
     // SAFETY: rusage is plain numbers, and getrusage fills it.

@@ -26,12 +26,12 @@ pub(crate) use clock::{ClockPoints, call_halves, clock_points};
 pub(crate) use deadline::{Arming, deadline_writes};
 pub(crate) use messages::{Carrier, Load, MessageTimes, Sharing, messages, messages_alone};
 pub(crate) use migrate::{Refill, migration_refills};
-pub(crate) use pingpong::{Channel, Partner, round_trips};
+pub(crate) use pingpong::{Partner, round_trips};
 pub(crate) use quick::{fork_exit, getppid, pipe_alone, read_clock, yield_switches};
 pub(crate) use ring::ring_hops;
 pub(crate) use speed::{clock_mhz, speed_beside};
 pub(crate) use stall::{Stall, interrupt_stalls};
-pub(crate) use ticks::{Gap, TickFit, fit_ticks, spin_gaps_on};
+pub(crate) use ticks::{Gap, fit_ticks, spin_gaps_on};
 pub(crate) use wake::{RemoteWake, remote_wakes};
 
 /// Fails when one of the CPUs cannot be used. Tasks that wait for each other check before they
