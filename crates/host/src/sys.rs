@@ -32,7 +32,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 
 /// `CLOCK_MONOTONIC` in ns: the clock of hrtimers, of bandwidth periods and of trace clock `mono`.
 #[inline]
-pub fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
@@ -95,7 +95,7 @@ const fn timespec(ns: u64) -> libc::timespec {
 }
 
 /// Sleeps until a point of `CLOCK_MONOTONIC`; continues after signals.
-pub fn sleep_until_ns(at_ns: u64) {
+pub(crate) fn sleep_until_ns(at_ns: u64) {
     let at = timespec(at_ns);
     // SAFETY: `at` is a valid absolute time, no remainder is asked for.
     while unsafe {

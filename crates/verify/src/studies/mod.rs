@@ -29,7 +29,7 @@ mod pstate_holdoff;
 pub mod published;
 mod recent_used_cpu;
 pub mod report;
-pub mod score;
+pub(crate) mod score;
 mod tables;
 mod tg_load_ratelimit;
 mod timer_interleave;
