@@ -318,26 +318,6 @@ fn stalls(pair: (usize, usize)) -> Result<Option<(Spread, Spread)>> {
     )))
 }
 
-/// The ways out of idling alone, as `[stay_ns, exit_ns]` of an idle state: they drift by the hour
-/// where a hypervisor does as it likes. Takes nine seconds. Empty on a machine of one CPU.
-///
-/// # Errors
-/// When a CPU cannot be used.
-pub fn idle_exits() -> Result<Vec<[u64; 2]>> {
-    let topology = Topology::read()?;
-    let Some(pair) = pair_of(&topology, |a, b| a.siblings != b.siblings)
-        .or_else(|| pair_of(&topology, |_, _| true))
-    else {
-        return Ok(Vec::new());
-    };
-    let (call, busy) = wakes(pair, true)?;
-    Ok(derive::exits_after_stays(
-        &idle_exit_spreads(pair)?,
-        &call,
-        &busy,
-    ))
-}
-
 /// Rest of a wakeup's latency after the waker's call, one spread for each idle time of the other
 /// CPU.
 fn idle_exit_spreads(pair: (usize, usize)) -> Result<Vec<Spread>> {
