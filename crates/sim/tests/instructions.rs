@@ -306,21 +306,14 @@ fn cpu_time_is_what_the_task_ran() {
 }
 
 #[test]
-fn metrics_and_requests() {
+fn metrics_are_durations_values_and_counts() {
     let mut workload = Workload::default();
     let latency = workload.add_metric("latency");
     let rounds = workload.add_metric("rounds");
-    let request = workload.add_metric("request");
     task(&mut workload, "t", 0, |b| {
         b.now(A);
-        b.request_begin(request, 1);
-        b.request_begin(request, 2);
         b.work(2 * MS);
         b.record_since(latency, A);
-        b.request_end(request, 1);
-        b.work(MS);
-        b.request_end(request, 2);
-        b.request_end(request, 2); // not open: nothing
         b.record(latency, 500);
         b.count(rounds, 3);
         b.count(rounds, 4);
@@ -335,11 +328,6 @@ fn metrics_and_requests() {
     );
     let rounds = probes.metric("rounds").unwrap();
     assert_eq!((rounds.count, rounds.values.count()), (7, 0));
-    let request = &probes.metric("request").unwrap().values;
-    assert_eq!(
-        (request.min(), request.max(), request.count()),
-        (Some(2 * MS), Some(3 * MS), 2)
-    );
 }
 
 #[test]

@@ -478,18 +478,6 @@ impl ProgramBuilder {
         self.push(Instruction::Count { metric, amount });
     }
 
-    /// [`Instruction::RequestBegin`].
-    pub fn request_begin(&mut self, metric: MetricId, key: impl Into<Amount>) {
-        let key = self.amount(key);
-        self.push(Instruction::RequestBegin { metric, key });
-    }
-
-    /// [`Instruction::RequestEnd`].
-    pub fn request_end(&mut self, metric: MetricId, key: impl Into<Amount>) {
-        let key = self.amount(key);
-        self.push(Instruction::RequestEnd { metric, key });
-    }
-
     /// [`Instruction::Log`].
     pub fn log(&mut self, channel: u16, first: Reg, count: u8) {
         self.push(Instruction::Log {
