@@ -70,10 +70,9 @@ fn registers_calculate() {
 #[test]
 fn loops_and_jumps() {
     let world = run_alone(|b| {
-        b.set(A, 3);
-        let top = b.here();
-        b.log(1, A, 1);
-        b.loop_back(A, top);
+        b.repeat(A, 3, |b| {
+            b.log(1, A, 1);
+        });
         let (zero, one, end) = (b.label(), b.label(), b.label());
         b.set(A, 1);
         b.jump_indexed(A, &[zero, one]);
@@ -475,11 +474,10 @@ fn rows_of_dead_tasks_are_used_again() {
         process: true,
     });
     task(&mut workload, "parent", 0, |b| {
-        b.set(A, 500);
-        let top = b.here();
-        b.fork(fork, B);
-        b.join(B);
-        b.loop_back(A, top);
+        b.repeat(A, 500, |b| {
+            b.fork(fork, B);
+            b.join(B);
+        });
         b.mark(1);
     });
     let mut world = free_world(1, workload);

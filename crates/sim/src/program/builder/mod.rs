@@ -452,6 +452,19 @@ impl ProgramBuilder {
         });
     }
 
+    /// Executes `body` so many times, at least once, counting `counter` down.
+    pub fn repeat(
+        &mut self,
+        counter: Reg,
+        times: impl Into<Amount>,
+        body: impl FnOnce(&mut ProgramBuilder),
+    ) {
+        self.set(counter, times);
+        let top = self.here();
+        body(self);
+        self.loop_back(counter, top);
+    }
+
     /// [`Instruction::JumpIndexed`].
     pub fn jump_indexed(&mut self, index: Reg, targets: &[Label]) {
         self.tables.push(targets.to_vec());
