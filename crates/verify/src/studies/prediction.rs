@@ -70,8 +70,8 @@ impl Prediction {
         self.answers[question.index] = Some(Answer { value, deviation });
     }
 
-    /// Answers the questions of a table: `place` finds the row of a point, and `values` has base and
-    /// patched of each row in turn.
+    /// Answers the questions of a table: `place` finds the row of a point, and `values` has base
+    /// and patched of each row in turn.
     pub(crate) fn answer_table(
         &mut self,
         (known, table): (&Calibration, &str),
