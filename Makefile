@@ -225,18 +225,16 @@ speed:
 	$(CARGO) run --release --locked -p schedcast-lab --example speed -- page docs/validation/speed.md \
 		$(SPEED) $(SIMSO)
 
-# Limits, benchmarks, servers and rt-app files on this kernel and in simulation, side by side: minutes, as root, on an otherwise
+# Benchmarks, servers and rt-app files on this kernel and in simulation, side by side: an hour, as root, on an otherwise
 # idle machine with rt-app, rt-tests, perf, stress-ng, postgresql, sysbench, nginx and wrk.
-LIMITS := $(CARGO) run --release --locked -p schedcast-verify --example bandwidth_twins --
-RT_APP := $(CARGO) run --release --locked -p schedcast-verify --example rt_app_twins --
 TWINS := $(PYTHON) validation/twins.py $(abspath $(SCHEDCAST))
+RT_APP := $(PYTHON) validation/rt_app.py $(abspath $(SCHEDCAST))
 MEASURED := docs/validation
 # What that machine does when it has nothing to do: it runs beside everything that is simulated here.
 BACKGROUND := $(abspath recordings/dev-vm-idle)
 # A machine that nobody described: `schedcast calibrate` did, minutes before the programs ran on it.
 SECOND := $(MEASURED)/zen4-
 twins: build
-	$(LIMITS) measure $(MEASURED)/bandwidth-6.18.json
 	$(TWINS) measure programs $(MEASURED)/programs-6.18.json
 	$(TWINS) measure servers $(MEASURED)/servers-6.18.json
 	$(RT_APP) measure $(MEASURED)/rt-app-6.18.json
@@ -244,12 +242,15 @@ twins: build
 
 # The same pages from what was measured before, after a change of the model.
 twin-pages: build
-	$(LIMITS) report $(MEASURED)/bandwidth-6.18.json dev-vm $(MEASURED)/bandwidth-6.18.md
+	$(PYTHON) validation/limits.py $(abspath $(SCHEDCAST)) $(MEASURED)/bandwidth-6.18.json dev-vm $(MEASURED)/bandwidth-6.18.md
 	$(TWINS) report programs $(MEASURED)/programs-6.18.json dev-vm $(MEASURED)/programs-6.18.md
 	$(TWINS) report servers $(MEASURED)/servers-6.18.json dev-vm $(MEASURED)/servers-6.18.md
 	$(TWINS) report programs $(SECOND)programs.json $(SECOND)machine.toml $(SECOND)programs.md
-	$(RT_APP) report $(MEASURED)/rt-app-6.18.json dev-vm $(MEASURED)/rt-app-6.18.md $(BACKGROUND)
-	$(RT_APP) report $(SECOND)rt-app.json $(SECOND)machine.toml $(SECOND)rt-app.md $(BACKGROUND)
+	$(RT_APP) report $(MEASURED)/rt-app-6.18.json dev-vm $(MEASURED)/rt-app-6.18.md
+	$(RT_APP) report $(SECOND)rt-app.json $(SECOND)machine.toml $(SECOND)rt-app.md
+	for each in $(MEASURED)/calibration-6.18 $(SECOND)calibration; do \
+		$(TWINS) report calibration $$each.json $$each-machine.toml $$each.md || exit 1; \
+	done
 
 # hackbench on 128 and 224 CPUs beside reports of the kernel test robot: simulations only, half an hour of CPU time.
 robot:

@@ -45,6 +45,7 @@ ASKS = re.compile(r"(What|Who|Whoever|Nobody|Somebody)\b")
 GENERATED = [
     "COPYING", "docs/SUMMARY.md", "docs/model.md", "docs/studies.md", "docs/formats/machine.md",
     "docs/formats/experiment.md", "docs/validation/bandwidth-6.18.md", "docs/validation/host-*.md",
+    "docs/validation/*calibration*.md",
     "docs/validation/null-test.md", "docs/validation/*programs*.md", "docs/validation/*rt-app*.md",
     "docs/validation/robot.md", "docs/validation/servers-*.md", "docs/validation/single-hog.md",
     "docs/validation/vm-*.md", "crates/verify/tests/browser/axe.js",

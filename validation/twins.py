@@ -25,10 +25,22 @@ TABLES = tomllib.loads((FOLDER / "twins.toml").read_text())
 BACKGROUND = FOLDER.parent / "recordings" / "dev-vm-idle"
 # The kernel that was measured on, docs/validity/measured-kernel.md.
 KERNEL, PATCHES, HERTZ = "6.18.44", ["vcpu-pack"], 250
+SIMULATED = f"kernel {KERNEL} with {', '.join(PATCHES)}, HZ {HERTZ}"
 SESSIONS, REPEATS = 3, 3
 # Bands of times, rates and latencies, and of counts.
 VALUE, COUNT = 0.2, 0.1
 RATES = ["x/tps", "x/events_per_s", "x/requests_per_s"]
+
+
+def kernel_keys():
+    """The kernel that was measured on, as keys of an experiment."""
+    return f'[kernel]\nversion = "{KERNEL}"\npatches = {json.dumps(PATCHES)}\nhz = {HERTZ}\n'
+
+
+def described(machine):
+    """The file of a machine: that of a preset by its name, or any other."""
+    preset = FOLDER.parent / "machines" / f"{machine}.toml"
+    return preset if preset.exists() else pathlib.Path(machine).resolve()
 
 
 def experiment(case, rest=""):
@@ -54,7 +66,7 @@ def samples(schedcast, verb, text, *words):
         command = [schedcast, "-q", verb, file.name, "--json", "-", *words]
         answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     metrics = {}
-    for variant in answer["variants"][verb == "compare" :]:
+    for variant in answer["variants"]:
         for name, metric in variant["metrics"].items():
             metrics.setdefault(name, []).extend(metric["samples"])
     return metrics
@@ -75,6 +87,7 @@ def figures(case, metrics):
             "CPUs used": (lambda cpu_s, time_s: cpu_s / time_s, f"x/{used}", "x/time"),
             "mean latency, µs": (float, "x/latency.avg"),
             "time, s": (float, "x/time"),
+            "round trip, µs": (lambda time_s: time_s * 1e6 / units, "x/time"),
         }
         title = case.get("value", "time, s")
         return {
@@ -127,15 +140,12 @@ def measure(schedcast, table, file, names):
 
 def simulated(schedcast, table, case, machine):
     """Values of a case under all seeds, with its start at several places between two ticks."""
-    text = f"[kernel]\nversion = \"{KERNEL}\"\npatches = {json.dumps(PATCHES)}\nhz = {HERTZ}\n"
     starts = ""
     for phase in range(table["phases"]):
         start_us = 10_000 + phase * 1_000_000 // HERTZ // table["phases"]
         starts += f'[[variant]]\nname = "{phase}"\n[[variant.program]]\nname = "x"\nstart = "{start_us}us"\n'
-    path = pathlib.Path(machine)
-    place = str(path.resolve()) if path.exists() else machine
-    words = ["--seeds", str(table["seeds"]), "--machine", place, "--background", str(BACKGROUND)]
-    return figures(case, samples(schedcast, "compare", text + experiment(case) + starts, *words))
+    words = ["--seeds", str(table["seeds"]), "--machine", str(described(machine)), "--background", str(BACKGROUND)]
+    return figures(case, samples(schedcast, "compare", kernel_keys() + experiment(case) + starts, *words))
 
 
 def spread(values):
@@ -175,7 +185,7 @@ def report(schedcast, table, file, machine, page):
     dates = ", ".join(sorted({row["date"] for row in stored.values()}))
     kernels = ", ".join(sorted({row["kernel"] for row in stored.values()}))
     text = f"# {table['title']}\n\nWritten by `make twin-pages`. Real: {dates}, Linux {kernels}, 2 CPUs; simulated: "
-    text += f"kernel {KERNEL} with {', '.join(PATCHES)}, HZ {HERTZ}, machine `{pathlib.Path(machine).name}`, background "
+    text += f"{SIMULATED}, machine `{pathlib.Path(machine).name}`, background "
     text += f"`{BACKGROUND.name}`, {table['seeds']} seeds at each of {table['phases']} places between two ticks.\n\n"
     text += f"{table['about'].strip()}\n\n**{passed} of {compared} figures pass.**\n{tables}"
     pathlib.Path(page).write_text(text)

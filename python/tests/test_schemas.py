@@ -10,12 +10,14 @@ from conftest import EXPERIMENT, GRID, RECORDING, ROOT
 SCHEMAS = ROOT / "docs" / "schemas"
 RUN = ["run", "--seeds", "2", "--duration", "100ms"]
 HACKBENCH = ["--", "hackbench", "-g", "1", "-l", "5"]
+KERNELS = ["--kernel", "6.1", "--kernel", "6.12", "--kernel", "6.18"]
 RANGE = ROOT / "examples" / "range.json"
 BURST = ["--set", "cpu.max.burst=50000"]
 PROMISE = ["--seeds", "2", "--slo", "p99<80ms"]
 
 FORMS = {
     "run": [*RUN, "--json", "-", *HACKBENCH],
+    "bisection": ["compare", *KERNELS, "--bisect", "--seeds", "2", "--json", "-", *HACKBENCH],
     "what-if": ["what-if", RECORDING, "--seeds", "2", "--measured", "--json", "-"],
     "advise": ["advise", RECORDING, *PROMISE, "--json", "-"],
     "check": ["check", RECORDING, *PROMISE, "--json", "-"],

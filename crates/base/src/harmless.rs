@@ -77,7 +77,7 @@ pub fn one_line(text: &str) -> String {
 /// assert_eq!(shortened("four", 4), "four");
 /// assert_eq!(shortened("12345678", 4), "1234… (8 characters)");
 /// ```
-pub fn shortened(text: &str, longest: usize) -> String {
+pub(crate) fn shortened(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}… ({} characters)", &text[..end], text.chars().count()),

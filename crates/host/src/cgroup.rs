@@ -97,7 +97,7 @@ impl CpuCgroup {
     ///
     /// Budgets of siblings may not exceed their parent's in sum: each of `siblings` gets the same
     /// share of it. Two groups at the top get 450 ms of every second.
-    pub fn allow_real_time(&self, siblings: usize) -> Result<()> {
+    pub(crate) fn allow_real_time(&self, siblings: usize) -> Result<()> {
         const FILE: &str = "cpu.rt_runtime_us";
         let path = self.dir.join(FILE);
         if !path.exists() {

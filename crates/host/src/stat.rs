@@ -139,7 +139,7 @@ impl CpuTimes {
     }
 
     /// Share of the machine's time that was stolen since `earlier`, 0 … 1.
-    pub fn steal_ratio_since(&self, earlier: &Self) -> f64 {
+    pub(crate) fn steal_ratio_since(&self, earlier: &Self) -> f64 {
         let total = self.total_ticks.saturating_sub(earlier.total_ticks);
         let steal = self.steal_ticks.saturating_sub(earlier.steal_ticks);
         if total == 0 {

@@ -32,7 +32,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 
 /// `CLOCK_MONOTONIC` in ns: the clock of hrtimers, of bandwidth periods and of trace clock `mono`.
 #[inline]
-pub fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
@@ -95,7 +95,7 @@ const fn timespec(ns: u64) -> libc::timespec {
 }
 
 /// Sleeps until a point of `CLOCK_MONOTONIC`; continues after signals.
-pub fn sleep_until_ns(at_ns: u64) {
+pub(crate) fn sleep_until_ns(at_ns: u64) {
     let at = timespec(at_ns);
     // SAFETY: `at` is a valid absolute time, no remainder is asked for.
     while unsafe {
@@ -238,12 +238,6 @@ pub(crate) fn set_policy_idle() -> io::Result<()> {
     check(done).map(drop)
 }
 
-/// Sets the timer slack of the calling thread; 0 would mean the default of 50 µs.
-pub(crate) fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
-    // SAFETY: PR_SET_TIMERSLACK takes one number.
-    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) }.into()).map(drop)
-}
-
 /// Context switches of the calling thread so far: (voluntary, involuntary).
 pub(crate) fn thread_switches() -> (u64, u64) {
     // SAFETY: rusage is plain numbers, and getrusage fills it.
@@ -253,22 +247,6 @@ pub(crate) fn thread_switches() -> (u64, u64) {
         usage
     };
     (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)
-}
-
-/// CPU time of this process and its reaped children, ns.
-pub fn process_cpu_ns() -> u64 {
-    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
-        .into_iter()
-        .map(|who| {
-            // SAFETY: rusage is plain numbers, and getrusage fills it.
-            let usage = unsafe {
-                let mut usage: libc::rusage = std::mem::zeroed();
-                libc::getrusage(who, &mut usage);
-                usage
-            };
-            timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime)
-        })
-        .sum()
 }
 
 fn timeval_ns(time: libc::timeval) -> u64 {

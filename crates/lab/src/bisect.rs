@@ -28,7 +28,6 @@ use crate::simulate::{Simulate, run_all};
 
 /// Result of a bisection: the changes that make the difference between two kernels.
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Bisection {
     /// The metric that was followed.
     pub metric: String,
@@ -56,7 +55,6 @@ pub struct Bisection {
 
 /// A part of the way that moves the metric and cannot be divided further.
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Part {
     /// Its changes: one, or several that only together move the metric; none where it is what the
     /// variants' kernels differ in beside the table, such as the tick's frequency.
@@ -69,7 +67,6 @@ pub struct Part {
 
 /// A change of the kernel as it lies on the way.
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Link {
     /// Name of the patch in experiments, with `-` in front where the way takes it back.
     pub patch: String,

@@ -13,7 +13,6 @@ use serde::Serialize;
 
 /// A published effect that no rule of the model has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Outside {
     /// Release that brought it.
     pub release: String,

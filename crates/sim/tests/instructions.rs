@@ -70,10 +70,9 @@ fn registers_calculate() {
 #[test]
 fn loops_and_jumps() {
     let world = run_alone(|b| {
-        b.set(A, 3);
-        let top = b.here();
-        b.log(1, A, 1);
-        b.loop_back(A, top);
+        b.repeat(A, 3, |b| {
+            b.log(1, A, 1);
+        });
         let (zero, one, end) = (b.label(), b.label(), b.label());
         b.set(A, 1);
         b.jump_indexed(A, &[zero, one]);
@@ -306,21 +305,14 @@ fn cpu_time_is_what_the_task_ran() {
 }
 
 #[test]
-fn metrics_and_requests() {
+fn metrics_are_durations_values_and_counts() {
     let mut workload = Workload::default();
     let latency = workload.add_metric("latency");
     let rounds = workload.add_metric("rounds");
-    let request = workload.add_metric("request");
     task(&mut workload, "t", 0, |b| {
         b.now(A);
-        b.request_begin(request, 1);
-        b.request_begin(request, 2);
         b.work(2 * MS);
         b.record_since(latency, A);
-        b.request_end(request, 1);
-        b.work(MS);
-        b.request_end(request, 2);
-        b.request_end(request, 2); // not open: nothing
         b.record(latency, 500);
         b.count(rounds, 3);
         b.count(rounds, 4);
@@ -335,11 +327,6 @@ fn metrics_and_requests() {
     );
     let rounds = probes.metric("rounds").unwrap();
     assert_eq!((rounds.count, rounds.values.count()), (7, 0));
-    let request = &probes.metric("request").unwrap().values;
-    assert_eq!(
-        (request.min(), request.max(), request.count()),
-        (Some(2 * MS), Some(3 * MS), 2)
-    );
 }
 
 #[test]
@@ -487,11 +474,10 @@ fn rows_of_dead_tasks_are_used_again() {
         process: true,
     });
     task(&mut workload, "parent", 0, |b| {
-        b.set(A, 500);
-        let top = b.here();
-        b.fork(fork, B);
-        b.join(B);
-        b.loop_back(A, top);
+        b.repeat(A, 500, |b| {
+            b.fork(fork, B);
+            b.join(B);
+        });
         b.mark(1);
     });
     let mut world = free_world(1, workload);

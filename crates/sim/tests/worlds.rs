@@ -440,11 +440,10 @@ proptest! {
         let mut asked = 0;
         for (row, &(work_us, sleep_us, rounds)) in tasks.iter().enumerate() {
             let body = program(&mut workload, |b| {
-                b.set(A, rounds);
-                let top = b.here();
-                b.work(work_us * US);
-                b.sleep(sleep_us * US);
-                b.loop_back(A, top);
+                b.repeat(A, rounds, |b| {
+                    b.work(work_us * US);
+                    b.sleep(sleep_us * US);
+                });
             });
             asked += work_us * rounds * US;
             workload.add_task(TaskSpec {

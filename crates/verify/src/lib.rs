@@ -6,8 +6,7 @@
 //! results of benchmarks      ─► fit      ┘
 //! ```
 //!
-//! The examples of this crate run the known answers: limits, benchmarks and calibrations, for real
-//! and in simulation.
+//! The examples of this crate simulate reports of others and drawn worlds.
 
 pub mod fit;
 pub mod real;

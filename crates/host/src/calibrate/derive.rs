@@ -332,19 +332,6 @@ fn exits_less_busy(exits: &[Spread], busy_call: &Spread, busy: &Spread) -> Vec<R
         .collect()
 }
 
-/// The same as the points of an idle state, `[stay_ns, exit_ns]`.
-pub(super) fn exits_after_stays(
-    exits: &[Spread],
-    busy_call: &Spread,
-    busy: &Spread,
-) -> Vec<[u64; 2]> {
-    let exits = exits_less_busy(exits, busy_call, busy);
-    let points = IDLE_RESTS_NS.into_iter().zip(exits);
-    points
-        .map(|(stay_ns, exit)| [stay_ns, exit.median().round() as u64])
-        .collect()
-}
-
 /// Time that an interrupt from another CPU takes from a task beyond its handler.
 fn add_stall(measured: &CalibrationRun, receive_ns: f64, figures: &mut Vec<Figure>) {
     let Some((called, quiet)) = &measured.stalls else {
@@ -572,15 +559,5 @@ mod tests {
                 .iter()
                 .all(|figure| !figure.key.starts_with("migration"))
         );
-    }
-
-    #[test]
-    fn ways_out_of_idling_alone_are_those_of_a_calibration() {
-        let points = exits_after_stays(
-            &[spread(9_520.0), spread(20_000.0)],
-            &spread(2500.0),
-            &spread(6020.0),
-        );
-        assert_eq!(points, [[20_000, 6000], [80_000, 16_480]]);
     }
 }

@@ -12,8 +12,8 @@ mod messages;
 
 use crate::error::{HostError, Result, io_error};
 use crate::measure::{
-    Arming, Channel, ClockPoints, Partner, Refill, RemoteWake, Spread, Stall, call_halves,
-    clock_mhz, clock_points, deadline_writes, fit_ticks, fork_exit, getppid, interrupt_stalls,
+    Arming, ClockPoints, Partner, Refill, RemoteWake, Spread, Stall, call_halves, clock_mhz,
+    clock_points, deadline_writes, fit_ticks, fork_exit, getppid, interrupt_stalls,
     migration_refills, pipe_alone, read_clock, remote_wakes, ring_hops, round_trips, speed_beside,
     yield_switches,
 };
@@ -182,13 +182,13 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<CalibrationRun> {
         .or_else(|| pair_of(&topology, |_, _| true));
     step("system calls and switches");
     let spread = |samples: std::io::Result<Vec<f64>>| spread_of("measuring on", cpu, samples);
-    let trip = |channel, partner| spread(round_trips(channel, partner, (cpu, cpu), 200, 64));
+    let trip = |partner| spread(round_trips(partner, (cpu, cpu), 200, 64));
     let syscall = spread(getppid(cpu, 200, 1000))?;
     let yield_switch = spread(yield_switches(cpu, 200, 500))?;
     let clock_read = spread(read_clock(cpu, 200, 1000))?;
     let (call_halves, clock_points) = clocks(cpu)?;
-    let pipe_trip = trip(Channel::Pipe, Partner::Thread)?;
-    let process_trip = trip(Channel::Pipe, Partner::Process)?;
+    let pipe_trip = trip(Partner::Thread)?;
+    let process_trip = trip(Partner::Process)?;
     let ring = |processes| spread(ring_hops(cpu, processes, 100, 20));
     let ring_hops = (ring(FEW_PROCESSES)?, ring(MANY_PROCESSES)?);
     let pipe_alone = spread(pipe_alone(cpu, 200, 500))?;
@@ -316,26 +316,6 @@ fn stalls(pair: (usize, usize)) -> Result<Option<(Spread, Spread)>> {
         column(|stall| stall.called_ns)?,
         column(|stall| stall.quiet_ns)?,
     )))
-}
-
-/// The ways out of idling alone, as `[stay_ns, exit_ns]` of an idle state: they drift by the hour
-/// where a hypervisor does as it likes. Takes nine seconds. Empty on a machine of one CPU.
-///
-/// # Errors
-/// When a CPU cannot be used.
-pub fn idle_exits() -> Result<Vec<[u64; 2]>> {
-    let topology = Topology::read()?;
-    let Some(pair) = pair_of(&topology, |a, b| a.siblings != b.siblings)
-        .or_else(|| pair_of(&topology, |_, _| true))
-    else {
-        return Ok(Vec::new());
-    };
-    let (call, busy) = wakes(pair, true)?;
-    Ok(derive::exits_after_stays(
-        &idle_exit_spreads(pair)?,
-        &call,
-        &busy,
-    ))
 }
 
 /// Rest of a wakeup's latency after the waker's call, one spread for each idle time of the other

@@ -15,7 +15,6 @@ mod migrate;
 mod pingpong;
 mod quick;
 mod ring;
-mod sleep;
 mod speed;
 mod stall;
 mod ticks;
@@ -27,15 +26,13 @@ pub(crate) use clock::{ClockPoints, call_halves, clock_points};
 pub(crate) use deadline::{Arming, deadline_writes};
 pub(crate) use messages::{Carrier, Load, MessageTimes, Sharing, messages, messages_alone};
 pub(crate) use migrate::{Refill, migration_refills};
-pub use pingpong::{Channel, Partner, round_trips};
-pub(crate) use quick::pipe_alone;
-pub use quick::{fork_exit, futex_wake_nobody, getppid, read_clock, yield_switches};
+pub(crate) use pingpong::{Partner, round_trips};
+pub(crate) use quick::{fork_exit, getppid, pipe_alone, read_clock, yield_switches};
 pub(crate) use ring::ring_hops;
-pub use sleep::{Lateness, wake_lateness};
 pub(crate) use speed::{clock_mhz, speed_beside};
 pub(crate) use stall::{Stall, interrupt_stalls};
-pub use ticks::{Gap, TickFit, fit_ticks, spin_gaps_on};
-pub use wake::{RemoteWake, remote_wakes};
+pub(crate) use ticks::{Gap, fit_ticks, spin_gaps_on};
+pub(crate) use wake::{RemoteWake, remote_wakes};
 
 /// Fails when one of the CPUs cannot be used. Tasks that wait for each other check before they
 /// start: one that failed to reach its CPU would leave the other waiting for ever.

@@ -1,6 +1,6 @@
-//! Two tasks hand a token back and forth. On one CPU a round trip is two wakeups, two switches and
-//! the system calls around them; on two CPUs it is two remote wakeups of a CPU that has just gone
-//! idle.
+//! Two tasks hand a byte back and forth through two pipes. On one CPU a round trip is two wakeups,
+//! two switches and the system calls around them; on two CPUs it is two remote wakeups of a CPU
+//! that has just gone idle.
 //!
 //! ```text
 //!   one CPU:   A write → wake B ─ read blocks → switch to B ─ read, write → wake A ─ blocks → switch to A
@@ -8,69 +8,33 @@
 //! ```
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use super::check_cpus;
 use crate::sys;
 
-/// How the token is handed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Channel {
-    /// One byte through a pipe: four system calls a round trip, and the pipe's synchronous wakeups.
-    Pipe,
-    /// A futex word: four system calls a round trip, plain wakeups.
-    Futex,
-}
-
 /// Kind of the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Partner {
+pub(crate) enum Partner {
     /// A thread: the switch keeps the address space.
     Thread,
-    /// A process: the switch changes it. With [`Channel::Pipe`] only.
+    /// A process: the switch changes it.
     Process,
 }
 
 /// Round trips between a task pinned to `cpus.0` and one pinned to `cpus.1`; each sample is the
 /// mean of `per_batch` round trips, ns.
-pub fn round_trips(
-    channel: Channel,
+pub(crate) fn round_trips(
     partner: Partner,
     cpus: (usize, usize),
     batches: usize,
     per_batch: usize,
 ) -> io::Result<Vec<f64>> {
     check_cpus(&[cpus.0, cpus.1])?;
-    match (channel, partner) {
-        (Channel::Pipe, Partner::Thread) => pipe_threads(cpus, batches, per_batch),
-        (Channel::Pipe, Partner::Process) => pipe_processes(cpus, batches, per_batch),
-        (Channel::Futex, Partner::Thread) => futex_threads(cpus, batches, per_batch),
-        (Channel::Futex, Partner::Process) => Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "futex ping-pong is between threads only",
-        )),
+    match partner {
+        Partner::Thread => pipe_threads(cpus, batches, per_batch),
+        Partner::Process => pipe_processes(cpus, batches, per_batch),
     }
-}
-
-/// Times batches of `trip` after one batch to warm up.
-fn time_batches(
-    batches: usize,
-    per_batch: usize,
-    mut trip: impl FnMut() -> io::Result<()>,
-) -> io::Result<Vec<f64>> {
-    let mut samples = Vec::with_capacity(batches);
-    for batch in 0..=batches {
-        let start_ns = sys::monotonic_ns();
-        for _ in 0..per_batch {
-            trip()?;
-        }
-        let batch_ns = sys::monotonic_ns() - start_ns;
-        if batch > 0 {
-            samples.push(batch_ns as f64 / per_batch as f64);
-        }
-    }
-    Ok(samples)
 }
 
 /// Answers each byte until the other side closes.
@@ -82,6 +46,7 @@ fn answer(input: &mut PipeReader, output: &mut PipeWriter) -> io::Result<()> {
     Ok(())
 }
 
+/// Times batches of round trips after one batch to warm up.
 fn pipe_trips(
     mut output: PipeWriter,
     mut input: PipeReader,
@@ -89,10 +54,19 @@ fn pipe_trips(
     per_batch: usize,
 ) -> io::Result<Vec<f64>> {
     let mut byte = [7u8; 1];
-    time_batches(batches, per_batch, || {
-        output.write_all(&byte)?;
-        input.read_exact(&mut byte)
-    })
+    let mut samples = Vec::with_capacity(batches);
+    for batch in 0..=batches {
+        let start_ns = sys::monotonic_ns();
+        for _ in 0..per_batch {
+            output.write_all(&byte)?;
+            input.read_exact(&mut byte)?;
+        }
+        let batch_ns = sys::monotonic_ns() - start_ns;
+        if batch > 0 {
+            samples.push(batch_ns as f64 / per_batch as f64);
+        }
+    }
+    Ok(samples)
 }
 
 fn pipe_threads(cpus: (usize, usize), batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
@@ -137,69 +111,17 @@ fn pipe_processes(cpus: (usize, usize), batches: usize, per_batch: usize) -> io:
     samples
 }
 
-const TOKEN_HERE: u32 = 0;
-const TOKEN_THERE: u32 = 1;
-const OVER: u32 = 2;
-
-fn wait_while(word: &AtomicU32, value: u32) {
-    while word.load(Ordering::Acquire) == value {
-        sys::futex_wait(word, value);
-    }
-}
-
-fn hand_over(word: &AtomicU32, value: u32) {
-    word.store(value, Ordering::Release);
-    sys::futex_wake(word);
-}
-
-fn futex_threads(cpus: (usize, usize), batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
-    let word = AtomicU32::new(TOKEN_HERE);
-    thread::scope(|scope| {
-        let partner = scope.spawn(|| -> io::Result<()> {
-            sys::pin_thread(&[cpus.1])?;
-            loop {
-                wait_while(&word, TOKEN_HERE);
-                if word.load(Ordering::Acquire) == OVER {
-                    return Ok(());
-                }
-                hand_over(&word, TOKEN_HERE);
-            }
-        });
-        let timed = scope.spawn(|| {
-            sys::pin_thread(&[cpus.0])?;
-            time_batches(batches, per_batch, || {
-                hand_over(&word, TOKEN_THERE);
-                wait_while(&word, TOKEN_THERE);
-                Ok(())
-            })
-        });
-        let samples = timed.join().expect("the timing thread does not panic");
-        hand_over(&word, OVER);
-        partner
-            .join()
-            .expect("the answering thread does not panic")?;
-        samples
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_kind_makes_its_round_trips() {
-        for (channel, partner) in [
-            (Channel::Pipe, Partner::Thread),
-            (Channel::Pipe, Partner::Process),
-            (Channel::Futex, Partner::Thread),
-        ] {
-            let samples = round_trips(channel, partner, (0, 0), 3, 4).unwrap();
-            assert_eq!(samples.len(), 3, "{channel:?} {partner:?}");
+        for partner in [Partner::Thread, Partner::Process] {
+            let samples = round_trips(partner, (0, 0), 3, 4).unwrap();
+            assert_eq!(samples.len(), 3, "{partner:?}");
             assert!(samples.iter().all(|ns| *ns > 0.0));
         }
-        assert!(round_trips(Channel::Futex, Partner::Process, (0, 0), 1, 1).is_err());
-        for channel in [Channel::Pipe, Channel::Futex] {
-            assert!(round_trips(channel, Partner::Thread, (0, 5_000), 1, 1).is_err());
-        }
+        assert!(round_trips(Partner::Thread, (0, 5_000), 1, 1).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::sys;
@@ -36,7 +36,7 @@ where
 }
 
 /// The cheapest system call.
-pub fn getppid(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
+pub(crate) fn getppid(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
     batched(cpu, batches, per_batch, || {
         std::hint::black_box(sys::getppid());
         Ok(())
@@ -44,18 +44,9 @@ pub fn getppid(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f
 }
 
 /// Reading `CLOCK_MONOTONIC`, the overhead inside all other measurements.
-pub fn read_clock(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
+pub(crate) fn read_clock(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
     batched(cpu, batches, per_batch, || {
         std::hint::black_box(sys::monotonic_ns());
-        Ok(())
-    })
-}
-
-/// A futex wake that finds no waiter: the system call without the wakeup.
-pub fn futex_wake_nobody(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
-    let word = AtomicU32::new(0);
-    batched(cpu, batches, per_batch, move || {
-        sys::futex_wake(&word);
         Ok(())
     })
 }
@@ -71,7 +62,7 @@ pub(crate) fn pipe_alone(cpu: usize, batches: usize, per_batch: usize) -> io::Re
 }
 
 /// fork, exit in the child, reap in the parent. Depends on the size of the forking process.
-pub fn fork_exit(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
+pub(crate) fn fork_exit(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
     batched(cpu, batches, per_batch, || {
         let pid = sys::fork_child(|| 0)?;
         sys::reap(pid).map(drop)
@@ -80,7 +71,7 @@ pub fn fork_exit(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec
 
 /// Two threads on one CPU yield to each other. Returns ns per *switch that really happened* of each
 /// batch: a yield need not switch, so switches are counted by the kernel.
-pub fn yield_switches(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
+pub(crate) fn yield_switches(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
     let over = Arc::new(AtomicBool::new(false));
     let partner = thread::spawn({
         let over = Arc::clone(&over);
@@ -129,7 +120,6 @@ mod tests {
     fn each_gives_the_samples_asked_for() {
         assert_eq!(getppid(0, 3, 10).unwrap().len(), 3);
         assert_eq!(read_clock(0, 3, 10).unwrap().len(), 3);
-        assert_eq!(futex_wake_nobody(0, 3, 10).unwrap().len(), 3);
         assert_eq!(fork_exit(0, 2, 2).unwrap().len(), 2);
         assert!(
             yield_switches(0, 3, 1_000)

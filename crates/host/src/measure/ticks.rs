@@ -14,7 +14,7 @@ use crate::sys;
 
 /// One interruption of a spinning task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gap {
+pub(crate) struct Gap {
     /// When the task was back, `CLOCK_MONOTONIC` ns.
     pub end_ns: u64,
     /// How long it was away, ns (with one reading of the clock).
@@ -41,7 +41,7 @@ fn spin_gaps(duration_ns: u64, threshold_ns: u64) -> Vec<Gap> {
 }
 
 /// Spins on several CPUs at the same time; one list of gaps for each CPU, in the order given.
-pub fn spin_gaps_on(
+pub(crate) fn spin_gaps_on(
     cpus: &[usize],
     duration_ns: u64,
     threshold_ns: u64,
@@ -65,7 +65,7 @@ pub fn spin_gaps_on(
 
 /// The grid of ticks found among gaps.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TickFit {
+pub(crate) struct TickFit {
     /// Where in the tick period the gaps begin, ns: median of the ticks.
     pub phase_ns: u64,
     /// Lengths of the ticks, ns.
@@ -80,7 +80,7 @@ pub struct TickFit {
 const BIN_NS: u64 = 20_000;
 
 /// Finds the grid of period `tick_ns` on which most gaps begin; `None` without gaps.
-pub fn fit_ticks(gaps: &[Gap], tick_ns: u64) -> Option<TickFit> {
+pub(crate) fn fit_ticks(gaps: &[Gap], tick_ns: u64) -> Option<TickFit> {
     let begin = |gap: &Gap| gap.end_ns - gap.length_ns;
     let bins = tick_ns.div_ceil(BIN_NS) as usize;
     let mut counts = vec![0usize; bins];

@@ -14,7 +14,7 @@ use crate::sys;
 
 /// One remote wakeup, ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RemoteWake {
+pub(crate) struct RemoteWake {
     /// Time the waker spent in the call.
     pub waker_ns: f64,
     /// From the call's begin to the wakee running in user mode.
@@ -26,7 +26,7 @@ const OVER: u32 = u32::MAX;
 /// Wakes a thread on `cpus.1` from one on `cpus.0`, `wakes` times, `rest_ns` after it went to
 /// sleep. Its CPU idles in between, unless `never_idle` puts a `SCHED_IDLE` spinner there: then the
 /// wakee preempts it, and what the idle state costs drops out.
-pub fn remote_wakes(
+pub(crate) fn remote_wakes(
     cpus: (usize, usize),
     wakes: u32,
     rest_ns: u64,

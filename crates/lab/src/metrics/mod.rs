@@ -22,7 +22,6 @@ pub const CGROUP: &str = "cgroup:";
 
 /// Which change is an improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// Less is better: times, throttling, watts.

@@ -36,10 +36,10 @@ use schedcast_sim::{Distribution, Machine, Workload};
 /// Standard deviation of the factor between a price and its nominal value.
 ///
 /// `schedcast calibrate` prints the 10 % and the 90 % quantile of the repeats behind each price. In
-/// `docs/validation/calibration-6.18.md` they are 972 and 1013 ns for a switch of 989, 114 and 120
-/// for a system call of 119, 264 and 285 for a wakeup of 275, 230 and 251 for a block of 241: half
-/// of each distance is 2.1, 2.5, 3.8 and 4.4 % of the price. Of a normal distribution that is 1.28
-/// standard deviations, which are 2.5 % on average.
+/// `docs/validation/calibration-6.18-machine.toml` they are 972 and 1013 ns for a switch of 989,
+/// 114 and 120 for a system call of 119, 264 and 285 for a wakeup of 275, 230 and 251 for a block
+/// of 241: half of each distance is 2.1, 2.5, 3.8 and 4.4 % of the price. Of a normal distribution
+/// that is 1.28 standard deviations, which are 2.5 % on average.
 const PRICE_SPREAD: f64 = 0.025;
 
 /// Up to so much later than programmed the timer interrupts of a CPU come, the same in all of a

@@ -16,7 +16,7 @@ pub mod gather;
 mod hardware;
 mod memory;
 mod pack;
-pub mod scene;
+pub(crate) mod scene;
 mod sentence;
 
 pub use data::Report;

@@ -90,7 +90,7 @@ pub(crate) fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> S
 /// assert_eq!(change_text(1240.4), "×1240");
 /// assert_eq!(change_text(0.32), "÷3.1");
 /// ```
-pub fn change_text(ratio: f64) -> String {
+pub(crate) fn change_text(ratio: f64) -> String {
     let factor = |sign: &str, factor: f64| {
         let digits = usize::from(factor < 100.0);
         format!("{sign}{factor:.digits$}")

@@ -481,20 +481,6 @@ pub enum Instruction {
         /// How much.
         amount: Amount,
     },
-    /// A request begins. Any task may end it; `key` tells requests that are open together apart.
-    RequestBegin {
-        /// Metric that gets its duration.
-        metric: MetricId,
-        /// Key.
-        key: Amount,
-    },
-    /// The request ends: its duration is recorded. Without a begin, nothing is.
-    RequestEnd {
-        /// Metric.
-        metric: MetricId,
-        /// Key.
-        key: Amount,
-    },
     /// Hands `count` registers from `first` on to the log, as one row of `channel`. Kept only while
     /// a listener is there.
     Log {

@@ -105,9 +105,6 @@ fn operands(instruction: &Instruction) -> [Option<Operand>; 3] {
         I::RecordSince { metric, since } => [object(metric), since.operand(), None],
         I::Record { metric, value } => [object(metric), value.operand(), None],
         I::Count { metric, amount } => [object(metric), amount.operand(), None],
-        I::RequestBegin { metric, key } | I::RequestEnd { metric, key } => {
-            [object(metric), key.operand(), None]
-        }
         I::Log { first, count, .. } => {
             let last = (u16::from(first.0) + u16::from(count)).saturating_sub(1);
             [Some(Operand::Register(last)), None, None]

@@ -249,16 +249,6 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
                 let amount = self.amount(task, amount);
                 self.out.probes.count(now, metric.0, amount);
             }
-            I::RequestBegin { metric, key } => {
-                let key = self.amount(task, key);
-                self.out.requests.insert((metric.0, key), now);
-            }
-            I::RequestEnd { metric, key } => {
-                let key = self.amount(task, key);
-                if let Some(begin) = self.out.requests.remove(&(metric.0, key)) {
-                    self.out.probes.record(now, metric.0, now - begin);
-                }
-            }
             I::Log {
                 channel,
                 first,

@@ -19,7 +19,6 @@ use crate::workload::Workload;
 use schedcast_kernel::platform::{Ipi, Op};
 use schedcast_kernel::table::Table;
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Classes of events at equal times: what goes first.
@@ -203,8 +202,6 @@ pub(crate) struct Outside<const EXPLAIN: bool = false> {
     pub(super) callers: Vec<Callers>,
     pub(super) next_start: usize,
     pub(super) next_change: usize,
-    /// Requests under way: (metric, key) to begin.
-    pub(super) requests: BTreeMap<(u32, u64), Ns>,
     /// Instructions executed at `steps_at`.
     pub(super) steps: u64,
     pub(super) steps_at: Ns,

@@ -306,7 +306,6 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             callers: Vec::new(),
             next_start: 0,
             next_change: 0,
-            requests: BTreeMap::new(),
             steps: 0,
             steps_at: 0,
             decisions: Vec::new(),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 use schedcast_lab::error::{Result, Source};
+use schedcast_lab::experiment::program::Action;
 use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings, document};
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::simulate::Simulate;
@@ -123,6 +124,31 @@ impl<'a> Bench<'a> {
         self.runs.fetch_add(1, Ordering::Relaxed);
         (self.finished)();
     }
+}
+
+/// The scenario with another command.
+pub(crate) fn running(scenario: &Scenario, command: &str) -> Scenario {
+    let mut scenario = scenario.clone();
+    for program in &mut scenario.programs {
+        let words = command.split_whitespace().map(str::to_owned).collect();
+        program.action.value = Action::Run(words);
+    }
+    scenario
+}
+
+/// The scenario with another name of its programs, under which their metrics are.
+pub(crate) fn called(mut scenario: Scenario, name: &str) -> Scenario {
+    for program in &mut scenario.programs {
+        program.name = name.to_owned();
+    }
+    scenario
+}
+
+/// Place of a number that is written so in a list of numbers.
+pub(crate) fn place_of<N: ToString>(written: &str, numbers: &[N]) -> Option<usize> {
+    numbers
+        .iter()
+        .position(|number| number.to_string() == written)
 }
 
 /// `count` values uniform in [0, `range`): one from each of `count` equal parts, so that no stretch

@@ -17,7 +17,7 @@ use schedcast_sim::histogram::Histogram;
 
 use super::bench::uniform_draws;
 use super::published::{Kernel, Question};
-use super::{Bench, Calibration, Files, Prediction, Study, study_file};
+use super::{Bench, Calibration, Files, Prediction, Study, study_file, study_files};
 
 mod cpu_time;
 
@@ -33,13 +33,10 @@ const PHASES: usize = 100;
 
 impl Study for Burst {
     fn files(&self) -> Files {
-        Files {
-            name: "burst",
-            title: "unused quota may be carried over (Linux 5.14, f4183717b370)",
-            published: study_file!("burst/published.csv"),
-            accept: study_file!("burst/accept.toml"),
-            calibration: study_file!("burst/calibration.toml"),
-        }
+        study_files!(
+            "burst",
+            "unused quota may be carried over (Linux 5.14, f4183717b370)"
+        )
     }
 
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {

@@ -16,10 +16,9 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome;
 
-use super::bench::uniform_draws;
+use super::bench::{running, uniform_draws};
 use super::published::Kernel;
-use super::recent_used_cpu::running;
-use super::{Bench, Calibration, Files, Prediction, Study, study_file};
+use super::{Bench, Calibration, Files, Prediction, Study, study_file, study_files};
 
 /// The study.
 pub(super) struct CpuLimit;
@@ -34,13 +33,10 @@ const RATIO_BAND: std::ops::RangeInclusive<f64> = 2.87..=4.79;
 
 impl Study for CpuLimit {
     fn files(&self) -> Files {
-        Files {
-            name: "cpu-limit",
-            title: "a CPU limit of 500m on a service that uses 0.4 CPUs in parallel (minikube)",
-            published: study_file!("cpu-limit/published.csv"),
-            accept: study_file!("cpu-limit/accept.toml"),
-            calibration: study_file!("cpu-limit/calibration.toml"),
-        }
+        study_files!(
+            "cpu-limit",
+            "a CPU limit of 500m on a service that uses 0.4 CPUs in parallel (minikube)"
+        )
     }
 
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {

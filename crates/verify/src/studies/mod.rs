@@ -29,7 +29,7 @@ mod pstate_holdoff;
 pub mod published;
 mod recent_used_cpu;
 pub mod report;
-pub mod score;
+pub(crate) mod score;
 mod tables;
 mod tg_load_ratelimit;
 mod timer_interleave;
@@ -60,7 +60,7 @@ pub struct Files {
 
 /// The text of a file in `studies/`.
 macro_rules! study_file {
-    ($path:literal) => {
+    ($path:expr) => {
         include_str!(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../studies/",
@@ -69,6 +69,20 @@ macro_rules! study_file {
     };
 }
 use study_file;
+
+/// The files of the study in a folder, and what it is about.
+macro_rules! study_files {
+    ($name:literal, $title:literal) => {
+        Files {
+            name: $name,
+            title: $title,
+            published: study_file!(concat!($name, "/published.csv")),
+            accept: study_file!(concat!($name, "/accept.toml")),
+            calibration: study_file!(concat!($name, "/calibration.toml")),
+        }
+    };
+}
+use study_files;
 
 /// A published study that can be predicted.
 pub trait Study: Sync {

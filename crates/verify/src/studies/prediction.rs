@@ -1,7 +1,7 @@
 //! Prediction that a predictor returns: answers to the questions, figures of the mechanism,
 //! constants.
 
-use super::published::Question;
+use super::published::{Calibration, Kernel, Question};
 
 /// A constant of machine or workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +68,22 @@ impl Prediction {
             self.answers.resize(question.index + 1, None);
         }
         self.answers[question.index] = Some(Answer { value, deviation });
+    }
+
+    /// Answers the questions of a table: `place` finds the row of a point, and `values` has base
+    /// and patched of each row in turn.
+    pub(crate) fn answer_table(
+        &mut self,
+        (known, table): (&Calibration, &str),
+        place: impl Fn(&str) -> Option<usize>,
+        values: &[f64],
+    ) {
+        for question in known.of_table(table) {
+            let column = usize::from(question.kernel == Kernel::Patched);
+            if let Some(row) = place(&question.point) {
+                self.answer(question, values[2 * row + column], None);
+            }
+        }
     }
 
     /// Says what a figure came out as. A value that is no number is not said.

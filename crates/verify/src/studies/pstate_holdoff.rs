@@ -16,9 +16,8 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_sim::hardware::HardwareReport;
 
-use super::published::Kernel;
-use super::recent_used_cpu::running;
-use super::{Bench, Calibration, Files, Prediction, Study, study_file};
+use super::bench::{called, place_of, running};
+use super::{Bench, Calibration, Files, Prediction, Study, study_file, study_files};
 
 /// The study.
 pub(super) struct PstateHoldoff;
@@ -46,13 +45,10 @@ struct Seen {
 
 impl Study for PstateHoldoff {
     fn files(&self) -> Files {
-        Files {
-            name: "pstate-holdoff",
-            title: "a late sample counts as idleness after 12 instead of 3 sample times (4.5-rc2)",
-            published: study_file!("pstate-holdoff/published.csv"),
-            accept: study_file!("pstate-holdoff/accept.toml"),
-            calibration: study_file!("pstate-holdoff/calibration.toml"),
-        }
+        study_files!(
+            "pstate-holdoff",
+            "a late sample counts as idleness after 12 instead of 3 sample times (4.5-rc2)"
+        )
     }
 
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
@@ -200,20 +196,9 @@ fn answer_dbench(
     prediction: &mut Prediction,
 ) -> Result<f64> {
     let seen = both(pair, bench.pick(60, 10), bench)?;
-    for question in known
-        .questions()
-        .iter()
-        .filter(|asked| asked.table == TABLE)
-    {
-        let clients = question.point.strip_prefix("mb/sec-");
-        let row = CLIENTS
-            .iter()
-            .position(|count| clients == Some(count.to_string().as_str()));
-        let column = usize::from(question.kernel == Kernel::Patched);
-        if let Some(row) = row {
-            prediction.answer(question, seen[2 * row + column].mb_per_s, None);
-        }
-    }
+    let rates: Vec<f64> = seen.iter().map(|run| run.mb_per_s).collect();
+    let place = |point: &str| place_of(point.strip_prefix("mb/sec-")?, &CLIENTS);
+    prediction.answer_table((known, TABLE), place, &rates);
     let gains = seen
         .chunks(2)
         .map(|pair| percent(pair[1].mb_per_s, pair[0].mb_per_s));
@@ -252,11 +237,8 @@ fn more_cpus(
 /// cyclictest with one thread bound to each CPU.
 fn cyclictest(pair: &[Scenario; 2], bench: &Bench, prediction: &mut Prediction) -> Result<()> {
     let scenarios = pair.each_ref().map(|scenario| {
-        let mut scenario = running(scenario, "cyclictest -S -p 80 -i 1000 -q -D 600");
-        for program in &mut scenario.programs {
-            program.name = "cyclictest".to_owned();
-        }
-        scenario
+        let command = "cyclictest -S -p 80 -i 1000 -q -D 600";
+        called(running(scenario, command), "cyclictest")
     });
     let seen = see(&scenarios, bench.pick(30, 5), bench)?;
     let watts = |row: usize| package_watts(seen[row..=row].iter());
@@ -283,28 +265,15 @@ fn udp_stream(
         .iter()
         .flat_map(|size| {
             let command = format!("netperf -t UDP_STREAM -l 600 -T 0,1 -- -m {size}");
-            pair.each_ref().map(|scenario| {
-                let mut scenario = running(scenario, &command);
-                for program in &mut scenario.programs {
-                    program.name = "netperf".to_owned();
-                }
-                scenario
-            })
+            pair.each_ref()
+                .map(|scenario| called(running(scenario, &command), "netperf"))
         })
         .collect();
     let seen = see(&scenarios, bench.pick(3, 1), bench)?;
-    for question in known.questions().iter().filter(|asked| asked.table == UDP) {
-        let size = question.point.split_once('-').map(|(_, size)| size);
-        let row = SIZES
-            .iter()
-            .position(|bytes| size == Some(bytes.to_string().as_str()));
-        let column = usize::from(question.kernel == Kernel::Patched);
-        if let Some(row) = row {
-            // The table is in 10^6 bits a second.
-            let megabits = 8.0 * seen[2 * row + column].mb_per_s;
-            prediction.answer(question, megabits, None);
-        }
-    }
+    // The table is in 10^6 bits a second.
+    let megabits: Vec<f64> = seen.iter().map(|run| 8.0 * run.mb_per_s).collect();
+    let place = |point: &str| place_of(point.split_once('-')?.1, &SIZES);
+    prediction.answer_table((known, UDP), place, &megabits);
     prediction.figure("udp_stream_gain", mean_gain(&seen));
     let watts = |column: usize| package_watts(seen.iter().skip(column).step_by(2));
     prediction.figure("udp_stream_package_power", percent(watts(1), watts(0)));

@@ -118,6 +118,13 @@ impl Calibration {
         &self.questions
     }
 
+    /// The questions of a table.
+    pub(crate) fn of_table(&self, table: &str) -> impl Iterator<Item = &Question> {
+        self.questions
+            .iter()
+            .filter(move |asked| asked.table == table)
+    }
+
     /// The mean of the known values that `wanted` takes.
     ///
     /// # Errors

@@ -12,12 +12,11 @@
 use schedcast_kernel::platform::Observation;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
-use schedcast_lab::experiment::program::Action;
 use schedcast_sim::events::TraceKind;
 use schedcast_sim::machine::parts::Governor;
 
-use super::published::Kernel;
-use super::{Bench, Calibration, Files, Prediction, Study, study_file};
+use super::bench::{called, place_of, running};
+use super::{Bench, Calibration, Files, Prediction, Study, study_file, study_files};
 
 /// The study.
 pub(super) struct RecentUsedCpu;
@@ -35,13 +34,10 @@ struct Shares {
 
 impl Study for RecentUsedCpu {
     fn files(&self) -> Files {
-        Files {
-            name: "recent-used-cpu",
-            title: "a task may return to the CPU used before the last (Linux 4.16, 32e839dda3ba)",
-            published: study_file!("recent-used-cpu/published.csv"),
-            accept: study_file!("recent-used-cpu/accept.toml"),
-            calibration: study_file!("recent-used-cpu/calibration.toml"),
-        }
+        study_files!(
+            "recent-used-cpu",
+            "a task may return to the CPU used before the last (Linux 4.16, 32e839dda3ba)"
+        )
     }
 
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
@@ -68,16 +64,6 @@ fn with_shares(scenario: &Scenario, shares: Shares) -> Scenario {
     if let Some(hwp) = frequency.and_then(|part| part.hwp.as_mut()) {
         hwp.lowest_clock_busy_percent = shares.lowest_percent;
         hwp.full_clock_busy_percent = shares.full_percent;
-    }
-    scenario
-}
-
-/// The scenario with another command.
-pub(super) fn running(scenario: &Scenario, command: &str) -> Scenario {
-    let mut scenario = scenario.clone();
-    for program in &mut scenario.programs {
-        let words = command.split_whitespace().map(str::to_owned).collect();
-        program.action.value = Action::Run(words);
     }
     scenario
 }
@@ -187,20 +173,8 @@ fn answer_dbench(
         })
         .collect();
     let rates = rates(&scenarios, "dbench/throughput", seeds, bench)?;
-    for question in known
-        .questions()
-        .iter()
-        .filter(|asked| asked.table == TABLE)
-    {
-        let clients = question.point.strip_prefix("clients=");
-        let row = CLIENTS
-            .iter()
-            .position(|count| clients == Some(count.to_string().as_str()));
-        let column = usize::from(question.kernel == Kernel::Patched);
-        if let Some(row) = row {
-            prediction.answer(question, rates[2 * row + column], None);
-        }
-    }
+    let place = |point: &str| place_of(point.strip_prefix("clients=")?, &CLIENTS);
+    prediction.answer_table((known, TABLE), place, &rates);
     prediction.axes("clients", "patched / base");
     let points = CLIENTS
         .iter()
@@ -231,13 +205,9 @@ fn other_workloads(pair: &[Scenario; 2], bench: &Bench, prediction: &mut Predict
         gain(&rates(&fixed, metric, seeds, bench)?),
     );
     prediction.figure("ext4_gain", gain(&rates(&ext4, metric, seeds, bench)?));
-    let hackbench = pair.each_ref().map(|scenario| {
-        let mut scenario = running(scenario, "hackbench -g 1 -l 5000");
-        for program in &mut scenario.programs {
-            program.name = "hackbench".to_owned();
-        }
-        scenario
-    });
+    let hackbench = pair
+        .each_ref()
+        .map(|one| called(running(one, "hackbench -g 1 -l 5000"), "hackbench"));
     // Its runs draw nothing at random: one is as good as many.
     let times: Vec<f64> = rates(&hackbench, "hackbench/time", 1, bench)?;
     prediction.figure("hackbench_gain", 100.0 * (times[0] / times[1] - 1.0));

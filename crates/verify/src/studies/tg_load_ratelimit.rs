@@ -18,8 +18,8 @@ use load::{Load, Seen, see};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 
-use super::published::Kernel;
-use super::{Bench, Calibration, Files, Prediction, Study, study_file};
+use super::bench::place_of;
+use super::{Bench, Calibration, Files, Prediction, Study, study_file, study_files};
 
 /// The study.
 pub(super) struct TgLoadRatelimit;
@@ -41,13 +41,10 @@ pub(super) struct Machine {
 
 impl Study for TgLoadRatelimit {
     fn files(&self) -> Files {
-        Files {
-            name: "tg-load-ratelimit",
-            title: "tg->load_avg is written once a millisecond and queue (Linux 6.7, 1528c661c24b)",
-            published: study_file!("tg-load-ratelimit/published.csv"),
-            accept: study_file!("tg-load-ratelimit/accept.toml"),
-            calibration: study_file!("tg-load-ratelimit/calibration.toml"),
-        }
+        study_files!(
+            "tg-load-ratelimit",
+            "tg->load_avg is written once a millisecond and queue (Linux 6.7, 1528c661c24b)"
+        )
     }
 
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
@@ -108,26 +105,9 @@ impl Machine {
     }
 }
 
-/// Answers the rows of a table: `seen` has base and patched of each of `points` in turn.
-fn answer(
-    table: &str,
-    points: &[String],
-    rates: &[f64],
-    known: &Calibration,
-    prediction: &mut Prediction,
-) {
-    let questions = known.questions().iter();
-    for question in questions.filter(|asked| asked.table == table) {
-        let row = points.iter().position(|point| *point == question.point);
-        let column = usize::from(question.kernel == Kernel::Patched);
-        if let Some(row) = row {
-            prediction.answer(question, rates[2 * row + column], None);
-        }
-    }
-}
-
-fn points(numbers: &[u64], name: impl Fn(u64) -> String) -> Vec<String> {
-    numbers.iter().map(|&number| name(number)).collect()
+/// Place of a point of netperf and its like.
+fn share_at(point: &str) -> Option<usize> {
+    place_of(point.strip_suffix('%')?, &SHARES)
 }
 
 /// Answers UDP_RR's table; returns the geometric mean of the gains with 75 and 100 %.
@@ -141,8 +121,7 @@ fn answer_udp(
     let seen = see(&machine.both(&loads), bench.pick(2, 1), bench)?;
     let rates: Vec<f64> = seen.iter().map(|seen| seen.rate).collect();
     let table = format!("netperf/udp_rr on {}", machine.name);
-    let names = points(&SHARES, |share| format!("{share}%"));
-    answer(&table, &names, &rates, known, prediction);
+    prediction.answer_table((known, &table), share_at, &rates);
     let gains: Vec<f64> = rates.chunks(2).map(|pair| pair[1] / pair[0]).collect();
     let line = SHARES.iter().map(|&share| share as f64).zip(gains.clone());
     prediction.series(&format!("UDP_RR on {}", machine.name), line.collect());
@@ -190,8 +169,7 @@ fn answer_tcp(
     let loads = SHARES.map(|share| Load::tcp_stream(machine.pairs(share)));
     let seen = see(&machine.both(&loads), bench.pick(3, 1), bench)?;
     let rates: Vec<f64> = seen.iter().map(|seen| seen.rate).collect();
-    let names = points(&SHARES, |share| format!("{share}%"));
-    answer(&table, &names, &rates, known, prediction);
+    prediction.answer_table((known, &table), share_at, &rates);
     Ok(())
 }
 
@@ -212,8 +190,8 @@ fn answer_hackbench(
     let mut seen = see(&machine.both(few), bench.pick(5, 1), bench)?;
     seen.extend(see(&machine.both(many), bench.pick(2, 1), bench)?);
     let rates: Vec<f64> = seen.iter().map(|run| run.rate).collect();
-    let names = points(&GROUPS, |groups| format!("group={groups}"));
-    answer(&table, &names, &rates, known, prediction);
+    let place = |point: &str| place_of(point.strip_prefix("group=")?, &GROUPS);
+    prediction.answer_table((known, &table), place, &rates);
     Ok(())
 }
 
@@ -259,8 +237,7 @@ fn answer_postgres(
         .iter()
         .map(|seen| seen.wakeups_per_s * per_wakeup)
         .collect();
-    let names = points(&SHARES, |share| format!("{share}%"));
-    answer(table, &names, &rates, known, prediction);
+    prediction.answer_table((known, table), share_at, &rates);
     Ok(())
 }
 

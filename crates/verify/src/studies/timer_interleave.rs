@@ -17,7 +17,7 @@ use schedcast_sim::World;
 
 use super::bench::uniform_draws;
 use super::published::{Kernel, Question};
-use super::{Bench, Calibration, Files, Prediction, Study, study_file};
+use super::{Bench, Calibration, Files, Prediction, Study, study_file, study_files};
 
 /// The study.
 pub(super) struct TimerInterleave;
@@ -45,13 +45,10 @@ pub(super) struct Variants {
 
 impl Study for TimerInterleave {
     fn files(&self) -> Files {
-        Files {
-            name: "timer-interleave",
-            title: "period timers expire at random offsets (Linux 6.4, 41abdba93747)",
-            published: study_file!("timer-interleave/published.csv"),
-            accept: study_file!("timer-interleave/accept.toml"),
-            calibration: study_file!("timer-interleave/calibration.toml"),
-        }
+        study_files!(
+            "timer-interleave",
+            "period timers expire at random offsets (Linux 6.4, 41abdba93747)"
+        )
     }
 
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
@@ -185,11 +182,7 @@ fn published_table(
     let starts = uniform_draws(bench.pick(400, 12), 100_000_000, 5);
     let jobs = with_starts(&variants.two_patched, &starts);
     let two_patched = run::draws(&jobs, bench)?;
-    for question in known
-        .questions()
-        .iter()
-        .filter(|asked| asked.table == "stress-ng")
-    {
+    for question in known.of_table("stress-ng") {
         let draws = match (question.point.starts_with("1CG"), question.kernel) {
             (true, Kernel::Base) => &one_base,
             (true, Kernel::Patched) => &one_patched,

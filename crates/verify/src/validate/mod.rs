@@ -28,8 +28,9 @@ mod page;
 mod phase;
 
 pub use page::{render_page, render_text};
+pub use phase::AsReal;
+pub(crate) use phase::GRACE_NS;
 pub(crate) use phase::tick_phase_ns;
-pub use phase::{AsReal, GRACE_NS};
 
 /// Kind of a metric, which decides how near a prediction must come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -34,7 +34,7 @@ pub(crate) fn tick_phase_ns(seed: u64, tick_ns: Ns) -> Ns {
 }
 
 /// Programs that have not ended so long after a scenario's duration are ended, on both sides.
-pub const GRACE_NS: Ns = 3_000_000_000;
+pub(crate) const GRACE_NS: Ns = 3_000_000_000;
 
 /// Whether a real run of `scenario` is measured until its programs end. rt-app's threads end with
 /// the time its file gives them, which is the scenario's, and in a window (after a warm-up) nothing

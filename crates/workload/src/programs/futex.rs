@@ -120,11 +120,10 @@ impl Layout {
         worker: schedcast_sim::workload::ForkId,
     ) {
         b.set(WORKER, FIRST);
-        b.set(LEFT, self.workers);
-        let top = b.here();
-        b.fork(worker, CHILD);
-        b.add(WORKER, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.workers, |b| {
+            b.fork(worker, CHILD);
+            b.add(WORKER, 1);
+        });
     }
 
     /// `address = base + number`, for the words of worker [`AT`].
@@ -186,23 +185,21 @@ impl Layout {
     /// Posts every worker of the message thread.
     pub(crate) fn post_workers(&self, b: &mut ProgramBuilder) {
         b.set(AT, FIRST);
-        b.set(LEFT, self.workers);
-        let top = b.here();
-        self.address(b, self.worker_words);
-        post(b, ADDRESS);
-        b.add(AT, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.workers, |b| {
+            self.address(b, self.worker_words);
+            post(b, ADDRESS);
+            b.add(AT, 1);
+        });
     }
 
     /// Main's end: tells all to stop, posts the message threads and waits for them.
     pub(super) fn stop(&self, b: &mut ProgramBuilder) {
         b.word_store(self.stopping, 1);
         b.set(ADDRESS, self.group_words);
-        b.set(LEFT, self.groups);
-        let top = b.here();
-        post(b, ADDRESS);
-        b.add(ADDRESS, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.groups, |b| {
+            post(b, ADDRESS);
+            b.add(ADDRESS, 1);
+        });
         b.join_all();
     }
 
@@ -213,11 +210,10 @@ impl Layout {
         group: schedcast_sim::workload::ForkId,
     ) {
         b.set(GROUP, 0);
-        b.set(LEFT, self.groups);
-        let top = b.here();
-        b.fork(group, CHILD);
-        b.add(GROUP, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.groups, |b| {
+            b.fork(group, CHILD);
+            b.add(GROUP, 1);
+        });
     }
 
     /// A worker's side of a message: it puts itself on the list, or takes requests that wait for

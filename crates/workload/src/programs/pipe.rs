@@ -91,9 +91,7 @@ impl Options {
         }
         b.join_all();
         b.record_since(time, BEGIN);
-        let main = compiler.program(b)?;
-        compiler.main(main, Vec::new());
-        Ok(())
+        compiler.finish(b)
     }
 
     fn first(
@@ -111,16 +109,15 @@ impl Options {
     }
 
     fn rounds(&self, b: &mut ProgramBuilder, compiler: &Compiler, body: impl FnOnce(&mut Round)) {
-        b.set(LEFT, self.loops);
-        let top = b.here();
-        let prices = &compiler.start.prices;
-        let descriptor_ns = prices.descriptor(self.threads);
-        body(&mut Round {
-            write_ns: prices.pipe_write(TOKEN_BYTES) + descriptor_ns,
-            read_ns: prices.pipe_read(TOKEN_BYTES) + descriptor_ns,
-            builder: b,
+        b.repeat(LEFT, self.loops, |b| {
+            let prices = &compiler.start.prices;
+            let descriptor_ns = prices.descriptor(self.threads);
+            body(&mut Round {
+                write_ns: prices.pipe_write(TOKEN_BYTES) + descriptor_ns,
+                read_ns: prices.pipe_read(TOKEN_BYTES) + descriptor_ns,
+                builder: b,
+            });
         });
-        b.loop_back(LEFT, top);
     }
 }
 

@@ -275,7 +275,7 @@ impl Prices {
     }
 
     /// Writing so many bytes into a pipe.
-    pub fn pipe_write(&self, bytes: u64) -> u64 {
+    pub(crate) fn pipe_write(&self, bytes: u64) -> u64 {
         self.pipe_write_ns + bytes.saturating_mul(self.pipe_byte_ps) / 1000
     }
 

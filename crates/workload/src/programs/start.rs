@@ -112,6 +112,16 @@ impl Compiler<'_> {
         })
     }
 
+    /// The task that the shell starts, of this program.
+    ///
+    /// # Errors
+    /// As for [`Compiler::program`].
+    pub(super) fn finish(&mut self, main: ProgramBuilder) -> Result<(), CommandError> {
+        let main = self.program(main)?;
+        self.main(main, Vec::new());
+        Ok(())
+    }
+
     /// The task that the shell starts.
     pub(super) fn main(&mut self, program: ProgramId, registers: Vec<(Reg, u64)>) {
         let start = self.start;

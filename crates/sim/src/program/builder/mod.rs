@@ -452,6 +452,19 @@ impl ProgramBuilder {
         });
     }
 
+    /// Executes `body` so many times, at least once, counting `counter` down.
+    pub fn repeat(
+        &mut self,
+        counter: Reg,
+        times: impl Into<Amount>,
+        body: impl FnOnce(&mut ProgramBuilder),
+    ) {
+        self.set(counter, times);
+        let top = self.here();
+        body(self);
+        self.loop_back(counter, top);
+    }
+
     /// [`Instruction::JumpIndexed`].
     pub fn jump_indexed(&mut self, index: Reg, targets: &[Label]) {
         self.tables.push(targets.to_vec());
@@ -476,18 +489,6 @@ impl ProgramBuilder {
     pub fn count(&mut self, metric: MetricId, amount: impl Into<Amount>) {
         let amount = self.amount(amount);
         self.push(Instruction::Count { metric, amount });
-    }
-
-    /// [`Instruction::RequestBegin`].
-    pub fn request_begin(&mut self, metric: MetricId, key: impl Into<Amount>) {
-        let key = self.amount(key);
-        self.push(Instruction::RequestBegin { metric, key });
-    }
-
-    /// [`Instruction::RequestEnd`].
-    pub fn request_end(&mut self, metric: MetricId, key: impl Into<Amount>) {
-        let key = self.amount(key);
-        self.push(Instruction::RequestEnd { metric, key });
     }
 
     /// [`Instruction::Log`].

@@ -14,8 +14,8 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome;
 
+use super::super::bench::{called, running};
 use super::super::published::{Kernel, Question};
-use super::super::recent_used_cpu::running;
 use super::super::{Bench, Calibration, Prediction};
 use super::percent;
 
@@ -126,11 +126,10 @@ impl Times {
 
 impl Prices {
     fn on(&self, scenario: &Scenario) -> Scenario {
-        let mut scenario = running(scenario, COMMAND);
+        let mut scenario = called(running(scenario, COMMAND), "iozone");
         scenario.duration_ns = None;
         scenario.warmup_ns = 0;
         for program in &mut scenario.programs {
-            program.name = "iozone".to_owned();
             let prices = &mut program.prices;
             // Reading is not in the table; what it takes beside writing is the programs' own
             // measurement.
@@ -288,11 +287,7 @@ pub(super) fn answer(
         .map(|runs| runs.iter().collect())
         .collect();
     let times = [Times::mean(&columns[0])?, Times::mean(&columns[1])?];
-    for question in known
-        .questions()
-        .iter()
-        .filter(|asked| asked.table == TABLE)
-    {
+    for question in known.of_table(TABLE) {
         let mut words = question.point.split('-');
         let test = words
             .next()

@@ -6,7 +6,7 @@ use schedcast_lab::outcome::Outcome;
 use schedcast_sim::World;
 
 use crate::studies::Bench;
-use crate::studies::recent_used_cpu::running;
+use crate::studies::bench::running;
 
 /// The group that everything runs in.
 const GROUP: &str = "/docker/bench";

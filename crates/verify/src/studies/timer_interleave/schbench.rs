@@ -9,9 +9,9 @@
 
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
-use schedcast_lab::experiment::program::Action;
 
 use super::Variants;
+use crate::studies::bench::running;
 use crate::studies::published::{Kernel, Question};
 use crate::studies::{Bench, Calibration, Prediction};
 
@@ -22,12 +22,8 @@ const RUN_S: u64 = 5;
 
 /// Both groups with schbench instead of stress-ng.
 fn scenario(groups: &Scenario, workers: u64) -> Scenario {
-    let mut scenario = groups.clone();
     let command = format!("schbench-classic -m 32 -t {workers} -r {RUN_S}");
-    for program in &mut scenario.programs {
-        let words = command.split_whitespace().map(str::to_owned).collect();
-        program.action.value = Action::Run(words);
-    }
+    let mut scenario = running(groups, &command);
     scenario.duration_ns = Some((RUN_S + 1) * 1_000_000_000);
     scenario
 }

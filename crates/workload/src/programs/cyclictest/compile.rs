@@ -60,9 +60,7 @@ impl Options {
         b.word_store(shared.shutdown, 1);
         b.sleep(END_NS);
         b.join_all();
-        let main = compiler.program(b)?;
-        compiler.main(main, Vec::new());
-        Ok(())
+        compiler.finish(b)
     }
 
     fn thread(

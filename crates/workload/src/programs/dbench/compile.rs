@@ -35,15 +35,12 @@ impl Options {
         b.add(WARM, self.warmup_ns);
         b.set(END, WARM);
         b.add(END, self.time_ns);
-        b.set(LEFT, self.clients);
-        let top = b.here();
-        b.fork(client, CHILD);
-        b.add(CLIENT, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.clients, |b| {
+            b.fork(client, CHILD);
+            b.add(CLIENT, 1);
+        });
         b.join_all();
-        let main = compiler.program(b)?;
-        compiler.main(main, Vec::new());
-        Ok(())
+        compiler.finish(b)
     }
 
     fn client(

@@ -240,15 +240,12 @@ impl Options {
         let process = self.process(compiler, &storage, barrier)?;
         let process = compiler.fork("", process, true);
         let mut b = ProgramBuilder::new("iozone-main");
-        b.set(LEFT, self.processes);
-        let top = b.here();
-        b.fork(process, CHILD);
-        b.add(PROCESS, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.processes, |b| {
+            b.fork(process, CHILD);
+            b.add(PROCESS, 1);
+        });
         b.join_all();
-        let main = compiler.program(b)?;
-        compiler.main(main, Vec::new());
-        Ok(())
+        compiler.finish(b)
     }
 
     /// Whether anything goes to the disk: without `-t` at the end of each pass, with it as part of
@@ -388,10 +385,9 @@ fn records(b: &mut ProgramBuilder, pass: Pass, point: Point, prices: &Prices) {
             b.spin(memory_ns * count, MEMORY_STEP_NS);
         }
     };
-    b.set(LEFT, records / together);
-    let top = b.here();
-    calls(b, together);
-    b.loop_back(LEFT, top);
+    b.repeat(LEFT, records / together, |b| {
+        calls(b, together);
+    });
     if !records.is_multiple_of(together) {
         calls(b, records % together);
     }

@@ -63,18 +63,16 @@ impl Options {
         }
         b.set(GROUPS_LEFT, self.groups);
         let group = b.here();
-        b.set(LEFT, self.fds);
-        let top = b.here();
-        b.fork(receiver, CHILD);
-        self.of_perf(&mut b, prices.perf_fork_ns);
-        b.add(QUEUE, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.fds, |b| {
+            b.fork(receiver, CHILD);
+            self.of_perf(b, prices.perf_fork_ns);
+            b.add(QUEUE, 1);
+        });
         b.subtract(QUEUE, self.fds);
-        b.set(LEFT, self.fds);
-        let top = b.here();
-        b.fork(sender, CHILD);
-        self.of_perf(&mut b, prices.perf_fork_ns);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.fds, |b| {
+            b.fork(sender, CHILD);
+            self.of_perf(b, prices.perf_fork_ns);
+        });
         b.add(QUEUE, self.fds);
         b.loop_back(GROUPS_LEFT, group);
         if self.main_fifo {
@@ -85,21 +83,19 @@ impl Options {
             });
             b.set_attributes(fifo);
         }
-        b.set(LEFT, self.tasks());
-        let top = b.here();
-        b.recv(shared.ready, VALUE);
-        b.kernel_work(prices.pipe_read(1));
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.tasks(), |b| {
+            b.recv(shared.ready, VALUE);
+            b.kernel_work(prices.pipe_read(1));
+        });
         b.now(BEGIN);
         b.kernel_work(prices.pipe_write(1));
         b.word_store(shared.go, 1);
         b.word_wake(shared.go, schedcast_sim::Amount::FOREVER);
         if !self.threads {
             // `wait` comes back for every child, so main is woken by each that ends while it waits.
-            b.set(LEFT, self.tasks());
-            let top = b.here();
-            b.sem_wait(shared.exited);
-            b.loop_back(LEFT, top);
+            b.repeat(LEFT, self.tasks(), |b| {
+                b.sem_wait(shared.exited);
+            });
         }
         b.join_all();
         b.record_since(time, BEGIN);
@@ -144,11 +140,10 @@ impl Options {
         let work_ns = self.channel.receive_ns(prices, self.bytes) + prices.descriptor(self.threads);
         let mut b = ProgramBuilder::new("messaging-receiver");
         self.ready(&mut b, compiler, shared);
-        b.set(LEFT, self.fds * self.loops);
-        let top = b.here();
-        b.recv(QUEUE, VALUE);
-        b.kernel_work(work_ns);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.fds * self.loops, |b| {
+            b.recv(QUEUE, VALUE);
+            b.kernel_work(work_ns);
+        });
         self.end(&mut b, &compiler.start.prices, shared);
         compiler.program(b)
     }
@@ -161,12 +156,11 @@ impl Options {
         b.set(LOOPS_LEFT, self.loops);
         let again = b.here();
         b.set(TARGET, QUEUE);
-        b.set(LEFT, self.fds);
-        let top = b.here();
-        b.kernel_work(work_ns);
-        b.send(TARGET, self.bytes, VALUE, true);
-        b.add(TARGET, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.fds, |b| {
+            b.kernel_work(work_ns);
+            b.send(TARGET, self.bytes, VALUE, true);
+            b.add(TARGET, 1);
+        });
         b.loop_back(LOOPS_LEFT, again);
         self.end(&mut b, &compiler.start.prices, shared);
         compiler.program(b)

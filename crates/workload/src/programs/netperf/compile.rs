@@ -91,15 +91,14 @@ impl Options {
         client: ForkId,
     ) -> Result<ProgramId, CommandError> {
         let mut b = ProgramBuilder::new("netperf-main");
-        b.set(LEFT, self.pairs);
-        let top = b.here();
-        b.fork(server, CHILD);
-        b.fork(client, CHILD);
-        b.add(TO_SERVER, 2);
-        b.add(TO_CLIENT, 2);
-        b.add(TAKEN, 2);
-        b.add(GIVEN, 2);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.pairs, |b| {
+            b.fork(server, CHILD);
+            b.fork(client, CHILD);
+            b.add(TO_SERVER, 2);
+            b.add(TO_CLIENT, 2);
+            b.add(TAKEN, 2);
+            b.add(GIVEN, 2);
+        });
         b.join_all();
         compiler.program(b)
     }

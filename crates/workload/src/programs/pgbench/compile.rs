@@ -82,9 +82,7 @@ impl Options {
             b.fork(thread, CHILD);
         }
         b.join_all();
-        let main = compiler.program(b)?;
-        compiler.main(main, Vec::new());
-        Ok(())
+        compiler.finish(b)
     }
 
     /// Clients are dealt out in a row, the first threads get what does not divide.
@@ -161,16 +159,15 @@ impl Thread<'_> {
         b.barrier(self.started);
         b.now(BEGIN);
         b.set(CLIENT, FIRST);
-        b.set(LEFT, CLIENTS);
-        let top = b.here();
-        self.server.connect(b, CLIENT, INBOX, VALUE);
-        if let Length::Transactions(count) = self.options.length {
-            b.set(ADDRESS, CLIENT);
-            b.add(ADDRESS, self.clients.left);
-            b.word_store(ADDRESS, count);
-        }
-        b.add(CLIENT, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, CLIENTS, |b| {
+            self.server.connect(b, CLIENT, INBOX, VALUE);
+            if let Length::Transactions(count) = self.options.length {
+                b.set(ADDRESS, CLIENT);
+                b.add(ADDRESS, self.clients.left);
+                b.word_store(ADDRESS, count);
+            }
+            b.add(CLIENT, 1);
+        });
         b.record_since(self.metrics.connect, BEGIN);
         b.barrier(self.connected);
         b.now(BEGIN);

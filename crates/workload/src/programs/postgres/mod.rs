@@ -157,11 +157,10 @@ impl Server {
         let backend = compiler.fork("-server", backend, true);
         let writer = log.writer(compiler)?;
         let mut b = ProgramBuilder::new("postmaster");
-        b.set(LEFT, connections);
-        let top = b.here();
-        b.recv(server.inbox, CONNECTION);
-        b.fork(backend, VALUE);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, connections, |b| {
+            b.recv(server.inbox, CONNECTION);
+            b.fork(backend, VALUE);
+        });
         b.join_all();
         log.stop(&mut b);
         let postmaster = compiler.program(b)?;

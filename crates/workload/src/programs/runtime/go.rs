@@ -147,10 +147,9 @@ impl Server {
         SCRATCH.set(&mut b);
         // One M beyond the Ps sits in `epoll_wait`, without a P.
         let ms = self.gomaxprocs + 1;
-        b.set(COUNT, ms);
-        let top = b.here();
-        b.fork(m, CHILD);
-        b.loop_back(COUNT, top);
+        b.repeat(COUNT, ms, |b| {
+            b.fork(m, CHILD);
+        });
         // The process itself is `sysmon`.
         self.load
             .wait_for_end(&mut b, &runtime.shared.words, [START, NOW]);
@@ -165,9 +164,7 @@ impl Server {
         b.set(VALUE, GOOD_BYE);
         b.send(network, 1, VALUE, false);
         b.join_all();
-        let main = compiler.program(b)?;
-        compiler.main(main, Vec::new());
-        Ok(())
+        compiler.finish(b)
     }
 }
 

@@ -154,18 +154,16 @@ impl Server {
         b.fork(dispatcher, CHILD);
         b.fork(vm_thread, CHILD);
         for (count, thread) in [(self.threads, worker), (self.gc_threads, gc_worker)] {
-            b.set(COUNT, count);
-            let top = b.here();
-            b.fork(thread, CHILD);
-            b.loop_back(COUNT, top);
+            b.repeat(COUNT, count, |b| {
+                b.fork(thread, CHILD);
+            });
         }
         self.load
             .wait_for_end(&mut b, &jvm.shared.words, [COUNT, VALUE]);
         b.set(VALUE, GOOD_BYE);
-        b.set(COUNT, self.threads);
-        let top = b.here();
-        b.send(jvm.pool, 1, VALUE, false);
-        b.loop_back(COUNT, top);
+        b.repeat(COUNT, self.threads, |b| {
+            b.send(jvm.pool, 1, VALUE, false);
+        });
         // A collection may be under way until the last worker has ended.
         let top = b.here();
         b.sleep(ENDING_NS);
@@ -174,14 +172,11 @@ impl Server {
         b.set(VALUE, GOOD_BYE);
         b.send(network, 1, VALUE, false);
         b.sem_post(jvm.vm);
-        b.set(COUNT, self.gc_threads);
-        let top = b.here();
-        b.sem_post(jvm.gang);
-        b.loop_back(COUNT, top);
+        b.repeat(COUNT, self.gc_threads, |b| {
+            b.sem_post(jvm.gang);
+        });
         b.join_all();
-        let main = compiler.program(b)?;
-        compiler.main(main, Vec::new());
-        Ok(())
+        compiler.finish(b)
     }
 }
 
@@ -350,10 +345,9 @@ impl Jvm {
         } else {
             b.word_store(self.left, PIECES);
             b.word_store(self.active, server.gc_threads);
-            b.set(COUNT, server.gc_threads);
-            let top = b.here();
-            b.sem_post(self.gang);
-            b.loop_back(COUNT, top);
+            b.repeat(COUNT, server.gc_threads, |b| {
+                b.sem_post(self.gang);
+            });
             b.sem_wait(self.collected);
         }
         b.word_store(self.allocated, 0);

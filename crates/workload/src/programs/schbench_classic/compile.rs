@@ -27,9 +27,7 @@ impl Options {
         layout.fork_groups(&mut b, group);
         b.sleep(self.runtime_ns());
         layout.stop(&mut b);
-        let main = compiler.program(b)?;
-        compiler.main(main, Vec::new());
-        Ok(())
+        compiler.finish(b)
     }
 
     fn message_thread(
@@ -55,15 +53,14 @@ impl Options {
         let (top, end) = (b.here(), b.label());
         b.sleep(self.batch_sleep_us() * 1000);
         b.now(NOW);
-        b.set(LEFT, self.batch());
-        let next = b.here();
-        b.set(AT, TURN);
-        b.arithmetic(Arithmetic::Remainder, AT, self.workers);
-        b.add(AT, FIRST);
-        b.add(TURN, 1);
-        b.now(REQUEST);
-        layout.give_request(b);
-        b.loop_back(LEFT, next);
+        b.repeat(LEFT, self.batch(), |b| {
+            b.set(AT, TURN);
+            b.arithmetic(Arithmetic::Remainder, AT, self.workers);
+            b.add(AT, FIRST);
+            b.add(TURN, 1);
+            b.now(REQUEST);
+            layout.give_request(b);
+        });
         stop_to(b, layout.stopping, end);
         b.jump(top);
         b.bind(end);

@@ -75,11 +75,10 @@ impl Options {
         b.now(END);
         b.add(END, self.duration_ns);
         b.set(DONE, u64::from(queues.done.0));
-        b.set(LEFT, self.threads);
-        let top = b.here();
-        b.fork(worker, CHILD);
-        b.add(DONE, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.threads, |b| {
+            b.fork(worker, CHILD);
+            b.add(DONE, 1);
+        });
         for _ in 0..self.helpers {
             b.fork(helper, CHILD);
         }
@@ -102,9 +101,7 @@ impl Options {
             b.send(queues.pool, 1, VALUE, false);
         }
         b.join_all();
-        let main = compiler.program(b)?;
-        compiler.main(main, Vec::new());
-        Ok(())
+        compiler.finish(b)
     }
 
     fn arrivals(&self, compiler: &mut Compiler, queues: Queues) {
@@ -155,10 +152,9 @@ impl Options {
             for _ in 0..self.fan_out {
                 b.send(queues.pieces, 1, DONE, false);
             }
-            b.set(LEFT, self.fan_out);
-            let wait = b.here();
-            b.recv(DONE, VALUE);
-            b.loop_back(LEFT, wait);
+            b.repeat(LEFT, self.fan_out, |b| {
+                b.recv(DONE, VALUE);
+            });
         }
         b.kernel_work(reply_ns);
         b.record_since(latency, ARRIVED);

@@ -139,17 +139,15 @@ impl Storage {
         }
         let request_bytes = bytes / requests;
         let part_ns = request_bytes.saturating_mul(self.write_back_byte_ps) / 2000;
-        b.set(left, requests);
-        let top = b.here();
-        b.kernel_work(part_ns);
-        let service_ns = request_bytes.saturating_mul(self.storage_byte_ps) / 1000;
-        b.submit(stream, service_ns, reg::REPLY, reg::REPLY);
-        b.loop_back(left, top);
-        b.set(left, requests);
-        let top = b.here();
-        b.recv_io(reg::REPLY, reg::SEEN);
-        b.kernel_work(part_ns);
-        b.loop_back(left, top);
+        b.repeat(left, requests, |b| {
+            b.kernel_work(part_ns);
+            let service_ns = request_bytes.saturating_mul(self.storage_byte_ps) / 1000;
+            b.submit(stream, service_ns, reg::REPLY, reg::REPLY);
+        });
+        b.repeat(left, requests, |b| {
+            b.recv_io(reg::REPLY, reg::SEEN);
+            b.kernel_work(part_ns);
+        });
     }
 
     /// Gives the task that is being written a queue of its own: `first` + the number in `ordinal`.

@@ -45,24 +45,20 @@ impl Options {
         let mut b = ProgramBuilder::new("stress-ng");
         b.now(BEGIN);
         b.set(EXITED, first);
-        b.set(LEFT, self.workers);
-        let top = b.here();
-        b.fork(worker, CHILD);
-        b.add(EXITED, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.workers, |b| {
+            b.fork(worker, CHILD);
+            b.add(EXITED, 1);
+        });
         // `waitpid` for one worker after the other: an exit that is not the awaited one wakes no
         // task, as SIGCHLD is ignored.
         b.set(EXITED, first);
-        b.set(LEFT, self.workers);
-        let top = b.here();
-        b.sem_wait(EXITED);
-        b.add(EXITED, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.workers, |b| {
+            b.sem_wait(EXITED);
+            b.add(EXITED, 1);
+        });
         b.join_all();
         b.record_since(time, BEGIN);
-        let parent = compiler.program(b)?;
-        compiler.main(parent, Vec::new());
-        Ok(())
+        compiler.finish(b)
     }
 
     fn worker(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {

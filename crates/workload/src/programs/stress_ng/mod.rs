@@ -13,7 +13,7 @@
 //! where they meet a throttled period, and the sleep is still 48 ms.
 
 mod compile;
-pub mod methods;
+pub(crate) mod methods;
 mod report;
 #[cfg(test)]
 mod tests;

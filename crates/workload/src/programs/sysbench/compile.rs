@@ -48,17 +48,14 @@ impl Options {
         let thread = self.thread(compiler, &body)?;
         let thread = compiler.fork("", thread, false);
         let mut b = ProgramBuilder::new("sysbench-main");
-        b.set(LEFT, self.threads);
         b.set(REPLIES, u64::from(replies.0));
-        let top = b.here();
-        b.fork(thread, CHILD);
-        b.add(THREAD, 1);
-        b.add(REPLIES, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.threads, |b| {
+            b.fork(thread, CHILD);
+            b.add(THREAD, 1);
+            b.add(REPLIES, 1);
+        });
         b.join_all();
-        let main = compiler.program(b)?;
-        compiler.main(main, Vec::new());
-        Ok(())
+        compiler.finish(b)
     }
 
     fn oltp(

@@ -61,17 +61,14 @@ impl Options {
         let thread = self.thread(compiler, layout)?;
         let thread = compiler.fork("", thread, false);
         let mut b = ProgramBuilder::new("wrk-main");
-        b.set(LEFT, self.threads);
         b.set(INBOX, u64::from(layout.inboxes.0));
-        let top = b.here();
-        b.fork(thread, CHILD);
-        b.add(THREAD, 1);
-        b.add(INBOX, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.threads, |b| {
+            b.fork(thread, CHILD);
+            b.add(THREAD, 1);
+            b.add(INBOX, 1);
+        });
         b.join_all();
-        let main = compiler.program(b)?;
-        compiler.main(main, Vec::new());
-        Ok(())
+        compiler.finish(b)
     }
 
     /// nginx's master process, which only starts the workers.
@@ -84,12 +81,11 @@ impl Options {
         let worker = self.worker(compiler, layout)?;
         let worker = compiler.fork("-server", worker, true);
         let mut b = ProgramBuilder::new("nginx-master");
-        b.set(LEFT, self.workers);
         b.set(INBOX, u64::from(layout.workers.0));
-        let top = b.here();
-        b.fork(worker, CHILD);
-        b.add(INBOX, 1);
-        b.loop_back(LEFT, top);
+        b.repeat(LEFT, self.workers, |b| {
+            b.fork(worker, CHILD);
+            b.add(INBOX, 1);
+        });
         b.join_all();
         let master = compiler.program(b)?;
         server_process(compiler, master, group);
