@@ -14,7 +14,8 @@
 //! nothing is under way, is one too.
 //!
 //! If four in five of the periods with one request have one reply, every reply has its own request.
-//! A reply without one shows a request that no timer does. A reply that comes in pieces counts once.
+//! A reply without one shows a request that no timer does. A reply that comes in pieces counts
+//! once.
 //!
 //! * A timer may be up to 1 ms late itself: `coarse`. Such a client sends all that fell due in a
 //!   millisecond at once, and only the first message wakes the service. So two requests were sent
@@ -34,12 +35,12 @@
 //!
 //! Which reply is whose is not in a trace. While the service is busy, from its first wakeup to when
 //! all threads that clients wake, that reply, or that exchange messages with these, are asleep,
-//! requests are answered in the order of their arrival, and all of them. (A client whose connections are all busy keeps requests back,
-//! and sends them when it has answers: if such a message follows, the service was not done.)
-//! Replies that follow each other closely wake the client once: so every visible reply gets one
-//! request of such a period, and the others are given to replies in proportion to the work the
-//! client did for each. Where there are fewer requests than replies, work alone decides. No reply
-//! is given to a request that had not arrived.
+//! requests are answered in the order of their arrival, and all of them. (A client whose
+//! connections are all busy keeps requests back, and sends them when it has answers: if such a
+//! message follows, the service was not done.) Replies that follow each other closely wake the
+//! client once: so every visible reply gets one request of such a period, and the others are given
+//! to replies in proportion to the work the client did for each. Where there are fewer requests
+//! than replies, work alone decides. No reply is given to a request that had not arrived.
 //!
 //! A client has a reply when it has read it, not when it begins to run: what it does from there
 //! until it sleeps, or sends again, is reading. Requests that share a reply share that work in
