@@ -259,6 +259,7 @@ pub(super) fn find(
             rounds,
         });
         let apart = apart::Apart {
+            threads: evidence.threads,
             inside: &border.inside.clone(),
             wakings: evidence.wakings,
             runs: evidence.runs,

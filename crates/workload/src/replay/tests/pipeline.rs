@@ -40,6 +40,39 @@ fn pile(mini: &mut Mini, at: u64) {
     }
 }
 
+/// As [`single`], but the backend preempts the proxy, which is still awake when it has the answer.
+fn preempted(mini: &mut Mini, at: u64) {
+    mini.sends(at);
+    mini.waking(at + 38, 0, 2, SOFT, 3);
+    mini.switch(at + 40, 0, 2, "R", 3);
+    mini.switch(at + 340, 0, 3, "S", 2);
+    mini.waking(at + 365, 0, 2, SOFT, 1);
+    mini.switch(at + 370, 0, 2, "S", 1);
+    mini.switch(at + 380, 0, 1, "S", 0);
+}
+
+/// A second request comes 100 µs after the first, and a second backend works for it.
+fn overlapping(mini: &mut Mini, at: u64) {
+    mini.sends(at);
+    for (at, cpu, backend) in [(at, 0, 3), (at + 100, 1, 4)] {
+        if cpu == 1 {
+            mini.waking(at, 1, 0, HARD, 1);
+            mini.switch(at + 2, 1, 0, "R", 1);
+            mini.waking(at + 10, 1, 1, SOFT, 2);
+            mini.switch(at + 20, 1, 1, "S", 2);
+        }
+        mini.waking(at + 38, cpu, 2, SOFT, backend);
+        mini.switch(at + 40, cpu, 2, "S", backend);
+    }
+    for (at, cpu, backend) in [(at, 0, 3), (at + 100, 1, 4)] {
+        mini.waking(at + 335, cpu, backend, SOFT, 2);
+        mini.switch(at + 340, cpu, backend, "S", 2);
+        mini.waking(at + 365, cpu, 2, SOFT, 1);
+        mini.switch(at + 370, cpu, 2, "S", 1);
+        mini.switch(at + 380, cpu, 1, "S", 0);
+    }
+}
+
 /// 25 single requests, 5 ms apart, and five piles.
 fn pipeline() -> (Replay, u64) {
     let mut mini = Mini::new(&[(1, "client"), (2, "proxy"), (3, "backend")]);
@@ -90,6 +123,46 @@ fn what_piled_up_between_threads_comes_apart() {
     assert!(all.iter().all(|replies| *replies <= 1));
     let waits = |step: &Step| matches!(step, Step::Await(_));
     assert!(!replay.steps.iter().any(waits));
+}
+
+#[test]
+fn a_reply_waits_for_its_backend_also_where_the_proxy_was_awake() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "proxy"), (3, "backend")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3]);
+    for number in 0..25 {
+        single(&mut mini, 5_000 * number);
+    }
+    for number in 25..35 {
+        preempted(&mut mini, 5_000 * number);
+    }
+    let replay = scheduled(mini, 175_000);
+    assert_conserved(&replay);
+    assert_eq!(replay.requests.len(), 35);
+    let backend = replay.threads_named("backend").unwrap()[0];
+    let replying = of(&replay, "proxy").into_iter().filter(|(_, _, steps)| {
+        let ends = |step: &Step| matches!(step, Step::Reply(_));
+        steps.iter().any(ends)
+    });
+    let triggers: Vec<Trigger> = replying.map(|(trigger, ..)| trigger).collect();
+    assert_eq!(triggers, [Trigger::Thread(backend); 35]);
+    let executed_us = |name| of(&replay, name).iter().map(|one| one.1).sum::<u64>();
+    assert_eq!(executed_us("backend"), 35 * 300);
+}
+
+#[test]
+fn a_reply_is_of_one_request_while_the_backend_works_for_others() {
+    let names = [(1, "client"), (2, "proxy"), (3, "backend"), (4, "backend")];
+    let mut mini = Mini::new(&names);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3, 4]);
+    for number in 0..50 {
+        match number % 5 {
+            0 => overlapping(&mut mini, 5_000 * number),
+            _ => single(&mut mini, 5_000 * number),
+        }
+    }
+    let replay = scheduled(mini, 250_000);
+    let latencies: Vec<u64> = replay.requests.iter().map(|one| one.latency_ns).collect();
+    assert_eq!(latencies, [380_000; 60]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Messages over sockets, and requests of event loops.
 
 use super::*;
+use crate::replay::service::Served;
 use schedcast_kernel::rules::{Rules, Version};
 use schedcast_kernel::topology::Topology;
 use schedcast_sim::{Machine, Workload, World};
@@ -309,6 +310,69 @@ fn what_such_a_client_sends_when_it_is_woken_otherwise_was_due_since_it_slept() 
     );
     let mean_us = late_us.iter().sum::<i64>() / 50;
     assert!((30..70).contains(&mean_us), "{late_us:?}");
+}
+
+/// A reply wakes the client after 120 µs, but a neighbour has its CPU until 300. By then the next
+/// request is due, and the service is still awake.
+#[test]
+fn what_fell_due_while_its_client_waited_for_a_cpu_is_a_request() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server"), (9, "neighbour")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    for at in (0..70).map(|number| 5_000 * number) {
+        if at % 35_000 > 0 {
+            single(&mut mini, at);
+            continue;
+        }
+        mini.sends(at);
+        mini.waking(at + 49, 1, 0, HARD, 9);
+        mini.switch(at + 50, 1, 0, "R", 9);
+        mini.waking(at + 120, 0, 2, SOFT, 1);
+        mini.switch(at + 300, 1, 9, "S", 1);
+        mini.switch(at + 310, 1, 1, "S", 0);
+        mini.waking(at + 420, 0, 2, SOFT, 1);
+        mini.switch(at + 430, 0, 2, "S", 1);
+        mini.switch(at + 440, 0, 1, "S", 0);
+    }
+    let replay = scheduled(mini, 350_000);
+    assert_eq!(replay.requests.len(), 70 + 10);
+    let late = replay
+        .requests
+        .iter()
+        .filter(|one| one.due_ns % 5_000_000 > 0);
+    let since_us = |one: &Served| one.due_ns % 5_000_000 / 1_000;
+    let dues_us: Vec<i64> = late.clone().map(since_us).collect();
+    assert_eq!(dues_us.len(), 10);
+    assert!(
+        dues_us.iter().all(|us| (120..300).contains(us)),
+        "{dues_us:?}"
+    );
+    let mean_us = dues_us.iter().sum::<i64>() / 10;
+    assert!((160..260).contains(&mean_us), "{dues_us:?}");
+    for one in late {
+        assert_eq!(one.arrives_ns % 5_000_000, 300_000);
+        assert_eq!(one.due_ns % 5_000_000 + one.latency_ns as i64, 440_000);
+    }
+}
+
+/// The service answers in two pieces, and the client reads each at once, on another CPU.
+#[test]
+fn a_reply_in_pieces_is_one_and_comes_with_the_last() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    for at in (0..60).map(|number| 5_000 * number) {
+        mini.sends(at);
+        if at % 10_000 > 0 {
+            mini.waking(at + 105, 0, 2, SOFT, 1);
+            mini.switch(at + 107, 1, 0, "R", 1);
+            mini.switch(at + 117, 1, 1, "S", 0);
+        }
+        mini.waking(at + 120, 0, 2, SOFT, 1);
+        mini.switch(at + 130, 0, 2, "S", 1);
+        mini.switch(at + 140, 0, 1, "S", 0);
+    }
+    let replay = scheduled(mini, 300_000);
+    let latencies: Vec<u64> = replay.requests.iter().map(|one| one.latency_ns).collect();
+    assert_eq!(latencies, [140_000; 60]);
 }
 
 #[test]
