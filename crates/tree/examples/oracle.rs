@@ -7,7 +7,7 @@
 #![expect(clippy::print_stdout, reason = "a program")]
 
 use schedcast_kernel::rules::Version;
-use schedcast_tree::lockstep::{Kinds, Shape, draw, run};
+use schedcast_tree::lockstep::{Kinds, SHAPES, Shape, draw, run};
 use schedcast_tree::{BuildError, Builder, config::Config, trees};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,66 +16,6 @@ use std::path::{Path, PathBuf};
 /// Releases whose trees `validation/trees` fetches.
 const VERSIONS: &[&str] = &[
     "5.10.223", "6.1.176", "6.12.107", "6.18.15", "7.1.13", "7.2.12", "7.3.4",
-];
-
-const SHAPES: [Shape; 11] = [
-    Shape::ONE_CPU,
-    Shape {
-        cores: 2,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 2,
-        smt: 2,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        llcs: 2,
-        cores: 4,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        sockets: 2,
-        cores: 16,
-        smt: 2,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        llcs: 2,
-        cores: 4,
-        capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 4,
-        capacities: &[512, 512, 1024, 1024],
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 4,
-        smt: 2,
-        capacities: &[640, 640, 1024, 1024],
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 4,
-        smt: 2,
-        priorities: &[45, 40, 30, 30],
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        llcs: 2,
-        cores: 4,
-        capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
-        energy: true,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 6,
-        capacities: &[320, 320, 700, 700, 1024, 1024],
-        energy: true,
-        ..Shape::ONE_CPU
-    },
 ];
 
 /// Mixes of steps by name.
@@ -223,12 +163,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 continue;
             }
         };
-        for shape in SHAPES {
-            if shape.energy && objects.len() < 3 {
-                continue;
-            }
-            // Preferred CPUs are known from 6.6 on.
-            if !shape.priorities.is_empty() && !release.since(6, 6) {
+        for &shape in SHAPES {
+            if !shape.is_known_to(release) {
                 continue;
             }
             for (name, kinds) in MIXES {

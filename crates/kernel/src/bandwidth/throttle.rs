@@ -212,11 +212,6 @@ impl Kernel {
             self.readd_leaf_ancestors(q);
         } else {
             self.enqueue_unthrottled_group(p, q);
-            if self.rules.throttled_leaves
-                && let Some(parent) = self.parent_queue(q)
-            {
-                self.add_leaf_branch(parent);
-            }
         }
         let rq = &self.rqs[cpu.index()];
         if rq.curr_is_idle() && self.cfs_rqs[cpu.index()].h_nr_queued > 0 {
@@ -290,8 +285,11 @@ impl Kernel {
 
     /// A queue that got load back belongs on the leaf list, and so do the queues above it.
     fn readd_leaf_ancestors(&mut self, q: CfsRqId) {
-        if self.cfs_rqs[q.index()].on_leaf_list {
-            self.add_leaf_branch(q);
+        if self.rules.unthrottled_leaf_decays
+            && self.cfs_rqs[q.index()].on_leaf_list
+            && let Some(parent) = self.parent_queue(q)
+        {
+            self.add_leaf_branch(parent);
         }
     }
 
@@ -318,6 +316,7 @@ impl Kernel {
             self.enqueue_entity(p, parent, se, flags);
             self.add_counts(parent, &mut counts);
             if self.stops_at_throttled(parent) {
+                self.end_at_throttled(parent);
                 return;
             }
             level = self.entities[se.index()].parent;

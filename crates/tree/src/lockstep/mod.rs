@@ -15,7 +15,7 @@ mod pair;
 mod shrink;
 
 pub use compare::Difference;
-pub use draw::{Kinds, Shape, draw};
+pub use draw::{Kinds, SHAPES, Shape, draw, draw_world};
 pub use pair::Pair;
 pub use shrink::shrink;
 
@@ -54,6 +54,12 @@ pub enum Action {
     Yield,
     /// The current task ends.
     Exit,
+    /// The current task executes another program.
+    Exec,
+    /// The current task reads its own CPU time.
+    ReadTime,
+    /// A fair task asks for requests of this length.
+    Slice(usize, u64),
     /// A task gets another nice value.
     Nice(usize, i32),
     /// A task gets another policy.

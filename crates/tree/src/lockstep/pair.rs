@@ -1,7 +1,7 @@
 //! The two sides of a history and what they are told.
 
 use super::{Action, Class, History, Step};
-use crate::ground::{machine, policy_of, rules_as_built};
+use crate::ground::{machine, policy_number, policy_of, rules_as_built};
 use crate::tree_core::clamp_number;
 use crate::world::{Call, Event, NewTask, Object, World, WorldError, draw};
 use schedcast_kernel::bandwidth::limits::Hierarchy;
@@ -101,6 +101,8 @@ pub struct Pair {
     pub(super) members: super::compare::Members,
     /// One side refused a reservation that the other one accepted.
     pub(super) refusals_differ: bool,
+    /// CPU time of a task as it read it last, on both sides.
+    pub(super) read: (Ns, Ns),
     /// Processes that tasks are threads of, in turn by chance.
     processes: u32,
 }
@@ -151,6 +153,7 @@ impl Pair {
             tick_ns,
             interrupted: VecDeque::new(),
             refusals_differ: false,
+            read: (0, 0),
             processes: history.processes,
         };
         // The rules begin with ticks that are stopped; some trees stop them after a first one.
@@ -430,7 +433,7 @@ impl Pair {
                 self.rust.wake(&mut self.bench, here, rust, flags);
                 self.tree(cpu, Call::IrqWake, &[i64::from(tree)])?;
             }
-            Action::Block | Action::Yield | Action::Exit
+            Action::Block | Action::Yield | Action::Exit | Action::Exec | Action::ReadTime
                 if self.rust.is_idle_task(self.rust.current(here)) =>
             {
                 return Ok(false);
@@ -446,6 +449,32 @@ impl Pair {
             Action::Exit => {
                 self.rust.exit(bench, here);
                 self.tree(cpu, Call::Exit, &[])?;
+            }
+            Action::Exec => {
+                self.rust.exec(bench, here);
+                self.tree(cpu, Call::Exec, &[])?;
+            }
+            Action::ReadTime => {
+                let rust = self.rust.task_sched_runtime(bench, here);
+                let tree = self.tree(cpu, Call::CpuTime, &[])?;
+                self.read = (rust, tree as u64);
+            }
+            Action::Slice(task, slice_ns) => {
+                let Some((rust, tree)) = self.living(task).filter(|&(rust, _)| {
+                    self.rust.rules.custom_slices && self.rust.tasks[rust.index()].policy.is_fair()
+                }) else {
+                    return Ok(false);
+                };
+                let (policy, nice) = {
+                    let record = &self.rust.tasks[rust.index()];
+                    (policy_number(record.policy), record.nice)
+                };
+                self.rust
+                    .set_custom_slice(&mut self.bench, here, rust, Some(slice_ns));
+                let arguments = [tree, policy, nice, 0].map(i64::from);
+                let [task, policy, nice, priority] = arguments;
+                let arguments = [task, policy, nice, priority, slice_ns as i64];
+                self.tree(cpu, Call::Policy, &arguments)?;
             }
             Action::Nice(task, nice) => {
                 let Some((rust, tree)) = self.living(task) else {
