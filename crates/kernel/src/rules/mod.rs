@@ -196,9 +196,12 @@ pub struct Rules {
     pub reweight: Reweight,
     /// How long a pick is protected.
     pub protection: Protection,
-    /// A task that is moved takes its averages away while it is dequeued (6.0), before its group
+    /// A task that is moved takes its averages away while it is dequeued (6.1), before its group
     /// is weighed anew, or after that.
     pub dequeue_detaches: bool,
+    /// A new task's averages join its queue before it is enqueued; they are guessed for tasks of
+    /// other classes, too (up to 6.0).
+    pub fork_attaches: bool,
     /// The load average of a fair task follows when its policy becomes SCHED_IDLE (6.11), as for
     /// any other weight.
     pub idle_policy_reweights: bool,
@@ -512,6 +515,7 @@ impl Rules {
             bandwidth_slice_ns: 5_000_000,
             reweight: Reweight::KeepVruntime,
             protection: Protection::UntilDeadline,
+            fork_attaches: true,
             dequeue_detaches: false,
             idle_policy_reweights: false,
             pick_clears_buddies: true,
