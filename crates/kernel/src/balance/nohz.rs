@@ -249,12 +249,14 @@ impl Kernel {
         }
         let set = self.nohz.idle_cpus;
         let start = if wraps { Cpu(cpu.0 + 1) } else { Cpu(0) };
+        // Balance itself may find work for this CPU on the way.
+        let gives_way = self.rules.balance.nohz_kick_gives_way;
         let mut served = false;
         for other in set.iter_wrap(start) {
             if !self.available_idle_cpu(other) || (!wraps && other == cpu) {
                 continue;
             }
-            if self.rqs[cpu.index()].need_resched && !self.available_idle_cpu(cpu) {
+            if self.rqs[cpu.index()].need_resched && (gives_way || !self.available_idle_cpu(cpu)) {
                 self.nohz.has_blocked |= flags & STATS != 0;
                 self.domains.nohz_needs_update |= flags & NEXT != 0;
                 return false;
