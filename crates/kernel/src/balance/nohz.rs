@@ -154,7 +154,9 @@ impl Kernel {
             let on_idle_core = idle.iter().find(|&cpu| self.domains.is_core_idle(cpu));
             return on_idle_core.or(idle.lowest());
         }
-        idle.iter().find(|&cpu| cpu != self.here)
+        // As long as newly idle balance kicks (up to 5.11), an idle CPU may choose itself.
+        let itself = !self.rules.balance.nohz_newidle_late;
+        idle.iter().find(|&cpu| itself || cpu != self.here)
     }
 
     /// Wakes an idle one of the tickless CPUs for the job (`kick_ilb`).
@@ -172,6 +174,11 @@ impl Kernel {
         view.nohz_flags |= flags;
         if before & KICK_MASK != 0 {
             return;
+        }
+        if ilb == self.here {
+            // A call of itself takes place at once.
+            self.rqs[ilb.index()].nohz_kick = true;
+            return self.nohz_kick_arrives(ilb);
         }
         let first = self.is_first_call(ilb, true);
         let rq = &mut self.rqs[ilb.index()];
