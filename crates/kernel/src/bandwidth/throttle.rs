@@ -208,9 +208,11 @@ impl Kernel {
         bandwidth.throttled.retain(|&other| other != q);
         p.observe(cpu, Observation::Unthrottle { group, cpu });
         self.tg_unthrottle_up(p, q);
-        if task_model || self.cfs_rqs[q.index()].load.weight == 0 {
-            self.readd_leaf_ancestors(q);
-        } else {
+        if self.cfs_rqs[q.index()].load.weight == 0 {
+            if !self.readd_leaf_ancestors(q) {
+                return;
+            }
+        } else if !task_model {
             self.enqueue_unthrottled_group(p, q);
         }
         let rq = &self.rqs[cpu.index()];
@@ -283,14 +285,15 @@ impl Kernel {
         }
     }
 
-    /// A queue that got load back belongs on the leaf list, and so do the queues above it.
-    fn readd_leaf_ancestors(&mut self, q: CfsRqId) {
-        if self.rules.unthrottled_leaf_decays
-            && self.cfs_rqs[q.index()].on_leaf_list
-            && let Some(parent) = self.parent_queue(q)
-        {
+    /// A queue with nothing to run, but something that decays, belongs on the leaf list, and so do
+    /// the queues above it. `false` for one that has nothing, which ends its unthrottling: the CPU
+    /// is not asked to look for tasks, even if others came while it idled.
+    fn readd_leaf_ancestors(&mut self, q: CfsRqId) -> bool {
+        let decays = self.rules.unthrottled_leaf_decays && self.cfs_rqs[q.index()].on_leaf_list;
+        if decays && let Some(parent) = self.parent_queue(q) {
             self.add_leaf_branch(parent);
         }
+        decays
     }
 
     /// Puts an unthrottled queue's group entity back, as a wakeup (≤ 6.17).
