@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 const STEPS: usize = 300;
 
 /// Seeds of each tree unless `SCHEDCAST_DRAWN` says how many: seconds.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 300;
 
 /// All that the overlay can build of a release and the rules follow.
 fn config(release: Version) -> Config {
