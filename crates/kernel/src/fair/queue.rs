@@ -164,6 +164,7 @@ impl Kernel {
             }
             if slice != 0 {
                 self.set_group_slice(se, slice);
+                self.entities[se.index()].custom_slice |= slice != Ns::MAX;
             }
             let q = self.entities[se.index()].cfs_rq;
             p.spend(self.here, Op::EnqueueLevel, 1);
@@ -205,12 +206,13 @@ impl Kernel {
         }
     }
 
+    /// A group that is put on its queue keeps this length for its next requests; one that stays
+    /// there, and came to it by being unthrottled, returns to the base slice.
     #[inline]
     fn set_group_slice(&mut self, se: EntityId, slice: Ns) {
         if slice != 0 && slice != Ns::MAX {
             let entity = &mut self.entities[se.index()];
             entity.slice = slice;
-            entity.custom_slice = true;
             reached(Mark::GroupSlice);
             let waits = entity.on_rq && self.cfs_rqs[entity.cfs_rq.index()].curr != Some(se);
             if let Some(trees) = self.slice_trees.as_mut().filter(|_| waits) {

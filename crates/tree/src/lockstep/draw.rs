@@ -497,7 +497,8 @@ impl Drawn {
     fn fork(&mut self, dice: &mut Dice) -> Action {
         self.tasks += 1;
         let slice_ns = match self.slices && dice.one_in(2) {
-            true => self.slice(dice),
+            // The kernel sets a new task's slice from its parent's, within the bounds.
+            true => self.slice(dice).clamp(100_000, 100_000_000),
             false => 0,
         };
         let mask = if self.pinned && dice.one_in(4) {
