@@ -417,6 +417,9 @@ pub struct Rules {
     /// Idle time uses its budget up as it passes, and a period that begins in idle ends it (7.1);
     /// before, idle time was taken off when idle ended.
     pub fair_server_waits_out_idle: bool,
+    /// A timer that was set on a CPU before is set there again, even if the CPU idles, as long as
+    /// its tick runs (7.1).
+    pub timers_stay_local: bool,
     /// Runtime of the fair servers in each of their periods, 0 = none (6.12).
     pub fair_server_runtime_ns: Ns,
     /// Their period.
@@ -603,6 +606,7 @@ impl Rules {
             fair_server_stops_when_empty: true,
             fair_server_starts_running: true,
             fair_server_waits_out_idle: false,
+            timers_stay_local: false,
             fair_server_runtime_ns: 50_000_000,
             fair_server_period_ns: 1_000_000_000,
             fair_server_counts: true,

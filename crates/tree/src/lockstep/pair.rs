@@ -51,6 +51,9 @@ impl Platform for Bench {
     fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns) {
         self.cancel(timer);
         self.timers.push((timer, cpu, at));
+        if !matches!(timer, Timer::Tick(_)) {
+            self.note(|| format!("rules: CPU {} fires {timer:?} at {at}", cpu.0));
+        }
     }
     fn cancel(&mut self, timer: Timer) {
         self.timers.retain(|(other, ..)| *other != timer);
@@ -238,7 +241,19 @@ impl Pair {
     fn tree(&mut self, cpu: usize, call: Call, arguments: &[i64]) -> Result<i64, WorldError> {
         self.bench
             .note(|| format!("tree: CPU {cpu} executes {call:?}"));
+        let timers = |tree: &World| (0..self.ticks.len()).map(|cpu| tree.timer(cpu)).collect();
+        let before: Vec<Ns> = match self.bench.trail {
+            Some(_) => timers(&self.tree),
+            None => Vec::new(),
+        };
         let result = self.tree.run(cpu, self.bench.now, call, arguments)?;
+        for (cpu, before) in before.into_iter().enumerate() {
+            let at = self.tree.timer(cpu);
+            if at != before && at != Ns::MAX {
+                let what = format!("tree: CPU {cpu} fires its next timer at {at}");
+                self.bench.note(|| what);
+            }
+        }
         for event in self.tree.events() {
             self.bench.note(|| format!("tree: {event:?}"));
             match event {
