@@ -7,11 +7,11 @@
 #![expect(clippy::print_stdout, reason = "a program")]
 
 use schedcast_kernel::rules::Version;
-use schedcast_tree::lockstep::{Kinds, SHAPES, Shape, draw, run};
-use schedcast_tree::{BuildError, Builder, config::Config, trees};
+use schedcast_tree::lockstep::{Kinds, SHAPES, Shape, draw, full_config, run};
+use schedcast_tree::{Builder, trees};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Releases whose trees `validation/trees` fetches.
 const VERSIONS: &[&str] = &[
@@ -68,24 +68,6 @@ const MIXES: [(&str, Kinds); 9] = [
         },
     ),
 ];
-
-/// First release whose energy models the overlay can make.
-const ENERGY_MODELS: (u16, u16) = (6, 9);
-
-/// The objects of a tree, built without and with utilisation clamps, and with energy models too
-/// where the overlay can make them.
-fn objects(tree: &Path, release: Version) -> Result<Vec<PathBuf>, BuildError> {
-    let mut clamps = Config::default();
-    clamps.set("UCLAMP_TASK", "y");
-    let mut energy = clamps.clone();
-    energy.set("ENERGY_MODEL", "y");
-    let mut configs = vec![Config::default(), clamps];
-    if release.since(ENERGY_MODELS.0, ENERGY_MODELS.1) {
-        configs.push(energy);
-    }
-    let object = |config| Builder::new(tree, config)?.object();
-    configs.into_iter().map(object).collect()
-}
 
 /// Histories of a machine where one of 8 CPUs gets `seeds`: what they cost grows with its CPUs,
 /// because all that both sides keep of each is compared after each step.
@@ -156,8 +138,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             continue;
         };
         let release: Version = version.parse()?;
-        let objects = match objects(&tree, release) {
-            Ok(objects) => objects,
+        let built = Builder::new(&tree, full_config(release)).and_then(|builder| builder.object());
+        let object = match built {
+            Ok(object) => object,
             Err(error) => {
                 println!("{version}: {error}");
                 continue;
@@ -173,11 +156,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     continue;
                 }
                 let seeds = histories(seeds, shape);
-                let object = match shape.energy {
-                    true => &objects[2],
-                    false => &objects[usize::from(kinds.clamps)],
-                };
-                let row = row(object, version, shape, kinds, (seeds, steps));
+                let row = row(&object, version, shape, kinds, (seeds, steps));
                 let mut first: Vec<_> = row
                     .first
                     .iter()

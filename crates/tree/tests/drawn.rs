@@ -8,26 +8,13 @@ mod built;
 
 use built::object;
 use schedcast_kernel::rules::Version;
-use schedcast_tree::config::Config;
-use schedcast_tree::lockstep::{draw, draw_world, run};
+use schedcast_tree::lockstep::{draw, draw_world, full_config, run};
 use std::collections::BTreeMap;
 
 const STEPS: usize = 300;
 
 /// Seeds of each tree unless `SCHEDCAST_DRAWN` says how many: seconds.
 const SEEDS: u64 = 300;
-
-/// All that the overlay can build of a release and the rules follow.
-fn config(release: Version) -> Config {
-    let mut config = Config::default();
-    if release.since(6, 1) {
-        config.set("UCLAMP_TASK", "y");
-    }
-    if release.since(6, 9) {
-        config.set("ENERGY_MODEL", "y");
-    }
-    config
-}
 
 /// Where histories part today: step and member by seed.
 fn open_ones(text: &str) -> BTreeMap<u64, (usize, String)> {
@@ -41,7 +28,7 @@ fn open_ones(text: &str) -> BTreeMap<u64, (usize, String)> {
 
 fn drawn_worlds_are_equal(version: &str) {
     let release: Version = version.parse().unwrap();
-    let Some(object) = object(version, config(release)) else {
+    let Some(object) = object(version, full_config(release)) else {
         return;
     };
     let seeds = std::env::var("SCHEDCAST_DRAWN").map_or(SEEDS, |count| count.parse().unwrap());

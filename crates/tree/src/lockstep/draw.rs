@@ -1,6 +1,7 @@
 //! Drawing histories: a seed says which kinds of steps are used, on which machine, and how often.
 
 use super::{Action, Class, History, Step};
+use crate::config::Config;
 use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, OperatingPoint, PStates};
 use schedcast_kernel::dl::Reservation;
 use schedcast_kernel::rules::Version;
@@ -231,6 +232,18 @@ pub const SHAPES: &[Shape] = &[
         ..Shape::ONE_CPU
     },
 ];
+
+/// All that the overlay can build of a release and the rules follow.
+pub fn full_config(release: Version) -> Config {
+    let mut config = Config::default();
+    if release.since(6, 1) {
+        config.set("UCLAMP_TASK", "y");
+    }
+    if release.since(6, 9) {
+        config.set("ENERGY_MODEL", "y");
+    }
+    config
+}
 
 /// Numbers from a seed.
 pub(super) struct Dice(pub SplitMix);

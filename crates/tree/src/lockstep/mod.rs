@@ -15,7 +15,7 @@ mod pair;
 mod shrink;
 
 pub use compare::Difference;
-pub use draw::{Kinds, SHAPES, Shape, draw, draw_world};
+pub use draw::{Kinds, SHAPES, Shape, draw, draw_world, full_config};
 pub use pair::Pair;
 pub use shrink::shrink;
 
