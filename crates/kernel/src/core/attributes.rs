@@ -397,7 +397,8 @@ impl Kernel {
             sync: false,
             context: Context::Task,
         };
-        let target = self.select_task_rq(p, cpu, task, WakeKind::Exec, flags);
+        // The class alone is asked, of a pinned task, too.
+        let target = self.select_task_rq_fair(p, cpu, task, WakeKind::Exec, flags);
         if target != cpu {
             self.stop_one_cpu(p, cpu, crate::rq::StopWork::Migrate(task, target));
         }
