@@ -393,7 +393,7 @@ impl Pair {
             origins: BTreeMap::new(),
         };
         if self.refusals_differ {
-            seen.note("refused", || "a reservation".into(), 0, 1);
+            seen.note("refused", || "what was asked".into(), 0, 1);
         }
         let (rust, tree) = self.read;
         seen.note(

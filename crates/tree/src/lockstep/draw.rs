@@ -621,11 +621,16 @@ impl Drawn {
     fn limit(&self, dice: &mut Dice) -> Action {
         let period_ns = dice.pick(&[100_000_000, 100_000_000, 10_000_000, 35_000_000, 3_000_000]);
         let quota_ns = period_ns / 100 * (2 + dice.below(60) * self.cpus as u64);
-        let quota_ns = quota_ns.max(1_000_000);
+        let quota_ns = match dice.one_in(16) {
+            true => dice.pick(&[999_000, 1_000_000, 1_001_000]),
+            false => quota_ns.max(1_000_000),
+        };
         let quota = (!dice.one_in(4)).then_some(quota_ns);
         let burst_us = match dice.below(4) {
             0 => dice.pick(&[1, 2, 4]) * quota_ns / 4 / 1000,
             1 => dice.below(quota_ns / 1000),
+            // The kernel refuses bursts that are larger than the quota.
+            2 if dice.one_in(4) => quota_ns / 1000 + dice.below(3),
             _ => 0,
         };
         Action::Limit(self.inner(dice), period_ns, quota, burst_us * 1000)

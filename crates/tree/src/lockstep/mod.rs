@@ -43,6 +43,7 @@ pub enum Action {
     /// Nothing but time.
     Rest,
     /// A task is made and started from a CPU: group, class, slice (0 = none), CPUs it may run on.
+    /// One in eight is a kernel thread.
     Fork(usize, Class, u64, u64),
     /// The current task of the CPU wakes another, in sync or not.
     Wake(usize, bool),

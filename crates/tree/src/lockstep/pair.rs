@@ -630,12 +630,14 @@ impl Pair {
                     limit,
                     Hierarchy::V2,
                 );
-                if set.is_err() {
+                // From 6.17 on the callers of the C refuse.
+                if set.is_err() && self.rust.rules.version.since(6, 17) {
                     return Ok(false);
                 }
                 let quota = quota_ns.map_or(-1, |quota| quota as i64);
                 let arguments = [i64::from(group.1), period_ns as i64, quota, burst_ns as i64];
-                self.tree(cpu, Call::GroupLimit, &arguments)?;
+                let result = self.tree(cpu, Call::GroupLimit, &arguments)?;
+                self.refusals_differ = set.is_err() != (result != 0);
             }
         }
         Ok(true)
@@ -659,19 +661,20 @@ impl Pair {
         };
         let mut dice = SplitMix(self.tasks.len() as u64);
         let process = (dice.next() % u64::from(self.processes)) as u32;
+        let is_kthread = dice.next() % 8 == 0;
         let rust = self.rust.task_create(TaskAttributes {
             policy: policy_of(class.policy),
             nice: class.nice,
             rt_priority: class.priority as u8,
             affinity,
             group: group.0,
-            address_space: Some(process),
+            address_space: (!is_kthread).then_some(process),
             custom_slice_ns: (slice_ns > 0).then_some(slice_ns),
             cpu: here,
         });
         let tree = self.tree.task_new(&NewTask {
             group: group.1,
-            kthread: 0,
+            kthread: i32::from(is_kthread),
             policy: class.policy,
             nice: class.nice,
             priority: class.priority,
