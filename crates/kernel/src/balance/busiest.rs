@@ -478,7 +478,9 @@ impl Kernel {
         let mut amount = if busy.weight == 1 || stats.prefer_sibling {
             self.sibling_imbalance(env, busiest, &stats.local)
         } else {
-            (i64::from(local.idle_cpus) - i64::from(busy.idle_cpus)).max(0)
+            // Counts without a sign are subtracted: an overloaded group that has more idle CPUs
+            // than this one is taken all tasks from.
+            i64::from(local.idle_cpus.wrapping_sub(busy.idle_cpus))
         };
         let allowance = self.rules.balance.numa_allowance;
         let late = allowance == NumaAllowance::PerLlcBeforeHalving;
