@@ -6,6 +6,7 @@
     … --list                               # show the first COUNT of the draw, compile and test nothing
     … --again                              # only those that survived the last time; their fates are renewed
     … --page PAGE                          # write the table of the page
+    … --only tree/drawn                    # run this suite alone
 
 A mutant is one operator, bound or constant replaced: `<` by `<=`, `+` by `-`, `&&` by `||`, `min` by `max`,
 `true` by `false`, a number by the next one. It is killed if a test fails, or hangs. A mutant that does not compile
@@ -55,9 +56,11 @@ SLOW = ("small_worlds", "properties", "every_mark_is_reached")
 # The suites of a crate's mutants, run until one fails: (package, target of its tests, words).
 SUITES = {
     "kernel": [("kernel", "lib", *(word for name in SLOW for word in ("--skip", name))), ("kernel", "lib", *SLOW), ("sim", "worlds"), ("sim", "known_answers"), ("sim", "lib"), ("tree", "trees"),
-               ("tree", "simulated"), ("lab", "lib")],
+               ("tree", "drawn"), ("tree", "simulated"), ("lab", "lib")],
     "sim": [("sim", "lib"), ("sim", "worlds"), ("sim", "known_answers")],
 }
+# The one suite that runs, as PACKAGE/TARGET; None = all.
+ONLY = None
 # (what is replaced, by what); each occurrence is a mutant.
 SWAPS = [
     (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "),
@@ -311,7 +314,8 @@ def write_switched(mutants, broken):
 
 
 def suites_of(crate):
-    return SUITES.get(crate, [(crate, "lib")])
+    suites = SUITES.get(crate, [(crate, "lib")])
+    return [suite for suite in suites if ONLY in (None, "/".join(suite[:2]))]
 
 
 def binaries(suites):
@@ -509,6 +513,11 @@ def main(arguments):
     if "--page" in arguments:
         row = arguments.index("--page")
         page = arguments[row + 1]
+        del arguments[row : row + 2]
+    if "--only" in arguments:
+        global ONLY
+        row = arguments.index("--only")
+        ONLY = arguments[row + 1]
         del arguments[row : row + 2]
     options = {word for word in arguments if word in ("--list", "--again")}
     match [word for word in arguments if word not in options]:

@@ -4,12 +4,13 @@
 //! `sched/features`), u (utilisation clamps, if the object is built with them); p = the numbers
 //! behind are priorities; n = the clocks have an energy model, if the object is built with it; d =
 //! ask for decisions only, s = shrink, t = tell the trail of all steps, m = print the marks of
-//! rules reached.
+//! rules reached. `lockstep OBJECT VERSION world LETTERS SEEDS STEPS` draws machine and kinds from the
+//! seed.
 
 #![expect(clippy::print_stdout, reason = "a program")]
 
 use schedcast_tree::lockstep::{
-    Difference, History, Kinds, Outcome, Pair, Shape, draw, run, shrink,
+    Difference, History, Kinds, Outcome, Pair, Shape, draw, draw_world, run, shrink,
 };
 use std::path::Path;
 
@@ -28,26 +29,26 @@ fn trail(object: &Path, version: &str, history: &History, steps: usize) -> Vec<S
     pair.trail()
 }
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |row: usize| arguments[row].parse::<usize>().expect("a number");
-    let (object, version) = (Path::new(&arguments[0]), &arguments[1]);
-    let capacities: Vec<u32> = arguments[9..]
-        .iter()
-        .map(|capacity| capacity.parse().expect("a capacity"))
-        .collect();
-    let of_cores: &[u32] = capacities.leak();
+/// Machine and kinds of steps by the words of the command line.
+fn asked(counts: &[String], letters: &str, of_cores: &[String]) -> (Shape, Kinds) {
+    let count = |row: usize| counts[row].parse().expect("a number");
+    let has = |letter: char| letters.contains(letter);
+    let numbers = of_cores.iter().map(|of| of.parse().expect("a number"));
+    let of_cores: &[u32] = numbers.collect::<Vec<u32>>().leak();
     // Letter p: the numbers are priorities instead of capacities.
-    let ranks = arguments[6].contains('p');
-    let has = |letter: char| arguments[6].contains(letter);
+    let (capacities, priorities): (&[u32], &[u32]) = match has('p') {
+        true => (&[], of_cores),
+        false => (of_cores, &[]),
+    };
     let shape = Shape {
-        sockets: number(2),
-        llcs: number(3),
-        cores: number(4),
-        smt: number(5),
-        capacities: if ranks { &[] } else { of_cores },
-        priorities: if ranks { of_cores } else { &[] },
+        sockets: count(0),
+        llcs: count(1),
+        cores: count(2),
+        smt: count(3),
+        capacities,
+        priorities,
         energy: has('n'),
+        ..Shape::ONE_CPU
     };
     let kinds = Kinds {
         groups: has('g'),
@@ -58,6 +59,22 @@ fn main() {
         features: has('f'),
         clamps: has('u'),
     };
+    (shape, kinds)
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (object, version) = (Path::new(&arguments[0]), &arguments[1]);
+    let (letters, seeds, steps, of_cores) = match arguments[2].as_str() {
+        "world" => (&arguments[3], &arguments[4], &arguments[5], &[][..]),
+        _ => (&arguments[6], &arguments[7], &arguments[8], &arguments[9..]),
+    };
+    let has = |letter: char| letters.contains(letter);
+    let steps: usize = steps.parse().expect("a number of steps");
+    let world = |seed: u64| match arguments[2].as_str() {
+        "world" => draw_world(seed, version.parse().expect("a version")),
+        _ => asked(&arguments[2..6], letters, of_cores),
+    };
     let parted = |outcome: &Outcome| -> Option<(usize, Vec<Difference>)> {
         match has('d') {
             true => outcome.decided.clone(),
@@ -65,13 +82,14 @@ fn main() {
         }
     };
     let (mut equal, mut agreed, mut whole) = (0, 0, [0, 0]);
-    let mut seeds = arguments[7]
+    let mut seeds = seeds
         .split('-')
         .map(|seed| seed.parse::<u64>().expect("a seed"));
     let first = seeds.next().expect("a seed");
     let last = seeds.next().unwrap_or(first);
     for seed in first..=last {
-        let history = draw(seed, shape, kinds, number(8));
+        let (shape, kinds) = world(seed);
+        let history = draw(seed, shape, kinds, steps);
         let outcome = match run(object, version, &history) {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -87,7 +105,7 @@ fn main() {
             continue;
         };
         println!(
-            "seed {seed}: {} equal, {} agreed, then step {row} {:?}",
+            "seed {seed}: {shape}: {} equal, {} agreed, then step {row} {:?}",
             outcome.equal, outcome.agreed, history.steps[row]
         );
         for difference in differences.iter().take(if last > first { 3 } else { 16 }) {
@@ -125,8 +143,8 @@ fn main() {
         }
     }
     println!(
-        "{version}, {shape}, {}: {equal} steps equal, {agreed} decided alike; histories {} and {} of {}",
-        arguments[6],
+        "{version}, {}, {letters}: {equal} steps equal, {agreed} decided alike; histories {} and {} of {}",
+        world(first).0,
         whole[0],
         whole[1],
         last - first + 1

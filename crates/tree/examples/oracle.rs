@@ -7,75 +7,15 @@
 #![expect(clippy::print_stdout, reason = "a program")]
 
 use schedcast_kernel::rules::Version;
-use schedcast_tree::lockstep::{Kinds, Shape, draw, run};
-use schedcast_tree::{BuildError, Builder, config::Config, trees};
+use schedcast_tree::lockstep::{Kinds, SHAPES, Shape, draw, full_config, run};
+use schedcast_tree::{Builder, trees};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Releases whose trees `validation/trees` fetches.
 const VERSIONS: &[&str] = &[
     "5.10.223", "6.1.176", "6.12.107", "6.18.15", "7.1.13", "7.2.12", "7.3.4",
-];
-
-const SHAPES: [Shape; 11] = [
-    Shape::ONE_CPU,
-    Shape {
-        cores: 2,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 2,
-        smt: 2,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        llcs: 2,
-        cores: 4,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        sockets: 2,
-        cores: 16,
-        smt: 2,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        llcs: 2,
-        cores: 4,
-        capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 4,
-        capacities: &[512, 512, 1024, 1024],
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 4,
-        smt: 2,
-        capacities: &[640, 640, 1024, 1024],
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 4,
-        smt: 2,
-        priorities: &[45, 40, 30, 30],
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        llcs: 2,
-        cores: 4,
-        capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
-        energy: true,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 6,
-        capacities: &[320, 320, 700, 700, 1024, 1024],
-        energy: true,
-        ..Shape::ONE_CPU
-    },
 ];
 
 /// Mixes of steps by name.
@@ -128,24 +68,6 @@ const MIXES: [(&str, Kinds); 9] = [
         },
     ),
 ];
-
-/// First release whose energy models the overlay can make.
-const ENERGY_MODELS: (u16, u16) = (6, 9);
-
-/// The objects of a tree, built without and with utilisation clamps, and with energy models too
-/// where the overlay can make them.
-fn objects(tree: &Path, release: Version) -> Result<Vec<PathBuf>, BuildError> {
-    let mut clamps = Config::default();
-    clamps.set("UCLAMP_TASK", "y");
-    let mut energy = clamps.clone();
-    energy.set("ENERGY_MODEL", "y");
-    let mut configs = vec![Config::default(), clamps];
-    if release.since(ENERGY_MODELS.0, ENERGY_MODELS.1) {
-        configs.push(energy);
-    }
-    let object = |config| Builder::new(tree, config)?.object();
-    configs.into_iter().map(object).collect()
-}
 
 /// Histories of a machine where one of 8 CPUs gets `seeds`: what they cost grows with its CPUs,
 /// because all that both sides keep of each is compared after each step.
@@ -216,19 +138,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             continue;
         };
         let release: Version = version.parse()?;
-        let objects = match objects(&tree, release) {
-            Ok(objects) => objects,
+        let built = Builder::new(&tree, full_config(release)).and_then(|builder| builder.object());
+        let object = match built {
+            Ok(object) => object,
             Err(error) => {
                 println!("{version}: {error}");
                 continue;
             }
         };
-        for shape in SHAPES {
-            if shape.energy && objects.len() < 3 {
-                continue;
-            }
-            // Preferred CPUs are known from 6.6 on.
-            if !shape.priorities.is_empty() && !release.since(6, 6) {
+        for &shape in SHAPES {
+            if !shape.is_known_to(release) {
                 continue;
             }
             for (name, kinds) in MIXES {
@@ -237,11 +156,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     continue;
                 }
                 let seeds = histories(seeds, shape);
-                let object = match shape.energy {
-                    true => &objects[2],
-                    false => &objects[usize::from(kinds.clamps)],
-                };
-                let row = row(object, version, shape, kinds, (seeds, steps));
+                let row = row(&object, version, shape, kinds, (seeds, steps));
                 let mut first: Vec<_> = row
                     .first
                     .iter()

@@ -6,6 +6,7 @@
 //! one has spare capacity. CPUs of one LLC: the imbalance is a number of tasks, (2 − 0) / 2 = 1, so
 //! one task moves.
 
+use super::rules::BalanceRules;
 use super::stats::{GroupStats, GroupType};
 use super::{CpuIdle, DomainFlags, Env, Migration, NumaAllowance};
 use crate::capacity::{capacity_greater, fits_capacity};
@@ -56,8 +57,9 @@ pub(crate) fn is_busier(
     new_flags: &DomainFlags,
     old: &GroupStats,
     old_flags: &DomainFlags,
-    smt_aware: bool,
+    rules: &BalanceRules,
 ) -> bool {
+    let smt_aware = rules.smt_aware;
     if new.group_type != old.group_type {
         return new.group_type > old.group_type;
     }
@@ -70,7 +72,10 @@ pub(crate) fn is_busier(
         GroupType::LlcBalance => new.nr_pref_dst_llc > old.nr_pref_dst_llc,
         // The caller compares the preferred CPUs of two groups.
         GroupType::Imbalanced | GroupType::AsymPacking => false,
-        GroupType::MisfitTask => new.misfit_load > old.misfit_load,
+        GroupType::MisfitTask => {
+            new.misfit_load > old.misfit_load
+                || (rules.equal_misfits_replace && new.misfit_load == old.misfit_load)
+        }
         GroupType::SmtBalance if new.idle_cpus != 0 || old.idle_cpus != 0 => fewer_idle(),
         // Average loads are not computed for these types, so the first one stays, unless it is
         // no SMT core (6.6).
@@ -195,7 +200,6 @@ impl Kernel {
     /// Whether a group is busier than the busiest so far, and the CPU that pulls can help it
     /// (`update_sd_pick_busiest`).
     fn replaces(&self, env: &Env, stats: &DomainStats, group: u32, found: &GroupStats) -> bool {
-        let smt_aware = self.rules.balance.smt_aware;
         let flags = |group: u32| &self.domains.groups[group as usize].flags;
         let asym = self.domains.domain(env.domain).flags.asym_cpucapacity;
         if asym && !self.can_help(env, stats, found) {
@@ -215,7 +219,8 @@ impl Kernel {
                 let prefer_cpu = |group: u32| self.domains.groups[group as usize].prefer_cpu;
                 return self.is_preferred(prefer_cpu(old.group), prefer_cpu(group));
             }
-            is_busier(found, flags(group), &old.stats, flags(old.group), smt_aware)
+            let rules = &self.rules.balance;
+            is_busier(found, flags(group), &old.stats, flags(old.group), rules)
         })
     }
 
@@ -473,7 +478,9 @@ impl Kernel {
         let mut amount = if busy.weight == 1 || stats.prefer_sibling {
             self.sibling_imbalance(env, busiest, &stats.local)
         } else {
-            (i64::from(local.idle_cpus) - i64::from(busy.idle_cpus)).max(0)
+            // Counts without a sign are subtracted: an overloaded group that has more idle CPUs
+            // than this one is taken all tasks from.
+            i64::from(local.idle_cpus.wrapping_sub(busy.idle_cpus))
         };
         let allowance = self.rules.balance.numa_allowance;
         let late = allowance == NumaAllowance::PerLlcBeforeHalving;

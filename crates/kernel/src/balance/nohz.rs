@@ -157,7 +157,9 @@ impl Kernel {
             let on_idle_core = idle.iter().find(|&cpu| self.domains.is_core_idle(cpu));
             return on_idle_core.or(idle.lowest());
         }
-        idle.iter().find(|&cpu| cpu != self.here)
+        // As long as newly idle balance kicks (up to 5.11), an idle CPU may choose itself.
+        let itself = !self.rules.balance.nohz_newidle_late;
+        idle.iter().find(|&cpu| itself || cpu != self.here)
     }
 
     /// Wakes an idle one of the tickless CPUs for the job (`kick_ilb`).
@@ -175,6 +177,11 @@ impl Kernel {
         view.nohz_flags |= flags;
         if before & KICK_MASK != 0 {
             return;
+        }
+        if ilb == self.here {
+            // A call of itself takes place at once.
+            self.rqs[ilb.index()].nohz_kick = true;
+            return self.nohz_kick_arrives(ilb);
         }
         let first = self.is_first_call(ilb, true);
         let rq = &mut self.rqs[ilb.index()];
@@ -252,12 +259,14 @@ impl Kernel {
         }
         let set = self.nohz.idle_cpus;
         let start = if wraps { Cpu(cpu.0 + 1) } else { Cpu(0) };
+        // Balance itself may find work for this CPU on the way.
+        let gives_way = self.rules.balance.nohz_kick_gives_way;
         let mut served = false;
         for other in set.iter_wrap(start) {
             if !self.available_idle_cpu(other) || (!wraps && other == cpu) {
                 continue;
             }
-            if self.rqs[cpu.index()].need_resched && !self.available_idle_cpu(cpu) {
+            if self.rqs[cpu.index()].need_resched && (gives_way || !self.available_idle_cpu(cpu)) {
                 self.nohz.has_blocked |= flags & STATS != 0;
                 self.domains.nohz_needs_update |= flags & NEXT != 0;
                 return false;

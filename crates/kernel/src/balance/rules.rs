@@ -129,6 +129,9 @@ pub struct BalanceRules {
     pub redoes_without_imbalance: bool,
     /// The first CPU of a group balances beside an idle one of a busy core (6.6–6.6.3).
     pub two_may_balance: bool,
+    /// Of groups whose largest misfit tasks weigh the same, the last one is the busiest (up to
+    /// 6.8), or the first.
+    pub equal_misfits_replace: bool,
     /// Per-CPU kernel threads do not count as pinned tasks (5.13 and stable).
     pub ignores_per_cpu_kthreads: bool,
     /// Imbalance allowed between nodes (5.6, 5.11, 5.18, 6.0).
@@ -260,6 +263,7 @@ impl BalanceRules {
             idle_forces_balance: false,
             redoes_without_imbalance: true,
             two_may_balance: false,
+            equal_misfits_replace: true,
             ignores_per_cpu_kthreads: false,
             newidle_bails_out: false,
             load_gate: LoadGate::Half,

@@ -208,15 +208,12 @@ impl Kernel {
         bandwidth.throttled.retain(|&other| other != q);
         p.observe(cpu, Observation::Unthrottle { group, cpu });
         self.tg_unthrottle_up(p, q);
-        if task_model || self.cfs_rqs[q.index()].load.weight == 0 {
-            self.readd_leaf_ancestors(q);
-        } else {
-            self.enqueue_unthrottled_group(p, q);
-            if self.rules.throttled_leaves
-                && let Some(parent) = self.parent_queue(q)
-            {
-                self.add_leaf_branch(parent);
+        if self.cfs_rqs[q.index()].load.weight == 0 {
+            if !self.readd_leaf_ancestors(q) {
+                return;
             }
+        } else if !task_model {
+            self.enqueue_unthrottled_group(p, q);
         }
         let rq = &self.rqs[cpu.index()];
         if rq.curr_is_idle() && self.cfs_rqs[cpu.index()].h_nr_queued > 0 {
@@ -288,11 +285,15 @@ impl Kernel {
         }
     }
 
-    /// A queue that got load back belongs on the leaf list, and so do the queues above it.
-    fn readd_leaf_ancestors(&mut self, q: CfsRqId) {
-        if self.cfs_rqs[q.index()].on_leaf_list {
-            self.add_leaf_branch(q);
+    /// A queue with nothing to run, but something that decays, belongs on the leaf list, and so do
+    /// the queues above it. `false` for one that has nothing, which ends its unthrottling: the CPU
+    /// is not asked to look for tasks, even if others came while it idled.
+    fn readd_leaf_ancestors(&mut self, q: CfsRqId) -> bool {
+        let decays = self.rules.unthrottled_leaf_decays && self.cfs_rqs[q.index()].on_leaf_list;
+        if decays && let Some(parent) = self.parent_queue(q) {
+            self.add_leaf_branch(parent);
         }
+        decays
     }
 
     /// Puts an unthrottled queue's group entity back, as a wakeup (≤ 6.17).
@@ -318,6 +319,7 @@ impl Kernel {
             self.enqueue_entity(p, parent, se, flags);
             self.add_counts(parent, &mut counts);
             if self.stops_at_throttled(parent) {
+                self.end_at_throttled(parent);
                 return;
             }
             level = self.entities[se.index()].parent;

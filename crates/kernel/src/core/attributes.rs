@@ -263,7 +263,8 @@ impl Kernel {
     }
 
     /// Sets the length of the requests of a fair task (`sched_setattr` with `sched_runtime`, 6.12
-    /// on; older kernels ignore it). Clamped to 0.1..=100 ms; `None` returns to the base slice.
+    /// on; older kernels ignore it). Clamped to 0.1..=100 ms; `None` returns to the base slice. A
+    /// SCHED_IDLE task, or one that has this length, is left alone.
     pub fn set_custom_slice<P: Platform>(
         &mut self,
         p: &mut P,
@@ -273,14 +274,18 @@ impl Kernel {
     ) {
         self.here = cpu;
         let record = &self.tasks[task.index()];
-        if !self.rules.custom_slices || !record.policy.is_fair() {
+        let asks = matches!(record.policy, Policy::Normal | Policy::Batch);
+        let (se, on) = (record.se, record.cpu);
+        if !self.rules.custom_slices {
             return;
         }
-        let se = record.se;
+        self.update_rq_clock(p, on);
+        if !asks || slice_ns == Some(self.entities[se.index()].slice) {
+            return;
+        }
         if slice_ns.is_some() {
             self.expect_custom_slices();
         }
-        self.update_rq_clock(p, self.tasks[task.index()].cpu);
         let held = self.hold_task(p, task, false);
         let entity = &mut self.entities[se.index()];
         entity.custom_slice = slice_ns.is_some();
@@ -392,7 +397,8 @@ impl Kernel {
             sync: false,
             context: Context::Task,
         };
-        let target = self.select_task_rq(p, cpu, task, WakeKind::Exec, flags);
+        // The class alone is asked, of a pinned task, too.
+        let target = self.select_task_rq_fair(p, cpu, task, WakeKind::Exec, flags);
         if target != cpu {
             self.stop_one_cpu(p, cpu, crate::rq::StopWork::Migrate(task, target));
         }

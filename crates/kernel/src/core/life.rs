@@ -44,12 +44,15 @@ impl Kernel {
         self.tasks[task.index()].cpu = target;
         self.set_task_rq(se, group, target);
         self.update_rq_clock(p, target);
-        if fair {
+        if fair || self.rules.fork_attaches {
             self.post_init_entity_util_avg(task);
-        } else {
+        }
+        let q = self.entities[se.index()].cfs_rq;
+        if !fair {
             // Ready to be attached should it become a fair one.
-            let q = self.entities[se.index()].cfs_rq;
             self.entities[se.index()].avg.last_update_time = self.cfs_rq_clock_pelt(q);
+        } else if self.rules.fork_attaches {
+            self.attach_entity_cfs_rq(p, q, se);
         }
         let flags = EnqueueFlags::INITIAL;
         self.tasks[task.index()].state = TaskState::Running;

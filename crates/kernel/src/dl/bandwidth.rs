@@ -173,7 +173,9 @@ impl Kernel {
         let entity = self.dl.entity(task);
         (entity.non_contending, entity.inactive_timer_set) = (true, true);
         let at = p.now(self.here) + zero_lag_ns as Ns;
-        self.arm_unpinned(p, Timer::Inactive(task), at);
+        let last = self.dl.of(task).inactive_timer_cpu;
+        let on = self.arm_unpinned(p, Timer::Inactive(task), at, last);
+        self.dl.entity(task).inactive_timer_cpu = on;
     }
 
     /// A sleeper wakes, on a CPU that it may be new on (`task_contending`).
@@ -253,16 +255,29 @@ impl Kernel {
     }
 
     /// Sets a timer on the executing CPU, or if that idles on one near it that does not, if that is
-    /// not to fire before (`get_nohz_timer_target`, `hrtimer_suitable_target`).
-    pub(crate) fn arm_unpinned<P: Platform>(&self, p: &mut P, timer: Timer, at: Ns) {
+    /// not to fire before (`get_nohz_timer_target`, `hrtimer_suitable_target`). From 7.1 on a timer
+    /// that was set here the last time stays while the tick runs or a reschedule is due
+    /// (`hrtimer_prefer_local`). Returns where it is set, which is `last` the next time.
+    pub(crate) fn arm_unpinned<P: Platform>(
+        &self,
+        p: &mut P,
+        timer: Timer,
+        at: Ns,
+        last: Option<Cpu>,
+    ) -> Option<Cpu> {
         let here = self.here;
+        let rq = &self.rqs[here.index()];
+        let stays = self.rules.timers_stay_local
+            && last.is_none_or(|last| last == here)
+            && (rq.tick_running || rq.need_resched);
         let mut target = here;
-        if self.idle_cpu(here) {
+        if !stays && self.idle_cpu(here) {
             let rows = self.domains.rows(here);
             let mut near = rows.flat_map(|row| self.domains.domain(row).span.iter());
             let busy = near.find(|&cpu| cpu != here && !self.idle_cpu(cpu));
             target = busy.filter(|&cpu| at >= p.next_expiry(cpu)).unwrap_or(here);
         }
         p.arm(target, timer, at);
+        Some(target)
     }
 }

@@ -110,7 +110,8 @@ impl Kernel {
         }
         if !entity.timer_set {
             self.dl.entity(task).timer_set = true;
-            self.arm_unpinned(p, Timer::Deadline(task), at);
+            let on = self.arm_unpinned(p, Timer::Deadline(task), at, entity.timer_cpu);
+            self.dl.entity(task).timer_cpu = on;
         }
         true
     }

@@ -83,6 +83,9 @@ pub struct DlEntity {
     /// Its timers are set (`dl_timer`, `inactive_timer`).
     timer_set: bool,
     inactive_timer_set: bool,
+    /// Where they were set the last time.
+    timer_cpu: Option<Cpu>,
+    inactive_timer_cpu: Option<Cpu>,
     /// The task is gone and its row waits for the timer.
     reaped: bool,
 }
@@ -105,6 +108,8 @@ impl DlEntity {
         queued: false,
         timer_set: false,
         inactive_timer_set: false,
+        timer_cpu: None,
+        inactive_timer_cpu: None,
         reaped: false,
     };
 

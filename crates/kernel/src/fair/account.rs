@@ -22,6 +22,10 @@ impl Kernel {
         let now = p.now(self.here);
         let rq = &mut self.rqs[cpu.index()];
         if now <= rq.clock {
+            // Where going idle did not, the load-tracking clock catches up even if no time passed.
+            if now == rq.clock && rq.curr_is_idle() && rq.clock_pelt != rq.clock_task {
+                rq.sync_clock_pelt();
+            }
             return;
         }
         let mut delta = now - rq.clock;

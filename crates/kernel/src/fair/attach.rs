@@ -103,8 +103,8 @@ impl Kernel {
         }
     }
 
-    /// The same up to 5.19: throttled queues are leaves like others, and where one is listed below
-    /// a listed one, nothing is carried further.
+    /// The same up to 5.19: throttled queues are leaves like others, and nothing is carried
+    /// further from one unless its branch of the list is still without a listed parent.
     fn propagate_past_throttled<P: Platform>(&mut self, p: &mut P, mut q: CfsRqId) {
         self.list_add_leaf_cfs_rq(q);
         while let Some(se) = self.cfs_rqs[q.index()].se {
@@ -113,9 +113,7 @@ impl Kernel {
             if !throttled {
                 self.update_load_avg(p, q, se, LoadUpdate::UpdateTg);
             }
-            self.list_add_leaf_cfs_rq(q);
-            let parent = self.parent_queue(q);
-            if throttled && parent.is_none_or(|parent| self.cfs_rqs[parent.index()].on_leaf_list) {
+            if self.list_add_leaf_cfs_rq(q) && throttled {
                 return;
             }
         }

@@ -108,8 +108,7 @@ impl Kernel {
         }
         if self.rules.features.base_slice {
             reached(Mark::BaseSliceFloor);
-            let among_others = !self.sched_idle_cfs_rq(q);
-            let least = if self.se_is_idle(se) && among_others {
+            let least = if self.se_is_idle(se) && !self.sched_idle_cfs_rq(q) {
                 self.rules.idle_min_granularity_ns
             } else {
                 self.rules.min_granularity_ns
@@ -119,10 +118,13 @@ impl Kernel {
         slice
     }
 
-    /// Whether a queue holds only idle-policy tasks (`sched_idle_cfs_rq`).
-    pub(crate) fn sched_idle_cfs_rq(&self, q: CfsRqId) -> bool {
+    /// Whether a queue holds only SCHED_IDLE tasks and idle groups (`sched_idle_cfs_rq`). A group
+    /// that is none counts as another, even if all of its tasks are SCHED_IDLE.
+    fn sched_idle_cfs_rq(&self, q: CfsRqId) -> bool {
         let cfs_rq = &self.cfs_rqs[q.index()];
-        cfs_rq.nr_queued > 0 && cfs_rq.h_nr_queued == cfs_rq.h_nr_idle
+        let waiting = cfs_rq.timeline.nodes().iter().map(|node| node.entity);
+        let running = cfs_rq.curr.filter(|se| self.entities[se.index()].on_rq);
+        cfs_rq.nr_queued > 0 && waiting.chain(running).all(|se| self.se_is_idle(se))
     }
 
     /// Where a waking or new entity starts (`place_entity` of CFS).

@@ -276,7 +276,9 @@ impl Kernel {
             0 => 0,
             load => cfs_rq.avg_vruntime.div_euclid(load as i64),
         };
-        cfs_rq.min_vruntime.wrapping_add(ahead as u64 + 1)
+        cfs_rq
+            .min_vruntime
+            .wrapping_add(ahead.wrapping_add(1) as u64)
     }
 
     /// A shorter request arrived but did not preempt: protection shrinks to its length

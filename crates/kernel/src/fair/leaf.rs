@@ -4,12 +4,14 @@ use crate::ids::CfsRqId;
 use crate::kernel::Kernel;
 
 impl Kernel {
-    /// Adds a queue before its parent (`list_add_leaf_cfs_rq`).
+    /// Adds a queue before its parent (`list_add_leaf_cfs_rq`). `false` while a branch of the list
+    /// has no listed parent yet, this queue's or another's.
     #[inline]
-    pub(crate) fn list_add_leaf_cfs_rq(&mut self, q: CfsRqId) {
+    pub(crate) fn list_add_leaf_cfs_rq(&mut self, q: CfsRqId) -> bool {
         if !self.cfs_rqs[q.index()].on_leaf_list {
             self.insert_leaf(q);
         }
+        self.rqs[self.cfs_rqs[q.index()].cpu.index()].leaf_branch.is_none()
     }
 
     #[inline(never)]
@@ -31,11 +33,10 @@ impl Kernel {
         rq.leaf_branch = branch;
     }
 
-    /// Adds a queue and all above it.
+    /// Adds a queue and those above it until the list has no branch without a listed parent.
     pub(crate) fn add_leaf_branch(&mut self, q: CfsRqId) {
         let mut level = Some(q);
-        while let Some(q) = level {
-            self.list_add_leaf_cfs_rq(q);
+        while let Some(q) = level.filter(|&q| !self.list_add_leaf_cfs_rq(q)) {
             level = self.parent_queue(q);
         }
     }

@@ -119,9 +119,6 @@ impl Kernel {
             idle: u32::from(self.tasks[task.index()].policy == Policy::Idle),
         };
         let (level, slice, stopped) = self.enqueue_new_levels(p, se, flags, &mut counts);
-        if self.rules.throttled_leaves {
-            self.add_leaf_branch(self.entities[se.index()].cfs_rq);
-        }
         if stopped
             || (level.is_some()
                 && self.refresh_levels(p, level, slice, Change::Enqueue, &mut counts))
@@ -167,6 +164,7 @@ impl Kernel {
             }
             if slice != 0 {
                 self.set_group_slice(se, slice);
+                self.entities[se.index()].custom_slice |= slice != Ns::MAX;
             }
             let q = self.entities[se.index()].cfs_rq;
             p.spend(self.here, Op::EnqueueLevel, 1);
@@ -174,6 +172,7 @@ impl Kernel {
             slice = self.level_min_slice(q);
             self.add_counts(q, counts);
             if self.stops_at_throttled(q) {
+                self.end_at_throttled(q);
                 return (None, slice, true);
             }
             flags = EnqueueFlags::WAKEUP;
@@ -188,6 +187,15 @@ impl Kernel {
         self.rules.throttle_model == ThrottleModel::Queue && self.cfs_rqs[q.index()].throttled
     }
 
+    /// Something was put on queues up to a throttled one. The branch of the leaf list that it
+    /// began is joined to a listed parent, up to 5.19.
+    #[inline]
+    pub(crate) fn end_at_throttled(&mut self, q: CfsRqId) {
+        if self.rules.throttled_leaves {
+            self.add_leaf_branch(q);
+        }
+    }
+
     /// From 6.12 a group asks for the shortest request among its own (`min_slice`).
     #[inline]
     fn level_min_slice(&self, q: CfsRqId) -> Ns {
@@ -198,12 +206,13 @@ impl Kernel {
         }
     }
 
+    /// A group that is put on its queue keeps this length for its next requests; one that stays
+    /// there, and came to it by being unthrottled, returns to the base slice.
     #[inline]
     fn set_group_slice(&mut self, se: EntityId, slice: Ns) {
         if slice != 0 && slice != Ns::MAX {
             let entity = &mut self.entities[se.index()];
             entity.slice = slice;
-            entity.custom_slice = true;
             reached(Mark::GroupSlice);
             let waits = entity.on_rq && self.cfs_rqs[entity.cfs_rq.index()].curr != Some(se);
             if let Some(trees) = self.slice_trees.as_mut().filter(|_| waits) {
@@ -241,8 +250,15 @@ impl Kernel {
             if change == Change::Park && self.cfs_rqs[q.index()].throttle_count > 0 {
                 self.record_throttle_clock(q);
             }
+            let adds = matches!(change, Change::Enqueue | Change::Unthrottle);
             if self.stops_at_throttled(q) {
+                if adds {
+                    self.end_at_throttled(q);
+                }
                 return true;
+            }
+            if adds && self.rules.throttled_leaves && self.cfs_rqs[q.index()].throttle_count > 0 {
+                self.list_add_leaf_cfs_rq(q);
             }
             level = self.entities[se.index()].parent;
         }
@@ -291,6 +307,8 @@ impl Kernel {
         }
         if self.cfs_rqs[q.index()].nr_queued == 1 {
             self.first_entity_queued(p, q);
+        } else if self.rules.throttled_leaves {
+            self.list_add_leaf_cfs_rq(q);
         }
     }
 
@@ -324,10 +342,12 @@ impl Kernel {
 
     #[inline(always)]
     pub(super) fn first_entity_queued<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+        if self.rules.throttled_leaves {
+            self.list_add_leaf_cfs_rq(q);
+        }
         self.check_enqueue_throttle(p, q);
         if self.cfs_rqs[q.index()].throttle_count == 0
             || self.rules.throttle_model == ThrottleModel::Task
-            || self.rules.throttled_leaves
         {
             self.list_add_leaf_cfs_rq(q);
         }

@@ -60,6 +60,8 @@ pub struct FairServer {
     /// Its timer was set while it fired, and a timer that fires cannot be cancelled: it stays, and
     /// is not set anew.
     timer_stays: bool,
+    /// Where it was set the last time.
+    timer_cpu: Option<Cpu>,
 }
 
 impl FairServer {
@@ -363,7 +365,9 @@ impl Kernel {
         if !server.timer_stays {
             server.timer_queued = true;
             server.timer_expires_ns = due;
-            self.arm_unpinned(p, Timer::FairServer(cpu), due);
+            let last = server.timer_cpu;
+            let on = self.arm_unpinned(p, Timer::FairServer(cpu), due, last);
+            self.rqs[cpu.index()].fair_server.timer_cpu = on;
         }
         true
     }

@@ -104,9 +104,12 @@ pub struct Rules {
     pub reweight: Reweight,
     /// How long a pick is protected.
     pub protection: Protection,
-    /// A task that is moved takes its averages away while it is dequeued (6.0), before its group
+    /// A task that is moved takes its averages away while it is dequeued (6.1), before its group
     /// is weighed anew, or after that.
     pub dequeue_detaches: bool,
+    /// A new task's averages join its queue before it is enqueued; they are guessed for tasks of
+    /// other classes, too (up to 6.0).
+    pub fork_attaches: bool,
     /// The load average of a fair task follows when its policy becomes SCHED_IDLE (6.11), as for
     /// any other weight.
     pub idle_policy_reweights: bool,
@@ -322,6 +325,9 @@ pub struct Rules {
     /// Idle time uses its budget up as it passes, and a period that begins in idle ends it (7.1);
     /// before, idle time was taken off when idle ended.
     pub fair_server_waits_out_idle: bool,
+    /// A timer that was set on a CPU before is set there again, even if the CPU idles, as long as
+    /// its tick runs (7.1).
+    pub timers_stay_local: bool,
     /// Runtime of the fair servers in each of their periods, 0 = none (6.12).
     pub fair_server_runtime_ns: Ns,
     /// Their period.
@@ -420,6 +426,7 @@ impl Rules {
             bandwidth_slice_ns: 5_000_000,
             reweight: Reweight::KeepVruntime,
             protection: Protection::UntilDeadline,
+            fork_attaches: true,
             dequeue_detaches: false,
             idle_policy_reweights: false,
             pick_clears_buddies: true,
@@ -507,6 +514,7 @@ impl Rules {
             fair_server_stops_when_empty: true,
             fair_server_starts_running: true,
             fair_server_waits_out_idle: false,
+            timers_stay_local: false,
             fair_server_runtime_ns: 50_000_000,
             fair_server_period_ns: 1_000_000_000,
             fair_server_counts: true,

@@ -263,6 +263,9 @@ static void serve(void)
 		local_irq_enable();
 		return;
 	}
+	/* The flag is one for all CPUs: an idle one may have left it set. */
+	if (kind != SC_NOTHING)
+		local_irq_enable();
 	switch (kind) {
 	case SC_WAKE:
 		call.result = try_to_wake_up(tasks[call.argument[0]], TASK_NORMAL, call.argument[1] ? WF_SYNC : 0);

@@ -393,8 +393,15 @@ impl Pair {
             origins: BTreeMap::new(),
         };
         if self.refusals_differ {
-            seen.note("refused", || "a reservation".into(), 0, 1);
+            seen.note("refused", || "what was asked".into(), 0, 1);
         }
+        let (rust, tree) = self.read;
+        seen.note(
+            "task_sched_runtime",
+            || "the last task that asked".into(),
+            i128::from(rust),
+            i128::from(tree),
+        );
         for cpu in 0..self.rust.cpus() {
             let (rust, tree) = (self.runs_rust(cpu), self.runs_tree(cpu));
             let number = |task: Option<usize>| task.map_or(-1, |task| task as i128);

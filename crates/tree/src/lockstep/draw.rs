@@ -1,8 +1,10 @@
 //! Drawing histories: a seed says which kinds of steps are used, on which machine, and how often.
 
 use super::{Action, Class, History, Step};
+use crate::config::Config;
 use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, OperatingPoint, PStates};
 use schedcast_kernel::dl::Reservation;
+use schedcast_kernel::rules::Version;
 use schedcast_kernel::topology::{CpuPlace, Topology};
 use schedcast_kernel::uclamp::{Clamps, Wish};
 use schedcast_sim::random::SplitMix;
@@ -22,6 +24,10 @@ pub struct Shape {
     pub capacities: &'static [u32],
     /// Priority of each core in turn; empty = none is preferred.
     pub priorities: &'static [u32],
+    /// Cores in turn that share a cache below the last one; 1 = none do.
+    pub cluster: usize,
+    /// Distances of the nodes, row by row; empty = 10 within and 20 between nodes.
+    pub distances: &'static [u32],
     /// CPUs of one capacity in turn share a clock with an energy model.
     pub energy: bool,
 }
@@ -35,12 +41,19 @@ impl Shape {
         smt: 1,
         capacities: &[],
         priorities: &[],
+        cluster: 1,
+        distances: &[],
         energy: false,
     };
 
     /// As the rules in Rust see it.
     pub(crate) fn topology(&self) -> Topology {
-        let regular = Topology::regular(self.sockets, self.llcs, self.cores, self.smt);
+        let mut regular = Topology::regular(self.sockets, self.llcs, self.cores, self.smt);
+        if self.cluster > 1 {
+            for place in &mut regular.places {
+                place.cluster = place.core / self.cluster as u32;
+            }
+        }
         let capacity = |place: &CpuPlace| self.capacities[place.core as usize];
         let capacities = match self.capacities {
             [] => Vec::new(),
@@ -51,11 +64,21 @@ impl Shape {
             [] => Vec::new(),
             _ => regular.places.iter().map(priority).collect(),
         };
+        let distances = self.distances.chunks(self.sockets).map(<[u32]>::to_vec);
         Topology {
             capacities,
             priorities,
+            distances: distances.collect(),
             ..regular
         }
+    }
+
+    /// Whether the rules of a release and the overlay can have such a machine: preferred CPUs from
+    /// 6.6, clusters from 5.16, and energy models, as far as the overlay can make them, from 6.9.
+    pub fn is_known_to(&self, release: Version) -> bool {
+        (self.priorities.is_empty() || release.since(6, 6))
+            && (self.cluster == 1 || release.since(5, 16))
+            && (!self.energy || release.since(6, 9))
     }
 
     /// The driver of its clocks: three frequencies, at which a CPU draws a tenth, four tenths and
@@ -103,6 +126,7 @@ impl std::fmt::Display for Shape {
         }
         let parts = [
             (self.smt, "threads a core"),
+            (self.cluster, "cores a cluster"),
             (self.sockets * self.llcs, "caches"),
             (self.sockets, "nodes"),
         ];
@@ -119,6 +143,9 @@ impl std::fmt::Display for Shape {
         if self.energy {
             f.write_str(", energy model")?;
         }
+        if let Some(most) = self.distances.iter().max() {
+            write!(f, ", distances up to {most}")?;
+        }
         let mut steps = self.priorities.chunk_by(|a, b| a == b).peekable();
         if steps.peek().is_some() {
             let text = steps.map(|cores| format!("{} of {}", cores.len(), cores[0]));
@@ -126,6 +153,96 @@ impl std::fmt::Display for Shape {
         }
         Ok(())
     }
+}
+
+/// Machines that histories are drawn on, small ones first.
+pub const SHAPES: &[Shape] = &[
+    Shape::ONE_CPU,
+    Shape {
+        cores: 2,
+        ..Shape::ONE_CPU
+    },
+    Shape {
+        cores: 2,
+        smt: 2,
+        ..Shape::ONE_CPU
+    },
+    Shape {
+        llcs: 2,
+        cores: 4,
+        ..Shape::ONE_CPU
+    },
+    Shape {
+        sockets: 2,
+        cores: 16,
+        smt: 2,
+        ..Shape::ONE_CPU
+    },
+    Shape {
+        llcs: 2,
+        cores: 4,
+        capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
+        ..Shape::ONE_CPU
+    },
+    Shape {
+        cores: 4,
+        capacities: &[512, 512, 1024, 1024],
+        ..Shape::ONE_CPU
+    },
+    Shape {
+        cores: 4,
+        smt: 2,
+        capacities: &[640, 640, 1024, 1024],
+        ..Shape::ONE_CPU
+    },
+    Shape {
+        cores: 4,
+        smt: 2,
+        priorities: &[45, 40, 30, 30],
+        ..Shape::ONE_CPU
+    },
+    Shape {
+        llcs: 2,
+        cores: 4,
+        capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
+        energy: true,
+        ..Shape::ONE_CPU
+    },
+    Shape {
+        cores: 6,
+        capacities: &[320, 320, 700, 700, 1024, 1024],
+        energy: true,
+        ..Shape::ONE_CPU
+    },
+    Shape {
+        cores: 8,
+        cluster: 4,
+        ..Shape::ONE_CPU
+    },
+    // A ring of four nodes: those that are not neighbours are two steps away.
+    Shape {
+        sockets: 4,
+        cores: 2,
+        distances: &[
+            10, 16, 22, 16, //
+            16, 10, 16, 22, //
+            22, 16, 10, 16, //
+            16, 22, 16, 10,
+        ],
+        ..Shape::ONE_CPU
+    },
+];
+
+/// All that the overlay can build of a release and the rules follow.
+pub fn full_config(release: Version) -> Config {
+    let mut config = Config::default();
+    if release.since(6, 1) {
+        config.set("UCLAMP_TASK", "y");
+    }
+    if release.since(6, 9) {
+        config.set("ENERGY_MODEL", "y");
+    }
+    config
 }
 
 /// Numbers from a seed.
@@ -227,6 +344,33 @@ const SWITCHES: &[&str] = &[
     "WA_WEIGHT",
 ];
 
+/// A machine that a release knows, and kinds of steps. One CPU and two come as often as all others
+/// together, which take longer.
+pub fn draw_world(seed: u64, release: Version) -> (Shape, Kinds) {
+    let mut dice = Dice(SplitMix(seed.rotate_left(16)));
+    let known = SHAPES.iter().filter(|shape| shape.is_known_to(release));
+    let (few, many): (Vec<&Shape>, Vec<&Shape>) = known.partition(|shape| shape.cpus() <= 2);
+    let mut shape = match dice.one_in(2) {
+        true => dice.pick(&few),
+        false => dice.pick(&many),
+    };
+    if shape.cpus() > 8 && !dice.one_in(4) {
+        shape = dice.pick(&few);
+    }
+    let groups = !dice.one_in(3);
+    let kinds = Kinds {
+        groups,
+        limits: groups && !dice.one_in(3),
+        real_time: dice.one_in(3),
+        deadline: dice.one_in(4),
+        changes: dice.one_in(2),
+        features: dice.one_in(3),
+        // Rules from 6.1 on.
+        clamps: release.since(6, 1) && (shape.energy || dice.one_in(4)),
+    };
+    (*shape, kinds)
+}
+
 /// A history of `length` steps with some of `kinds`.
 pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
     let mut dice = Dice(SplitMix(seed));
@@ -235,6 +379,8 @@ pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
         tasks: 0,
         groups: 1,
         // Of the kinds that are allowed each seed uses some.
+        execs: kinds.changes && dice.one_in(2),
+        reads: dice.one_in(3),
         nice: dice.one_in(2),
         pinned: !dice.one_in(3),
         slices: dice.one_in(3),
@@ -287,6 +433,8 @@ struct Drawn {
     cpus: usize,
     tasks: usize,
     groups: usize,
+    execs: bool,
+    reads: bool,
     nice: bool,
     pinned: bool,
     slices: bool,
@@ -324,6 +472,11 @@ impl Drawn {
                 Action::Wake(self.task(dice), self.sync && dice.one_in(3))
             }
             4..=17 => Action::IrqWake(self.task(dice)),
+            18 if self.execs => Action::Exec,
+            19 if self.reads => Action::ReadTime,
+            20 if self.slices && self.kinds.changes => {
+                Action::Slice(self.task(dice), self.slice(dice))
+            }
             18..=29 => Action::Block,
             30 | 31 if self.yields => Action::Yield,
             32 if self.exits && self.tasks > 2 => Action::Exit,
@@ -335,7 +488,10 @@ impl Drawn {
             37 if self.kinds.groups => match dice.below(3) {
                 0 if self.groups < 8 => self.group(dice),
                 1 if self.idle_groups => Action::Idle(self.inner(dice), dice.one_in(2)),
-                _ => Action::Shares(self.inner(dice), 2 << dice.below(14)),
+                _ => {
+                    let least = 2 << dice.below(14);
+                    Action::Shares(self.inner(dice), least + dice.below(least))
+                }
             },
             38 if self.kinds.limits => self.limit(dice),
             _ => Action::Rest,
@@ -353,10 +509,10 @@ impl Drawn {
 
     fn fork(&mut self, dice: &mut Dice) -> Action {
         self.tasks += 1;
-        let slice_ns = if self.slices && dice.one_in(2) {
-            100_000 * (1 + dice.below(100))
-        } else {
-            0
+        let slice_ns = match self.slices && dice.one_in(2) {
+            // The kernel sets a new task's slice from its parent's, within the bounds.
+            true => self.slice(dice).clamp(100_000, 100_000_000),
+            false => 0,
         };
         let mask = if self.pinned && dice.one_in(4) {
             self.mask(dice)
@@ -364,6 +520,14 @@ impl Drawn {
             u64::MAX
         };
         Action::Fork(dice.index(self.groups), self.class(dice), slice_ns, mask)
+    }
+
+    /// 0.1 to 10 ms, and what the kernel cuts to its bounds of 0.1 and 100 ms.
+    fn slice(&self, dice: &mut Dice) -> u64 {
+        match dice.one_in(8) {
+            true => dice.pick(&[1_000, 200_000_000]),
+            false => 100_000 * (1 + dice.below(100)),
+        }
     }
 
     fn class(&self, dice: &mut Dice) -> Class {
@@ -455,14 +619,20 @@ impl Drawn {
     }
 
     fn limit(&self, dice: &mut Dice) -> Action {
-        let period_ns = dice.pick(&[100_000_000, 100_000_000, 10_000_000, 35_000_000]);
+        let period_ns = dice.pick(&[100_000_000, 100_000_000, 10_000_000, 35_000_000, 3_000_000]);
         let quota_ns = period_ns / 100 * (2 + dice.below(60) * self.cpus as u64);
-        let quota = (!dice.one_in(4)).then_some(quota_ns.max(1_000_000));
-        let burst_ns = if dice.one_in(4) {
-            quota_ns / 2 / 1000 * 1000
-        } else {
-            0
+        let quota_ns = match dice.one_in(16) {
+            true => dice.pick(&[999_000, 1_000_000, 1_001_000]),
+            false => quota_ns.max(1_000_000),
         };
-        Action::Limit(self.inner(dice), period_ns, quota, burst_ns)
+        let quota = (!dice.one_in(4)).then_some(quota_ns);
+        let burst_us = match dice.below(4) {
+            0 => dice.pick(&[1, 2, 4]) * quota_ns / 4 / 1000,
+            1 => dice.below(quota_ns / 1000),
+            // The kernel refuses bursts that are larger than the quota.
+            2 if dice.one_in(4) => quota_ns / 1000 + dice.below(3),
+            _ => 0,
+        };
+        Action::Limit(self.inner(dice), period_ns, quota, burst_us * 1000)
     }
 }

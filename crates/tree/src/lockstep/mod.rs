@@ -15,7 +15,7 @@ mod pair;
 mod shrink;
 
 pub use compare::Difference;
-pub use draw::{Kinds, Shape, draw};
+pub use draw::{Kinds, SHAPES, Shape, draw, draw_world, full_config};
 pub use pair::Pair;
 pub use shrink::shrink;
 
@@ -43,6 +43,7 @@ pub enum Action {
     /// Nothing but time.
     Rest,
     /// A task is made and started from a CPU: group, class, slice (0 = none), CPUs it may run on.
+    /// One in eight is a kernel thread.
     Fork(usize, Class, u64, u64),
     /// The current task of the CPU wakes another, in sync or not.
     Wake(usize, bool),
@@ -54,6 +55,12 @@ pub enum Action {
     Yield,
     /// The current task ends.
     Exit,
+    /// The current task executes another program.
+    Exec,
+    /// The current task reads its own CPU time.
+    ReadTime,
+    /// A fair task asks for requests of this length.
+    Slice(usize, u64),
     /// A task gets another nice value.
     Nice(usize, i32),
     /// A task gets another policy.

@@ -1,7 +1,7 @@
 //! The two sides of a history and what they are told.
 
 use super::{Action, Class, History, Step};
-use crate::ground::{machine, policy_of, rules_as_built};
+use crate::ground::{machine, policy_number, policy_of, rules_as_built};
 use crate::tree_core::clamp_number;
 use crate::world::{Call, Event, NewTask, Object, World, WorldError, draw};
 use schedcast_kernel::bandwidth::limits::Hierarchy;
@@ -51,6 +51,9 @@ impl Platform for Bench {
     fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns) {
         self.cancel(timer);
         self.timers.push((timer, cpu, at));
+        if !matches!(timer, Timer::Tick(_)) {
+            self.note(|| format!("rules: CPU {} fires {timer:?} at {at}", cpu.0));
+        }
     }
     fn cancel(&mut self, timer: Timer) {
         self.timers.retain(|(other, ..)| *other != timer);
@@ -101,6 +104,8 @@ pub struct Pair {
     pub(super) members: super::compare::Members,
     /// One side refused a reservation that the other one accepted.
     pub(super) refusals_differ: bool,
+    /// CPU time of a task as it read it last, on both sides.
+    pub(super) read: (Ns, Ns),
     /// Processes that tasks are threads of, in turn by chance.
     processes: u32,
 }
@@ -151,6 +156,7 @@ impl Pair {
             tick_ns,
             interrupted: VecDeque::new(),
             refusals_differ: false,
+            read: (0, 0),
             processes: history.processes,
         };
         // The rules begin with ticks that are stopped; some trees stop them after a first one.
@@ -235,7 +241,19 @@ impl Pair {
     fn tree(&mut self, cpu: usize, call: Call, arguments: &[i64]) -> Result<i64, WorldError> {
         self.bench
             .note(|| format!("tree: CPU {cpu} executes {call:?}"));
+        let timers = |tree: &World| (0..self.ticks.len()).map(|cpu| tree.timer(cpu)).collect();
+        let before: Vec<Ns> = match self.bench.trail {
+            Some(_) => timers(&self.tree),
+            None => Vec::new(),
+        };
         let result = self.tree.run(cpu, self.bench.now, call, arguments)?;
+        for (cpu, before) in before.into_iter().enumerate() {
+            let at = self.tree.timer(cpu);
+            if at != before && at != Ns::MAX {
+                let what = format!("tree: CPU {cpu} fires its next timer at {at}");
+                self.bench.note(|| what);
+            }
+        }
         for event in self.tree.events() {
             self.bench.note(|| format!("tree: {event:?}"));
             match event {
@@ -430,7 +448,7 @@ impl Pair {
                 self.rust.wake(&mut self.bench, here, rust, flags);
                 self.tree(cpu, Call::IrqWake, &[i64::from(tree)])?;
             }
-            Action::Block | Action::Yield | Action::Exit
+            Action::Block | Action::Yield | Action::Exit | Action::Exec | Action::ReadTime
                 if self.rust.is_idle_task(self.rust.current(here)) =>
             {
                 return Ok(false);
@@ -446,6 +464,32 @@ impl Pair {
             Action::Exit => {
                 self.rust.exit(bench, here);
                 self.tree(cpu, Call::Exit, &[])?;
+            }
+            Action::Exec => {
+                self.rust.exec(bench, here);
+                self.tree(cpu, Call::Exec, &[])?;
+            }
+            Action::ReadTime => {
+                let rust = self.rust.task_sched_runtime(bench, here);
+                let tree = self.tree(cpu, Call::CpuTime, &[])?;
+                self.read = (rust, tree as u64);
+            }
+            Action::Slice(task, slice_ns) => {
+                let Some((rust, tree)) = self.living(task).filter(|&(rust, _)| {
+                    self.rust.rules.custom_slices && self.rust.tasks[rust.index()].policy.is_fair()
+                }) else {
+                    return Ok(false);
+                };
+                let (policy, nice) = {
+                    let record = &self.rust.tasks[rust.index()];
+                    (policy_number(record.policy), record.nice)
+                };
+                self.rust
+                    .set_custom_slice(&mut self.bench, here, rust, Some(slice_ns));
+                let arguments = [tree, policy, nice, 0].map(i64::from);
+                let [task, policy, nice, priority] = arguments;
+                let arguments = [task, policy, nice, priority, slice_ns as i64];
+                self.tree(cpu, Call::Policy, &arguments)?;
             }
             Action::Nice(task, nice) => {
                 let Some((rust, tree)) = self.living(task) else {
@@ -586,12 +630,14 @@ impl Pair {
                     limit,
                     Hierarchy::V2,
                 );
-                if set.is_err() {
+                // From 6.17 on the callers of the C refuse.
+                if set.is_err() && self.rust.rules.version.since(6, 17) {
                     return Ok(false);
                 }
                 let quota = quota_ns.map_or(-1, |quota| quota as i64);
                 let arguments = [i64::from(group.1), period_ns as i64, quota, burst_ns as i64];
-                self.tree(cpu, Call::GroupLimit, &arguments)?;
+                let result = self.tree(cpu, Call::GroupLimit, &arguments)?;
+                self.refusals_differ = set.is_err() != (result != 0);
             }
         }
         Ok(true)
@@ -615,19 +661,20 @@ impl Pair {
         };
         let mut dice = SplitMix(self.tasks.len() as u64);
         let process = (dice.next() % u64::from(self.processes)) as u32;
+        let is_kthread = dice.next() % 8 == 0;
         let rust = self.rust.task_create(TaskAttributes {
             policy: policy_of(class.policy),
             nice: class.nice,
             rt_priority: class.priority as u8,
             affinity,
             group: group.0,
-            address_space: Some(process),
+            address_space: (!is_kthread).then_some(process),
             custom_slice_ns: (slice_ns > 0).then_some(slice_ns),
             cpu: here,
         });
         let tree = self.tree.task_new(&NewTask {
             group: group.1,
-            kthread: 0,
+            kthread: i32::from(is_kthread),
             policy: class.policy,
             nice: class.nice,
             priority: class.priority,

@@ -132,6 +132,8 @@ changes! {
         "The level of CPUs that share an L2 cache is marked as such.";
     "util-gate-relaxes" release (6, 8) also [(5, 10, 228), (6, 1, 103)]: (on balance.util_gate_relaxes),
         "A task's utilisation is compared with the imbalance halved once per failure.";
+    "misfit-tie" "7f1a7229718d" (6, 9): (off balance.equal_misfits_replace),
+        "Of groups with equal misfit tasks the first is the busiest, not the last.";
     "misfit-affinity" "22d5607400c6" (6, 10): (on balance.misfit_needs_larger_cpu),
         "A task is no misfit on the largest CPU that it may use.";
     "misfit-kicks" "fa427e8e53d8" (6, 10): (on balance.misfit_always_kicks),

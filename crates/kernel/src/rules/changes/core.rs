@@ -62,6 +62,8 @@ changes! {
         "The fair server stops when it finds nothing to run, not with the last fair task.";
     "fair-server-waits" release (6, 19) also [(6, 12, 69), (6, 18, 9)]: (off fair_server_starts_running),
         "A fair server that ran and starts in a later period waits for zero laxity again.";
+    "timers-stay-local" release (7, 1): (on timers_stay_local),
+        "A timer of a deadline task or fair server stays on an idle CPU whose tick runs.";
     "fair-server-idle" release (7, 1): (on fair_server_waits_out_idle),
         "Idle time uses the fair server's budget up as it passes; after a whole period of that the server stops.";
     "lazy-or-full" "7dadeaa6e851" (7, 0): (on preempts_at_least_lazily),

@@ -108,10 +108,12 @@ changes! {
         "What leaves a queue is subtracted from all its sums, down to what their averages stand for.";
     "no-throttled-leaves" "51bf903b64bd" (6, 0): (off throttled_leaves),
         "Throttled queues are off the leaf list, whoever wakes in them.";
-    "detach-in-dequeue" "e1f078f50478" (6, 0): (on dequeue_detaches),
-        "A task that is moved takes its averages away before its old group is weighed anew.";
     "migrated-sleeper-lag" "e2f3e35f1f5a" (6, 0): (on migrated_sleepers_age),
         "A task that leaves an idle CPU is aged for the time its load-tracking clock stood still.";
+    "detach-in-dequeue" "e1f078f50478" (6, 1): (on dequeue_detaches),
+        "A task that is moved takes its averages away before its old group is weighed anew.";
+    "deferred-attach" "7e2edaf61814" (6, 1): (off fork_attaches),
+        "A new task's averages join its queue when it is enqueued, not before.";
     "tick-slice-cap" "79ba1e607d68" (6, 3) until (6, 6) for Cfs: (on slice_capped_by_latency),
         "The tick lets no task run longer than the targeted latency.";
     "long-sleeper-reset" "829c1651e9c4" (6, 3) also [(5, 10, 177), (6, 1, 22)] for Cfs: (on long_sleeper_reset),

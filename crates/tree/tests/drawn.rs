@@ -1,0 +1,97 @@
+//! The rules against the C of every tree at hand, in worlds that are drawn: each seed decides which
+//! machine and which kinds of steps there are. `SCHEDCAST_DRAWN=500` tries 500 seeds of each tree.
+//!
+//! Histories that part today stand in `drawn/VERSION.txt`, a seed, a step and a member a line.
+//! `UPDATE_DRAWN=1` writes the file anew. `lockstep OBJECT VERSION world s SEED 300` shrinks one.
+
+mod built;
+
+use built::object;
+use schedcast_kernel::rules::Version;
+use schedcast_tree::lockstep::{draw, draw_world, full_config, run};
+use std::collections::BTreeMap;
+
+const STEPS: usize = 300;
+
+/// Seeds of each tree unless `SCHEDCAST_DRAWN` says how many: seconds.
+const SEEDS: u64 = 300;
+
+/// Where histories part today: step and member by seed.
+fn open_ones(text: &str) -> BTreeMap<u64, (usize, String)> {
+    let line = |line: &str| {
+        let (seed, rest) = line.split_once(' ')?;
+        let (step, member) = rest.split_once(' ')?;
+        Some((seed.parse().ok()?, (step.parse().ok()?, member.to_string())))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+fn drawn_worlds_are_equal(version: &str) {
+    let release: Version = version.parse().unwrap();
+    let Some(object) = object(version, full_config(release)) else {
+        return;
+    };
+    let seeds = std::env::var("SCHEDCAST_DRAWN").map_or(SEEDS, |count| count.parse().unwrap());
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drawn");
+    let file = folder.join(format!("{version}.txt"));
+    let writes = std::env::var_os("UPDATE_DRAWN").is_some();
+    let open = open_ones(&std::fs::read_to_string(&file).unwrap_or_default());
+    let (mut text, mut steps) = (String::new(), 0);
+    for seed in 1..=seeds {
+        let (shape, kinds) = draw_world(seed, release);
+        let outcome = run(&object, version, &draw(seed, shape, kinds, STEPS)).unwrap();
+        steps += outcome.equal;
+        let parted = outcome.parted.map(|(step, found)| (step, found[0].clone()));
+        let place = parted
+            .as_ref()
+            .map(|(step, first)| (*step, first.member.clone()));
+        if let Some((step, member)) = &place {
+            text += &format!("{seed} {step} {member}\n");
+        }
+        assert!(
+            writes || place.as_ref() == open.get(&seed),
+            "seed {seed}, {shape}, {kinds:?}: parts at {parted:?}, and {:?} in {}",
+            open.get(&seed),
+            file.display()
+        );
+    }
+    if writes {
+        std::fs::write(&file, text).unwrap();
+    }
+    eprintln!("{version}: {seeds} histories, {steps} steps equal");
+}
+
+#[test]
+fn drawn_worlds_are_as_by_the_c_of_5_10() {
+    drawn_worlds_are_equal("5.10.223");
+}
+
+#[test]
+fn drawn_worlds_are_as_by_the_c_of_6_1() {
+    drawn_worlds_are_equal("6.1.176");
+}
+
+#[test]
+fn drawn_worlds_are_as_by_the_c_of_6_12() {
+    drawn_worlds_are_equal("6.12.107");
+}
+
+#[test]
+fn drawn_worlds_are_as_by_the_c_of_6_18() {
+    drawn_worlds_are_equal("6.18.15");
+}
+
+#[test]
+fn drawn_worlds_are_as_by_the_c_of_7_1() {
+    drawn_worlds_are_equal("7.1.13");
+}
+
+#[test]
+fn drawn_worlds_are_as_by_the_c_of_7_2() {
+    drawn_worlds_are_equal("7.2.12");
+}
+
+#[test]
+fn drawn_worlds_are_as_by_the_c_of_7_3() {
+    drawn_worlds_are_equal("7.3.4");
+}
