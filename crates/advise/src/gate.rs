@@ -14,8 +14,9 @@ use schedcast_lab::drift::{self, Drifting};
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::limit::Limit;
+use schedcast_lab::possible::Run;
 use schedcast_lab::question::Question;
-use schedcast_lab::resimulated::{is_partial, refit, tell_fit};
+use schedcast_lab::resimulated::{is_partial, refit, simulated_ns, tell_fit};
 use schedcast_lab::simulate::Simulate;
 
 /// One column under judgement.
@@ -109,9 +110,12 @@ pub fn check(
     let runs = drifting.run_both(&to_come, finished)?;
     for slo in &case.promises {
         judge::refuse_unreported(slo, &runs[0].plain)?;
+        judge::refuse_few_values(slo, &runs[0].plain, "")?;
     }
     let mut comparison = drift::compared(&experiment.title, &to_come, &runs)?;
     comparison.tier = Some(case.recorded.tier);
+    let run_ns = simulated_ns(&experiment, case.recorded);
+    comparison.cut_to_possible(&to_come, run_ns);
     let whole = !is_partial(&experiment, case.recorded);
     let need = case.need(
         runs[0].hardest(),
@@ -125,6 +129,7 @@ pub fn check(
         simulator,
         finished,
     )?;
+    let fit = judge::with_shares(fit, &case.promises);
     tell_fit(&mut comparison, &fit, case.recorded, Some(&case.target));
     let first = usize::from(experiment.scenarios.len() > 1);
     let mut judged = Vec::new();
@@ -138,7 +143,7 @@ pub fn check(
             name: scenario.name.clone(),
             falls_behind,
             forecasts: forecasts
-                .map(|slo| judge::forecast(slo, runs, &fit))
+                .map(|slo| judge::forecast(slo, runs, &fit, Run::of(scenario, run_ns)))
                 .collect::<Result<_>>()?,
         });
     }

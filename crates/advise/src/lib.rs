@@ -30,7 +30,7 @@ use schedcast_lab::experiment::units::format_duration_ns;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::question::{AS_RECORDED, Question, Subject};
 use schedcast_lab::recording::{Latency, Recorded};
-use schedcast_lab::resimulated::{is_partial, refit, tell_fit};
+use schedcast_lab::resimulated::{is_partial, refit, simulated_ns, tell_fit};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::trust;
 use schedcast_lab::verdict::{periods_throttled, time_lost};
@@ -301,6 +301,7 @@ pub fn advise(
     bench.drift_permille = case.recorded.seen.drift_of(target);
     bench.rare = case.recorded.seen.piece_of(target);
     bench.length_ns = case.recorded.length_ns;
+    bench.run_ns = simulated_ns(&experiment, case.recorded);
     let recorded = Limit::of(baseline, target);
     step(Step {
         name: "the recorded limit",
@@ -312,10 +313,15 @@ pub fn advise(
     let runs = bench.runs(recorded)?.clone();
     for slo in &case.promises {
         judge::refuse_unreported(slo, &runs.plain)?;
+        if !demands.force {
+            let hint = "; --force advises all the same";
+            judge::refuse_few_values(slo, &runs.plain, hint)?;
+        }
     }
     let whole = !is_partial(&experiment, case.recorded);
     bench.need = case.need(runs.hardest(), recorded, whole);
-    bench.fit = refit(case.recorded, target, &experiment, simulator, finished)?;
+    let fit = refit(case.recorded, target, &experiment, simulator, finished)?;
+    bench.fit = judge::with_shares(fit, &case.promises);
     let misjudged = case.promises.iter();
     let misjudged: Vec<&str> = misjudged
         .filter(|slo| judge::is_misjudged(slo, &bench.fit))
@@ -420,6 +426,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
     }
     let mut comparison = drift::compared("", &scenarios, &runs)?;
     comparison.tier = Some(case.recorded.tier);
+    comparison.cut_to_possible(&scenarios, bench.run_ns);
     tell_fit(&mut comparison, &bench.fit, case.recorded, Some(target));
     let members = case.recorded.seen.members.get(target);
     let members = members.cloned().unwrap_or_default();

@@ -23,6 +23,7 @@ use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::cgroup::{CgroupVersion, ratio_of};
 use schedcast_lab::limit::Limit;
+use schedcast_lab::possible::Run;
 use schedcast_lab::simulate::Simulate;
 
 /// Steps of a bisection grid in one period.
@@ -88,6 +89,8 @@ pub struct Bench<'a, S, F> {
     pub rare: Option<(String, u64)>,
     /// Length of the recording, ns.
     pub length_ns: u64,
+    /// Length of a run, ns.
+    pub run_ns: u64,
     seeds: u32,
     runs: BTreeMap<Limit, Runs>,
 }
@@ -113,6 +116,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             drift_permille: 0,
             rare: None,
             length_ns: 0,
+            run_ns: u64::MAX,
             seeds,
             runs: BTreeMap::new(),
         }
@@ -137,9 +141,10 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     /// Fewer than two seeds; what the simulation refuses.
     pub(crate) fn forecasts(&mut self, limit: Limit) -> Result<Vec<Forecast>> {
         let (slos, fit) = (self.slos, self.fit.clone());
+        let run = Run::of(self.baseline, self.run_ns);
         let runs = self.runs(limit)?;
         slos.iter()
-            .map(|slo| judge::forecast(slo, runs, &fit))
+            .map(|slo| judge::forecast(slo, runs, &fit, run))
             .collect()
     }
 

@@ -146,6 +146,11 @@ impl Slo {
         format!("{} {} {}", self.metric, self.bound.sign(), self.shown)
     }
 
+    /// An error at the metric.
+    pub(crate) fn error(&self, message: String) -> Error {
+        Error::input(&self.place, message)
+    }
+
     /// The error for a metric that a simulation does not report, with the nearest that it does.
     pub(crate) fn unreported(&self, reported: &[&str]) -> Error {
         let message = format!("the simulation reports no `{}`", self.metric);
@@ -156,7 +161,7 @@ impl Slo {
             .filter(|(of, _)| *of == subject)
             .map(|(_, name)| name)
             .collect();
-        Error::input(&self.place, message).hint(hint_for(metric, &names))
+        self.error(message).hint(hint_for(metric, &names))
     }
 }
 

@@ -102,6 +102,7 @@ pub fn answer(
         let drifted = drifting.map(|drifting| drifting.run(scenarios, finished));
         comparison.add_intervals_of_one_run(&drifted.transpose()?.unwrap_or_default());
         comparison.widen_by(&context.fit);
+        comparison.cut_to_possible(scenarios, simulated_ns(experiment, recorded));
         tell_fit(&mut comparison, &context.fit, recorded, target.as_deref());
         if let Some(target) = &target
             && let Some(latency) = recorded.seen.latency(target)

@@ -266,22 +266,14 @@ fn changed<'a>(comparison: &Comparison, neighbours: &[Metric<'a>]) -> Vec<Metric
     changes.into_iter().map(|(_, metric)| metric).collect()
 }
 
-/// Values that a percentile needs below and above it before it is more than a single value.
-fn values_needed(suffix: &str) -> f64 {
-    let percent: Option<f64> = suffix.strip_prefix('p').and_then(|text| text.parse().ok());
-    percent.map_or(0.0, |percent| 100.0 / (100.0 - percent).clamp(1e-3, 50.0))
-}
-
 /// How much `metric` changes at most, as the logarithm of a factor; `None` where no change is sure,
 /// or the percentile of too few values.
 fn change_of(comparison: &Comparison, metric: &Metric<'_>) -> Option<f64> {
     let name = full_name(metric);
     let baseline = comparison.variants.first()?;
-    if let Some((distribution, suffix)) = name.rsplit_once('.') {
-        let count = baseline.get(&format!("{distribution}.count"));
-        if count.is_some_and(|count| count.mean < values_needed(suffix)) {
-            return None;
-        }
+    let count = baseline.get(&metric.beside(metrics::COUNT));
+    if count.is_some_and(|count| count.mean < metric.values_needed()) {
+        return None;
     }
     let changes = comparison.variants.iter().filter_map(|variant| {
         let change = variant.get(&name)?.vs_baseline.as_ref()?;
