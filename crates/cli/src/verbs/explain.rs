@@ -117,6 +117,7 @@ pub(crate) fn run(
                 task: arguments.task.clone(),
                 kind: arguments.kind.map(Kind::from),
                 count: arguments.count as usize,
+                of_replay: arguments.subject.is_dir(),
             };
             let scenario = chosen(arguments, &scenarios)?;
             let told = decisions(&simulator, scenario, arguments.seed, &wanted)?;
