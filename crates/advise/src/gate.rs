@@ -5,7 +5,6 @@
 //! what was recorded is simulated for comparison but need not keep the promise.
 
 use super::judge::{self, Forecast};
-use super::pace::Requests;
 use super::{Case, Slo};
 use schedcast_lab::answer;
 use schedcast_lab::comparison::Comparison;
@@ -135,10 +134,9 @@ pub fn check(
     let mut judged = Vec::new();
     for (scenario, runs) in experiment.scenarios.iter().zip(&runs).skip(first) {
         let forecasts = case.promises.iter();
-        let falls_behind = need.as_ref().and_then(|need| {
-            let requests = Requests::of(runs.hardest(), &need.latency);
-            need.falls_behind(Limit::of(scenario, &case.target), &requests)
-        });
+        let falls_behind = need.as_ref();
+        let falls_behind =
+            falls_behind.and_then(|need| need.why_behind(Limit::of(scenario, &case.target), runs));
         judged.push(Judged {
             name: scenario.name.clone(),
             falls_behind,

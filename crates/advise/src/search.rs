@@ -56,6 +56,14 @@ pub(crate) fn bounds_of(scenario: &Scenario, target: &str) -> Vec<String> {
     bounds.map(|(path, _)| path.clone()).collect()
 }
 
+/// The nearest group above `target` that is limited.
+pub(crate) fn limited_parent(scenario: &Scenario, target: &str) -> Option<String> {
+    let groups = scenario.cgroups.iter();
+    let above = groups.filter(|(path, group)| ratio_of(group).is_some() && inside(path, target));
+    let nearest = above.max_by_key(|(path, _)| path.len());
+    nearest.map(|(path, _)| path.clone())
+}
+
 fn room(scenario: &Scenario, target: &str) -> Room {
     let groups = || scenario.cgroups.iter();
     let above = groups().filter(|(path, _)| inside(path, target));
@@ -157,7 +165,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             return Ok((Requests::default(), None));
         };
         let runs = self.runs(limit)?;
-        let why = need.falls_behind(limit, &Requests::of(runs.hardest(), &need.latency));
+        let why = need.why_behind(limit, runs);
         Ok((Requests::of(&runs.plain, &need.latency), why))
     }
 

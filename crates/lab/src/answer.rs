@@ -471,8 +471,11 @@ fn source(subject: &Subject) -> String {
             .collect::<Vec<_>>()
             .join(" "),
         Subject::Recording(recorded) => {
-            // A tenth of a second is enough to tell recordings apart.
-            let length_ns = recorded.length_ns / 100_000_000 * 100_000_000;
+            // A tenth of a second is enough to tell recordings apart that have one.
+            let length_ns = match recorded.length_ns / 100_000_000 {
+                0 => recorded.length_ns,
+                tenths => tenths * 100_000_000,
+            };
             format!(
                 "recording {}, {}",
                 recorded.folder,

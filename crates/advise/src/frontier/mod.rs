@@ -443,7 +443,12 @@ fn points<S: Simulate, F: Fn() + Sync>(
     let first = bench.runs(limits[0])?.plain.clone();
     let baseline = Comparison::new("", &scenarios[..1], &[first])?;
     let length_s = recorded.length_ns as f64 / 1e9;
-    let watched = price::watched(&baseline.variants[0], &members, length_s);
+    let watched = price::watched(
+        &baseline.variants[0],
+        &members,
+        &recorded.seen.brief,
+        length_s,
+    );
     let counters = ["nr_periods", "nr_throttled"].map(|name| format!("cgroup:{target}/{name}"));
     let mut outcomes: Vec<Vec<Outcome>> = Vec::new();
     for limit in limits {

@@ -117,6 +117,9 @@ pub(crate) struct ApplyArguments {
     /// Write even where kubelet or systemd owns the settings
     #[arg(long)]
     pub force_owner: bool,
+    /// Write even where the limit in force is not the one that the advice began with
+    #[arg(long, conflicts_with = "set")]
+    pub force_limit: bool,
     /// Only say what would be written
     #[arg(long)]
     pub dry_run: bool,

@@ -113,6 +113,53 @@ impl Table {
     }
 }
 
+/// Keys of systemd and Kubernetes, in small letters, and what says the same here.
+const FOREIGN_KEYS: [(&str, &str); 10] = [
+    ("cpuquota", "cpu.max=60% is CPUQuota=60%"),
+    (
+        "cpuquotaperiodsec",
+        "cpu.max=60%/20ms has its period behind the slash",
+    ),
+    ("cpuweight", "cpu.weight takes the same numbers"),
+    ("cpushares", "cpu.shares takes the same numbers"),
+    ("allowedcpus", "cpuset.cpus takes the same list"),
+    ("limits.cpu", "cpu.max=600m is limits.cpu of 600m"),
+    (
+        "requests.cpu",
+        "cpu.shares=614 is requests.cpu of 600m: 1024 a CPU",
+    ),
+    (
+        "cpus",
+        "cpu.max=0.6 is --cpus 0.6, and machine.cpus is the number of CPUs",
+    ),
+    (
+        "quota",
+        "cpu.max=60000 is a quota of 60 ms in the period that there is",
+    ),
+    ("period", "cpu.max=60%/20ms has its period behind the slash"),
+];
+
+/// What to write instead of a key of `--set` that is none.
+pub fn foreign_key(key: &str) -> Option<String> {
+    let key = key.trim().to_ascii_lowercase();
+    // `resources.limits.cpu` is the same as `limits.cpu`.
+    let is = |known: &str| key == known || key.ends_with(&format!(".{known}"));
+    let found = FOREIGN_KEYS.iter().find(|(known, _)| is(known));
+    let files = CGROUP_FILE_PREFIXES.join("… and ");
+    match found {
+        Some((_, instead)) => Some((*instead).to_string()),
+        None if key.starts_with("memory.")
+            || key.starts_with("io.")
+            || key.starts_with("pids.") =>
+        {
+            Some(format!(
+                "the scheduler has no part in it; files of groups that are known here are {files}…"
+            ))
+        }
+        None => None,
+    }
+}
+
 /// The error for a key that does not exist here.
 pub(crate) fn unknown_key(entry: &Entry, valid: &[&str], inside: &str) -> Error {
     Error::input(
@@ -338,7 +385,23 @@ pub fn parse_setting(argument: &str, flag: &str, cgroup: Option<&str>) -> Result
         };
         vec!["cgroup".to_string(), path.to_string(), key.to_string()]
     } else {
-        parse_key(key, &source, 0)?
+        let place = Place::new(&source, 0..equals);
+        if let Some(instead) = foreign_key(key) {
+            let message = format!("`{key}` is no setting here");
+            return Err(Error::input(&place, message).hint(instead));
+        }
+        let parts = parse_key(key, &source, 0)?;
+        let is_root = super::is_root_key(&parts[0]);
+        if !is_root && schedcast_base::names::nearest(&parts[0], super::root_keys()).is_none() {
+            let message = format!("unknown key `{key}`");
+            let roots: Vec<&str> = super::root_keys().collect();
+            return Err(Error::input(&place, message).hint(format!(
+                "cpu.max, cpu.max.burst, cpu.weight, cpu.idle and cpuset.cpus are settings of a group, and others \
+                 begin with one of {}",
+                roots.join(", ")
+            )));
+        }
+        parts
     };
     let value = parse_setting_value(&source, equals)?;
     Ok(nest(&parts, &Place::new(&source, 0..equals), value))

@@ -99,6 +99,13 @@ fn is_usual(comparison: &Comparison, metric: &Metric<'_>) -> bool {
     }
 }
 
+/// Whether this is a metric of bandwidth of an autogroup: the kernel gives sessions one of these
+/// groups each, and they can have no limit.
+fn can_have_no_limit(metric: &Metric<'_>) -> bool {
+    let path = metric.subject.strip_prefix(CGROUP);
+    path.is_some_and(|path| path.starts_with("/autogroup/")) && metric.name != "usage_usec"
+}
+
 /// The rows of a table, by section.
 pub(crate) fn rows<'a>(comparison: &'a Comparison, context: &Context) -> Rows<'a> {
     let names = comparison.metric_names().into_iter();
@@ -117,7 +124,8 @@ pub(crate) fn rows<'a>(comparison: &'a Comparison, context: &Context) -> Rows<'a
     };
     let everything = context.verbose || !context.selection.is_empty();
     let chosen = |metric: &&Metric<'a>| {
-        context.selection.is_empty() || context.selection.has(&full_name(metric))
+        context.selection.is_empty()
+            || context.selection.has(&full_name(metric)) && !can_have_no_limit(metric)
     };
     let of = |part: Part| {
         let metrics = all.iter().filter(chosen).copied();
