@@ -255,6 +255,15 @@ impl<'a> Case<'a> {
     }
 }
 
+/// Refuses promises that cannot be read, before anything runs.
+///
+/// # Errors
+/// No promise, no group that they are about, or a slip in one of them.
+pub fn refuse_slips(question: &Question, slos: &[String]) -> Result<()> {
+    let experiment = question.experiment()?;
+    Case::of(question, slos, &experiment.scenarios[0]).map(drop)
+}
+
 /// A promise to begin with, and the figures of the recording that tell which one makes sense.
 fn how_to_promise(recorded: &Recorded, latency: Option<&Latency>) -> String {
     let shown = latency.and_then(|latency| Some((latency, recorded.seen.quantiles(latency)?)));
@@ -547,7 +556,7 @@ struct LimitFile {
     burst_us: u64,
 }
 
-/// What an advice that was written with `--json` recommends.
+/// Recommendation of an advice that was written with `--json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recommendation {
     /// The group.

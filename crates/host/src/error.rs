@@ -221,7 +221,7 @@ impl From<HostError> for schedcast_base::error::Error {
     }
 }
 
-/// What is wrong with a value. The kernel never sees one that says nothing.
+/// The fault of a value. The kernel never sees one that says nothing.
 fn refusal(value: &str, rule: &LimitError) -> String {
     match rule.is_unreadable() {
         true => rule.to_string(),

@@ -185,6 +185,11 @@ fn add_setting(wish: &mut Wish, setting: &str) -> Result<()> {
 fn wanted(arguments: &ApplyArguments) -> Result<(String, Wish, Option<Recommendation>)> {
     let mut wish = Wish::default();
     let Some(file) = &arguments.advice else {
+        if arguments.set.is_empty() {
+            return Err(Error::usage("there is nothing to apply").hint(
+                "name the file of an advice, or a group and a setting: --cgroup PATH --set 'cpu.max=60000 100000'",
+            ));
+        }
         refuse_twice(&arguments.set)?;
         for setting in &arguments.set {
             add_setting(&mut wish, setting)?;
@@ -229,7 +234,9 @@ fn refuse_other_limit(group: &CpuCgroup, advised: &Recommendation) -> Result<()>
     };
     // Without a limit the period says nothing.
     let same = |one: Limit| (now.quota_us.is_none() && one.quota_us.is_none()) || now == one;
-    if same(advised.recorded) || same(advised.limit) {
+    // Another group that was named, such as a new one, may have none yet.
+    let is_new = group.path() != advised.target && now.quota_us.is_none();
+    if is_new || same(advised.recorded) || same(advised.limit) {
         return Ok(());
     }
     let message = format!(

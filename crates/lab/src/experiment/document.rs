@@ -139,25 +139,30 @@ const FOREIGN_KEYS: [(&str, &str); 10] = [
     ("period", "cpu.max=60%/20ms has its period behind the slash"),
 ];
 
-/// What to write instead of a key of `--set` that is none.
-pub fn foreign_key(key: &str) -> Option<String> {
-    let key = key.trim().to_ascii_lowercase();
+/// Controllers whose files have no part in scheduling.
+const OTHER_CONTROLLERS: [&str; 3] = ["memory.", "io.", "pids."];
+
+/// Refuses a key of `--set` that begins with `first`, which is no part of an experiment, unless that
+/// is nearly one.
+fn refuse_foreign(key: &str, first: &str, place: &Place) -> Result<()> {
+    let small = key.trim().to_ascii_lowercase();
     // `resources.limits.cpu` is the same as `limits.cpu`.
-    let is = |known: &str| key == known || key.ends_with(&format!(".{known}"));
-    let found = FOREIGN_KEYS.iter().find(|(known, _)| is(known));
-    let files = CGROUP_FILE_PREFIXES.join("… and ");
-    match found {
-        Some((_, instead)) => Some((*instead).to_string()),
-        None if key.starts_with("memory.")
-            || key.starts_with("io.")
-            || key.starts_with("pids.") =>
-        {
-            Some(format!(
-                "the scheduler has no part in it; files of groups that are known here are {files}…"
-            ))
+    let is = |known: &str| small == known || small.ends_with(&format!(".{known}"));
+    let roots: Vec<&str> = super::root_keys().collect();
+    let is_near = schedcast_base::names::nearest(first, roots.iter().copied()).is_some();
+    let hint = match FOREIGN_KEYS.iter().find(|(known, _)| is(known)) {
+        Some((_, instead)) => (*instead).to_string(),
+        None if OTHER_CONTROLLERS.iter().any(|one| small.starts_with(one)) => {
+            "it has no part in scheduling; cpu.max, cpu.weight and cpuset.cpus have".to_string()
         }
-        None => None,
-    }
+        None if is_near => return Ok(()),
+        None => format!(
+            "cpu.max, cpu.max.burst, cpu.weight, cpu.idle and cpuset.cpus are settings of a group, \
+             and others begin with one of {}",
+            roots.join(", ")
+        ),
+    };
+    Err(Error::input(place, format!("unknown key `{key}`")).hint(hint))
 }
 
 /// The error for a key that does not exist here.
@@ -385,21 +390,9 @@ pub fn parse_setting(argument: &str, flag: &str, cgroup: Option<&str>) -> Result
         };
         vec!["cgroup".to_string(), path.to_string(), key.to_string()]
     } else {
-        let place = Place::new(&source, 0..equals);
-        if let Some(instead) = foreign_key(key) {
-            let message = format!("`{key}` is no setting here");
-            return Err(Error::input(&place, message).hint(instead));
-        }
         let parts = parse_key(key, &source, 0)?;
-        let is_root = super::is_root_key(&parts[0]);
-        if !is_root && schedcast_base::names::nearest(&parts[0], super::root_keys()).is_none() {
-            let message = format!("unknown key `{key}`");
-            let roots: Vec<&str> = super::root_keys().collect();
-            return Err(Error::input(&place, message).hint(format!(
-                "cpu.max, cpu.max.burst, cpu.weight, cpu.idle and cpuset.cpus are settings of a group, and others \
-                 begin with one of {}",
-                roots.join(", ")
-            )));
+        if !super::is_root_key(&parts[0]) {
+            refuse_foreign(key, &parts[0], &Place::new(&source, 0..equals))?;
         }
         parts
     };

@@ -295,7 +295,8 @@ fn a_wrong_setting_points_into_the_argument() {
     assert!(with("program.hackbench.cgroup=/").contains("unknown program `hackbench`"));
     assert!(setting_error("CPUQuota=60%").contains("cpu.max=60% is CPUQuota=60%"));
     assert!(setting_error("resources.limits.cpu=600m").contains("cpu.max=600m"));
-    assert!(setting_error("memory.max=1G").contains("the scheduler has no part in it"));
+    assert!(setting_error("memory.max=1G").contains("no part in scheduling"));
+    assert!(document::parse_setting("machine.cpus=4", "--set", None).is_ok());
     let unknown = setting_error("frobnicate=1");
     assert!(
         unknown.contains("unknown key `frobnicate`") && unknown.contains("cpu.max, cpu.max.burst"),
