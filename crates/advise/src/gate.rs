@@ -5,7 +5,6 @@
 //! what was recorded is simulated for comparison but need not keep the promise.
 
 use super::judge::{self, Forecast};
-use super::pace::Requests;
 use super::{Case, Slo};
 use schedcast_lab::answer;
 use schedcast_lab::comparison::Comparison;
@@ -14,8 +13,9 @@ use schedcast_lab::drift::{self, Drifting};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::limit::Limit;
+use schedcast_lab::possible::Run;
 use schedcast_lab::question::Question;
-use schedcast_lab::resimulated::{is_partial, refit, tell_fit};
+use schedcast_lab::resimulated::{is_partial, refit, simulated_ns, tell_fit};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::trust;
 
@@ -110,9 +110,12 @@ pub fn check(
     let runs = drifting.run_both(&to_come, finished)?;
     for slo in &case.promises {
         judge::refuse_unreported(slo, &runs[0].plain)?;
+        judge::refuse_few_values(slo, &runs[0].plain, "")?;
     }
     let mut comparison = drift::compared(&experiment.title, &to_come, &runs)?;
     comparison.tier = Some(case.recorded.tier);
+    let run_ns = simulated_ns(&experiment, case.recorded);
+    comparison.cut_to_possible(&to_come, run_ns);
     let whole = !is_partial(&experiment, case.recorded);
     let need = case.need(
         runs[0].hardest(),
@@ -126,6 +129,7 @@ pub fn check(
         simulator,
         finished,
     )?;
+    let fit = judge::with_shares(fit, &case.promises);
     tell_fit(&mut comparison, &fit, case.recorded, Some(&case.target));
     let recorded = Limit::of(&experiment.scenarios[0], &case.target);
     let latency = case.recorded.seen.latency(&case.target);
@@ -140,15 +144,14 @@ pub fn check(
     let mut judged = Vec::new();
     for (scenario, runs) in experiment.scenarios.iter().zip(&runs).skip(first) {
         let forecasts = case.promises.iter();
-        let falls_behind = need.as_ref().and_then(|need| {
-            let requests = Requests::of(runs.hardest(), &need.latency);
-            need.falls_behind(Limit::of(scenario, &case.target), &requests)
-        });
+        let falls_behind = need.as_ref();
+        let falls_behind =
+            falls_behind.and_then(|need| need.why_behind(Limit::of(scenario, &case.target), runs));
         judged.push(Judged {
             name: scenario.name.clone(),
             falls_behind,
             forecasts: forecasts
-                .map(|slo| judge::forecast(slo, runs, &fit))
+                .map(|slo| judge::forecast(slo, runs, &fit, Run::of(scenario, run_ns)))
                 .collect::<Result<_>>()?,
         });
     }

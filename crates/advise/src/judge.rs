@@ -9,6 +9,8 @@
 //! is expected within 70 … 74 ms. The simulation was 5.3 % too low, so the ends become 66.5 and
 //! 77.9 ms. A promise `< 75 ms` is not kept with confidence.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::slo::Slo;
@@ -17,6 +19,7 @@ use schedcast_lab::drift::Runs;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
+use schedcast_lab::possible::Run;
 use schedcast_lab::statistics::{Interval, MeanKind, mean, prediction_interval_of_both};
 use schedcast_lab::trust;
 
@@ -63,6 +66,32 @@ fn stretched(spread: Interval, metric: &str, fit: &[RefitFigure]) -> [f64; 2] {
     }
 }
 
+/// Adds the promised shares of throttled periods, which follow from the two numbers of the group.
+pub(crate) fn with_shares(mut fit: Vec<RefitFigure>, slos: &[Slo]) -> Vec<RefitFigure> {
+    let groups = slos
+        .iter()
+        .filter_map(|slo| slo.metric.strip_suffix("/throttled_ratio"));
+    for group in groups.map(str::to_string).collect::<BTreeSet<_>>() {
+        let figure = |file: &str| {
+            let name = format!("{group}/{file}");
+            fit.iter().find(|one| one.metric == name)
+        };
+        let (Some(throttled), Some(periods)) = (figure("nr_throttled"), figure("nr_periods"))
+        else {
+            continue;
+        };
+        let share = |number: f64, of: f64| if of > 0.0 { number / of } else { 0.0 };
+        let drawn = |number: f64| share(number, periods.predicted);
+        fit.push(RefitFigure {
+            metric: format!("{group}/throttled_ratio"),
+            predicted: drawn(throttled.predicted),
+            seen: share(throttled.seen, periods.seen),
+            chance: throttled.chance.map(|ends| ends.map(drawn)),
+        });
+    }
+    fit
+}
+
 /// A promised figure that the re-simulated recording misses by more than this factor refuses
 /// advice. A p99 may be off by as much [inside its band](trust): half of what was recorded.
 const MISFIT_MAX: f64 = 2.0;
@@ -92,6 +121,49 @@ pub(crate) fn refuse_unreported(slo: &Slo, outcomes: &[Outcome]) -> Result<()> {
     Err(slo.unreported(&names))
 }
 
+/// Percentiles that may be promised instead of one that has too few values, the highest first.
+const LOWER_PERCENTILES: [&str; 4] = ["p95", "p90", "p75", "p50"];
+
+/// Refuses a promise about a percentile that single values decide: `outcomes` under the recorded
+/// limit have fewer than it needs. Worked example: a p99 of 27 replies is the slowest of them; it
+/// takes 100 before one lies above it.
+///
+/// # Errors
+/// How many there are and how many it takes.
+pub(crate) fn refuse_few_values(slo: &Slo, outcomes: &[Outcome], hint: &str) -> Result<()> {
+    let Some(metric) = metrics::parse(&slo.metric) else {
+        return Ok(());
+    };
+    let mean_of = |suffix: &str| {
+        let name = metric.beside(suffix);
+        let values = outcomes.iter().filter_map(|run| run.metrics.get(&name));
+        let values: Vec<f64> = values.copied().collect();
+        mean(MeanKind::Arithmetic, &values)
+    };
+    let Some(finished) = mean_of(metrics::COUNT) else {
+        return Ok(());
+    };
+    let all = finished + mean_of(metrics::UNFINISHED).unwrap_or(0.0);
+    let needed = metric.values_needed();
+    if all >= needed {
+        return Ok(());
+    }
+    let message = format!(
+        "`{}` is that of {all:.0} values in this recording, and single ones decide it: it takes {needed:.0}",
+        slo.metric
+    );
+    let longer = (needed / all.max(1.0)).ceil();
+    let lower = LOWER_PERCENTILES.iter().find_map(|suffix| {
+        let name = metric.beside(suffix);
+        let lower = metrics::parse(&name)?;
+        (lower.values_needed() <= all).then(|| format!(" or promise {suffix}"))
+    });
+    let lower = lower.unwrap_or_default();
+    Err(slo
+        .error(message)
+        .hint(format!("record {longer:.0} times as long{lower}{hint}")))
+}
+
 /// Refuses fewer runs than an interval needs.
 ///
 /// # Errors
@@ -103,11 +175,11 @@ pub(crate) fn refuse_few(runs: usize) -> Result<()> {
     }
 }
 
-/// Forecast that `runs` give for `slo`.
+/// Forecast that `runs` give for `slo`, each of which is such a `run`.
 ///
 /// # Errors
 /// Fewer than two runs.
-pub(crate) fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure]) -> Result<Forecast> {
+pub(crate) fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure], run: Run) -> Result<Forecast> {
     refuse_few(runs.plain.len())?;
     let metric = metrics::parse(&slo.metric);
     let mut forecast = Forecast {
@@ -129,7 +201,8 @@ pub(crate) fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure]) -> Result<Fo
     let Some(spread) = prediction_interval_of_both(&values, &drifted) else {
         return Ok(forecast);
     };
-    let interval = stretched(spread, &slo.metric, fit);
+    let stretched = stretched(spread, &slo.metric, fit);
+    let interval = run.cut_of(stretched, &slo.metric, runs.all());
     forecast.mean = mean(kind, &values);
     forecast.interval = Some(interval);
     let unbounded = forecast.at_least && slo.bound.from_above();
@@ -152,6 +225,15 @@ mod tests {
             plain: values.iter().map(outcome).collect(),
             drifted: Vec::new(),
         }
+    }
+
+    const RUN: Run = Run {
+        length_ns: 30_000_000_000,
+        cpus: 2,
+    };
+
+    fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure]) -> Result<Forecast> {
+        super::forecast(slo, runs, fit, RUN)
     }
 
     fn slo(text: &str) -> Slo {
@@ -178,6 +260,76 @@ mod tests {
         starved.plain[1].metrics.clear();
         let starved = forecast(&slo, &starved, &[]).unwrap();
         assert_eq!((starved.mean, starved.met), (None, false));
+    }
+
+    /// 27 replies have no p99, and a p95.
+    #[test]
+    fn a_percentile_of_too_few_values_is_refused() {
+        let with = |count: f64, unfinished: f64| {
+            let mut runs = runs(&[60_000.0; 3]);
+            for run in &mut runs.plain {
+                let mut put = |suffix: &str, value| {
+                    let name = format!("a/activation_latency.{suffix}");
+                    run.metrics.insert(name, value);
+                };
+                put("count", count);
+                put("unfinished", unfinished);
+            }
+            runs.plain
+        };
+        let refused = |promise: &str, runs: &[Outcome]| {
+            let told = refuse_few_values(&slo(promise), runs, "; --force");
+            told.map_err(|error| error.to_string()).err()
+        };
+        let told = refused("p99<50ms", &with(26.0, 1.0)).unwrap();
+        assert!(
+            told.contains("that of 27 values") && told.contains("it takes 100"),
+            "{told}"
+        );
+        assert!(
+            told.contains("record 4 times as long or promise p95; --force"),
+            "{told}"
+        );
+        assert_eq!(refused("p95<50ms", &with(26.0, 1.0)), None);
+        assert_eq!(refused("p99<50ms", &with(99.0, 1.0)), None);
+        assert_eq!(
+            refused("p99<50ms", &runs(&[1.0; 2]).plain),
+            None,
+            "the number is unknown"
+        );
+    }
+
+    /// 12 and 28 s of a run of 30 s.
+    #[test]
+    fn no_interval_is_longer_than_the_run() {
+        let wide = forecast(&slo("p99<75ms"), &runs(&[12e6, 28e6]), &[]).unwrap();
+        assert_eq!(wide.interval, Some([0.0, 30e6]));
+    }
+
+    #[test]
+    fn a_promised_share_of_throttled_periods_has_the_fit_of_its_numbers() {
+        let fit = |file: &str, predicted, seen| RefitFigure {
+            metric: format!("cgroup:/pg/{file}"),
+            predicted,
+            seen,
+            chance: None,
+        };
+        let figures = vec![
+            fit("nr_throttled", 30.0, 20.0),
+            fit("nr_periods", 200.0, 100.0),
+        ];
+        let scope = Scope {
+            cgroup: Some("/pg"),
+            ..Scope::default()
+        };
+        let promised = [Slo::parse("throttled_ratio<5%", scope).unwrap()];
+        assert_eq!(
+            (promised[0].metric.as_str(), promised[0].limit),
+            ("cgroup:/pg/throttled_ratio", 0.05)
+        );
+        let all = with_shares(figures.clone(), &promised);
+        assert_eq!(all[2], fit("throttled_ratio", 0.15, 0.2));
+        assert_eq!(with_shares(figures, &[slo("p99<75ms")]).len(), 2);
     }
 
     #[test]

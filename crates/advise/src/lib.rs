@@ -17,20 +17,23 @@
 //! every 500 ms. Burst is recommended: in the long run the group is granted no more CPU time than
 //! before, and the period stays.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use schedcast_base::groups::is_within;
 use schedcast_lab::answer;
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::context::{Context, RefitFigure};
 use schedcast_lab::error::{Error, Result, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::units::format_duration_ns;
+use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::question::{AS_RECORDED, Question, Subject};
 use schedcast_lab::recording::{Latency, Recorded};
-use schedcast_lab::resimulated::{is_partial, refit, tell_fit};
+use schedcast_lab::resimulated::{is_partial, refit, simulated_ns, tell_fit};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::trust;
 use schedcast_lab::verdict::{periods_throttled, time_lost};
@@ -88,7 +91,7 @@ pub struct Candidate {
     pub finished: f64,
     /// One for each promise.
     pub forecasts: Vec<Forecast>,
-    /// The neighbour that loses most; null for the recorded limit, or without neighbours.
+    /// The neighbour that loses most; null for the recorded limit, or where none loses for certain.
     pub price: Option<Price>,
     /// Share of the wish to run that throttling denied to the group's threads.
     pub time_lost: f64,
@@ -150,6 +153,9 @@ pub struct Advice {
     /// has.
     #[serde(skip)]
     pub bounded_by: Vec<String>,
+    /// The nearest group above the target that has a limit, by name or path, and its limit.
+    #[serde(skip)]
+    pub parent: Option<(String, Limit)>,
 }
 
 impl Advice {
@@ -249,6 +255,15 @@ impl<'a> Case<'a> {
     }
 }
 
+/// Refuses promises that cannot be read, before anything runs.
+///
+/// # Errors
+/// No promise, no group that they are about, or a slip in one of them.
+pub fn refuse_slips(question: &Question, slos: &[String]) -> Result<()> {
+    let experiment = question.experiment()?;
+    Case::of(question, slos, &experiment.scenarios[0]).map(drop)
+}
+
 /// A promise to begin with, and the figures of the recording that tell which one makes sense.
 fn how_to_promise(recorded: &Recorded, latency: Option<&Latency>) -> String {
     let shown = latency.and_then(|latency| Some((latency, recorded.seen.quantiles(latency)?)));
@@ -301,6 +316,7 @@ pub fn advise(
     bench.drift_permille = case.recorded.seen.drift_of(target);
     bench.rare = case.recorded.seen.piece_of(target);
     bench.length_ns = case.recorded.length_ns;
+    bench.run_ns = simulated_ns(&experiment, case.recorded);
     let recorded = Limit::of(baseline, target);
     step(Step {
         name: "the recorded limit",
@@ -312,10 +328,15 @@ pub fn advise(
     let runs = bench.runs(recorded)?.clone();
     for slo in &case.promises {
         judge::refuse_unreported(slo, &runs.plain)?;
+        if !demands.force {
+            let hint = "; --force advises all the same";
+            judge::refuse_few_values(slo, &runs.plain, hint)?;
+        }
     }
     let whole = !is_partial(&experiment, case.recorded);
     bench.need = case.need(runs.hardest(), recorded, whole);
-    bench.fit = refit(case.recorded, target, &experiment, simulator, finished)?;
+    let fit = refit(case.recorded, target, &experiment, simulator, finished)?;
+    bench.fit = judge::with_shares(fit, &case.promises);
     let misjudged = case.promises.iter();
     let misjudged: Vec<&str> = misjudged
         .filter(|slo| judge::is_misjudged(slo, &bench.fit))
@@ -433,11 +454,13 @@ fn build<S: Simulate, F: Fn() + Sync>(
     }
     let mut comparison = drift::compared("", &scenarios, &runs)?;
     comparison.tier = Some(case.recorded.tier);
+    comparison.cut_to_possible(&scenarios, bench.run_ns);
     tell_fit(&mut comparison, &bench.fit, case.recorded, Some(target));
     let members = case.recorded.seen.members.get(target);
     let members = members.cloned().unwrap_or_default();
     let length_s = case.recorded.length_ns as f64 / 1e9;
-    let watched = price::watched(&comparison.variants[0], &members, length_s);
+    let brief = &case.recorded.seen.brief;
+    let watched = price::watched(&comparison.variants[0], &members, brief, length_s);
     let mut options = Vec::new();
     for (index, ((name, limit), judged)) in limits.iter().zip(judged).enumerate() {
         let (forecasts, (requests, falls_behind)) = judged;
@@ -464,6 +487,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
             periods_throttled: periods_throttled(variant, target),
         });
     }
+    keep_told(&mut comparison, target, &members, &options);
     let recorded = limits[0].1;
     // To take a limit away is no advice about limits: the neighbours have no say in it.
     let suitable = options
@@ -474,6 +498,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
     let best = suitable.min_by_key(|option| option.cost(recorded));
     let mut context = answer::context(question, &question.experiment()?)?;
     context.fit = bench.fit.clone();
+    let label = |path: String| case.recorded.label(&path).unwrap_or(path);
     Ok(Advice {
         schema: SCHEMA.to_string(),
         schedcast: env!("CARGO_PKG_VERSION").to_string(),
@@ -494,11 +519,35 @@ fn build<S: Simulate, F: Fn() + Sync>(
         comparison,
         context,
         promises: case.promises.clone(),
+        parent: search::limited_parent(bench.baseline, target).map(|path| {
+            let limit = Limit::of(bench.baseline, &path);
+            (label(path), limit)
+        }),
         bounded_by: search::bounds_of(bench.baseline, target)
             .into_iter()
-            .map(|path| case.recorded.label(&path).unwrap_or(path))
+            .map(label)
             .collect(),
     })
+}
+
+/// Leaves of `comparison` the metrics of the target, of groups around it, of the machine and of the
+/// threads that pay: a node has thousands of others, and none of them is told.
+fn keep_told(comparison: &mut Comparison, target: &str, members: &[String], options: &[Candidate]) {
+    let payers = options.iter().filter_map(|option| option.price.as_ref());
+    let payers: BTreeSet<&str> = payers.map(|price| price.threads.as_str()).collect();
+    let is_told = |subject: &str| match subject.strip_prefix(metrics::CGROUP) {
+        Some(path) => is_within(path, target) || is_within(target, path),
+        None => {
+            subject == "machine"
+                || payers.contains(subject)
+                || members.iter().any(|member| member == subject)
+        }
+    };
+    for variant in &mut comparison.variants {
+        variant
+            .metrics
+            .retain(|(name, _)| metrics::parse(name).is_some_and(|metric| is_told(metric.subject)));
+    }
 }
 
 /// The parts of an advice that are applied.
@@ -520,11 +569,22 @@ struct LimitFile {
     burst_us: u64,
 }
 
-/// The group and the recommended limit of an advice that was written with `--json`.
+/// Recommendation of an advice that was written with `--json`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recommendation {
+    /// The group.
+    pub target: String,
+    /// The limit that it should have.
+    pub limit: Limit,
+    /// The limit that it had when it was recorded.
+    pub recorded: Limit,
+}
+
+/// The recommendation in the file at `path`.
 ///
 /// # Errors
 /// A file that is no advice, or one that recommends nothing.
-pub fn read_recommendation(path: &Path) -> Result<(String, Limit)> {
+pub fn read_recommendation(path: &Path) -> Result<Recommendation> {
     let text = schedcast_base::whole::text(path)?;
     let file: AdviceFile = serde_json::from_str(&text)
         .map_err(|error| Error::general(format!("{}: no advice: {error}", path.display())))?;
@@ -534,19 +594,22 @@ pub fn read_recommendation(path: &Path) -> Result<(String, Limit)> {
             "{path}: expected {SCHEMA}, found {found}"
         )));
     }
+    let limit = |option: &LimitFile| Limit {
+        quota_us: option.quota_us,
+        period_us: option.period_us,
+        burst_us: option.burst_us,
+    };
     let best = file.recommended.and_then(|name| {
-        let mut options = file.options.into_iter();
+        let mut options = file.options.iter();
         options.find(|option| option.name == name)
     });
-    match best {
-        Some(option) => {
-            let limit = Limit {
-                quota_us: option.quota_us,
-                period_us: option.period_us,
-                burst_us: option.burst_us,
-            };
-            Ok((file.target, limit))
-        }
+    // The recorded limit is the first option.
+    match best.zip(file.options.first()) {
+        Some((best, recorded)) => Ok(Recommendation {
+            limit: limit(best),
+            recorded: limit(recorded),
+            target: file.target,
+        }),
         None => Err(Error::general(format!(
             "{}: it recommends nothing",
             path.display()
@@ -559,9 +622,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_advice_whose_neighbour_pays_without_bound_is_read() {
-        let none = f64::INFINITY;
-        let option = Candidate {
+    fn an_advice_tells_the_target_and_who_pays_alone() {
+        let names = [
+            "web/activation_latency.p99",
+            "cgroup:/a/web/nr_throttled",
+            "cgroup:/a/nr_throttled",
+            "cgroup:/b/nr_throttled",
+            "batch/cpu_time",
+            "other/cpu_time",
+            "machine/busy_ratio",
+        ];
+        let rows = names.map(|name| (name.to_string(), [1.0; 4], [1.0; 4]));
+        let mut comparison = schedcast_lab::samples::compared(&rows);
+        let option = candidate(Some("batch"));
+        keep_told(&mut comparison, "/a/web", &["web".to_string()], &[option]);
+        let mut left = names.to_vec();
+        left.retain(|name| !["cgroup:/b/nr_throttled", "other/cpu_time"].contains(name));
+        let mut told = comparison.metric_names();
+        told.sort_unstable();
+        left.sort_unstable();
+        assert_eq!(told, left);
+    }
+
+    fn candidate(payer: Option<&str>) -> Candidate {
+        Candidate {
             name: "burst 30ms".to_string(),
             quota_us: Some(50_000),
             period_us: 100_000,
@@ -570,17 +654,22 @@ mod tests {
             falls_behind: None,
             finished: 1168.0,
             forecasts: Vec::new(),
-            price: Some(Price {
-                threads: "batch".to_string(),
+            price: payer.map(|threads| Price {
+                threads: threads.to_string(),
                 metric: "cpu_time".to_string(),
                 recorded: 1.0,
                 now: 0.5,
                 growth: 1.0,
-                growth_at_most: none,
+                growth_at_most: f64::INFINITY,
             }),
             time_lost: 0.0,
             periods_throttled: 0.0,
-        };
+        }
+    }
+
+    #[test]
+    fn an_advice_whose_neighbour_pays_without_bound_is_read() {
+        let option = candidate(Some("batch"));
         let limit = option.limit();
         let json = serde_json::json!({
             "schema": SCHEMA,
@@ -591,6 +680,9 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), json.to_string()).unwrap();
         let read = read_recommendation(file.path()).unwrap();
-        assert_eq!(read, ("/pg".to_string(), limit));
+        assert_eq!(
+            (read.target.as_str(), read.limit, read.recorded),
+            ("/pg", limit, limit)
+        );
     }
 }

@@ -16,6 +16,7 @@
 //! The difference between seeds under the recorded limit is allowed too.
 
 use schedcast_lab::backlog::Backlog;
+use schedcast_lab::drift::Runs;
 use schedcast_lab::limit::Limit;
 use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
@@ -65,7 +66,26 @@ pub struct Need {
     pub recorded: Requests,
 }
 
+/// Words behind what only runs with drift show.
+const WITH_DRIFT: &str = ", where work drifts as it did in the recording";
+
 impl Need {
+    /// Why the service does not keep up under `limit` in the hardest of `runs`; said of those with
+    /// drift where it does keep up without.
+    pub(crate) fn why_behind(&self, limit: Limit, runs: &Runs) -> Option<String> {
+        let behind = |runs: &[Outcome]| {
+            let requests = Requests::of(runs, &self.latency);
+            self.falls_behind(limit, &requests)
+        };
+        let why = behind(runs.hardest())?;
+        let only_with_drift = !runs.drifted.is_empty() && behind(&runs.plain).is_none();
+        Some(if only_with_drift {
+            why + WITH_DRIFT
+        } else {
+            why
+        })
+    }
+
     /// Why the service does not keep up under `limit`, as a part of a sentence; `None` if it does.
     pub(crate) fn falls_behind(&self, limit: Limit, requests: &Requests) -> Option<String> {
         let what = self.latency.counted();
@@ -152,6 +172,30 @@ mod tests {
         drifting.recorded.deviation = 10.0;
         let fewer = requests(1161.0, 9.0, 2.0);
         assert_eq!(drifting.falls_behind(quota(50_000), &fewer), None);
+    }
+
+    /// All 1168 requests finish where no work drifts, and the table shows that.
+    #[test]
+    fn what_only_drift_brings_is_said_to_be_that() {
+        let runs = |finished: f64| {
+            let metric = |suffix: &str| need().latency.metric(suffix);
+            let metrics = [(metric("count"), finished), (metric("unfinished"), 0.0)];
+            vec![Outcome {
+                metrics: metrics.into(),
+                ..Outcome::default()
+            }]
+        };
+        let why = |plain: f64, drifted: f64| {
+            let runs = Runs {
+                plain: runs(plain),
+                drifted: runs(drifted),
+            };
+            need().why_behind(quota(50_000), &runs)
+        };
+        let told = why(1168.0, 900.0).unwrap();
+        assert_eq!(told, format!("900 of 1168 requests finish{WITH_DRIFT}"));
+        assert_eq!(why(900.0, 900.0).unwrap(), "900 of 1168 requests finish");
+        assert_eq!(why(1168.0, 1168.0), None);
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! recorded and 3.5 ms with more quota for the servers: a price of +2.9 %. A batch job that had
 //! 12.0 s of CPU time and gets 11.5 s pays 12.0/11.5 − 1 = +4.3 %.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use schedcast_lab::comparison::{Comparison, Variant};
@@ -35,14 +37,22 @@ pub struct Price {
 }
 
 /// Metrics watched of each neighbour, by full name.
-pub(crate) fn watched(baseline: &Variant, members: &[String], length_s: f64) -> Vec<String> {
+///
+/// Threads that were there for a part of the recording only, `brief`, are none: another run has
+/// others.
+pub(crate) fn watched(
+    baseline: &Variant,
+    members: &[String],
+    brief: &BTreeSet<String>,
+    length_s: f64,
+) -> Vec<String> {
     let value = |metric: &str| baseline.get(metric).map_or(0.0, |summary| summary.mean);
     let mut neighbours: Vec<(f64, String)> = Vec::new();
     for (name, summary) in &baseline.metrics {
         let Some(threads) = name.strip_suffix("/cpu_time") else {
             continue;
         };
-        if members.iter().any(|member| member == threads) {
+        if members.iter().any(|member| member == threads) || brief.contains(threads) {
             continue;
         }
         let busy = summary.mean >= CPU_SHARE_MIN * length_s;
@@ -58,7 +68,8 @@ pub(crate) fn watched(baseline: &Variant, members: &[String], length_s: f64) -> 
     neighbours.into_iter().map(|(_, metric)| metric).collect()
 }
 
-/// The largest price that any watched neighbour pays in `variant`.
+/// The largest price that any watched neighbour pays in `variant` for certain: a change that seeds
+/// alone may make is none.
 pub(crate) fn highest(
     comparison: &Comparison,
     variant: &Variant,
@@ -67,7 +78,10 @@ pub(crate) fn highest(
     let baseline = comparison.variants.first()?;
     let price = |metric: &String| {
         let (recorded, now) = (baseline.get(metric)?, variant.get(metric)?);
-        let change = now.vs_baseline.as_ref()?;
+        let change = now
+            .vs_baseline
+            .as_ref()
+            .filter(|change| change.significant)?;
         let [low, high] = change.ci95.unwrap_or([change.ratio?; 2]);
         let (threads, name) = metric.rsplit_once('/')?;
         let (growth, most) = match name {
@@ -109,6 +123,39 @@ pub(crate) fn read_most(text: &str) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 200 activations of each, and only `db` changes beyond what seeds make.
+    #[test]
+    fn neither_noise_nor_the_steps_of_a_build_pay() {
+        let mut rows = Vec::new();
+        for name in ["db", "calm", "cc1"] {
+            rows.push((format!("{name}/cpu_time"), [3.0; 4], [3.0; 4]));
+            rows.push((
+                format!("{name}/activation_latency.count"),
+                [200.0; 4],
+                [200.0; 4],
+            ));
+        }
+        let p99 = |name: &str| format!("{name}/activation_latency.p99");
+        rows.push((p99("db"), [10.0, 10.1, 9.9, 10.0], [13.0, 13.1, 12.9, 13.0]));
+        rows.push((
+            p99("calm"),
+            [10.0, 19.0, 4.0, 12.0],
+            [14.0, 3.0, 24.0, 11.0],
+        ));
+        rows.push((
+            p99("cc1"),
+            [10.0, 10.1, 9.9, 10.0],
+            [90.0, 90.1, 89.9, 90.0],
+        ));
+        let comparison = schedcast_lab::samples::compared(&rows);
+        let brief = BTreeSet::from(["cc1".to_string()]);
+        let watched = watched(&comparison.variants[0], &[], &brief, 30.0);
+        assert_eq!(watched.len(), 2, "{watched:?}");
+        let price = |watched: &[String]| highest(&comparison, &comparison.variants[1], watched);
+        assert_eq!(price(&watched).unwrap().threads, "db");
+        assert_eq!(price(&[p99("calm")]), None);
+    }
 
     #[test]
     fn growth_is_read_in_per_cent() {

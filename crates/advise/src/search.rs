@@ -23,6 +23,7 @@ use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::cgroup::{CgroupVersion, ratio_of};
 use schedcast_lab::limit::Limit;
+use schedcast_lab::possible::Run;
 use schedcast_lab::simulate::Simulate;
 
 /// Steps of a bisection grid in one period.
@@ -53,6 +54,14 @@ pub(crate) fn bounds_of(scenario: &Scenario, target: &str) -> Vec<String> {
         ratio_of(group).is_some() && (inside(path, target) || inside(target, path))
     });
     bounds.map(|(path, _)| path.clone()).collect()
+}
+
+/// The nearest group above `target` that is limited.
+pub(crate) fn limited_parent(scenario: &Scenario, target: &str) -> Option<String> {
+    let groups = scenario.cgroups.iter();
+    let above = groups.filter(|(path, group)| ratio_of(group).is_some() && inside(path, target));
+    let nearest = above.max_by_key(|(path, _)| path.len());
+    nearest.map(|(path, _)| path.clone())
 }
 
 fn room(scenario: &Scenario, target: &str) -> Room {
@@ -88,6 +97,8 @@ pub struct Bench<'a, S, F> {
     pub rare: Option<(String, u64)>,
     /// Length of the recording, ns.
     pub length_ns: u64,
+    /// Length of a run, ns.
+    pub run_ns: u64,
     seeds: u32,
     runs: BTreeMap<Limit, Runs>,
 }
@@ -113,6 +124,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             drift_permille: 0,
             rare: None,
             length_ns: 0,
+            run_ns: u64::MAX,
             seeds,
             runs: BTreeMap::new(),
         }
@@ -137,9 +149,10 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     /// Fewer than two seeds; what the simulation refuses.
     pub(crate) fn forecasts(&mut self, limit: Limit) -> Result<Vec<Forecast>> {
         let (slos, fit) = (self.slos, self.fit.clone());
+        let run = Run::of(self.baseline, self.run_ns);
         let runs = self.runs(limit)?;
         slos.iter()
-            .map(|slo| judge::forecast(slo, runs, &fit))
+            .map(|slo| judge::forecast(slo, runs, &fit, run))
             .collect()
     }
 
@@ -152,7 +165,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             return Ok((Requests::default(), None));
         };
         let runs = self.runs(limit)?;
-        let why = need.falls_behind(limit, &Requests::of(runs.hardest(), &need.latency));
+        let why = need.why_behind(limit, runs);
         Ok((Requests::of(&runs.plain, &need.latency), why))
     }
 

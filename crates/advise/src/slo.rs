@@ -10,6 +10,7 @@
 //! | `reply_latency.p95 <= 20ms` | `postgres/reply_latency.p95` | 20,000 us at most |
 //! | `client/p99<80ms` | `client/activation_latency.p99` | below 80,000 us |
 //! | `nr_throttled<10` | `cgroup:/pg/nr_throttled` | below 10 |
+//! | `throttled_ratio<5%` | `cgroup:/pg/throttled_ratio` | below 5 % of the periods |
 //! | `pgbench/wakeup_latency.p99<1ms` | itself | below 1,000 us |
 
 use std::sync::Arc;
@@ -106,7 +107,7 @@ impl Slo {
         refuse_senseless(&parsed, bound, &Place::new(&source, at..at + length))?;
         let value_place = trimmed(&source, at + length..text.len());
         let shown = text[value_place.span.clone()].to_string();
-        let limit = read_value(&shown, parsed.unit(), &value_place)?;
+        let limit = read_value(&shown, &parsed, &value_place)?;
         Ok(Slo {
             metric,
             bound,
@@ -146,6 +147,11 @@ impl Slo {
         format!("{} {} {}", self.metric, self.bound.sign(), self.shown)
     }
 
+    /// An error at the metric.
+    pub(crate) fn error(&self, message: String) -> Error {
+        Error::input(&self.place, message)
+    }
+
     /// The error for a metric that a simulation does not report, with the nearest that it does.
     pub(crate) fn unreported(&self, reported: &[&str]) -> Error {
         let message = format!("the simulation reports no `{}`", self.metric);
@@ -156,7 +162,7 @@ impl Slo {
             .filter(|(of, _)| *of == subject)
             .map(|(_, name)| name)
             .collect();
-        Error::input(&self.place, message).hint(hint_for(metric, &names))
+        self.error(message).hint(hint_for(metric, &names))
     }
 }
 
@@ -252,7 +258,8 @@ fn units(unit: &str) -> &'static [(&'static str, f64)] {
     }
 }
 
-fn read_value(text: &str, unit: &str, place: &Place) -> Result<f64> {
+fn read_value(text: &str, metric: &Metric<'_>, place: &Place) -> Result<f64> {
+    let unit = metric.unit();
     let digits_end = text
         .find(|character: char| !character.is_ascii_digit() && character != '.')
         .unwrap_or(text.len());
@@ -274,6 +281,9 @@ fn read_value(text: &str, unit: &str, place: &Place) -> Result<f64> {
                 other => format!("`{other}` is no unit of this metric"),
             };
             Err(Error::input(place, message).hint(match names.as_slice() {
+                [] if typed_unit == "%" && metric.name == "nr_throttled" => {
+                    "it is a plain count; throttled_ratio is the share of periods".to_string()
+                }
                 [] => "it is a plain count".to_string(),
                 names => format!("write one of {}", names.join(", ")),
             }))
@@ -328,6 +338,12 @@ mod tests {
                 "cgroup:/pg/nr_throttled",
                 Bound::AtMost,
                 10.0,
+            ),
+            (
+                "throttled_ratio<5%",
+                "cgroup:/pg/throttled_ratio",
+                Bound::Below,
+                0.05,
             ),
             (
                 "wait.throttled<250ms",
@@ -410,6 +426,10 @@ mod tests {
             (
                 "nr_throttled<3ms",
                 "--slo:1:14: `ms` is no unit of this metric (it is a plain count)",
+            ),
+            (
+                "nr_throttled<5%",
+                "--slo:1:14: `%` is no unit of this metric (it is a plain count; throttled_ratio is the share of periods)",
             ),
         ];
         for (text, message) in expected {

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `20000 100000`, `20ms/100ms`, `20ms 0.1s` | 20 ms | 100 ms |
 //! | `20000`, `20ms` | 20 ms | as it was |
-//! | `50%`, `500m`, `0.5` | half of the period | as it was |
+//! | `50%`, `500m`, `0.5`, `0.5 CPU` | half of the period | as it was |
 //! | `50%/20ms` | 10 ms | 20 ms |
 //! | `max`, `max 100000` | none | as it was, 100 ms |
 //!
@@ -68,6 +68,8 @@ impl CpuMax {
         };
         let words: Vec<&str> = match text.split_once('/') {
             Some((quota, period)) => vec![quota.trim(), period.trim()],
+            // `1.5 CPU` is one word.
+            None if cpus_of(text.trim()).is_some() => vec![text.trim()],
             None => text.split_whitespace().collect(),
         };
         let (quota, period) = match words[..] {
@@ -104,11 +106,20 @@ pub fn parse_burst_us(text: &str) -> Result<u64, LimitError> {
     })
 }
 
+/// The number of `1.5 CPU`.
+fn cpus_of(word: &str) -> Option<&str> {
+    let mut units = ["CPUs", "CPU", "cpus", "cpu"].into_iter();
+    Some(units.find_map(|unit| word.strip_suffix(unit))?.trim_end())
+}
+
 fn parse_quota(word: &str) -> Result<Option<Quota>, LimitError> {
     let share =
         |number: &str, millionths: u64| Ok(scaled(number, millionths)?.map(Quota::ShareMillionths));
     if word == "max" {
         return Ok(Some(Quota::Unlimited));
+    }
+    if let Some(number) = cpus_of(word) {
+        return share(number, 1_000_000);
     }
     if let Some(percent) = word.strip_suffix('%') {
         return share(percent, 10_000);
@@ -170,6 +181,8 @@ mod tests {
             "50%",
             "500m",
             "0.5",
+            "0.5 CPU",
+            "0.5cpus / 100ms",
             "50.0%",
             "50000",
             "50ms",
@@ -193,6 +206,7 @@ mod tests {
         assert_eq!(over_20_ms("50%/10ms"), (Some(5_000), 10_000));
         assert_eq!(over_100_ms("33.3333%"), (Some(33_333), 100_000));
         assert_eq!(over_100_ms("2.0"), (Some(200_000), 100_000));
+        assert_eq!(over_100_ms("2 CPUs"), (Some(200_000), 100_000));
     }
 
     #[test]

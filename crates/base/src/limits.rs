@@ -143,7 +143,7 @@ pub enum LimitError {
     BurstTooLarge(u64),
     /// cgroup v1: a child may not have a larger share than its nearest limited ancestor.
     #[error(
-        "share {ratio}/2^20 of a CPU is above the {ceiling}/2^20 of the nearest limited parent"
+        "{} CPU is above the {} CPU of the nearest limited parent", cpus(*ratio), cpus(*ceiling)
     )]
     AboveParent {
         /// The share asked for, 20-bit fixed point.
@@ -152,7 +152,7 @@ pub enum LimitError {
         ceiling: u64,
     },
     /// cgroup v1: a parent may not be limited below one of its children.
-    #[error("share {ratio}/2^20 of a CPU is below the {floor}/2^20 that a child group has")]
+    #[error("{} CPU is below the {} CPU that a child group has", cpus(*ratio), cpus(*floor))]
     BelowChild {
         /// The share asked for, 20-bit fixed point.
         ratio: u64,
@@ -197,10 +197,32 @@ pub enum LimitError {
 }
 
 /// Forms that [`CpuMax`](crate::cpu_max::CpuMax) reads, for a refusal.
-const CPU_MAX_FORMS: &str = "`max`, microseconds, a time such as `50ms` or a share of a CPU such as `50%`, `500m` or \
-     `0.5`, then optionally a period";
+const CPU_MAX_FORMS: &str = "`max`, microseconds, a time such as `50ms` or a share of a CPU such as `50%`, `500m`, \
+     `0.5` or `0.5 CPU`, then optionally a period";
+
+/// A 20-bit share of a CPU to the nearest thousandth.
+fn cpus(share: u64) -> f64 {
+    (share as f64 * 1000.0 / f64::from(1 << 20)).round() / 1000.0
+}
 
 impl LimitError {
+    /// Whether the text says nothing that the kernel could refuse.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(
+            self,
+            Self::NotALimit { .. } | Self::NotANumber { .. } | Self::NumberTooLong { .. }
+        )
+    }
+
+    /// The rule behind the name of the kernel's error number, or alone where the kernel would never
+    /// see the text.
+    pub fn told(&self) -> String {
+        match self.is_unreadable() {
+            true => self.to_string(),
+            false => format!("{}: {self}", self.errno()),
+        }
+    }
+
     /// Name of the error number the kernel answers with.
     pub fn errno(&self) -> &'static str {
         match self {

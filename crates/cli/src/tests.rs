@@ -500,11 +500,16 @@ fn an_advice_is_written_as_json_and_read_back() {
     assert_eq!(json["schema"], "schedcast.advice/1");
     assert_eq!(json["options"][0]["name"], "as recorded, simulated");
     assert_eq!(json["options"][0]["suits"], false);
-    let (target, limit) = schedcast_advise::read_recommendation(&file).unwrap();
+    let read = schedcast_advise::read_recommendation(&file).unwrap();
     assert_eq!(
-        (target.as_str(), limit.quota_us, limit.period_us),
+        (
+            read.target.as_str(),
+            read.limit.quota_us,
+            read.limit.period_us
+        ),
         ("/pg", Some(81_000), 100_000)
     );
+    assert_eq!(read.recorded.quota_us, None, "nothing limited it");
     std::fs::write(&file, "{}").unwrap();
     let error = schedcast_advise::read_recommendation(&file).unwrap_err();
     assert!(

@@ -252,6 +252,7 @@ impl CpuCgroup {
         let refuse = |rule| HostError::Refused {
             path: self.dir.clone(),
             value: target.to_string(),
+            parent: self.parent_of(&rule),
             rule,
         };
         limits::validate(target).map_err(refuse)?;
@@ -303,21 +304,32 @@ impl CpuCgroup {
         }
     }
 
-    /// The shares of the groups around this one (v1; version 2 has no such rule).
-    fn bounds_around(&self) -> Result<HierarchyBounds> {
+    /// The nearest group above this one that has a limit, and its share (v1).
+    fn limited_parent(&self) -> Result<Option<(&Path, u64)>> {
         let root = self.hierarchy.mount();
-        let mut ceiling = None;
-        for dir in self.dir.ancestors().skip(1) {
-            if !dir.starts_with(root) || dir == root {
-                break;
-            }
-            ceiling = read_limits(CgroupVersion::V1, dir)?.ratio();
-            if ceiling.is_some() {
-                break;
+        let above = self.dir.ancestors().skip(1);
+        for dir in above.take_while(|dir| dir.starts_with(root) && *dir != root) {
+            if let Some(share) = read_limits(CgroupVersion::V1, dir)?.ratio() {
+                return Ok(Some((dir, share)));
             }
         }
+        Ok(None)
+    }
+
+    /// The path of the group above that `rule` is about.
+    fn parent_of(&self, rule: &LimitError) -> Option<String> {
+        if !matches!(rule, LimitError::AboveParent { .. }) {
+            return None;
+        }
+        let (dir, _) = self.limited_parent().ok()??;
+        let below = dir.strip_prefix(self.hierarchy.mount()).ok()?;
+        Some(format!("/{}", below.display()))
+    }
+
+    /// The shares of the groups around this one (v1; version 2 has no such rule).
+    fn bounds_around(&self) -> Result<HierarchyBounds> {
         Ok(HierarchyBounds {
-            ceiling,
+            ceiling: self.limited_parent()?.map(|(_, share)| share),
             floor: largest_ratio_below(&self.dir)?,
         })
     }
@@ -328,6 +340,7 @@ impl CpuCgroup {
             Ok(Some(rule)) => HostError::Refused {
                 path,
                 value: value.to_owned(),
+                parent: self.parent_of(&rule),
                 rule,
             },
             Ok(None) => HostError::RefusedUnexplained {
@@ -378,6 +391,7 @@ impl CpuCgroup {
         HostError::Refused {
             path: self.dir.join(file.name()),
             value: value.to_owned(),
+            parent: self.parent_of(&rule),
             rule,
         }
     }

@@ -76,7 +76,7 @@ pub enum HostError {
         name: String,
     },
     /// A value the kernel refused or would refuse.
-    #[error("{path}: the kernel refuses {value:?} ({}): {rule}", .rule.errno())]
+    #[error("{path}: {}{}", refusal(value, rule), .parent.as_ref().map_or(String::new(), |parent| format!(", {parent}")))]
     Refused {
         /// The file written.
         path: PathBuf,
@@ -84,6 +84,8 @@ pub enum HostError {
         value: String,
         /// The rule it breaks.
         rule: LimitError,
+        /// The group around it that the rule is about, where it is about one.
+        parent: Option<String>,
     },
     /// A value the kernel refused for a reason that none of the known rules explains.
     #[error("{path}: the kernel refused {value:?}: {source}")]
@@ -219,6 +221,14 @@ impl From<HostError> for schedcast_base::error::Error {
     }
 }
 
+/// The fault of a value. The kernel never sees one that says nothing.
+fn refusal(value: &str, rule: &LimitError) -> String {
+    match rule.is_unreadable() {
+        true => rule.to_string(),
+        false => format!("the kernel refuses {value:?} ({}): {rule}", rule.errno()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +239,7 @@ mod tests {
             path: "/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us".into(),
             value: "999".into(),
             rule: LimitError::QuotaTooSmall(999),
+            parent: None,
         };
         assert_eq!(
             error.to_string(),
@@ -236,6 +247,28 @@ mod tests {
              quota 999 us is below the kernel's minimum of 1000 us \
              (a number without a unit is microseconds, `2.0` is two CPUs)"
         );
+        let above = HostError::Refused {
+            path: "/a/b".into(),
+            value: "50000 100000".into(),
+            rule: LimitError::AboveParent {
+                ratio: 524_288,
+                ceiling: 314_572,
+            },
+            parent: Some("/a".to_owned()),
+        };
+        assert_eq!(
+            above.to_string(),
+            "/a/b: the kernel refuses \"50000 100000\" (EINVAL): 0.5 CPU is above the 0.3 CPU of \
+             the nearest limited parent, /a"
+        );
+        let unreadable = HostError::Refused {
+            path: "cpu.max".into(),
+            value: "fast".into(),
+            rule: schedcast_base::cpu_max::CpuMax::parse("fast").unwrap_err(),
+            parent: None,
+        };
+        let told = unreadable.to_string();
+        assert!(told.starts_with("cpu.max: cpu.max expects `max`"), "{told}");
     }
 
     #[test]

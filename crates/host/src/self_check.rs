@@ -349,6 +349,17 @@ impl Host<'_> {
             } else {
                 State::No
             };
+            // The mount table names what only root may look into.
+            let mounts = self.text("proc/self/mounts").unwrap_or_default();
+            let mut mounted = mounts.lines().filter_map(|line| {
+                let mut words = line.split_whitespace().skip(1);
+                let at = words.next()?;
+                (words.next()? == "tracefs").then_some(at)
+            });
+            if let (Some(at), false) = (mounted.next(), self.is_root()) {
+                let found = format!("mounted at {at}, where only root may look");
+                return finding("tracefs", State::No, found, "root: record would work");
+            }
             let found = "not mounted to be seen here";
             return match state {
                 State::Yes => finding("tracefs", state, "is mounted privately while recording", ""),

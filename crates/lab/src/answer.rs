@@ -103,6 +103,7 @@ pub fn answer(
         let drifted = drifting.map(|drifting| drifting.run(scenarios, finished));
         comparison.add_intervals_of_one_run(&drifted.transpose()?.unwrap_or_default());
         comparison.widen_by(&context.fit);
+        comparison.cut_to_possible(scenarios, simulated_ns(experiment, recorded));
         tell_fit(&mut comparison, &context.fit, recorded, target.as_deref());
         if let Some(target) = &target
             && let Some(latency) = recorded.seen.latency(target)
@@ -517,8 +518,11 @@ fn source(subject: &Subject) -> String {
             .collect::<Vec<_>>()
             .join(" "),
         Subject::Recording(recorded) => {
-            // A tenth of a second is enough to tell recordings apart.
-            let length_ns = recorded.length_ns / 100_000_000 * 100_000_000;
+            // A tenth of a second is enough to tell recordings apart that have one.
+            let length_ns = match recorded.length_ns / 100_000_000 {
+                0 => recorded.length_ns,
+                tenths => tenths * 100_000_000,
+            };
             format!(
                 "recording {}, {}",
                 recorded.folder,

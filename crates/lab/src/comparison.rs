@@ -17,6 +17,7 @@ use crate::experiment::Scenario;
 use crate::experiment::kernel::KernelSettings;
 use crate::metrics::{self, Better, Metric};
 use crate::outcome::{Outcome, combine_hashes};
+use crate::possible::{self, Run};
 use crate::statistics::{
     Bootstrap, Interval, chaos_floor, mean, prediction_interval_of_both, standard_deviation,
 };
@@ -270,6 +271,30 @@ impl Comparison {
             let widened = interval.and_then(|ends| trust::widened(ends, name, &poor));
             summary.misfit = widened.is_some();
             summary.one_run95 = widened.or(interval);
+        }
+    }
+
+    /// Cuts the intervals of one run to what runs of `length_ns` can show.
+    pub fn cut_to_possible(&mut self, scenarios: &[Scenario], length_ns: u64) {
+        for (variant, scenario) in self.variants.iter_mut().zip(scenarios) {
+            let run = Run::of(scenario, length_ns);
+            let most = |summary: &Summary| summary.values().into_iter().reduce(f64::max);
+            let periods = variant.metrics.iter().filter_map(|(name, summary)| {
+                Some((
+                    name.ends_with("/nr_periods").then(|| name.clone())?,
+                    most(summary)?,
+                ))
+            });
+            let periods: BTreeMap<String, f64> = periods.collect();
+            for (name, summary) in &mut variant.metrics {
+                let (Some(metric), Some(interval)) = (metrics::parse(name), summary.one_run95)
+                else {
+                    continue;
+                };
+                let periods = periods.get(&possible::periods_of(&metric)).copied();
+                let cut = run.cut(interval, &metric, &summary.values(), periods);
+                summary.one_run95 = Some(cut);
+            }
         }
     }
 

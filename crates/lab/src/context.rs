@@ -123,12 +123,13 @@ impl RefitFigure {
         [(low - missed).max(low.min(0.0)), high + missed]
     }
 
-    /// How far the simulation is off, as a share of what the recording shows; without limit where
-    /// that is 0.
+    /// By which factor the mean over the seeds is off, in either direction: 1 where it is right,
+    /// without limit where one of both is 0. Worked example: half as much as recorded is as far off
+    /// as twice as much.
     pub fn miss(&self) -> f64 {
         match self.predicted == self.seen {
-            true => 0.0,
-            false => (self.predicted / self.seen - 1.0).abs(),
+            true => 1.0,
+            false => (self.predicted / self.seen).max(self.seen / self.predicted),
         }
     }
 }

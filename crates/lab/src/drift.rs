@@ -47,7 +47,7 @@ impl Runs {
     }
 
     /// Every run.
-    pub fn all(&self) -> impl Iterator<Item = &Outcome> {
+    pub fn all(&self) -> impl Iterator<Item = &Outcome> + Clone {
         self.plain.iter().chain(&self.drifted)
     }
 }

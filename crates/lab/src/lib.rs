@@ -38,6 +38,7 @@ pub mod metrics;
 pub mod outcome;
 pub mod outside;
 pub mod patches;
+pub mod possible;
 pub mod profile;
 pub mod question;
 pub mod recording;

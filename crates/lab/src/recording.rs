@@ -72,6 +72,8 @@ pub struct Seen {
     pub timed_periods: BTreeSet<String>,
     /// Whether the machine shares its CPUs with other guests.
     pub is_virtual: bool,
+    /// Subjects whose threads all were there for less than half of the recording.
+    pub brief: BTreeSet<String>,
     /// Requests in the log beside the trace, whether they are of these threads or not.
     pub logged: usize,
 }
@@ -98,6 +100,27 @@ pub enum ClosedLoop {
     No,
     /// On so many connections.
     Yes(u32),
+}
+
+/// Subjects whose threads all were there for less than half of the recording, such as the steps of
+/// a build: from a thread's first wakeup to its last sleep.
+fn brief(replay: &Replay, recording: &Recording) -> BTreeSet<String> {
+    let (start_ns, end_ns) = recording.span_ns();
+    let half_ns = end_ns.saturating_sub(start_ns) / 2;
+    let mut longest_ns: BTreeMap<&str, u64> = BTreeMap::new();
+    for thread in &replay.threads {
+        let range = thread.activations.start as usize..thread.activations.end as usize;
+        let activations = &replay.activations[range];
+        let first_ns = activations.first().map_or(0, |one| one.woken_ns);
+        let last = activations.last();
+        let last_ns = last.map_or(0, |one| one.end_ns.unwrap_or(half_ns * 2));
+        let longest = longest_ns.entry(&thread.subject).or_default();
+        *longest = (*longest).max(last_ns.saturating_sub(first_ns));
+    }
+    let all = longest_ns.into_iter();
+    all.filter(|(_, lived_ns)| *lived_ns < half_ns)
+        .map(|(subject, _)| subject.to_string())
+        .collect()
 }
 
 impl Seen {
@@ -135,24 +158,31 @@ impl Seen {
             let names = names.into_iter().map(|(name, _)| name.to_string());
             members.insert(group.path.clone(), names.collect());
         }
+        let served_in = |group: GroupIndex| {
+            let mut threads = replay.members(group).into_iter();
+            threads.any(|thread| served(&replay.threads[thread.index()].subject))
+        };
         let services = replay.services.iter();
         let told = |one: &replay::Service| match one.closed_loop {
             Some(connections) => ClosedLoop::Yes(connections),
-            None if tells_loop => ClosedLoop::No,
+            // A log that is not of these threads tells nothing of their clients.
+            None if tells_loop && served_in(one.group) => ClosedLoop::No,
             None => ClosedLoop::Unknown {
                 coarse: one.coarse_timers,
             },
         };
         let path = |group: GroupIndex| replay.groups[group.index()].path.clone();
         let timed = replay.groups.iter().filter(|group| group.phase.is_some());
+        let closed_loops = services.map(|one| (path(one.group), told(one))).collect();
         Seen {
             figures: Some(figures),
             timed_periods: timed.map(|group| group.path.clone()).collect(),
             members,
             drift_permille,
             rare,
-            closed_loops: services.map(|one| (path(one.group), told(one))).collect(),
+            closed_loops,
             is_virtual,
+            brief: brief(replay, recording),
             logged: log.len(),
         }
     }
@@ -400,7 +430,15 @@ pub fn found(wanted: &Wanted, named: &[NamedGroup]) -> Result<String> {
     match (find(wanted, named), wanted) {
         (Ok(group), _) => Ok(group.path.clone()),
         (Err(Miss::Unknown { .. }), Wanted::Path(path)) => Ok(path.clone()),
-        (Err(miss), _) => Err(Error::usage(format!("{miss} in the recording")).hint(miss.hint())),
+        (Err(miss), _) => {
+            let error = Error::general(format!("{miss} in the recording"));
+            let hint = miss.hint();
+            // The advice to look around is about this host.
+            let hint = hint
+                .split_once("; `schedcast top")
+                .map_or(hint.as_str(), |(hint, _)| hint);
+            Err(error.hint(hint))
+        }
     }
 }
 

@@ -27,7 +27,7 @@ pub fn is_partial(experiment: &Experiment, recorded: &Recorded) -> bool {
 }
 
 /// How much of the recording is simulated, nanoseconds.
-pub(crate) fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
+pub fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
     let first = experiment.scenarios.first();
     let asked_ns = first.and_then(|scenario| scenario.duration_ns);
     match asked_ns {
@@ -139,5 +139,27 @@ pub fn tell_fit(
     let latency = target.and_then(|target| recorded.seen.latency(target));
     comparison.warnings = trust::warnings(fit, latency.as_ref(), recorded.seen.logged);
     let rare = target.and_then(|target| recorded.seen.rare.get(target));
+    let p99_ns = latency
+        .and_then(|latency| Some(recorded.seen.quantiles(&latency)?.p99_ns))
+        .unwrap_or(0);
+    let rare = rare.filter(|rare| is_worth_a_warning(rare.piece_ns, p99_ns));
     comparison.warnings.extend(rare.map(trust::told));
+}
+
+/// Rare work that is less than a tenth of the told p99 is not warned of: forecasts of a p99 are not
+/// that close. Intervals allow for it all the same.
+fn is_worth_a_warning(piece_ns: u64, p99_ns: u64) -> bool {
+    piece_ns > 0 && piece_ns.saturating_mul(10) >= p99_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_rare_work_that_a_p99_shows_is_warned_of() {
+        assert!(is_worth_a_warning(1_500_000, 15_000_000));
+        assert!(!is_worth_a_warning(1_500_000, 15_100_000));
+        assert!(!is_worth_a_warning(0, 0));
+    }
 }

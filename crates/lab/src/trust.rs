@@ -216,8 +216,9 @@ pub(crate) fn warnings(
         let log = match logged {
             0 => "a log of the requests beside it would (docs/formats/requests.md)".to_string(),
             _ => format!(
-                "the log of {logged} requests beside it is not of these threads, as fewer than four \
-                 in five of its answers come when they have run"
+                "the log of {logged} requests beside it is not used: fewer than four in five of its \
+                 answers come when these threads have run and slept again, because it is of another \
+                 service or because they hardly ever sleep"
             ),
         };
         format!(

@@ -91,6 +91,10 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
         sentences.push(format!("no column is recommended: {doubt}."));
         return sentences;
     }
+    if limit(0).quota_us.is_none() {
+        sentences.push(harmless(subject, &parsed));
+        return sentences;
+    }
     let cheapest = cheapest(subject).and_then(|index| {
         let variant = &subject.comparison.variants[index];
         Some((limit(index), variant, variant.get(&metric)?))
@@ -107,6 +111,37 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
         None => "no column with a limit makes it shorter for certain.".to_string(),
     });
     sentences
+}
+
+/// Sentence on the smallest limit that costs nothing where there was none.
+fn harmless(subject: &Subject<'_>, metric: &Metric<'_>) -> String {
+    let name = subject.latency.metric(TOLD);
+    let limit = |index: usize| Limit::of(&subject.scenarios[index], subject.target);
+    let is_harmless = |variant: &&Variant| {
+        let Some(summary) = variant.get(&name).filter(|summary| !summary.at_least) else {
+            return false;
+        };
+        let change = summary.vs_baseline.as_ref();
+        let longer = change.is_some_and(|change| {
+            change.significant && change.ratio.is_none_or(|ratio| ratio > 1.0)
+        });
+        !longer && falls_behind(subject, variant).is_none()
+    };
+    let variants = subject.comparison.variants.iter().enumerate().skip(1);
+    let limited = variants.filter(|(index, _)| limit(*index).quota_us.is_some());
+    let kept = limited.filter(|(_, variant)| is_harmless(variant));
+    let smallest = kept.min_by_key(|(index, _)| limit(*index).grants());
+    match smallest.and_then(|(index, variant)| Some((index, variant, variant.get(&name)?))) {
+        Some((index, variant, after)) => format!(
+            "smallest limit that costs nothing for certain: “{}”, {}: it is {}{}; {}.",
+            variant.name,
+            limit(index).in_words(),
+            value(metric, after),
+            at_most(metric, after),
+            still(variant, subject.target)
+        ),
+        None => "every column with a limit makes it longer, or falls behind.".to_string(),
+    }
 }
 
 /// Sentence on a column whose backlog of requests grows.
@@ -236,6 +271,9 @@ pub fn periods_throttled(variant: &Variant, target: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Source;
+    use crate::experiment::{self, Surroundings, document};
+    use crate::outcome::Outcome;
     use crate::samples::example;
 
     #[test]
@@ -251,6 +289,45 @@ mod tests {
         }
         let told = only_in_open_loop(&closed, &latency).unwrap();
         assert!(told.contains("keep a schedule"), "{told}");
+    }
+
+    /// Nothing limited it; 30 ms make it twice as long and 60 ms do not.
+    #[test]
+    fn without_a_recorded_limit_the_smallest_harmless_one_is_told() {
+        let text = "[cgroup.\"/a\"]\n\"cpu.max\" = \"max 100000\"\n[[variant]]\nname = \"none\"\n\
+            [[variant]]\nname = \"30\"\ncgroup.\"/a\".\"cpu.max\" = 30000\n\
+            [[variant]]\nname = \"60\"\ncgroup.\"/a\".\"cpu.max\" = 60000\n\
+            [[variant]]\nname = \"90\"\ncgroup.\"/a\".\"cpu.max\" = 90000\n";
+        let document = document::parse(&Source::new("t.toml", text)).unwrap();
+        let scenarios = experiment::read(&document, &Surroundings::default());
+        let scenarios = scenarios.unwrap().scenarios;
+        let runs = |p99_us: f64| -> Vec<Outcome> {
+            let run = |seed: u64| Outcome {
+                event_hash: seed,
+                metrics: [("a/request_latency.p99".to_string(), p99_us + seed as f64)].into(),
+                ..Outcome::default()
+            };
+            (0..4).map(run).collect()
+        };
+        let told = |p99_us: [f64; 4]| {
+            let rows = p99_us.map(runs);
+            let comparison = Comparison::new("", &scenarios, &rows).unwrap();
+            let latency = Latency::new("a", Latency::REQUEST);
+            let subject = super::Subject {
+                comparison: &comparison,
+                scenarios: &scenarios,
+                target: "/a",
+                members: &[],
+                latency: &latency,
+                run_ns: 1_000_000_000,
+                doubt: None,
+            };
+            sentences(&subject).pop().unwrap()
+        };
+        let text = told([1000.0, 2000.0, 1000.0, 1000.0]);
+        assert!(text.contains("costs nothing for certain: “60”"), "{text}");
+        let text = told([1000.0, 2000.0, 3000.0, 1500.0]);
+        assert!(text.starts_with("every column"), "{text}");
     }
 
     #[test]

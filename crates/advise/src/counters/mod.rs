@@ -24,7 +24,7 @@ mod shown;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use schedcast_base::groups::{Wanted, label_of};
+use schedcast_base::groups::{Wanted, is_within, label_of};
 use schedcast_sim::random::SplitMix;
 use schedcast_trace::CgroupTree;
 use schedcast_trace::recording::Snapshots;
@@ -68,6 +68,8 @@ pub struct Known {
     pub restarts: u32,
     /// Usage of the group every few milliseconds, where that was recorded.
     pub samples: Option<Samples>,
+    /// The nearest group above it that has a limit, and the CPUs that it grants.
+    pub limited_parent: Option<(String, f64)>,
 }
 
 /// Lowest and highest value over all demands that match.
@@ -123,6 +125,20 @@ pub struct Bounds {
     pub outlooks: Vec<Outlook>,
 }
 
+/// The nearest group above `cgroup` that has a limit, and the CPUs that it grants.
+fn limited_parent(tree: &CgroupTree, cgroup: &str) -> Option<(String, f64)> {
+    let above = tree
+        .paths()
+        .filter(|path| *path != cgroup && is_within(cgroup, path));
+    let limited = above.filter_map(|path| {
+        let bandwidth = tree.get(path)?.bandwidth().ok()??;
+        let quota_us = bandwidth.quota_us?;
+        let cpus = quota_us as f64 / bandwidth.period_us.max(1) as f64;
+        Some((path.to_string(), cpus))
+    });
+    limited.max_by_key(|(path, _)| path.len())
+}
+
 impl Known {
     /// Counters in the recording in `folder` for `cgroup`, or for the only group that was limited.
     ///
@@ -143,7 +159,15 @@ impl Known {
                     .hint(hint_for(&cgroup, &names))
             })
         };
-        let (before, after) = (find(&snapshots.before)?, find(&snapshots.after)?);
+        let before = find(&snapshots.before)?;
+        if snapshots.after.get(&cgroup).is_none() {
+            let message = format!(
+                "the group `{cgroup}` went away while it was recorded, and its counters with it"
+            );
+            let hint = "where events were recorded, `schedcast what-if` forecasts from them";
+            return Err(Error::general(message).hint(hint));
+        }
+        let after = find(&snapshots.after)?;
         let limit = |group: &schedcast_trace::Cgroup| group.bandwidth().map_err(bad_input);
         let bandwidth = limit(&before)?;
         if bandwidth != limit(&after)? {
@@ -171,6 +195,7 @@ impl Known {
         };
         let known = Known {
             label: label_of(&cgroup, &named),
+            limited_parent: limited_parent(&snapshots.before, &cgroup),
             cgroup,
             cpus: snapshots.meta.cpus.unwrap_or(1),
             window_ns,

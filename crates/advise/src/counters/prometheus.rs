@@ -261,6 +261,7 @@ impl Range {
             usage_ns: time_ns(USAGE),
             restarts: self.restarts(window),
             samples: None,
+            limited_parent: None,
         })
     }
 
@@ -480,6 +481,7 @@ mod tests {
             usage_ns: Some(9_870_000_000),
             restarts: 1,
             samples: None,
+            limited_parent: None,
         };
         assert_eq!(known, expected);
     }

@@ -217,6 +217,7 @@ mod tests {
 
     fn known(samples: &str, cpus: u32) -> Known {
         Known {
+            limited_parent: None,
             cgroup: "/a".to_owned(),
             label: None,
             cpus,

@@ -102,6 +102,13 @@ impl Bounds {
             let _ = writeln!(text, "{:width$}  {percent:>24}  {time:>20}", outlook.name);
         }
         text.push('\n');
+        if let Some((parent, cpus)) = &known.limited_parent {
+            let _ = writeln!(
+                text,
+                "{parent} around it is limited to {} CPU, which these ranges do not know: what it holds back comes on top.",
+                (cpus * 1000.0).round() / 1000.0
+            );
+        }
         if known.restarts > 0 {
             let times = match known.restarts {
                 1 => "once".to_owned(),

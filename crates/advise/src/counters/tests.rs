@@ -111,6 +111,7 @@ fn who_is_always_throttled_may_want_any_amount() {
         usage_ns: Some(15_000 * ms),
         restarts: 0,
         samples: None,
+        limited_parent: None,
     };
     let limits = [75, 100].map(|quota_ms| (quota_ms.to_string(), limit(quota_ms)));
     let bounds = bounds(&known, &limits).unwrap();
@@ -224,6 +225,7 @@ fn counted_once() -> Known {
         usage_ns: None,
         restarts: 0,
         samples: None,
+        limited_parent: None,
     }
 }
 

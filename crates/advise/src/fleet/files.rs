@@ -65,6 +65,9 @@ impl Column {
     }
 }
 
+/// In place of a limit that is larger than the one that was enough.
+const AS_NOW: &str = "as now";
+
 impl Fleet {
     /// The answer for people: `source` is what it was read from. At most `most` rows, if that is
     /// not none.
@@ -177,8 +180,13 @@ impl Fleet {
             number(row.lost_cpus()),
             percent(row.throttled_ratio()),
             row.verdict.word().to_owned(),
-            enough.map_or("?".to_owned(), |enough| milli(enough.limit)),
-            then.unwrap_or_default(),
+            match enough {
+                _ if row.is_enough_as_counted() => AS_NOW.to_owned(),
+                None => "?".to_owned(),
+                Some(enough) => milli(enough.limit),
+            },
+            then.filter(|_| !row.is_enough_as_counted())
+                .unwrap_or_default(),
             row.given.map_or(String::new(), |given| milli(given.limit)),
         ]
     }
@@ -190,6 +198,11 @@ impl Fleet {
             "enough: the least limit under which every demand that gives these counters is throttled in at most {below} of its periods,\n\
              also if it takes 6 % more CPU time; lost: CPU time that throttling kept back; throttled then: the range under that limit\n"
         );
+        if self.rows.iter().any(Row::is_enough_as_counted) {
+            text += &format!(
+                "{AS_NOW}: its limit was enough, though some demand that gives these counters needs more\n"
+            );
+        }
         if self.count(Verdict::Record) > 0 {
             text += "record: demands that give these counters need limits too far apart; `schedcast record --pod …` gives a point\n";
         }

@@ -83,6 +83,15 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether it is throttled seldom enough under its limit, and what no demand is throttled more
+    /// under is more than that.
+    pub(crate) fn is_enough_as_counted(&self) -> bool {
+        let quota = |limit: Limit| limit.quota_ns.unwrap_or(u64::MAX);
+        let enough = self.enough;
+        self.verdict == Verdict::Fine
+            && enough.is_some_and(|enough| quota(enough.limit) > quota(self.known.limit))
+    }
+
     /// Share of the periods that were throttled.
     pub(crate) fn throttled_ratio(&self) -> f64 {
         self.known.nr_throttled as f64 / self.known.nr_periods.max(1) as f64

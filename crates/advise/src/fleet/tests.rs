@@ -18,6 +18,7 @@ impl Row {
             usage_ns: None,
             restarts: 0,
             samples: None,
+            limited_parent: None,
         };
         Row {
             name: known.cgroup.clone(),

@@ -29,7 +29,7 @@ use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
-use schedcast_lab::resimulated::{is_partial, refit};
+use schedcast_lab::resimulated::{is_partial, refit, simulated_ns};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::verdict;
 
@@ -232,6 +232,7 @@ pub fn frontier(
     );
     bench.drift_permille = recorded.seen.drift_of(&target);
     bench.fit = fit.to_vec();
+    bench.run_ns = simulated_ns(experiment, recorded);
     let limit = Limit::of(baseline, &target);
     let whole = !is_partial(experiment, recorded);
     let runs = bench.runs(limit)?.clone();
@@ -442,7 +443,12 @@ fn points<S: Simulate, F: Fn() + Sync>(
     let first = bench.runs(limits[0])?.plain.clone();
     let baseline = Comparison::new("", &scenarios[..1], &[first])?;
     let length_s = recorded.length_ns as f64 / 1e9;
-    let watched = price::watched(&baseline.variants[0], &members, length_s);
+    let watched = price::watched(
+        &baseline.variants[0],
+        &members,
+        &recorded.seen.brief,
+        length_s,
+    );
     let counters = ["nr_periods", "nr_throttled"].map(|name| format!("cgroup:{target}/{name}"));
     let mut outcomes: Vec<Vec<Outcome>> = Vec::new();
     for limit in limits {

@@ -21,12 +21,12 @@ pub(crate) struct TopArguments {
     #[arg(long)]
     pub once: bool,
     /// Print a new table after every interval, even where the output is no terminal
-    #[arg(long, conflicts_with_all = ["once", "json"])]
+    #[arg(long, conflicts_with = "once")]
     pub follow: bool,
     /// Show groups without a limit, too
     #[arg(long)]
     pub all: bool,
-    /// Write one table as JSON to FILE, or to standard output with -
+    /// Write one table as JSON to FILE, or to standard output with -; with --follow a line for each
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }

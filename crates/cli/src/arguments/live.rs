@@ -102,11 +102,7 @@ pub(crate) enum Way {
 #[command(mut_arg("cgroup", |arg| arg.help("The group, by its path or the end of its path [default: that of the advice]")))]
 pub(crate) struct ApplyArguments {
     /// File that `schedcast advise --json` wrote
-    #[arg(
-        value_name = "ADVICE.json",
-        required_unless_present = "set",
-        conflicts_with = "set"
-    )]
+    #[arg(value_name = "ADVICE.json", conflicts_with = "set")]
     pub advice: Option<PathBuf>,
     /// One setting in place of an advice, such as 'cpu.max=60000 100000'; may be repeated
     #[arg(long, value_name = "FILE=VALUE", requires = "target")]
@@ -117,6 +113,9 @@ pub(crate) struct ApplyArguments {
     /// Write even where kubelet or systemd owns the settings
     #[arg(long)]
     pub force_owner: bool,
+    /// Write even where the limit in force is not the one that the advice began with
+    #[arg(long, conflicts_with = "set")]
+    pub force_limit: bool,
     /// Only say what would be written
     #[arg(long)]
     pub dry_run: bool,

@@ -64,7 +64,10 @@ events, answers with single values.";
 
 /// `schedcast counters`
 #[derive(Debug, Args)]
-#[command(mut_arg("cgroup", |arg| arg.help("Group whose counters to read [default: the only one that was limited]")))]
+#[command(mut_arg("cgroup", |arg| arg.help("Group whose counters to read [default: the only one that was limited]")),
+          mut_arg("kernel", |arg| arg.hide(true)), mut_arg("tree", |arg| arg.hide(true)),
+          mut_arg("hz", |arg| arg.hide(true)), mut_arg("machine", |arg| arg.hide(true)),
+          mut_arg("background", |arg| arg.hide(true)))]
 pub(crate) struct CountersArguments {
     /// Folder with recording.json and cgroups.json (no trace is needed), or a file with the answer
     /// of Prometheus' query_range

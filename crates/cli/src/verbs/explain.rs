@@ -14,7 +14,7 @@ use schedcast_lab::explain::{
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
 
-use super::{recording, say_backgrounds, target};
+use super::{recording, say_backgrounds, say_oddities, target};
 use crate::arguments::Length;
 use crate::arguments::target::Target;
 use crate::columns::ColumnArguments;
@@ -117,6 +117,7 @@ pub(crate) fn run(
                 task: arguments.task.clone(),
                 kind: arguments.kind.map(Kind::from),
                 count: arguments.count as usize,
+                of_replay: arguments.subject.is_dir(),
             };
             let scenario = chosen(arguments, &scenarios)?;
             let told = decisions(&simulator, scenario, arguments.seed, &wanted)?;
@@ -138,7 +139,7 @@ pub(crate) fn run(
 /// All variants; one that `--variant` names without settings is not opened a second time.
 fn scenarios(arguments: &ExplainArguments, err: &mut impl Write) -> Result<Vec<Scenario>> {
     let subject = if arguments.subject.is_dir() {
-        recording(&arguments.subject, err)?
+        recording(&arguments.subject)?
     } else {
         Subject::File {
             path: arguments.subject.clone(),
@@ -158,6 +159,7 @@ fn scenarios(arguments: &ExplainArguments, err: &mut impl Write) -> Result<Vec<S
         duration: arguments.length.time(),
         measured: false,
     };
+    say_oddities(&question, err)?;
     Ok(question.experiment()?.scenarios)
 }
 

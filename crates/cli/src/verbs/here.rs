@@ -40,8 +40,17 @@ pub(super) fn top(arguments: &TopArguments, out: &mut impl Write) -> Result<u8> 
         let now = look()?;
         let table = now.since(&earlier, hierarchy.version(), arguments.all);
         if let Some(path) = &arguments.json {
-            write_json(&table.json(), path, out)?;
-            return Ok(0);
+            if !follows {
+                write_json(&table.json(), path, out)?;
+                return Ok(0);
+            }
+            let line = format!("{}\n", table.json());
+            match path == Path::new("-") {
+                true => written(out.write_all(line.as_bytes()).and_then(|()| out.flush()))?,
+                false => fresh::save(path, line)?,
+            }
+            earlier = now;
+            continue;
         }
         let most = match terminal {
             true => MOST_ROWS,

@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::time::Duration;
 
-use schedcast_advise::read_recommendation;
+use schedcast_advise::{Recommendation, read_recommendation};
 use schedcast_base::cpu_max::Quota;
 use schedcast_host::apply::{self, Journal, Wish};
 use schedcast_host::record::{self as recorder, Request, Way};
 use schedcast_host::{CpuCgroup, HostError, files, sys};
 use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
-use schedcast_lab::experiment::units::parse_duration_ns;
+use schedcast_lab::experiment::units::{parse_duration_ns, quote_word};
+use schedcast_lab::limit::Limit;
 
 use super::target;
 use crate::arguments::LONGEST_S;
@@ -18,6 +19,9 @@ use crate::written;
 
 /// Recorded without a command and without a time.
 const DEFAULT: Duration = Duration::from_secs(30);
+
+/// From this length of a recording on, the share of the machine that recording took says something.
+const SHARE_FROM: Duration = Duration::from_millis(100);
 
 /// `schedcast record`
 pub(super) fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
@@ -48,10 +52,17 @@ pub(super) fn record(arguments: &RecordArguments, out: &mut impl Write) -> Resul
         report.trace_bytes as f64 / 1000.0
     );
     text += &format!(
-        "overhead: {:.1} ms of CPU time for reading and writing, {:.2} % of the machine\n",
-        report.own_cpu_ns as f64 / 1e6,
-        report.own_share * 100.0
+        "overhead: {:.1} ms of CPU time for reading and writing",
+        report.own_cpu_ns as f64 / 1e6
     );
+    // Beginning and ending count, too: of a shorter recording they are most.
+    text += &match report.duration >= SHARE_FROM {
+        true => format!(", {:.2} % of the machine\n", report.own_share * 100.0),
+        false => "\n".to_string(),
+    };
+    if report.events == 0 {
+        text += "note: nothing was recorded: no event came in that time; record for longer\n";
+    }
     let lost: Vec<String> = (0..report.lost.len())
         .map(|cpu| format!("CPU {cpu}: {}", report.lost[cpu]))
         .collect();
@@ -80,10 +91,16 @@ pub(super) fn record(arguments: &RecordArguments, out: &mut impl Write) -> Resul
     // A recording keeps the names, so that a question is asked in the same words.
     let named = group.and_then(|group| group.names.flag());
     let named = named.map_or(String::new(), |flag| format!(" {flag}"));
-    let folder = arguments.output.display();
+    let folder = quote_word(&arguments.output.display().to_string());
     text += &format!("next: schedcast what-if {folder}{named}\n");
     written(out.write_all(text.as_bytes()))?;
-    Ok(0)
+    Ok(code_of(report.exit_code))
+}
+
+/// The exit code of `record` is that of the command.
+fn code_of(command: Option<i32>) -> u8 {
+    let code = command.unwrap_or(0);
+    u8::try_from(code).unwrap_or(1)
 }
 
 fn longest(arguments: &RecordArguments) -> Result<Option<Duration>> {
@@ -122,6 +139,9 @@ fn sample(arguments: &RecordArguments, request: &Request, out: &mut impl Write) 
         sampled.cgroup,
         sampled.own_cpu_ns as f64 / 1e6
     );
+    if sampled.is_group_gone {
+        text += "note: the group went away, which ended the recording\n";
+    }
     if !sampled.is_used {
         text += "note: the group used no CPU time meanwhile\n";
     }
@@ -132,11 +152,12 @@ fn sample(arguments: &RecordArguments, request: &Request, out: &mut impl Write) 
         text += &format!("note: the command ended with {code}\n");
     }
     text += &format!(
-        "next: schedcast counters {folder} --cgroup {} --set 'cpu.max=50000 100000'\n",
-        sampled.cgroup
+        "next: schedcast counters {} --cgroup {} --set 'cpu.max=50000 100000'\n",
+        quote_word(&folder.to_string()),
+        quote_word(&sampled.cgroup)
     );
     written(out.write_all(text.as_bytes()))?;
-    Ok(0)
+    Ok(code_of(sampled.exit_code))
 }
 
 /// Adds one setting as typed: `cpu.max=60000 100000`.
@@ -161,9 +182,15 @@ fn add_setting(wish: &mut Wish, setting: &str) -> Result<()> {
 }
 
 /// The group and what it should have, from an advice or from settings.
-fn wanted(arguments: &ApplyArguments) -> Result<(String, Wish)> {
+fn wanted(arguments: &ApplyArguments) -> Result<(String, Wish, Option<Recommendation>)> {
     let mut wish = Wish::default();
     let Some(file) = &arguments.advice else {
+        if arguments.set.is_empty() {
+            return Err(Error::usage("there is nothing to apply").hint(
+                "name the file of an advice, or a group and a setting: --cgroup PATH --set 'cpu.max=60000 100000'",
+            ));
+        }
+        refuse_twice(&arguments.set)?;
         for setting in &arguments.set {
             add_setting(&mut wish, setting)?;
         }
@@ -173,13 +200,55 @@ fn wanted(arguments: &ApplyArguments) -> Result<(String, Wish)> {
                     .hint("leave out one of them"),
             );
         }
-        return Ok((named(arguments)?.unwrap_or_default(), wish));
+        return Ok((named(arguments)?.unwrap_or_default(), wish, None));
     };
-    let (target, limit) = read_recommendation(file)?;
+    let advised = read_recommendation(file)?;
+    let limit = advised.limit;
     wish.quota = Some(Quota::from(limit.quota_us));
     wish.period_us = Some(limit.period_us);
     wish.burst_us = Some(limit.burst_us);
-    Ok((named(arguments)?.unwrap_or(target), wish))
+    let target = named(arguments)?.unwrap_or_else(|| advised.target.clone());
+    Ok((target, wish, Some(advised)))
+}
+
+/// Two values of one file: only the last would stay.
+fn refuse_twice(settings: &[String]) -> Result<()> {
+    let key = |setting: &String| setting.split('=').next().unwrap_or("").trim().to_string();
+    let keys: Vec<String> = settings.iter().map(key).collect();
+    match (1..keys.len()).find(|&place| keys[..place].contains(&keys[place])) {
+        None => Ok(()),
+        Some(place) => {
+            let message = format!("--set has `{}` twice", keys[place]);
+            Err(Error::usage(message).hint("a group has one value of it: leave one out"))
+        }
+    }
+}
+
+/// Refuses an advice for a limit that the group does not have any more: its forecast began there.
+fn refuse_other_limit(group: &CpuCgroup, advised: &Recommendation) -> Result<()> {
+    let now = group.limits()?;
+    let now = Limit {
+        quota_us: now.quota_us,
+        period_us: now.period_us,
+        burst_us: now.burst_us,
+    };
+    // Without a limit the period says nothing.
+    let same = |one: Limit| (now.quota_us.is_none() && one.quota_us.is_none()) || now == one;
+    // Another group that was named, such as a new one, may have none yet.
+    let is_new = group.path() != advised.target && now.quota_us.is_none();
+    if is_new || same(advised.recorded) || same(advised.limit) {
+        return Ok(());
+    }
+    let message = format!(
+        "{} has {} now, and the advice was made when it had {}",
+        group.path(),
+        now.in_words(),
+        advised.recorded.in_words()
+    );
+    Err(Error::general(message).hint(format!(
+        "record it again and ask again, or write {} all the same with --force-limit",
+        advised.limit.in_words()
+    )))
 }
 
 fn named(arguments: &ApplyArguments) -> Result<Option<String>> {
@@ -205,12 +274,15 @@ fn lines(group: &CpuCgroup, writes: &[apply::Write]) -> String {
 
 /// `schedcast apply`
 pub(super) fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<u8> {
-    let (path, wish) = wanted(arguments)?;
+    let (path, wish, advised) = wanted(arguments)?;
     if !arguments.force_owner {
         refuse_owned(&path)?;
     }
     let group = CpuCgroup::open(&path)?;
     let path = group.path();
+    if let Some(advised) = advised.filter(|_| !arguments.force_limit) {
+        refuse_other_limit(&group, &advised)?;
+    }
     if arguments.dry_run {
         let writes = apply::plan(&group, &wish)?;
         let text = lines(&group, &writes) + "nothing was written\n";
@@ -238,9 +310,9 @@ pub(super) fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<
 
 fn undo_command(path: &str, arguments: &ApplyArguments) -> String {
     let journal = arguments.journal.display().to_string();
-    let mut command = format!("schedcast undo --cgroup {path}");
+    let mut command = format!("schedcast undo --cgroup {}", quote_word(path));
     if journal != apply::JOURNALS {
-        command += &format!(" --journal {journal}");
+        command += &format!(" --journal {}", quote_word(&journal));
     }
     command
 }
@@ -254,7 +326,7 @@ pub(super) fn undo(arguments: &UndoArguments, out: &mut impl Write) -> Result<u8
             match groups.as_slice() {
                 [only] => only.clone(),
                 [] => {
-                    return Err(Error::usage(
+                    return Err(Error::general(
                         "nothing was applied, so there is nothing to undo",
                     ));
                 }

@@ -201,7 +201,7 @@ pub(crate) fn what_if(
             );
         }
         true => Subject::Profile(path.clone()),
-        false => recording(path, err)?,
+        false => recording(path)?,
     };
     let mut question = question_about(
         subject,
@@ -210,6 +210,7 @@ pub(crate) fn what_if(
         &arguments.effort,
     )?;
     question.measured = arguments.measured;
+    say_oddities(&question, err)?;
     ask(
         &question,
         arguments.bisect.wanted(),
@@ -230,7 +231,7 @@ pub(crate) fn upgrade(
     simulator: &impl Simulate,
     (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<()> {
-    let subject = recording(&arguments.recording, err)?;
+    let subject = recording(&arguments.recording)?;
     let mut columns = ColumnArguments::default();
     let kernels = arguments.from.iter().chain(&arguments.to);
     columns
@@ -238,6 +239,7 @@ pub(crate) fn upgrade(
         .variants
         .extend(kernels.map(|version| kernel_column(version)));
     let question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
+    say_oddities(&question, err)?;
     ask(
         &question,
         Some((arguments.follow.as_deref(), arguments.to.len())),
@@ -249,11 +251,19 @@ pub(crate) fn upgrade(
     )
 }
 
-/// A recording as the subject of a question; what is odd about it goes to standard error.
-fn recording(path: &Path, err: &mut impl Write) -> Result<Subject> {
-    let recorded = Recorded::open(path)?;
-    say(&recorded.notes, err);
-    Ok(Subject::Recording(recorded))
+/// A recording as the subject of a question.
+fn recording(path: &Path) -> Result<Subject> {
+    Ok(Subject::Recording(Recorded::open(path)?))
+}
+
+/// Notes about the recording that a question is about go to standard error, once the
+/// question is one: notes would hide a slip in it.
+fn say_oddities(question: &Question, err: &mut impl Write) -> Result<()> {
+    question.experiment()?;
+    if let Subject::Recording(recorded) = &question.subject {
+        say(&recorded.notes, err);
+    }
+    Ok(())
 }
 
 /// Notes are no part of the answer.

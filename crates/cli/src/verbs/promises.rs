@@ -6,13 +6,13 @@ use std::io::Write;
 use std::path::Path;
 
 use indicatif::ProgressBar;
-use schedcast_advise::{Demands, Step, advise as ask_for_advice, gate};
+use schedcast_advise::{Demands, Step, advise as ask_for_advice, gate, refuse_slips};
 use schedcast_base::fresh;
 use schedcast_lab::error::Result;
 use schedcast_lab::simulate::Simulate;
 use schedcast_present::tables;
 
-use super::{progress, question_about, recording, say_newer_kernels};
+use super::{progress, question_about, recording, say_newer_kernels, say_oddities};
 use crate::arguments::Cli;
 use crate::arguments::live::{AdviseArguments, CheckArguments};
 use crate::columns::ColumnArguments;
@@ -30,9 +30,11 @@ pub(crate) fn advise(
     (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<u8> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
-    let subject = recording(&arguments.recording, err)?;
+    let subject = recording(&arguments.recording)?;
     let columns = ColumnArguments::default();
     let question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
+    refuse_slips(&question, &arguments.slo)?;
+    say_oddities(&question, err)?;
     say_newer_kernels(&question.experiment()?.scenarios);
     let demands = Demands {
         slos: arguments.slo.clone(),
@@ -75,13 +77,15 @@ pub(crate) fn check(
     (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<u8> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
-    let subject = recording(&arguments.recording, err)?;
+    let subject = recording(&arguments.recording)?;
     let question = question_about(
         subject,
         &arguments.columns,
         &arguments.target,
         &arguments.effort,
     )?;
+    refuse_slips(&question, &arguments.slo)?;
+    say_oddities(&question, err)?;
     say_newer_kernels(&question.experiment()?.scenarios);
     let progress = counter(cli.quiet);
     let checked = gate::check(&question, &arguments.slo, simulator, &|| progress.inc(1));

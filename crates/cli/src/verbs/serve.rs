@@ -9,7 +9,7 @@ use schedcast_lab::question::Subject;
 use schedcast_lab::simulator::Simulator;
 use schedcast_present::serve::Server;
 
-use super::{question_about, recording, say_newer_kernels};
+use super::{question_about, recording, say_newer_kernels, say_oddities};
 use crate::arguments::Effort;
 use crate::arguments::serve::ServeArguments;
 use crate::{output, written};
@@ -22,7 +22,7 @@ pub(crate) fn serve(
 ) -> Result<()> {
     let path = &arguments.subject;
     let subject = if path.is_dir() {
-        recording(path, err)?
+        recording(path)?
     } else {
         Subject::File {
             path: path.clone(),
@@ -35,6 +35,7 @@ pub(crate) fn serve(
         length: arguments.length.clone(),
     };
     let question = question_about(subject, &arguments.columns, &arguments.target, &effort)?;
+    say_oddities(&question, err)?;
     let reproduce = output::reproduce(words);
     say_newer_kernels(&question.experiment()?.scenarios);
     let simulator = Simulator::new().drawing();

@@ -11,7 +11,9 @@ use schedcast_lab::simulate::Simulate;
 use schedcast_lab::sweep::{Part, Results, Sweep, SweepOptions, build_of};
 use schedcast_present::frontier::Drawn;
 
-use super::{progress, question_about, recording, say_backgrounds, say_empty, say_newer_kernels};
+use super::{
+    progress, question_about, recording, say_backgrounds, say_empty, say_newer_kernels, say_oddities,
+};
 use crate::arguments::{Cli, SweepArguments};
 use crate::{output, written};
 
@@ -96,7 +98,7 @@ fn sweep_recording(
     }
     let folder = folder(arguments);
     output::refuse_no_folder(Some(&folder))?;
-    let subject = recording(&arguments.subject, err)?;
+    let subject = recording(&arguments.subject)?;
     let question = question_about(
         subject,
         &arguments.columns,
@@ -104,6 +106,7 @@ fn sweep_recording(
         &arguments.effort,
     )?;
     let experiment = question.experiment()?;
+    say_oddities(&question, err)?;
     say_newer_kernels(&experiment.scenarios);
     let slos: Vec<String> = arguments.slo.iter().cloned().collect();
     let about = frontier::LIMITS_ABOUT * u64::from(experiment.seeds);

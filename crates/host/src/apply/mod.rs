@@ -61,6 +61,7 @@ impl Wish {
             path: PathBuf::from(key),
             value: value.to_owned(),
             rule,
+            parent: None,
         };
         match file {
             CpuFile::Max => {

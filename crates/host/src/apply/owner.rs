@@ -11,6 +11,10 @@ pub enum Owner {
     Kubelet,
     /// Units: slices, services, scopes.
     Systemd,
+    /// Containers in a scope of their own: systemd keeps the scope, docker the limit.
+    Docker,
+    /// Containers of podman.
+    Podman,
 }
 
 impl Owner {
@@ -19,6 +23,8 @@ impl Owner {
         match self {
             Owner::Kubelet => "kubelet",
             Owner::Systemd => "systemd",
+            Owner::Docker => "docker",
+            Owner::Podman => "podman",
         }
     }
 
@@ -27,6 +33,8 @@ impl Owner {
         match self {
             Owner::Kubelet => "change the pod's resources",
             Owner::Systemd => "use systemctl set-property",
+            Owner::Docker => "use docker update",
+            Owner::Podman => "use podman update",
         }
     }
 }
@@ -38,6 +46,16 @@ pub fn owner(path: &str) -> Option<Owner> {
         return Some(Owner::Kubelet);
     }
     let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or("");
+    // The name of the program and the id of the container: `docker-3f09….scope`.
+    let container = last
+        .strip_suffix(".scope")
+        .and_then(|name| name.split_once('-'));
+    let is_id = |id: &str| id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match container.filter(|(_, id)| is_id(id)) {
+        Some(("docker", _)) => return Some(Owner::Docker),
+        Some(("libpod", _)) => return Some(Owner::Podman),
+        _ => {}
+    }
     let unit = [".slice", ".service", ".scope"]
         .iter()
         .any(|kind| last.ends_with(kind));
@@ -58,6 +76,7 @@ mod tests {
             ),
             ("/system.slice/pg.service", Some(Owner::Systemd)),
             ("/system.slice/", Some(Owner::Systemd)),
+            ("/system.slice/docker-1.scope", Some(Owner::Systemd)),
             (
                 "/user.slice/user-0.slice/session-2.scope",
                 Some(Owner::Systemd),
@@ -69,5 +88,12 @@ mod tests {
         for (path, who) in expected {
             assert_eq!(owner(path), who, "{path}");
         }
+        let scope = |program: &str| {
+            let id = "3f09".repeat(16);
+            owner(&format!("/system.slice/{program}-{id}.scope"))
+        };
+        assert_eq!(scope("docker"), Some(Owner::Docker));
+        assert_eq!(scope("libpod"), Some(Owner::Podman));
+        assert_eq!(scope("run"), Some(Owner::Systemd));
     }
 }

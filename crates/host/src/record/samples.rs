@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use schedcast_base::cpu_stat::CpuStat;
 use schedcast_base::fresh::Fresh;
+use serde_json::Value;
 
 use super::{
     Child, Description, Groups, Request, check_new, child, names_of, remove_begun, tree, write_json,
 };
 use crate::error::{HostError, Result, io_error, is_there};
-use crate::hierarchy::CpuHierarchy;
+use crate::hierarchy::{CpuHierarchy, USAGE};
 use crate::stat::CpuTimes;
 use crate::sys;
 
@@ -41,6 +42,8 @@ pub struct Sampled {
     pub is_used: bool,
     /// Exit code of the command, where there was one that ended by itself.
     pub exit_code: Option<i32>,
+    /// Whether the group went away, which ended the samples.
+    pub is_group_gone: bool,
 }
 
 /// The files of a group that are sampled.
@@ -52,11 +55,12 @@ struct Counters {
 }
 
 /// One look at them, in microseconds.
-#[derive(Clone, Copy)]
 struct Sample {
     usage_us: u64,
     nr_throttled: u64,
     pressure_us: u64,
+    /// `cpu.stat` and, on version 1, `cpuacct.usage` as they were read.
+    texts: (String, Option<String>),
 }
 
 /// Time in which some task waited, from `some avg10=0.00 avg60=0.00 avg300=0.00 total=1200`.
@@ -90,6 +94,7 @@ impl Counters {
         };
         let text = read(&self.stat)?;
         let stat = CpuStat::known(&text);
+        let mut usage_text = None;
         let usage_us = match &self.usage {
             None => {
                 let usage_ns = stat.usage_ns;
@@ -100,7 +105,9 @@ impl Counters {
             Some(file) => {
                 let text = read(file)?;
                 let used_ns: std::result::Result<u64, _> = text.trim().parse();
-                used_ns.map_err(|_| missing(file, "CPU time in ns", &text))? / 1000
+                let used_ns = used_ns.map_err(|_| missing(file, "CPU time in ns", &text))?;
+                usage_text = Some(text);
+                used_ns / 1000
             }
         };
         let pressure = match &self.pressure {
@@ -111,6 +118,7 @@ impl Counters {
             usage_us,
             nr_throttled: stat.nr_throttled.unwrap_or(0),
             pressure_us: pressure,
+            texts: (text, usage_text),
         })
     }
 
@@ -121,11 +129,12 @@ impl Counters {
         }
     }
 
-    fn line(&self, at_us: u64, sample: Sample) -> String {
+    fn line(&self, at_us: u64, sample: &Sample) -> String {
         let Sample {
             usage_us,
             nr_throttled,
             pressure_us,
+            ..
         } = sample;
         match self.pressure {
             Some(_) => format!("{at_us},{usage_us},{nr_throttled},{pressure_us}\n"),
@@ -134,12 +143,26 @@ impl Counters {
     }
 }
 
+impl Sample {
+    /// A group that had these counters when it was last there, with the settings of `group`.
+    fn over(&self, group: &Value) -> Value {
+        let (stat, usage) = &self.texts;
+        let mut group = group.clone();
+        group["cpu.stat"] = stat.trim_end().into();
+        if let Some(usage) = usage {
+            group[USAGE] = usage.trim_end().into();
+        }
+        group["tasks"] = Value::Array(Vec::new());
+        group
+    }
+}
+
 /// Samples the group of the request, or this process's own, until the command ends, the time is
 /// over or `stop` is set.
 ///
 /// # Errors
-/// An existing recording in the folder, counters that cannot be read, a group that goes away, a
-/// full disk. No recording is left then.
+/// An existing recording in the folder, counters that cannot be read, a full disk. No recording is
+/// left then. If the group goes away, the recording ends with the last look at it.
 pub fn sample(request: &Request, every: Duration, stop: &AtomicBool) -> Result<Sampled> {
     child::refuse_missing(&request.command)?;
     let hierarchy = CpuHierarchy::detect()?;
@@ -191,15 +214,18 @@ fn sample_described(
         .map_err(writing)?;
     let (begin, start_ns) = (Instant::now(), sys::monotonic_ns());
     let first = counters.look()?;
+    let (was_used, was_throttled) = (first.usage_us, first.nr_throttled);
     let (mut last, mut samples, mut exit_code) = (first, 0u64, None);
     let mut due = Duration::ZERO;
-    loop {
+    let is_group_gone = loop {
         let at_us = begin.elapsed().as_micros() as u64;
-        last = match samples {
-            0 => last,
-            _ => counters.look()?,
-        };
-        let line = counters.line(at_us, last);
+        if samples > 0 {
+            last = match counters.look() {
+                Err(_) if !dir.exists() => break true,
+                look => look?,
+            };
+        }
+        let line = counters.line(at_us, &last);
         table.write_all(line.as_bytes()).map_err(writing)?;
         samples += 1;
         exit_code = exit_code.or(child.as_mut().and_then(Child::ended));
@@ -207,14 +233,19 @@ fn sample_described(
             .duration
             .is_some_and(|duration| begin.elapsed() >= duration);
         if exit_code.is_some() || over || stop.load(Ordering::Relaxed) {
-            break;
+            break false;
         }
         // A look that came late is not made up for.
         due = (due + every).max(begin.elapsed());
         std::thread::sleep(due.saturating_sub(begin.elapsed()));
-    }
+    };
     let end_ns = sys::monotonic_ns();
-    let after = tree::read(hierarchy, Some(&cgroup))?;
+    let mut after = tree::read(hierarchy, Some(&cgroup))?;
+    // It may as well go away between the last look and this one.
+    let is_group_gone = is_group_gone || !after.contains_key(&cgroup);
+    if let Some(group) = before.get(&cgroup).filter(|_| is_group_gone) {
+        after.insert(cgroup.clone(), last.over(group));
+    }
     drop(child);
     table.keep().map_err(writing)?;
     let folder = &request.folder;
@@ -238,9 +269,10 @@ fn sample_described(
         duration: Duration::from_nanos(end_ns - start_ns),
         samples,
         own_cpu_ns: sys::own_cpu_ns() - own_before_ns,
-        is_throttled: last.nr_throttled > first.nr_throttled,
-        is_used: last.usage_us > first.usage_us,
+        is_throttled: last.nr_throttled > was_throttled,
+        is_used: last.usage_us > was_used,
         exit_code,
+        is_group_gone,
     })
 }
 
@@ -266,7 +298,16 @@ mod tests {
             folder.path(),
         );
         let sample = v2.look().unwrap();
-        assert_eq!(v2.line(10, sample), "10,1200,2,77\n");
+        assert_eq!(v2.line(10, &sample), "10,1200,2,77\n");
+        let group = serde_json::json!({"cpu.max": "50000 100000", "cpu.stat": "", "tasks": [1]});
+        let gone = sample.over(&group);
+        assert_eq!(gone["cpu.max"], "50000 100000");
+        assert!(
+            gone["cpu.stat"]
+                .as_str()
+                .unwrap()
+                .ends_with("nr_throttled 2")
+        );
         write(
             "cpu.stat",
             "nr_periods 5\nnr_throttled 2\nthrottled_time 9\n",
@@ -279,6 +320,41 @@ mod tests {
             ..v2
         };
         assert_eq!(v1.look().unwrap().usage_us, 1234);
+    }
+
+    /// A group that goes away ends the samples, and they are kept.
+    #[test]
+    fn the_samples_of_a_group_that_goes_away_are_kept() {
+        let Ok(group) = crate::CpuCgroup::create("/", "schedcast-samples-gone") else {
+            eprintln!("skipped: no group can be made here");
+            return;
+        };
+        let path = group.path().to_owned();
+        let folder = tempfile::tempdir().unwrap();
+        let request = Request {
+            folder: folder.path().join("r"),
+            cgroup: Some(path.clone()),
+            duration: Some(Duration::from_secs(20)),
+            ..Request::default()
+        };
+        let end = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            drop(group);
+        });
+        let every = Duration::from_millis(10);
+        let sampled = match sample(&request, every, &AtomicBool::new(false)) {
+            Err(error) if error.to_string().contains("cpuacct.usage") => {
+                eprintln!("skipped: {error}");
+                return;
+            }
+            sampled => sampled.unwrap(),
+        };
+        end.join().unwrap();
+        assert!(sampled.is_group_gone && sampled.samples >= 3, "{sampled:?}");
+        assert!(sampled.duration < Duration::from_secs(15), "{sampled:?}");
+        let text = fs::read_to_string(request.folder.join("cgroups.json")).unwrap();
+        let trees: Value = serde_json::from_str(&text).unwrap();
+        assert!(trees["after"][&path]["cpu.stat"].is_string(), "{trees}");
     }
 
     /// Without a right beyond reading: this process samples its own group.

@@ -224,6 +224,11 @@ impl Perf {
             let mut lines = said.lines().map(str::trim);
             match output.status.success() {
                 true => Ok(()),
+                // `perf` looks for events in tracefs, and calls one that it may not see no event.
+                false if said.contains("event syntax error") => Err(format!(
+                    "perf finds no event {}: tracefs is not mounted, or only root may look into it",
+                    EVENTS[0]
+                )),
                 false => Err(match lines.find(|line| !line.is_empty()) {
                     Some(reason) => format!("perf refuses: {reason}"),
                     None => "perf refuses: no reason given".to_owned(),

@@ -113,6 +113,58 @@ impl Table {
     }
 }
 
+/// Keys of systemd and Kubernetes, in small letters, and what says the same here.
+const FOREIGN_KEYS: [(&str, &str); 10] = [
+    ("cpuquota", "cpu.max=60% is CPUQuota=60%"),
+    (
+        "cpuquotaperiodsec",
+        "cpu.max=60%/20ms has its period behind the slash",
+    ),
+    ("cpuweight", "cpu.weight takes the same numbers"),
+    ("cpushares", "cpu.shares takes the same numbers"),
+    ("allowedcpus", "cpuset.cpus takes the same list"),
+    ("limits.cpu", "cpu.max=600m is limits.cpu of 600m"),
+    (
+        "requests.cpu",
+        "cpu.shares=614 is requests.cpu of 600m: 1024 a CPU",
+    ),
+    (
+        "cpus",
+        "cpu.max=0.6 is --cpus 0.6, and machine.cpus is the number of CPUs",
+    ),
+    (
+        "quota",
+        "cpu.max=60000 is a quota of 60 ms in the period that there is",
+    ),
+    ("period", "cpu.max=60%/20ms has its period behind the slash"),
+];
+
+/// Controllers whose files have no part in scheduling.
+const OTHER_CONTROLLERS: [&str; 3] = ["memory.", "io.", "pids."];
+
+/// Refuses a key of `--set` that begins with `first`, which is no part of an experiment, unless that
+/// is nearly one.
+fn refuse_foreign(key: &str, first: &str, place: &Place) -> Result<()> {
+    let small = key.trim().to_ascii_lowercase();
+    // `resources.limits.cpu` is the same as `limits.cpu`.
+    let is = |known: &str| small == known || small.ends_with(&format!(".{known}"));
+    let roots: Vec<&str> = super::root_keys().collect();
+    let is_near = schedcast_base::names::nearest(first, roots.iter().copied()).is_some();
+    let hint = match FOREIGN_KEYS.iter().find(|(known, _)| is(known)) {
+        Some((_, instead)) => (*instead).to_string(),
+        None if OTHER_CONTROLLERS.iter().any(|one| small.starts_with(one)) => {
+            "it has no part in scheduling; cpu.max, cpu.weight and cpuset.cpus have".to_string()
+        }
+        None if is_near => return Ok(()),
+        None => format!(
+            "cpu.max, cpu.max.burst, cpu.weight, cpu.idle and cpuset.cpus are settings of a group, \
+             and others begin with one of {}",
+            roots.join(", ")
+        ),
+    };
+    Err(Error::input(place, format!("unknown key `{key}`")).hint(hint))
+}
+
 /// The error for a key that does not exist here.
 pub(crate) fn unknown_key(entry: &Entry, valid: &[&str], inside: &str) -> Error {
     Error::input(
@@ -338,7 +390,11 @@ pub fn parse_setting(argument: &str, flag: &str, cgroup: Option<&str>) -> Result
         };
         vec!["cgroup".to_string(), path.to_string(), key.to_string()]
     } else {
-        parse_key(key, &source, 0)?
+        let parts = parse_key(key, &source, 0)?;
+        if !super::is_root_key(&parts[0]) {
+            refuse_foreign(key, &parts[0], &Place::new(&source, 0..equals))?;
+        }
+        parts
     };
     let value = parse_setting_value(&source, equals)?;
     Ok(nest(&parts, &Place::new(&source, 0..equals), value))

@@ -187,6 +187,16 @@ fn refuse_others(path: &Path, shown: &str) -> Result<()> {
     Ok(())
 }
 
+/// First parts of the keys that `--set` takes.
+pub(crate) fn root_keys() -> impl Iterator<Item = &'static str> {
+    VARYING_KEYS.into_iter()
+}
+
+/// Whether an experiment has a key of this name.
+pub(crate) fn is_root_key(name: &str) -> bool {
+    DOCUMENT_KEYS.iter().any(|key| key.name == name)
+}
+
 /// Turns a document into scenarios.
 ///
 /// # Errors

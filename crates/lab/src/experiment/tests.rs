@@ -274,6 +274,11 @@ fn settings_lie_over_every_variant_and_extra_variants_over_all() {
     );
 }
 
+fn setting_error(argument: &str) -> String {
+    let refused = document::parse_setting(argument, "--set", Some("/test"));
+    refused.unwrap_err().to_string()
+}
+
 #[test]
 fn a_wrong_setting_points_into_the_argument() {
     let with = |argument: &str| {
@@ -288,6 +293,15 @@ fn a_wrong_setting_points_into_the_argument() {
     assert!(with("kernel.hs=250").starts_with("--set:1:1: unknown key `hs` in [kernel]"));
     assert!(with("kernal.hz=250").contains("nearest valid name is `kernel`"));
     assert!(with("program.hackbench.cgroup=/").contains("unknown program `hackbench`"));
+    assert!(setting_error("CPUQuota=60%").contains("cpu.max=60% is CPUQuota=60%"));
+    assert!(setting_error("resources.limits.cpu=600m").contains("cpu.max=600m"));
+    assert!(setting_error("memory.max=1G").contains("no part in scheduling"));
+    assert!(document::parse_setting("machine.cpus=4", "--set", None).is_ok());
+    let unknown = setting_error("frobnicate=1");
+    assert!(
+        unknown.contains("unknown key `frobnicate`") && unknown.contains("cpu.max, cpu.max.burst"),
+        "{unknown}"
+    );
 }
 
 #[test]

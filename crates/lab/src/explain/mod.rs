@@ -21,6 +21,7 @@ mod tests;
 
 use schedcast_kernel::Ns;
 use schedcast_kernel::explain::Decision;
+use schedcast_kernel::select::WakeKind;
 use schedcast_sim::{Explained, World};
 
 use crate::error::{Error, Result, hint_for};
@@ -82,10 +83,26 @@ pub struct Wanted {
     pub kind: Option<Kind>,
     /// How many.
     pub count: usize,
+    /// Whether the scenario replays a recording.
+    pub of_replay: bool,
 }
 
 impl Wanted {
     fn wants(&self, world: &World<true>, one: &Explained) -> bool {
+        // A thread that was there when the recording began has to be started in the replay: that
+        // decision is none of the recorded machine's.
+        let is_set_up = self.of_replay
+            && match one.decision {
+                Decision::Place {
+                    task,
+                    kind: WakeKind::Fork,
+                    ..
+                } => world.is_there_at_start(task),
+                _ => false,
+            };
+        if is_set_up && self.at_ns.is_none() {
+            return false;
+        }
         let named = |name: &str| concerns(&one.decision, &|task| world.task_name(task) == name);
         self.at_ns.is_none_or(|at_ns| one.time_ns >= at_ns)
             && self.kind.is_none_or(|kind| Kind::of(&one.decision) == kind)

@@ -17,6 +17,7 @@ const ANY: Wanted = Wanted {
     task: None,
     kind: None,
     count: 1,
+    of_replay: false,
 };
 
 fn told(scenario: &Scenario, wanted: &Wanted) -> String {

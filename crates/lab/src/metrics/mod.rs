@@ -119,7 +119,7 @@ macro_rules! families {
 }
 
 /// All families, in the order tables print them.
-pub(crate) static FAMILIES: [Family; 63] = families! {
+pub(crate) static FAMILIES: [Family; 64] = families! {
     Program "request_latency" Distribution "us" Lower headline:
         "from the arrival of a request to its completion";
     Program "activation_latency" Distribution "us" Lower headline:
@@ -176,6 +176,8 @@ pub(crate) static FAMILIES: [Family; 63] = families! {
     Cgroup "nr_periods" Plain "count" None headline: "periods in which the group was active";
     Cgroup "nr_throttled" Plain "count" Lower headline:
         "periods that ended with the group throttled";
+    Cgroup "throttled_ratio" Plain "ratio" Lower:
+        "share of the active periods that ended with the group throttled";
     Cgroup "throttled_usec" Plain "us" Lower headline: "throttled time, summed over CPUs";
     Cgroup "nr_bursts" Plain "count" None: "periods in which the group used its burst";
     Cgroup "burst_usec" Plain "us" None: "CPU time used beyond the quota, out of the burst";
@@ -285,6 +287,21 @@ impl Metric<'_> {
         } else {
             self.family.better
         }
+    }
+
+    /// Values that a percentile needs before one lies above it: 100 for p99. 0 for what is no
+    /// percentile.
+    pub fn values_needed(&self) -> f64 {
+        let percent = self.suffix.strip_prefix('p');
+        let percent: Option<f64> = percent.and_then(|text| text.parse().ok());
+        let percent = percent.filter(|_| self.family.suffix == Suffix::Distribution);
+        percent.map_or(0.0, |percent| 100.0 / (100.0 - percent).clamp(1e-3, 50.0))
+    }
+
+    /// Metric of how many durations of the same kind there were, by `suffix`: [`COUNT`] or
+    /// [`UNFINISHED`].
+    pub fn beside(&self, suffix: &str) -> String {
+        format!("{}/{}.{suffix}", self.subject, self.family.name)
     }
 
     /// Whether short tables show it: of distributions only p50, p95, p99 and avg.

@@ -252,6 +252,18 @@ fn add_groups<K: Core>(world: &World<false, K>, before: &MetricMap, metrics: &mu
         let earlier = before.get(&metric).copied().unwrap_or(0.0);
         metrics.insert(metric, value - earlier);
     }
+    let groups = world.workload().groups.iter();
+    for spec in groups.filter(|spec| is_told(&spec.path)) {
+        let value = |file: &str| {
+            metrics
+                .get(&format!("cgroup:{}/{file}", spec.path))
+                .copied()
+        };
+        let (throttled, periods) = (value("nr_throttled"), value("nr_periods"));
+        let ratio = throttled.zip(periods).filter(|(_, periods)| *periods > 0.0);
+        let ratio = ratio.map_or(0.0, |(throttled, periods)| throttled / periods);
+        metrics.insert(format!("cgroup:{}/throttled_ratio", spec.path), ratio);
+    }
 }
 
 /// Whether the counters of the group at `path` are told: those of the background's are not.

@@ -279,7 +279,14 @@ fn verdict(advice: &Advice) -> String {
         None if advice.options.iter().any(|option| option.suits) => {
             "advice: none: only without any limit is the promise kept".to_string()
         }
-        None => "advice: none: not even without a limit is the promise kept".to_string(),
+        None => match &advice.parent {
+            Some((parent, limit)) => format!(
+                "advice: none: {parent} around it limits it to {}, and with that no limit of its own keeps the promise; \
+                 --cgroup {parent} asks about that one",
+                limit.in_words()
+            ),
+            None => "advice: none: not even without a limit is the promise kept".to_string(),
+        },
     };
     let mut text = wrap_to(advice.context.style.columns, "", &words(&line), 8);
     if !advice.bounded_by.is_empty() {

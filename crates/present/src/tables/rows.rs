@@ -99,6 +99,13 @@ fn is_usual(comparison: &Comparison, metric: &Metric<'_>) -> bool {
     }
 }
 
+/// Whether this is a metric of bandwidth of an autogroup: the kernel gives sessions one of these
+/// groups each, and they can have no limit.
+fn can_have_no_limit(metric: &Metric<'_>) -> bool {
+    let path = metric.subject.strip_prefix(CGROUP);
+    path.is_some_and(|path| path.starts_with("/autogroup/")) && metric.name != "usage_usec"
+}
+
 /// The rows of a table, by section.
 pub(crate) fn rows<'a>(comparison: &'a Comparison, context: &Context) -> Rows<'a> {
     let names = comparison.metric_names().into_iter();
@@ -117,7 +124,8 @@ pub(crate) fn rows<'a>(comparison: &'a Comparison, context: &Context) -> Rows<'a
     };
     let everything = context.verbose || !context.selection.is_empty();
     let chosen = |metric: &&Metric<'a>| {
-        context.selection.is_empty() || context.selection.has(&full_name(metric))
+        context.selection.is_empty()
+            || context.selection.has(&full_name(metric)) && !can_have_no_limit(metric)
     };
     let of = |part: Part| {
         let metrics = all.iter().filter(chosen).copied();
@@ -266,22 +274,14 @@ fn changed<'a>(comparison: &Comparison, neighbours: &[Metric<'a>]) -> Vec<Metric
     changes.into_iter().map(|(_, metric)| metric).collect()
 }
 
-/// Values that a percentile needs below and above it before it is more than a single value.
-fn values_needed(suffix: &str) -> f64 {
-    let percent: Option<f64> = suffix.strip_prefix('p').and_then(|text| text.parse().ok());
-    percent.map_or(0.0, |percent| 100.0 / (100.0 - percent).clamp(1e-3, 50.0))
-}
-
 /// How much `metric` changes at most, as the logarithm of a factor; `None` where no change is sure,
 /// or the percentile of too few values.
 fn change_of(comparison: &Comparison, metric: &Metric<'_>) -> Option<f64> {
     let name = full_name(metric);
     let baseline = comparison.variants.first()?;
-    if let Some((distribution, suffix)) = name.rsplit_once('.') {
-        let count = baseline.get(&format!("{distribution}.count"));
-        if count.is_some_and(|count| count.mean < values_needed(suffix)) {
-            return None;
-        }
+    let count = baseline.get(&metric.beside(metrics::COUNT));
+    if count.is_some_and(|count| count.mean < metric.values_needed()) {
+        return None;
     }
     let changes = comparison.variants.iter().filter_map(|variant| {
         let change = variant.get(&name)?.vs_baseline.as_ref()?;

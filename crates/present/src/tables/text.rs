@@ -8,7 +8,7 @@
 //! `±` is half the 95 % interval of the mean over seeds; `*` marks a change whose paired interval
 //! excludes zero, with the change beside it where there is room. `≤` stands for the upper end where
 //! the lower one would be 0 or less. Where a recording knows what really happened, a line below the
-//! row says so.
+//! row says so. `†` marks a percentile of fewer values than it needs, in answers from recordings.
 
 use std::ops::Range;
 
@@ -22,7 +22,8 @@ use super::{
 };
 use crate::tables::{advice, rows};
 use schedcast_lab::comparison::{Comparison, Summary, Tier, Variant};
-use schedcast_lab::metrics::{Better, Metric};
+use schedcast_lab::metrics::{self, Better, CGROUP, Metric};
+use schedcast_workload::replay::subject;
 
 /// Columns of a variant's name before it continues on a further heading line.
 const NAME_COLUMNS: usize = 22;
@@ -34,6 +35,8 @@ const CHANGE_COLUMNS: usize = 120;
 pub(super) const RECORDED: &str = "recorded";
 /// Label of the rows with what really happened.
 const MEASURED: &str = "measured";
+/// Mark of a percentile of too few values.
+const FEW: &str = " †";
 /// Longest row label that is shown in full, in per cent of a line.
 const LONGEST_LABEL_PERCENT: usize = 52;
 
@@ -62,6 +65,8 @@ pub(super) struct TableRow {
     pub(super) kind: RowKind,
     /// Name of the metric; empty in headings.
     metric: String,
+    /// That name in the room of a label.
+    short: String,
     pub(super) row: Row,
     /// How each cell is painted: for the better or for the worse.
     paints: Vec<Option<Paint>>,
@@ -261,8 +266,9 @@ fn push_rows(
     rows.push(TableRow {
         kind: RowKind::Values,
         metric: name.clone(),
+        short: fitting(metric, 0, context),
         row: Row {
-            label: row_label(metric, &scale, context),
+            label: row_label(metric, &scale, context) + few(comparison, context, metric),
             cells: cells(value_cell),
         },
         paints: paints.collect(),
@@ -272,6 +278,7 @@ fn push_rows(
         rows.push(TableRow {
             kind: RowKind::Recorded,
             metric: name.clone(),
+            short: String::new(),
             row: Row {
                 label: format!("  {RECORDED}"),
                 cells: cells(recorded_cell),
@@ -283,6 +290,7 @@ fn push_rows(
         rows.push(TableRow {
             kind: RowKind::Measured,
             metric: name,
+            short: String::new(),
             row: Row {
                 label: format!("  {MEASURED}"),
                 cells: cells(measured_cell),
@@ -292,11 +300,29 @@ fn push_rows(
     }
 }
 
+/// The mark of a percentile that fewer values in the baseline decide than it needs. Without their
+/// number there is none.
+fn few(comparison: &Comparison, context: &Context, metric: &Metric<'_>) -> &'static str {
+    let number = |suffix: &str| {
+        let baseline = comparison.variants.first()?;
+        Some(baseline.get(&metric.beside(suffix))?.mean)
+    };
+    let all =
+        number(metrics::COUNT).map(|count| count + number(metrics::UNFINISHED).unwrap_or(0.0));
+    let is_few = all.is_some_and(|all| all < metric.values_needed());
+    if is_few && context.about.is_some() {
+        FEW
+    } else {
+        ""
+    }
+}
+
 impl TableRow {
     fn heading(label: String) -> TableRow {
         TableRow {
             kind: RowKind::Heading,
             metric: String::new(),
+            short: String::new(),
             row: Row {
                 label,
                 cells: Vec::new(),
@@ -312,34 +338,56 @@ impl TableRow {
                 _ => RowKind::Values,
             },
             metric: String::new(),
+            short: String::new(),
             row: row.clone(),
             paints: Vec::new(),
         }
     }
 }
 
-/// A name that does not fit has the label of its group instead of the path:
-/// `cgroup:shop/checkout/app/nr_throttled`.
+/// Name and unit of a row.
 fn row_label(metric: &Metric<'_>, scale: &Scale, context: &Context) -> String {
     let unit = if scale.unit.is_empty() {
         String::new()
     } else {
         format!(" ({})", scale.unit)
     };
-    let room = context.style.columns * LONGEST_LABEL_PERCENT / 100 - width(&unit);
+    fitting(metric, width(&unit), context) + &unit
+}
+
+/// The name of a metric in the room that a label has beside `taken` columns. A name that does not
+/// fit has the label of its group instead of the path, `cgroup:shop/checkout/app/nr_throttled` and
+/// `ordersd@shop/checkout/app/wait.throttled`. Without a label the end of the path stays, and the
+/// name of threads: `ordersd@…/checkout/wait.throttled`.
+fn fitting(metric: &Metric<'_>, taken: usize, context: &Context) -> String {
+    let room = (context.style.columns * LONGEST_LABEL_PERCENT / 100).saturating_sub(taken);
     let name = format!("{}/{}", metric.subject, metric.shown());
     if width(&name) <= room {
-        return name + &unit;
+        return name;
     }
-    let path = metric.subject.strip_prefix("cgroup:");
+    let (threads, path) = match metric.subject.strip_prefix(CGROUP) {
+        Some(path) => (CGROUP.to_string(), Some(path)),
+        None => match subject::split(metric.subject) {
+            (threads, Some(path)) => (format!("{threads}@"), Some(path)),
+            (_, None) => (String::new(), None),
+        },
+    };
     let label = path.and_then(|path| context.labels.get(path));
-    let labelled = label.map(|label| format!("cgroup:{label}/{}", metric.shown()));
+    let labelled = label.map(|label| format!("{threads}{label}/{}", metric.shown()));
     if let Some(name) = labelled.filter(|name| width(name) <= room) {
-        return name + &unit;
+        return name;
     }
     // Of a long cgroup path the last part tells most: `cgroup:…/checkout/nr_throttled`.
-    let kept: String = name.chars().skip(width(&name) - (room - 1)).collect();
-    format!("…{kept}{unit}")
+    let begin = match threads.as_str() {
+        CGROUP => "",
+        threads => threads,
+    };
+    let end = room.saturating_sub(width(begin) + 1);
+    let kept: String = name
+        .chars()
+        .skip(width(&name).saturating_sub(end))
+        .collect();
+    format!("{begin}…{kept}")
 }
 
 fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
@@ -352,7 +400,10 @@ fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
     // Of what is never negative only the upper end says something where the lower one would be 0 or
     // less.
     let is_counted = summary.values().iter().all(|value| *value >= 0.0);
-    let half = |[low, high]: [f64; 2]| match is_counted && low <= 0.0 && high > summary.mean {
+    let half = |[low, high]: [f64; 2]| match is_counted
+        && low <= 0.0
+        && (high > summary.mean || low < summary.mean)
+    {
         true => format!("≤{}", scale.number(high)),
         false => format!("±{}", scale.number((high - low) / 2.0)),
     };
@@ -612,6 +663,11 @@ pub(super) fn notes(comparison: &Comparison, table: &Body, style: &Style) -> Str
     if cells().any(|cell| cell.value.starts_with('≥')) {
         notes.push("≥ at least: falls among what had not finished at the end".to_string());
     }
+    if rows.iter().any(|row| row.row.label.ends_with(FEW)) {
+        notes.push(
+            "† of too few values (p99 needs 100, p95 20): a single one decides it".to_string(),
+        );
+    }
     if rows.iter().any(|row| row.kind == RowKind::Recorded) {
         notes.push("recorded: what the recording itself shows".to_string());
     }
@@ -641,7 +697,7 @@ fn chaos_floor(comparison: &Comparison, rows: &[TableRow]) -> Option<String> {
         if summary.better == Better::None || name.starts_with("machine/") {
             return None;
         }
-        Some(format!("{:.1} % ({name})", 100.0 * floor))
+        Some(format!("{:.1} % ({})", 100.0 * floor, row.short))
     });
     // One number of a program tells more than a percentile of its latencies.
     let (percentiles, plain): (Vec<String>, Vec<String>) = told.partition(|told: &String| {
@@ -656,12 +712,17 @@ fn chaos_floor(comparison: &Comparison, rows: &[TableRow]) -> Option<String> {
     })
 }
 
-/// Verdict, wrapped to the width of the terminal.
+/// Verdict, wrapped to the width of the terminal. Names of metrics are as short as in the table.
 pub(super) fn verdict(context: &Context) -> String {
     let sentences = context.verdict.iter();
     let columns = context.style.columns;
+    let short = |word: String| match metrics::parse(&word) {
+        Some(metric) => fitting(&metric, 0, context),
+        None => word,
+    };
+    let sentences = sentences.map(|one| words(one).into_iter().map(short));
     sentences
-        .map(|one| wrap_to(columns, "", &words(one), 5))
+        .map(|one| wrap_to(columns, "", &one.collect::<Vec<_>>(), 5))
         .collect()
 }
 

@@ -40,11 +40,37 @@ fn a_long_path_gives_way_to_what_its_group_is_called() {
         labels,
         ..Context::default()
     };
+    let name = name.as_str();
     assert_eq!(
         row_label(&metric, &scale, &labelled),
         "cgroup:shop/checkout/app/nr_throttled"
     );
     assert!(row_label(&metric, &scale, &Context::default()).starts_with("…"));
+    let threads = |name: &str, context: &Context| {
+        let name = format!(
+            "{name}@{}/wait.throttled",
+            metric.subject.replace(CGROUP, "")
+        );
+        fitting(&metrics::parse(&name).unwrap(), 0, context)
+    };
+    assert_eq!(
+        threads("ordersd", &labelled),
+        "ordersd@shop/checkout/app/wait.throttled"
+    );
+    let cut = threads("ordersd", &Context::default());
+    assert!(cut.starts_with("ordersd@…8d1a8d1a"), "{cut}");
+    assert!(
+        cut.ends_with("8d1a/wait.throttled") && width(&cut) == 52,
+        "{cut}"
+    );
+    let told = Context {
+        verdict: vec![format!("now: 5 ms: {name} is 3.")],
+        ..labelled
+    };
+    assert_eq!(
+        verdict(&told),
+        "now: 5 ms: cgroup:shop/checkout/app/nr_throttled is 3.\n"
+    );
 }
 
 #[test]
@@ -102,6 +128,49 @@ fn a_recording_shows_its_fit_below_the_table() {
         ..context()
     };
     insta::assert_snapshot!(render(&comparison, &context));
+}
+
+/// 16 times too little is farther off than twice as much.
+#[test]
+fn the_figure_that_is_farthest_off_is_told_in_either_direction() {
+    let fit = |metric: &str, predicted, seen| RefitFigure {
+        metric: metric.to_string(),
+        predicted,
+        seen,
+        chance: None,
+    };
+    let figures = [
+        fit("cgroup:/test/throttled_usec", 195.0, 100.0),
+        fit("a/activation_latency.p99", 1_000.0, 16_000.0),
+        fit("cgroup:/test/nr_throttled", 41.0, 40.0),
+    ];
+    let context = Context {
+        fit: figures.to_vec(),
+        ..context()
+    };
+    let text = render(&example(), &context);
+    let told =
+        "farthest off: activation_latency.p99 1.000 re-simulated vs 16.000 ms recorded (÷16.0)";
+    let told: String = told.split_whitespace().collect();
+    let text: String = text.split_whitespace().collect();
+    assert!(text.contains(&told), "{text}");
+}
+
+/// 12 activations have no p99; in an experiment all of them are known.
+#[test]
+fn percentiles_of_too_few_values_are_marked_in_answers_from_recordings() {
+    let rows = [
+        ("web/activation_latency.p50", 3e3),
+        ("web/activation_latency.p99", 9e3),
+        ("web/activation_latency.count", 12.0),
+    ];
+    let comparison =
+        compared(&rows.map(|(name, value)| (name.to_string(), [value; 4], [value; 4])));
+    let text = render(&comparison, &about_web());
+    assert!(text.contains("web/activation_latency.p99 (us) †"), "{text}");
+    assert!(text.contains("web/activation_latency.p50 (us)  "), "{text}");
+    assert!(text.contains("† of too few values"), "{text}");
+    assert!(!render(&comparison, &context()).contains('†'));
 }
 
 #[test]

@@ -137,6 +137,12 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         }
     }
 
+    /// Whether a task is there from the begin, and no other one forks it.
+    pub fn is_there_at_start(&self, task: TaskId) -> bool {
+        let row = self.out.tasks.contexts.get(task.index());
+        row.is_some_and(|row| matches!(row.name, tasks::Name::Spec(_)))
+    }
+
     /// Number of live tasks of user space. Kernel threads never end and are not counted.
     pub fn live_tasks(&self) -> usize {
         self.out.tasks.live
