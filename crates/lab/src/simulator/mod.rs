@@ -15,6 +15,8 @@ mod chance;
 mod effects;
 mod futures;
 mod measure;
+#[cfg(test)]
+mod tests;
 pub mod tree;
 
 use std::collections::BTreeSet;
@@ -276,8 +278,13 @@ impl Simulator {
         let chance = self.chance(seed);
         let mut built = build::build(self, scenario, chance)?;
         let (machine, rules) = ground(scenario, chance, &mut built.workload);
-        let world = World::explaining(machine, rules, built.workload, seed).map_err(bad_input)?;
-        Ok((world, scenario.duration_ns.or(built.duration_ns)))
+        let mut world =
+            World::explaining(machine, rules, built.workload, seed).map_err(bad_input)?;
+        let duration_ns = scenario.duration_ns.or(built.duration_ns);
+        if duration_ns.is_none() {
+            world.end_with_programs();
+        }
+        Ok((world, duration_ns))
     }
 }
 
@@ -461,8 +468,11 @@ impl Course {
 impl<K: Core> Course<K> {
     fn of(
         scenario: &Scenario,
-        (world, duration_ns, programs): (World<false, K>, Option<Ns>, Vec<Running>),
+        (mut world, duration_ns, programs): (World<false, K>, Option<Ns>, Vec<Running>),
     ) -> Course<K> {
+        if duration_ns.is_none() {
+            world.end_with_programs();
+        }
         Course {
             world,
             duration_ns,

@@ -106,9 +106,14 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let awaited = of_user_space && !self.out.is_of_machine(name);
         let tasks = &mut self.out.tasks;
         tasks.live -= usize::from(awaited);
+        let was_last = awaited && tasks.live == 0;
         let context = &mut tasks.contexts[task.index()];
         context.generation = context.generation.wrapping_add(1);
         let (joiners, parent) = (context.joiners, context.parent);
+        if was_last && self.out.ends_with_programs {
+            self.out.end_ns = self.out.clock(cpu);
+            self.out.limit = self.out.limit.min(self.out.end_ns);
+        }
         while let Some(joiner) = self.out.tasks.waiting.pop(joiners) {
             self.wake(cpu, joiner, false, WakeContext::Task);
         }

@@ -142,6 +142,18 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.out.tasks.live
     }
 
+    /// Lets the run end where its last program does: no event after that is handled, however long
+    /// the world is told to run, and its clock stays there. What is per time is then per time of
+    /// the programs.
+    pub fn end_with_programs(&mut self) {
+        self.out.ends_with_programs = true;
+    }
+
+    /// Whether a run that ends with its programs has.
+    pub fn is_over(&self) -> bool {
+        self.out.now >= self.out.end_ns
+    }
+
     /// Changes tunables and features of the running kernel; entities take up a new base slice when
     /// their present request ends, as after a write to debugfs.
     pub fn set_rules(&mut self, rules: schedcast_kernel::rules::Rules) {

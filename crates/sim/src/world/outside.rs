@@ -173,6 +173,10 @@ pub(crate) struct Outside<const EXPLAIN: bool = false> {
     pub(crate) now: Ns,
     /// No event after this is handled.
     pub(super) limit: Ns,
+    /// Whether the run ends with its last program.
+    pub(super) ends_with_programs: bool,
+    /// When it has ended so, `Ns::MAX` before.
+    pub(super) end_ns: Ns,
     /// CPU that handles it.
     pub(super) executing: Cpu,
     pub(crate) machine: Machine,
