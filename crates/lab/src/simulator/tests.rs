@@ -42,3 +42,47 @@ fn a_run_that_ends_with_its_programs_stays_at_their_end() {
         (ended, hash)
     );
 }
+
+/// `cpuset.cpus = 0-1` of `/a`, in which a program runs on eight CPUs.
+fn in_cpuset(run: &str) -> Scenario {
+    scenario(&format!(
+        "[cgroup.\"/a\"]\n\"cpuset.cpus\" = \"0-1\"\n\
+         [[program]]\nrun = \"{run}\"\ncgroup = \"/a\"\n"
+    ))
+}
+
+#[test]
+fn cpus_that_a_program_asks_for_are_those_of_its_cpuset() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |cpus: &str| {
+        let path = folder.path().join(format!("{}.json", cpus.len()));
+        let text =
+            format!(r#"{{"tasks": {{"a": {{"loop": 5, "instance": 3, "run": 20000 {cpus}}}}}}}"#);
+        std::fs::write(&path, text).unwrap();
+        format!("rt-app {}", path.display())
+    };
+    for (run, programs) in [
+        ("stress-ng --cpu 4 -t 100ms --taskset 1-5".to_owned(), 1),
+        ("taskset -c 1-5 stress-ng --cpu 4 -t 100ms".to_owned(), 1),
+        (file(r#", "cpus": [1, 6]"#), 1),
+        (file(""), 2),
+    ] {
+        let outcome = Simulator::new().run(&in_cpuset(&run), 0).unwrap();
+        let busy = outcome.metrics["machine/busy_ratio"] * 8.0;
+        let most = f64::from(programs) + 0.1;
+        assert!((0.8..most).contains(&busy), "{run}: {busy} CPUs");
+    }
+    for run in [
+        "stress-ng --cpu 4 -t 100ms --taskset 5".to_owned(),
+        "taskset -c 5 stress-ng --cpu 4 -t 100ms".to_owned(),
+        file(r#", "cpus": [6]"#),
+    ] {
+        let error = Simulator::new().run(&in_cpuset(&run), 0).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("EINVAL") && text.contains("the cpuset of `/a` has 0-1"),
+            "{text}"
+        );
+        assert!(text.contains("a.toml:"), "{text}");
+    }
+}

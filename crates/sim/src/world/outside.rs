@@ -355,6 +355,11 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         self.wheel.add_slot()
     }
 
+    /// CPUs that the cpusets of a group and of those above it leave; `None` = all.
+    pub(super) fn cpuset(&self, group: GroupId) -> Option<schedcast_kernel::cpuset::CpuSet> {
+        self.shared.workload.groups[group.index().checked_sub(1)?].cpus
+    }
+
     /// Path of a group.
     pub(super) fn group_path(&self, group: GroupId) -> &str {
         match group.index().checked_sub(1) {
