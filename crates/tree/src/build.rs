@@ -183,7 +183,7 @@ impl Builder {
         let file = fs::File::create(&lock).map_err(|error| self.file_error(&lock, error))?;
         file.lock().map_err(|error| self.file_error(&lock, error))?;
         let object = self.folder.join("sched.so");
-        if object.is_file() && self.unchanged() {
+        if self.is_built() {
             return Ok(object);
         }
         self.lay_over()?;
@@ -191,6 +191,19 @@ impl Builder {
         self.link(&object)?;
         self.write(&self.folder.join("sources"), &self.sources()?)?;
         Ok(object)
+    }
+
+    /// Whether the object is there, of the sources as they are.
+    pub fn is_built(&self) -> bool {
+        self.folder.join("sched.so").is_file() && self.unchanged()
+    }
+
+    /// Hash of the names and contents of the files that the object was compiled from, and of its
+    /// configuration; `None` where there is no object.
+    pub fn compiled_sources(&self) -> Option<String> {
+        let text = fs::read_to_string(self.folder.join("sources")).ok()?;
+        let (hash, _) = text.split_once('\n')?;
+        Some(format!("{hash} {}", self.config.text()))
     }
 
     fn farm(&self) -> PathBuf {

@@ -107,20 +107,45 @@ pub fn build(tree: &Path, hz: u32, preempt: Option<&str>) -> Result<String> {
 }
 
 impl Simulator {
-    /// Builds the trees of scenarios, before anything runs. `before` is called with each that may
-    /// take a while.
+    /// Builds the trees of scenarios, before anything runs. `before` is called with each that takes
+    /// a while. Returns a sentence for each tree that was compiled from the same sources as one
+    /// before it: they decide alike.
     ///
     /// # Errors
     /// A tree that does not build.
-    pub fn build_trees(&self, scenarios: &[Scenario], before: &mut dyn FnMut(&Path)) -> Result<()> {
+    pub fn build_trees(
+        &self,
+        scenarios: &[Scenario],
+        before: &mut dyn FnMut(&Path),
+    ) -> Result<Vec<String>> {
+        let mut built: Vec<(&Path, Option<String>)> = Vec::new();
+        let mut notes = Vec::new();
         for scenario in scenarios {
-            if let Some(tree) = &scenario.kernel.tree {
-                before(&tree.value);
-                self.trees
-                    .get(&tree.value, configuration(&scenario.kernel))?;
+            let Some(tree) = &scenario.kernel.tree else {
+                continue;
+            };
+            let tree = tree.value.as_path();
+            let config = configuration(&scenario.kernel);
+            let builder = Builder::new(tree, config.clone()).map_err(bad_input)?;
+            if !builder.is_built() {
+                before(tree);
             }
+            self.trees.get(tree, config)?;
+            let sources = builder.compiled_sources();
+            let is_same = |(other, its): &&(&Path, _)| *other != tree && *its == sources;
+            if let Some((other, _)) = built.iter().find(is_same) {
+                let note = format!(
+                    "the compiled sources of {} and {} are identical",
+                    other.display(),
+                    tree.display()
+                );
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+            built.push((tree, sources));
         }
-        Ok(())
+        Ok(notes)
     }
 
     /// The world of a scenario with a tree, at its start, how long it is to run, and its
