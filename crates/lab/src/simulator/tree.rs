@@ -20,7 +20,7 @@ use super::{Course, Finished, Simulator, bad_input, build, ground, lock};
 use crate::error::{Error, Result, Source};
 use crate::experiment::Scenario;
 use crate::experiment::document::parse;
-use crate::experiment::kernel::KernelSettings;
+use crate::experiment::kernel::{KernelSettings, feature_name};
 
 /// Parts that a world with a tree leaves out, for readers of a report.
 pub const LEFT_OUT: &str =
@@ -178,13 +178,8 @@ impl Simulator {
         let (mut machine, mut rules) = ground(scenario, chance, &mut built.workload);
         machine.idle = None;
         machine.frequency = None;
+        let features = features_at_boot(kernel);
         as_built(&mut rules);
-        let features = kernel.features.iter().map(|word| {
-            let word = word.value.as_str();
-            word.strip_prefix("NO_")
-                .map_or((word, true), |name| (name, false))
-        });
-        let features: Vec<(&str, bool)> = features.collect();
         let stopped =
             |error: schedcast_tree::WorldError| Error::input(&tree.place, error.to_string());
         let core = TreeCore::boot(&object, &machine.topology, rules, &features).map_err(stopped)?;
@@ -210,7 +205,24 @@ impl Simulator {
     }
 }
 
-/// The overlay has no timer that ends requests.
+/// Features to switch at boot: those of an x86 kernel that the overlay's configuration has off, and
+/// those that the experiment asks for.
+///
+/// The timer that ends requests is on where the timer hardware is programmed on the way out of the
+/// kernel (HRTIMER_REARM_DEFERRED, 7.1), which x86 does and the overlay does not.
+fn features_at_boot(kernel: &KernelSettings) -> Vec<(&str, bool)> {
+    let features = &kernel.rules.features;
+    let has_timer = kernel.version.since(7, 1);
+    let timer = [("HRTICK", features.hrtick), ("HRTICK_DL", has_timer)];
+    let asked = kernel.features.iter().map(|word| {
+        let name = feature_name(&word.value);
+        (name, name == word.value)
+    });
+    let timer = timer.into_iter().filter(|_| has_timer);
+    timer.chain(asked).collect()
+}
+
+/// The world has no timer of its own that ends requests: that of a tree is one of its C.
 fn as_built(rules: &mut Rules) {
     rules.features.hrtick = false;
 }
