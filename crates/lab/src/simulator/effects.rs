@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use schedcast_kernel::energy::Off;
-use schedcast_kernel::rules::Version;
+use schedcast_kernel::rules::{Preemption, Rules, Version};
 use schedcast_kernel::topology::CpuPlace;
 use schedcast_sim::machine::parts::Governor;
 use schedcast_workload::programs;
@@ -32,6 +32,7 @@ impl Simulator {
             told.extend(energy(scenario));
             told.extend(priorities(scenario));
             told.extend(nohz_full(scenario));
+            told.extend(preemption(scenario));
             told.extend(machine_keys(scenario));
             told.extend(tunables(scenario));
             told.extend(after_the_end(scenario));
@@ -222,6 +223,33 @@ fn nohz_full(scenario: &Scenario) -> Option<String> {
     })
 }
 
+/// A preemption model that the kernel does not have, or that decides as the others.
+fn preemption(scenario: &Scenario) -> Option<String> {
+    let kernel = &scenario.kernel;
+    let written = kernel.preempt_written.as_ref()?;
+    let key = format!("kernel.preempt ({})", written.place);
+    let kernel_has_fewer = kernel.rules.preempts_at_least_lazily;
+    match written.value {
+        Preemption::Lazy => None,
+        Preemption::Full if kernel_has_fewer => None,
+        _ if kernel_has_fewer => Some(format!(
+            "{key}, since kernels for x86 are `full` or `lazy` from 7.0 on: this one is `lazy`"
+        )),
+        // Balancing looks at how the kernel was built, up to 5.15 without PREEMPT_DYNAMIC.
+        model => {
+            let built_preemptible = model == Preemption::Full;
+            let by_default = Rules::of(kernel.version, 1, kernel.hz).config_preemption;
+            let by_default = kernel.preempt_dynamic.unwrap_or(by_default);
+            (!built_preemptible || by_default).then(|| {
+                format!(
+                    "{key}, since `none`, `voluntary` and `full` differ within system calls only, \
+                     in which no task is preempted here"
+                )
+            })
+        }
+    }
+}
+
 fn bursts(scenario: &Scenario) -> Vec<String> {
     let groups = scenario.cgroups.iter();
     let idle = groups.filter(|(_, group)| group.burst_us > 0 && group.quota_us.is_none());
@@ -323,6 +351,36 @@ mod tests {
         ] {
             assert_eq!(told(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_preemption_model_that_decides_as_another_is_told() {
+        let on = |version: &str, model: &str| {
+            told(&format!(
+                "[kernel]\nversion = \"{version}\"\npreempt = \"{model}\"\n"
+            ))
+        };
+        for (version, model, expected) in [
+            ("6.18", "none", Some("differ within system calls only")),
+            ("6.12", "full", Some("differ within system calls only")),
+            ("5.10", "none", Some("differ within system calls only")),
+            ("7.3", "none", Some("this one is `lazy`")),
+            ("5.10", "full", None),
+            ("6.18", "lazy", None),
+            ("7.3", "full", None),
+        ] {
+            let text = on(version, model);
+            assert_eq!(
+                text.is_some(),
+                expected.is_some(),
+                "{version} {model}: {text:?}"
+            );
+            let text = text.unwrap_or_default();
+            assert!(text.contains(expected.unwrap_or("")), "{text}");
+        }
+        let text = on("6.18", "none").unwrap();
+        assert!(text.contains("kernel.preempt (a.toml:3:11)"), "{text}");
+        assert_eq!(told("[kernel]\nversion = \"6.18\"\n"), None);
     }
 
     #[test]
