@@ -8,7 +8,8 @@
 //! some 900 files that were compiled, finds their contents unchanged and returns the same object;
 //! after an edit of `kernel/sched/fair.c` it compiles that file and links again.
 
-use crate::{config::Config, overlay, trees};
+use crate::config::{self, Config};
+use crate::{overlay, trees};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
@@ -243,7 +244,12 @@ impl Builder {
             self.make_folder(path.parent().unwrap_or(&farm))?;
             self.write(&path, text)?;
         }
-        self.write(&self.folder.join("config"), &self.config.text())
+        let own = config::own_options(&self.tree);
+        let own: String = own
+            .iter()
+            .map(|name| format!("CONFIG_{name}=y\n"))
+            .collect();
+        self.write(&self.folder.join("config"), &(self.config.text() + &own))
     }
 
     fn compile(&self) -> Result<(), BuildError> {
@@ -497,6 +503,9 @@ impl Builder {
         let mut hasher = DefaultHasher::new();
         overlay::FILES.hash(&mut hasher);
         OBJECTS.hash(&mut hasher);
+        for option in config::own_options(&self.tree) {
+            option.hash(&mut hasher);
+        }
         for name in names {
             name.hash(&mut hasher);
             fs::read(self.tree.join(name))
