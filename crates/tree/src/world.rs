@@ -389,6 +389,11 @@ impl World {
         Ok(result)
     }
 
+    /// What the kernel has printed.
+    pub(crate) fn log(&self) -> &[String] {
+        &self.inner.log
+    }
+
     /// Makes a task; [`Call::Start`] starts it.
     pub(crate) fn task_new(&mut self, task: &NewTask) -> c_int {
         Guard::within(self.guard.as_ref(), || {

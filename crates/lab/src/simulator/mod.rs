@@ -19,7 +19,7 @@ mod measure;
 mod tests;
 pub mod tree;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -62,6 +62,8 @@ pub struct Simulator {
     recordings: Mutex<Vec<(String, Arc<Recording>)>>,
     replays: Mutex<Vec<Inferred>>,
     trees: tree::Objects,
+    /// What trees printed, by variant and line, and how often.
+    printed: Mutex<BTreeMap<(String, String), u64>>,
     /// Each seed draws what no two real runs have in common.
     draws: bool,
 }

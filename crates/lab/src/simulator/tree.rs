@@ -201,9 +201,34 @@ impl Simulator {
         let mut course = Course::of(scenario, self.tree_world(scenario, seed)?);
         course.world.probes_mut().log = logged.then(Vec::new);
         course.go_halfway(scenario)?;
-        course.finish(scenario, &mut TreeCore::run)
+        let finished = course.finish(scenario, &mut TreeCore::run)?;
+        let mut printed = lock(&self.printed);
+        for line in finished.world.printed() {
+            *printed
+                .entry((scenario.name.clone(), line.clone()))
+                .or_default() += 1;
+        }
+        Ok(finished)
+    }
+
+    /// What trees have printed in all runs so far, a sentence for each line: warnings among it.
+    pub fn printed_by_trees(&self) -> Vec<String> {
+        let printed = lock(&self.printed);
+        let mut lines: Vec<String> = printed
+            .iter()
+            .take(PRINTED_LINES)
+            .map(|((name, line), count)| format!("`{name}` printed {count} times: {line}"))
+            .collect();
+        let more = printed.len().saturating_sub(PRINTED_LINES);
+        if more > 0 {
+            lines.push(format!("trees printed {more} other lines"));
+        }
+        lines
     }
 }
+
+/// Different lines of a tree that a reader is shown.
+const PRINTED_LINES: usize = 20;
 
 /// Features to switch at boot: those of an x86 kernel that the overlay's configuration has off, and
 /// those that the experiment asks for.

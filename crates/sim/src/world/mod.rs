@@ -70,6 +70,11 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.kernel.tables()
     }
 
+    /// What the kernel has printed; the rules print nothing.
+    pub fn printed(&self) -> &[String] {
+        self.kernel.printed()
+    }
+
     /// Workload that runs.
     pub fn workload(&self) -> &Workload {
         &self.out.shared.workload
