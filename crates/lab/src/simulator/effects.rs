@@ -15,8 +15,9 @@ use schedcast_workload::programs;
 use super::Simulator;
 use super::build::build;
 use super::chance::Chance;
-use crate::error::Result;
+use crate::error::{Located, Result};
 use crate::experiment::Scenario;
+use crate::experiment::kernel::feature_name;
 use crate::experiment::program::Action;
 use schedcast_base::groups::is_within;
 
@@ -33,6 +34,7 @@ impl Simulator {
             told.extend(priorities(scenario));
             told.extend(nohz_full(scenario));
             told.extend(preemption(scenario));
+            told.extend(features(scenario));
             told.extend(machine_keys(scenario));
             told.extend(tunables(scenario));
             told.extend(after_the_end(scenario));
@@ -223,6 +225,24 @@ fn nohz_full(scenario: &Scenario) -> Option<String> {
     })
 }
 
+/// Features that the kernel has and does not ask for.
+fn features(scenario: &Scenario) -> Vec<String> {
+    let kernel = &scenario.kernel;
+    let words = kernel.features.iter();
+    let shares = |word: &&Located<String>| {
+        feature_name(&word.value) == "RT_RUNTIME_SHARE" && !kernel.rules.rt_throttling
+    };
+    words
+        .filter(shares)
+        .map(|word| {
+            format!(
+                "{} ({}), since the fair server has taken its place (6.12)",
+                word.value, word.place
+            )
+        })
+        .collect()
+}
+
 /// A preemption model that the kernel does not have, or that decides as the others.
 fn preemption(scenario: &Scenario) -> Option<String> {
     let kernel = &scenario.kernel;
@@ -333,6 +353,8 @@ mod tests {
                 => "kernel.sched_rt_runtime_us (a.toml:3:23), since the fair server has taken its place";
             "[kernel]\nversion = \"6.12\"\nsched_energy_aware = 1\n".to_owned()
                 => "kernel.sched_energy_aware (a.toml:3:22), since to the scheduler all CPUs that are balanced have";
+            "[kernel]\nversion = \"6.12\"\nfeatures = [\"RT_RUNTIME_SHARE\"]\n".to_owned()
+                => "RT_RUNTIME_SHARE (a.toml:3:13), since the fair server has taken its place";
             format!("{one}[kernel]\nnr_migrate = 8\n")
                 => "kernel.nr_migrate (a.toml:4:14), since there is one CPU";
             "[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\nstart = \"2s\"\n[run]\nduration = \"1s\"\n".to_owned()
