@@ -83,6 +83,14 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<()> {
         .hint("`run` and `compare` take trees; `version` instead of `tree` gives the rules of its release"))
 }
 
+/// Refuses scenarios with a tree before anything runs, as [`refuse`] does each.
+///
+/// # Errors
+/// The first scenario with a tree, at its place.
+pub fn refuse_all(scenarios: &[Scenario]) -> Result<()> {
+    scenarios.iter().try_for_each(refuse)
+}
+
 /// Builds the scheduler of one tree and boots it on four CPUs; says what came of it.
 ///
 /// # Errors
