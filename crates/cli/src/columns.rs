@@ -129,10 +129,15 @@ fn one_each(mut columns: Columns) -> Result<Columns, clap::Error> {
         .into_iter()
         .partition::<Vec<_>, _>(|setting| subject(setting) == *key);
     columns.leading = others;
-    let opened = values.into_iter().map(|setting| {
-        let name = match &setting {
-            Setting::Flag { argument, .. } => column_name(argument),
-            Setting::Set(argument) => argument.trim().to_owned(),
+    let name = |setting: &Setting| match setting {
+        Setting::Flag { argument, .. } => argument.clone(),
+        Setting::Set(argument) => argument.trim().to_owned(),
+    };
+    let whole: Vec<String> = values.iter().map(name).collect();
+    let opened = values.into_iter().enumerate().map(|(row, setting)| {
+        let name = match setting {
+            Setting::Flag { .. } => column_name(&whole, row),
+            Setting::Set(_) => whole[row].clone(),
         };
         (name, vec![setting])
     });
@@ -140,10 +145,24 @@ fn one_each(mut columns: Columns) -> Result<Columns, clap::Error> {
     Ok(columns)
 }
 
-/// A tree is known by its folder, `linux-6.12` for `../linux-6.12/`.
-fn column_name(argument: &str) -> String {
-    let last = argument.trim_end_matches('/').rsplit('/').next();
-    last.unwrap_or(argument).to_string()
+/// A tree is known by its folder, `linux-6.12` for `../linux-6.12/`, and by those above it as far
+/// as another tree of the command line has the same: `a/linux` and `b/linux`.
+fn column_name(arguments: &[String], row: usize) -> String {
+    let parts = |argument: &str| -> Vec<String> {
+        let parts = argument.trim_end_matches('/').rsplit('/');
+        parts.map(str::to_owned).collect()
+    };
+    let own = parts(&arguments[row]);
+    let others = arguments.iter().enumerate();
+    let others = others.filter(|(other, argument)| *other != row && parts(argument) != own);
+    let in_common = others.map(|(_, argument)| {
+        let pairs = parts(argument).into_iter().zip(&own);
+        pairs.take_while(|(other, own)| other == *own).count()
+    });
+    let used = in_common.max().unwrap_or(0) + 1;
+    let mut used: Vec<String> = own.into_iter().take(used).collect();
+    used.reverse();
+    used.join("/")
 }
 
 /// The column of another kernel, named by its version.
@@ -200,5 +219,28 @@ impl FromArgMatches for ColumnArguments {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::column_name;
+
+    #[test]
+    fn a_tree_is_named_by_as_many_folders_as_tell_it_from_others() {
+        let names = |paths: &[&str]| -> Vec<String> {
+            let paths: Vec<String> = paths.iter().map(|path| path.to_string()).collect();
+            (0..paths.len())
+                .map(|row| column_name(&paths, row))
+                .collect()
+        };
+        assert_eq!(names(&["/src/linux-6.12/", "/src/b"]), ["linux-6.12", "b"]);
+        assert_eq!(names(&["/a/linux", "/b/linux"]), ["a/linux", "b/linux"]);
+        assert_eq!(
+            names(&["/a/x/linux", "/b/x/linux/", "/c/linux", "6.12"]),
+            ["a/x/linux", "b/x/linux", "c/linux", "6.12"]
+        );
+        // The same one twice stays the same, and is refused by its name.
+        assert_eq!(names(&["/a/linux", "/a/linux"]), ["linux", "linux"]);
     }
 }

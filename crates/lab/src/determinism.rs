@@ -85,7 +85,7 @@ fn run_looked_at(
     dice: &mut SplitMix,
 ) -> std::result::Result<(), RunError> {
     let longest = 1 + until.saturating_sub(world.now()) / 4;
-    while world.now() < until {
+    while world.now() < until && !world.is_over() {
         let step_ns = 1 + dice.next() % longest;
         let next = (world.now() + step_ns).min(until);
         match dice.next() % 4 {

@@ -100,6 +100,8 @@ pub struct GroupSpec {
     pub limit: BandwidthLimit,
     /// Phase of the period timer, 0..period, when it is known. Otherwise the kernel's rules say.
     pub period_phase_ns: Option<Ns>,
+    /// CPUs of its cpuset and of those above it (`cpuset.cpus.effective`); `None` = all.
+    pub cpus: Option<CpuSet>,
 }
 
 impl GroupSpec {
@@ -113,6 +115,7 @@ impl GroupSpec {
             clamps: None,
             limit: BandwidthLimit::UNLIMITED,
             period_phase_ns: None,
+            cpus: None,
         }
     }
 }

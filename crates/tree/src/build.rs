@@ -8,7 +8,8 @@
 //! some 900 files that were compiled, finds their contents unchanged and returns the same object;
 //! after an edit of `kernel/sched/fair.c` it compiles that file and links again.
 
-use crate::{config::Config, overlay, trees};
+use crate::config::{self, Config};
+use crate::{overlay, trees};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
@@ -183,7 +184,7 @@ impl Builder {
         let file = fs::File::create(&lock).map_err(|error| self.file_error(&lock, error))?;
         file.lock().map_err(|error| self.file_error(&lock, error))?;
         let object = self.folder.join("sched.so");
-        if object.is_file() && self.unchanged() {
+        if self.is_built() {
             return Ok(object);
         }
         self.lay_over()?;
@@ -191,6 +192,19 @@ impl Builder {
         self.link(&object)?;
         self.write(&self.folder.join("sources"), &self.sources()?)?;
         Ok(object)
+    }
+
+    /// Whether the object is there, of the sources as they are.
+    pub fn is_built(&self) -> bool {
+        self.folder.join("sched.so").is_file() && self.unchanged()
+    }
+
+    /// Hash of the names and contents of the files that the object was compiled from, and of its
+    /// configuration; `None` where there is no object.
+    pub fn compiled_sources(&self) -> Option<String> {
+        let text = fs::read_to_string(self.folder.join("sources")).ok()?;
+        let (hash, _) = text.split_once('\n')?;
+        Some(format!("{hash} {}", self.config.text()))
     }
 
     fn farm(&self) -> PathBuf {
@@ -230,7 +244,12 @@ impl Builder {
             self.make_folder(path.parent().unwrap_or(&farm))?;
             self.write(&path, text)?;
         }
-        self.write(&self.folder.join("config"), &self.config.text())
+        let own = config::own_options(&self.tree);
+        let own: String = own
+            .iter()
+            .map(|name| format!("CONFIG_{name}=y\n"))
+            .collect();
+        self.write(&self.folder.join("config"), &(self.config.text() + &own))
     }
 
     fn compile(&self) -> Result<(), BuildError> {
@@ -484,6 +503,9 @@ impl Builder {
         let mut hasher = DefaultHasher::new();
         overlay::FILES.hash(&mut hasher);
         OBJECTS.hash(&mut hasher);
+        for option in config::own_options(&self.tree) {
+            option.hash(&mut hasher);
+        }
         for name in names {
             name.hash(&mut hasher);
             fs::read(self.tree.join(name))

@@ -5,7 +5,8 @@
 //! `CONFIG_HZ_250=y`, `CONFIG_PREEMPT_VOLUNTARY=y` and a dozen more are kept; drivers, file systems
 //! and architectures are not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 /// Options that are taken over: what `kernel/sched` is compiled by, of what the overlay can build.
 const TAKEN: &[&str] = &[
@@ -44,6 +45,81 @@ const CHOICES: &[&[&str]] = &[
     ],
     &["IRQ_TIME_ACCOUNTING", "TICK_CPU_ACCOUNTING"],
 ];
+
+/// Options of released kernels (5.10 to 7.3) that are on by default and that `kernel/sched` is
+/// compiled by; the overlay's configuration says what they are.
+const RELEASED: &[&str] = &[
+    "CPU_ISOLATION",
+    "EXT_GROUP_SCHED",
+    "EXT_SUB_SCHED",
+    "HAVE_SCHED_AVG_IRQ",
+    "HRTIMER_REARM_DEFERRED",
+    "IRQ_WORK",
+    "MEMBARRIER",
+    "POSIX_TIMERS",
+    "PREEMPT_DYNAMIC",
+    "PREEMPT_RCU",
+    "RSEQ",
+    "RT_MUTEXES",
+    "SCHED_CACHE",
+    "SCHED_DEBUG",
+    "SCHED_HW_PRESSURE",
+    "SCHED_MM_CID",
+    "SCHED_THERMAL_PRESSURE",
+];
+
+/// Options of a tree's own: on by default, in use in `kernel/sched`, and in no release. What is
+/// configured asks nobody and would leave them off.
+///
+/// Worked example: a patch adds `config SCHED_KDEV` with `default y` to `init/Kconfig` and an
+/// `#ifdef CONFIG_SCHED_KDEV` to `fair.c`.
+pub(crate) fn own_options(tree: &Path) -> Vec<String> {
+    let files = |folder: &str| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(tree.join(folder));
+        let entries = entries.into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let is_named = |path: &PathBuf, fits: fn(&str) -> bool| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        fits(&name)
+    };
+    let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let mut kconfigs: Vec<PathBuf> = ["init", "kernel", "kernel/sched"].map(files).concat();
+    kconfigs.retain(|path| is_named(path, |name| name.starts_with("Kconfig")));
+    let mut names: Vec<String> = kconfigs
+        .iter()
+        .flat_map(|path| on_by_default(&read(path)))
+        .collect();
+    names.retain(|name| !RELEASED.contains(&name.as_str()));
+    if names.is_empty() {
+        return names;
+    }
+    let mut sources = files("kernel/sched");
+    sources.retain(|path| is_named(path, |name| name.ends_with(".c") || name.ends_with(".h")));
+    let sources: String = sources.iter().map(read).collect();
+    let used: BTreeSet<&str> = sources
+        .split(|byte: char| !byte.is_ascii_alphanumeric() && byte != '_')
+        .filter_map(|word| word.strip_prefix("CONFIG_"))
+        .collect();
+    names.retain(|name| used.contains(name.as_str()));
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Names of the options in the text of a Kconfig file that are `y` by default.
+fn on_by_default(text: &str) -> Vec<String> {
+    let (mut names, mut current) = (Vec::new(), None);
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["config" | "menuconfig", name] => current = Some(name),
+            ["default" | "def_bool", "y", ..] => names.extend(current.map(str::to_owned)),
+            _ => {}
+        }
+    }
+    names
+}
 
 /// Options of a kernel, without the prefix `CONFIG_`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,5 +231,24 @@ mod tests {
         );
         assert!(config.has("IRQ_TIME_ACCOUNTING") && !config.has("TICK_CPU_ACCOUNTING"));
         assert!(Config::default().has("HZ_1000"));
+    }
+
+    #[test]
+    fn options_of_a_patch_are_those_of_no_release() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let kconfig = "config MEMBARRIER\n\tbool \"a\"\n\tdefault y\n\
+                       config SCHED_KDEV\n\tbool \"b\"\n\tdefault y\n\
+                       config SCHED_OFF\n\tbool \"c\"\n\
+                       config ELSEWHERE\n\tbool \"d\"\n\tdefault y if SMP\n";
+        write("init/Kconfig", kconfig);
+        assert!(own_options(folder.path()).is_empty());
+        let fair = "#ifdef CONFIG_SCHED_KDEV\n#ifdef CONFIG_SCHED_OFF\n#ifdef CONFIG_MEMBARRIER\n";
+        write("kernel/sched/fair.c", fair);
+        assert_eq!(own_options(folder.path()), ["SCHED_KDEV"]);
     }
 }

@@ -17,6 +17,7 @@ pub mod build;
 mod calls;
 pub mod config;
 pub mod ground;
+mod guard;
 pub mod lockstep;
 mod mirror;
 pub mod overlay;

@@ -56,6 +56,8 @@ pub struct TreeCore {
     /// When the C was last entered.
     now: Ns,
     charged: Option<Field>,
+    /// Lines of the log that every boot prints.
+    boot_lines: usize,
 }
 
 /// A platform for the tables alone: nothing that they set off takes place.
@@ -94,6 +96,7 @@ impl TreeCore {
     ) -> Result<Self, WorldError> {
         let cpus = topology.cpus();
         let mut tree = World::boot(object, &machine(topology, None, 0))?;
+        let boot_lines = tree.log().len();
         for &(name, on) in features {
             tree.set_feature(name, on);
         }
@@ -106,6 +109,7 @@ impl TreeCore {
             fault: None,
             now: 0,
             charged: tree.field(Object::TaskEntity(0), "sum_exec_runtime"),
+            boot_lines,
             mirror: Mirror {
                 tasks: (0..2 * cpus).map(TaskId::from).collect(),
                 pending: vec![Vec::new(); cpus],
@@ -233,6 +237,10 @@ impl Core for TreeCore {
 
     fn fault(&self) -> Option<String> {
         self.fault.clone()
+    }
+
+    fn printed(&self) -> &[String] {
+        self.tree.log().get(self.boot_lines..).unwrap_or_default()
     }
 
     fn settle(&mut self) {

@@ -48,6 +48,20 @@ pub fn version_of(tree: &Path) -> Option<String> {
     }
 }
 
+/// Features that a tree has in `kernel/sched/features.h`, in its order.
+pub fn features(tree: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(tree.join("kernel/sched/features.h")).unwrap_or_default();
+    let mut names = Vec::new();
+    for line in text.lines() {
+        let name = line
+            .strip_prefix("SCHED_FEAT(")
+            .and_then(|rest| Some(rest.split_once(',')?.0.trim().to_string()));
+        // Some have one line for each of two configurations.
+        names.extend(name.filter(|name| !names.contains(name)));
+    }
+    names
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +72,11 @@ mod tests {
         let makefile = "# SPDX\nVERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 107\nEXTRAVERSION =\n";
         std::fs::write(folder.path().join("Makefile"), makefile).unwrap();
         assert_eq!(version_of(folder.path()).as_deref(), Some("6.12.107"));
+        assert!(features(folder.path()).is_empty());
+        std::fs::create_dir_all(folder.path().join("kernel/sched")).unwrap();
+        let text = "/* SCHED_FEAT(A, true) */\nSCHED_FEAT(B, true)\n#else\nSCHED_FEAT(B, false)\nSCHED_FEAT( C , 1)\n";
+        std::fs::write(folder.path().join("kernel/sched/features.h"), text).unwrap();
+        assert_eq!(features(folder.path()), ["B", "C"]);
         std::fs::write(folder.path().join("Makefile"), "all:\n").unwrap();
         assert_eq!(version_of(folder.path()), None);
     }

@@ -12,6 +12,7 @@ pub(crate) use crate::calls::{
 };
 
 use crate::calls::Hear;
+use crate::guard::{Guard, Symbols};
 use schedcast_kernel::platform::Op;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
@@ -192,6 +193,8 @@ pub struct World {
     inner: Box<Inner>,
     _host: Box<Host>,
     fields: Vec<HashMap<String, Field>>,
+    guard: Option<Guard>,
+    symbols: Symbols,
     library: *mut c_void,
     /// Open as long as the copy is loaded: the loader knows copies by the number of their file.
     _file: OwnedFd,
@@ -213,7 +216,9 @@ impl World {
             return Err(WorldError::Cpus(cpus));
         }
         let load = |text: String| WorldError::Load(object.to_path_buf(), text);
-        let (library, file, functions) = open(object).map_err(load)?;
+        let bytes = std::fs::read(object).map_err(|error| load(error.to_string()))?;
+        let (library, file, functions) = open(&bytes).map_err(load)?;
+        let symbols = Symbols::of(&bytes);
         let mut inner = Box::new(Inner {
             memory: HashMap::new(),
             log: Vec::new(),
@@ -257,9 +262,14 @@ impl World {
             nr_perf_states: machine.perf_states.len() as c_int,
             perf_states: machine.perf_states.as_ptr(),
         };
-        let result = (functions.boot)(&raw const raw, &raw const *host, 0);
+        let guard = Guard::new(&symbols, functions.run as *const c_void);
+        let result = Guard::within(guard.as_ref(), || {
+            (functions.boot)(&raw const raw, &raw const *host, 0)
+        });
         let mut world = Self {
             functions,
+            guard,
+            symbols,
             inner,
             _host: host,
             fields: Vec::new(),
@@ -278,6 +288,10 @@ impl World {
     }
 
     fn trapped(&self) -> WorldError {
+        let guard = self.guard.as_ref();
+        if let Some(why) = guard.and_then(|guard| guard.why(&self.symbols)) {
+            return WorldError::Trapped(why);
+        }
         let last = self.inner.log.len().saturating_sub(6);
         WorldError::Trapped(self.inner.log[last..].join(" | "))
     }
@@ -331,8 +345,9 @@ impl World {
     ) -> Result<i64, WorldError> {
         let mut all = [0; 8];
         all[..arguments.len()].copy_from_slice(arguments);
-        let result =
-            (self.functions.run)(cpu as c_int, now as c_longlong, call as c_int, all.as_ptr());
+        let result = Guard::within(self.guard.as_ref(), || {
+            (self.functions.run)(cpu as c_int, now as c_longlong, call as c_int, all.as_ptr())
+        });
         if result == TRAPPED {
             return Err(self.trapped());
         }
@@ -364,7 +379,9 @@ impl World {
             std::mem::transmute::<*mut Hear<'_>, *mut Hear<'static>>(std::ptr::from_mut(hear))
         });
         let kind = call as c_int | if stays { STAYS } else { 0 };
-        let result = (self.functions.run)(cpu as c_int, now as c_longlong, kind, all.as_ptr());
+        let result = Guard::within(self.guard.as_ref(), || {
+            (self.functions.run)(cpu as c_int, now as c_longlong, kind, all.as_ptr())
+        });
         self.inner.hear = None;
         if result == TRAPPED {
             return Err(self.trapped());
@@ -372,9 +389,16 @@ impl World {
         Ok(result)
     }
 
+    /// What the kernel has printed.
+    pub(crate) fn log(&self) -> &[String] {
+        &self.inner.log
+    }
+
     /// Makes a task; [`Call::Start`] starts it.
     pub(crate) fn task_new(&mut self, task: &NewTask) -> c_int {
-        (self.functions.task_new)(&raw const *task)
+        Guard::within(self.guard.as_ref(), || {
+            (self.functions.task_new)(&raw const *task)
+        })
     }
 
     /// Events scheduled since the last call of this.
@@ -483,8 +507,7 @@ impl Drop for World {
     clippy::missing_transmute_annotations,
     reason = "the types are those of the members"
 )]
-fn open(object: &Path) -> Result<(*mut c_void, OwnedFd, Functions), String> {
-    let bytes = std::fs::read(object).map_err(|error| error.to_string())?;
+fn open(bytes: &[u8]) -> Result<(*mut c_void, OwnedFd, Functions), String> {
     // SAFETY: a fresh file descriptor of our own.
     let file = unsafe {
         let file = libc::memfd_create(c"schedcast-tree".as_ptr(), libc::MFD_CLOEXEC);

@@ -136,6 +136,9 @@ pub(crate) fn run(
             return Err(error.hint("leave it out to write --export, --trace or --report"));
         }
         let text = simulator.tool_output(&experiment.scenarios[0], 0)?;
+        if let Some(simulator) = simulator.simulator() {
+            say(&simulator.printed_by_trees(), &mut std::io::stderr());
+        }
         return written(out.write_all(text.as_bytes()));
     }
     ask(
@@ -374,6 +377,9 @@ fn ask(
     if let (false, Some(simulator)) = (selection.is_empty(), simulator.simulator()) {
         selection.refuse_unknown_subjects(&experiment.scenarios, simulator)?;
     }
+    if output.pictures.trace.is_some() || output.pictures.report.is_some() {
+        schedcast_lab::simulator::tree::refuse_all(&experiment.scenarios)?;
+    }
     say_backgrounds(&experiment.scenarios, simulator)?;
     say_without_effect(&experiment.scenarios, simulator)?;
     say_empty(&experiment.scenarios);
@@ -381,13 +387,16 @@ fn ask(
     let asked = (question, &experiment);
     let gathered = pictures::answer(asked, simulator, &output.pictures, &progress);
     progress.finish_and_clear();
+    if let Some(simulator) = simulator.simulator() {
+        say(&simulator.printed_by_trees(), &mut std::io::stderr());
+    }
     let mut gathered = gathered?;
     let answered = gathered.answer_mut();
-    if let Some(followed) = bisect {
+    if let Some((followed, pairs)) = bisect {
         bisect::add(
             answered,
             (question, &experiment),
-            followed,
+            (followed.or(selection.only()), pairs),
             simulator,
             &|| {},
         )?;

@@ -26,9 +26,10 @@ pub(crate) fn build_all(scenarios: &[Scenario], simulator: &Simulator) -> Result
     if trees.is_empty() {
         return Ok(());
     }
-    simulator.build_trees(scenarios, &mut |tree| {
+    let notes = simulator.build_trees(scenarios, &mut |tree| {
         say(&format!("compiling the scheduler of {} …", tree.display()));
     })?;
+    notes.iter().for_each(|note| say(&format!("note: {note}")));
     say(&format!("note: {}", tree::LEFT_OUT));
     Ok(())
 }

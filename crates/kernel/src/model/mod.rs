@@ -251,6 +251,9 @@ mod tests {
         let versions = |mark: Mark| mark.about().versions();
         assert_eq!(versions(Mark::SmallestVruntime), "≤ 6.5");
         assert_eq!(versions(Mark::AffineNodes), "4.13");
+        // One order for all tasks of a CPU has no entities of groups in it.
+        assert_eq!(versions(Mark::GroupSlice), "6.12 – 7.2");
+        assert_eq!(versions(Mark::SleeperMarksGroup), "≤ 7.2");
         assert_eq!(
             versions(Mark::YieldDeadline),
             "6.6 – 6.18; stable before 6.6.120, 6.12.63, 6.17.13, 6.18.2"

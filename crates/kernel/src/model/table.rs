@@ -92,11 +92,11 @@ model! {
     DelayZero "finish_delayed_dequeue_entity" "+delay-zero" "fair/delayed.rs" "positive lag of a delayed sleeper is forgotten (DELAY_ZERO)";
     DelayedLagKept "update_entity_lag" "+delayed-lag" "fair/eevdf.rs" "the lag of a delayed sleeper never falls";
     RequeueDelayed "requeue_delayed_entity" "+delay-dequeue" "fair/delayed.rs" "a delayed sleeper that wakes stays where it is";
-    SleeperMarksGroup "dequeue_task_fair" "4.5 –" "fair/queue.rs" "the group of a task that sleeps becomes the next buddy";
+    SleeperMarksGroup "dequeue_task_fair" "-flat-pick" "fair/queue.rs" "the group of a task that sleeps becomes the next buddy";
     YieldSkips "yield_task_fair" "-eevdf" "fair/queue.rs" "a task that yields is marked to be skipped";
     YieldDeadline "yield_task_fair" "+eevdf -yield-forfeit" "fair/queue.rs" "a task that yields has its deadline moved by a request";
     YieldForfeits "yield_task_fair" "+yield-forfeit" "fair/queue.rs" "a task that yields gives up the rest of its request";
-    GroupSlice "cfs_rq_min_slice" "+custom-slices" "fair/queue.rs" "a group asks for the shortest request among its entities";
+    GroupSlice "cfs_rq_min_slice" "+custom-slices -flat-pick" "fair/queue.rs" "a group asks for the shortest request among its entities";
 }
 "Weights and groups" {
     GroupShares "calc_group_shares" "4.5 –" "fair/group_weight.rs" "a group entity's weight is the group's shares by its CPU's part of the load";

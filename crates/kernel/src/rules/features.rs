@@ -101,9 +101,9 @@ features! {
         "Buddies count as cache hot in load balance.";
     wakeup_preemption "WAKEUP_PREEMPTION" (4, 5): modelled,
         "Woken tasks may preempt.";
-    alt_period "ALT_PERIOD" (5, 13) ..= (6, 5): modelled,
+    alt_period "ALT_PERIOD" (5, 13) ..= (6, 5) also [(5, 10, 36)]: modelled,
         "The period depends on all tasks of the CPU, not on those of the queue.";
-    base_slice "BASE_SLICE" (5, 13) ..= (6, 5): modelled,
+    base_slice "BASE_SLICE" (5, 13) ..= (6, 5) also [(5, 10, 36)]: modelled,
         "No slice is shorter than the minimum granularity.";
     place_lag "PLACE_LAG" (6, 6): modelled,
         "Lag is kept over sleep and migration.";
@@ -119,6 +119,8 @@ features! {
         "A task that sleeps with negative lag stays queued until it is eligible.";
     delay_zero "DELAY_ZERO" (6, 12): modelled,
         "Positive lag gained by delayed dequeue is dropped.";
+    paranoid_avg "PARANOID_AVG" (7, 1): unmodelled,
+        "A sum of lags that overflows is computed anew with smaller weights.";
     ttwu_queue "TTWU_QUEUE" (4, 5): modelled,
         "Wakeups for another CPU are handed over to it.";
     sis_avg_cpu "SIS_AVG_CPU" (4, 11) ..= (5, 11): modelled,
@@ -151,8 +153,8 @@ features! {
         "Load is aged before it is attached.";
     rt_push_ipi "RT_PUSH_IPI" (4, 5): modelled,
         "Pulling real-time tasks is done by asking their CPUs to push.";
-    rt_runtime_share "RT_RUNTIME_SHARE" (4, 5) ..= (6, 11): modelled,
-        "A CPU borrows real-time runtime that others do not use.";
+    rt_runtime_share "RT_RUNTIME_SHARE" (4, 5): modelled,
+        "A CPU borrows real-time runtime that others do not use (up to 6.11, or groups of RT tasks).";
     hrtick "HRTICK" (4, 5): modelled_from_7_1,
         "A timer ends slices of the fair class exactly.";
     hrtick_dl "HRTICK_DL" (5, 12): unmodelled,
@@ -187,6 +189,8 @@ impl Features {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn enabled(text: &str) -> Vec<&'static str> {
@@ -272,6 +276,45 @@ mod tests {
                     feature.name
                 );
             }
+        }
+    }
+
+    #[test]
+    fn switches_are_those_of_the_releases_that_have_them() {
+        let exists = |name: &str, version: &str| {
+            Feature::named(name)
+                .unwrap()
+                .exists(version.parse().unwrap())
+        };
+        for name in ["ALT_PERIOD", "BASE_SLICE"] {
+            assert!(!exists(name, "5.10.35") && exists(name, "5.10.223") && !exists(name, "5.12"));
+        }
+        assert!(exists("RT_RUNTIME_SHARE", "7.3.4"));
+        assert!(exists("PARANOID_AVG", "7.1") && !exists("PARANOID_AVG", "6.18"));
+    }
+
+    /// Skipped, saying so, where there are no trees.
+    #[test]
+    fn every_switch_of_a_tree_is_known_for_its_release() {
+        let Some(folder) = std::env::var_os("SCHEDCAST_TREES") else {
+            eprintln!("skipped: SCHEDCAST_TREES names no folder of trees");
+            return;
+        };
+        for tree in std::fs::read_dir(folder).unwrap().flatten() {
+            let name = tree.file_name().to_string_lossy().into_owned();
+            let Some(Ok(version)) = name.strip_prefix("linux-").map(str::parse::<Version>) else {
+                continue;
+            };
+            let file = tree.path().join("kernel/sched/features.h");
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            let there = |line: &str| {
+                let (name, _) = line.strip_prefix("SCHED_FEAT(")?.split_once(',')?;
+                Some(name.to_owned())
+            };
+            let there: BTreeSet<String> = text.lines().filter_map(there).collect();
+            let known = FEATURES.iter().filter(|feature| feature.exists(version));
+            let known: BTreeSet<String> = known.map(|feature| feature.name.to_owned()).collect();
+            assert_eq!(known, there, "{name}");
         }
     }
 

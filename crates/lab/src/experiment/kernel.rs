@@ -50,6 +50,8 @@ pub struct KernelSettings {
     pub hz: u32,
     /// Preemption model; default voluntary, lazy from 7.0 on.
     pub preempt: Preemption,
+    /// The model that the experiment asks for, if it does.
+    pub preempt_written: Option<Located<Preemption>>,
     /// Whether that was chosen at boot (PREEMPT_DYNAMIC); default: yes from 5.16, as on x86.
     pub preempt_dynamic: Option<bool>,
     /// CONFIG_IRQ_TIME_ACCOUNTING, whether tasks are not charged for interrupts; default off, as in
@@ -177,6 +179,7 @@ impl KernelSettings {
             stands_for: None,
             hz: 250,
             preempt: Preemption::Voluntary,
+            preempt_written: None,
             preempt_dynamic: None,
             irq_time_accounting: false,
             uclamp: false,
@@ -211,6 +214,10 @@ impl KernelSettings {
                 "preempt" => {
                     settings.preempt = read_preemption(value)?;
                     places.preempt = Some(value.place.clone());
+                    settings.preempt_written = Some(Located {
+                        value: settings.preempt,
+                        place: value.place.clone(),
+                    });
                 }
                 "preempt_dynamic" => {
                     settings.preempt_dynamic = Some(value.boolean("true or false")?);
@@ -270,8 +277,20 @@ impl KernelSettings {
 
     /// Refuses what changes rules where a tree decides.
     fn check_tree(&self, places: &Places) -> Result<()> {
-        if self.tree.is_none() {
+        let Some(tree) = &self.tree else {
             return Ok(());
+        };
+        let known = trees::features(&tree.value);
+        for word in &self.features {
+            let name = feature_name(&word.value);
+            if !known.iter().any(|feature| feature == name) {
+                let message = format!(
+                    "{} has no feature `{name}` in kernel/sched/features.h",
+                    tree.value.display()
+                );
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                return Err(Error::input(&word.place, message).hint(hint_for(name, &known)));
+            }
         }
         if let Some(patch) = self.patches.first() {
             let message = format!(
@@ -374,6 +393,14 @@ impl KernelSettings {
     pub(crate) fn read_change(&self, section: &Table, cpus: usize) -> Result<KernelSettings> {
         let mut settings = self.clone();
         let mut places = Places::default();
+        if let (Some(_), Some(first)) = (&self.tree, section.entries.first()) {
+            let message = format!(
+                "`{}` of a kernel tree cannot change during a run",
+                first.key
+            );
+            return Err(Error::input(&first.key_place, message)
+                .hint("features hold from the start: `features` of [kernel] or of a variant"));
+        }
         for entry in &section.entries {
             match entry.key.as_str() {
                 "features" => settings
@@ -459,6 +486,9 @@ impl KernelSettings {
             .iter()
             .map(|(name, value)| (*name, value.value))
             .collect();
+        let mut features = words(&self.features);
+        // Of a tree's own features, which it checks itself, the rules have some.
+        features.retain(|word| self.tree.is_none() || is_followed(word, self.version));
         let choice = KernelChoice {
             version: self.version,
             cpus,
@@ -469,7 +499,7 @@ impl KernelSettings {
             uclamp: self.uclamp,
             autogroup: self.autogroup,
             patches: &words(&self.patches),
-            features: &words(&self.features),
+            features: &features,
             tunables: &tunables,
         };
         let resolved = Rules::resolve(&choice);
@@ -504,19 +534,25 @@ impl KernelSettings {
     }
 }
 
+/// The feature that a word switches: `LB_MIN` of `NO_LB_MIN`.
+pub(crate) fn feature_name(word: &str) -> &str {
+    word.strip_prefix("NO_").unwrap_or(word)
+}
+
+/// Whether the rules of a version have the feature that a word switches.
+fn is_followed(word: &str, version: Version) -> bool {
+    Feature::named(feature_name(word))
+        .is_some_and(|feature| feature.is_modelled(version) && feature.exists(version))
+}
+
 /// Of the words in `sched/features`, those that are not a version's default and change a
 /// simulation.
 fn changed_features(text: &str, version: Version) -> Vec<String> {
     let changed = |word: &&str| {
-        let (name, on) = match word.strip_prefix("NO_") {
-            Some(name) => (name, false),
-            None => (*word, true),
-        };
-        Feature::named(name).is_some_and(|feature| {
-            feature.is_modelled(version)
-                && feature.exists(version)
-                && feature.default_in(version) != on
-        })
+        let name = feature_name(word);
+        is_followed(word, version)
+            && Feature::named(name)
+                .is_some_and(|feature| feature.default_in(version) != (name == *word))
     };
     let words = text.split_whitespace().filter(changed);
     words.map(str::to_owned).collect()

@@ -137,6 +137,7 @@ fn merge_layers(layers: &[Table]) -> Result<Table> {
             }
             program_entry = Some(entry);
         }
+        chooses_a_release(&layer, &mut merged)?;
         merged.merge(&layer);
     }
     if let Some(mut entry) = program_entry {
@@ -146,6 +147,24 @@ fn merge_layers(layers: &[Table]) -> Result<Table> {
         merged.entries.push(entry);
     }
     Ok(merged)
+}
+
+/// A release that a layer names takes the place of a tree of the layers below, as a tree takes that
+/// of their release.
+fn chooses_a_release(layer: &Table, below: &mut Table) -> Result<()> {
+    let Some(kernel) = section(layer, "kernel")? else {
+        return Ok(());
+    };
+    if kernel.get("version").is_none() || kernel.get("tree").is_some() {
+        return Ok(());
+    }
+    let below = below.entries.iter_mut().find(|entry| entry.key == "kernel");
+    if let Some(entry) = below
+        && let Kind::Table(kernel) = &mut entry.value.kind
+    {
+        kernel.take("tree");
+    }
+    Ok(())
 }
 
 /// Every CPU of a cpuset must exist.
@@ -242,6 +261,7 @@ fn read_changes(
         }
         let mut changed = BTreeMap::new();
         if let Some(groups) = section(table, "cgroup")? {
+            refuse_cpuset_changes(groups)?;
             cgroups.write_existing(groups, &kernel)?;
             cgroups.check()?;
             let settings = cgroups.settings();
@@ -258,6 +278,19 @@ fn read_changes(
         });
     }
     Ok(changes)
+}
+
+/// Refuses a cpuset that changes during a run: `update_tasks_cpumask` is not simulated.
+fn refuse_cpuset_changes(groups: &Table) -> Result<()> {
+    for group in &groups.entries {
+        let files = group.value.table("the files of a cgroup")?;
+        if let Some(entry) = files.entry("cpuset.cpus") {
+            let message = "[[at]] cannot change `cpuset.cpus`: a cpuset is fixed during a run";
+            return Err(Error::input(&entry.key_place, message)
+                .hint("compare two cpusets with `[[variant]]` or `[sweep]`"));
+        }
+    }
+    Ok(())
 }
 
 fn clone_pair((path, settings): (&String, &CgroupSettings)) -> (String, CgroupSettings) {

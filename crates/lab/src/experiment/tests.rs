@@ -520,3 +520,38 @@ fn a_unit_of_systemd_run_is_a_group_that_a_file_may_write_over() {
     let both = format!("[cgroup.\"/a\"]\n{text}cgroup = \"/a\"\n");
     assert!(refuse(&both).contains("`systemd-run` starts its command in a group of its own"));
 }
+
+#[test]
+fn a_cpuset_is_fixed_during_a_run() {
+    let text = "[cgroup.\"/a\"]\n\"cpuset.cpus\" = \"0-1\"\n[[at]]\ntime = \"1s\"\n\
+                [at.cgroup.\"/a\"]\n\"cpuset.cpus\" = \"77-99\"\n";
+    let error = read_text(text).unwrap_err().to_string();
+    assert!(
+        error.contains("[[at]] cannot change `cpuset.cpus`"),
+        "{error}"
+    );
+    assert!(error.contains(":6:1"), "{error}");
+}
+
+#[test]
+fn a_release_takes_the_place_of_a_tree_below_it_and_the_other_way_round() {
+    let folder = tempfile::tempdir().unwrap();
+    let makefile = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 107\n";
+    std::fs::write(folder.path().join("Makefile"), makefile).unwrap();
+    let tree = folder.path().display();
+    let text = format!(
+        "[kernel]\ntree = \"{tree}\"\n[[variant]]\nname = \"a\"\n\
+         [[variant]]\nname = \"b\"\nkernel.version = \"6.18\"\n\
+         [[variant]]\nname = \"c\"\nkernel.version = \"6.18\"\nkernel.tree = \"{tree}\"\n"
+    );
+    let kernels = read_text(&text).unwrap().scenarios;
+    let kernels = kernels.iter().map(|one| &one.kernel);
+    let found: Vec<_> = kernels
+        .map(|one| (one.version.to_string(), one.tree.is_some()))
+        .collect();
+    let expected = [("6.12.107", true), ("6.18", false), ("6.12.107", true)];
+    assert_eq!(
+        found,
+        expected.map(|(version, tree)| (version.to_owned(), tree))
+    );
+}

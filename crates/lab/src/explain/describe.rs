@@ -30,7 +30,7 @@ fn signed_ms(ns: i64) -> String {
 }
 
 /// CPUs as in a cpuset file.
-fn cpus(set: &CpuSet) -> String {
+pub(crate) fn cpu_list(set: &CpuSet) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for cpu in set.iter() {
         match ranges.last_mut() {
@@ -283,7 +283,7 @@ impl Writer<'_> {
         let _ = writeln!(
             text,
             "  state    idle CPUs {}; CPUs looked at {examined}{limit}",
-            cpus(idle)
+            cpu_list(idle)
         );
         text
     }
@@ -374,7 +374,7 @@ fn state(one: &Candidate, eevdf: bool) -> String {
 fn group_state(group: &GroupState) -> String {
     format!(
         "CPUs {}: {}, {} running, {} idle CPUs, load {}, util {}, capacity {}",
-        cpus(&group.cpus),
+        cpu_list(&group.cpus),
         group.kind,
         group.nr_running,
         group.idle_cpus,

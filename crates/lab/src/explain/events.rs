@@ -50,6 +50,9 @@ impl<K: Core> Traced<K> {
         K: 'static,
     {
         world.probes_mut().trace = Some(Vec::new());
+        if end_ns.is_none() {
+            world.end_with_programs();
+        }
         Box::new(Self { world, end_ns })
     }
 }

@@ -28,6 +28,7 @@ use crate::error::{Error, Result, hint_for};
 use crate::experiment::Scenario;
 use crate::simulator::Simulator;
 
+pub(crate) use describe::cpu_list;
 use describe::describe;
 pub use difference::{Compared, Difference, difference, difference_text, first_difference};
 pub use json::{decisions_json, difference_json};

@@ -33,6 +33,14 @@ impl Selection {
         self.0.is_empty()
     }
 
+    /// The metric that was asked for, where it is one by its whole name.
+    pub fn only(&self) -> Option<&str> {
+        match &self.0[..] {
+            [one] if !is_glob(one) => Some(one),
+            _ => None,
+        }
+    }
+
     /// Whether `metric` was asked for.
     pub fn has(&self, metric: &str) -> bool {
         self.0.iter().any(|pattern| is_match(pattern, metric))

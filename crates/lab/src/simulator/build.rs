@@ -245,8 +245,10 @@ impl Builder<'_> {
             .prices
             .on_machine(&machine.program_cost)
             .map_err(|message| bad_input(format!("machine.program_cost: {message}")))?;
+        let before = (self.workload.tasks.len(), self.workload.attributes.len());
         let running = programs::compile(words, &start, &mut self.workload)
             .map_err(|error| Error::input(&program.action.place, error.to_string()))?;
+        self.refuse_outside_cpusets(program, before, start.affinity)?;
         if let Some(end_ns) = running.timeout_ns {
             self.ends_by_timeout(program, end_ns)?;
         }
@@ -292,29 +294,81 @@ impl Builder<'_> {
         compiled.map_err(bad_input)
     }
 
+    /// CPUs that the cpusets of a group and of those above it leave (`cpuset_cpus_allowed`).
+    fn cpuset(&self, group: GroupId) -> CpuSet {
+        let mut lists = Vec::new();
+        let row = group.index().checked_sub(1);
+        let mut path = row.map_or("/", |row| self.workload.groups[row].path.as_str());
+        while path != "/" {
+            let settings = self.scenario.cgroups.get(path);
+            lists.extend(settings.and_then(|settings| settings.cpus.as_ref()));
+            path = parent_path(path);
+        }
+        let mut allowed = CpuSet::first(self.scenario.machine.cpus());
+        for list in lists.iter().rev() {
+            let set: CpuSet = list.cpus().iter().copied().map(Cpu).collect();
+            let both = allowed.and(&set);
+            // A cpuset of which the one above has no CPU has that one's (`cpuset.cpus.effective`).
+            allowed = if both.is_empty() { allowed } else { both };
+        }
+        allowed
+    }
+
+    /// Refuses a program that asks for CPUs of which its cpuset has none, as the kernel does
+    /// (`__sched_setaffinity`). `before` counts the tasks and attributes of the programs before it;
+    /// what it has `inherited` it does not ask for.
+    fn refuse_outside_cpusets(
+        &self,
+        program: &Program,
+        before: (usize, usize),
+        inherited: Option<CpuSet>,
+    ) -> Result<()> {
+        let tasks = &self.workload.tasks[before.0..];
+        let attributes = &self.workload.attributes[before.1..];
+        let asked = tasks.iter().map(|task| (task.group, task.affinity));
+        let asked = asked.filter(|(_, affinity)| *affinity != inherited);
+        let group = tasks.first().map_or(GroupId::ROOT, |task| task.group);
+        let moves = tasks.iter().any(|task| task.group != group)
+            || attributes.iter().any(|change| change.group.is_some());
+        // Which of its tasks makes a change is known while it runs only.
+        let changes = attributes.iter().filter(|_| !moves);
+        let changes = changes.map(|change| (group, change.affinity));
+        for (group, affinity) in asked.chain(changes) {
+            let (Some(affinity), allowed) = (affinity, self.cpuset(group)) else {
+                continue;
+            };
+            if affinity.and(&allowed).is_empty() {
+                let list = |set: CpuSet| crate::explain::cpu_list(&set);
+                let message = format!(
+                    "EINVAL: `{}` asks for CPU {}, but the cpuset of `{}` has {}",
+                    program.name,
+                    list(affinity),
+                    self.workload.groups[group.index() - 1].path,
+                    list(allowed)
+                );
+                return Err(Error::input(&program.action.place, message)
+                    .hint("sched_setaffinity takes CPUs of the cpuset only"));
+            }
+        }
+        Ok(())
+    }
+
     /// Tasks may use the CPUs of their group's cpuset and of those above it.
     fn restrict_to_cpusets(&mut self) {
         let cpus = self.scenario.machine.cpus();
+        for row in 0..self.workload.groups.len() {
+            let allowed = self.cpuset(GroupId::from(row + 1));
+            self.workload.groups[row].cpus = (allowed.len() < cpus).then_some(allowed);
+        }
         for task in &mut self.workload.tasks {
-            let mut allowed = CpuSet::first(cpus);
-            let mut path = match task.group {
-                GroupId::ROOT => continue,
-                group => self.workload.groups[group.index() - 1].path.as_str(),
+            let row = task.group.index().checked_sub(1);
+            let Some(allowed) = row.and_then(|row| self.workload.groups[row].cpus) else {
+                continue;
             };
-            while path != "/" {
-                let settings = self.scenario.cgroups.get(path);
-                if let Some(list) = settings.and_then(|settings| settings.cpus.as_ref()) {
-                    let set: CpuSet = list.cpus().iter().copied().map(Cpu).collect();
-                    allowed = allowed.and(&set);
-                }
-                path = parent_path(path);
-            }
-            if allowed.len() < cpus {
-                let own = task.affinity.unwrap_or(allowed);
-                // A thread whose own CPUs are all outside the cpuset gets the whole cpuset.
-                let both = own.and(&allowed);
-                task.affinity = Some(if both.is_empty() { allowed } else { both });
-            }
+            let own = task.affinity.unwrap_or(allowed);
+            // A recorded thread whose own CPUs are all outside the cpuset gets the whole cpuset.
+            let both = own.and(&allowed);
+            task.affinity = Some(if both.is_empty() { allowed } else { both });
         }
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use schedcast_kernel::energy::Off;
-use schedcast_kernel::rules::Version;
+use schedcast_kernel::rules::{Preemption, Rules, Version};
 use schedcast_kernel::topology::CpuPlace;
 use schedcast_sim::machine::parts::Governor;
 use schedcast_workload::programs;
@@ -15,8 +15,9 @@ use schedcast_workload::programs;
 use super::Simulator;
 use super::build::build;
 use super::chance::Chance;
-use crate::error::Result;
+use crate::error::{Located, Result};
 use crate::experiment::Scenario;
+use crate::experiment::kernel::feature_name;
 use crate::experiment::program::Action;
 use schedcast_base::groups::is_within;
 
@@ -32,6 +33,8 @@ impl Simulator {
             told.extend(energy(scenario));
             told.extend(priorities(scenario));
             told.extend(nohz_full(scenario));
+            told.extend(preemption(scenario));
+            told.extend(features(scenario));
             told.extend(machine_keys(scenario));
             told.extend(tunables(scenario));
             told.extend(after_the_end(scenario));
@@ -222,6 +225,51 @@ fn nohz_full(scenario: &Scenario) -> Option<String> {
     })
 }
 
+/// Features that the kernel has and does not ask for.
+fn features(scenario: &Scenario) -> Vec<String> {
+    let kernel = &scenario.kernel;
+    let words = kernel.features.iter();
+    let shares = |word: &&Located<String>| {
+        feature_name(&word.value) == "RT_RUNTIME_SHARE" && !kernel.rules.rt_throttling
+    };
+    words
+        .filter(shares)
+        .map(|word| {
+            format!(
+                "{} ({}), since the fair server has taken its place (6.12)",
+                word.value, word.place
+            )
+        })
+        .collect()
+}
+
+/// A preemption model that the kernel does not have, or that decides as the others.
+fn preemption(scenario: &Scenario) -> Option<String> {
+    let kernel = &scenario.kernel;
+    let written = kernel.preempt_written.as_ref()?;
+    let key = format!("kernel.preempt ({})", written.place);
+    let kernel_has_fewer = kernel.rules.preempts_at_least_lazily;
+    match written.value {
+        Preemption::Lazy => None,
+        Preemption::Full if kernel_has_fewer => None,
+        _ if kernel_has_fewer => Some(format!(
+            "{key}, since kernels for x86 are `full` or `lazy` from 7.0 on: this one is `lazy`"
+        )),
+        // Balancing looks at how the kernel was built, up to 5.15 without PREEMPT_DYNAMIC.
+        model => {
+            let built_preemptible = model == Preemption::Full;
+            let by_default = Rules::of(kernel.version, 1, kernel.hz).config_preemption;
+            let by_default = kernel.preempt_dynamic.unwrap_or(by_default);
+            (!built_preemptible || by_default).then(|| {
+                format!(
+                    "{key}, since `none`, `voluntary` and `full` differ within system calls only, \
+                     in which no task is preempted here"
+                )
+            })
+        }
+    }
+}
+
 fn bursts(scenario: &Scenario) -> Vec<String> {
     let groups = scenario.cgroups.iter();
     let idle = groups.filter(|(_, group)| group.burst_us > 0 && group.quota_us.is_none());
@@ -305,6 +353,8 @@ mod tests {
                 => "kernel.sched_rt_runtime_us (a.toml:3:23), since the fair server has taken its place";
             "[kernel]\nversion = \"6.12\"\nsched_energy_aware = 1\n".to_owned()
                 => "kernel.sched_energy_aware (a.toml:3:22), since to the scheduler all CPUs that are balanced have";
+            "[kernel]\nversion = \"6.12\"\nfeatures = [\"RT_RUNTIME_SHARE\"]\n".to_owned()
+                => "RT_RUNTIME_SHARE (a.toml:3:13), since the fair server has taken its place";
             format!("{one}[kernel]\nnr_migrate = 8\n")
                 => "kernel.nr_migrate (a.toml:4:14), since there is one CPU";
             "[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\nstart = \"2s\"\n[run]\nduration = \"1s\"\n".to_owned()
@@ -323,6 +373,36 @@ mod tests {
         ] {
             assert_eq!(told(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_preemption_model_that_decides_as_another_is_told() {
+        let on = |version: &str, model: &str| {
+            told(&format!(
+                "[kernel]\nversion = \"{version}\"\npreempt = \"{model}\"\n"
+            ))
+        };
+        for (version, model, expected) in [
+            ("6.18", "none", Some("differ within system calls only")),
+            ("6.12", "full", Some("differ within system calls only")),
+            ("5.10", "none", Some("differ within system calls only")),
+            ("7.3", "none", Some("this one is `lazy`")),
+            ("5.10", "full", None),
+            ("6.18", "lazy", None),
+            ("7.3", "full", None),
+        ] {
+            let text = on(version, model);
+            assert_eq!(
+                text.is_some(),
+                expected.is_some(),
+                "{version} {model}: {text:?}"
+            );
+            let text = text.unwrap_or_default();
+            assert!(text.contains(expected.unwrap_or("")), "{text}");
+        }
+        let text = on("6.18", "none").unwrap();
+        assert!(text.contains("kernel.preempt (a.toml:3:11)"), "{text}");
+        assert_eq!(told("[kernel]\nversion = \"6.18\"\n"), None);
     }
 
     #[test]

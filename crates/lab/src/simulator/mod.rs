@@ -15,9 +15,11 @@ mod chance;
 mod effects;
 mod futures;
 mod measure;
+#[cfg(test)]
+mod tests;
 pub mod tree;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -60,6 +62,8 @@ pub struct Simulator {
     recordings: Mutex<Vec<(String, Arc<Recording>)>>,
     replays: Mutex<Vec<Inferred>>,
     trees: tree::Objects,
+    /// What trees printed, by variant and line, and how often.
+    printed: Mutex<BTreeMap<(String, String), u64>>,
     /// Each seed draws what no two real runs have in common.
     draws: bool,
 }
@@ -276,8 +280,13 @@ impl Simulator {
         let chance = self.chance(seed);
         let mut built = build::build(self, scenario, chance)?;
         let (machine, rules) = ground(scenario, chance, &mut built.workload);
-        let world = World::explaining(machine, rules, built.workload, seed).map_err(bad_input)?;
-        Ok((world, scenario.duration_ns.or(built.duration_ns)))
+        let mut world =
+            World::explaining(machine, rules, built.workload, seed).map_err(bad_input)?;
+        let duration_ns = scenario.duration_ns.or(built.duration_ns);
+        if duration_ns.is_none() {
+            world.end_with_programs();
+        }
+        Ok((world, duration_ns))
     }
 }
 
@@ -461,8 +470,11 @@ impl Course {
 impl<K: Core> Course<K> {
     fn of(
         scenario: &Scenario,
-        (world, duration_ns, programs): (World<false, K>, Option<Ns>, Vec<Running>),
+        (mut world, duration_ns, programs): (World<false, K>, Option<Ns>, Vec<Running>),
     ) -> Course<K> {
+        if duration_ns.is_none() {
+            world.end_with_programs();
+        }
         Course {
             world,
             duration_ns,

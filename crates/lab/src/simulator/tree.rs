@@ -20,7 +20,7 @@ use super::{Course, Finished, Simulator, bad_input, build, ground, lock};
 use crate::error::{Error, Result, Source};
 use crate::experiment::Scenario;
 use crate::experiment::document::parse;
-use crate::experiment::kernel::KernelSettings;
+use crate::experiment::kernel::{KernelSettings, feature_name};
 
 /// Parts that a world with a tree leaves out, for readers of a report.
 pub const LEFT_OUT: &str =
@@ -83,6 +83,14 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<()> {
         .hint("`run` and `compare` take trees; `version` instead of `tree` gives the rules of its release"))
 }
 
+/// Refuses scenarios with a tree before anything runs, as [`refuse`] does each.
+///
+/// # Errors
+/// The first scenario with a tree, at its place.
+pub fn refuse_all(scenarios: &[Scenario]) -> Result<()> {
+    scenarios.iter().try_for_each(refuse)
+}
+
 /// Builds the scheduler of one tree and boots it on four CPUs; says what came of it.
 ///
 /// # Errors
@@ -107,20 +115,45 @@ pub fn build(tree: &Path, hz: u32, preempt: Option<&str>) -> Result<String> {
 }
 
 impl Simulator {
-    /// Builds the trees of scenarios, before anything runs. `before` is called with each that may
-    /// take a while.
+    /// Builds the trees of scenarios, before anything runs. `before` is called with each that takes
+    /// a while. Returns a sentence for each tree that was compiled from the same sources as one
+    /// before it: they decide alike.
     ///
     /// # Errors
     /// A tree that does not build.
-    pub fn build_trees(&self, scenarios: &[Scenario], before: &mut dyn FnMut(&Path)) -> Result<()> {
+    pub fn build_trees(
+        &self,
+        scenarios: &[Scenario],
+        before: &mut dyn FnMut(&Path),
+    ) -> Result<Vec<String>> {
+        let mut built: Vec<(&Path, Option<String>)> = Vec::new();
+        let mut notes = Vec::new();
         for scenario in scenarios {
-            if let Some(tree) = &scenario.kernel.tree {
-                before(&tree.value);
-                self.trees
-                    .get(&tree.value, configuration(&scenario.kernel))?;
+            let Some(tree) = &scenario.kernel.tree else {
+                continue;
+            };
+            let tree = tree.value.as_path();
+            let config = configuration(&scenario.kernel);
+            let builder = Builder::new(tree, config.clone()).map_err(bad_input)?;
+            if !builder.is_built() {
+                before(tree);
             }
+            self.trees.get(tree, config)?;
+            let sources = builder.compiled_sources();
+            let is_same = |(other, its): &&(&Path, _)| *other != tree && *its == sources;
+            if let Some((other, _)) = built.iter().find(is_same) {
+                let note = format!(
+                    "the compiled sources of {} and {} are identical",
+                    other.display(),
+                    tree.display()
+                );
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+            built.push((tree, sources));
         }
-        Ok(())
+        Ok(notes)
     }
 
     /// The world of a scenario with a tree, at its start, how long it is to run, and its
@@ -153,13 +186,8 @@ impl Simulator {
         let (mut machine, mut rules) = ground(scenario, chance, &mut built.workload);
         machine.idle = None;
         machine.frequency = None;
+        let features = features_at_boot(kernel);
         as_built(&mut rules);
-        let features = kernel.features.iter().map(|word| {
-            let word = word.value.as_str();
-            word.strip_prefix("NO_")
-                .map_or((word, true), |name| (name, false))
-        });
-        let features: Vec<(&str, bool)> = features.collect();
         let stopped =
             |error: schedcast_tree::WorldError| Error::input(&tree.place, error.to_string());
         let core = TreeCore::boot(&object, &machine.topology, rules, &features).map_err(stopped)?;
@@ -181,11 +209,53 @@ impl Simulator {
         let mut course = Course::of(scenario, self.tree_world(scenario, seed)?);
         course.world.probes_mut().log = logged.then(Vec::new);
         course.go_halfway(scenario)?;
-        course.finish(scenario, &mut TreeCore::run)
+        let finished = course.finish(scenario, &mut TreeCore::run)?;
+        let mut printed = lock(&self.printed);
+        for line in finished.world.printed() {
+            *printed
+                .entry((scenario.name.clone(), line.clone()))
+                .or_default() += 1;
+        }
+        Ok(finished)
+    }
+
+    /// What trees have printed in all runs so far, a sentence for each line: warnings among it.
+    pub fn printed_by_trees(&self) -> Vec<String> {
+        let printed = lock(&self.printed);
+        let mut lines: Vec<String> = printed
+            .iter()
+            .take(PRINTED_LINES)
+            .map(|((name, line), count)| format!("`{name}` printed {count} times: {line}"))
+            .collect();
+        let more = printed.len().saturating_sub(PRINTED_LINES);
+        if more > 0 {
+            lines.push(format!("trees printed {more} other lines"));
+        }
+        lines
     }
 }
 
-/// The overlay has no timer that ends requests.
+/// Different lines of a tree that a reader is shown.
+const PRINTED_LINES: usize = 20;
+
+/// Features to switch at boot: those of an x86 kernel that the overlay's configuration has off, and
+/// those that the experiment asks for.
+///
+/// The timer that ends requests is on where the timer hardware is programmed on the way out of the
+/// kernel (HRTIMER_REARM_DEFERRED, 7.1), which x86 does and the overlay does not.
+fn features_at_boot(kernel: &KernelSettings) -> Vec<(&str, bool)> {
+    let features = &kernel.rules.features;
+    let has_timer = kernel.version.since(7, 1);
+    let timer = [("HRTICK", features.hrtick), ("HRTICK_DL", has_timer)];
+    let asked = kernel.features.iter().map(|word| {
+        let name = feature_name(&word.value);
+        (name, name == word.value)
+    });
+    let timer = timer.into_iter().filter(|_| has_timer);
+    timer.chain(asked).collect()
+}
+
+/// The world has no timer of its own that ends requests: that of a tree is one of its C.
 fn as_built(rules: &mut Rules) {
     rules.features.hrtick = false;
 }

@@ -60,13 +60,14 @@ impl<'a> Fingerprints<'a> {
             stands_for: _,
             hz,
             preempt,
+            preempt_written: _,
             preempt_dynamic,
             irq_time_accounting,
             uclamp: _,
             autogroup,
+            features,
             // They are in the rules.
             patches: _,
-            features: _,
             tunables: _,
             tree,
             rules,
@@ -77,6 +78,10 @@ impl<'a> Fingerprints<'a> {
         // Hashing cannot fail.
         let _ = write!(hash, "{settings:?}{ticks:?}{modes:?}{rules:?}{groups:?}");
         if let Some(tree) = tree {
+            // A tree has features that the rules do not have.
+            for word in features {
+                let _ = write!(hash, " {}", word.value);
+            }
             for decides in TREE {
                 hash.add(&self.contents(&tree.value.join(decides))?.to_le_bytes());
             }

@@ -56,6 +56,11 @@ macro_rules! core {
             /// First expiry of a group's period timer, before a limit starts it.
             fn set_period_phase(&mut self, group: GroupId, phase_ns: Ns);
 
+            /// What the kernel has printed: warnings among it.
+            fn printed(&self) -> &[String] {
+                &[]
+            }
+
             #[doc = "As [`Kernel::irq_enter`]."]
             fn irq_enter<P: Platform>(&mut self, p: &P, cpu: Cpu);
 

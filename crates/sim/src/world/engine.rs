@@ -67,9 +67,10 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// # Errors
     /// Those of [`World::advance`].
     pub fn handle_events(&mut self, until: Ns) -> Result<(), RunError> {
-        self.out.limit = until;
-        while self.step(until)? {}
-        self.out.now = self.out.now.max(until);
+        self.out.limit = until.min(self.out.end_ns);
+        // The end of the last program lowers it.
+        while self.step(self.out.limit)? {}
+        self.out.now = self.out.now.max(self.out.limit);
         Ok(())
     }
 

@@ -75,6 +75,16 @@ pub enum RunError {
         /// The kernel's reason.
         error: Refused,
     },
+    /// No CPU that a task asks for is in the cpuset of its group (`__sched_setaffinity`).
+    #[error("task {task} at {at_ns} ns: none of its CPUs is in the cpuset of {group} (EINVAL)")]
+    OutsideCpuset {
+        /// Task.
+        task: String,
+        /// When.
+        at_ns: Ns,
+        /// Path of its group.
+        group: String,
+    },
     /// The kernel refuses the utilisation clamps that a task asks for itself.
     #[error("task {task} at {at_ns} ns: {error}")]
     ClampsRefused {

@@ -55,10 +55,10 @@ impl World<true> {
     /// # Errors
     /// Those of [`World::run_until`].
     pub fn run_to_decisions(&mut self, until: Ns) -> Result<Vec<Explained>, RunError> {
-        self.out.limit = until;
+        self.out.limit = until.min(self.out.end_ns);
         while self.out.decisions.is_empty() {
-            if !self.step(until)? {
-                self.out.now = self.out.now.max(until);
+            if !self.step(self.out.limit)? {
+                self.out.now = self.out.now.max(self.out.limit);
                 break;
             }
         }

@@ -106,9 +106,14 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let awaited = of_user_space && !self.out.is_of_machine(name);
         let tasks = &mut self.out.tasks;
         tasks.live -= usize::from(awaited);
+        let was_last = awaited && tasks.live == 0;
         let context = &mut tasks.contexts[task.index()];
         context.generation = context.generation.wrapping_add(1);
         let (joiners, parent) = (context.joiners, context.parent);
+        if was_last && self.out.ends_with_programs {
+            self.out.end_ns = self.out.clock(cpu);
+            self.out.limit = self.out.limit.min(self.out.end_ns);
+        }
         while let Some(joiner) = self.out.tasks.waiting.pop(joiners) {
             self.wake(cpu, joiner, false, WakeContext::Task);
         }
@@ -168,8 +173,26 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             let at = out.clock(cpu);
             out.probes.change_group(at, task, group);
             kernel.set_group(out, cpu, task, group);
+            // `cpuset_attach`: the CPUs of the new cpuset, and of these the task's own, if any.
+            if let Some(cpus) = out.cpuset(group) {
+                let both = kernel.tables().tasks[task.index()].affinity.and(&cpus);
+                let affinity = if both.is_empty() { cpus } else { both };
+                kernel.set_affinity(out, cpu, task, affinity);
+            }
         }
-        if let Some(affinity) = change.affinity {
+        if let Some(asked) = change.affinity {
+            let group = kernel.tables().tasks[task.index()].group;
+            let affinity = match out.cpuset(group) {
+                Some(cpus) => asked.and(&cpus),
+                None => asked,
+            };
+            if affinity.is_empty() {
+                return Err(Box::new(RunError::OutsideCpuset {
+                    task: self.task_name(task).to_owned(),
+                    at_ns: self.out.clock(cpu),
+                    group: self.out.group_path(group).to_owned(),
+                }));
+            }
             if let Err(error) = kernel.tables().check_affinity(task, affinity.len()) {
                 return Err(self.refused(cpu, task, error));
             }

@@ -70,6 +70,11 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.kernel.tables()
     }
 
+    /// What the kernel has printed; the rules print nothing.
+    pub fn printed(&self) -> &[String] {
+        self.kernel.printed()
+    }
+
     /// Workload that runs.
     pub fn workload(&self) -> &Workload {
         &self.out.shared.workload
@@ -146,6 +151,18 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// Number of live tasks of user space. Kernel threads never end and are not counted.
     pub fn live_tasks(&self) -> usize {
         self.out.tasks.live
+    }
+
+    /// Lets the run end where its last program does: no event after that is handled, however long
+    /// the world is told to run, and its clock stays there. What is per time is then per time of
+    /// the programs.
+    pub fn end_with_programs(&mut self) {
+        self.out.ends_with_programs = true;
+    }
+
+    /// Whether a run that ends with its programs has.
+    pub fn is_over(&self) -> bool {
+        self.out.now >= self.out.end_ns
     }
 
     /// Changes tunables and features of the running kernel; entities take up a new base slice when

@@ -172,6 +172,10 @@ pub(crate) struct Outside<const EXPLAIN: bool = false> {
     pub(crate) now: Ns,
     /// No event after this is handled.
     pub(super) limit: Ns,
+    /// Whether the run ends with its last program.
+    pub(super) ends_with_programs: bool,
+    /// When it has ended so, `Ns::MAX` before.
+    pub(super) end_ns: Ns,
     /// CPU that handles it.
     pub(super) executing: Cpu,
     pub(crate) machine: Machine,
@@ -346,6 +350,11 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     pub(super) fn add_source(&mut self, source: Source) -> Slot {
         self.sources.push(source);
         self.wheel.add_slot()
+    }
+
+    /// CPUs that the cpusets of a group and of those above it leave; `None` = all.
+    pub(super) fn cpuset(&self, group: GroupId) -> Option<schedcast_kernel::cpuset::CpuSet> {
+        self.shared.workload.groups[group.index().checked_sub(1)?].cpus
     }
 
     /// Path of a group.

@@ -280,6 +280,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         Self {
             now: 0,
             limit: 0,
+            ends_with_programs: false,
+            end_ns: Ns::MAX,
             executing: Cpu(0),
             cpus: states.collect(),
             hardware: Hardware::new(&machine),

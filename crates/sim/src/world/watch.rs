@@ -33,7 +33,7 @@ impl World {
             0 => self.sleepers(),
             _ => Vec::new(),
         };
-        while self.out.now < until {
+        while self.out.now < until.min(self.out.end_ns) {
             let step_end = self.out.now.saturating_add(step_ns.max(1)).min(until);
             self.out.probes.trace = Some(std::mem::take(&mut shown));
             let result = self.handle_events(step_end);

@@ -47,7 +47,7 @@ pub(crate) static TOOL: Tool = Tool {
         ["--policy NAME", "other, normal, batch, idle, fifo or rr"]
         ["--priospread", "each thread one priority lower"]
         ["-i --interval INTV" = "1000", "µs between two wakeups of thread 0"]
-        ["-d --distance DIST" = "500", "µs that each further thread has more"]
+        ["-d --distance DIST" = "500", "µs that each further thread has more; none with a histogram"]
         ["-l --loops LOOPS" = "0", "end when a thread has so many; 0 = endless"]
         ["-D --duration TIME", "end after so many seconds, or 5m, 2h, 1d"]
         ["-a --affinity [CPUSET]", "CPUs of the threads, round and round; without a list all"]
@@ -58,8 +58,8 @@ pub(crate) static TOOL: Tool = Tool {
         ["--latency PM_QOS" = "0", "µs that a CPU may take to leave its idle state"]
         ["--default-system", "leave power management alone"]
         ["--laptop", "leave power management alone"]
-        ["-h --histogram US", "print a histogram up to so many µs" => PRINTED]
-        ["-H --histofall US", "the same with a column for all threads" => PRINTED]
+        ["-h --histogram US", "print a histogram up to so many µs; all threads have one interval"]
+        ["-H --histofall US", "the same with a column for all threads"]
         ["-N --nsecs", "print ns instead of µs" => PRINTED]
         ["-m --mlockall", "lock memory" => Effect::Nothing("memory never is short here")]
         ["-M --refresh_on_max", "print only at a new maximum"
@@ -165,9 +165,14 @@ impl Options {
         })
     }
 
-    /// Interval of a thread.
+    /// Interval of a thread. With a histogram all threads have the same one: `if (!histogram)
+    /// interval += distance` in `main` of rt-tests.
     pub(crate) fn interval_us_of(&self, thread: u64) -> u64 {
-        self.interval_us + thread * self.distance_us
+        let distance_us = match self.histogram_us {
+            Some(_) => 0,
+            None => self.distance_us,
+        };
+        self.interval_us + thread * distance_us
     }
 
     /// Priority of a thread; 0 unless it is a real-time one.
