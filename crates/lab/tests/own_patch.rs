@@ -33,6 +33,7 @@ fn the_patched_rule_places_on_the_wakers_core() {
         task: None,
         kind: Some(Kind::Place),
         count: 20,
+        of_replay: false,
     };
     let text = explain(&simulator, &scenarios[1], 0, &wanted).unwrap();
     let number = |line: &str, word: &str| -> u32 {
