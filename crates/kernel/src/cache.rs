@@ -191,13 +191,13 @@ pub struct TaskCache {
     /// It is queued there (`pref_llc_queued`).
     pub queued_there: bool,
     /// Work of its way back to user mode.
-    pub work: CacheWork,
+    pub(crate) work: CacheWork,
 }
 
 /// Whether a task has a scan to do on its way back to user mode. Work that came last is done first,
 /// but what comes later than the first of them is done has to wait for the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum CacheWork {
+pub(crate) enum CacheWork {
     /// None.
     #[default]
     None,

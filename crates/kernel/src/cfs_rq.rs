@@ -12,7 +12,7 @@ use crate::weight::LoadWeight;
 
 /// One queued entity in key order.
 #[derive(Clone, Copy, Debug)]
-pub struct Node {
+pub(crate) struct Node {
     /// Sort key: deadline (EEVDF) or vruntime (CFS).
     pub key: u64,
     /// Virtual runtime, for eligibility.
@@ -23,7 +23,7 @@ pub struct Node {
 
 /// Queued entities, smallest key first, equal keys in order of arrival.
 #[derive(Clone, Debug, Default)]
-pub struct Timeline {
+pub(crate) struct Timeline {
     nodes: Vec<Node>,
 }
 
@@ -36,7 +36,7 @@ pub const fn before(a: u64, b: u64) -> bool {
 impl Timeline {
     /// Queues an entity behind those with equal keys.
     #[inline]
-    pub fn insert(&mut self, node: Node) {
+    pub(crate) fn insert(&mut self, node: Node) {
         // Most queues are short, and most of what comes goes last.
         if self
             .nodes
@@ -68,7 +68,7 @@ impl Timeline {
     /// # Panics
     /// When it is not queued under `key`: the caller lost track of its own queue.
     #[inline]
-    pub fn remove(&mut self, key: u64, entity: EntityId) {
+    pub(crate) fn remove(&mut self, key: u64, entity: EntityId) {
         if self.nodes.last().is_some_and(|last| last.entity == entity) {
             self.nodes.pop();
             return;
@@ -88,25 +88,19 @@ impl Timeline {
 
     /// Entities in key order.
     #[inline(always)]
-    pub fn nodes(&self) -> &[Node] {
+    pub(crate) fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// The entity with the smallest key.
     #[inline(always)]
-    pub fn first(&self) -> Option<&Node> {
+    pub(crate) fn first(&self) -> Option<&Node> {
         self.nodes.first()
-    }
-
-    /// Number of queued entities, the running one not counted.
-    #[inline(always)]
-    pub fn len(&self) -> usize {
-        self.nodes.len()
     }
 
     /// Whether nothing is queued besides a running entity.
     #[inline(always)]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 }
@@ -154,7 +148,7 @@ pub struct CfsRq {
     /// CFS: `min_vruntime`. EEVDF: the origin of `avg_vruntime`.
     pub min_vruntime: u64,
     /// Queued entities without the running one.
-    pub timeline: Timeline,
+    pub(crate) timeline: Timeline,
     /// The running entity, of those that compete in this queue's virtual time; with the flat pick
     /// the running task, on root queues only.
     pub curr: Option<EntityId>,

@@ -33,7 +33,7 @@ pub struct Entity {
     pub load: LoadWeight,
     /// Weight in virtual time: that on its queue, or from 7.3 its part of the CPU over all levels
     /// (`h_load`).
-    pub h_load: VirtualWeight,
+    pub(crate) h_load: VirtualWeight,
     /// `clock_task` up to which its runtime is accounted.
     pub exec_start: Ns,
     /// Total runtime, ns.

@@ -79,7 +79,7 @@ pub struct Kernel {
     /// Groups; row 0 is the root group.
     pub groups: Table<Group>,
     /// Tickless idle bookkeeping.
-    pub nohz: Nohz,
+    pub(crate) nohz: Nohz,
     /// Scheduling domains and what balancing remembers.
     pub domains: crate::balance::Domains,
     /// Caches that processes prefer.
@@ -91,7 +91,7 @@ pub struct Kernel {
     /// Idle states.
     pub cpuidle: crate::cpuidle::Cpuidle,
     /// Real-time state of the whole machine.
-    pub rt_domain: crate::rt::RtDomain,
+    pub(crate) rt_domain: crate::rt::RtDomain,
     /// The deadline class.
     pub dl: crate::dl::Deadlines,
     /// Tick length, to count jiffies with.

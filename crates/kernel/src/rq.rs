@@ -17,7 +17,7 @@ const TASK_CLOCK_AT_START_NS: Ns = 1 << 20;
 
 /// Work for a migration thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StopWork {
+pub(crate) enum StopWork {
     /// Move a task of this CPU to another one, if it still is here.
     Migrate(TaskId, Cpu),
     /// Push a task to the CPU noted in `push_cpu` (active balance).
@@ -60,7 +60,7 @@ pub struct Rq {
     /// Idle task.
     pub idle: TaskId,
     /// Works queued for the migration thread, in order.
-    pub stop_works: VecDeque<StopWork>,
+    pub(crate) stop_works: VecDeque<StopWork>,
     /// CPU chosen last for a task whose affinity changed (`distribute_cpu_mask_prev`).
     pub distribute_cpu_prev: Cpu,
     /// Real-time class.
@@ -270,7 +270,7 @@ impl Rq {
 
 /// Idle bookkeeping shared by all CPUs (`nohz`).
 #[derive(Clone, Debug)]
-pub struct Nohz {
+pub(crate) struct Nohz {
     /// CPUs whose tick is stopped.
     pub idle_cpus: CpuSet,
     /// Some idle CPU has blocked load.

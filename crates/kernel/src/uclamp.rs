@@ -140,7 +140,7 @@ pub struct TaskClamp {
 
 /// Tasks of a run queue with similar clamps (`struct uclamp_bucket`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Bucket {
+pub(crate) struct Bucket {
     /// Number of the tasks.
     pub tasks: u32,
     /// Largest clamp since there was none.
@@ -153,7 +153,7 @@ pub struct RqClamp {
     /// In force.
     pub value: u32,
     /// By size.
-    pub buckets: [Bucket; BUCKETS],
+    pub(crate) buckets: [Bucket; BUCKETS],
 }
 
 /// Both clamps of a run queue.

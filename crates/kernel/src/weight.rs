@@ -120,7 +120,7 @@ impl LoadWeight {
 /// The two ways differ for weights whose fraction bits are not zero: those of groups, 768.5 for
 /// instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct VirtualWeight {
+pub(crate) struct VirtualWeight {
     /// Scaled weight.
     pub weight: u64,
     /// Weight in sums of virtual time: without its fraction bits up to 7.0, with them later.
@@ -137,7 +137,7 @@ const DIVIDES: u32 = u32::MAX;
 impl VirtualWeight {
     /// Of a weight. `divides` = real time is divided by all of the weight, `full_sums` = all of it
     /// counts in sums (both 7.1).
-    pub const fn new(load: &LoadWeight, divides: bool, full_sums: bool) -> Self {
+    pub(crate) const fn new(load: &LoadWeight, divides: bool, full_sums: bool) -> Self {
         let in_sums = if full_sums {
             load.weight
         } else {
@@ -157,7 +157,7 @@ impl VirtualWeight {
     }
 
     /// Of a scaled weight that counts in full for everything (7.1).
-    pub const fn full(weight: u64) -> Self {
+    pub(crate) const fn full(weight: u64) -> Self {
         Self {
             weight,
             in_sums: weight,

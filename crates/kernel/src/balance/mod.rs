@@ -91,7 +91,7 @@ pub enum Level {
 
 /// Flags of a domain (`SD_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
-pub struct DomainFlags {
+pub(crate) struct DomainFlags {
     /// SD_BALANCE_NEWIDLE.
     pub balance_newidle: bool,
     /// SD_BALANCE_EXEC.
@@ -132,7 +132,7 @@ pub struct Domain {
     /// Number of CPUs in it.
     pub span_weight: u32,
     /// Flags.
-    pub flags: DomainFlags,
+    pub(crate) flags: DomainFlags,
     /// Percentage from which a difference counts.
     pub imbalance_pct: u32,
     /// Failures after which cache heat is ignored.
@@ -178,7 +178,7 @@ pub struct Domain {
 
 /// A group of a domain (`struct sched_group`).
 #[derive(Clone, Debug)]
-pub struct SchedGroup {
+pub(crate) struct SchedGroup {
     /// CPUs in it.
     pub span: CpuSet,
     /// Number of CPUs in it.
@@ -197,7 +197,7 @@ pub struct SchedGroup {
 
 /// Capacity of a group; groups with the same span share it (`struct sched_group_capacity`).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct GroupCapacity {
+pub(crate) struct GroupCapacity {
     /// Capacity left for the fair class, summed over the CPUs.
     pub capacity: u64,
     /// That of the smallest CPU.
@@ -212,7 +212,7 @@ pub struct GroupCapacity {
 
 /// State shared by the CPUs of a last level cache (`struct sched_domain_shared`).
 #[derive(Clone, Copy, Debug)]
-pub struct LlcShared {
+pub(crate) struct LlcShared {
     /// First CPU of the LLC, which names its cache line.
     pub id: Cpu,
     /// CPUs that are not in tickless idle.
@@ -408,7 +408,10 @@ impl Domains {
     }
 
     /// Groups of a domain, the local one first.
-    pub fn groups_of<'a>(&'a self, domain: &Domain) -> impl Iterator<Item = &'a SchedGroup> + 'a {
+    pub(crate) fn groups_of<'a>(
+        &'a self,
+        domain: &Domain,
+    ) -> impl Iterator<Item = &'a SchedGroup> + 'a {
         let first = domain.first_group as usize;
         self.group_lists[first..first + domain.nr_groups as usize]
             .iter()

@@ -49,7 +49,7 @@ pub struct IdleState {
 
 /// How long a CPU can sleep (`tick_nohz_get_sleep_length`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SleepLength {
+pub(crate) struct SleepLength {
     /// To the next timer if the tick is stopped.
     pub timer_ns: Ns,
     /// To the next timer or tick as things are.
@@ -64,7 +64,7 @@ pub struct Question<'a> {
     /// Largest exit latency that all requests allow (PM QoS).
     pub latency_limit_ns: Ns,
     /// How long the CPU can sleep.
-    pub sleep: SleepLength,
+    pub(crate) sleep: SleepLength,
     /// The tick is stopped already.
     pub tick_stopped: bool,
     /// Tasks in I/O wait that last ran here.

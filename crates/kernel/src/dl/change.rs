@@ -25,12 +25,12 @@ pub struct Refused {
     /// The refused reservation.
     pub asked: Reservation,
     /// Why it was refused.
-    pub why: RefusedFor,
+    pub(crate) why: RefusedFor,
 }
 
 /// Why a reservation is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RefusedFor {
+pub(crate) enum RefusedFor {
     /// The class of this release is not known here.
     Release(Version),
     /// Runtime, deadline and period do not fit each other or the kernel's bounds (EINVAL).

@@ -125,7 +125,7 @@ impl RtRq {
 
 /// Real-time state of the whole machine (`struct root_domain`).
 #[derive(Clone, Debug)]
-pub struct RtDomain {
+pub(crate) struct RtDomain {
     /// CPUs with more real-time tasks than they can run (`rto_mask`).
     pub(crate) overloaded: CpuSet,
     /// CPU that was asked to push last; `None` = no round is under way (`rto_cpu`).

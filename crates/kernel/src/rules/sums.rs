@@ -37,7 +37,7 @@ pub struct QueueSums {
 
 impl QueueSums {
     /// Up to 5.12.
-    pub const SUBTRACTED: Self = Self {
+    pub(crate) const SUBTRACTED: Self = Self {
         dequeued_load: SumChange::Subtract,
         detached: SumChange::Subtract,
         removed: SumChange::Subtract,
