@@ -20,7 +20,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::possible::Run;
-use schedcast_lab::statistics::{Interval, MeanKind, mean, prediction_interval_of_both};
+use schedcast_lab::statistics::{Interval, MeanKind, mean, prediction_interval_of_all};
 use schedcast_lab::trust;
 
 /// Forecast for one promise under one limit.
@@ -198,12 +198,13 @@ pub(crate) fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure], run: Run) ->
         return Ok(forecast);
     };
     let kind = metric.map_or(MeanKind::Arithmetic, |metric| metric.family.mean_kind());
-    let Some(spread) = prediction_interval_of_both(&values, &drifted) else {
+    let mean = mean(kind, &values);
+    let Some(spread) = prediction_interval_of_all(&[values, drifted]) else {
         return Ok(forecast);
     };
     let stretched = stretched(spread, &slo.metric, fit);
     let interval = run.cut_of(stretched, &slo.metric, runs.all());
-    forecast.mean = mean(kind, &values);
+    forecast.mean = mean;
     forecast.interval = Some(interval);
     let unbounded = forecast.at_least && slo.bound.from_above();
     forecast.met = !unbounded && slo.keeps(interval[usize::from(slo.bound.from_above())]);

@@ -53,7 +53,7 @@ pub fn runs(question: &Question, experiment: &Experiment) -> Result<u64> {
     } else {
         seeds
     };
-    Ok(variants * to_come.drifting(&()).runs_of_each() + refit)
+    Ok(variants * to_come.drifting(&()).runs_of_kinds() + refit)
 }
 
 /// Runs the question's `experiment` and compares its variants. `finished` is called after each run,
@@ -100,8 +100,8 @@ pub fn answer(
         }
         let drifting = to_come.as_ref().map(|one| one.drifting(simulator));
         let scenarios = &experiment_to_come.scenarios;
-        let drifted = drifting.map(|drifting| drifting.run(scenarios, finished));
-        comparison.add_intervals_of_one_run(&drifted.transpose()?.unwrap_or_default());
+        let kinds = drifting.map(|drifting| drifting.run_kinds(scenarios, finished));
+        comparison.add_intervals_of_one_run(&kinds.transpose()?.unwrap_or_default());
         comparison.widen_by(&context.fit);
         comparison.cut_to_possible(scenarios, simulated_ns(experiment, recorded));
         tell_fit(&mut comparison, &context.fit, recorded, target.as_deref());

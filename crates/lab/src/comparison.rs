@@ -19,7 +19,7 @@ use crate::metrics::{self, Better, Metric};
 use crate::outcome::{Outcome, combine_hashes};
 use crate::possible::{self, Run};
 use crate::statistics::{
-    Bootstrap, Interval, chaos_floor, mean, prediction_interval_of_both, standard_deviation,
+    Bootstrap, Interval, chaos_floor, mean, prediction_interval_of_all, standard_deviation,
 };
 use crate::trust;
 
@@ -245,18 +245,24 @@ impl Comparison {
     }
 
     /// Adds the interval of one more run to every value: what is measured later is one run, with
-    /// its own phases and its own drift, not a mean. The interval is as wide as `drifted` is, runs
-    /// of the same variants in which work drifts; without them nothing drifted. The mean stays that
-    /// of runs without drift, because a little more work near a limit costs much more than a little
-    /// less saves: a mean over drifted runs would say what no run is like.
-    pub(crate) fn add_intervals_of_one_run(&mut self, drifted: &[Vec<Outcome>]) {
+    /// its own phases and its own drift, not a mean. The interval is as wide as each of `kinds`
+    /// needs, runs of the same variants in which work drifts, or rare work comes as well; without
+    /// them nothing drifted. The mean stays that of runs without drift, because a little more work
+    /// near a limit costs much more than a little less saves: a mean over drifted runs would say
+    /// what no run is like.
+    pub(crate) fn add_intervals_of_one_run(&mut self, kinds: &[Vec<Vec<Outcome>>]) {
         for (index, variant) in self.variants.iter_mut().enumerate() {
-            let samples = drifted.get(index).map(|runs| samples_by_metric(runs));
-            let samples = samples.unwrap_or_default();
+            let runs = kinds.iter().filter_map(|rows| rows.get(index));
+            let kinds: Vec<_> = runs.map(|runs| samples_by_metric(runs)).collect();
             for (name, summary) in &mut variant.metrics {
-                let drifted: Samples = samples.get(name).cloned().unwrap_or_default();
-                let drifted: Vec<f64> = drifted.into_iter().flatten().collect();
-                summary.one_run95 = ends(prediction_interval_of_both(&summary.values(), &drifted));
+                let mut samples = vec![summary.values()];
+                for kind in &kinds {
+                    samples.extend(
+                        kind.get(name)
+                            .map(|of| of.iter().flatten().copied().collect()),
+                    );
+                }
+                summary.one_run95 = ends(prediction_interval_of_all(&samples));
             }
         }
     }

@@ -60,7 +60,7 @@ pub fn compared(title: &str, scenarios: &[Scenario], runs: &[Runs]) -> Result<Co
         .map(|one| (one.plain.clone(), one.drifted.clone()));
     let (plain, drifted): (Vec<_>, Vec<_>) = rows.unzip();
     let mut comparison = Comparison::new(title, scenarios, &plain)?;
-    comparison.add_intervals_of_one_run(&drifted);
+    comparison.add_intervals_of_one_run(&[drifted]);
     Ok(comparison)
 }
 
@@ -93,6 +93,20 @@ impl<S: Simulate> Drifting<'_, S> {
         }
     }
 
+    /// Runs of every kind that may be to come: those of [`Self::run`], and, where rare work may
+    /// come in these, such without it.
+    pub(crate) fn run_kinds(
+        &self,
+        scenarios: &[Scenario],
+        finished: &(impl Fn() + Sync),
+    ) -> Result<Vec<Vec<Vec<Outcome>>>> {
+        let mut kinds = vec![self.run(scenarios, finished)?];
+        if self.rare.is_some() {
+            kinds.push(self.without_rare().run(scenarios, finished)?);
+        }
+        Ok(kinds)
+    }
+
     /// Runs without drift and with it, a row for each scenario.
     pub fn run_both(
         &self,
@@ -113,6 +127,19 @@ impl<S> Drifting<'_, S> {
     /// Whether anything drifted, and there are seeds enough to show a spread.
     fn drifts(&self) -> bool {
         (self.drift_permille > 0 || self.rare.is_some()) && self.seeds > 1
+    }
+
+    fn without_rare(&self) -> Drifting<'_, S> {
+        Drifting {
+            rare: None,
+            ..*self
+        }
+    }
+
+    /// Runs of each scenario without drift and of [`Self::run_kinds`].
+    pub(crate) fn runs_of_kinds(&self) -> u64 {
+        let without = self.rare.is_some() && self.without_rare().drifts();
+        self.runs_of_each() + u64::from(self.seeds) * u64::from(without)
     }
 
     /// Runs of each scenario without drift and with it.
@@ -173,6 +200,17 @@ mod tests {
             seeds: 4,
         };
         assert!(drifting.drifts() && drifting.runs_of_each() == 8);
+        assert_eq!(drifting.runs_of_kinds(), 8, "without it nothing drifts");
+        let also = Drifting {
+            drift_permille: 1,
+            ..drifting.without_rare()
+        };
+        assert_eq!(also.runs_of_kinds(), 8);
+        let both = Drifting {
+            rare: drifting.rare.clone(),
+            ..also
+        };
+        assert_eq!(both.runs_of_kinds(), 12);
         let pieces: Vec<Piece> = (0..4).filter_map(|seed| drifting.piece(seed)).collect();
         let at: Vec<u64> = pieces.iter().map(|piece| piece.at_ns).collect();
         assert_eq!(at, [1_000, 3_000, 5_000, 7_000]);

@@ -113,17 +113,15 @@ pub(crate) fn prediction_interval(samples: &[f64]) -> Option<Interval> {
     })
 }
 
-/// The interval of one further run that is of the same kind as `samples` or as `others`: as wide as
-/// both need.
-pub fn prediction_interval_of_both(samples: &[f64], others: &[f64]) -> Option<Interval> {
-    let both = (prediction_interval(samples), prediction_interval(others));
-    match both {
-        (Some(one), Some(other)) => Some(Interval {
-            low: one.low.min(other.low),
-            high: one.high.max(other.high),
-        }),
-        (one, other) => one.or(other),
-    }
+/// The interval of one further run that is of one of these kinds, as wide as each of them needs.
+pub fn prediction_interval_of_all(kinds: &[Vec<f64>]) -> Option<Interval> {
+    let intervals = kinds
+        .iter()
+        .filter_map(|samples| prediction_interval(samples));
+    intervals.reduce(|one, other| Interval {
+        low: one.low.min(other.low),
+        high: one.high.max(other.high),
+    })
 }
 
 /// 97.5 % quantile of Student's distribution for `count` samples.
@@ -557,6 +555,16 @@ mod tests {
         assert_eq!(chaos_floor(&[5.0]), None);
         assert_eq!(chaos_floor(&[0.0, 0.0]), None);
         assert_eq!(chaos_floor(&[5.0, 5.0]), Some(0.0));
+    }
+
+    #[test]
+    fn an_interval_of_several_kinds_of_runs_covers_each() {
+        let kinds = [[100.0; 2], [150.0; 2], [80.0; 2]].map(Vec::from);
+        let all = prediction_interval_of_all(&kinds).unwrap();
+        assert_eq!((all.low, all.high), (80.0, 150.0));
+        // One run shows no spread.
+        let all = prediction_interval_of_all(&[vec![100.0; 2], vec![7.0], Vec::new()]);
+        assert_eq!(all.map(|all| (all.low, all.high)), Some((100.0, 100.0)));
     }
 
     #[test]
