@@ -278,11 +278,12 @@ fn a_request_to_push_leaves_the_clock_alone() {
     assert_eq!(world.kernel.rqs[0].clock, 10 * MS);
 }
 
+#[cfg(debug_assertions)]
 #[test]
-fn a_fair_task_that_leaves_no_other_looks_for_some_from_6_12_to_6_18() {
-    // A real-time task waits when the only fair task of CPU 0 blocks, and CPU 1 has four: one of
-    // them comes, half of the difference of three.
-    for (version, pulls) in [
+fn a_fair_task_that_leaves_no_other_has_balance_look_from_6_12_to_6_18() {
+    use crate::model::{Mark, take_reached};
+    // A real-time task waits when the only fair task blocks.
+    for (version, looks) in [
         ("6.11", false),
         ("6.12", true),
         ("6.18", true),
@@ -292,19 +293,43 @@ fn a_fair_task_that_leaves_no_other_looks_for_some_from_6_12_to_6_18() {
         let rt = world.spawn_fifo(CPU, 10, CpuSet::of(CPU));
         world.block(CPU);
         world.spawn(CPU);
-        let others: Vec<TaskId> = (0..4).map(|_| world.spawn(OTHER)).collect();
         world.advance_to(100 * MS + 700 * US);
-        for &task in &others {
-            world.call(OTHER, |kernel, bench| {
-                kernel.set_affinity(bench, OTHER, task, BOTH.into_iter().collect());
+        wake_unsettled(&mut world, CPU, rt);
+        take_reached();
+        world.block(CPU);
+        let reached = take_reached();
+        let balances = [Mark::NewidleBalance, Mark::NewidleNotWorthwhile];
+        let looked = balances.iter().any(|mark| reached.contains(mark));
+        assert_eq!(looked, looks, "{version}");
+        assert_eq!(world.current(CPU), rt, "{version}");
+    }
+}
+
+#[test]
+fn the_wakeup_of_a_pinned_real_time_task_pushes_no_other() {
+    // A task of priority 10 waits on CPU 0 and may run on CPU 1 since now. One of 20 that may not
+    // wakes behind the running one of 30, and nobody moves; one that may sends both on their way.
+    for (affinity, place) in [(CpuSet::of(CPU), CPU), (BOTH.into_iter().collect(), OTHER)] {
+        let mut world = World::new("6.12", 2);
+        let sleeper = world.spawn_fifo(CPU, 20, CpuSet::of(CPU));
+        world.block(CPU);
+        world.spawn_fifo(CPU, 30, CpuSet::of(CPU));
+        let waits = world.spawn_fifo(CPU, 10, CpuSet::of(CPU));
+        for (task, affinity) in [(waits, BOTH.into_iter().collect()), (sleeper, affinity)] {
+            world.call(CPU, |kernel, bench| {
+                kernel.set_affinity(bench, CPU, task, affinity);
             });
         }
-        wake_unsettled(&mut world, CPU, rt);
-        world.block(CPU);
-        let cpu_of = |task: &TaskId| world.kernel.tasks[task.index()].cpu;
-        let here = others.iter().filter(|task| cpu_of(task) == CPU).count();
-        assert_eq!(here, usize::from(pulls), "{version}");
-        assert_eq!(world.current(CPU), rt, "{version}");
+        assert_eq!(world.kernel.tasks[waits.index()].cpu, CPU);
+        // As if it had slept on CPU 0 and found no better one.
+        world.kernel.tasks[sleeper.index()].cpu = CPU;
+        world.kernel.rqs[0].need_resched = false;
+        world.wake(CPU, sleeper);
+        let other = world.kernel.tasks[sleeper.index()].cpu;
+        assert_eq!(other, place);
+        if place == CPU {
+            assert_eq!(world.kernel.tasks[waits.index()].cpu, CPU);
+        }
     }
 }
 

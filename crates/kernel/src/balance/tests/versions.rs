@@ -175,6 +175,12 @@ fn idle_cpus_are_subtracted_without_a_sign() {
 }
 
 #[test]
+fn siblings_of_the_busiest_group_decide_from_6_5_on() {
+    let rule = |version: &str| BalanceRules::of(version.parse().unwrap()).prefer_sibling_of_busiest;
+    assert!(!rule("6.4") && rule("6.5"));
+}
+
+#[test]
 fn of_equal_misfit_groups_the_last_was_the_busiest_up_to_6_8() {
     for (version, replaces) in [
         ("5.10", true),
