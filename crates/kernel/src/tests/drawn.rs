@@ -348,6 +348,23 @@ fn a_running_task_that_gets_a_higher_class_asks_anew_from_7_3_on() {
 }
 
 #[test]
+fn a_deadline_task_that_becomes_a_real_time_one_gives_way_from_7_1_on() {
+    // Another deadline task waits behind the one that runs.
+    for (version, gives_way) in [("6.18", false), ("7.1", true), ("7.3", true)] {
+        let mut world = World::new(version, 1);
+        let first = deadline_task(&mut world, 10 * MS, CPU);
+        let second = deadline_task(&mut world, 10 * MS, CPU);
+        let runs = world.current(CPU);
+        let waits = if runs == first { second } else { first };
+        world.call(CPU, |kernel, bench| {
+            kernel.set_policy(bench, CPU, runs, Policy::Fifo, 0, 10);
+        });
+        let expected = if gives_way { waits } else { runs };
+        assert_eq!(world.current(CPU), expected, "{version}");
+    }
+}
+
+#[test]
 fn a_cpu_whose_wakeup_is_under_way_is_not_idle() {
     let mut world = World::new("6.1", 2);
     let task = world.spawn(OTHER);
