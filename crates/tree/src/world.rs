@@ -343,10 +343,26 @@ impl World {
         call: Call,
         arguments: &[i64],
     ) -> Result<i64, WorldError> {
+        self.run_call(cpu, now, (call, false), arguments)
+    }
+
+    /// The same of a call that, if it `stays`, leaves the CPU in the kernel until one that does not
+    /// ends.
+    ///
+    /// # Errors
+    /// As for [`World::run`].
+    pub(crate) fn run_call(
+        &mut self,
+        cpu: usize,
+        now: u64,
+        (call, stays): (Call, bool),
+        arguments: &[i64],
+    ) -> Result<i64, WorldError> {
         let mut all = [0; 8];
         all[..arguments.len()].copy_from_slice(arguments);
+        let kind = call as c_int | if stays { STAYS } else { 0 };
         let result = Guard::within(self.guard.as_ref(), || {
-            (self.functions.run)(cpu as c_int, now as c_longlong, call as c_int, all.as_ptr())
+            (self.functions.run)(cpu as c_int, now as c_longlong, kind, all.as_ptr())
         });
         if result == TRAPPED {
             return Err(self.trapped());

@@ -104,6 +104,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn two_missed_ticks_leave_98_128ths_at_index_3() {
+        // (7/8)^2 of 1280 is 980: 1280 * 98 / 128.
+        assert_eq!(decay_load_missed(1280, 2, 3), 980);
+    }
+
+    #[test]
     fn loads_follow_by_a_power_of_two_share() {
         // Index 2: (0·3 + 1024 + 3) >> 2 = 256; (256·3 + 1027) >> 2 = 448; (448·3 + 1027) >>
         // 2 = 592.

@@ -95,6 +95,21 @@ mod tests {
     }
 
     #[test]
+    fn every_level_has_a_row_of_its_own() {
+        use std::collections::BTreeSet;
+        let levels = [
+            Level::Smt,
+            Level::Cluster,
+            Level::Cache,
+            Level::Package,
+            Level::Node,
+            Level::Numa(20),
+        ];
+        let rows: BTreeSet<usize> = levels.into_iter().map(Level::row).collect();
+        assert_eq!(rows.len(), levels.len());
+    }
+
+    #[test]
     fn a_level_of_every_cpu_gets_what_was_set() {
         let set = rules(&[
             ("domains.MC.busy_factor", 4),

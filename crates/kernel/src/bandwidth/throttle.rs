@@ -215,8 +215,13 @@ impl Kernel {
         } else if !task_model {
             self.enqueue_unthrottled_group(p, q);
         }
-        let rq = &self.rqs[cpu.index()];
-        if rq.curr_is_idle() && self.cfs_rqs[cpu.index()].h_nr_queued > 0 {
+        // Up to 7.2 a group that waits for its delayed dequeue counts, although nobody is in it.
+        let root = &self.cfs_rqs[cpu.index()];
+        let waiting = match self.rules.flat_pick {
+            true => root.h_nr_queued,
+            false => root.nr_queued,
+        };
+        if self.rqs[cpu.index()].curr_is_idle() && waiting > 0 {
             self.resched_curr(p, cpu);
         }
     }

@@ -218,6 +218,9 @@ impl Kernel {
         } else {
             self.class_or_prio_changed(p, held.cpu, task, old_policy, old_prio);
         }
+        if held.running && policy.rank() < old_policy.rank() && self.rules.lower_class_reschedules {
+            self.resched_curr(p, held.cpu);
+        }
         if class_changes && held.queued && self.rules.changed_class_preempts {
             if held.running && policy.rank() > old_policy.rank() {
                 self.resched_curr(p, held.cpu);

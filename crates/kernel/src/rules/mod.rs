@@ -325,6 +325,8 @@ pub struct Rules {
     /// Idle time uses its budget up as it passes, and a period that begins in idle ends it (7.1);
     /// before, idle time was taken off when idle ended.
     pub fair_server_waits_out_idle: bool,
+    /// A running task whose class becomes a lower one makes its CPU reschedule (7.1, maybe 7.0).
+    pub lower_class_reschedules: bool,
     /// A timer that was set on a CPU before is set there again, even if the CPU idles, as long as
     /// its tick runs (7.1).
     pub timers_stay_local: bool,
@@ -514,6 +516,7 @@ impl Rules {
             fair_server_stops_when_empty: true,
             fair_server_starts_running: true,
             fair_server_waits_out_idle: false,
+            lower_class_reschedules: false,
             timers_stay_local: false,
             fair_server_runtime_ns: 50_000_000,
             fair_server_period_ns: 1_000_000_000,

@@ -6,6 +6,7 @@ mod cache;
 mod cfs;
 mod corners;
 mod deadline;
+mod drawn;
 mod eevdf;
 mod energy;
 mod fair_bounds;

@@ -239,6 +239,16 @@ impl Pair {
     }
 
     fn tree(&mut self, cpu: usize, call: Call, arguments: &[i64]) -> Result<i64, WorldError> {
+        self.enter_tree(cpu, (call, false), arguments)
+    }
+
+    /// The same of a call that `stays` in the kernel until the next one ends.
+    fn enter_tree(
+        &mut self,
+        cpu: usize,
+        (call, stays): (Call, bool),
+        arguments: &[i64],
+    ) -> Result<i64, WorldError> {
         self.bench
             .note(|| format!("tree: CPU {cpu} executes {call:?}"));
         let timers = |tree: &World| (0..self.ticks.len()).map(|cpu| tree.timer(cpu)).collect();
@@ -246,7 +256,9 @@ impl Pair {
             Some(_) => timers(&self.tree),
             None => Vec::new(),
         };
-        let result = self.tree.run(cpu, self.bench.now, call, arguments)?;
+        let result = self
+            .tree
+            .run_call(cpu, self.bench.now, (call, stays), arguments)?;
         for (cpu, before) in before.into_iter().enumerate() {
             let at = self.tree.timer(cpu);
             if at != before && at != Ns::MAX {
@@ -283,9 +295,7 @@ impl Pair {
             self.rust.leave_kernel(&mut self.bench, cpu);
         }
         while let Some((cpu, calls)) = self.interrupted.pop_front() {
-            for call in calls {
-                self.tree(cpu, call, &[])?;
-            }
+            self.interrupts(cpu, &calls)?;
         }
         Ok(())
     }
@@ -350,11 +360,21 @@ impl Pair {
         }
     }
 
+    /// Interrupts of one instant: the tree's CPU leaves the kernel behind the last one, as the
+    /// rules do.
+    fn interrupts(&mut self, cpu: usize, calls: &[Call]) -> Result<(), WorldError> {
+        let Some((last, others)) = calls.split_last() else {
+            return Ok(());
+        };
+        for &call in others {
+            self.enter_tree(cpu, (call, true), &[])?;
+        }
+        self.tree(cpu, *last, &[]).map(drop)
+    }
+
     fn settle_tree(&mut self) -> Result<(), WorldError> {
         while let Some((cpu, calls)) = self.interrupted.pop_front() {
-            for call in calls {
-                self.tree(cpu, call, &[])?;
-            }
+            self.interrupts(cpu, &calls)?;
         }
         Ok(())
     }

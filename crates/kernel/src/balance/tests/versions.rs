@@ -1,7 +1,7 @@
 //! Changes from version to version, by answers computed by hand.
 
 use crate::balance::averages::is_out_of_balance_by_load;
-use crate::balance::busiest::{Candidate, DomainStats};
+use crate::balance::busiest::{Candidate, DomainStats, is_busier};
 use crate::balance::{BalanceRules, CpuIdle, Domains, Env, GroupStats, GroupType, Migration};
 use crate::cpuset::CpuSet;
 use crate::ids::Cpu;
@@ -138,6 +138,70 @@ fn within_a_cache_tasks_are_counted_from_5_10() {
             (migration, amount),
             "{version}"
         );
+    }
+}
+
+#[test]
+fn idle_cpus_are_subtracted_without_a_sign() {
+    // One idle CPU here and three of an overloaded group: 2^32 - 2, halved.
+    for version in ["5.10", "6.1", "6.12", "7.3"] {
+        let world = World::new(version, 2);
+        let (env, group) = highest(&world, CpuIdle::Idle);
+        let of = |group, group_type, idle_cpus| Candidate {
+            group,
+            stats: GroupStats {
+                group_type,
+                idle_cpus,
+                nr_running: 5,
+                h_nr_running: 5,
+                capacity: 4096,
+                weight: 4,
+                ..GroupStats::default()
+            },
+        };
+        let busiest = of(group, GroupType::Overloaded, 3);
+        let local = world.kernel.domains.group_row(env.domain, 0);
+        let mut stats = DomainStats {
+            local: of(local, GroupType::HasSpare, 1),
+            busiest: Some(busiest),
+            total_load: 0,
+            total_capacity: 8192,
+            avg_load: 0,
+            prefer_sibling: false,
+        };
+        let imbalance = world.kernel.calculate_imbalance(&env, &mut stats, &busiest);
+        assert_eq!(imbalance.amount, 0x7fff_ffff, "{version}");
+    }
+}
+
+#[test]
+fn siblings_of_the_busiest_group_decide_from_6_5_on() {
+    let rule = |version: &str| BalanceRules::of(version.parse().unwrap()).prefer_sibling_of_busiest;
+    assert!(!rule("6.4") && rule("6.5"));
+}
+
+#[test]
+fn of_equal_misfit_groups_the_last_was_the_busiest_up_to_6_8() {
+    for (version, replaces) in [
+        ("5.10", true),
+        ("6.8", true),
+        ("6.9", false),
+        ("7.3", false),
+    ] {
+        let world = World::new(version, 2);
+        let misfit = |misfit_load| GroupStats {
+            group_type: GroupType::MisfitTask,
+            misfit_load,
+            ..GroupStats::default()
+        };
+        let (_, group) = highest(&world, CpuIdle::Idle);
+        let flags = &world.kernel.domains.groups[group as usize].flags;
+        let busier = |new, old| {
+            let rules = &world.kernel.rules.balance;
+            is_busier(&misfit(new), flags, &misfit(old), flags, rules)
+        };
+        assert_eq!(busier(300, 300), replaces, "{version}");
+        assert!(busier(301, 300) && !busier(299, 300), "{version}");
     }
 }
 

@@ -62,6 +62,8 @@ changes! {
         "The fair server stops when it finds nothing to run, not with the last fair task.";
     "fair-server-waits" release (6, 19) also [(6, 12, 69), (6, 18, 9)]: (off fair_server_starts_running),
         "A fair server that ran and starts in a later period waits for zero laxity again.";
+    "lower-class-reschedules" release (7, 1): (on lower_class_reschedules),
+        "A running task that gets a lower class has its CPU choose anew.";
     "timers-stay-local" release (7, 1): (on timers_stay_local),
         "A timer of a deadline task or fair server stays on an idle CPU whose tick runs.";
     "fair-server-idle" release (7, 1): (on fair_server_waits_out_idle),
