@@ -12,7 +12,8 @@ use schedcast_lab::sweep::{Part, Results, Sweep, SweepOptions, build_of};
 use schedcast_present::frontier::Drawn;
 
 use super::{
-    progress, question_about, recording, say_backgrounds, say_empty, say_newer_kernels, say_oddities,
+    progress, question_about, recording, say_backgrounds, say_empty, say_newer_kernels,
+    say_oddities,
 };
 use crate::arguments::{Cli, SweepArguments};
 use crate::{output, written};
