@@ -91,7 +91,7 @@ pub struct Candidate {
     pub finished: f64,
     /// One for each promise.
     pub forecasts: Vec<Forecast>,
-    /// The neighbour that loses most; null for the recorded limit, or where none loses for certain.
+    /// The neighbour that loses most; null for the recorded limit, or without neighbours.
     pub price: Option<Price>,
     /// Share of the wish to run that throttling denied to the group's threads.
     pub time_lost: f64,
@@ -661,6 +661,7 @@ mod tests {
                 now: 0.5,
                 growth: 1.0,
                 growth_at_most: f64::INFINITY,
+                certain: true,
             }),
             time_lost: 0.0,
             periods_throttled: 0.0,

@@ -34,6 +34,8 @@ pub struct Price {
     pub growth: f64,
     /// Upper end of the growth's 95 % interval over seeds.
     pub growth_at_most: f64,
+    /// Whether it is more than what seeds alone may make.
+    pub certain: bool,
 }
 
 /// Metrics watched of each neighbour, by full name.
@@ -68,8 +70,8 @@ pub(crate) fn watched(
     neighbours.into_iter().map(|(_, metric)| metric).collect()
 }
 
-/// The largest price that any watched neighbour pays in `variant` for certain: a change that seeds
-/// alone may make is none.
+/// The largest price that any watched neighbour pays in `variant`, of those that are certain where
+/// there are any.
 pub(crate) fn highest(
     comparison: &Comparison,
     variant: &Variant,
@@ -96,10 +98,14 @@ pub(crate) fn highest(
             now: now.mean,
             growth: growth - 1.0,
             growth_at_most: most - 1.0,
+            certain: change.significant,
         })
     };
     let prices = watched.iter().filter_map(price);
-    prices.max_by(|left, right| left.growth.total_cmp(&right.growth))
+    prices.max_by(|left, right| {
+        let certain = left.certain.cmp(&right.certain);
+        certain.then(left.growth.total_cmp(&right.growth))
+    })
 }
 
 /// Reads `+5%`: how much worse a neighbour may become.
@@ -126,7 +132,7 @@ mod tests {
 
     /// 200 activations of each, and only `db` changes beyond what seeds make.
     #[test]
-    fn neither_noise_nor_the_steps_of_a_build_pay() {
+    fn neither_noise_nor_the_steps_of_a_build_are_certain_to_pay() {
         let mut rows = Vec::new();
         for name in ["db", "calm", "cc1"] {
             rows.push((format!("{name}/cpu_time"), [3.0; 4], [3.0; 4]));
@@ -153,8 +159,9 @@ mod tests {
         let watched = watched(&comparison.variants[0], &[], &brief, 30.0);
         assert_eq!(watched.len(), 2, "{watched:?}");
         let price = |watched: &[String]| highest(&comparison, &comparison.variants[1], watched);
-        assert_eq!(price(&watched).unwrap().threads, "db");
-        assert_eq!(price(&[p99("calm")]), None);
+        let paid = price(&watched).unwrap();
+        assert_eq!((paid.threads.as_str(), paid.certain), ("db", true));
+        assert!(!price(&[p99("calm")]).unwrap().certain);
     }
 
     #[test]

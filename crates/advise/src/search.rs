@@ -383,6 +383,15 @@ mod tests {
         experiment.scenarios[0].clone()
     }
 
+    #[test]
+    fn the_nearest_limited_group_above_is_the_parent() {
+        let above = |target: &str, extra: &str| limited_parent(&scenario(extra), target);
+        let outer = "[cgroup.\"/a\"]\n\"cpu.max\" = \"60000 100000\"\n";
+        assert_eq!(above("/a/b", outer).as_deref(), Some("/a"));
+        assert_eq!(above("/a/b/c", outer).as_deref(), Some("/a/b"));
+        assert_eq!(above("/a/b", ""), None);
+    }
+
     fn with_bench<T>(
         scenario: &Scenario,
         unlucky_us: u64,

@@ -63,6 +63,81 @@ fn what_apply_writes_undo_takes_back() {
     assert_eq!(limits(&group), before, "as before the first apply");
 }
 
+/// The advice began with 40 ms in 100 ms; the group has 150 ms now.
+#[test]
+fn an_advice_for_a_limit_that_was_changed_is_refused() {
+    let Some(group) = group("changed") else {
+        return;
+    };
+    group.apply("cpu.max", "150000 100000").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("advice.json");
+    let option = |name: &str, quota_us: u64| serde_json::json!({"name": name, "quota_us": quota_us, "period_us": 100_000, "burst_us": 0});
+    let advice = serde_json::json!({
+        "schema": "schedcast.advice/1",
+        "target": group.path(),
+        "recommended": "quota 55ms",
+        "options": [option("as recorded", 40_000), option("quota 55ms", 55_000)],
+    });
+    std::fs::write(&file, advice.to_string()).unwrap();
+    let journal = folder.path().join("undo");
+    let apply = |more: &[&str]| {
+        let words = [
+            "apply",
+            file.to_str().unwrap(),
+            "--journal",
+            journal.to_str().unwrap(),
+        ];
+        schedcast(&[&words[..], more].concat())
+    };
+    let refused = apply(&[]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("150 ms in 100 ms") && said.contains("40 ms in 100 ms"),
+        "{said}"
+    );
+    assert!(said.contains("--force-limit"), "{said}");
+    assert_eq!(limits(&group)[0], "150000");
+    let forced = apply(&["--force-limit"]);
+    assert!(forced.status.success(), "{}", text(&forced.stderr));
+    assert_eq!(limits(&group)[0], "55000");
+    let twice = ["--set", "cpu.max=60000", "--set", "cpu.max=70000"];
+    let twice = schedcast(&[&["apply", "--cgroup", group.path()][..], &twice].concat());
+    assert!(
+        text(&twice.stderr).contains("has `cpu.max` twice"),
+        "{}",
+        text(&twice.stderr)
+    );
+    let nothing = schedcast(&["apply"]);
+    assert!(
+        text(&nothing.stderr).contains("--set"),
+        "{}",
+        text(&nothing.stderr)
+    );
+}
+
+/// A folder with a blank is quoted in the next command.
+#[test]
+fn record_ends_with_the_exit_code_of_its_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("a b");
+    let words = ["record", "-o", at.to_str().unwrap(), "--unprivileged", "--"];
+    let recorded = schedcast(&[&words[..], &["sh", "-c", "exit 7"]].concat());
+    let said = text(&recorded.stderr);
+    if said.contains("cpuacct.usage") || said.contains("no cpu controller") {
+        eprintln!("skipped: {said}");
+        return;
+    }
+    assert_eq!(recorded.status.code(), Some(7), "{said}");
+    let quoted = format!("schedcast counters '{}'", at.display());
+    assert!(
+        text(&recorded.stdout).contains(&quoted),
+        "{}",
+        text(&recorded.stdout)
+    );
+}
+
 #[test]
 fn what_nobody_can_apply_is_refused_with_a_hint() {
     let Some(group) = group("wrong") else { return };

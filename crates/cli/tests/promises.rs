@@ -36,6 +36,33 @@ fn a_slip_in_a_promise_is_told_at_once() {
     }
 }
 
+/// The recording has two notes, which would stand in front of the slip.
+#[test]
+fn notes_on_a_recording_do_not_hide_a_slip() {
+    let recording = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../recordings/postgres-quota"
+    );
+    for (words, said) in [
+        (["check", recording, "--slo", "p99<80"], "has no unit"),
+        (
+            ["what-if", recording, "--set", "CPUQuota=60%"],
+            "cpu.max=60%",
+        ),
+        (
+            ["what-if", recording, "--set", "memory.max=1G"],
+            "no part in scheduling",
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_schedcast"))
+            .args(words)
+            .output();
+        let told = output.unwrap().stderr;
+        let told = String::from_utf8_lossy(&told);
+        assert!(told.contains(said) && !told.contains("note:"), "{told}");
+    }
+}
+
 /// 113.3 ms is the p95 that the recording shows; 200 ms is the next round number.
 #[test]
 fn without_a_promise_one_that_fits_the_recording_is_named() {

@@ -585,6 +585,27 @@ mod tests {
         assert_eq!(checked.json()["schema"], "schedcast.self/1");
     }
 
+    /// The mount table tells everybody, and the folder nobody but root.
+    #[test]
+    fn tracefs_that_only_root_sees_is_mounted() {
+        let root = tempfile::tempdir().unwrap();
+        let at = root.path();
+        write(at, "proc/self/status", "Uid:\t7\t7\t7\t7\nCapEff:\t0\n");
+        let told = || {
+            let checked = check(at, None);
+            let mut all = checked.facilities.into_iter();
+            let found = all.find(|one| one.what == "tracefs").unwrap();
+            format!("{}; {}", found.found, found.missing)
+        };
+        assert!(told().contains("mount it"), "{}", told());
+        let mounts = "proc /proc proc rw 0 0\ntracefs /sys/kernel/tracing tracefs rw 0 0\n";
+        write(at, "proc/self/mounts", mounts);
+        assert_eq!(
+            told(),
+            "mounted at /sys/kernel/tracing, where only root may look; root: record would work"
+        );
+    }
+
     #[test]
     fn what_is_missing_says_what_it_would_add() {
         let root = tempfile::tempdir().unwrap();

@@ -142,8 +142,8 @@ const FOREIGN_KEYS: [(&str, &str); 10] = [
 /// Controllers whose files have no part in scheduling.
 const OTHER_CONTROLLERS: [&str; 3] = ["memory.", "io.", "pids."];
 
-/// Refuses a key of `--set` that begins with `first`, which is no part of an experiment, unless that
-/// is nearly one.
+/// Refuses a key of `--set` that begins with `first`, which is no part of an experiment, unless
+/// that is nearly one.
 fn refuse_foreign(key: &str, first: &str, place: &Place) -> Result<()> {
     let small = key.trim().to_ascii_lowercase();
     // `resources.limits.cpu` is the same as `limits.cpu`.

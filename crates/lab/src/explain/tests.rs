@@ -119,6 +119,22 @@ fn forks_and_wakeups_name_the_cpus_that_were_idle() {
     assert!(text.contains("idle CPUs "), "{text}");
 }
 
+/// The start of the first program is no decision of a recorded machine, unless it is asked for.
+#[test]
+fn tasks_that_are_there_at_the_start_of_a_replay_are_not_placed_by_it() {
+    let placed = |of_replay: bool, at_ns: Option<Ns>| {
+        let wanted = Wanted {
+            kind: Some(Kind::Place),
+            at_ns,
+            of_replay,
+            ..ANY
+        };
+        told(&crowd(4, "6.12"), &wanted)
+    };
+    assert_ne!(placed(true, None), placed(false, None));
+    assert_eq!(placed(true, Some(0)), placed(false, None));
+}
+
 #[test]
 fn explaining_changes_nothing() {
     let scenario = crowd(4, "6.18");

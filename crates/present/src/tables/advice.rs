@@ -198,6 +198,9 @@ fn price_row(options: &[Candidate]) -> Option<Row> {
         let Some(price) = &option.price else {
             return plain("0".to_string());
         };
+        if !alone && !price.certain {
+            return plain("0".to_string());
+        }
         Cell {
             value: percent(price.growth),
             spread: match alone {
@@ -256,6 +259,11 @@ fn verdict(advice: &Advice) -> String {
             let price = match &option.price {
                 None => String::new(),
                 Some(price) if price.growth_at_most < NOTHING => "; no neighbour pays".to_string(),
+                Some(price) if !price.certain => format!(
+                    "; no neighbour pays for certain ({} at most {} %)",
+                    price.threads,
+                    percent(price.growth_at_most)
+                ),
                 Some(price) => format!(
                     "; {} pays {} %, at most {} %",
                     price.threads,

@@ -360,6 +360,15 @@ pub(super) mod tests {
             .collect()
     }
 
+    /// Sessions of the autogroup have no limit, and used CPU time all the same.
+    #[test]
+    fn autogroups_have_no_rows_of_bandwidth() {
+        let told = |name: &str| !can_have_no_limit(&metrics::parse(name).unwrap());
+        assert!(!told("cgroup:/autogroup/12/nr_throttled"));
+        assert!(told("cgroup:/autogroup/12/usage_usec"));
+        assert!(told("cgroup:/web/nr_throttled") && told("machine/busy_ratio"));
+    }
+
     #[test]
     fn the_target_comes_first_and_neighbours_follow_by_their_change() {
         let expected = [

@@ -150,7 +150,7 @@ fn the_figure_that_is_farthest_off_is_told_in_either_direction() {
     };
     let text = render(&example(), &context);
     let told =
-        "farthest off: activation_latency.p99 1.000 re-simulated vs 16.000 ms recorded (÷16.0)";
+        "farthest off: activation_latency.p99 1.00 re-simulated vs 16.00 ms recorded (÷16.0)";
     let told: String = told.split_whitespace().collect();
     let text: String = text.split_whitespace().collect();
     assert!(text.contains(&told), "{text}");
