@@ -389,7 +389,7 @@ impl World {
         Ok(result)
     }
 
-    /// What the kernel has printed.
+    /// Lines that the kernel has printed.
     pub(crate) fn log(&self) -> &[String] {
         &self.inner.log
     }
