@@ -652,3 +652,34 @@ fn a_length_is_a_duration_with_a_unit_or_a_number_of_seconds() {
     let (_, _, err) = schedcast(&["profile", "--out", "/nonexistent/a", "/nonexistent/b"]);
     assert!(err.contains("/nonexistent/b"), "{err}");
 }
+
+#[test]
+fn explain_takes_a_command_and_settings_for_a_variant_of_the_file() {
+    let command = [
+        "explain",
+        "--kind",
+        "pick",
+        "--",
+        "stress-ng",
+        "--cpu",
+        "2",
+        "-t",
+        "1",
+    ];
+    let (code, out, err) = schedcast(&command);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("pick"), "{out}");
+    let (_directory, path) = experiment();
+    let settings = ["--variant", "half", "--set", "kernel.hz=1000"];
+    let asked = |more: &[&str]| {
+        let words = [&["explain", &path, "--seconds", "0.1"], &settings[..], more].concat();
+        schedcast(&words)
+    };
+    let (code, _, err) = asked(&["--kind", "pick"]);
+    assert_eq!(code, 0, "{err}");
+    let (code, _, err) = asked(&["--diff", "whole", "half"]);
+    assert!(
+        code != 0 && err.contains("--diff compares variants as they are"),
+        "{err}"
+    );
+}

@@ -15,6 +15,8 @@ use crate::context::RefitFigure;
 use crate::error::Error;
 use crate::experiment::Scenario;
 use crate::experiment::kernel::KernelSettings;
+use crate::experiment::program::{Action, Program};
+use crate::experiment::units::quote_word;
 use crate::metrics::{self, Better, Metric};
 use crate::outcome::{Outcome, combine_hashes};
 use crate::possible::{self, Run};
@@ -97,11 +99,58 @@ pub struct Variant {
     pub name: String,
     /// The kernel, with the keys of the experiment file's `[kernel]`.
     pub kernel: KernelSettings,
+    /// The machine.
+    pub machine: ShownMachine,
+    /// The programs, in the order of the experiment.
+    pub programs: Vec<ShownProgram>,
+    /// Virtual time that was asked for, ns; null where a run ends with its programs, or as a
+    /// recording does.
+    pub duration_ns: Option<u64>,
     /// Hash over all events of all seeds, 16 hexadecimal digits: equal runs have equal hashes.
     pub event_hash: String,
     /// Every metric of the variant by name: programs first, then cgroups, then the machine.
     #[serde(serialize_with = "in_order")]
     pub metrics: Vec<(String, Summary)>,
+}
+
+/// The machine of a variant, for a reader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ShownMachine {
+    /// Name or path of the preset that it was made of.
+    pub preset: String,
+    /// Number of its CPUs.
+    pub cpus: usize,
+}
+
+/// A program of a variant, for a reader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ShownProgram {
+    /// Its name in metrics.
+    pub name: String,
+    /// Its command line, or the folder of the recording that is replayed; null for a profile.
+    pub run: Option<String>,
+    /// The cgroup that it starts in.
+    pub cgroup: String,
+}
+
+impl ShownProgram {
+    fn of(program: &Program) -> Self {
+        let run = match &program.action.value {
+            Action::Run(words) => {
+                let words: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
+                Some(words.join(" "))
+            }
+            Action::Replay(folder, _) => Some(folder.display().to_string()),
+            Action::Profile(_) => None,
+        };
+        ShownProgram {
+            name: program.name.clone(),
+            run,
+            cgroup: program.cgroup.clone(),
+        }
+    }
 }
 
 /// One metric of one variant over all seeds.
@@ -208,6 +257,12 @@ impl Comparison {
             variants.push(Variant {
                 name: scenario.name.clone(),
                 kernel: scenario.kernel.clone(),
+                machine: ShownMachine {
+                    preset: scenario.machine.preset.clone(),
+                    cpus: scenario.machine.cpus(),
+                },
+                programs: scenario.programs.iter().map(ShownProgram::of).collect(),
+                duration_ns: scenario.duration_ns,
                 event_hash: format!("{:016x}", combine_hashes(runs)),
                 metrics,
             });

@@ -1,5 +1,5 @@
-//! What ends a world whose C goes wrong where it has no trap of its own: a bad pointer, and a loop
-//! without an end.
+//! The end of a world whose C goes wrong where it has no trap of its own: by a bad pointer, or by a
+//! loop without an end.
 //!
 //! ```text
 //! C touches address 8 ──► SIGSEGV ──► handler: the C goes on in sc_trap ──► the call returns
@@ -106,7 +106,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Of an object whose `sc_run` was loaded at an address; `None` where its symbols say too little.
+    /// Of an object whose `sc_run` was loaded at an address; `None` where its symbols are too few.
     pub(crate) fn new(symbols: &Symbols, sc_run: *const c_void) -> Option<Self> {
         // Nothing else is built for another architecture.
         if !cfg!(target_arch = "x86_64") {
@@ -137,7 +137,7 @@ impl Guard {
         })
     }
 
-    /// What stopped the last call of this thread, if it was stopped by a guard.
+    /// The fault that stopped the last call of this thread, if it was stopped by a guard.
     pub(crate) fn why(&self, symbols: &Symbols) -> Option<String> {
         let fault = THREAD.with(|thread| thread.fault.take())?;
         let place = |address: u64| symbols.function(address.checked_sub(self.base)?);
@@ -157,7 +157,7 @@ impl Guard {
     }
 }
 
-/// What a handler found.
+/// A fault as a handler found it.
 #[derive(Clone, Copy)]
 struct Fault {
     signal: c_int,
@@ -231,7 +231,7 @@ impl Thread {
     }
 }
 
-/// What handled the faults before; one for each of [`FAULTS`].
+/// Handlers of the faults before these; one for each of [`FAULTS`].
 static BEFORE: [AtomicPtr<libc::sigaction>; 4] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
 

@@ -25,8 +25,12 @@ use crate::{output, written};
 #[command(mut_arg("cgroup", |arg| arg.help("Group whose cpu.* files --set changes")))]
 pub(crate) struct ExplainArguments {
     /// Experiment file (TOML), or the folder of a recording
-    #[arg(value_name = "EXP.toml|RECORDING")]
-    pub subject: PathBuf,
+    #[arg(
+        value_name = "EXP.toml|RECORDING",
+        required_unless_present = "command",
+        conflicts_with = "command"
+    )]
+    pub subject: Option<PathBuf>,
     /// Settings; --variant names the one to explain, or opens one
     #[command(flatten)]
     pub columns: ColumnArguments,
@@ -60,6 +64,9 @@ pub(crate) struct ExplainArguments {
     /// Write the decisions as JSON to FILE, or to standard output with - instead of the text
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Command to explain, as typed in a shell
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
 }
 
 /// Kinds of decisions.
@@ -117,7 +124,7 @@ pub(crate) fn run(
                 task: arguments.task.clone(),
                 kind: arguments.kind.map(Kind::from),
                 count: arguments.count as usize,
-                of_replay: arguments.subject.is_dir(),
+                of_replay: arguments.subject.as_deref().is_some_and(Path::is_dir),
             };
             let scenario = chosen(arguments, &scenarios)?;
             let told = decisions(&simulator, scenario, arguments.seed, &wanted)?;
@@ -136,22 +143,21 @@ pub(crate) fn run(
     written(out.write_all(text.as_bytes()))
 }
 
-/// All variants; one that `--variant` names without settings is not opened a second time.
+/// All variants; one that `--variant` names and that is there is not opened a second time: the
+/// settings behind its name are for it, as `run` takes them.
 fn scenarios(arguments: &ExplainArguments, err: &mut impl Write) -> Result<Vec<Scenario>> {
-    let subject = if arguments.subject.is_dir() {
-        recording(&arguments.subject)?
-    } else {
-        Subject::File {
-            path: arguments.subject.clone(),
+    let subject = match &arguments.subject {
+        None => Subject::Command(arguments.command.clone()),
+        Some(path) if path.is_dir() => recording(path)?,
+        Some(path) => Subject::File {
+            path: path.clone(),
             only: None,
-        }
+        },
     };
     let cgroup = target::in_subject(&arguments.target, &subject)?;
     let mut columns = arguments.columns.0.clone();
-    columns
-        .variants
-        .retain(|(_, settings)| !settings.is_empty());
-    let question = Question {
+    let asked = std::mem::take(&mut columns.variants);
+    let mut question = Question {
         subject,
         cgroup,
         columns,
@@ -159,6 +165,24 @@ fn scenarios(arguments: &ExplainArguments, err: &mut impl Write) -> Result<Vec<S
         duration: arguments.length.time(),
         measured: false,
     };
+    let there = match asked.iter().any(|(_, settings)| !settings.is_empty()) {
+        true => question.experiment()?.scenarios,
+        false => Vec::new(),
+    };
+    let is_there = |name: &str| there.iter().any(|scenario| scenario.name == name);
+    for (name, settings) in asked {
+        if !is_there(&name) {
+            question.columns.variants.push((name, settings));
+        } else if arguments.diff.is_none() {
+            // Only this variant is explained.
+            question.columns.leading.extend(settings);
+        } else {
+            let message = format!("`{name}` is there, and --diff compares variants as they are");
+            return Err(Error::usage(message).hint("open one of another name for its settings"));
+        }
+    }
+    let variants = &mut question.columns.variants;
+    variants.retain(|(_, settings)| !settings.is_empty());
     say_oddities(&question, err)?;
     Ok(question.experiment()?.scenarios)
 }

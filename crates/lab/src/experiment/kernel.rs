@@ -35,6 +35,9 @@ const PREEMPTION: [(&str, Preemption); 4] = [
     ("lazy", Preemption::Lazy),
 ];
 
+/// Words of `sched/cgroup_mode`, by number.
+const CGROUP_MODES: [&str; 5] = ["up", "smp", "concur", "max", "tasks"];
+
 /// The kernel of one variant.
 ///
 /// As JSON: one object with the keys of the `[kernel]` section, and `stands_for` where that is
@@ -470,7 +473,17 @@ impl KernelSettings {
         entry: &Entry,
         places: &mut Places,
     ) -> Result<()> {
-        let value = entry.value.integer("an integer")?;
+        let value = match &entry.value.kind {
+            Kind::Text(word) if tunable.name == "cgroup_mode" => {
+                let number = CGROUP_MODES.iter().position(|mode| mode == word);
+                let number = number.ok_or_else(|| {
+                    let message = format!("unknown mode of groups `{word}`");
+                    Error::input(&entry.value.place, message).hint(hint_for(word, &CGROUP_MODES))
+                })?;
+                number as i64
+            }
+            _ => entry.value.integer("an integer")?,
+        };
         let place = entry.value.place.clone();
         self.tunables.insert(tunable.name, Located { value, place });
         places
@@ -602,7 +615,16 @@ fn read_preemption(value: &Value) -> Result<Preemption> {
     })
 }
 
+/// An array of words, or one word alone.
 fn read_words(value: &Value, what: &str) -> Result<Vec<Located<String>>> {
+    if let Kind::Text(word) = &value.kind
+        && !word.is_empty()
+    {
+        return Ok(vec![Located {
+            value: word.clone(),
+            place: value.place.clone(),
+        }]);
+    }
     let mut words = Vec::new();
     for value in value.array(&format!("an array of {what} names"))? {
         let text = value.text(&format!("a {what} name"))?;

@@ -62,7 +62,7 @@ pub struct Simulator {
     recordings: Mutex<Vec<(String, Arc<Recording>)>>,
     replays: Mutex<Vec<Inferred>>,
     trees: tree::Objects,
-    /// What trees printed, by variant and line, and how often.
+    /// Lines that trees printed, by variant and line, and how often.
     printed: Mutex<BTreeMap<(String, String), u64>>,
     /// Each seed draws what no two real runs have in common.
     draws: bool,

@@ -1,4 +1,4 @@
-//! What a scenario does on the simulator, seen from its metrics.
+//! Scenarios on the simulator, seen from their metrics.
 
 use super::*;
 use crate::error::Source;

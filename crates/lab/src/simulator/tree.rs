@@ -219,7 +219,7 @@ impl Simulator {
         Ok(finished)
     }
 
-    /// What trees have printed in all runs so far, a sentence for each line: warnings among it.
+    /// Lines that trees have printed in all runs so far, a sentence for each: warnings among them.
     pub fn printed_by_trees(&self) -> Vec<String> {
         let printed = lock(&self.printed);
         let mut lines: Vec<String> = printed

@@ -131,6 +131,12 @@ pub(super) fn distance(base: &[f64], new: &[f64], kind: MeanKind) -> Option<f64>
     Some(if gap == 0.0 { 0.0 } else { gap / reach })
 }
 
+/// Whether a mean gets a star. A single sample has no spread to be beyond.
+fn has_star(base: &[f64], new: &[f64], kind: MeanKind) -> bool {
+    let spreads = base.len() > 1 && new.len() > 1;
+    spreads && distance(base, new, kind).is_some_and(|gap| gap.abs() > 1.0)
+}
+
 /// The whole report: a block of rows for every subject.
 pub(crate) fn render(comparison: &Comparison, context: &Context) -> String {
     let note = format!(
@@ -241,8 +247,7 @@ fn cell(
     let percent = improvement(statistic.better(better), base, value);
     // A change that rounds to nothing has no sign.
     let percent = if percent.abs() < 0.005 { 0.0 } else { percent };
-    let starred = || distance(&base_samples, &own, kind).is_some_and(|gap| gap.abs() > 1.0);
-    if statistic == Statistic::Mean && starred() {
+    if statistic == Statistic::Mean && has_star(&base_samples, &own, kind) {
         return format!("{value:12.2} *{percent:7.2}%*");
     }
     format!("{value:12.2} ({percent:7.2}%)")
@@ -279,6 +284,7 @@ mod tests {
         assert!((gap(&[13.9, 14.9, 15.9]) - 3.9 / 3.92).abs() < 1e-9);
         assert!(gap(&[13.93, 14.93, 15.93]) > 1.0);
         assert!(gap(&[6.0, 7.0, 8.0]) < -1.0);
+        assert!(!has_star(&[5.0], &[6.0], kind) && has_star(&[5.0, 5.0], &[6.0, 6.0], kind));
         assert_eq!(distance(&[5.0], &[5.0], kind), Some(0.0));
         assert_eq!(distance(&[5.0], &[6.0], kind), Some(f64::INFINITY));
     }

@@ -177,3 +177,62 @@ fn numbers_of_domains_stand_in_a_table_for_each_level() {
         "k.toml:2:15: `domains.MC.busy_factor` must be 1 to 1000000"
     );
 }
+
+#[test]
+fn one_feature_needs_no_array_and_modes_of_groups_have_names() {
+    let kernel = read("version = \"6.12\"\nfeatures = \"NEXT_BUDDY\"\n").unwrap();
+    assert!(kernel.rules.features.next_buddy);
+    let mode = |value: &str| {
+        let kernel = read(&format!("version = \"7.3\"\ncgroup_mode = {value}\n"));
+        kernel.map(|kernel| kernel.rules.cgroup_mode)
+    };
+    for (name, number) in [("up", 0), ("concur", 2), ("tasks", 4)] {
+        let by_name = mode(&format!("{name:?}")).unwrap();
+        assert_eq!(by_name, mode(&number.to_string()).unwrap());
+    }
+    let text = mode("\"task\"").unwrap_err().to_string();
+    assert!(text.contains("unknown mode of groups `task`"), "{text}");
+}
+
+/// A folder that says to be a kernel of a release and has these features.
+fn tree(release: (u16, u16), features: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let makefile = format!("VERSION = {}\nPATCHLEVEL = {}\n", release.0, release.1);
+    std::fs::write(folder.path().join("Makefile"), makefile).unwrap();
+    std::fs::create_dir_all(folder.path().join("kernel/sched")).unwrap();
+    std::fs::write(folder.path().join("kernel/sched/features.h"), features).unwrap();
+    folder
+}
+
+#[test]
+fn features_of_a_tree_are_those_of_its_header() {
+    let header =
+        "SCHED_FEAT(NEXT_BUDDY, false)\nSCHED_FEAT(LB_MIN, false)\nSCHED_FEAT(KDEV, true)\n";
+    let folder = tree((6, 12), header);
+    let with = |words: &str| {
+        let tree = folder.path().display();
+        read(&format!("tree = \"{tree}\"\nfeatures = [{words}]\n"))
+    };
+    let kernel = with("\"NO_KDEV\", \"LB_MIN\", \"NEXT_BUDDY\"").unwrap();
+    assert_eq!(kernel.features.len(), 3);
+    assert!(kernel.rules.features.next_buddy);
+    let text = with("\"KDEW\"").unwrap_err().to_string();
+    assert!(text.contains("has no feature `KDEW`"), "{text}");
+    assert!(text.contains("k.toml:2:13"), "{text}");
+    let error = with("\"WA_IDLE\"").unwrap_err().to_string();
+    assert!(error.contains("has no feature `WA_IDLE`"), "{error}");
+}
+
+#[test]
+fn nothing_of_a_tree_changes_during_a_run() {
+    let folder = tree((6, 12), "SCHED_FEAT(NEXT_BUDDY, false)\n");
+    let kernel = read(&format!("tree = \"{}\"\n", folder.path().display())).unwrap();
+    for change in ["features = [\"NEXT_BUDDY\"]", "base_slice_ns = 1000000"] {
+        let change = parse(&Source::new("at", change)).unwrap();
+        let text = kernel.read_change(&change, 8).unwrap_err().to_string();
+        assert!(
+            text.contains("of a kernel tree cannot change during a run"),
+            "{text}"
+        );
+    }
+}
