@@ -4,8 +4,8 @@
 //! `sched/features`), u (utilisation clamps, if the object is built with them); p = the numbers
 //! behind are priorities; n = the clocks have an energy model, if the object is built with it; d =
 //! ask for decisions only, s = shrink, t = tell the trail of all steps, m = print the marks of
-//! rules reached. `lockstep OBJECT VERSION world LETTERS SEEDS STEPS` draws machine and kinds from the
-//! seed.
+//! rules reached. `lockstep OBJECT VERSION world LETTERS SEEDS STEPS` draws machine and kinds from
+//! the seed.
 
 #![expect(clippy::print_stdout, reason = "a program")]
 

@@ -188,7 +188,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     writeln!(
         table,
-        "\n{} steps were compared and equal in everything; {} were decided alike, with those that follow a different number.\nOf {} histories {} were equal to the end and {} decided alike to the end.",
+        "\n{} steps were compared and equal in everything; {} were decided alike, with\nthose that follow a different number.\nOf {} histories {} were equal to the end and {} decided alike to the end.",
         total[0], total[1], whole[2], whole[0], whole[1]
     )?;
     let text = std::fs::read_to_string(page)?;
