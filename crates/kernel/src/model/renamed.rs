@@ -50,10 +50,24 @@ const RENAMED: [(&str, &[Earlier]); 11] = [
     ("sched_tick", &[(V6_9, "scheduler_tick")]),
 ];
 
+/// Names of 6.18 with later ones: the first release that has it. Debian's image of 6.19.14 has the
+/// first name, that of 7.0.13 the other.
+const RENAMED_LATER: [(&str, Version, &str); 1] = [(
+    "check_preempt_wakeup_fair",
+    Version::new(7, 0),
+    "wakeup_preempt_fair",
+)];
+
 /// Name in `version` of the function that 6.18 calls `function`.
 pub(super) fn name_in(function: &'static str, version: Version) -> &'static str {
     // A stable release has the names of the release it began with.
     let release = Version::new(version.major, version.minor);
+    let mut later = RENAMED_LATER.iter();
+    if let Some((_, _, name)) =
+        later.find(|(today, first, _)| *today == function && release >= *first)
+    {
+        return name;
+    }
     let renamed = RENAMED.iter().find(|(today, _)| *today == function);
     let earlier = renamed.map_or(&[][..], |(_, earlier)| earlier);
     let name = earlier.iter().find(|(last, _)| release <= *last);
@@ -78,6 +92,10 @@ mod tests {
         assert_eq!(name(cpu, 4, 15), "find_idlest_group_cpu");
         assert_eq!(name("pick_eevdf", 6, 5), "pick_next_entity");
         assert_eq!(name("update_curr", 4, 5), "update_curr");
+        let wakeup = "check_preempt_wakeup_fair";
+        assert_eq!(name(wakeup, 6, 6), "check_preempt_wakeup");
+        assert_eq!(name(wakeup, 6, 19), wakeup);
+        assert_eq!(name(wakeup, 7, 0), "wakeup_preempt_fair");
     }
 
     #[test]

@@ -56,7 +56,7 @@ macro_rules! core {
             /// First expiry of a group's period timer, before a limit starts it.
             fn set_period_phase(&mut self, group: GroupId, phase_ns: Ns);
 
-            /// What the kernel has printed: warnings among it.
+            /// Lines that the kernel has printed: warnings among them.
             fn printed(&self) -> &[String] {
                 &[]
             }

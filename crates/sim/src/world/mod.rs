@@ -70,7 +70,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.kernel.tables()
     }
 
-    /// What the kernel has printed; the rules print nothing.
+    /// Lines that the kernel has printed; the rules print none.
     pub fn printed(&self) -> &[String] {
         self.kernel.printed()
     }
