@@ -115,7 +115,6 @@ pub struct Variant {
 
 /// The machine of a variant, for a reader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShownMachine {
     /// Name or path of the preset that it was made of.
     pub preset: String,
@@ -125,7 +124,6 @@ pub struct ShownMachine {
 
 /// A program of a variant, for a reader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShownProgram {
     /// Its name in metrics.
     pub name: String,
