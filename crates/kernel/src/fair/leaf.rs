@@ -11,7 +11,9 @@ impl Kernel {
         if !self.cfs_rqs[q.index()].on_leaf_list {
             self.insert_leaf(q);
         }
-        self.rqs[self.cfs_rqs[q.index()].cpu.index()].leaf_branch.is_none()
+        self.rqs[self.cfs_rqs[q.index()].cpu.index()]
+            .leaf_branch
+            .is_none()
     }
 
     #[inline(never)]
