@@ -24,7 +24,7 @@ fn ratios_of_the_machine_are_cut_where_the_programs_end() {
         "stress-ng --cpu 8 -t 1",
     ] {
         let busy = metrics(&format!("[[program]]\nrun = \"{run}\"\n"))["machine/busy_ratio"];
-        assert!(busy > 0.998, "{run}: {busy}");
+        assert!(busy > 0.99, "{run}: {busy}");
     }
 }
 
