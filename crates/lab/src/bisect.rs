@@ -258,17 +258,12 @@ impl Way {
         run(&mut self, &[0, last])?;
         let ends = self.compared(0, last)?;
         self.metric = followed(&ends, metric, subjects)?;
-        // A row that nobody named and that seeds alone may move is no reason to run the releases.
-        let is_noise = metric.is_none() && !self.change(&ends)?.significant;
         // Releases first: of two changes that cancel each other, both are seen if they came apart.
         let mut borders: Vec<usize> = (1..last)
             .filter(|&place| self.points[place].release != self.points[place + 1].release)
             .collect();
         borders.insert(0, 0);
         borders.push(last);
-        if is_noise {
-            borders.clear();
-        }
         run(&mut self, &borders)?;
         let mut parts = Vec::new();
         for pair in borders.windows(2) {
