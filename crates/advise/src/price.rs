@@ -100,7 +100,9 @@ pub(crate) fn highest(
     };
     let prices = watched.iter().filter_map(price);
     prices.max_by(|left, right| {
-        let certain = left.certain.cmp(&right.certain);
+        // Who gains for certain does not pay.
+        let pays = |price: &Price| price.certain && price.growth > 0.0;
+        let certain = pays(left).cmp(&pays(right));
         certain.then(left.growth.total_cmp(&right.growth))
     })
 }
@@ -159,6 +161,13 @@ mod tests {
         let paid = price(&watched).unwrap();
         assert_eq!((paid.threads.as_str(), paid.certain), ("db", true));
         assert!(!price(&[p99("calm")]).unwrap().certain);
+        let gains = schedcast_lab::samples::compared(&[
+            (p99("calm"), [3.0, 3.9, 3.1, 3.6], [3.1, 3.7, 3.2, 3.7]),
+            (p99("glad"), [9.0, 9.1, 8.9, 9.0], [4.0, 4.1, 3.9, 4.0]),
+        ]);
+        let watched = [p99("calm"), p99("glad")];
+        let paid = highest(&gains, &gains.variants[1], &watched).unwrap();
+        assert_eq!(paid.threads, "calm", "who gains for certain does not pay");
     }
 
     #[test]

@@ -70,13 +70,6 @@ pub fn one_line(text: &str) -> String {
 }
 
 /// At most `longest` characters of `text` and, if there are more, how many.
-///
-/// ```
-/// use schedcast_base::harmless::shortened;
-///
-/// assert_eq!(shortened("four", 4), "four");
-/// assert_eq!(shortened("12345678", 4), "1234… (8 characters)");
-/// ```
 pub(crate) fn shortened(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         None => text.to_owned(),
@@ -140,6 +133,12 @@ impl<W: Write> Write for HarmlessWriter<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_text_is_cut_and_says_how_long_it_is() {
+        assert_eq!(shortened("four", 4), "four");
+        assert_eq!(shortened("12345678", 4), "1234… (8 characters)");
+    }
 
     fn written(pieces: &[&[u8]]) -> String {
         let mut writer = HarmlessWriter::new(Vec::new());

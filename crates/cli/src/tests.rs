@@ -509,7 +509,7 @@ fn an_advice_is_written_as_json_and_read_back() {
         ),
         ("/pg", Some(81_000), 100_000)
     );
-    assert_eq!(read.recorded.quota_us, None, "nothing limited it");
+    assert_eq!(read.recorded.quota_us, Some(50_000));
     std::fs::write(&file, "{}").unwrap();
     let error = schedcast_advise::read_recommendation(&file).unwrap_err();
     assert!(

@@ -101,12 +101,12 @@ fn on_a_node_of_equal_names_top_record_and_advise_take_the_right_container() {
     );
     let kept = kept(&recording);
     assert_eq!(kept["title"], wide_pod.as_str());
+    // The neighbour is there with its name, and the group that was named is known.
     let described = kept["names"].as_object().unwrap();
-    assert!(
-        described
-            .values()
-            .all(|names| names["pod"] != narrow_pod.as_str())
-    );
+    let is_named = |pod: &str| described.values().any(|names| names["pod"] == pod);
+    assert!(is_named(&wide_pod) && is_named(&narrow_pod));
+    let asked = kept["cgroup"].as_str().unwrap();
+    assert_eq!(described[asked]["pod"], wide_pod.as_str());
 
     let advise = |words: &[&str]| {
         let fixed = [
@@ -134,10 +134,13 @@ fn on_a_node_of_equal_names_top_record_and_advise_take_the_right_container() {
             "{said}"
         );
     }
+    // Its neighbour is in the recording, too.
     let other = advise(&["--container", narrow.short()]);
-    assert_eq!(other.status.code(), Some(2), "it was not recorded");
-    let said = text(&other.stderr);
-    assert!(said.contains("there is no container"), "{said}");
+    let said = text(&other.stdout);
+    assert!(
+        said.contains(&format!("target {narrow_pod}/{}", narrow.short())),
+        "{said}"
+    );
     let both = advise(&["--container", wide.short(), "--pod", &wide_pod]);
     assert_eq!(both.status.code(), Some(2));
 }

@@ -18,7 +18,7 @@ use super::chance::Chance;
 use crate::error::{Located, Result};
 use crate::experiment::Scenario;
 use crate::experiment::kernel::feature_name;
-use crate::experiment::program::Action;
+use crate::experiment::program::{Action, Program};
 use schedcast_base::groups::is_within;
 
 impl Simulator {
@@ -247,6 +247,13 @@ fn features(scenario: &Scenario) -> Vec<String> {
 fn preemption(scenario: &Scenario) -> Option<String> {
     let kernel = &scenario.kernel;
     let written = kernel.preempt_written.as_ref()?;
+    // A recording and a profile of one say what was there; nobody asked what it does.
+    let profiled = |program: &Program| matches!(program.action.value, Action::Profile(_));
+    if written.place.source.name.ends_with("/recording.json")
+        || scenario.programs.iter().any(profiled)
+    {
+        return None;
+    }
     let key = format!("kernel.preempt ({})", written.place);
     let kernel_has_fewer = kernel.rules.preempts_at_least_lazily;
     match written.value {

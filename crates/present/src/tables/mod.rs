@@ -81,15 +81,6 @@ pub(crate) fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> S
 
 /// A ratio as people say it: `+12.3 %`, or as a factor from two on, `×1240`, and down to a half,
 /// `÷3.1`.
-///
-/// ```
-/// use schedcast_present::tables::change_text;
-///
-/// assert_eq!(change_text(1.123), "+12.3 %");
-/// assert_eq!(change_text(0.95), "−5.0 %");
-/// assert_eq!(change_text(1240.4), "×1240");
-/// assert_eq!(change_text(0.32), "÷3.1");
-/// ```
 pub(crate) fn change_text(ratio: f64) -> String {
     let factor = |sign: &str, factor: f64| {
         let digits = usize::from(factor < 100.0);
@@ -162,6 +153,18 @@ fn blocks(most: usize, label_width: usize, widths: &[usize]) -> Vec<std::ops::Ra
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ratios_are_told_as_people_say_them() {
+        for (ratio, told) in [
+            (1.123, "+12.3 %"),
+            (0.95, "−5.0 %"),
+            (1240.4, "×1240"),
+            (0.32, "÷3.1"),
+        ] {
+            assert_eq!(change_text(ratio), told);
+        }
+    }
 
     #[test]
     fn blocks_fill_lines_and_never_stay_empty() {

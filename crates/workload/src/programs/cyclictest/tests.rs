@@ -63,17 +63,12 @@ fn with_a_histogram_all_threads_have_one_interval() {
     let cycles = |more: &str| {
         let line = format!("cyclictest -t 3 -p 80 -i 1000 -d 500 -D 1 -q{more}");
         let (running, world) = run(&line, 3, 5);
-        let count = |thread: u64| {
-            let name = super::thread_metric("latency", thread);
-            metric(&running, &world, &format!("cyclictest/{name}.count"))
-        };
-        [count(0), count(1), count(2)]
+        metric(&running, &world, "cyclictest/latency.count")
     };
-    let about = |found: [f64; 3], expected: [f64; 3]| {
-        let near = |(found, expected): (&f64, &f64)| (found - expected).abs() <= 2.0;
-        assert!(found.iter().zip(&expected).all(near), "{found:?}");
+    let about = |found: f64, expected: f64| {
+        assert!((found - expected).abs() <= 6.0, "{found}");
     };
-    about(cycles(""), [1000.0, 667.0, 500.0]);
-    about(cycles(" -h 20"), [1000.0; 3]);
-    about(cycles(" -H 20"), [1000.0; 3]);
+    about(cycles(""), 1000.0 + 667.0 + 500.0);
+    about(cycles(" -h 20"), 3000.0);
+    about(cycles(" -H 20"), 3000.0);
 }
