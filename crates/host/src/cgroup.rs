@@ -252,7 +252,7 @@ impl CpuCgroup {
         let refuse = |rule| HostError::Refused {
             path: self.dir.clone(),
             value: target.to_string(),
-            parent: self.parent_of(&rule),
+            parent: self.parent_of(&rule).map(String::into_boxed_str),
             rule,
         };
         limits::validate(target).map_err(refuse)?;
@@ -340,7 +340,7 @@ impl CpuCgroup {
             Ok(Some(rule)) => HostError::Refused {
                 path,
                 value: value.to_owned(),
-                parent: self.parent_of(&rule),
+                parent: self.parent_of(&rule).map(String::into_boxed_str),
                 rule,
             },
             Ok(None) => HostError::RefusedUnexplained {
@@ -391,7 +391,7 @@ impl CpuCgroup {
         HostError::Refused {
             path: self.dir.join(file.name()),
             value: value.to_owned(),
-            parent: self.parent_of(&rule),
+            parent: self.parent_of(&rule).map(String::into_boxed_str),
             rule,
         }
     }

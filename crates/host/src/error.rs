@@ -85,7 +85,7 @@ pub enum HostError {
         /// The rule it breaks.
         rule: LimitError,
         /// The group around it that the rule is about, where it is about one.
-        parent: Option<String>,
+        parent: Option<Box<str>>,
     },
     /// A value the kernel refused for a reason that none of the known rules explains.
     #[error("{path}: the kernel refused {value:?}: {source}")]
@@ -254,7 +254,7 @@ mod tests {
                 ratio: 524_288,
                 ceiling: 314_572,
             },
-            parent: Some("/a".to_owned()),
+            parent: Some("/a".into()),
         };
         assert_eq!(
             above.to_string(),

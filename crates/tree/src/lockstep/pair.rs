@@ -681,7 +681,7 @@ impl Pair {
         };
         let mut dice = SplitMix(self.tasks.len() as u64);
         let process = (dice.next() % u64::from(self.processes)) as u32;
-        let is_kthread = dice.next() % 8 == 0;
+        let is_kthread = dice.next().is_multiple_of(8);
         let rust = self.rust.task_create(TaskAttributes {
             policy: policy_of(class.policy),
             nice: class.nice,
