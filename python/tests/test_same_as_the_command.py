@@ -55,7 +55,7 @@ def test_run_of_one_variant_and_of_a_command(command, burst_file):
 
 
 def test_what_if(command):
-    recording = RECORDING.relative_to(ROOT)
+    recording = RECORDING
     words = ["--set", "cpu.max=60000 100000", "--set", "cpu.max.burst=20000", "--variant", "free"]
     words += ["--set", "cpu.max=max", "--measured", "--seeds", "2"]
     expected = command("what-if", recording, *words, "--json", "-").stdout

@@ -149,8 +149,13 @@ fn a_database_gets_what_it_needs() {
     let tight = question(&at("tight"), group);
     let advice = match advise(&tight, &demands, &simulator, (&|_| {}, &|| {})) {
         Ok(advice) => advice,
-        // Refused as it must be where neighbours were at work that the trace does not show.
-        Err(error) if error.to_string().contains("misses the recording") => {
+        // Refused as it must be where neighbours were at work that the trace does not show, or took
+        // so much that the service filled its limit all the time.
+        Err(error)
+            if ["misses the recording", "the limit stopped the group"]
+                .iter()
+                .any(|why| error.to_string().contains(why)) =>
+        {
             eprintln!("skipped: this machine is not quiet enough: {error}");
             return;
         }
