@@ -280,6 +280,20 @@ fn sample_described(
 mod tests {
     use super::*;
 
+    const EVERY: Duration = Duration::from_millis(10);
+
+    /// Samples every 10 ms; `None`, saying so, where the time of the group is not counted: version
+    /// 1 with the accounting of CPU time elsewhere.
+    fn sampled(request: &Request) -> Option<Sampled> {
+        match sample(request, EVERY, &AtomicBool::new(false)) {
+            Err(error) if error.to_string().contains("cpuacct.usage") => {
+                eprintln!("skipped: {error}");
+                None
+            }
+            sampled => Some(sampled.unwrap()),
+        }
+    }
+
     #[test]
     fn counters_of_both_versions_are_read() {
         let folder = tempfile::tempdir().unwrap();
@@ -341,15 +355,11 @@ mod tests {
             std::thread::sleep(Duration::from_millis(300));
             drop(group);
         });
-        let every = Duration::from_millis(10);
-        let sampled = match sample(&request, every, &AtomicBool::new(false)) {
-            Err(error) if error.to_string().contains("cpuacct.usage") => {
-                eprintln!("skipped: {error}");
-                return;
-            }
-            sampled => sampled.unwrap(),
-        };
+        let sampled = sampled(&request);
         end.join().unwrap();
+        let Some(sampled) = sampled else {
+            return;
+        };
         assert!(sampled.is_group_gone && sampled.samples >= 3, "{sampled:?}");
         assert!(sampled.duration < Duration::from_secs(15), "{sampled:?}");
         let text = fs::read_to_string(request.folder.join("cgroups.json")).unwrap();
@@ -373,20 +383,13 @@ mod tests {
             duration: Some(Duration::from_millis(200)),
             ..Request::default()
         };
-        let every = Duration::from_millis(10);
-        let sampled = match sample(&request, every, &AtomicBool::new(false)) {
-            // Version 1 with the accounting of CPU time elsewhere, where this process is in another
-            // group.
-            Err(error) if error.to_string().contains("cpuacct.usage") => {
-                eprintln!("skipped: {error}");
-                return;
-            }
-            sampled => sampled.unwrap(),
+        let Some(sampled) = sampled(&request) else {
+            return;
         };
         assert!(sampled.samples >= 3, "{sampled:?}");
         let text = fs::read_to_string(request.folder.join(FILE)).unwrap();
         assert_eq!(text.lines().count() as u64, sampled.samples + 1);
-        let again = sample(&request, every, &AtomicBool::new(false));
+        let again = sample(&request, EVERY, &AtomicBool::new(false));
         assert!(again.unwrap_err().to_string().contains("already"));
     }
 }

@@ -39,14 +39,9 @@ pub(super) fn read(hierarchy: &CpuHierarchy, scope: Option<&str>) -> Result<Map<
 }
 
 fn belongs(path: &str, scope: Option<&str>) -> bool {
-    let inside = |outer: &str, inner: &str| {
-        inner
-            .strip_prefix(outer)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
     scope.is_none_or(|scope| {
         let scope = scope.trim_end_matches('/');
-        inside(path, scope) || inside(scope, path)
+        is_within(path, scope) || is_within(scope, path)
     })
 }
 
