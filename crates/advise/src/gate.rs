@@ -132,9 +132,8 @@ pub fn check(
     let fit = judge::with_shares(fit, &case.promises);
     tell_fit(&mut comparison, &fit, case.recorded, Some(&case.target));
     let recorded = Limit::of(&experiment.scenarios[0], &case.target);
-    let latency = case.recorded.seen.latency(&case.target);
     let asks_for_another = |scenario| Limit::of(scenario, &case.target) != recorded;
-    if let Some(why) = trust::saturated(&fit, latency.as_ref())
+    if let Some(why) = case.saturated(&fit)
         && experiment.scenarios.iter().any(asks_for_another)
     {
         let message = format!("no verdict on another limit than the recorded one: {why}");

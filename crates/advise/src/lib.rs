@@ -180,6 +180,12 @@ pub(crate) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
+    /// Why the recording does not tell what the group would do under another limit.
+    pub(crate) fn saturated(&self, fit: &[RefitFigure]) -> Option<String> {
+        let latency = self.recorded.seen.latency(&self.target);
+        trust::saturated(fit, latency.as_ref())
+    }
+
     pub(crate) fn of(
         question: &'a Question,
         slos: &[String],
@@ -342,7 +348,10 @@ pub fn advise(
         .filter(|slo| judge::is_misjudged(slo, &bench.fit))
         .map(|slo| slo.metric.as_str())
         .collect();
-    refuse_saturated(&case, &bench.fit, demands.force)?;
+    if let Some(why) = case.saturated(&bench.fit).filter(|_| !demands.force) {
+        let hint = format!("{}; --force advises all the same", trust::UNSATURATED);
+        return Err(Error::general(format!("no advice: {why}")).hint(hint));
+    }
     let decisive = trust::decisive(&bench.fit, &misjudged);
     if let Some(figures) = trust::poor_fit(&decisive).filter(|_| !demands.force) {
         let message =
@@ -354,18 +363,6 @@ pub fn advise(
     }
     let limits = look_for(&mut bench, recorded, step)?;
     build(question, &case, &mut bench, &limits, most)
-}
-
-/// Refuses to advise from a recording whose limit was always used up.
-fn refuse_saturated(case: &Case<'_>, fit: &[RefitFigure], force: bool) -> Result<()> {
-    let latency = case.recorded.seen.latency(&case.target);
-    match trust::saturated(fit, latency.as_ref()) {
-        Some(why) if !force => Err(Error::general(format!("no advice: {why}")).hint(format!(
-            "{}; --force advises all the same",
-            trust::UNSATURATED
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// Part of a search that begins.
