@@ -477,10 +477,8 @@ fn clients_are_assumed(scenario: &Scenario, known: Option<&ClosedLoop>) -> bool 
 /// The same, of clients that ask again when they have their reply.
 fn with_closed_loop(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
-    for program in &mut scenario.programs {
-        if let Action::Replay(_, adjust) = &mut program.action.value {
-            adjust.client_loop = ClientLoop::Closed;
-        }
+    for adjust in scenario.adjusts_mut() {
+        adjust.client_loop = ClientLoop::Closed;
     }
     scenario
 }

@@ -15,7 +15,6 @@
 use crate::comparison::Comparison;
 use crate::error::Result;
 use crate::experiment::Scenario;
-use crate::experiment::program::Action;
 use crate::outcome::Outcome;
 use crate::simulate::{Simulate, run_all};
 use crate::simulator::Simulator;
@@ -171,11 +170,9 @@ impl<S> Drifting<'_, S> {
 impl<S: Simulate> Simulate for Drifting<'_, S> {
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
         let mut scenario = scenario.clone();
-        for program in &mut scenario.programs {
-            if let Action::Replay(_, adjust) = &mut program.action.value {
-                adjust.work_permille = self.work_permille(seed);
-                adjust.piece = self.piece(seed);
-            }
+        for adjust in scenario.adjusts_mut() {
+            adjust.work_permille = self.work_permille(seed);
+            adjust.piece = self.piece(seed);
         }
         self.simulator.run(&scenario, seed)
     }

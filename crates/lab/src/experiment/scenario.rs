@@ -8,10 +8,11 @@ use super::document::{Kind, Table, Value};
 use super::kernel::KernelSettings;
 use super::keys::{Key, TIME, Takes, keys, names};
 use super::machine::MachineSettings;
-use super::program::{self, Program};
+use super::program::{self, Action, Program};
 use super::unit;
 use super::units::parse_duration_ns;
 use crate::error::{Error, Place, Result};
+use schedcast_workload::replay::Adjust;
 
 /// Everything about one variant.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,17 @@ pub struct Scenario {
     pub duration_ns: Option<u64>,
     /// When statistics begin.
     pub warmup_ns: u64,
+}
+
+impl Scenario {
+    /// Adjustments of the recordings that its programs replay.
+    pub(crate) fn adjusts_mut(&mut self) -> impl Iterator<Item = &mut Adjust> {
+        let programs = self.programs.iter_mut();
+        programs.filter_map(|program| match &mut program.action.value {
+            Action::Replay(_, adjust) => Some(adjust),
+            _ => None,
+        })
+    }
 }
 
 /// Settings that change at one moment of the run.
