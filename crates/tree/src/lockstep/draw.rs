@@ -311,8 +311,8 @@ impl Kinds {
     };
 }
 
-/// Switches that a history may turn, all of which the rules follow. HRTICK is none: the overlay has
-/// no such timer.
+/// Switches that a history may turn, all of which the rules follow. HRTICK is none of them:
+/// both sides of the lockstep run without it.
 const SWITCHES: &[&str] = &[
     "ALT_PERIOD",
     "ATTACH_AGE_LOAD",
