@@ -427,7 +427,7 @@ impl Context {
 
     /// This context with a reschedule pending.
     #[must_use]
-    pub(crate) const fn with_need_resched(self) -> Context {
+    pub const fn with_need_resched(self) -> Context {
         Context(self.0 | Context::KNOWN | Context::NEED_RESCHED)
     }
 

@@ -105,6 +105,8 @@ pub(super) struct Draft {
     /// Time from an interrupt on an idle CPU that woke it to its switch in there; 0 if it began in
     /// another way.
     pub approach_ns: u64,
+    /// Its wakeup preempted a thread, and it is charged from there on.
+    pub preempts: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +165,11 @@ struct Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MarkKind {
     Deed(DeedKind),
-    In { cpu: u32, from_idle: bool },
+    In {
+        cpu: u32,
+        from_idle: bool,
+        preempts: bool,
+    },
     Out(Leave),
 }
 
@@ -227,8 +233,17 @@ impl<'a> Folder<'a> {
             let Mark { time_ns, at_ns, .. } = mark;
             executed_ns = at_ns;
             match mark.kind {
-                MarkKind::In { cpu, from_idle } => {
-                    self.approached(cpu, from_idle, time_ns);
+                MarkKind::In {
+                    cpu,
+                    from_idle,
+                    preempts,
+                } => {
+                    if from_idle {
+                        self.approached(cpu, time_ns);
+                    }
+                    if preempts && self.state == (State::Awake { ran: false }) {
+                        self.open().expect("it is awake").preempts = true;
+                    }
                     self.switched_in(cpu, time_ns, at_ns);
                 }
                 MarkKind::Out(leave) => self.switched_out(leave, time_ns, at_ns),
@@ -269,6 +284,7 @@ impl<'a> Folder<'a> {
             deeds: Vec::new(),
             sleeps: 0,
             approach_ns: 0,
+            preempts: false,
         });
         self.base_ns = at_ns;
         self.state = State::Awake { ran: false };
@@ -409,10 +425,10 @@ impl<'a> Folder<'a> {
         }
     }
 
-    /// A switch in, possibly to the idle CPU where an interrupt woke the thread.
-    fn approached(&mut self, on: u32, from_idle: bool, time_ns: u64) {
+    /// A switch from idle, possibly where an interrupt woke the thread.
+    fn approached(&mut self, on: u32, time_ns: u64) {
         let now_ns = self.relative(time_ns);
-        if !from_idle || self.state != (State::Awake { ran: false }) {
+        if self.state != (State::Awake { ran: false }) {
             return;
         }
         if let Some(draft) = self.open()
@@ -494,6 +510,7 @@ fn marks(runs: &[Run], deeds: &[Deed]) -> Vec<Mark> {
             kind: MarkKind::In {
                 cpu: run.cpu,
                 from_idle: run.from_idle,
+                preempts: run.preempts,
             },
         });
         let mut at_ns = before_ns;

@@ -35,7 +35,9 @@ pub(super) struct Charged {
     pub remote_wakes: u32,
     pub forks: u32,
     pub exits: u32,
-    /// Wakeups of itself, from idle, after which it is charged.
+    /// Of these, those that preempted this thread: the wakee is charged with their end.
+    pub preempting_wakes: u32,
+    /// Wakeups of itself, from idle or preempting, from which on it is charged.
     pub own_wakes: u32,
     pub sleeps: u32,
     /// Levels of the group hierarchy below the root.
@@ -65,7 +67,8 @@ impl Costs {
     pub(super) fn of(&self, charged: Charged, executed_ns: u64) -> u64 {
         let levels = u64::from(charged.depth) + 1;
         let enqueue = levels * self.price(Op::EnqueueLevel);
-        let wakeup = self.price(Op::Wakeup) + enqueue + self.price(Op::WakeupEnd);
+        let end = enqueue + self.price(Op::WakeupEnd);
+        let wakeup = self.price(Op::Wakeup) + end;
         let tick = self.price(Op::TimerInterrupt)
             + self.price(Op::Tick)
             + levels * self.price(Op::TickLevel);
@@ -73,10 +76,11 @@ impl Costs {
         u64::from(charged.switches) * self.price(Op::ContextSwitch)
             + u64::from(charged.interrupts) * (self.price(Op::DeviceInterrupt) + wakeup)
             + u64::from(charged.wakes) * (syscall + wakeup)
+            - u64::from(charged.preempting_wakes) * end
             + u64::from(charged.remote_wakes) * self.price(Op::IpiSend)
             + u64::from(charged.forks) * (self.price(Op::Fork) + enqueue)
             + u64::from(charged.exits) * self.price(Op::Exit)
-            + u64::from(charged.own_wakes) * (enqueue + self.price(Op::WakeupEnd))
+            + u64::from(charged.own_wakes) * end
             + u64::from(charged.sleeps)
                 * (syscall + self.price(Op::Block) + levels * self.price(Op::DequeueLevel))
             + self.tick_ns.map_or(0, |tick_ns| {

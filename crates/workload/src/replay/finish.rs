@@ -50,6 +50,11 @@ pub(super) fn finish(
         thread.executed_ns = runs.iter().map(timeline::Run::length_ns).sum();
     }
     let charges = Charges::of(&replay.groups, &replay.threads, &folded.drafts);
+    let preempts: Vec<bool> = folded.drafts.iter().map(|draft| draft.preempts).collect();
+    let preempting = |waking: usize| match folded.begun[waking] {
+        Begun::Draft(draft) => preempts[draft],
+        _ => false,
+    };
     for &index in &order {
         let draft = &mut folded.drafts[index];
         let thread = &replay.threads[draft.activation.thread.index()];
@@ -61,11 +66,11 @@ pub(super) fn finish(
             *length_ns -= less_ns;
             uncharged_ns += less_ns;
         }
-        let mut charged = charged(draft, &gathered.wakings, depth);
+        let mut charged = charged(draft, &gathered.wakings, preempting, depth);
         let before_ns = charges.part_of(draft.approach_ns, &replay.groups, thread.group);
         draft.activation.charged_before_ns = before_ns;
         lengths_ns[0] += before_ns;
-        charged.own_wakes = u32::from(before_ns > 0);
+        charged.own_wakes = u32::from(before_ns > 0 || draft.preempts);
         let cost_ns = options.costs.of(charged, draft.activation.executed_ns);
         draft.activation.removed_ns = uncharged_ns + costs::take_off(&mut lengths_ns, cost_ns);
         if draft.activation.assumed_ns > 0 {
@@ -175,7 +180,12 @@ fn lengths_ns(draft: &Draft) -> Vec<u64> {
 }
 
 /// Events that the simulator will charge for within the recorded time of a draft.
-fn charged(draft: &Draft, wakings: &[Waking], depth: u32) -> Charged {
+fn charged(
+    draft: &Draft,
+    wakings: &[Waking],
+    preempting: impl Fn(usize) -> bool,
+    depth: u32,
+) -> Charged {
     let mut charged = Charged {
         switches: draft.activation.switches,
         interrupts: draft.activation.interrupts,
@@ -188,6 +198,7 @@ fn charged(draft: &Draft, wakings: &[Waking], depth: u32) -> Charged {
             DraftStep::Wakes(waking) => {
                 charged.wakes += 1;
                 charged.remote_wakes += u32::from(wakings[*waking].remote);
+                charged.preempting_wakes += u32::from(preempting(*waking));
             }
             DraftStep::Rewakes { remote, .. } => {
                 charged.wakes += 1;

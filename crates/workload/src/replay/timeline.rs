@@ -17,6 +17,22 @@
 //! 3. A task left unseen: it is given the run time that agrees with most of its unseen runs.
 //! 4. Otherwise the old task left right after it was last seen.
 //!
+//! # Whom the kernel charges
+//!
+//! A wakeup that preempts reads the clock of the run queue, and the switch that follows does not
+//! (`wakeup_preempt` asks for `rq_clock_skip_update`). So the preempted thread is charged up to
+//! that wakeup, and the next one from there on, though the trace shows the switch later: when the
+//! system call that woke it has returned. Runs begin and end where the charges do. That a wakeup
+//! preempts is seen from the reschedule that is pending when its event is written. A wakeup that
+//! another CPU writes does not tell; it is taken to preempt if its thread is the next to run within
+//! [`SOON_NS`].
+//!
+//! The four workers of a `memcached` had run for 1193 ms in 8 s by their switches, but their group
+//! was charged with 1307. In 30 300 cases a worker had preempted the client that woke it, 2.6 µs
+//! before the switch in the median and 114 ms in all; in 11 700 cases a client preempted a worker,
+//! 45 ms in all. By its charges the group ran for 1262 ms, and the rest lies before the switches
+//! from idle (see `charged`).
+//!
 //! # Worked example
 //!
 //! CPU 1 idles from 100 µs on. At 500 µs its timer interrupt wakes `pgbench`; the next event of CPU
@@ -54,8 +70,10 @@ pub(super) struct Run {
     pub end_ns: u64,
     /// Why it ended.
     pub leave: Leave,
-    /// The CPU idled before, and the switch in is in the trace.
+    /// The CPU idled before.
     pub from_idle: bool,
+    /// Its wakeup preempted the one before.
+    pub preempts: bool,
     /// Index of the event that shows the start.
     pub start_event: usize,
     /// Index of the last event that belongs to the run.
@@ -78,6 +96,8 @@ pub(super) struct Slot {
     pub to_ns: u64,
     /// When the thread was last woken for, or moved to, this CPU before `to_ns`.
     pub placed_ns: Option<u64>,
+    /// The wakeup that preempted the one before, if one did: it is charged up to here.
+    pub preempted_ns: Option<u64>,
     /// Why the one before left.
     pub leave_before: Leave,
     /// Last event that shows the one before.
@@ -98,6 +118,10 @@ pub(super) struct CpuTimeline {
     pub slots: Vec<Slot>,
     last_ns: u64,
     last_event: usize,
+    /// The last wakeup that made a reschedule pending, since the last switch.
+    pending_ns: Option<u64>,
+    /// The last wakeup of which the trace does not say whether it did, since the last switch.
+    perhaps: Option<(ThreadId, u64)>,
 }
 
 /// Number of reconstructed switches, and the CPU time that could belong to another thread because
@@ -128,6 +152,11 @@ struct Charged {
     from_ns: u64,
     to_ns: u64,
 }
+
+/// A thread that another CPU woke has preempted the one before if it runs within so long a time: a
+/// tick, which ends slices, is one millisecond away at least (`CONFIG_HZ_1000`), and rarely comes
+/// in so short a time.
+const SOON_NS: u64 = 1_000_000;
 
 /// Charges that are less apart than this belong together: interrupts in between are not charged.
 const CHARGE_GAP_NS: u64 = 20_000;
@@ -175,7 +204,9 @@ impl Builder {
                 self.switch(index, event.cpu, now, threads.current(next_pid), leave);
             }
             EventKind::Wakeup(wakeup) | EventKind::WakeupNew(wakeup) => {
-                self.place(threads.current(wakeup.pid), now, wakeup.target_cpu);
+                let wakee = threads.current(wakeup.pid);
+                self.place(wakee, now, wakeup.target_cpu);
+                self.prompt(event, wakee, now, wakeup.target_cpu);
             }
             EventKind::Migrate { pid, dest_cpu, .. } => {
                 self.place(threads.current(pid), now, dest_cpu);
@@ -203,6 +234,18 @@ impl Builder {
             self.placed.resize(thread.index() + 1, None);
         }
         self.placed[thread.index()] = Some((now, cpu));
+    }
+
+    /// Keeps when a wakeup made, or may have made, a reschedule pending on its target.
+    fn prompt(&mut self, event: &Event, wakee: Option<ThreadId>, now: u64, target: u32) {
+        let Some(timeline) = self.cpus.get_mut(target as usize) else {
+            return;
+        };
+        if event.cpu != target || event.context.level().is_none() {
+            timeline.perhaps = wakee.map(|wakee| (wakee, now));
+        } else if event.context.need_resched() {
+            timeline.pending_ns = Some(now);
+        }
     }
 
     fn charge(&mut self, thread: Option<ThreadId>, now: u64, runtime_ns: u64) {
@@ -248,6 +291,9 @@ impl Builder {
             None => (self.start_ns, index),
         };
         let first = timeline.slots.is_empty();
+        // What was pending then is done: the unseen switch has served it.
+        let timeline = &mut self.cpus[cpu as usize];
+        (timeline.pending_ns, timeline.perhaps) = (None, None);
         let placed_ns = self.placed_on(current, cpu, from_ns);
         let (from_ns, to_ns) = match self.charged_since(current, now) {
             _ if first => (from_ns, from_ns),
@@ -259,6 +305,7 @@ impl Builder {
             from_ns,
             to_ns,
             placed_ns,
+            preempted_ns: None,
             leave_before: Leave::Unseen,
             last_event_before: last_event,
             first_event: index,
@@ -279,11 +326,23 @@ impl Builder {
             .last()
             .map_or(self.start_ns, |slot| slot.to_ns);
         let placed_ns = self.placed_on(next, cpu, from_ns);
-        self.cpus[cpu as usize].slots.push(Slot {
+        let timeline = &mut self.cpus[cpu as usize];
+        let pending_ns = timeline.pending_ns.take();
+        let perhaps_ns = timeline
+            .perhaps
+            .take()
+            .filter(|&(wakee, at_ns)| Some(wakee) == next && now.saturating_sub(at_ns) < SOON_NS)
+            .map(|(_, at_ns)| at_ns);
+        let preempted_ns = pending_ns
+            .max(perhaps_ns)
+            .filter(|_| next.is_some() && leave_before == Leave::Runnable)
+            .map(|at_ns| at_ns.clamp(from_ns, now));
+        timeline.slots.push(Slot {
             thread: next,
             from_ns: now,
             to_ns: now,
             placed_ns,
+            preempted_ns,
             leave_before,
             last_event_before: index,
             first_event: index,
@@ -320,14 +379,15 @@ pub(super) fn resolve(
     let mut repairs = Repairs::default();
     let mut runs = vec![Vec::new(); threads];
     for (cpu, timeline) in (0u32..).zip(timelines) {
-        let mut open: Option<(ThreadId, u64, usize, bool)> = None;
+        let mut open: Option<(ThreadId, Run)> = None;
         let mut since_ns = 0;
         for (position, slot) in timeline.slots.iter().enumerate() {
             let before = position
                 .checked_sub(1)
                 .and_then(|p| timeline.slots[p].thread);
+            let preempted_ns = slot.preempted_ns.filter(|_| before.is_some());
             let at_ns = if slot.is_seen() {
-                slot.from_ns
+                preempted_ns.unwrap_or(slot.from_ns).max(since_ns)
             } else {
                 let (earliest_ns, likely_ns) = match before {
                     None => start_from_idle(slot, idle_exit_ns, boundaries),
@@ -337,33 +397,29 @@ pub(super) fn resolve(
                 repairs.doubt_ns += slot.to_ns - earliest_ns.clamp(slot.from_ns, slot.to_ns);
                 likely_ns.clamp(slot.from_ns, slot.to_ns)
             };
-            if let Some((thread, start_ns, start_event, from_idle)) = open {
+            if let Some((thread, run)) = open {
                 runs[thread.index()].push(Run {
-                    cpu,
-                    start_ns,
                     end_ns: at_ns,
                     leave: slot.leave_before,
-                    from_idle,
-                    start_event,
                     end_event: slot.last_event_before,
+                    ..run
                 });
             }
             since_ns = at_ns;
-            let from_idle = before.is_none() && position > 0 && slot.is_seen();
-            open = slot
-                .thread
-                .map(|thread| (thread, at_ns, slot.first_event, from_idle));
-        }
-        if let Some((thread, start_ns, start_event, from_idle)) = open {
-            runs[thread.index()].push(Run {
+            let begun = Run {
                 cpu,
-                start_ns,
-                end_ns: end_ns.max(start_ns),
+                start_ns: at_ns,
+                end_ns: end_ns.max(at_ns),
                 leave: Leave::End,
-                from_idle,
-                start_event,
+                from_idle: before.is_none() && position > 0,
+                preempts: preempted_ns.is_some(),
+                start_event: slot.first_event,
                 end_event: usize::MAX,
-            });
+            };
+            open = slot.thread.map(|thread| (thread, begun));
+        }
+        if let Some((thread, run)) = open {
+            runs[thread.index()].push(run);
         }
     }
     for list in &mut runs {

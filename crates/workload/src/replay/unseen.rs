@@ -149,6 +149,7 @@ fn put_reply(drafts: &mut Vec<Draft>, index: usize, wakings: &[Waking], tail_ns:
         deeds: Vec::new(),
         sleeps: 0,
         approach_ns: 0,
+        preempts: false,
     });
     true
 }
@@ -323,6 +324,7 @@ fn split_one(
         deeds,
         sleeps,
         approach_ns: 0,
+        preempts: false,
     });
     drafts.len() - 1
 }

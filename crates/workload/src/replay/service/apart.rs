@@ -502,6 +502,7 @@ impl Copying<'_, '_> {
                 deeds: deeds.collect(),
                 sleeps: draft.sleeps,
                 approach_ns: draft.approach_ns,
+                preempts: draft.preempts,
             }
         })
         .collect()

@@ -489,6 +489,7 @@ fn cut_off(
             .collect(),
         sleeps: 0,
         approach_ns: 0,
+        preempts: false,
     }
 }
 

@@ -330,6 +330,7 @@ fn cut(draft: &mut Draft, parts: &[Part], served: &[Served], first: u32) -> Vec<
                 deeds: own,
                 sleeps: 0,
                 approach_ns: 0,
+                preempts: false,
             });
         }
         from_ns = to_ns;

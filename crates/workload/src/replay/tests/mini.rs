@@ -95,7 +95,19 @@ impl Mini {
 
     /// `pid` is on the run queue of `cpu`, says that CPU.
     pub(super) fn woken(&mut self, us: u64, cpu: u32, current: Pid, context: Context, pid: Pid) {
-        let kind = EventKind::Wakeup(self.wakeup(pid, cpu));
+        self.woken_on(us, cpu, current, context, (pid, cpu));
+    }
+
+    /// The thread is on the run queue of the CPU behind it, says `cpu`.
+    pub(super) fn woken_on(
+        &mut self,
+        us: u64,
+        cpu: u32,
+        current: Pid,
+        context: Context,
+        (pid, target): (Pid, u32),
+    ) {
+        let kind = EventKind::Wakeup(self.wakeup(pid, target));
         self.push(us, cpu, current, context, kind);
     }
 

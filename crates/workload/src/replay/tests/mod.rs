@@ -17,6 +17,7 @@ mod worlds;
 
 use super::*;
 use mini::{HARD, Mini, SOFT, TASK};
+use schedcast_trace::Context;
 
 fn inferred(mini: Mini, end_us: u64) -> Replay {
     infer(&mini.recording(end_us), &InferOptions::default()).unwrap()

@@ -625,6 +625,55 @@ fn the_counters_say_what_is_charged_of_runs_and_of_wakeups_on_idle_cpus() {
     );
 }
 
+#[test]
+fn a_thread_that_preempts_is_charged_from_its_wakeup_on() {
+    // A client that runs for 120 µs wakes a service, which preempts it 8 µs later for 20 µs.
+    let ran_us = |waking_cpu: u32, context: Context, second: bool, until_us: u64| {
+        let mut mini = Mini::new(&[(1, "client"), (2, "svc"), (3, "other"), (4, "third")]);
+        mini.waking(0, 0, 0, HARD, 1);
+        mini.switch(0, 0, 0, "R", 1);
+        let waker = if waking_cpu == 0 { 1 } else { 3 };
+        mini.waking(100, waking_cpu, waker, SOFT, 2);
+        mini.woken_on(102, waking_cpu, waker, context, (2, 0));
+        if second {
+            mini.woken_on(106, 0, 1, context, (4, 0));
+        }
+        mini.switch(until_us, 0, 1, "R", 2);
+        mini.switch(until_us + 20, 0, 2, "S", 1);
+        mini.switch(until_us + 40, 0, 1, "S", 0);
+        let replay = inferred(mini, 9000);
+        assert_conserved(&replay);
+        ["client", "svc"].map(|name| of(&replay, name)[0].1)
+    };
+    let preempts = SOFT.with_need_resched();
+    assert_eq!(ran_us(0, preempts, false, 110), [122, 28]);
+    assert_eq!(
+        ran_us(0, SOFT, false, 110),
+        [130, 20],
+        "no reschedule is pending"
+    );
+    assert_eq!(
+        ran_us(0, preempts, true, 110),
+        [126, 24],
+        "the second wakeup reads the clock again"
+    );
+    assert_eq!(
+        ran_us(1, SOFT, false, 110),
+        [122, 28],
+        "another CPU woke it"
+    );
+    assert_eq!(
+        ran_us(1, SOFT, false, 3110),
+        [3130, 20],
+        "a slice may have ended"
+    );
+    assert_eq!(
+        ran_us(0, Context::UNKNOWN, false, 110),
+        [122, 28],
+        "a source without flags"
+    );
+}
+
 /// Two services run `python3` beside each other, one of them with a pool of two workers.
 ///
 /// ```text
