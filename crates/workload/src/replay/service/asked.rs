@@ -33,14 +33,15 @@
 //! in five that it tells must send. In a recording of a client in Go, 670 of 6284 timers that found
 //! the service asleep sent something; 79 µs of work tells them with 13 errors.
 //!
-//! Which reply is whose is not in a trace. While the service is busy, from its first wakeup to when
-//! all threads that clients wake, that reply, or that exchange messages with these, are asleep,
-//! requests are answered in the order of their arrival, and all of them. (A client whose
-//! connections are all busy keeps requests back, and sends them when it has answers: if such a
-//! message follows, the service was not done.) Replies that follow each other closely wake the
-//! client once: so every visible reply gets one request of such a period, and the others are given
-//! to replies in proportion to the work the client did for each. Where there are fewer requests
-//! than replies, work alone decides. No reply is given to a request that had not arrived.
+//! Which reply is whose is not in a trace, but for the services of `direct`. While the service is
+//! busy, from its first wakeup to when all threads that clients wake, that reply, or that exchange
+//! messages with these, are asleep, requests are answered in the order of their arrival, and all of
+//! them. (A client whose connections are all busy keeps requests back, and sends them when it has
+//! answers: if such a message follows, the service was not done.) Replies that follow each other
+//! closely wake the client once: so every visible reply gets one request of such a period, and the
+//! others are given to replies in proportion to the work the client did for each. Where there are
+//! fewer requests than replies, work alone decides. No reply is given to a request that had not
+//! arrived.
 //!
 //! A client has a reply when it has read it, not when it begins to run: what it does from there
 //! until it sleeps, or sends again, is reading. Requests that share a reply share that work in
@@ -54,8 +55,10 @@
 //! it has the three replies at 90.022, 90.042 and 91.024 ms.
 
 mod busy;
+mod direct;
 
 use busy::{answered, client_work_ns, kept_back, periods, sends, serving};
+use direct::Direct;
 
 use super::super::activity::{Draft, DraftStep};
 use super::super::threads::ThreadId;
@@ -160,16 +163,16 @@ pub(super) fn from_trace(
     };
     let asleep = prompted.prompts.iter().filter(|one| is_asleep(one.due_ns));
     let least_work_ns = least_work_ns(asleep)?;
-    let sending = prompted.prompts.iter().filter(|one| one.sent_ns.is_some());
+    let sending = prompted.prompts.iter().filter(|one| one.message.is_some());
     let coarse = Coarse::of(sending.filter_map(|one| one.slept_ns));
-    let mut arrivals: Vec<(Asked, Option<u64>)> = Vec::new();
     let late_ns = |slept_ns: Option<u64>, due_ns: u64| {
         let known = coarse.zip(slept_ns);
         known.map_or(0, |(coarse, slept_ns)| coarse.late_ns(slept_ns, due_ns))
     };
+    let mut arrivals: Vec<Due> = Vec::new();
     for one in &prompted.prompts {
-        let sent_ns = match one.sent_ns {
-            Some(sent_ns) => sent_ns,
+        let sent_ns = match one.message {
+            Some(message) => border.time_ns(message),
             None if one.work_ns < least_work_ns => continue,
             None if is_asleep(one.due_ns) && is_asleep(one.end_ns) => continue,
             None => one.end_ns,
@@ -178,92 +181,151 @@ pub(super) fn from_trace(
             late_ns: late_ns(one.slept_ns, one.due_ns),
             ..arrival(sent_ns, one.due_ns)
         };
-        arrivals.push((asked, one.slept_ns));
+        arrivals.push(Due {
+            asked,
+            slept_ns: one.slept_ns,
+            message: one.message,
+        });
     }
-    arrivals.sort_by_key(|(one, _)| one.sent_ns);
+    let spans = periods(border, drafts, &passing, &kept_back);
+    let direct = Direct::of(border, drafts, &prompted, &spans).filter(|_| coarse.is_none());
     let mut extra = prompted.extra;
+    if direct.is_some() {
+        extra.extend(prompted.later);
+    }
+    let mut busy = split(border, drafts, &spans, arrivals, extra, direct.is_some());
+    for period in &mut busy {
+        match direct {
+            Some(_) => period.add_messages(),
+            None => period.add_lone(border, late_ns),
+        }
+    }
+    join_pieces(drafts, &mut busy);
+    let alone = busy.iter().filter(|period| period.requests.len() == 1);
+    let alone = alone.filter(|period| !period.replies.is_empty());
+    let (single, all) = alone.fold((0, 0), |(single, all), period| {
+        (single + usize::from(period.replies.len() == 1), all + 1)
+    });
+    let waits = coarse.is_none().then(|| waits(border, drafts));
+    let mut asked = Vec::new();
+    let mut left = Vec::new();
+    for mut period in busy {
+        if most(single, all) {
+            period.complete(border, waits.as_deref(), late_ns);
+        }
+        let mut requests = std::mem::take(&mut left);
+        requests.append(&mut period.requests);
+        if let Some(direct) = &direct {
+            direct.pair(&mut requests, &mut period.replies, &mut asked);
+        }
+        if period.replies.is_empty() {
+            left = requests;
+            continue;
+        }
+        let requests = requests.into_iter().map(|one| one.asked).collect();
+        asked.extend(answered(border, drafts, requests, &period.replies));
+    }
+    if direct.is_some() {
+        asked.sort_by_key(|one| one.sent_ns);
+    }
+    (asked.len() >= MESSAGES_MIN).then_some((asked, coarse))
+}
+
+/// Requests, messages and replies by period; unless `all`, those of a period without a reply belong
+/// to the next one.
+fn split(
+    border: &Border<'_>,
+    drafts: &[Draft],
+    spans: &[(u64, u64)],
+    mut arrivals: Vec<Due>,
+    mut extra: Vec<Extra>,
+    all: bool,
+) -> Vec<Period> {
+    arrivals.sort_by_key(|one| one.asked.sent_ns);
     extra.sort_unstable_by_key(|one| one.sent_ns);
-    let mut busy = Vec::new();
-    let mut period = Period::default();
     let client_work_ns = client_work_ns(border, drafts);
     let mut replies = border.replies.iter().copied().peekable();
     let (mut arrivals, mut extra) = (
         arrivals.into_iter().peekable(),
         extra.into_iter().peekable(),
     );
-    for (from_ns, to_ns) in periods(border, drafts, &passing, &kept_back) {
+    let mut busy = Vec::new();
+    let mut period = Period::default();
+    for &(from_ns, to_ns) in spans {
         while let Some(reply) = replies.next_if(|reply| border.time_ns(*reply) <= to_ns) {
             let weight = client_work_ns.get(&reply).copied().unwrap_or(1).max(1);
             period.replies.push((reply, weight));
         }
-        while let Some(one) = arrivals.next_if(|(one, _)| one.sent_ns <= to_ns as i64) {
+        while let Some(one) = arrivals.next_if(|one| one.asked.sent_ns <= to_ns as i64) {
             period.requests.push(one);
         }
-        period.requests.sort_by_key(|(one, _)| one.sent_ns);
+        period.requests.sort_by_key(|one| one.asked.sent_ns);
         while let Some(one) = extra.next_if(|one| one.sent_ns <= to_ns) {
             if one.sent_ns >= from_ns.saturating_sub(AT_ONCE_NS) {
                 period.extra.push(one);
             }
         }
-        if !period.replies.is_empty() {
+        if all || !period.replies.is_empty() {
             busy.push(std::mem::take(&mut period));
         }
     }
-    for period in &mut busy {
-        period.add_lone(border, late_ns);
-    }
-    join_pieces(drafts, &mut busy);
-    let alone = busy.iter().filter(|period| period.requests.len() == 1);
-    let (single, all) = alone.fold((0, 0), |(single, all), period| {
-        (single + usize::from(period.replies.len() == 1), all + 1)
-    });
-    let waits = coarse.is_none().then(|| waits(border, drafts));
-    let mut asked = Vec::new();
-    for mut period in busy {
-        if most(single, all) {
-            period.complete(border, waits.as_deref(), late_ns);
-        }
-        let requests = period.requests.into_iter().map(|(one, _)| one).collect();
-        asked.extend(answered(border, drafts, requests, &period.replies));
-    }
-    (asked.len() >= MESSAGES_MIN).then_some((asked, coarse))
+    busy
 }
 
-/// A message that no timer led to.
+/// A message that no timer led to, or a later one of a client that a timer woke.
 #[derive(Clone, Copy)]
 struct Extra {
+    message: usize,
     sent_ns: u64,
-    /// When the client's thread that sends it woke.
+    /// When the client's thread that sends it woke, or sent the one before.
     woken_ns: u64,
     /// How long the thread had slept whose wakeup led to it.
     slept_ns: Option<u64>,
 }
 
-/// A request, and how long the client's thread had slept that a timer woke for it.
-type Slept = (Asked, Option<u64>);
+/// A request that falls due.
+#[derive(Clone, Copy)]
+struct Due {
+    asked: Asked,
+    /// How long the client's thread had slept that a timer woke for it.
+    slept_ns: Option<u64>,
+    /// The waking of the service that is its message, where that is visible.
+    message: Option<usize>,
+}
+
+impl Due {
+    /// A request that its client was awake for.
+    fn awake(asked: Asked, message: Option<usize>) -> Self {
+        let slept_ns = None;
+        Self {
+            asked,
+            slept_ns,
+            message,
+        }
+    }
+}
 
 /// From when the service got something to do to when it was done.
 #[derive(Default)]
 struct Period {
     /// In order of sending.
-    requests: Vec<Slept>,
+    requests: Vec<Due>,
     extra: Vec<Extra>,
     /// In order of time, each with the work that its client did for it.
     replies: Vec<(usize, u64)>,
 }
 
 impl Period {
-    fn insert(&mut self, request: Slept) {
-        let sent_ns = |(one, _): &Slept| one.sent_ns;
+    fn insert(&mut self, request: Due) {
         let place = self
             .requests
-            .partition_point(|one| sent_ns(one) <= request.0.sent_ns);
+            .partition_point(|one| one.asked.sent_ns <= request.asked.sent_ns);
         self.requests.insert(place, request);
     }
 
     /// Requests that were sent by `at_ns`.
     fn sent_by(&self, at_ns: u64) -> usize {
-        let sent = |(one, _): &Slept| one.sent_ns <= at_ns as i64;
+        let sent = |one: &Due| one.asked.sent_ns <= at_ns as i64;
         self.requests.partition_point(sent)
     }
 
@@ -283,7 +345,27 @@ impl Period {
                 late_ns: late_ns(slept_ns, one.sent_ns),
                 ..arrival(one.sent_ns, one.sent_ns)
             };
-            self.insert((asked, slept_ns));
+            self.insert(Due {
+                asked,
+                slept_ns,
+                message: Some(one.message),
+            });
+        }
+    }
+
+    /// Each message is a request. One of a client that has kept requests back is taken for one of
+    /// those.
+    fn add_messages(&mut self) {
+        let mut kept = 0;
+        for (number, one) in std::mem::take(&mut self.extra).into_iter().enumerate() {
+            let before = &self.requests[..self.sent_by(one.sent_ns)];
+            let unsent = before.iter().filter(|one| one.message.is_none()).count();
+            if unsent > kept {
+                kept += 1;
+                continue;
+            }
+            let asked = due_between(one.woken_ns, one.sent_ns, number);
+            self.insert(Due::awake(asked, Some(one.message)));
         }
     }
 
@@ -298,7 +380,7 @@ impl Period {
         let from_ns = self
             .requests
             .first()
-            .map(|(one, _)| one.sent_ns.max(0) as u64);
+            .map(|one| one.asked.sent_ns.max(0) as u64);
         for number in 1..=self.replies.len() {
             let at_ns = border.time_ns(self.replies[number - 1].0);
             let sent = self.sent_by(at_ns);
@@ -319,16 +401,27 @@ impl Period {
             let missing = match (first, waited) {
                 (Some(one), _) if waits.is_some() => {
                     self.extra.remove(0);
-                    (due_between(one.woken_ns, one.sent_ns, number), None)
+                    let asked = due_between(one.woken_ns, one.sent_ns, number);
+                    Due::awake(asked, Some(one.message))
                 }
-                (_, Some(wait)) => (due_between(wait.woken_ns, wait.ran_ns, number), None),
+                (_, Some(wait)) => {
+                    Due::awake(due_between(wait.woken_ns, wait.ran_ns, number), None)
+                }
                 _ if sent == 0 => continue,
                 // It was sent with the one before.
                 _ => {
-                    let (one, slept_ns) = self.requests[sent - 1];
-                    let number = one.sent_ns as u64 + self.requests.len() as u64;
-                    let late_ns = late_ns(slept_ns, number);
-                    (Asked { late_ns, ..one }, slept_ns)
+                    let before = self.requests[sent - 1];
+                    let number = before.asked.sent_ns as u64 + self.requests.len() as u64;
+                    let late_ns = late_ns(before.slept_ns, number);
+                    let asked = Asked {
+                        late_ns,
+                        ..before.asked
+                    };
+                    Due {
+                        asked,
+                        message: None,
+                        ..before
+                    }
                 }
             };
             self.insert(missing);
@@ -350,7 +443,7 @@ fn join_pieces(drafts: &[Draft], busy: &mut [Period]) {
     }
     let alone = busy.iter().filter(|period| period.requests.len() == 1);
     let first = alone.clone().filter_map(|period| {
-        let (_, into_ns) = places.get(&period.replies[0].0)?;
+        let (_, into_ns) = places.get(&period.replies.first()?.0)?;
         Some(*into_ns)
     });
     let mut work_ns: Vec<u64> = first.collect();
@@ -421,8 +514,8 @@ struct Prompt {
     /// CPU time of the client's threads until all of them sleep again.
     work_ns: u64,
     end_ns: u64,
-    /// When one of them first woke a thread of the service.
-    sent_ns: Option<u64>,
+    /// The first waking of a thread of the service by one of them.
+    message: Option<usize>,
 }
 
 /// Timers of clients, and the messages that they led to.
@@ -430,6 +523,8 @@ struct Prompted {
     prompts: Vec<Prompt>,
     /// Messages that no timer led to.
     extra: Vec<Extra>,
+    /// Messages behind the first that a timer led to.
+    later: Vec<Extra>,
     /// By draft of a client: the position of the timer that led to it.
     of_draft: BTreeMap<usize, usize>,
 }
@@ -449,6 +544,7 @@ impl Prompted {
         let mut prompted = Self {
             prompts: Vec::new(),
             extra: Vec::new(),
+            later: Vec::new(),
             of_draft: BTreeMap::new(),
         };
         let mut ended_ns: BTreeMap<ThreadId, u64> = BTreeMap::new();
@@ -476,15 +572,16 @@ impl Prompted {
                         slept_ns,
                         work_ns: 0,
                         end_ns,
-                        sent_ns: None,
+                        message: None,
                     });
                     prompted.prompts.len() - 1
                 }
                 Some(position) => position,
                 None => {
                     let messages = sends(border, draft);
-                    prompted.extra.extend(messages.map(|sent_ns| Extra {
-                        sent_ns,
+                    prompted.extra.extend(messages.map(|message| Extra {
+                        message,
+                        sent_ns: border.time_ns(message),
                         woken_ns: activation.woken_ns,
                         slept_ns: first_ns,
                     }));
@@ -495,7 +592,20 @@ impl Prompted {
             let prompt = &mut prompted.prompts[position];
             prompt.work_ns += activation.executed_ns;
             prompt.end_ns = prompt.end_ns.max(end_ns);
-            prompt.sent_ns = prompt.sent_ns.or(sends(border, draft).next());
+            let mut woken_ns = activation.woken_ns;
+            for message in sends(border, draft) {
+                let sent_ns = border.time_ns(message);
+                match prompt.message {
+                    None => prompt.message = Some(message),
+                    Some(_) => prompted.later.push(Extra {
+                        message,
+                        sent_ns,
+                        woken_ns,
+                        slept_ns: None,
+                    }),
+                }
+                woken_ns = sent_ns;
+            }
         }
         prompted
     }
@@ -505,7 +615,7 @@ impl Prompted {
 /// asleep. None, if their work does not tell which of them send something.
 fn least_work_ns<'a>(asleep: impl Iterator<Item = &'a Prompt>) -> Option<u64> {
     let mut tried: Vec<(u64, bool)> = asleep
-        .map(|one| (one.work_ns, one.sent_ns.is_some()))
+        .map(|one| (one.work_ns, one.message.is_some()))
         .collect();
     let sending = tried.iter().filter(|(_, sends)| *sends).count();
     if tried.len() < MESSAGES_MIN {

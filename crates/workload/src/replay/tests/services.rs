@@ -651,3 +651,40 @@ fn clients_may_be_a_new_process_for_each_request() {
     assert_eq!(replay.requests.len(), 25);
     assert_eq!(replay.requests[7].latency_ns, 127_000);
 }
+
+/// Three requests to a server that takes the CPU from its client: it answers while the client is
+/// runnable, which no waking shows. A timer leads to the first only, and the third is sent before
+/// the reply to the second is read.
+fn unseen_replies(mini: &mut Mini, at: u64) {
+    mini.waking(at, 0, 0, HARD, 1);
+    mini.switch(at + 2, 0, 0, "R", 1);
+    for sent in [at + 10, at + 50, at + 66] {
+        mini.waking(sent, 0, 1, SOFT, 2);
+        mini.switch(sent + 2, 0, 1, "R", 2);
+        mini.switch(sent + 12, 0, 2, "S", 1);
+    }
+    mini.switch(at + 100, 0, 1, "S", 0);
+}
+
+#[test]
+fn a_client_that_stays_awake_has_replies_that_nothing_shows() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
+    mini.group("/svc", &[], &[2]);
+    for number in 0..60 {
+        match number % 5 {
+            0 => unseen_replies(&mut mini, 5_000 * number),
+            _ => single(&mut mini, 5_000 * number),
+        }
+    }
+    let replay = infer(&mini.recording(300_000), &open()).unwrap();
+    assert_eq!(replay.requests.len(), 48 + 3 * 12);
+    // The client works 10 µs for a reply, and sends what is due before.
+    let of_burst = [7, 8, 9].map(|number: usize| {
+        let served = replay.requests[number];
+        let read_ns = served.due_ns + served.latency_ns as i64;
+        [served.due_ns, read_ns].map(|at_ns| at_ns / 1000 - 25_000)
+    });
+    assert_eq!(of_burst.map(|[_, read_us]| read_us), [32, 88, 88]);
+    assert_eq!(of_burst[0][0], 0);
+    assert!((10..=50).contains(&of_burst[1][0]) && (50..=66).contains(&of_burst[2][0]));
+}

@@ -7,15 +7,15 @@ use super::super::{Asked, Border, MESSAGES_MIN};
 use super::{AT_ONCE_NS, Prompted};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Times at which a draft of a client sends to the group.
+/// Messages of a draft of a client to the group, as wakings.
 pub(super) fn sends<'a>(
     border: &'a Border<'_>,
     draft: &'a Draft,
-) -> impl Iterator<Item = u64> + 'a {
+) -> impl Iterator<Item = usize> + 'a {
     draft.deeds.iter().filter_map(|(_, step)| match step {
         DraftStep::Wakes(waking) => {
             let wakee = border.evidence.wakings[*waking].wakee;
-            border.inside[wakee.index()].then(|| border.time_ns(*waking))
+            border.inside[wakee.index()].then_some(*waking)
         }
         _ => None,
     })
@@ -100,7 +100,7 @@ pub(super) fn periods(
         .iter()
         .filter(|(_, waking)| kept_back.contains(waking));
     let late: BTreeSet<usize> = late.map(|(draft, _)| *draft).collect();
-    let mut spans: Vec<(u64, u64)> = drafts
+    let spans: Vec<(u64, u64)> = drafts
         .iter()
         .enumerate()
         .filter(|(_, draft)| serving.contains(&draft.activation.thread))
@@ -114,15 +114,20 @@ pub(super) fn periods(
             (from_ns, activation.end_ns.unwrap_or(activation.woken_ns))
         })
         .collect();
+    merged(spans)
+}
+
+/// Spans that overlap are one.
+fn merged(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     spans.sort_unstable();
-    let mut periods: Vec<(u64, u64)> = Vec::new();
+    let mut merged: Vec<(u64, u64)> = Vec::new();
     for (from_ns, to_ns) in spans {
-        match periods.last_mut() {
+        match merged.last_mut() {
             Some(last) if from_ns <= last.1 => last.1 = last.1.max(to_ns),
-            _ => periods.push((from_ns, to_ns)),
+            _ => merged.push((from_ns, to_ns)),
         }
     }
-    periods
+    merged
 }
 
 /// Gives the requests of a period, in order, to its replies, each with its weight.
@@ -174,8 +179,18 @@ pub(super) fn answered(
     given
 }
 
+/// When one of the clients was awake.
+pub(super) fn clients_awake(border: &Border<'_>, drafts: &[Draft]) -> Vec<(u64, u64)> {
+    let own = border.of_clients(drafts).into_iter();
+    let span = |draft: usize| {
+        let activation = &drafts[draft].activation;
+        (activation.woken_ns, activation.end_ns.unwrap_or(u64::MAX))
+    };
+    merged(own.map(span).collect())
+}
+
 /// When the client of a reply begins to read, and for how much of its CPU time.
-fn reading(border: &Border<'_>, drafts: &[Draft], reply: usize) -> Option<(u64, u64)> {
+pub(super) fn reading(border: &Border<'_>, drafts: &[Draft], reply: usize) -> Option<(u64, u64)> {
     let Begun::Draft(draft) = border.begun[reply] else {
         return None;
     };
