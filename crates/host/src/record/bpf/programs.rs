@@ -51,9 +51,12 @@ const NO_WAKEUP: i32 = 1;
 // the same bits.
 const IN_SOFT_INTERRUPT: i32 = 0x0000_0100;
 const BH_OFF: i32 = 0x0000_fe00;
+/// The count of x86 has this bit while no reschedule is pending (`PREEMPT_NEED_RESCHED`).
+const NO_RESCHEDULE: i32 = i32::MIN;
 
 // Bits of `common_flags` (`enum trace_flag_type`).
 const FLAG_IRQS_OFF: i32 = 0x01;
+const FLAG_NEED_RESCHED: i32 = 0x04;
 const FLAG_HARD: i32 = 0x08;
 const FLAG_SOFT: i32 = 0x10;
 const FLAG_NMI: i32 = 0x40;
@@ -342,6 +345,12 @@ impl<'a> Writer<'a> {
         self.preempt_count();
         let code = &mut self.code;
         code.op(Op::Move, R1, plain);
+        if let PreemptCount::PerCpu { .. } = self.offsets.preempt_count {
+            let none = code.label();
+            code.jump_if(When::AnyBit, R0, NO_RESCHEDULE, none);
+            code.op(Op::Or, R1, FLAG_NEED_RESCHED << 16);
+            code.set(none);
+        }
         let done = code.label();
         let special = code.label();
         let Levels { hard, nmi } = self.offsets.levels;
