@@ -215,9 +215,10 @@ fn about(recording: &Recording, thread: i32) -> Vec<String> {
             }
             EventKind::Wakeup(woken) if woken.pid == thread => {
                 format!(
-                    "{cpu} {level:?} wakeup {} {}",
+                    "{cpu} {level:?} wakeup {} {}, pending: {}",
                     name(woken.comm),
-                    woken.target_cpu
+                    woken.target_cpu,
+                    event.context.need_resched()
                 )
             }
             EventKind::Migrate { pid, dest_cpu, .. } if pid == thread => {

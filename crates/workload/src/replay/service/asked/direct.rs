@@ -4,7 +4,8 @@
 //! not. Where four in five messages that come alone are answered in the activation that they begin,
 //! each message is a request, and the first reply of its activation, which no message had before,
 //! is its reply. A client that is awake from its message on, until that activation ends, is not
-//! woken: it reads the reply when it runs next.
+//! woken: it reads the reply when it runs next. But if the thread is next woken by another one than
+//! a client, it was not done: threads of Python wait for the interpreter's lock.
 //!
 //! # Worked example
 //!
@@ -15,6 +16,7 @@
 //! awake. Of 63 900 requests, timers alone led to 35 400.
 
 use super::super::super::activity::{Begun, Draft, DraftStep};
+use super::super::super::threads::ThreadId;
 use super::super::super::timeline::median;
 use super::super::{Asked, Border, MESSAGES_MIN};
 use super::busy::{clients_awake, reading};
@@ -27,6 +29,8 @@ pub(super) struct Direct<'a> {
     drafts: &'a [Draft],
     /// Replies of each draft, in order.
     of_draft: BTreeMap<usize, Vec<usize>>,
+    /// Drafts behind which their thread waits for a client, or for nothing any more.
+    done: BTreeSet<usize>,
     clients_awake: Vec<(u64, u64)>,
     /// Messages, and when the activations end that they begin.
     messages: Vec<(u64, u64)>,
@@ -55,10 +59,22 @@ impl<'a> Direct<'a> {
         }
         let read = |reply: &usize| reading(border, drafts, *reply).map(|(_, work_ns)| work_ns);
         let mut work_ns: Vec<u64> = border.replies.iter().filter_map(read).collect();
+        let entries: BTreeSet<usize> = border.entries.iter().map(|(draft, _)| *draft).collect();
+        let mut next: BTreeMap<ThreadId, usize> = BTreeMap::new();
+        let mut done = BTreeSet::new();
+        let mut in_order: Vec<usize> = (0..drafts.len()).collect();
+        in_order.sort_by_key(|draft| std::cmp::Reverse(drafts[*draft].activation.woken_ns));
+        for draft in in_order {
+            let after = next.insert(drafts[draft].activation.thread, draft);
+            if after.is_none_or(|after| entries.contains(&after)) {
+                done.insert(draft);
+            }
+        }
         let mut found = Self {
             border,
             drafts,
             of_draft,
+            done,
             clients_awake: clients_awake(border, drafts),
             messages: Vec::new(),
             reading_ns: median(&mut work_ns)?,
@@ -151,7 +167,11 @@ impl<'a> Direct<'a> {
                     })
                 }
                 None => match self.drafts[draft].activation.end_ns {
-                    Some(end_ns) if self.is_awake(sent_ns, end_ns) => self.read_ns(end_ns),
+                    Some(end_ns)
+                        if self.done.contains(&draft) && self.is_awake(sent_ns, end_ns) =>
+                    {
+                        self.read_ns(end_ns)
+                    }
                     _ => return true,
                 },
             };
