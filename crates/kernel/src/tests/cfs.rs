@@ -3,7 +3,7 @@
 use super::world::{MS, US, World};
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, GroupId, Ns, TaskId};
-use crate::task::{Policy, TaskAttributes};
+use crate::task::Policy;
 
 const CPU: Cpu = Cpu(0);
 const VERSIONS: [&str; 4] = ["4.15", "5.10", "6.1", "6.5"];
@@ -256,16 +256,7 @@ fn vruntime_travels_relative_to_its_queue() {
         let mut world = at_hz(version, 2, 1000);
         let there = world.spawn(Cpu(1));
         world.advance_to(100 * MS);
-        let mover = world.start(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
-            affinity: CpuSet::of(CPU),
-            group: GroupId::ROOT,
-            address_space: Some(1),
-            custom_slice_ns: None,
-            cpu: CPU,
-        });
+        let mover = world.spawn(CPU);
         world.advance(MS);
         let origin = world.kernel.cfs_rqs[0].min_vruntime;
         let before = world.entity(mover).vruntime.wrapping_sub(origin) as i64;

@@ -20,14 +20,9 @@ fn at_hz(version: &str, cpus: usize, hz: u32) -> World {
 fn with_slice(world: &mut World, cpu: Cpu, slice_ns: Option<Ns>) -> TaskId {
     let cpus = world.kernel.cpus();
     world.start(TaskAttributes {
-        policy: Policy::Normal,
-        nice: 0,
-        rt_priority: 0,
         affinity: CpuSet::first(cpus),
-        group: GroupId::ROOT,
-        address_space: Some(1),
         custom_slice_ns: slice_ns,
-        cpu,
+        ..TaskAttributes::on(cpu)
     })
 }
 
@@ -287,14 +282,8 @@ fn short_requests_preempt_from_6_12_on() {
     ] {
         let mut world = World::new(version, 8);
         let sleeper = world.start(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
-            affinity: CpuSet::of(CPU),
-            group: GroupId::ROOT,
-            address_space: Some(1),
             custom_slice_ns: slice,
-            cpu: CPU,
+            ..TaskAttributes::on(CPU)
         });
         world.block(CPU);
         let hog = running_hog(&mut world);
@@ -333,14 +322,8 @@ fn a_queued_short_request_bounds_protection_from_6_17_on() {
         let mut world = World::new(version, 8);
         let a = world.spawn(CPU);
         let b = world.start(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
-            affinity: CpuSet::of(CPU),
-            group: GroupId::ROOT,
-            address_space: Some(1),
             custom_slice_ns: Some(MS),
-            cpu: CPU,
+            ..TaskAttributes::on(CPU)
         });
         world.advance_to(300 * MS);
         let switches = world.switches(CPU);

@@ -203,14 +203,9 @@ fn new_shares_of_the_running_group_end_its_turn_up_to_6_18_44() {
         let (a, b) = (world.group(ROOT), world.group(ROOT));
         let mut patient_hog = |group| {
             world.start(TaskAttributes {
-                policy: Policy::Normal,
-                nice: 0,
-                rt_priority: 0,
-                affinity: CpuSet::of(CPU),
                 group,
-                address_space: Some(1),
                 custom_slice_ns: Some(100 * MS),
-                cpu: CPU,
+                ..TaskAttributes::on(CPU)
             })
         };
         let (in_a, in_b) = (patient_hog(a), patient_hog(b));

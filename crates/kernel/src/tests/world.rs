@@ -88,6 +88,18 @@ pub(crate) struct World {
     pub checked: bool,
 }
 
+impl TaskAttributes {
+    /// A user task of SCHED_NORMAL in the root group that starts on `cpu` and stays there.
+    pub(crate) fn on(cpu: Cpu) -> Self {
+        Self {
+            affinity: CpuSet::of(cpu),
+            address_space: Some(1),
+            cpu,
+            ..Self::default()
+        }
+    }
+}
+
 impl World {
     /// `cpus` CPUs on one LLC under a released kernel at 1000 Hz.
     pub(crate) fn new(version: &str, cpus: usize) -> Self {
@@ -208,12 +220,8 @@ impl World {
         self.start(TaskAttributes {
             policy,
             nice,
-            rt_priority: 0,
-            affinity: CpuSet::of(cpu),
             group,
-            address_space: Some(1),
-            custom_slice_ns: None,
-            cpu,
+            ..TaskAttributes::on(cpu)
         })
     }
 
@@ -234,14 +242,8 @@ impl World {
     /// Starts a nice-0 task in the root group that may run anywhere; the kernel places it.
     pub(crate) fn spawn_anywhere(&mut self, cpu: Cpu) -> TaskId {
         self.start(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
             affinity: CpuSet::first(self.kernel.cpus()),
-            group: GroupId::ROOT,
-            address_space: Some(1),
-            custom_slice_ns: None,
-            cpu,
+            ..TaskAttributes::on(cpu)
         })
     }
 
@@ -249,13 +251,10 @@ impl World {
     pub(crate) fn spawn_fifo(&mut self, cpu: Cpu, rt_priority: u8, affinity: CpuSet) -> TaskId {
         self.start(TaskAttributes {
             policy: Policy::Fifo,
-            nice: 0,
             rt_priority,
             affinity,
-            group: GroupId::ROOT,
             address_space: Some(2),
-            custom_slice_ns: None,
-            cpu,
+            ..TaskAttributes::on(cpu)
         })
     }
 
