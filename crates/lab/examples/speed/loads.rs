@@ -8,7 +8,7 @@ use std::time::Instant;
 use flate2::read::GzDecoder;
 use schedcast_kernel::rules::{Rules, Version};
 use schedcast_kernel::topology::Topology;
-use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 use schedcast_lab::sweep::{Sweep, SweepOptions};
@@ -195,12 +195,9 @@ fn periodic(cpus: usize, levels: usize, preset: Option<&str>, seconds: u64) -> O
 
 fn question(subject: Subject, measured: bool) -> Question {
     Question {
-        subject,
-        cgroup: None,
-        columns: Columns::default(),
         seeds: Some(1),
-        duration: None,
         measured,
+        ..Question::of(subject)
     }
 }
 
