@@ -285,7 +285,7 @@ rules! {
     /// entities that would be picked are taken off.
     pub wakeup_asks_pick: bool = false,
     /// How the sums of a queue's averages follow what leaves it.
-    pub queue_sums: QueueSums = QueueSums::SUBTRACTED,
+    pub queue_sums: QueueSums = QueueSums::default(),
     /// A task that leaves the fair class takes its load along before it gets the weight of its nice
     /// value (6.19), after that before.
     pub class_change_detaches_first: bool = false,

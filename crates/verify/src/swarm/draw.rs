@@ -106,7 +106,7 @@ pub(crate) const FEATURES_OF_WORLDS: [Feature; 21] = [
 ];
 
 /// An experiment in pieces.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Drawn {
     /// The seed that drew it, and that its run has.
     pub seed: u64,
@@ -209,14 +209,8 @@ pub fn draw(seed: u64) -> (Drawn, Vec<Feature>) {
         used,
         drawn: Drawn {
             seed,
-            chance: false,
-            machine: Vec::new(),
             kernel: vec![format!("version = \"{version}\"")],
-            groups: Vec::new(),
-            programs: Vec::new(),
-            changes: Vec::new(),
-            duration_ns: 0,
-            warmup_ns: 0,
+            ..Drawn::default()
         },
         cpus: 8,
         version: version.parse().unwrap_or(schedcast_kernel::rules::DEFAULT),

@@ -82,7 +82,7 @@ impl Default for Prices {
 }
 
 /// Where and how a file is to run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RtAppOptions {
     /// CPUs of the machine.
     pub cpus: usize,
@@ -107,13 +107,8 @@ impl RtAppOptions {
     pub fn new(cpus: usize) -> Self {
         Self {
             cpus,
-            affinity: None,
             group: GroupId::ROOT,
-            address_space: 0,
-            start_ns: 0,
-            has_clamps: false,
-            prices: Prices::default(),
-            log_channel: 0,
+            ..Self::default()
         }
     }
 }
