@@ -15,22 +15,14 @@ use crate::error::{HostError, Result, io_error, read_text};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
-/// The two generations of cgroup files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CgroupVersion {
-    /// `cpu.shares`, `cpu.cfs_quota_us`, …
-    V1,
-    /// `cpu.weight`, `cpu.max`, …
-    V2,
-}
-
-impl CgroupVersion {
-    /// "v1" or "v2".
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V2 => "v2",
-        }
+schedcast_base::named! {
+    /// The two generations of cgroup files.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CgroupVersion {
+        /// `cpu.shares`, `cpu.cfs_quota_us`, …
+        V1 = "v1",
+        /// `cpu.weight`, `cpu.max`, …
+        V2 = "v2",
     }
 }
 

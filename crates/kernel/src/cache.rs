@@ -57,8 +57,8 @@ use crate::weight::NICE_0_LOAD;
 use std::collections::HashMap;
 
 rules! {
-    /// Rules and numbers of cache-aware scheduling; the numbers are those of `sched/llc_balancing` in
-    /// debugfs.
+    /// Rules and numbers of cache-aware scheduling; the numbers are those of `sched/llc_balancing`
+    /// in debugfs.
     #[derive(Copy)]
     pub struct CacheRules of (hz: u32);
 
