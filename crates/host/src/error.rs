@@ -191,6 +191,22 @@ pub(crate) fn io_error(action: &'static str, path: &Path, source: io::Error) -> 
     }
 }
 
+/// A file of the kernel that does not look as expected; line 0 is the file as a whole.
+pub(crate) fn unexpected(
+    path: impl Into<PathBuf>,
+    line: usize,
+    expected: &'static str,
+    found: impl Into<String>,
+) -> HostError {
+    let (path, found) = (path.into(), found.into());
+    HostError::Parse {
+        path,
+        line,
+        expected,
+        found,
+    }
+}
+
 /// Whether there is such a file. A look that fails is no answer: what is there would be left out,
 /// or written over.
 pub(crate) fn is_there(path: &Path) -> Result<bool> {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use schedcast_base::groups::canonical;
 
-use crate::error::{HostError, Result, io_error, read_text};
+use crate::error::{HostError, Result, io_error, read_text, unexpected};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
@@ -213,11 +213,13 @@ impl CpuHierarchy {
     pub(crate) fn own_group(&self) -> Result<String> {
         let path = Path::new("/proc/self/cgroup");
         let text = read_text(path)?;
-        own_group(&text, self.version).ok_or_else(|| HostError::Parse {
-            path: path.to_owned(),
-            line: 0,
-            expected: "a line of the hierarchy with the cpu controller",
-            found: text.clone(),
+        own_group(&text, self.version).ok_or_else(|| {
+            unexpected(
+                path,
+                0,
+                "a line of the hierarchy with the cpu controller",
+                text,
+            )
         })
     }
 }
