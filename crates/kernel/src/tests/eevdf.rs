@@ -9,13 +9,6 @@ const CPU: Cpu = Cpu(0);
 const QUEUE: CfsRqId = CfsRqId(0);
 const VERSIONS: [&str; 6] = ["6.6", "6.8", "6.12", "6.13", "6.17", "6.18"];
 
-fn at_hz(version: &str, cpus: usize, hz: u32) -> World {
-    World::with(version, cpus, |rules| {
-        rules.hz = hz;
-        rules.tick_ns = 1_000_000_000 / u64::from(hz);
-    })
-}
-
 /// A task with a slice of its own that may run everywhere.
 fn with_slice(world: &mut World, cpu: Cpu, slice_ns: Option<Ns>) -> TaskId {
     let cpus = world.kernel.cpus();
@@ -50,7 +43,7 @@ fn requests_end_at_ticks() {
         ("6.6", 8, 250, 4, 4),
         ("6.18", 8, 250, 4, 4),
     ] {
-        let mut world = at_hz(version, cpus, hz);
+        let mut world = World::at_hz(version, cpus, hz);
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
         world.advance_to(100 * MS);
         let mut at = 0;
@@ -170,7 +163,7 @@ fn lag_is_bounded_by_two_requests() {
         ("6.18.44", 1000, 1_700_000),
         ("6.18.44", 100, 10_700_000),
     ] {
-        let mut world = at_hz(version, 1, hz);
+        let mut world = World::at_hz(version, 1, hz);
         let a = world.spawn(CPU);
         let _b = world.spawn(CPU);
         let se = world.kernel.tasks[a.index()].se;

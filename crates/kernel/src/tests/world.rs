@@ -111,6 +111,14 @@ impl World {
         Self::on(Topology::flat(cpus), version, change)
     }
 
+    /// A release with another tick.
+    pub(crate) fn at_hz(version: &str, cpus: usize, hz: u32) -> Self {
+        Self::with(version, cpus, |rules| {
+            rules.hz = hz;
+            rules.tick_ns = 1_000_000_000 / u64::from(hz);
+        })
+    }
+
     /// Any machine.
     pub(crate) fn on(topology: Topology, version: &str, change: impl FnOnce(&mut Rules)) -> Self {
         let choice = KernelChoice {
@@ -207,6 +215,12 @@ impl World {
             .group_set_bandwidth(&mut self.bench, Cpu(0), group, limit, Default::default())
             .unwrap();
         self.settle(Cpu(0));
+    }
+
+    pub(crate) fn set_shares(&mut self, group: GroupId, shares: u64) {
+        self.call(Cpu(0), |kernel, bench| {
+            kernel.group_set_shares(bench, Cpu(0), group, shares);
+        });
     }
 
     /// Starts a user task on `cpu` (only), from that CPU.
