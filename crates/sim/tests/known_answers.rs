@@ -51,14 +51,13 @@ fn job_responses(phase_ms: u64, burst_ms: u64) -> Vec<u64> {
     vec![values.min().unwrap(), values.max().unwrap()]
 }
 
-/// Three periods pay 13 + 13 + 4 ms: it ends 4 ms into the third refill, 204 ms after the expiry
-/// before it came. Charging happens at ticks only, so what runs beyond a grant until the next tick,
-/// less than a tick for each of the two grants, is work done early.
-#[test]
-fn a_30_ms_job_under_13_of_100_ms_answers_in_204_ms_less_its_phase() {
-    for phase_ms in (1..=87).step_by(2) {
-        for response in job_responses(phase_ms, 0) {
-            let by_hand = (204 - phase_ms) * MS;
+/// Jobs end by hand at `end_ms` after the expiry before they came, less the overrun: charging
+/// happens at ticks only, so what runs beyond a grant until the next tick, less than a tick for
+/// each of two grants, is work done early.
+fn ends_as_by_hand(last_phase_ms: u64, burst_ms: u64, end_ms: u64) {
+    for phase_ms in (1..=last_phase_ms).step_by(2) {
+        for response in job_responses(phase_ms, burst_ms) {
+            let by_hand = (end_ms - phase_ms) * MS;
             assert!(
                 response <= by_hand + MS / 10 && response + 2 * TICK_NS > by_hand,
                 "phase {phase_ms} ms: {} us, by hand {} us less the overrun",
@@ -69,20 +68,16 @@ fn a_30_ms_job_under_13_of_100_ms_answers_in_204_ms_less_its_phase() {
     }
 }
 
+/// Three periods pay 13 + 13 + 4 ms: it ends 4 ms into the third refill.
+#[test]
+fn a_30_ms_job_under_13_of_100_ms_answers_in_204_ms_less_its_phase() {
+    ends_as_by_hand(87, 0, 204);
+}
+
 /// A full burst buffer adds 13 ms to the first grant: 26 + 4 ms, one period earlier.
 #[test]
 fn a_burst_of_13_ms_saves_it_a_period() {
-    for phase_ms in (1..=74).step_by(2) {
-        for response in job_responses(phase_ms, 13) {
-            let by_hand = (104 - phase_ms) * MS;
-            assert!(
-                response <= by_hand + MS / 10 && response + 2 * TICK_NS > by_hand,
-                "phase {phase_ms} ms: {} us, by hand {} us less the overrun",
-                response / US,
-                by_hand / US
-            );
-        }
-    }
+    ends_as_by_hand(74, 13, 104);
 }
 
 /// The burst's file is written after the quota's and each write refills, so 13 + 13 ms are there at
