@@ -44,8 +44,7 @@ fn job_responses(phase_ms: u64, burst_ms: u64) -> Vec<u64> {
         group,
         ..pinned("job", program, 0)
     });
-    let mut world = free_world(2, workload);
-    world.run_until(12_000 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(12_000 * MS);
     let values = &world.probes().metric("job/response").unwrap().values;
     assert_eq!(values.count(), 10, "one response a second");
     vec![values.min().unwrap(), values.max().unwrap()]
@@ -123,8 +122,7 @@ fn groups_share_a_cpu_by_weight() {
         });
         hog(&mut workload, name, 0, group, 0);
     }
-    let mut world = free_world(2, workload);
-    world.run_until(60_000 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(60_000 * MS);
     let share = run_share(&world, "light", "heavy");
     assert!((share - 0.25).abs() <= 0.005, "{share}");
 }
@@ -135,8 +133,7 @@ fn nice_5_gets_335_parts_against_1024() {
     let mut workload = Workload::default();
     hog(&mut workload, "nice 0", 0, GroupId::ROOT, 0);
     hog(&mut workload, "nice 5", 0, GroupId::ROOT, 5);
-    let mut world = free_world(1, workload);
-    world.run_until(60_000 * MS).unwrap();
+    let world = free_world(1, workload).ran_until(60_000 * MS);
     let share = run_share(&world, "nice 5", "nice 0");
     assert!((share - 335.0 / 1359.0).abs() <= 0.005, "{share}");
 }
@@ -148,8 +145,7 @@ fn two_hogs_with_half_a_cpu_are_throttled_150_ms_of_every_period() {
     let group = workload.add_group(limited(50, 0));
     hog(&mut workload, "hog", 0, group, 0);
     hog(&mut workload, "hog", 1, group, 0);
-    let mut world = free_world(2, workload);
-    world.run_until(30_000 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(30_000 * MS);
     let stat = world.kernel().groups[group.index()].bandwidth.stat;
     assert!(stat.nr_periods >= 299, "{stat:?}");
     assert!(stat.nr_throttled + 1 >= stat.nr_periods, "{stat:?}");
