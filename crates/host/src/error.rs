@@ -54,7 +54,7 @@ pub enum HostError {
     BadCgroupName {
         /// The name.
         name: String,
-        /// Why not.
+        /// Reason for the refusal.
         reason: &'static str,
     },
     /// A file that belongs to the other cgroup version.
@@ -138,7 +138,7 @@ pub enum HostError {
     Start {
         /// The command as typed.
         command: String,
-        /// Why.
+        /// Error of the system call.
         source: io::Error,
     },
     /// A kernel facility that this host lacks.

@@ -33,7 +33,7 @@ pub struct Finding {
     pub what: &'static str,
     /// Whether it is there.
     pub state: State,
-    /// Finding.
+    /// The state in words.
     pub found: String,
     /// Remedy and its gain; empty where nothing is missing.
     pub missing: String,

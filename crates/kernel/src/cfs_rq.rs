@@ -209,7 +209,7 @@ pub struct CfsRq {
     pub throttled_self_time_ns: Ns,
     /// PELT clock is stopped: while the queue is throttled and, from 6.18, empty.
     pub pelt_clock_throttled: bool,
-    /// When it stopped.
+    /// PELT clock of the CPU when it stopped.
     pub throttled_clock_pelt_ns: Ns,
     /// How long it was stopped in all.
     pub throttled_clock_pelt_time_ns: Ns,

@@ -47,7 +47,7 @@ pub struct Candidate {
 pub struct PickLevel {
     /// Group of the queue.
     pub group: GroupId,
-    /// Why this entity.
+    /// Rule by which this entity was picked.
     pub rule: Mark,
     /// The entity that was picked.
     pub picked: Owner,
@@ -116,7 +116,7 @@ pub struct Placement {
     pub target_rule: Mark,
     /// Chosen CPU.
     pub cpu: Cpu,
-    /// Why.
+    /// Rule by which the CPU was chosen.
     pub rule: Mark,
     /// CPUs looked at on the way.
     pub examined: u32,
@@ -135,7 +135,7 @@ pub struct Throttling {
     pub group: GroupId,
     /// Limit of the group.
     pub limit: BandwidthLimit,
-    /// Why.
+    /// Rule by which the queue was throttled.
     pub rule: Mark,
     /// Remaining runtime of the queue, ns (negative: debt).
     pub runtime_remaining_ns: i64,
@@ -188,7 +188,7 @@ pub enum Decision {
         curr: TaskId,
         /// Whether the running task has to go.
         preempts: bool,
-        /// Why.
+        /// Rule that decided.
         rule: Mark,
         /// Comparison of the sibling groups, if the balancer came to that.
         siblings: Option<Box<Siblings>>,

@@ -23,7 +23,7 @@ struct Link {
     queue: u32,
 }
 
-/// All wait queues.
+/// All wait queues of a world.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiting {
     queues: Vec<Ends>,

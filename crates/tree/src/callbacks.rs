@@ -1,8 +1,7 @@
-//! What the object of a tree calls back: memory, its log, timers, events, chance, locks.
+//! Callbacks of the object of a tree: memory, its log, timers, events, chance, locks.
 //!
 //! Worked example: the C arms the timer of CPU 0 for 105 ms, which calls `timer` with that CPU and
-//! 105,000,000: [`World::timer`](crate::world::World::timer) says so from then on, and a listener is
-//! told at once.
+//! 105,000,000: `World::timer` says so from then on, and a listener is told at once.
 
 use crate::calls::{Call, Chance, Event, Hear, Left, Lock, Told};
 use schedcast_kernel::platform::Op;
@@ -10,7 +9,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_uint, c_ulong, c_void};
 
-/// What the object calls back (`struct sc_host`).
+/// Functions that the object calls back (`struct sc_host`).
 #[repr(C)]
 pub(super) struct Host {
     world: *mut Inner,

@@ -160,7 +160,7 @@ fn group_of(name: &str) -> Option<String> {
 }
 
 impl Journal {
-    /// Where it is.
+    /// Path of the journal.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -120,7 +120,7 @@ impl Way {
 pub struct Report {
     /// How it was recorded.
     pub way: Way,
-    /// Why so.
+    /// Reason for that way.
     pub why: String,
     /// The group went away, which ended the recording.
     pub is_group_gone: bool,

@@ -47,7 +47,7 @@ pub(crate) struct DomainStats {
 pub(crate) struct Imbalance {
     /// How much.
     pub amount: i64,
-    /// Of what.
+    /// Unit of the imbalance.
     pub migration: Migration,
 }
 

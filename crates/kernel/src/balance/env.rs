@@ -54,7 +54,7 @@ pub(crate) struct Env {
     pub dst: Cpu,
     /// CPU that loses tasks.
     pub src: Cpu,
-    /// Why.
+    /// Occasion of the pass.
     pub idle: CpuIdle,
     /// CPUs taken into account.
     pub cpus: CpuSet,

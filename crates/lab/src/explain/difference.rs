@@ -284,7 +284,7 @@ impl Difference {
         text
     }
 
-    /// As an object.
+    /// The difference as a JSON object.
     pub(crate) fn value(&self) -> serde_json::Value {
         let sides = self.sides.each_ref().map(|side| {
             let told = side.as_ref();

@@ -71,7 +71,7 @@ pub struct Wanted {
     pub at_ns: Option<Ns>,
     /// About a task of this name.
     pub task: Option<String>,
-    /// Of this kind.
+    /// Kind of the decisions.
     pub kind: Option<Kind>,
     /// How many.
     pub count: usize,

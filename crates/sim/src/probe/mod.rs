@@ -184,7 +184,7 @@ struct Current {
 pub struct Probes {
     /// Per statistics name.
     pub names: Table<NameStatistics>,
-    /// Of the machine.
+    /// Statistics of the machine.
     pub machine: MachineStatistics,
     /// Custom metrics, in the order of [`crate::Workload::metrics`].
     pub metrics: Vec<Metric>,

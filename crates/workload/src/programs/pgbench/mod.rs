@@ -139,7 +139,7 @@ schedcast_base::named! {
     /// How statements are sent.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Protocol {
-        /// As text.
+        /// As text, parsed each time.
         Simple = "simple",
         /// Parsed, bound and executed one after the other.
         Extended = "extended",

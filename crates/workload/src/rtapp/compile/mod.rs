@@ -92,7 +92,7 @@ pub struct RtAppOptions {
     pub group: GroupId,
     /// Number of the process.
     pub address_space: u32,
-    /// When it starts.
+    /// Time of its start, ns.
     pub start_ns: u64,
     /// Whether the kernel is built with utilisation clamps.
     pub has_clamps: bool,
