@@ -21,28 +21,18 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Text that is read, at least.
 const TEXT_BYTES: usize = 16 << 20;
 
-/// Unit of the count.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    Dispatches,
-    Wakeups,
-    /// Whole runs of a variant.
-    Variants,
-    /// Runs of a sweep.
-    Runs,
-    /// Bytes of text.
-    Bytes,
-}
-
-impl Unit {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Unit::Dispatches => "dispatches",
-            Unit::Wakeups => "wakeups",
-            Unit::Variants => "variants",
-            Unit::Runs => "runs",
-            Unit::Bytes => "bytes",
-        }
+schedcast_base::named! {
+    /// Unit of the count.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub enum Unit {
+        Dispatches = "dispatches",
+        Wakeups = "wakeups",
+        /// Whole runs of a variant.
+        Variants = "variants",
+        /// Runs of a sweep.
+        Runs = "runs",
+        /// Bytes of text.
+        Bytes = "bytes",
     }
 }
 
