@@ -9,7 +9,6 @@ use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::program::Action;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::simulate::Simulate;
-use schedcast_workload::programs::split as typed;
 
 /// A request takes 10 ms, and as many times longer as the quota of `/test` is below one CPU.
 struct Toy;
@@ -74,6 +73,15 @@ fn experiment() -> (tempfile::TempDir, String) {
 
 /// For command lines without an experiment file.
 const NO_PATH: &str = "\0";
+
+/// Words of a line as a shell takes them; quotes are around whole words.
+fn typed(line: &str) -> Vec<String> {
+    let words = |(number, part): (usize, &str)| match number % 2 {
+        0 => part.split_whitespace().map(String::from).collect(),
+        _ => vec![part.to_owned()],
+    };
+    line.split('\'').enumerate().flat_map(words).collect()
+}
 
 /// Exit code, standard output and standard error of `schedcast` with these words.
 fn schedcast(words: &[impl AsRef<str>]) -> (u8, String, String) {
