@@ -16,6 +16,7 @@ use std::ops::RangeInclusive;
 use super::judge::{self, Forecast};
 use super::pace::{Need, Requests};
 use super::slo::Slo;
+use schedcast_base::groups::is_within;
 use schedcast_base::limits::QUOTA_MIN_US;
 use schedcast_lab::context::RefitFigure;
 use schedcast_lab::drift::{Drifting, Runs};
@@ -42,8 +43,7 @@ struct Room {
 
 /// Whether the group `inner` is below the group `outer`.
 fn inside(outer: &str, inner: &str) -> bool {
-    let rest = inner.strip_prefix(outer);
-    rest.is_some_and(|rest| rest.starts_with('/'))
+    inner != outer && is_within(inner, outer)
 }
 
 /// Groups above and below `target` that are limited themselves: their limits hold whatever limit

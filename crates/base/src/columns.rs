@@ -21,6 +21,15 @@ pub fn pad_right(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
+/// A number with at most so many decimals: those at its end that are 0 are left out.
+pub fn decimals(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text,
+    }
+}
+
 /// `text` in at most `columns` characters, the rest replaced by `…`.
 pub fn shorten(text: &str, columns: usize) -> String {
     if width(text) <= columns {

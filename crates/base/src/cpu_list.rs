@@ -18,6 +18,15 @@ pub enum Stride {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuList(Vec<u32>);
 
+impl FromIterator<u32> for CpuList {
+    fn from_iter<T: IntoIterator<Item = u32>>(cpus: T) -> Self {
+        let mut cpus = Vec::from_iter(cpus);
+        cpus.sort_unstable();
+        cpus.dedup();
+        CpuList(cpus)
+    }
+}
+
 impl CpuList {
     /// Reads a list of CPUs below `count`. An empty list is refused.
     ///
@@ -38,9 +47,7 @@ impl CpuList {
                 Stride::Step => push_range(part, count, stride, &mut cpus)?,
             }
         }
-        cpus.sort_unstable();
-        cpus.dedup();
-        Ok(CpuList(cpus))
+        Ok(CpuList::from_iter(cpus))
     }
 
     /// The CPU numbers, ascending and without repetition.

@@ -10,6 +10,7 @@
 //! | [`disturbed`] | what neighbours may take of a machine in a measurement that counts |
 //! | [`quantile`] | the one definition of a quantile |
 //! | [`date`] | today's date |
+//! | [`named!`] | enumerations whose variants stand with their names |
 //! | [`names`] | the valid name that was most likely meant |
 //! | [`groups`] | cgroups as operators name them |
 //! | [`error`] | an error with its place in a file or on the command line |
@@ -32,6 +33,7 @@ pub mod fresh;
 pub mod groups;
 pub mod harmless;
 pub mod limits;
+pub mod named;
 pub mod names;
 pub mod quantile;
 pub mod whole;

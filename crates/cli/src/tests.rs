@@ -74,10 +74,20 @@ fn experiment() -> (tempfile::TempDir, String) {
 /// For command lines without an experiment file.
 const NO_PATH: &str = "\0";
 
+/// Words of a line as a shell takes them; quotes are around whole words.
+fn typed(line: &str) -> Vec<String> {
+    let words = |(number, part): (usize, &str)| match number % 2 {
+        0 => part.split_whitespace().map(String::from).collect(),
+        _ => vec![part.to_owned()],
+    };
+    line.split('\'').enumerate().flat_map(words).collect()
+}
+
 /// Exit code, standard output and standard error of `schedcast` with these words.
-fn schedcast(words: &[&str]) -> (u8, String, String) {
+fn schedcast(words: &[impl AsRef<str>]) -> (u8, String, String) {
+    let words = words.iter().map(AsRef::as_ref);
     let words = std::iter::once("schedcast")
-        .chain(words.iter().copied())
+        .chain(words)
         .map(OsString::from);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let code = crate::run(words, &Toy, &mut out, &mut err);
@@ -89,10 +99,10 @@ fn schedcast(words: &[&str]) -> (u8, String, String) {
 }
 
 /// Standard output of a command that must work, with the experiment's path as `exp.toml`.
-fn output(words: &[&str], path: &str) -> String {
+fn output(words: &[impl AsRef<str>], path: &str) -> String {
     let (code, out, err) = schedcast(words);
     let complaints = err.lines().find(|line| !line.starts_with("note: "));
-    assert_eq!((code, complaints), (0, None), "{words:?}");
+    assert_eq!((code, complaints), (0, None), "{out}");
     out.replace(path, "exp.toml")
 }
 
@@ -120,27 +130,10 @@ fn every_format_prints() {
 #[test]
 fn settings_and_variants_keep_their_order() {
     let (_directory, path) = experiment();
-    let words = [
-        "compare",
-        &path,
-        "--cgroup",
-        "/test",
-        "--kernel",
-        "5.14",
-        "--variant",
-        "third",
-        "--set",
-        "cpu.max=25000",
-        "--hz",
-        "1000",
-        "--variant",
-        "fourth",
-        "--set",
-        "cpu.max=20000",
-        "-v",
-        "--seeds",
-        "2",
-    ];
+    let words = typed(&format!(
+        "compare {path} --cgroup /test --kernel 5.14 --variant third \
+         --set cpu.max=25000 --hz 1000 --variant fourth --set cpu.max=20000 -v --seeds 2"
+    ));
     insta::assert_snapshot!(output(&words, &path));
 }
 
@@ -201,23 +194,10 @@ fn json_goes_where_it_is_told() {
 
 #[test]
 fn run_takes_a_command_without_a_file() {
-    let words = [
-        "run",
-        "--cgroup",
-        "/test",
-        "--set",
-        "cpu.max=50000 100000",
-        "--seeds",
-        "3",
-        "--cpus",
-        "4",
-        "--",
-        "schbench-classic",
-        "-m",
-        "1",
-        "-v",
-        "--set",
-    ];
+    let words = typed(
+        "run --cgroup /test --set 'cpu.max=50000 100000' --seeds 3 --cpus 4 -- \
+         schbench-classic -m 1 -v --set",
+    );
     insta::assert_snapshot!(output(&words, NO_PATH));
 }
 
@@ -245,18 +225,10 @@ fn run_takes_one_variant_of_a_file() {
 fn what_if_replays_a_recording_beside_what_was_recorded() {
     // Tests run in the directory of their crate; a relative path prints the same everywhere.
     let path = "../../recordings/postgres-quota";
-    let words = [
-        "what-if",
-        path,
-        "--set",
-        "cpu.max=60000 100000",
-        "--variant",
-        "more",
-        "--set",
-        "cpu.max=90000",
-        "--seeds",
-        "2",
-    ];
+    let words = typed(&format!(
+        "what-if {path} --set 'cpu.max=60000 100000' --variant more --set \
+         cpu.max=90000 --seeds 2"
+    ));
     insta::assert_snapshot!(output(&words, NO_PATH));
     let (code, _, err) = schedcast(&["what-if", path, "--cgroup", "/pq", "--set", "cpu.max=5000"]);
     assert_eq!(code, 3);
@@ -413,16 +385,10 @@ fn help_fits_a_terminal_and_lists_show_names() {
 #[test]
 fn the_reproduce_line_is_the_command() {
     let (_directory, path) = experiment();
-    let words = [
-        "compare",
-        &path,
-        "--cgroup",
-        "/test",
-        "--variant",
-        "a b",
-        "--set",
-        "cpu.max=5000 9000",
-    ];
+    let words = typed(&format!(
+        "compare {path} --cgroup /test --variant 'a b' --set \
+         'cpu.max=5000 9000'"
+    ));
     let out = output(&words, &path);
     let (_, command) = out.split_once("reproduce: ").unwrap();
     assert_eq!(
@@ -441,14 +407,9 @@ fn the_reproduce_line_is_the_command() {
 fn advise_finds_the_smallest_limit_and_says_how_to_apply_it() {
     let path = "../../recordings/postgres-quota";
     // Ten milliseconds over the quota's share of a CPU: 12.5 ms at 80 ms, and ten seeds add 45 us.
-    let words = [
-        "advise",
-        path,
-        "--slo",
-        "reply_latency.p99.9<12.6ms",
-        "--seeds",
-        "10",
-    ];
+    let words = typed(&format!(
+        "advise {path} --slo 'reply_latency.p99.9<12.6ms' --seeds 10"
+    ));
     let ticket = output(&words, NO_PATH);
     assert!(
         ticket.split("\n\ncd ").next().unwrap().lines().count() <= 25,
@@ -485,14 +446,9 @@ fn an_advice_is_written_as_json_and_read_back() {
     let name = file.display().to_string();
     let path = "../../recordings/postgres-quota";
     output(
-        &[
-            "advise",
-            path,
-            "--slo",
-            "reply_latency.p99.9<12.6ms",
-            "--json",
-            &name,
-        ],
+        &typed(&format!(
+            "advise {path} --slo 'reply_latency.p99.9<12.6ms' --json {name}"
+        )),
         NO_PATH,
     );
     let json: serde_json::Value =
@@ -545,29 +501,15 @@ fn check_is_a_gate() {
     let (code, out, _) = schedcast(&["check", path, "--slo", "reply_latency.p99.9<15ms"]);
     assert_eq!(code, 1, "50 ms of quota take 20 ms");
     assert!(out.contains("broken") && out.contains("failed"), "{out}");
-    let words = [
-        "check",
-        path,
-        "--slo",
-        "reply_latency.p99.9<15ms",
-        "--set",
-        "cpu.max=90000",
-    ];
+    let words = typed(&format!(
+        "check {path} --slo 'reply_latency.p99.9<15ms' --set \
+         cpu.max=90000"
+    ));
     insta::assert_snapshot!(output(&words, NO_PATH));
-    let several = [
-        "check",
-        path,
-        "--slo",
-        "reply_latency.p99.9<15ms",
-        "--variant",
-        "a",
-        "--set",
-        "cpu.max=90000",
-        "--variant",
-        "b",
-        "--set",
-        "cpu.max=60000",
-    ];
+    let several = typed(&format!(
+        "check {path} --slo 'reply_latency.p99.9<15ms' --variant a \
+         --set cpu.max=90000 --variant b --set cpu.max=60000"
+    ));
     assert_eq!(schedcast(&several).0, 1, "every column must pass");
 }
 
@@ -655,17 +597,7 @@ fn a_length_is_a_duration_with_a_unit_or_a_number_of_seconds() {
 
 #[test]
 fn explain_takes_a_command_and_settings_for_a_variant_of_the_file() {
-    let command = [
-        "explain",
-        "--kind",
-        "pick",
-        "--",
-        "stress-ng",
-        "--cpu",
-        "2",
-        "-t",
-        "1",
-    ];
+    let command = typed("explain --kind pick -- stress-ng --cpu 2 -t 1");
     let (code, out, err) = schedcast(&command);
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("pick"), "{out}");

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use command::{schedcast, text};
+use schedcast_workload::programs::split as typed;
 
 /// The tree of 6.12.107 where `validation/trees` puts it.
 fn tree() -> Option<PathBuf> {
@@ -107,27 +108,10 @@ fn a_tree_that_does_not_build_shows_the_compilers_error_and_its_place() {
 fn two_trees_are_two_columns() {
     let Some(tree) = tree() else { return };
     let tree = tree.to_str().unwrap();
-    let output = schedcast(&[
-        "compare",
-        "--tree",
-        tree,
-        "--kernel",
-        "6.12.107",
-        "--hz",
-        "1000",
-        "--cpus",
-        "2",
-        "--seeds",
-        "2",
-        "--",
-        "hackbench",
-        "-g",
-        "1",
-        "-f",
-        "2",
-        "-l",
-        "50",
-    ]);
+    let output = schedcast(&typed(&format!(
+        "compare --tree {tree} --kernel 6.12.107 --hz 1000 \
+         --cpus 2 --seeds 2 -- hackbench -g 1 -f 2 -l 50"
+    )));
     let said = text(&output.stderr);
     if said.contains("needs `") {
         eprintln!("skipped: {said}");

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::error::{HostError, Result, io_error, is_there, read_text};
+use crate::error::{HostError, Result, io_error, is_there, read_text, unexpected};
 use crate::files::CpuFile;
 use crate::guard::Guard;
 use crate::hierarchy::{self, CgroupVersion, CpuHierarchy, child_groups, is_gone};
@@ -238,12 +238,12 @@ impl CpuCgroup {
         if now == *target {
             return Ok(());
         }
-        Err(HostError::Parse {
-            path: self.dir.clone(),
-            line: 0,
-            expected: "the limits just written",
-            found: now.to_string(),
-        })
+        Err(unexpected(
+            &self.dir,
+            0,
+            "the limits just written",
+            now.to_string(),
+        ))
     }
 
     /// The writes that lead from the limit it has to `target`, checked against the kernel's bounds
@@ -465,12 +465,8 @@ fn read_ids(path: &Path) -> Result<Vec<i32>> {
     text.lines()
         .enumerate()
         .map(|(index, line)| {
-            line.parse().map_err(|_| HostError::Parse {
-                path: path.to_owned(),
-                line: index + 1,
-                expected: "a process or thread id",
-                found: line.to_owned(),
-            })
+            line.parse()
+                .map_err(|_| unexpected(path, index + 1, "a process or thread id", line))
         })
         .collect()
 }
@@ -478,19 +474,11 @@ fn read_ids(path: &Path) -> Result<Vec<i32>> {
 pub(crate) fn read_limits(version: CgroupVersion, dir: &Path) -> Result<CpuLimits> {
     let read = |file: CpuFile| read_text(&dir.join(file.name()));
     let number = |file: CpuFile, text: &str| {
-        limits::parse_u64(file.name(), text).map_err(|_| HostError::Parse {
-            path: dir.join(file.name()),
-            line: 1,
-            expected: "microseconds",
-            found: text.to_owned(),
-        })
+        limits::parse_u64(file.name(), text)
+            .map_err(|_| unexpected(dir.join(file.name()), 1, "microseconds", text))
     };
-    let bad_quota = |file: CpuFile, text: String| HostError::Parse {
-        path: dir.join(file.name()),
-        line: 1,
-        expected: "a quota",
-        found: text,
-    };
+    let bad_quota =
+        |file: CpuFile, text: String| unexpected(dir.join(file.name()), 1, "a quota", text);
     let burst_file = match version {
         CgroupVersion::V1 => CpuFile::CfsBurstUs,
         CgroupVersion::V2 => CpuFile::MaxBurst,

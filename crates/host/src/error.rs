@@ -54,7 +54,7 @@ pub enum HostError {
     BadCgroupName {
         /// The name.
         name: String,
-        /// Why not.
+        /// Reason for the refusal.
         reason: &'static str,
     },
     /// A file that belongs to the other cgroup version.
@@ -138,7 +138,7 @@ pub enum HostError {
     Start {
         /// The command as typed.
         command: String,
-        /// Why.
+        /// Error of the system call.
         source: io::Error,
     },
     /// A kernel facility that this host lacks.
@@ -188,6 +188,22 @@ pub(crate) fn io_error(action: &'static str, path: &Path, source: io::Error) -> 
         action,
         path,
         source,
+    }
+}
+
+/// A file of the kernel that does not look as expected; line 0 is the file as a whole.
+pub(crate) fn unexpected(
+    path: impl Into<PathBuf>,
+    line: usize,
+    expected: &'static str,
+    found: impl Into<String>,
+) -> HostError {
+    let (path, found) = (path.into(), found.into());
+    HostError::Parse {
+        path,
+        line,
+        expected,
+        found,
     }
 }
 

@@ -11,26 +11,18 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use schedcast_base::groups::canonical;
 
-use crate::error::{HostError, Result, io_error, read_text};
+use crate::error::{HostError, Result, io_error, read_text, unexpected};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
-/// The two generations of cgroup files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CgroupVersion {
-    /// `cpu.shares`, `cpu.cfs_quota_us`, …
-    V1,
-    /// `cpu.weight`, `cpu.max`, …
-    V2,
-}
-
-impl CgroupVersion {
-    /// "v1" or "v2".
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V2 => "v2",
-        }
+schedcast_base::named! {
+    /// The two generations of cgroup files.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CgroupVersion {
+        /// `cpu.shares`, `cpu.cfs_quota_us`, …
+        V1 = "v1",
+        /// `cpu.weight`, `cpu.max`, …
+        V2 = "v2",
     }
 }
 
@@ -221,11 +213,13 @@ impl CpuHierarchy {
     pub(crate) fn own_group(&self) -> Result<String> {
         let path = Path::new("/proc/self/cgroup");
         let text = read_text(path)?;
-        own_group(&text, self.version).ok_or_else(|| HostError::Parse {
-            path: path.to_owned(),
-            line: 0,
-            expected: "a line of the hierarchy with the cpu controller",
-            found: text.clone(),
+        own_group(&text, self.version).ok_or_else(|| {
+            unexpected(
+                path,
+                0,
+                "a line of the hierarchy with the cpu controller",
+                text,
+            )
         })
     }
 }

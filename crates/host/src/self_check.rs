@@ -13,25 +13,16 @@ use serde_json::{Value, json};
 use crate::hierarchy::{CgroupVersion, CpuHierarchy};
 use crate::record::{Rights, VMLINUX, lockdown};
 
-/// How much of something there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// All of it.
-    Yes,
-    /// Less than there could be.
-    Partly,
-    /// Nothing.
-    No,
-}
-
-impl State {
-    /// "yes", "partly" or "no".
-    pub fn name(self) -> &'static str {
-        match self {
-            State::Yes => "yes",
-            State::Partly => "partly",
-            State::No => "no",
-        }
+schedcast_base::named! {
+    /// How much of something there is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum State {
+        /// All of it.
+        Yes = "yes",
+        /// Less than there could be.
+        Partly = "partly",
+        /// Nothing.
+        No = "no",
     }
 }
 
@@ -42,7 +33,7 @@ pub struct Finding {
     pub what: &'static str,
     /// Whether it is there.
     pub state: State,
-    /// Finding.
+    /// The state in words.
     pub found: String,
     /// Remedy and its gain; empty where nothing is missing.
     pub missing: String,

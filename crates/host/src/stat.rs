@@ -7,27 +7,27 @@ use std::path::Path;
 
 use schedcast_base::cpu_stat::{CpuStat, Refused};
 
-use crate::error::{HostError, Result, read_text};
+use crate::error::{Result, read_text, unexpected};
 
 /// Reads the text of a group's `cpu.stat`, of either version; `path` is for error messages. Lines
 /// that no kernel known here prints are left out.
 pub(crate) fn read_cpu_stat(text: &str, path: &Path) -> Result<CpuStat> {
     let stat = CpuStat::read(text, |index, line, why| match why {
         Refused::Unknown => Ok(()),
-        Refused::NoCounter | Refused::TooLarge => Err(HostError::Parse {
-            path: path.to_owned(),
-            line: index + 1,
-            expected: "a counter's name and its value",
-            found: line.to_owned(),
-        }),
+        Refused::NoCounter | Refused::TooLarge => Err(unexpected(
+            path,
+            index + 1,
+            "a counter's name and its value",
+            line,
+        )),
     })?;
     if stat.nr_periods.is_none() {
-        return Err(HostError::Parse {
-            path: path.to_owned(),
-            line: 0,
-            expected: "a line nr_periods (is the cpu controller enabled for this group?)",
-            found: text.lines().next().unwrap_or("").to_owned(),
-        });
+        return Err(unexpected(
+            path,
+            0,
+            "a line nr_periods (is the cpu controller enabled for this group?)",
+            text.lines().next().unwrap_or(""),
+        ));
     }
     Ok(stat)
 }
@@ -106,11 +106,13 @@ impl CpuTimes {
     pub fn read() -> Result<Self> {
         let path = Path::new("/proc/stat");
         let text = read_text(path)?;
-        Self::parse(&text).ok_or_else(|| HostError::Parse {
-            path: path.to_owned(),
-            line: 1,
-            expected: "`cpu` and at least eight counters",
-            found: text.lines().next().unwrap_or("").to_owned(),
+        Self::parse(&text).ok_or_else(|| {
+            unexpected(
+                path,
+                1,
+                "`cpu` and at least eight counters",
+                text.lines().next().unwrap_or(""),
+            )
         })
     }
 

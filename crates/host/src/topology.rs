@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use schedcast_base::cpu_list::{CpuList, Stride};
 
-use crate::error::{HostError, Result, io_error, is_there, read_text};
+use crate::error::{HostError, Result, io_error, is_there, read_text, unexpected};
 
 /// One online CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,15 +146,15 @@ fn refuse_overlap(system: &Path, cpus: &[CpuInfo]) -> Result<()> {
                 true => (one, other),
                 false => (other, one),
             };
-            return Err(HostError::Parse {
-                path: system.join(format!("cpu/cpu{}/cache", one.cpu)),
-                line: 0,
-                expected: "the last-level cache that all CPUs of it name; try again",
-                found: format!(
+            return Err(unexpected(
+                system.join(format!("cpu/cpu{}/cache", one.cpu)),
+                0,
+                "the last-level cache that all CPUs of it name; try again",
+                format!(
                     "CPUs {:?}, and {:?} of CPU {}",
                     one.llc, other.llc, other.cpu
                 ),
-            });
+            ));
         }
     }
     Ok(())
@@ -218,12 +218,9 @@ fn read_idle_states(dir: &Path) -> Vec<IdleState> {
 
 fn read_number(path: &Path) -> Result<usize> {
     let text = read_text(path)?;
-    text.trim().parse().map_err(|_| HostError::Parse {
-        path: path.to_owned(),
-        line: 1,
-        expected: "a number",
-        found: text.clone(),
-    })
+    text.trim()
+        .parse()
+        .map_err(|_| unexpected(path, 1, "a number", text))
 }
 
 fn read_cpus(path: &Path) -> Result<Vec<usize>> {
@@ -232,12 +229,7 @@ fn read_cpus(path: &Path) -> Result<Vec<usize>> {
 }
 
 fn bad_list(path: &Path, text: &str) -> HostError {
-    HostError::Parse {
-        path: path.to_owned(),
-        line: 1,
-        expected: "a list of CPUs such as 0-3,8",
-        found: text.to_owned(),
-    }
+    unexpected(path, 1, "a list of CPUs such as 0-3,8", text)
 }
 
 /// Reads a list of CPUs as sysfs prints it; no CPU is an empty line.

@@ -51,53 +51,40 @@ use crate::ids::{Cpu, EntityId, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
-use crate::rules::Rules;
+use crate::rules::{Rules, rules};
 use crate::table::Table;
 use crate::weight::NICE_0_LOAD;
 use std::collections::HashMap;
 
-/// Rules and numbers of cache-aware scheduling; the numbers are those of `sched/llc_balancing` in
-/// debugfs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CacheRules {
+rules! {
+    /// Rules and numbers of cache-aware scheduling; the numbers are those of `sched/llc_balancing`
+    /// in debugfs.
+    #[derive(Copy)]
+    pub struct CacheRules of (hz: u32);
+
     /// The kernel has it (7.2).
-    pub aware: bool,
+    pub aware: bool = false,
     /// A CPU that the platform prefers comes before a cache that a process prefers (7.3).
-    pub yields_to_priority: bool,
+    pub yields_to_priority: bool = false,
     /// The running task stays in its cache if it would not fit the other CPU (7.3).
-    pub running_must_fit: bool,
+    pub running_must_fit: bool = false,
     /// `enabled`.
-    pub enabled: bool,
+    pub enabled: bool = true,
     /// `aggr_tolerance`: running threads that a cache may be asked to hold, in times of its CPUs;
     /// 0 = none, from 100 on any number.
-    pub aggr_tolerance: u32,
+    pub aggr_tolerance: u32 = 1,
     /// `epoch_period`, jiffies.
-    pub epoch_period: u32,
+    pub epoch_period: u32 = hz / 100,
     /// `epoch_affinity_timeout`, epochs.
-    pub epoch_affinity_timeout: u32,
+    pub epoch_affinity_timeout: u32 = 5,
     /// `imb_pct`: how much more utilised one of two caches may be, percent.
-    pub imb_pct: u32,
+    pub imb_pct: u32 = 20,
     /// `overaggr_pct`: utilisation up to which a cache is filled, percent of its capacity; half as
     /// much again where cores have one thread.
-    pub overaggr_pct: u32,
+    pub overaggr_pct: u32 = 50,
 }
 
 impl CacheRules {
-    /// Of a kernel that does not have it, with the defaults of those that do.
-    pub(crate) fn oldest(hz: u32) -> Self {
-        Self {
-            aware: false,
-            yields_to_priority: false,
-            running_must_fit: false,
-            enabled: true,
-            aggr_tolerance: 1,
-            epoch_period: hz / 100,
-            epoch_affinity_timeout: 5,
-            imb_pct: 20,
-            overaggr_pct: 50,
-        }
-    }
-
     /// Whether so many running threads are too many for an LLC of `llc_size` CPUs
     /// (`invalid_llc_nr`).
     fn too_many(&self, nr_running_avg: u64, smt_threads: u64, llc_size: u32) -> bool {

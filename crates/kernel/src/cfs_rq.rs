@@ -119,7 +119,7 @@ pub struct RemovedLoad {
 }
 
 /// Fair queue of one group on one CPU.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CfsRq {
     /// Group it belongs to.
     pub group: GroupId,
@@ -209,7 +209,7 @@ pub struct CfsRq {
     pub throttled_self_time_ns: Ns,
     /// PELT clock is stopped: while the queue is throttled and, from 6.18, empty.
     pub pelt_clock_throttled: bool,
-    /// When it stopped.
+    /// PELT clock of the CPU when it stopped.
     pub throttled_clock_pelt_ns: Ns,
     /// How long it was stopped in all.
     pub throttled_clock_pelt_time_ns: Ns,
@@ -225,50 +225,11 @@ impl CfsRq {
         Self {
             group,
             cpu,
-            idle: false,
             se,
-            load: LoadWeight::default(),
-            nr_queued: 0,
-            h_nr_queued: 0,
-            h_nr_runnable: 0,
-            h_nr_idle: 0,
-            avg_vruntime: 0,
-            avg_load: 0,
             // The kernel starts just below the wrap so that overflow bugs show at once.
             min_vruntime: (1u64 << 20).wrapping_neg(),
-            timeline: Timeline::default(),
-            curr: None,
-            h_curr: None,
-            next: None,
-            last: None,
-            skip: None,
-            has_buddies: false,
-            sums: QueueSums::SUBTRACTED,
-            avg: SchedAvg::default(),
-            removed: RemovedLoad::default(),
-            tg_load_avg_contrib: 0,
-            tg_runnable_avg_contrib: 0,
-            last_update_tg_load_avg_ns: 0,
-            propagate: false,
-            prop_runnable_sum: 0,
-            util_est_enqueued: 0,
-            h_load: 0,
             h_load_jiffy: u64::MAX,
-            on_leaf_list: false,
-            runtime_enabled: false,
-            runtime_remaining_ns: 0,
-            runtime_expires_ns: 0,
-            expires_sequence: 0,
-            throttled: false,
-            throttle_count: 0,
-            throttled_clock_ns: 0,
-            throttled_clock_self_ns: 0,
-            throttled_self_time_ns: 0,
-            pelt_clock_throttled: false,
-            throttled_clock_pelt_ns: 0,
-            throttled_clock_pelt_time_ns: 0,
-            throttled_pelt_idle_ns: 0,
-            limbo: Vec::new(),
+            ..Self::default()
         }
     }
 }

@@ -7,7 +7,7 @@ pub const MAX_CPUS: usize = 512;
 const WORDS: usize = MAX_CPUS / 64;
 
 /// Set of CPUs, at most [`MAX_CPUS`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuSet {
     words: [u64; WORDS],
 }

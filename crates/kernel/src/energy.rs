@@ -16,7 +16,7 @@ use crate::cpufreq::{FrequencyDriver, FrequencyGovernor, OperatingPoint};
 use crate::cpuset::CpuSet;
 use crate::ids::Cpu;
 use crate::kernel::Kernel;
-use crate::rules::Rules;
+use crate::rules::{Rules, rules};
 use crate::topology::Topology;
 use crate::uclamp::{self, Fit};
 
@@ -24,59 +24,39 @@ use crate::uclamp::{self, Fit};
 const MOST_COMPLEX: usize = 2048;
 const CAPACITY: u64 = 1024;
 
-/// Rules of placement by energy of one kernel.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EnergyRules {
+rules! {
+    /// Rules of placement by energy of one kernel.
+    pub struct EnergyRules of ();
+
     /// The kernel knows energy models (5.0; here from 5.10 on, the oldest tree that was read).
-    pub known: bool,
+    pub known: bool = false,
     /// The administrator has not switched it off (`sched_energy_aware`).
-    pub aware: bool,
+    pub aware: bool = true,
     /// A CPU must save 6 % of all energy over the previous one (up to 5.19).
-    pub margin: bool,
+    pub margin: bool = true,
     /// Domains without a candidate do not count as energy that is saved from (5.14).
-    pub base_of_candidates: bool,
+    pub base_of_candidates: bool = false,
     /// States that cost more than a faster one are passed over (5.16).
-    pub skips_inefficient: bool,
+    pub skips_inefficient: bool = false,
     /// The task's own utilisation counts beside that of its CPU, and not in it, as what the CPU is
     /// busy for (5.13).
-    pub task_time_apart: bool,
+    pub task_time_apart: bool = false,
     /// Power is known in µW (6.0), before in mW.
-    pub microwatts: bool,
+    pub microwatts: bool = false,
     /// The task is busy for as long wherever it goes (6.0); before, its time followed from the
     /// utilisation of each CPU.
-    pub one_task_time: bool,
+    pub one_task_time: bool = false,
     /// Misfit tasks are pulled although no CPU is overutilized (6.3).
-    pub misfit_moves: bool,
+    pub misfit_moves: bool = false,
     /// Models may have any number of domains, CPUs and states (6.7).
-    pub any_complexity: bool,
+    pub any_complexity: bool = false,
     /// States are chosen by performance, not by frequency (6.9).
-    pub by_performance: bool,
+    pub by_performance: bool = false,
     /// A group is overloaded only with an overutilized CPU (7.1).
-    pub overloaded_if_overutilized: bool,
+    pub overloaded_if_overutilized: bool = false,
     /// The time that the task waited goes with it, like the time that it ran (7.2
     /// and stable).
-    pub task_runnable_moves: bool,
-}
-
-impl EnergyRules {
-    /// Rules of 4.5, which knows of no energy.
-    pub(crate) fn oldest() -> Self {
-        Self {
-            known: false,
-            aware: true,
-            margin: true,
-            base_of_candidates: false,
-            skips_inefficient: false,
-            task_time_apart: false,
-            microwatts: false,
-            one_task_time: false,
-            misfit_moves: false,
-            any_complexity: false,
-            by_performance: false,
-            overloaded_if_overutilized: false,
-            task_runnable_moves: false,
-        }
-    }
+    pub task_runnable_moves: bool = false,
 }
 
 /// A state of a performance domain (`struct em_perf_state`).

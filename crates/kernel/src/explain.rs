@@ -47,7 +47,7 @@ pub struct Candidate {
 pub struct PickLevel {
     /// Group of the queue.
     pub group: GroupId,
-    /// Why this entity.
+    /// Rule by which this entity was picked.
     pub rule: Mark,
     /// The entity that was picked.
     pub picked: Owner,
@@ -95,6 +95,81 @@ pub struct EnergyOf {
     pub energy: u64,
 }
 
+/// A CPU that was chosen for a waking or starting task.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// The task.
+    pub task: TaskId,
+    /// Wakeup, fork or exec.
+    pub kind: WakeKind,
+    /// Task that was running on the waking CPU.
+    pub waker: TaskId,
+    /// CPU of the waker.
+    pub waker_cpu: Cpu,
+    /// The waker announced that it will sleep.
+    pub sync: bool,
+    /// CPU it ran on last.
+    pub prev_cpu: Cpu,
+    /// CPU near which an idle one was sought (wakeups).
+    pub target: Cpu,
+    /// Why near that one.
+    pub target_rule: Mark,
+    /// Chosen CPU.
+    pub cpu: Cpu,
+    /// Rule by which the CPU was chosen.
+    pub rule: Mark,
+    /// CPUs looked at on the way.
+    pub examined: u32,
+    /// Most CPUs a scan might have looked at, if one took place and was limited.
+    pub scan_limit: Option<u32>,
+    /// CPUs that were idle.
+    pub idle: CpuSet,
+    /// Prices of the candidates where energy decides, in the order in which they were compared.
+    pub energies: Vec<EnergyOf>,
+}
+
+/// A queue that was throttled.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Throttling {
+    /// Its group.
+    pub group: GroupId,
+    /// Limit of the group.
+    pub limit: BandwidthLimit,
+    /// Rule by which the queue was throttled.
+    pub rule: Mark,
+    /// Remaining runtime of the queue, ns (negative: debt).
+    pub runtime_remaining_ns: i64,
+    /// Remaining runtime of the pool, ns.
+    pub pool_ns: Ns,
+    /// When the pool is refilled, ns.
+    pub refill_at_ns: Ns,
+    /// Tasks on the queue and below.
+    pub tasks: u32,
+}
+
+/// A pass that moved tasks, or did not, to even out load.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Balancing {
+    /// CPU that pulls.
+    pub dst: Cpu,
+    /// Whether it is idle.
+    pub idle: CpuIdle,
+    /// CPU that gives, when one was found.
+    pub src: Option<Cpu>,
+    /// Name of the domain.
+    pub domain: &'static str,
+    /// Tasks moved.
+    pub moved: u32,
+    /// Remaining imbalance, in the unit of `migration`.
+    pub imbalance: i64,
+    /// Load, utilisation or tasks.
+    pub migration: Migration,
+    /// Why, or why not.
+    pub rule: Mark,
+    /// The local group and the busiest other, when they were compared.
+    pub groups: Option<(GroupState, GroupState)>,
+}
+
 /// A decision of the scheduler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Decision {
@@ -113,80 +188,17 @@ pub enum Decision {
         curr: TaskId,
         /// Whether the running task has to go.
         preempts: bool,
-        /// Why.
+        /// Rule that decided.
         rule: Mark,
         /// Comparison of the sibling groups, if the balancer came to that.
         siblings: Option<Box<Siblings>>,
     },
     /// A CPU was chosen for a waking or starting task.
-    Place {
-        /// The task.
-        task: TaskId,
-        /// Wakeup, fork or exec.
-        kind: WakeKind,
-        /// Task that was running on the waking CPU.
-        waker: TaskId,
-        /// CPU of the waker.
-        waker_cpu: Cpu,
-        /// The waker announced that it will sleep.
-        sync: bool,
-        /// CPU it ran on last.
-        prev_cpu: Cpu,
-        /// CPU near which an idle one was sought (wakeups).
-        target: Cpu,
-        /// Why near that one.
-        target_rule: Mark,
-        /// Chosen CPU.
-        cpu: Cpu,
-        /// Why.
-        rule: Mark,
-        /// CPUs looked at on the way.
-        examined: u32,
-        /// Most CPUs a scan might have looked at, if one took place and was limited.
-        scan_limit: Option<u32>,
-        /// CPUs that were idle.
-        idle: CpuSet,
-        /// Prices of the candidates where energy decides, in the order in which they were compared.
-        energies: Vec<EnergyOf>,
-    },
+    Place(Placement),
     /// A queue was throttled.
-    Throttle {
-        /// Its group.
-        group: GroupId,
-        /// Limit of the group.
-        limit: BandwidthLimit,
-        /// Why.
-        rule: Mark,
-        /// Remaining runtime of the queue, ns (negative: debt).
-        runtime_remaining_ns: i64,
-        /// Remaining runtime of the pool, ns.
-        pool_ns: Ns,
-        /// When the pool is refilled, ns.
-        refill_at_ns: Ns,
-        /// Tasks on the queue and below.
-        tasks: u32,
-    },
+    Throttle(Throttling),
     /// Tasks were moved, or not, to even out load.
-    Balance {
-        /// CPU that pulls.
-        dst: Cpu,
-        /// Whether it is idle.
-        idle: CpuIdle,
-        /// CPU that gives, when one was found.
-        src: Option<Cpu>,
-        /// Name of the domain.
-        domain: &'static str,
-        /// Tasks moved.
-        moved: u32,
-        /// Remaining imbalance, in the unit of `migration`.
-        imbalance: i64,
-        /// Load, utilisation or tasks.
-        migration: Migration,
-        /// Why, or why not.
-        rule: Mark,
-        /// The local group and the busiest other, when they were compared.
-        groups: Option<(GroupState, GroupState)>,
-    },
+    Balance(Balancing),
 }
 
 impl Kernel {

@@ -14,6 +14,12 @@ pub struct BandwidthLimit {
     pub burst_ns: Ns,
 }
 
+impl Default for BandwidthLimit {
+    fn default() -> Self {
+        Self::UNLIMITED
+    }
+}
+
 impl BandwidthLimit {
     /// No limit, 100 ms period: what a new group has.
     pub const UNLIMITED: BandwidthLimit = BandwidthLimit {
@@ -39,7 +45,7 @@ pub struct BandwidthStat {
 }
 
 /// `struct cfs_bandwidth`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Bandwidth {
     /// The limit in force.
     pub limit: BandwidthLimit,
@@ -75,26 +81,14 @@ impl Bandwidth {
     /// Unlimited, with the period timer's first expiry at `phase_ns`.
     pub fn new(phase_ns: Ns) -> Self {
         Self {
-            limit: BandwidthLimit::UNLIMITED,
-            runtime_ns: 0,
-            runtime_snap_ns: 0,
-            hierarchical_quota: None,
-            idle: false,
-            period_active: false,
-            slack_started: false,
-            distribute_running: false,
             expires_ns: phase_ns,
-            timer_cpu: Cpu(0),
-            runtime_expires_ns: 0,
-            expires_sequence: 0,
-            throttled: Vec::new(),
-            stat: BandwidthStat::default(),
+            ..Self::default()
         }
     }
 }
 
 /// `struct task_group`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Group {
     /// Parent; `None` for the root group.
     pub parent: Option<GroupId>,

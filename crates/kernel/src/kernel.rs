@@ -156,7 +156,7 @@ impl Kernel {
             energy: crate::energy::Energy::default(),
             cpufreq: crate::cpufreq::Cpufreq::default(),
             cpuidle: crate::cpuidle::Cpuidle::default(),
-            rt_domain: crate::rt::RtDomain::new(),
+            rt_domain: crate::rt::RtDomain::default(),
             dl: crate::dl::Deadlines::new(cpus, &rules),
             tick: Divisor::new(rules.tick_ns),
             here: Cpu(0),
@@ -171,18 +171,12 @@ impl Kernel {
         };
         kernel.entities.push(Entity::nobody());
         kernel.groups.push(Group {
-            parent: None,
-            children: Vec::new(),
             shares: NICE_0_LOAD,
-            idle: false,
-            load_avg: 0,
-            runnable_avg: 0,
             nr_cpus: cpus as u32,
-            load_avg_writes: 0,
-            usage_ns: 0,
             clamps_asked: crate::uclamp::ROOT,
             clamps: crate::uclamp::ROOT,
             bandwidth: Bandwidth::new(0),
+            ..Group::default()
         });
         for cpu in (0..cpus).map(Cpu::from) {
             let mut cfs_rq = CfsRq::new(GroupId::ROOT, cpu, None);
@@ -210,14 +204,9 @@ impl Kernel {
 
     fn idle_task(&mut self, cpu: Cpu) -> TaskId {
         let idle = self.task_create(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
             affinity: crate::cpuset::CpuSet::of(cpu),
-            group: GroupId::ROOT,
-            address_space: None,
-            custom_slice_ns: None,
             cpu,
+            ..TaskAttributes::default()
         });
         let task = &mut self.tasks[idle.index()];
         task.state = TaskState::Running;
@@ -269,17 +258,12 @@ impl Kernel {
         };
         self.groups.push(Group {
             parent: Some(parent),
-            children: Vec::new(),
             shares: NICE_0_LOAD,
-            idle: false,
-            load_avg: 0,
-            runnable_avg: 0,
             nr_cpus: self.cpus() as u32,
-            load_avg_writes: 0,
-            usage_ns: 0,
             clamps_asked: crate::uclamp::NONE,
             clamps: crate::uclamp::NONE,
             bandwidth: Bandwidth::new(phase_ns),
+            ..Group::default()
         });
         self.groups[parent.index()].children.push(group);
         self.update_group_clamps(group);

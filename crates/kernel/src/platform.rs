@@ -23,120 +23,67 @@
 use crate::cpufreq::{Counters, HwpRequest};
 use crate::ids::{Cpu, GroupId, Ns, TaskId};
 
-/// Every kernel operation that costs time. The machine prices them in nanoseconds, a report can
-/// therefore say where the time went.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[repr(u8)]
-pub enum Op {
-    /// `context_switch` between tasks of different address spaces.
-    ContextSwitch,
-    /// `context_switch` between threads of one process, or to and from the idle task.
-    ContextSwitchThread,
-    /// `try_to_wake_up` until the clock of the run queue is read, without placement scan.
-    Wakeup,
-    /// The rest of a wakeup after that, without the enqueue: on the CPU that enqueues.
-    WakeupEnd,
-    /// Path of a call that sleeps until `__schedule` reads the clock of the run queue.
-    Block,
-    /// One CPU examined by a placement scan (`select_idle_cpu`, `select_idle_core`).
-    SelectScanCpu,
-    /// Enqueue at one level of the group hierarchy.
-    EnqueueLevel,
-    /// Dequeue at one level of the group hierarchy.
-    DequeueLevel,
-    /// `update_cfs_group` at one level.
-    UpdateCfsGroup,
-    /// Timer tick, without the per-level part.
-    Tick,
-    /// Tick work at one level of the hierarchy.
-    TickLevel,
-    /// Sending an interprocessor interrupt, on the sender; and on who waits for the lock of a queue
-    /// held meanwhile.
-    IpiSend,
-    /// Handling an interprocessor interrupt, on the receiver.
-    IpiReceive,
-    /// Interrupt entry and exit of a timer (hrtimer) interrupt. Charged by the platform: one
-    /// interrupt may run several timers.
-    TimerInterrupt,
-    /// Interrupt entry and exit of a device interrupt.
-    DeviceInterrupt,
-    /// A system call's entry and exit.
-    Syscall,
-    /// Load balance of one domain, per CPU looked at.
-    BalanceCpu,
-    /// Moving one task between run queues in load balance.
-    BalanceMoveTask,
-    /// Period timer handler, without distribution.
-    BandwidthPeriodTimer,
-    /// Unthrottling one queue.
-    Unthrottle,
-    /// `fork`.
-    Fork,
-    /// `exit`.
-    Exit,
-    /// Programming the clock event device when the tick is stopped or restarted.
-    TickReprogram,
+schedcast_base::named! {
+    /// Every kernel operation that costs time. The machine prices them in nanoseconds, a report can
+    /// therefore say where the time went. Names are those of machine files and of the metrics
+    /// `machine/overhead.*`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+    #[repr(u8)]
+    pub enum Op {
+        /// `context_switch` between tasks of different address spaces.
+        ContextSwitch = "context_switch",
+        /// `context_switch` between threads of one process, or to and from the idle task.
+        ContextSwitchThread = "context_switch_thread",
+        /// `try_to_wake_up` until the clock of the run queue is read, without placement scan.
+        Wakeup = "wakeup",
+        /// The rest of a wakeup after that, without the enqueue: on the CPU that enqueues.
+        WakeupEnd = "wakeup_end",
+        /// Path of a call that sleeps until `__schedule` reads the clock of the run queue.
+        Block = "block",
+        /// One CPU examined by a placement scan (`select_idle_cpu`, `select_idle_core`).
+        SelectScanCpu = "select_scan_cpu",
+        /// Enqueue at one level of the group hierarchy.
+        EnqueueLevel = "enqueue_level",
+        /// Dequeue at one level of the group hierarchy.
+        DequeueLevel = "dequeue_level",
+        /// `update_cfs_group` at one level.
+        UpdateCfsGroup = "update_cfs_group",
+        /// Timer tick, without the per-level part.
+        Tick = "tick",
+        /// Tick work at one level of the hierarchy.
+        TickLevel = "tick_level",
+        /// Sending an interprocessor interrupt, on the sender; and on who waits for the lock of a
+        /// queue held meanwhile.
+        IpiSend = "ipi_send",
+        /// Handling an interprocessor interrupt, on the receiver.
+        IpiReceive = "ipi_receive",
+        /// Interrupt entry and exit of a timer (hrtimer) interrupt. Charged by the platform: one
+        /// interrupt may run several timers.
+        TimerInterrupt = "timer_interrupt",
+        /// Interrupt entry and exit of a device interrupt.
+        DeviceInterrupt = "device_interrupt",
+        /// A system call's entry and exit.
+        Syscall = "syscall",
+        /// Load balance of one domain, per CPU looked at.
+        BalanceCpu = "balance_cpu",
+        /// Moving one task between run queues in load balance.
+        BalanceMoveTask = "balance_move_task",
+        /// Period timer handler, without distribution.
+        BandwidthPeriodTimer = "bandwidth_period_timer",
+        /// Unthrottling one queue.
+        Unthrottle = "unthrottle",
+        /// `fork`.
+        Fork = "fork",
+        /// `exit`.
+        Exit = "exit",
+        /// Programming the clock event device when the tick is stopped or restarted.
+        TickReprogram = "tick_reprogram",
+    }
 }
 
 impl Op {
     /// Number of operations, for price tables indexed by `op as usize`.
-    pub const COUNT: usize = Op::TickReprogram as usize + 1;
-
-    /// All operations in table order.
-    pub const ALL: [Op; Op::COUNT] = [
-        Op::ContextSwitch,
-        Op::ContextSwitchThread,
-        Op::Wakeup,
-        Op::WakeupEnd,
-        Op::Block,
-        Op::SelectScanCpu,
-        Op::EnqueueLevel,
-        Op::DequeueLevel,
-        Op::UpdateCfsGroup,
-        Op::Tick,
-        Op::TickLevel,
-        Op::IpiSend,
-        Op::IpiReceive,
-        Op::TimerInterrupt,
-        Op::DeviceInterrupt,
-        Op::Syscall,
-        Op::BalanceCpu,
-        Op::BalanceMoveTask,
-        Op::BandwidthPeriodTimer,
-        Op::Unthrottle,
-        Op::Fork,
-        Op::Exit,
-        Op::TickReprogram,
-    ];
-
-    /// Name in machine files and in `machine/overhead.*` metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Op::ContextSwitch => "context_switch",
-            Op::ContextSwitchThread => "context_switch_thread",
-            Op::Wakeup => "wakeup",
-            Op::WakeupEnd => "wakeup_end",
-            Op::Block => "block",
-            Op::SelectScanCpu => "select_scan_cpu",
-            Op::EnqueueLevel => "enqueue_level",
-            Op::DequeueLevel => "dequeue_level",
-            Op::UpdateCfsGroup => "update_cfs_group",
-            Op::Tick => "tick",
-            Op::TickLevel => "tick_level",
-            Op::IpiSend => "ipi_send",
-            Op::IpiReceive => "ipi_receive",
-            Op::TimerInterrupt => "timer_interrupt",
-            Op::DeviceInterrupt => "device_interrupt",
-            Op::Syscall => "syscall",
-            Op::BalanceCpu => "balance_cpu",
-            Op::BalanceMoveTask => "balance_move_task",
-            Op::BandwidthPeriodTimer => "bandwidth_period_timer",
-            Op::Unthrottle => "unthrottle",
-            Op::Fork => "fork",
-            Op::Exit => "exit",
-            Op::TickReprogram => "tick_reprogram",
-        }
-    }
+    pub const COUNT: usize = Op::ALL.len();
 }
 
 /// A cache line that several CPUs write.

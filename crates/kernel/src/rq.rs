@@ -29,7 +29,7 @@ pub(crate) enum StopWork {
 }
 
 /// Run queue of one CPU.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rq {
     /// This CPU.
     pub cpu: Cpu,
@@ -174,67 +174,22 @@ impl Rq {
         let migration_cost_ns = rules.migration_cost_ns;
         Self {
             cpu,
-            clock: 0,
             clock_task: TASK_CLOCK_AT_START_NS,
-            nontask_ns: 0,
-            irq_start_ns: None,
-            avg_irq: SchedAvg::default(),
             clock_pelt: TASK_CLOCK_AT_START_NS,
-            lost_idle_time_ns: 0,
-            clock_pelt_idle: 0,
-            clock_idle: 0,
-            nr_running: 0,
             curr: idle,
             idle,
-            stop_works: VecDeque::new(),
-            distribute_cpu_prev: Cpu(0),
             rt: RtRq::new(rules.rt_runtime_ns),
-            dl_nr_running: 0,
-            fair_server: FairServer::default(),
-            need_resched: false,
-            need_resched_lazy: false,
-            skip_clock_update: false,
-            put_before_pick: false,
-            lock_held_from_ns: 0,
-            lock_held_until_ns: 0,
             switched_from: idle,
-            switched_at_ns: 0,
-            hrtick: Hrtick::default(),
-            wake_list: Vec::new(),
-            ttwu_pending: false,
             noted_idle: true,
-            noted_sched_idle: false,
-            unthrottle_list: Vec::new(),
-            nohz_kick: false,
-            balance_softirq: false,
-            polling: false,
-            idle_stamp: 0,
             avg_idle: 2 * migration_cost_ns,
             max_idle_balance_cost_ns: migration_cost_ns,
             wake_avg_idle: 2 * migration_cost_ns,
-            wake_stamp_jiffy: 0,
-            next_balance: 0,
-            nr_iowait: 0,
-            misfit_task_load: 0,
-            leaf_cfs_rqs: Vec::new(),
-            leaf_branch: None,
-            cfs_tasks: Vec::new(),
-            nr_pref_llc_running: 0,
             cpu_capacity_orig: capacity,
             cpu_capacity: capacity,
             freq_scale: 1024,
-            tick_running: false,
-            in_interrupt: false,
-            idle_time_ns: 0,
             idle_entry_ns: Some(0),
-            idle_calls: 0,
-            got_idle_tick: false,
-            nohz_tick_stopped: false,
-            has_blocked_load: false,
-            last_blocked_load_update_tick: 0,
-            clamps: RqClamps::default(),
-            active_balance: false,
             push_cpu: cpu,
+            ..Self::default()
         }
     }
 
@@ -269,7 +224,7 @@ impl Rq {
 }
 
 /// Idle bookkeeping shared by all CPUs (`nohz`).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Nohz {
     /// CPUs whose tick is stopped.
     pub idle_cpus: CpuSet,
@@ -285,18 +240,4 @@ pub(crate) struct Nohz {
     pub(crate) full_kicks: CpuSet,
     /// Second of the last tick that was done for all of them.
     pub(crate) remote_second: u64,
-}
-
-impl Default for Nohz {
-    fn default() -> Self {
-        Self {
-            idle_cpus: CpuSet::EMPTY,
-            has_blocked: false,
-            next_blocked: 0,
-            next_balance: 0,
-            has_full: false,
-            full_kicks: CpuSet::EMPTY,
-            remote_second: 0,
-        }
-    }
 }

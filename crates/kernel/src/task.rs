@@ -6,9 +6,10 @@ use crate::ids::{Cpu, EntityId, GroupId, Ns, TaskId};
 use crate::uclamp::{Clamps, TaskClamp};
 
 /// Scheduling policy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Policy {
     /// SCHED_NORMAL (SCHED_OTHER).
+    #[default]
     Normal,
     /// SCHED_BATCH: never preempts on wakeup.
     Batch,
@@ -50,7 +51,7 @@ impl Policy {
 }
 
 /// Attributes of a new task.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TaskAttributes {
     /// Policy.
     pub policy: Policy,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 use schedcast_sim::World;
@@ -16,12 +16,9 @@ const COUNTED_NS: u64 = 50_000_000;
 
 fn question(subject: Subject, measured: bool) -> Question {
     Question {
-        subject,
-        cgroup: None,
-        columns: Columns::default(),
         seeds: Some(1),
-        duration: None,
         measured,
+        ..Question::of(subject)
     }
 }
 

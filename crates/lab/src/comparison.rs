@@ -58,26 +58,17 @@ pub struct Comparison {
     pub earlier_bisections: Vec<Bisection>,
 }
 
-/// Basis of an answer from a recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Tier {
-    /// Recorded events, replayed.
-    Trace,
-    /// A workload distilled from a recording.
-    Profile,
-    /// Counters only: the answer is a range.
-    Counters,
-}
-
-impl Tier {
-    /// The word in JSON and in table headers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Tier::Trace => "trace",
-            Tier::Profile => "profile",
-            Tier::Counters => "counters",
-        }
+schedcast_base::named! {
+    /// Basis of an answer from a recording.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Tier {
+        /// Recorded events, replayed.
+        Trace = "trace",
+        /// A workload distilled from a recording.
+        Profile = "profile",
+        /// Counters only: the answer is a range.
+        Counters = "counters",
     }
 }
 

@@ -16,27 +16,20 @@ use crate::experiment::Scenario;
 use crate::outcome::Outcome;
 use crate::simulator::Simulator;
 
-/// How a run is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
-    /// From the start to the end in one go.
-    Whole,
-    /// The same, once more.
-    Again,
-    /// In steps, with everything that can be asked in between.
-    LookedAt,
+schedcast_base::named! {
+    /// How a run is made.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Way {
+        /// From the start to the end in one go.
+        Whole = "the run in one go",
+        /// The same, once more.
+        Again = "a second run",
+        /// In steps, with everything that can be asked in between.
+        LookedAt = "a run that is looked at",
+    }
 }
 
 impl Way {
-    /// As it is told.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Way::Whole => "the run in one go",
-            Way::Again => "a second run",
-            Way::LookedAt => "a run that is looked at",
-        }
-    }
-
     /// Outcome of a scenario under a seed.
     ///
     /// # Errors

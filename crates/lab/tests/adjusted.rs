@@ -12,15 +12,12 @@ fn ask(subject: Subject, columns: &[(&str, &str)], seeds: u32) -> Comparison {
     let column =
         |&(name, text): &(&str, &str)| (name.to_string(), vec![Setting::Set(text.to_string())]);
     let question = Question {
-        subject,
-        cgroup: None,
         columns: Columns {
             leading: Vec::new(),
             variants: columns.iter().map(column).collect(),
         },
         seeds: Some(seeds),
-        duration: None,
-        measured: false,
+        ..Question::of(subject)
     };
     let experiment = question.experiment().unwrap();
     let answered = answer(&question, &experiment, &Simulator::new(), &|| {});
@@ -117,12 +114,8 @@ fn a_recording_that_is_not_there_is_told_at_its_place() {
         only: None,
     };
     let question = Question {
-        subject,
-        cgroup: None,
-        columns: Columns::default(),
         seeds: Some(1),
-        duration: None,
-        measured: false,
+        ..Question::of(subject)
     };
     let experiment = question.experiment().unwrap();
     let error = answer(&question, &experiment, &Simulator::new(), &|| {}).unwrap_err();

@@ -20,20 +20,17 @@ fn question(text: &str, columns: &[(&str, &str)]) -> Question {
     let column =
         |&(name, text): &(&str, &str)| (name.to_string(), vec![Setting::Set(text.to_string())]);
     Question {
-        subject: Subject::Text {
-            name: "exp.toml".into(),
-            text: text.into(),
-            directory: recordings(),
-            only: None,
-        },
-        cgroup: None,
         columns: Columns {
             leading: Vec::new(),
             variants: columns.iter().map(column).collect(),
         },
         seeds: Some(3),
-        duration: None,
-        measured: false,
+        ..Question::of(Subject::Text {
+            name: "exp.toml".into(),
+            text: text.into(),
+            directory: recordings(),
+            only: None,
+        })
     }
 }
 

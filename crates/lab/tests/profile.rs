@@ -21,15 +21,11 @@ fn compared(columns: &[(&str, &str)]) -> Comparison {
     let column =
         |&(name, text): &(&str, &str)| (name.to_string(), vec![Setting::Set(text.to_string())]);
     let question = Question {
-        subject: Subject::Profile(path),
-        cgroup: None,
         columns: Columns {
             leading: Vec::new(),
             variants: columns.iter().map(column).collect(),
         },
-        seeds: None,
-        duration: None,
-        measured: false,
+        ..Question::of(Subject::Profile(path))
     };
     let experiment = question.experiment().unwrap();
     let answered = answer(&question, &experiment, &Simulator::new(), &|| {}).unwrap();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use schedcast_lab::answer::{Answer, answer};
 use schedcast_lab::comparison::Comparison;
-use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 
@@ -12,12 +12,11 @@ use schedcast_lab::simulator::Simulator;
 fn predicted(name: &str) -> Answer {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings");
     let question = Question {
-        subject: Subject::Recording(Recorded::open(&folder.join(name)).unwrap()),
         cgroup: Some("/pg".to_string()),
-        columns: Columns::default(),
-        seeds: None,
-        duration: None,
         measured: true,
+        ..Question::of(Subject::Recording(
+            Recorded::open(&folder.join(name)).unwrap(),
+        ))
     };
     let experiment = question.experiment().unwrap();
     answer(&question, &experiment, &Simulator::new(), &|| {}).unwrap()

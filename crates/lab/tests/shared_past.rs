@@ -1,7 +1,7 @@
 //! Variants that part while they run: the same results whether they share what came before or not.
 
 use schedcast_lab::outcome::Outcome;
-use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulate::{Simulate, run_all};
 use schedcast_lab::simulator::Simulator;
 
@@ -44,19 +44,12 @@ warmup = "0.3s"
 "#;
 
 fn question(text: &str) -> Question {
-    Question {
-        subject: Subject::Text {
-            name: "parting.toml".to_string(),
-            text: text.to_string(),
-            directory: std::path::PathBuf::new(),
-            only: None,
-        },
-        cgroup: None,
-        columns: Columns::default(),
-        seeds: None,
-        duration: None,
-        measured: false,
-    }
+    Question::of(Subject::Text {
+        name: "parting.toml".to_string(),
+        text: text.to_string(),
+        directory: std::path::PathBuf::new(),
+        only: None,
+    })
 }
 
 /// Outcomes by variant and seed, together and each alone.

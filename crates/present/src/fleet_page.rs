@@ -22,7 +22,7 @@ pub fn page(fleet: &Fleet, source: &str) -> String {
     for row in &fleet.rows {
         let class = match row.verdict {
             Verdict::Fine => "",
-            verdict => verdict.word(),
+            verdict => verdict.name(),
         };
         let _ = write!(text, "<tr class=\"{class}\">");
         let cells = fleet.cells(row);

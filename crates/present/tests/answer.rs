@@ -37,12 +37,9 @@ fn what_if(columns: Columns) -> Question {
     recorded.folder = "recordings/postgres-quota".to_string();
     let subject = Subject::Recording(recorded);
     Question {
-        subject,
-        cgroup: None,
         columns,
         seeds: Some(5),
-        duration: None,
-        measured: false,
+        ..Question::of(subject)
     }
 }
 

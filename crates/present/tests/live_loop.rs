@@ -12,7 +12,7 @@ use schedcast_base::quantile::median;
 use schedcast_host::apply::{self, Wish};
 use schedcast_host::record::{Request, record};
 use schedcast_host::{CommandSpec, CpuCgroup, CpuTimes, Output, hog, run_in};
-use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 
@@ -116,12 +116,8 @@ fn the_loop_is_closed() {
     );
 
     let question = Question {
-        subject: Subject::Recording(Recorded::open(&folder).unwrap()),
         cgroup: Some(group.path().to_owned()),
-        columns: Columns::default(),
-        seeds: None,
-        duration: None,
-        measured: false,
+        ..Question::of(Subject::Recording(Recorded::open(&folder).unwrap()))
     };
     let demands = Demands {
         slos: vec![PROMISE.to_owned()],

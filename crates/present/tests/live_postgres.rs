@@ -19,7 +19,7 @@ use schedcast_host::apply::{self, Wish};
 use schedcast_host::record::{Request, record};
 use schedcast_host::server::{Postgres, Server};
 use schedcast_host::{CpuCgroup, CpuTimes};
-use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 
@@ -102,12 +102,9 @@ impl Service {
 
 fn question(folder: &Path, group: &CpuCgroup) -> Question {
     Question {
-        subject: Subject::Recording(Recorded::open(folder).unwrap()),
         cgroup: Some(group.path().to_owned()),
-        columns: Columns::default(),
         seeds: Some(SEEDS),
-        duration: None,
-        measured: false,
+        ..Question::of(Subject::Recording(Recorded::open(folder).unwrap()))
     }
 }
 

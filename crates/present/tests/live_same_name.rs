@@ -19,7 +19,7 @@ use schedcast_base::quantile::percentile;
 use schedcast_host::record::{Request, record};
 use schedcast_host::{CpuCgroup, CpuTimes};
 use schedcast_lab::answer::answer;
-use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 
@@ -113,12 +113,9 @@ fn monotonic_s() -> f64 {
 
 fn question(folder: &Path, group: &CpuCgroup) -> Question {
     Question {
-        subject: Subject::Recording(Recorded::open(folder).unwrap()),
         cgroup: Some(group.path().to_owned()),
-        columns: Columns::default(),
         seeds: Some(4),
-        duration: None,
-        measured: false,
+        ..Question::of(Subject::Recording(Recorded::open(folder).unwrap()))
     }
 }
 

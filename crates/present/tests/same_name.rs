@@ -10,7 +10,7 @@ use std::path::Path;
 
 use schedcast_advise::{Advice, Demands, advise};
 use schedcast_lab::answer::answer;
-use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 
@@ -89,12 +89,9 @@ fn write_recording(folder: &Path) {
 
 fn question(folder: &Path, cgroup: &str) -> Question {
     Question {
-        subject: Subject::Recording(Recorded::open(folder).unwrap()),
         cgroup: Some(cgroup.to_string()),
-        columns: Columns::default(),
         seeds: Some(3),
-        duration: None,
-        measured: false,
+        ..Question::of(Subject::Recording(Recorded::open(folder).unwrap()))
     }
 }
 

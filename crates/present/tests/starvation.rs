@@ -153,12 +153,10 @@ fn record(folder: &Path, requests: &[(u64, u64)], quota_us: u64) {
 
 fn question(folder: &Path, columns: Columns) -> Question {
     Question {
-        subject: Subject::Recording(Recorded::open(folder).unwrap()),
         cgroup: Some("/svc".to_string()),
         columns,
         seeds: Some(SEEDS),
-        duration: None,
-        measured: false,
+        ..Question::of(Subject::Recording(Recorded::open(folder).unwrap()))
     }
 }
 

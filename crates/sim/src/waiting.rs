@@ -6,7 +6,7 @@ use schedcast_kernel::TaskId;
 const NONE: u32 = u32::MAX;
 
 /// Number of a wait queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct QueueNumber(pub u32);
 
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ struct Link {
     queue: u32,
 }
 
-/// All wait queues.
+/// All wait queues of a world.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiting {
     queues: Vec<Ends>,

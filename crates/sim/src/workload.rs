@@ -15,7 +15,7 @@ use schedcast_kernel::{Cpu, GroupId, Ns, cpuset::CpuSet};
 macro_rules! object {
     ($(#[$doc:meta])* $name:ident, $word:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
         pub struct $name(pub u32);
 
         impl ObjectId for $name {
@@ -84,7 +84,7 @@ impl ObjectId for DeviceId {
 }
 
 /// A cpu cgroup (or autogroup). Defaults are those of a new cgroup.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GroupSpec {
     /// Path, e.g. `/kubepods/pod1`.
     pub path: String,
@@ -111,11 +111,8 @@ impl GroupSpec {
             path: path.into(),
             parent,
             shares: 1024,
-            idle: false,
-            clamps: None,
             limit: BandwidthLimit::UNLIMITED,
-            period_phase_ns: None,
-            cpus: None,
+            ..Self::default()
         }
     }
 }
@@ -317,7 +314,7 @@ pub struct AttributesSpec {
 }
 
 /// A task that exists from `start_ns` on.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TaskSpec {
     /// Thread name.
     pub name: String,
@@ -366,22 +363,10 @@ impl TaskSpec {
     pub fn new(name: impl Into<String>, program: ProgramId) -> Self {
         Self {
             name: name.into(),
-            statistics: None,
             program,
-            registers: Vec::new(),
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
-            affinity: None,
             group: GroupId::ROOT,
             address_space: Some(0),
-            custom_slice_ns: None,
-            clamps: Clamps::default(),
-            start_ns: 0,
-            start_cpu: None,
-            timer_slack_ns: None,
-            latency_limit_ns: None,
-            asleep_in: None,
+            ..Self::default()
         }
     }
 }

@@ -32,8 +32,7 @@ fn three_requests(channels: u32) -> Vec<(u64, u16)> {
             b.mark(row as u16);
         });
     }
-    let mut world = free_world(3, workload);
-    world.run_until(MS).unwrap();
+    let world = free_world(3, workload).ran_until(MS);
     marks(&world)
 }
 
@@ -87,8 +86,7 @@ fn a_run_does_not_wait_for_kernel_threads() {
     spec.address_space = None;
     workload.add_task(spec);
     task(&mut workload, "t", 0, |b| b.work(MS));
-    let mut world = free_world(1, workload);
-    world.run_until(MS / 2).unwrap();
+    let mut world = free_world(1, workload).ran_until(MS / 2);
     assert_eq!(world.live_tasks(), 1);
     world.run_until(3 * MS).unwrap();
     assert_eq!(world.live_tasks(), 0);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{MS, Mark, US, marks, task, world};
+use common::{MS, Mark, Ran, US, marks, task, world};
 use schedcast_kernel::Cpu;
 use schedcast_sim::{Machine, Workload, machine};
 
@@ -43,8 +43,7 @@ fn work_is_meant_at_the_highest_clock_of_a_table() {
                 b.mark(channel);
             });
         }
-        let mut world = world((6, 18), machine.free_of_charge(), workload);
-        world.run_until(50 * MS).unwrap();
+        let world = world((6, 18), machine.free_of_charge(), workload).ran_until(50 * MS);
         let ends = marks(&world);
         let end = |channel: u16| {
             let mark = ends.iter().find(|(_, found)| *found == channel);
@@ -58,8 +57,7 @@ fn work_is_meant_at_the_highest_clock_of_a_table() {
 fn schedutil_raises_the_clock_of_the_busy_cluster_only() {
     let mut workload = Workload::default();
     task(&mut workload, "hog", 5, |b| b.work(1000 * MS));
-    let mut world = world((6, 12), board(), workload);
-    world.run_until(500 * MS).unwrap();
+    let world = world((6, 12), board(), workload).ran_until(500 * MS);
     let state = |cpu| world.kernel().requested_pstate(Cpu(cpu));
     assert_eq!([0, 4, 7].map(state), [Some(0), Some(4), Some(4)]);
 }

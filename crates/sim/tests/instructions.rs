@@ -22,8 +22,7 @@ const C: Reg = Reg(2);
 fn run_alone(build: impl FnOnce(&mut schedcast_sim::ProgramBuilder)) -> schedcast_sim::World {
     let mut workload = Workload::default();
     task(&mut workload, "t", 0, build);
-    let mut world = free_world(1, workload);
-    world.run_until(100 * MS).unwrap();
+    let world = free_world(1, workload).ran_until(100 * MS);
     world
 }
 
@@ -144,8 +143,7 @@ fn sleeps_add_slack_unless_another_timer_interrupts() {
         ..pinned("sleeper", sleeper, 0)
     });
     task(&mut workload, "other", 0, |b| b.sleep(680 * US));
-    let mut world = free_world(1, workload);
-    world.run_until(MS).unwrap();
+    let world = free_world(1, workload).ran_until(MS);
     assert_eq!(marks(&world), [(150 * US, 1), (680 * US, 2)]);
 }
 
@@ -179,8 +177,7 @@ fn an_absolute_sleep_that_is_late_by_less_than_its_slack_lasts_until_that_is_ove
             timer_slack_ns: None,
             ..pinned("sleeper", sleeper, 0)
         });
-        let mut world = free_world(1, workload);
-        world.run_until(5 * MS).unwrap();
+        let world = free_world(1, workload).ran_until(5 * MS);
         assert_eq!(marks(&world), [(woken_us * US, 1)]);
     }
 }
@@ -201,8 +198,7 @@ fn a_spin_counts_the_time_it_does_not_run() {
         b.now(A);
         b.log(2, A, 1);
     });
-    let mut world = free_world(1, workload);
-    world.run_until(100 * MS).unwrap();
+    let world = free_world(1, workload).ran_until(100 * MS);
     let wall = values(&world, 1)[0][0];
     assert!((20 * MS..24 * MS + 100).contains(&wall), "{wall}"); // at most a tick off the CPU
     let worker_end = values(&world, 2)[0][0];
@@ -216,8 +212,7 @@ fn io_counts_as_iowait_and_completes_in_time() {
         b.io(3 * MS);
         b.mark(1);
     });
-    let mut world = free_world(1, workload);
-    world.run_until(MS).unwrap();
+    let mut world = free_world(1, workload).ran_until(MS);
     assert_eq!(world.kernel().rqs[0].nr_iowait, 1);
     world.run_until(10 * MS).unwrap();
     assert_eq!(world.kernel().rqs[0].nr_iowait, 0);
@@ -251,8 +246,7 @@ fn children_inherit_registers_and_can_be_joined() {
         b.join_all(); // none left
         b.mark(4);
     });
-    let mut world = free_world(1, workload);
-    world.run_until(50 * MS).unwrap();
+    let world = free_world(1, workload).ran_until(50 * MS);
     let channels: Vec<u16> = marks(&world).iter().map(|mark| mark.1).collect();
     assert_eq!(channels, [2, 1, 2, 3, 4]);
     let children = values(&world, 2);
@@ -273,8 +267,7 @@ fn yielding_lets_the_other_one_run() {
             b.mark(1);
         });
     }
-    let mut world = free_world(1, workload);
-    world.run_until(MS).unwrap();
+    let world = free_world(1, workload).ran_until(MS);
     let times: Vec<u64> = marks(&world).into_iter().map(|mark| mark.0).collect();
     assert_eq!(times, [20 * US, 20 * US]);
 }
@@ -294,8 +287,7 @@ fn cpu_time_is_what_the_task_ran() {
             b.log(1, A, 3);
         });
     }
-    let mut world = free_world(1, workload);
-    world.run_until(200 * MS).unwrap();
+    let world = free_world(1, workload).ran_until(200 * MS);
     let rows = values(&world, 1);
     assert_eq!(rows.len(), 2);
     for row in rows {
@@ -317,8 +309,7 @@ fn metrics_are_durations_values_and_counts() {
         b.count(rounds, 3);
         b.count(rounds, 4);
     });
-    let mut world = free_world(1, workload);
-    world.run_until(10 * MS).unwrap();
+    let world = free_world(1, workload).ran_until(10 * MS);
     let probes = world.probes();
     let latency = &probes.metric("latency").unwrap().values;
     assert_eq!(
@@ -443,8 +434,7 @@ fn arrivals_come_at_their_absolute_times() {
             interval,
         },
     );
-    let mut world = free_world(2, workload);
-    world.run_until(10 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(10 * MS);
     assert_eq!(
         marks(&world),
         [
@@ -480,8 +470,7 @@ fn rows_of_dead_tasks_are_used_again() {
         });
         b.mark(1);
     });
-    let mut world = free_world(1, workload);
-    world.run_until(50 * MS).unwrap();
+    let world = free_world(1, workload).ran_until(50 * MS);
     assert_eq!(marks(&world), [(5 * MS, 1)]);
     // Besides the idle and the migration thread.
     assert!(world.kernel().tasks.len() <= 2 + 3);
@@ -526,8 +515,7 @@ fn attributes_change_while_running() {
         timer_slack_ns: None,
         ..pinned("t", body, 0)
     });
-    let mut world = free_world(2, workload);
-    world.run_until(4 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(4 * MS);
     assert_eq!(marks(&world), [(MS, 1), (2 * MS, 2), (3200 * US, 3)]);
     assert_eq!(values(&world, 1), [[1]]);
     let rows = 0..world.kernel().tasks.len();

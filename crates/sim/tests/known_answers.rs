@@ -44,21 +44,19 @@ fn job_responses(phase_ms: u64, burst_ms: u64) -> Vec<u64> {
         group,
         ..pinned("job", program, 0)
     });
-    let mut world = free_world(2, workload);
-    world.run_until(12_000 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(12_000 * MS);
     let values = &world.probes().metric("job/response").unwrap().values;
     assert_eq!(values.count(), 10, "one response a second");
     vec![values.min().unwrap(), values.max().unwrap()]
 }
 
-/// Three periods pay 13 + 13 + 4 ms: it ends 4 ms into the third refill, 204 ms after the expiry
-/// before it came. Charging happens at ticks only, so what runs beyond a grant until the next tick,
-/// less than a tick for each of the two grants, is work done early.
-#[test]
-fn a_30_ms_job_under_13_of_100_ms_answers_in_204_ms_less_its_phase() {
-    for phase_ms in (1..=87).step_by(2) {
-        for response in job_responses(phase_ms, 0) {
-            let by_hand = (204 - phase_ms) * MS;
+/// Jobs end by hand at `end_ms` after the expiry before they came, less the overrun: charging
+/// happens at ticks only, so what runs beyond a grant until the next tick, less than a tick for
+/// each of two grants, is work done early.
+fn ends_as_by_hand(last_phase_ms: u64, burst_ms: u64, end_ms: u64) {
+    for phase_ms in (1..=last_phase_ms).step_by(2) {
+        for response in job_responses(phase_ms, burst_ms) {
+            let by_hand = (end_ms - phase_ms) * MS;
             assert!(
                 response <= by_hand + MS / 10 && response + 2 * TICK_NS > by_hand,
                 "phase {phase_ms} ms: {} us, by hand {} us less the overrun",
@@ -69,20 +67,16 @@ fn a_30_ms_job_under_13_of_100_ms_answers_in_204_ms_less_its_phase() {
     }
 }
 
+/// Three periods pay 13 + 13 + 4 ms: it ends 4 ms into the third refill.
+#[test]
+fn a_30_ms_job_under_13_of_100_ms_answers_in_204_ms_less_its_phase() {
+    ends_as_by_hand(87, 0, 204);
+}
+
 /// A full burst buffer adds 13 ms to the first grant: 26 + 4 ms, one period earlier.
 #[test]
 fn a_burst_of_13_ms_saves_it_a_period() {
-    for phase_ms in (1..=74).step_by(2) {
-        for response in job_responses(phase_ms, 13) {
-            let by_hand = (104 - phase_ms) * MS;
-            assert!(
-                response <= by_hand + MS / 10 && response + 2 * TICK_NS > by_hand,
-                "phase {phase_ms} ms: {} us, by hand {} us less the overrun",
-                response / US,
-                by_hand / US
-            );
-        }
-    }
+    ends_as_by_hand(74, 13, 104);
 }
 
 /// The burst's file is written after the quota's and each write refills, so 13 + 13 ms are there at
@@ -128,8 +122,7 @@ fn groups_share_a_cpu_by_weight() {
         });
         hog(&mut workload, name, 0, group, 0);
     }
-    let mut world = free_world(2, workload);
-    world.run_until(60_000 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(60_000 * MS);
     let share = run_share(&world, "light", "heavy");
     assert!((share - 0.25).abs() <= 0.005, "{share}");
 }
@@ -140,8 +133,7 @@ fn nice_5_gets_335_parts_against_1024() {
     let mut workload = Workload::default();
     hog(&mut workload, "nice 0", 0, GroupId::ROOT, 0);
     hog(&mut workload, "nice 5", 0, GroupId::ROOT, 5);
-    let mut world = free_world(1, workload);
-    world.run_until(60_000 * MS).unwrap();
+    let world = free_world(1, workload).ran_until(60_000 * MS);
     let share = run_share(&world, "nice 5", "nice 0");
     assert!((share - 335.0 / 1359.0).abs() <= 0.005, "{share}");
 }
@@ -153,8 +145,7 @@ fn two_hogs_with_half_a_cpu_are_throttled_150_ms_of_every_period() {
     let group = workload.add_group(limited(50, 0));
     hog(&mut workload, "hog", 0, group, 0);
     hog(&mut workload, "hog", 1, group, 0);
-    let mut world = free_world(2, workload);
-    world.run_until(30_000 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(30_000 * MS);
     let stat = world.kernel().groups[group.index()].bandwidth.stat;
     assert!(stat.nr_periods >= 299, "{stat:?}");
     assert!(stat.nr_throttled + 1 >= stat.nr_periods, "{stat:?}");

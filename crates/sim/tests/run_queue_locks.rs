@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MS, Mark, free_machine, marks, pinned, program, task, world};
+use common::{MS, Mark, Ran, free_machine, marks, pinned, program, task, world};
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::task::Policy;
 use schedcast_sim::workload::{QueueSpec, TaskSpec};
@@ -46,8 +46,7 @@ fn the_lock_of_a_queue_is_held_while_the_interrupt_is_sent() {
         rt_priority: 1,
         ..pinned("urgent", urgent, 1)
     });
-    let mut world = world((6, 18), machine, workload);
-    world.run_until(5 * MS).unwrap();
+    let world = world((6, 18), machine, workload).ran_until(5 * MS);
     // The caller gets to `schedule` within 10 us of the wakeup and spins there until the waker has
     // sent the interrupt.
     assert_eq!(marks(&world), [(MS + 100_000, 1)]);
@@ -77,8 +76,7 @@ fn a_waker_waits_for_the_lock_of_a_queue_whose_cpu_switches() {
     at("second", 1, 10 * MS + 200_000, 5 * MS, false);
     // Runs from 10.1 ms on.
     at("waker", 0, 10 * MS, 350_000, true);
-    let mut world = world((6, 18), slow_to_switch(), workload);
-    world.run_until(20 * MS).unwrap();
+    let world = world((6, 18), slow_to_switch(), workload).ran_until(20 * MS);
     // It wants the lock at 10.45 ms.
     assert_eq!(marks(&world), [(10 * MS + 500_000, 1)]);
 }
@@ -99,8 +97,7 @@ fn a_task_that_is_still_switched_away_from_is_handed_to_its_cpu() {
             b.sem_post(semaphore);
             b.mark(1);
         });
-        let mut world = world(version, slow_to_switch(), workload);
-        world.run_until(5 * MS).unwrap();
+        let world = world(version, slow_to_switch(), workload).ran_until(5 * MS);
         marks(&world)
     };
     // Both begin at 0.1 ms. CPU 1 is in the switch to its idle task from 1.1 to 1.2 ms, the wakeup

@@ -31,8 +31,7 @@ fn semaphores_remember() {
         b.work(4 * MS);
         b.sem_post(semaphore);
     });
-    let mut world = free_world(2, workload);
-    world.run_until(50 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(50 * MS);
     assert_eq!(marks(&world), [(0, 1), (4 * MS, 2), (14 * MS, 3)]);
 }
 
@@ -76,8 +75,7 @@ fn futexes_wake_by_real_time_priority_and_queues_in_order_of_arrival() {
                 }
             }
         });
-        let mut world = free_world(waiters.len() + 1, workload);
-        world.run_until(100 * MS).unwrap();
+        let world = free_world(waiters.len() + 1, workload).ran_until(100 * MS);
         marks(&world).into_iter().map(|(_, mark)| mark).collect()
     };
     assert_eq!(woken(false), [3, 1, 4, 0, 2]);
@@ -114,8 +112,7 @@ fn queues_block_both_sides() {
         b.recv(queue, A); // nothing comes
         b.mark(11);
     });
-    let mut world = free_world(2, workload);
-    world.run_until(50 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(50 * MS);
     assert_eq!(
         marks(&world),
         [
@@ -160,8 +157,7 @@ fn senders_of_a_full_pipe(wakes: PageWakes) -> (Vec<(u64, u16)>, u64) {
             b.work(MS);
         }
     });
-    let mut world = free_world(4, workload);
-    world.run_until(50 * MS).unwrap();
+    let world = free_world(4, workload).ran_until(50 * MS);
     let wakeups = world.probes().of("sender").unwrap().wakeups;
     (marks(&world), wakeups)
 }
@@ -197,8 +193,7 @@ fn one_receiver_per_message_in_order() {
             b.send(queue, 1, A, true);
         }
     });
-    let mut world = free_world(3, workload);
-    world.run_until(50 * MS).unwrap();
+    let world = free_world(3, workload).ran_until(50 * MS);
     let rows: Vec<_> = rows(&world)
         .into_iter()
         .map(|row| (row.0, row.1, row.3))
@@ -240,8 +235,7 @@ fn receiving_with_a_time_limit() {
         b.work(3 * MS);
         b.send(queue, 1, A, false);
     });
-    let mut world = free_world(2, workload);
-    world.run_until(50 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(50 * MS);
     assert_eq!(
         marks(&world),
         [
@@ -279,8 +273,7 @@ fn words_wait_only_for_the_expected_value() {
         b.work(MS);
         b.word_wake(word, 1);
     });
-    let mut world = free_world(2, workload);
-    world.run_until(50 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(50 * MS);
     assert_eq!(
         marks(&world),
         [(0, 1), (2 * MS, 4), (3 * MS, 2), (3 * MS, 3)]
@@ -305,8 +298,7 @@ fn wake_counts_are_respected() {
         b.work(MS);
         b.word_wake(word, 2);
     });
-    let mut world = free_world(4, workload);
-    world.run_until(50 * MS).unwrap();
+    let world = free_world(4, workload).ran_until(50 * MS);
     assert_eq!(marks(&world), [(MS, 1), (MS, 1), (2 * MS, 1)]);
 }
 
@@ -324,8 +316,7 @@ fn mutexes_exclude_and_serve_waiters_in_order() {
             b.log(1, A, 1);
         });
     }
-    let mut world = free_world(3, workload);
-    world.run_until(50 * MS).unwrap();
+    let world = free_world(3, workload).ran_until(50 * MS);
     assert_eq!(marks(&world), [(MS, 1), (2 * MS, 1), (3 * MS, 1)]);
     assert_eq!(values(&world, 1), [[0], [1], [2]]);
 }
@@ -352,8 +343,7 @@ fn conditions_release_the_mutex_while_waiting_and_have_no_memory() {
         b.work(2 * MS);
         b.unlock(mutex);
     });
-    let mut world = free_world(3, workload);
-    world.run_until(50 * MS).unwrap();
+    let world = free_world(3, workload).ran_until(50 * MS);
     // Both are woken at 5 ms, one gets the mutex at 7, the other when that one has worked.
     assert_eq!(marks(&world), [(7 * MS, 1), (8 * MS, 1)]);
 }
@@ -371,8 +361,7 @@ fn barriers_open_when_all_have_come_and_close_again() {
             }
         });
     }
-    let mut world = free_world(3, workload);
-    world.run_until(50 * MS).unwrap();
+    let world = free_world(3, workload).ran_until(50 * MS);
     let times: Vec<u64> = marks(&world).into_iter().map(|mark| mark.0).collect();
     assert_eq!(times, [3 * MS, 3 * MS, 3 * MS, 6 * MS, 6 * MS, 6 * MS]);
 }
@@ -406,8 +395,7 @@ fn lines_of_a_queue_travel_between_cpus() {
         b.recv(queue, A);
         b.mark(4);
     });
-    let mut world = free_world(2, workload);
-    world.run_until(5 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(5 * MS);
     assert_eq!(
         marks(&world),
         [
@@ -423,8 +411,7 @@ fn lines_of_a_queue_travel_between_cpus() {
 fn tasks_are_charged_with_what_they_ran() {
     let mut workload = Workload::default();
     task(&mut workload, "worker", 0, |b| b.work(3 * MS));
-    let mut world = free_world(1, workload);
-    world.run_until(2 * MS).unwrap();
+    let mut world = free_world(1, workload).ran_until(2 * MS);
     let charged = |world: &schedcast_sim::World| world.probes().of("worker").unwrap().charged_ns;
     let all = |world: &schedcast_sim::World| world.probes().of("worker").unwrap().all_charged_ns();
     assert_eq!(charged(&world), 0);
@@ -467,8 +454,7 @@ fn a_send_after_one_of_another_cpu_is_contended_and_its_message_is_remote() {
             b.mark(4); // own ones
         }
     });
-    let mut world = free_world(2, workload);
-    world.run_until(5 * MS).unwrap();
+    let world = free_world(2, workload).ran_until(5 * MS);
     assert_eq!(
         marks(&world),
         [
@@ -511,8 +497,7 @@ fn an_empty_queue_and_messages_that_left_the_cache_take_longer() {
         b.recv(queues[0], A);
         b.mark(5); // the last, half of 2000
     });
-    let mut world = free_world(1, workload);
-    world.run_until(5 * MS).unwrap();
+    let world = free_world(1, workload).ran_until(5 * MS);
     let times: Vec<u64> = marks(&world).into_iter().map(|mark| mark.0).collect();
     let steps = [10_000, 10_000, 50_000, 266_666, 220_000];
     let mut at = 0;

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MS, Mark, US, marks, task};
+use common::{MS, Mark, Ran, US, marks, task};
 use schedcast_kernel::Cpu;
 use schedcast_kernel::rules::{Rules, Version};
 use schedcast_sim::machine::parts::TimerInterrupt;
@@ -46,8 +46,7 @@ fn a_sleeper_wakes_late_and_a_tick_takes_its_lateness_from_whom_it_interrupts() 
         b.work(10 * MS);
         b.mark(1);
     });
-    let mut world = world(&[15 * US], workload, 1);
-    world.run_until(50 * MS).unwrap();
+    let world = world(&[15 * US], workload, 1).ran_until(50 * MS);
     // The worker's ticks at 4 and 8 ms cost it 15 us each.
     assert_eq!(marks(&world), [(10_015 * US, 0), (10_030 * US, 1)]);
     let time = world.cpu_time(Cpu(1));
@@ -57,8 +56,7 @@ fn a_sleeper_wakes_late_and_a_tick_takes_its_lateness_from_whom_it_interrupts() 
 #[test]
 fn time_is_conserved_and_lateness_is_overhead() {
     // From 10 to 30 us, 20 on average: of 1 s with a tick every 4 ms 250 · 20 us = 5 ms are lost.
-    let mut world = world(&[10 * US, 30 * US], hogs(), 3);
-    world.run_until(1000 * MS).unwrap();
+    let world = world(&[10 * US, 30 * US], hogs(), 3).ran_until(1000 * MS);
     for cpu in 0..2 {
         let time = world.cpu_time(Cpu(cpu));
         let sum = time.user_ns + time.overhead_ns + time.idle_ns;
@@ -90,8 +88,7 @@ fn the_last_runtime_of_a_pool_goes_to_either_cpu() {
             });
             workload.tasks[cpu as usize].group = group;
         }
-        let mut world = world(late_ns, workload, seed);
-        world.run_until(20_000 * MS).unwrap();
+        let world = world(late_ns, workload, seed).ran_until(20_000 * MS);
         [0, 1].map(|cpu| world.cpu_time(Cpu(cpu)).user_ns)
     };
     let [first, second] = shares(&[], 1);

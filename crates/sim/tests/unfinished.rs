@@ -53,8 +53,7 @@ fn server() -> Workload {
 
 #[test]
 fn messages_that_wait_and_the_one_that_is_handled_count_with_their_ages() {
-    let mut world = free_world(1, server());
-    world.run_until(8 * MS).unwrap();
+    let mut world = free_world(1, server()).ran_until(8 * MS);
     let unfinished = world.unfinished();
     // The first is answered after 6 ms; the second is handled, the third and the fourth wait since
     // 3 and 4 ms.
@@ -95,8 +94,7 @@ fn requests_count_from_when_they_are_due_to_their_answer() {
     add(Some(1), ANSWERED);
     add(None, NOT_DUE);
     add(None, 5 * MS);
-    let mut world = free_world(1, workload);
-    world.run_until(8 * MS).unwrap();
+    let world = free_world(1, workload).ran_until(8 * MS);
     let ages = &world.unfinished().metrics[&1];
     assert_eq!(ages[..], [10 * MS, MS, 3 * MS]);
 }

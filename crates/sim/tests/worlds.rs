@@ -305,8 +305,7 @@ fn interrupts_wait_for_the_operation_under_way() {
         rt_priority: 1,
         ..pinned("sleeper", sleeper, 0)
     });
-    let mut world = free_world(1, workload);
-    world.run_until(10 * MS).unwrap();
+    let world = free_world(1, workload).ran_until(10 * MS);
     // The timer expires at 1.05 ms, in the middle of the kernel work.
     assert_eq!(
         marks(&world),
@@ -332,8 +331,7 @@ fn changed_limits_take_effect_at_their_time() {
         group,
         setting: GroupSetting::Limit(limit(20, 100)),
     }];
-    let mut world = free_world(1, workload);
-    world.run_until(1000 * MS).unwrap();
+    let mut world = free_world(1, workload).ran_until(1000 * MS);
     let before = world.cpu_time(Cpu(0)).user_ns;
     world.run_until(2000 * MS).unwrap();
     let after = world.cpu_time(Cpu(0)).user_ns - before;
@@ -351,8 +349,7 @@ fn waiting_is_split_into_contention_and_throttling() {
     for name in ["a", "b"] {
         workload.add_task(pinned(name, hog, 0));
     }
-    let mut world = free_world(1, workload);
-    world.run_until(1000 * MS).unwrap();
+    let world = free_world(1, workload).ran_until(1000 * MS);
     for name in ["a", "b"] {
         let statistics = world.probes().of(name).unwrap();
         assert_eq!(statistics.wait_throttled_ns, 0);
@@ -466,8 +463,7 @@ fn work_is_retimed_when_the_speed_changes() {
         b.work(10 * MS);
         b.mark(1);
     });
-    let mut world = free_world(1, workload);
-    world.run_until(2 * MS).unwrap();
+    let mut world = free_world(1, workload).ran_until(2 * MS);
     world.set_speed(Cpu(0), 65536 / 2);
     world.run_until(6 * MS).unwrap();
     world.set_speed(Cpu(0), 65536 * 2);

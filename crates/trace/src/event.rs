@@ -154,59 +154,32 @@ impl EventKind {
     }
 }
 
-/// The events that are recorded and decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tracepoint {
-    /// `sched_switch`
-    Switch,
-    /// `sched_waking`
-    Waking,
-    /// `sched_wakeup`
-    Wakeup,
-    /// `sched_wakeup_new`
-    WakeupNew,
-    /// `sched_migrate_task`
-    Migrate,
-    /// `sched_process_fork`
-    Fork,
-    /// `sched_process_exec`
-    Exec,
-    /// `sched_process_exit`
-    Exit,
-    /// `sched_stat_runtime`
-    Runtime,
+schedcast_base::named! {
+    /// The events that are recorded and decoded.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Tracepoint {
+        /// `sched_switch`
+        Switch = "sched_switch",
+        /// `sched_waking`
+        Waking = "sched_waking",
+        /// `sched_wakeup`
+        Wakeup = "sched_wakeup",
+        /// `sched_wakeup_new`
+        WakeupNew = "sched_wakeup_new",
+        /// `sched_migrate_task`
+        Migrate = "sched_migrate_task",
+        /// `sched_process_fork`
+        Fork = "sched_process_fork",
+        /// `sched_process_exec`
+        Exec = "sched_process_exec",
+        /// `sched_process_exit`
+        Exit = "sched_process_exit",
+        /// `sched_stat_runtime`
+        Runtime = "sched_stat_runtime",
+    }
 }
 
 impl Tracepoint {
-    /// All of them.
-    pub const ALL: [Tracepoint; 9] = [
-        Tracepoint::Switch,
-        Tracepoint::Waking,
-        Tracepoint::Wakeup,
-        Tracepoint::WakeupNew,
-        Tracepoint::Migrate,
-        Tracepoint::Fork,
-        Tracepoint::Exec,
-        Tracepoint::Exit,
-        Tracepoint::Runtime,
-    ];
-
-    /// The kernel's name of the event.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Tracepoint::Switch => "sched_switch",
-            Tracepoint::Waking => "sched_waking",
-            Tracepoint::Wakeup => "sched_wakeup",
-            Tracepoint::WakeupNew => "sched_wakeup_new",
-            Tracepoint::Migrate => "sched_migrate_task",
-            Tracepoint::Fork => "sched_process_fork",
-            Tracepoint::Exec => "sched_process_exec",
-            Tracepoint::Exit => "sched_process_exit",
-            Tracepoint::Runtime => "sched_stat_runtime",
-        }
-    }
-
     pub(crate) fn from_name(name: &[u8]) -> Option<Tracepoint> {
         let mut all = Tracepoint::ALL.into_iter();
         all.find(|known| known.name().as_bytes() == name)

@@ -14,6 +14,7 @@
 //! user's own.
 
 pub mod build;
+mod callbacks;
 mod calls;
 pub mod config;
 pub mod ground;

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use schedcast_lab::experiment::Experiment;
-use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
 use schedcast_present::report;
 use schedcast_present::serve::Server;
@@ -43,14 +43,7 @@ fn browser() -> Option<&'static str> {
 fn question(directory: &Path) -> (Question, Experiment) {
     let path = directory.join("exp.toml");
     std::fs::write(&path, EXPERIMENT).unwrap();
-    let question = Question {
-        subject: Subject::File { path, only: None },
-        cgroup: None,
-        columns: Columns::default(),
-        seeds: None,
-        duration: None,
-        measured: false,
-    };
+    let question = Question::of(Subject::File { path, only: None });
     let experiment = question.experiment().unwrap();
     (question, experiment)
 }

@@ -40,7 +40,7 @@ pub fn settings(typed: &[String]) -> Result<Option<Limit>> {
     if typed.is_empty() {
         return Ok(None);
     }
-    let mut limit = super::NO_LIMIT;
+    let mut limit = super::Limit::default();
     let typed: Vec<Setting> = typed.iter().cloned().map(Setting::Set).collect();
     apply(&mut limit, &typed)?;
     Ok(Some(limit))

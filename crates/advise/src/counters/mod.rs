@@ -43,7 +43,7 @@ use schedcast_lab::recording::found;
 use schedcast_lab::simulator::bad_input;
 
 /// Counters of a group, with its limit and the window.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Known {
     /// The group.
     pub cgroup: String,
@@ -183,7 +183,7 @@ impl Known {
         };
         let (before, after) = (stat(&before)?, stat(&after)?);
         let grown = after.since(&before);
-        let limit = bandwidth.map_or(NO_LIMIT, |bandwidth| Limit {
+        let limit = bandwidth.map_or(Limit::default(), |bandwidth| Limit {
             quota_ns: bandwidth.quota_us.map(|us| us * 1000),
             period_ns: bandwidth.period_us * 1000,
             burst_ns: bandwidth.burst_us * 1000,
@@ -302,12 +302,6 @@ impl Known {
 /// Counters are read some seconds before or after the time they are noted with: in a short window
 /// they may show more than it holds, not several times as much.
 const USAGE_SLACK: u128 = 2;
-
-const NO_LIMIT: Limit = Limit {
-    quota_ns: None,
-    period_ns: 100_000_000,
-    burst_ns: 0,
-};
 
 fn only_limited(tree: &CgroupTree) -> Result<String> {
     let is_limited = |group: &schedcast_trace::Cgroup| {

@@ -21,7 +21,7 @@ use std::path::Path;
 use schedcast_base::limits::PERIOD_US;
 use serde::Deserialize;
 
-use super::{Known, Limit, NO_LIMIT};
+use super::{Known, Limit};
 use schedcast_lab::error::{Result, hint_for};
 use schedcast_lab::simulator::bad_input;
 
@@ -396,7 +396,7 @@ impl Range {
                 "which limit was in force? Add {SPEC_QUOTA} and {SPEC_PERIOD} to the query, or --limit cpu.max='QUOTA PERIOD'"
             ));
         }
-        let period_ns = period_ns.unwrap_or(NO_LIMIT.period_ns);
+        let period_ns = period_ns.unwrap_or(Limit::default().period_ns);
         if !PERIOD_US.contains(&(period_ns / 1000)) {
             return Err(format!(
                 "{SPEC_PERIOD}: expected 1000 to 1000000 µs, as the kernel allows, found {}",
@@ -471,7 +471,6 @@ mod tests {
         let known = read(&range(), &given()).unwrap();
         let expected = Known {
             cgroup: "pg".to_string(),
-            label: None,
             cpus: 2,
             window_ns: 30_000_000_000,
             limit: LIMIT,
@@ -480,8 +479,7 @@ mod tests {
             throttled_ns: Some(5_712_000_000),
             usage_ns: Some(9_870_000_000),
             restarts: 1,
-            samples: None,
-            limited_parent: None,
+            ..Known::default()
         };
         assert_eq!(known, expected);
     }

@@ -20,6 +20,17 @@ pub struct Limit {
     pub burst_ns: u64,
 }
 
+impl Default for Limit {
+    /// No limit: what a new group has.
+    fn default() -> Self {
+        Self {
+            quota_ns: None,
+            period_ns: 100_000_000,
+            burst_ns: 0,
+        }
+    }
+}
+
 /// A job: when it comes, and how much CPU time it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Job {

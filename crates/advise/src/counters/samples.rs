@@ -217,18 +217,11 @@ mod tests {
 
     fn known(samples: &str, cpus: u32) -> Known {
         Known {
-            limited_parent: None,
             cgroup: "/a".to_owned(),
-            label: None,
             cpus,
             window_ns: 10_000 * MS,
-            limit: super::super::NO_LIMIT,
-            nr_periods: 0,
-            nr_throttled: 0,
-            throttled_ns: None,
-            usage_ns: None,
-            restarts: 0,
             samples: Some(Samples::parse("samples.csv", samples).unwrap()),
+            ..Known::default()
         }
     }
 

@@ -101,7 +101,6 @@ fn who_is_always_throttled_may_want_any_amount() {
     };
     let known = Known {
         cgroup: "/hog".to_owned(),
-        label: None,
         cpus: 2,
         window_ns: 30_000 * ms,
         limit: limit(50),
@@ -109,9 +108,7 @@ fn who_is_always_throttled_may_want_any_amount() {
         nr_throttled: 300,
         throttled_ns: Some(15_000 * ms),
         usage_ns: Some(15_000 * ms),
-        restarts: 0,
-        samples: None,
-        limited_parent: None,
+        ..Known::default()
     };
     let limits = [75, 100].map(|quota_ms| (quota_ms.to_string(), limit(quota_ms)));
     let bounds = bounds(&known, &limits).unwrap();
@@ -215,17 +212,13 @@ fn limit(quota_ms: u64) -> Limit {
 fn counted_once() -> Known {
     Known {
         cgroup: "/a".to_owned(),
-        label: None,
         cpus: 2,
         window_ns: 20_000 * MS,
         limit: limit(50),
         nr_periods: 200,
         nr_throttled: 1,
         throttled_ns: Some(50 * MS),
-        usage_ns: None,
-        restarts: 0,
-        samples: None,
-        limited_parent: None,
+        ..Known::default()
     }
 }
 

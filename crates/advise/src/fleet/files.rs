@@ -179,7 +179,7 @@ impl Fleet {
             number(row.used_cpus()),
             number(row.lost_cpus()),
             percent(row.throttled_ratio()),
-            row.verdict.word().to_owned(),
+            row.verdict.name().to_owned(),
             match enough {
                 _ if row.is_enough_as_counted() => AS_NOW.to_owned(),
                 None => "?".to_owned(),
@@ -255,7 +255,7 @@ impl Fleet {
                 "throttled_ratio",
                 numbers(&|row| Some(row.throttled_ratio())),
             ),
-            ("answer", texts(&|row| row.verdict.word().to_owned())),
+            ("answer", texts(&|row| row.verdict.name().to_owned())),
             ("least_cpus", numbers(&|row| row.least.and_then(cpus))),
             ("enough_cpus", numbers(&|row| cpus(row.enough?.limit))),
             (
@@ -368,7 +368,7 @@ fn json_row(row: &Row) -> Value {
         "nr_periods": row.known.nr_periods,
         "nr_throttled": row.known.nr_throttled,
         "throttled_ratio": row.throttled_ratio(),
-        "answer": row.verdict.word(),
+        "answer": row.verdict.name(),
         "least": row.least.map(limit),
         "enough": enough,
         "budget": given,

@@ -41,25 +41,16 @@ pub struct Enough {
     pub throttled_ratio: Range,
 }
 
-/// Verdict on a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is throttled too often, and what is enough is known.
-    Raise,
-    /// It is throttled too often, and counters cannot tell how much is enough.
-    Record,
-    /// It is throttled so rarely as is asked for.
-    Fine,
-}
-
-impl Verdict {
-    /// The word that tables and files have for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Raise => "raise",
-            Verdict::Record => "record",
-            Verdict::Fine => "fine",
-        }
+schedcast_base::named! {
+    /// Verdict on a container.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Verdict {
+        /// It is throttled too often, and what is enough is known.
+        Raise = "raise",
+        /// It is throttled too often, and counters cannot tell how much is enough.
+        Record = "record",
+        /// It is throttled so rarely as is asked for.
+        Fine = "fine",
     }
 }
 

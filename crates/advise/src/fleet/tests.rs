@@ -8,17 +8,11 @@ impl Row {
     pub(super) fn limited(limit: Limit) -> Row {
         let known = Known {
             cgroup: "a".to_owned(),
-            label: None,
             cpus: 4,
             window_ns: 60_000_000_000,
             limit,
             nr_periods: 600,
-            nr_throttled: 0,
-            throttled_ns: None,
-            usage_ns: None,
-            restarts: 0,
-            samples: None,
-            limited_parent: None,
+            ..Known::default()
         };
         Row {
             name: known.cgroup.clone(),

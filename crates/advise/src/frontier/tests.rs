@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::*;
-use schedcast_lab::question::Columns;
 
 /// A service whose latency falls with its quota and its burst, as do requests that finish below
 /// 45 ms.
@@ -35,12 +34,8 @@ impl Simulate for Toy {
 fn postgres() -> Question {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota");
     Question {
-        subject: Subject::Recording(Recorded::open(&folder).unwrap()),
-        cgroup: None,
-        columns: Columns::default(),
         seeds: Some(3),
-        duration: None,
-        measured: false,
+        ..Question::of(Subject::Recording(Recorded::open(&folder).unwrap()))
     }
 }
 

@@ -158,12 +158,10 @@ fn scenarios(arguments: &ExplainArguments, err: &mut impl Write) -> Result<Vec<S
     let mut columns = arguments.columns.0.clone();
     let asked = std::mem::take(&mut columns.variants);
     let mut question = Question {
-        subject,
         cgroup,
         columns,
-        seeds: None,
         duration: arguments.length.time(),
-        measured: false,
+        ..Question::of(subject)
     };
     let there = match asked.iter().any(|(_, settings)| !settings.is_empty()) {
         true => question.experiment()?.scenarios,

@@ -3,7 +3,8 @@
 use std::process::{Command, Output};
 
 /// Runs `schedcast` with `words` to its end.
-pub(crate) fn schedcast(words: &[&str]) -> Output {
+pub(crate) fn schedcast(words: &[impl AsRef<str>]) -> Output {
+    let words = words.iter().map(AsRef::as_ref);
     Command::new(env!("CARGO_BIN_EXE_schedcast"))
         .args(words)
         .output()

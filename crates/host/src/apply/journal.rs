@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use schedcast_base::fresh;
 
 use crate::cgroup::CpuCgroup;
-use crate::error::{HostError, Result, io_error, is_there, read_text};
+use crate::error::{HostError, Result, io_error, is_there, read_text, unexpected};
 use crate::files::CpuFile;
 use crate::hierarchy::CgroupVersion;
 
@@ -160,7 +160,7 @@ fn group_of(name: &str) -> Option<String> {
 }
 
 impl Journal {
-    /// Where it is.
+    /// Path of the journal.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -210,12 +210,7 @@ impl Journal {
             });
         }
         let text = read_text(&path)?;
-        let bad = |found: String| HostError::Parse {
-            path: path.clone(),
-            line: 0,
-            expected: "a journal of apply",
-            found,
-        };
+        let bad = |found: String| unexpected(&path, 0, "a journal of apply", found);
         let mut json: serde_json::Map<String, serde_json::Value> =
             serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
         let told = json.remove(CHECKSUM);

@@ -17,7 +17,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cgroup::CpuCgroup;
-use crate::error::{HostError, Result};
+use crate::error::{HostError, Result, unexpected};
 use crate::files::CpuFile;
 use crate::hierarchy::CgroupVersion;
 use schedcast_base::cpu_max::{CpuMax, Quota, parse_burst_us};
@@ -202,12 +202,12 @@ fn make(group: &CpuCgroup, writes: &[Write], notice: &mut dyn FnMut(&Step)) -> R
         let wanted = last_of(write.file).map_or("", |last| last.value.as_str());
         // The kernel shows any negative quota as -1, and nothing else differs from what is written.
         if found != wanted {
-            return Err(HostError::Parse {
-                path: group.dir().join(write.file.name()),
-                line: 1,
-                expected: "the value just written",
+            return Err(unexpected(
+                group.dir().join(write.file.name()),
+                1,
+                "the value just written",
                 found,
-            });
+            ));
         }
     }
     Ok(())
@@ -220,12 +220,12 @@ fn restore(group: &CpuCgroup, saved: &Saved, notice: &mut dyn FnMut(&Step)) -> R
     for (file, text) in &saved.files {
         let found = group.read(*file)?;
         if found != *text {
-            return Err(HostError::Parse {
-                path: group.dir().join(file.name()),
-                line: 1,
-                expected: "the value from before the apply",
+            return Err(unexpected(
+                group.dir().join(file.name()),
+                1,
+                "the value from before the apply",
                 found,
-            });
+            ));
         }
     }
     Ok(writes)

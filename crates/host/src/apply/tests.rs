@@ -1,7 +1,7 @@
 //! A fake v2 tree, the live v1 controller where there is one, and a death between two writes.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::*;
@@ -35,6 +35,21 @@ fn wish(settings: &[(&str, &str)]) -> Wish {
     wish
 }
 
+/// A folder with a place for journals, and with that group.
+fn place() -> (tempfile::TempDir, PathBuf, CpuCgroup) {
+    let root = tempfile::tempdir().unwrap();
+    let (journals, group) = (root.path().join("undo"), fake(root.path()));
+    (root, journals, group)
+}
+
+fn quietly(group: &CpuCgroup, wish: &Wish, journals: &Path) -> Result<Vec<Write>> {
+    apply(group, wish, journals, &mut |_| {})
+}
+
+fn take_back(group: &CpuCgroup, journals: &Path) -> Result<Vec<Write>> {
+    undo(group, journals, &mut |_| {})
+}
+
 fn text(group: &CpuCgroup) -> Vec<(CpuFile, String)> {
     Saved::read(group).unwrap().files
 }
@@ -46,9 +61,7 @@ fn shown(writes: &[Write]) -> Vec<String> {
 
 #[test]
 fn what_was_applied_is_taken_back_to_the_byte() {
-    let root = tempfile::tempdir().unwrap();
-    let journals = root.path().join("undo");
-    let group = fake(root.path());
+    let (_root, journals, group) = place();
     let before = text(&group);
     let mut steps = Vec::new();
     let wanted = wish(&[
@@ -75,19 +88,15 @@ fn what_was_applied_is_taken_back_to_the_byte() {
     assert_eq!(Journal::groups(&journals).unwrap(), ["/web"]);
     // A second apply keeps the way back to the beginning. The burst shrinks before the quota does.
     let smaller = wish(&[("cpu.max", "10000"), ("cpu.cfs_burst_us", "5000")]);
-    let writes = apply(&group, &smaller, &journals, &mut |_| {}).unwrap();
+    let writes = quietly(&group, &smaller, &journals).unwrap();
     assert_eq!(
         shown(&writes),
         ["cpu.max.burst 5000", "cpu.max 10000 100000"]
     );
-    assert!(
-        apply(&group, &smaller, &journals, &mut |_| {})
-            .unwrap()
-            .is_empty()
-    );
-    undo(&group, &journals, &mut |_| {}).unwrap();
+    assert!(quietly(&group, &smaller, &journals).unwrap().is_empty());
+    take_back(&group, &journals).unwrap();
     assert_eq!(text(&group), before);
-    let error = undo(&group, &journals, &mut |_| {}).unwrap_err();
+    let error = take_back(&group, &journals).unwrap_err();
     assert!(
         error
             .to_string()
@@ -98,13 +107,11 @@ fn what_was_applied_is_taken_back_to_the_byte() {
 
 #[test]
 fn idle_groups_get_their_weight_in_the_right_order() {
-    let root = tempfile::tempdir().unwrap();
-    let journals = root.path().join("undo");
-    let group = fake(root.path());
+    let (_root, journals, group) = place();
     fs::write(group.dir().join("cpu.weight"), "77\n").unwrap();
-    let writes = apply(&group, &wish(&[("cpu.idle", "1")]), &journals, &mut |_| {}).unwrap();
+    let writes = quietly(&group, &wish(&[("cpu.idle", "1")]), &journals).unwrap();
     assert_eq!(shown(&writes), ["cpu.idle 1"]);
-    let writes = undo(&group, &journals, &mut |_| {}).unwrap();
+    let writes = take_back(&group, &journals).unwrap();
     assert_eq!(shown(&writes), ["cpu.idle 0", "cpu.weight 77"]);
 }
 
@@ -113,7 +120,7 @@ fn another_group_at_the_same_path_is_not_the_one_that_was_changed() {
     let root = tempfile::tempdir().unwrap();
     let journals = root.path().join("undo");
     let half = wish(&[("cpu.max", "50000")]);
-    apply(&fake(root.path()), &half, &journals, &mut |_| {}).unwrap();
+    quietly(&fake(root.path()), &half, &journals).unwrap();
     // The service is started anew: a new directory, with 70 ms from its unit file.
     let started_anew = |old: &str| {
         fs::rename(root.path().join("web"), root.path().join(old)).unwrap();
@@ -122,23 +129,21 @@ fn another_group_at_the_same_path_is_not_the_one_that_was_changed() {
         group
     };
     let group = started_anew("first");
-    let error = undo(&group, &journals, &mut |_| {}).unwrap_err();
+    let error = take_back(&group, &journals).unwrap_err();
     assert!(error.to_string().contains("made later"), "{error}");
     assert_eq!(group.read(CpuFile::Max).unwrap(), "70000 100000");
     assert!(Journal::groups(&journals).unwrap().is_empty());
     // Nor does an apply to a new group keep the way back of an old one.
-    apply(&group, &half, &journals, &mut |_| {}).unwrap();
+    quietly(&group, &half, &journals).unwrap();
     let group = started_anew("second");
-    apply(&group, &half, &journals, &mut |_| {}).unwrap();
-    undo(&group, &journals, &mut |_| {}).unwrap();
+    quietly(&group, &half, &journals).unwrap();
+    take_back(&group, &journals).unwrap();
     assert_eq!(group.read(CpuFile::Max).unwrap(), "70000 100000");
 }
 
 #[test]
 fn all_or_nothing() {
-    let root = tempfile::tempdir().unwrap();
-    let journals = root.path().join("undo");
-    let group = fake(root.path());
+    let (_root, journals, group) = place();
     let before = text(&group);
     // Another process writes in between: the value read back is not the one written.
     let wanted = wish(&[("cpu.max", "60000 100000"), ("cpu.weight", "50")]);
@@ -157,12 +162,7 @@ fn all_or_nothing() {
     );
     assert_eq!(text(&group), before, "both files are back");
     assert!(Journal::groups(&journals).unwrap().is_empty());
-    let refused = apply(
-        &group,
-        &wish(&[("cpu.max", "500 100000")]),
-        &journals,
-        &mut |_| {},
-    );
+    let refused = quietly(&group, &wish(&[("cpu.max", "500 100000")]), &journals);
     assert!(
         refused
             .unwrap_err()
@@ -174,17 +174,9 @@ fn all_or_nothing() {
 
 #[test]
 fn a_journal_with_a_bit_changed_in_any_byte_restores_nothing() {
-    let root = tempfile::tempdir().unwrap();
-    let journals = root.path().join("undo");
-    let group = fake(root.path());
+    let (_root, journals, group) = place();
     let before = text(&group);
-    apply(
-        &group,
-        &wish(&[("cpu.max", "60000 50000")]),
-        &journals,
-        &mut |_| {},
-    )
-    .unwrap();
+    quietly(&group, &wish(&[("cpu.max", "60000 50000")]), &journals).unwrap();
     let applied = text(&group);
     let path = journals.join("+web.json");
     let whole = fs::read(&path).unwrap();
@@ -192,19 +184,17 @@ fn a_journal_with_a_bit_changed_in_any_byte_restores_nothing() {
         let mut damaged = whole.clone();
         damaged[at] ^= 1 << (at % 8);
         fs::write(&path, &damaged).unwrap();
-        undo(&group, &journals, &mut |_| {}).unwrap_err();
+        take_back(&group, &journals).unwrap_err();
         assert_eq!(text(&group), applied, "byte {at}");
     }
     fs::write(&path, &whole).unwrap();
-    undo(&group, &journals, &mut |_| {}).unwrap();
+    take_back(&group, &journals).unwrap();
     assert_eq!(text(&group), before);
 }
 
 #[test]
 fn journals_without_a_checksum_are_still_undone() {
-    let root = tempfile::tempdir().unwrap();
-    let journals = root.path().join("undo");
-    let group = fake(root.path());
+    let (_root, journals, group) = place();
     fs::create_dir(&journals).unwrap();
     let journal = serde_json::json!({
         "schema": "schedcast.undo/1",
@@ -212,7 +202,7 @@ fn journals_without_a_checksum_are_still_undone() {
         "files": {"cpu.max": "70000 100000"},
     });
     fs::write(journals.join("+web.json"), journal.to_string()).unwrap();
-    undo(&group, &journals, &mut |_| {}).unwrap();
+    take_back(&group, &journals).unwrap();
     assert_eq!(group.read(CpuFile::Max).unwrap(), "70000 100000");
 }
 
@@ -238,9 +228,7 @@ fn a_file_that_the_journal_would_lack_is_not_written() {
 
 #[test]
 fn two_at_once_take_turns() {
-    let root = tempfile::tempdir().unwrap();
-    let journals = root.path().join("undo");
-    let group = fake(root.path());
+    let (_root, journals, group) = place();
     let before = text(&group);
     for _ in 0..50 {
         // Each writes three files and reads them back; in turns neither finds what the other wrote
@@ -262,7 +250,7 @@ fn two_at_once_take_turns() {
         let max = group.read(CpuFile::Max).unwrap();
         let weight = group.read(CpuFile::Weight).unwrap();
         assert_eq!(max[..2], weight, "all of one or all of the other");
-        undo(&group, &journals, &mut |_| {}).unwrap();
+        take_back(&group, &journals).unwrap();
         assert_eq!(text(&group), before);
     }
 }
@@ -310,7 +298,7 @@ fn killed_between_two_writes() {
         "0",
         "and before the second"
     );
-    undo(&group, &root.path().join("undo"), &mut |_| {}).unwrap();
+    take_back(&group, &root.path().join("undo")).unwrap();
     assert_eq!(text(&group), before);
 }
 

@@ -7,6 +7,8 @@
 //! quantile and at its 90 % one.
 
 pub mod derive;
+#[cfg(test)]
+pub(crate) mod example;
 mod lateness;
 mod messages;
 

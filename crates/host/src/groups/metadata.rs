@@ -19,9 +19,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{below, numbers};
+use super::numbers;
 use crate::groups::NamedGroup;
 use crate::hierarchy::CpuHierarchy;
+use schedcast_base::groups::is_within;
 
 /// Larger files than this are not what they seem.
 const LARGEST_BYTES: u64 = 16 << 20;
@@ -220,7 +221,7 @@ fn host_name(
     hierarchy: &CpuHierarchy,
     root: &Path,
 ) -> Option<String> {
-    let members = groups.iter().filter(|group| below(pod, &group.path));
+    let members = groups.iter().filter(|group| is_within(&group.path, pod));
     let pids = members.flat_map(|group| numbers(&hierarchy.dir(&group.path).join("cgroup.procs")));
     pids.filter_map(|pid| {
         let environ = fs::read(root.join(format!("proc/{pid}/environ"))).ok()?;

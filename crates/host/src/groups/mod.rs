@@ -113,7 +113,7 @@ impl Groups {
 
     /// The first process in the group at `path` or below it, by name.
     pub(crate) fn first_command(&self, path: &str) -> Option<String> {
-        let inside = |group: &&NamedGroup| below(path, &group.path);
+        let inside = |group: &&NamedGroup| schedcast_base::groups::is_within(&group.path, path);
         let members = self.groups.iter().filter(inside);
         let mut pids = members
             .flat_map(|group| numbers(&self.hierarchy.dir(&group.path).join("cgroup.procs")));
@@ -145,14 +145,6 @@ fn visit(dir: &Path, path: &str, depth: usize, paths: &mut Vec<String>) {
             visit(&below, &path, depth + 1, paths);
         }
     }
-}
-
-/// Whether `inner` is the group `outer` or one below it.
-fn below(outer: &str, inner: &str) -> bool {
-    let outer = outer.trim_end_matches('/');
-    inner
-        .strip_prefix(outer)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Threads in the group itself.

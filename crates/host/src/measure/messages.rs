@@ -25,9 +25,9 @@ pub(crate) enum Carrier {
 /// Mean of a call in one round, ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct MessageTimes {
-    /// Of a write.
+    /// Time of a write, ns.
     pub write_ns: f64,
-    /// Of a read.
+    /// Time of a read, ns.
     pub read_ns: f64,
 }
 

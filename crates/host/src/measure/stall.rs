@@ -20,9 +20,9 @@ const GAP_NS: u64 = 500;
 /// for each of the interrupts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Stall {
-    /// With interrupts.
+    /// Loss with interrupts.
     pub called_ns: f64,
-    /// Without.
+    /// Loss without.
     pub quiet_ns: f64,
 }
 

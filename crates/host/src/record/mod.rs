@@ -90,38 +90,27 @@ pub struct Request {
     pub gives_up_rights: bool,
 }
 
-/// Where events come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// An instance of tracefs.
-    Tracefs,
-    /// Programs of BPF, which leave out what has nothing to do with the group.
-    Bpf,
-    /// `perf record`.
-    Perf,
+schedcast_base::named! {
+    /// Where events come from, the first choice in front: tracefs keeps every event, also those of
+    /// neighbours whose waiting time an answer tells. `--by` takes these names.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Way {
+        /// An instance of tracefs.
+        Tracefs = "tracefs",
+        /// Programs of BPF, which leave out what has nothing to do with the group.
+        Bpf = "bpf",
+        /// `perf record`.
+        Perf = "perf",
+    }
 }
 
 impl Way {
-    /// All ways, the first choice in front: tracefs keeps every event, also those of neighbours
-    /// whose waiting time an answer tells.
-    const IN_ORDER: [Way; 3] = [Way::Tracefs, Way::Bpf, Way::Perf];
-
     /// Reason to record this way, for the reader.
     fn merit(self) -> &'static str {
         match self {
             Way::Tracefs => "it is open here, and keeps every event",
             Way::Bpf => "it leaves out wakeups that have nothing to do with the group",
             Way::Perf => "it is open here",
-        }
-    }
-
-    /// Name, as `--by` takes it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Way::Tracefs => "tracefs",
-            Way::Bpf => "bpf",
-            Way::Perf => "perf",
         }
     }
 }
@@ -131,7 +120,7 @@ impl Way {
 pub struct Report {
     /// How it was recorded.
     pub way: Way,
-    /// Why so.
+    /// Reason for that way.
     pub why: String,
     /// The group went away, which ended the recording.
     pub is_group_gone: bool,

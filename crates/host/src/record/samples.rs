@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::{
     Child, Description, Groups, Request, check_new, child, names_of, remove_begun, tree, write_json,
 };
-use crate::error::{HostError, Result, io_error, is_there};
+use crate::error::{Result, io_error, is_there, unexpected};
 use crate::hierarchy::{CpuHierarchy, USAGE};
 use crate::stat::CpuTimes;
 use crate::sys;
@@ -86,11 +86,8 @@ impl Counters {
         let read = |file: &Path| {
             fs::read_to_string(file).map_err(|error| io_error("reading", file, error))
         };
-        let missing = |path: &Path, expected: &'static str, found: &str| HostError::Parse {
-            path: path.to_owned(),
-            line: 0,
-            expected,
-            found: found.lines().next().unwrap_or("").to_owned(),
+        let missing = |path: &Path, expected: &'static str, found: &str| {
+            unexpected(path, 0, expected, found.lines().next().unwrap_or(""))
         };
         let text = read(&self.stat)?;
         let stat = CpuStat::known(&text);

@@ -84,7 +84,7 @@ impl Tracer {
             return Ok((tracer, way, why));
         }
         let mut closed: Vec<String> = Vec::new();
-        for way in Way::IN_ORDER {
+        for way in Way::ALL {
             match Self::by(way, folder, instance, group) {
                 Ok(tracer) => {
                     let why = match closed.as_slice() {

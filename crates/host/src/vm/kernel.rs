@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::error::{HostError, Result, io_error};
+use crate::error::{HostError, Result, io_error, unexpected};
 use crate::topology::{config_hz, preempt_from_config};
 
 /// Folders of kernel images before `/boot`, separated as in `$PATH`.
@@ -74,12 +74,8 @@ impl KernelImage {
         File::open(path)
             .and_then(|file| file.take(HEADER_BYTES).read_to_end(&mut header))
             .map_err(|error| io_error("reading", path, error))?;
-        let text = version_text(&header).ok_or_else(|| HostError::Parse {
-            path: path.to_owned(),
-            line: 0,
-            expected: "a bzImage",
-            found: "something else".to_owned(),
-        })?;
+        let text = version_text(&header)
+            .ok_or_else(|| unexpected(path, 0, "a bzImage", "something else"))?;
         let release = text
             .split_whitespace()
             .next()

@@ -43,28 +43,21 @@ pub(crate) const ACCELERATOR: &str = "SCHEDCAST_ACCELERATOR";
 /// The one that names it to programs in the guest.
 const GUEST: &str = "SCHEDCAST_GUEST";
 
-/// Accelerator: executes the guest's instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accelerator {
-    /// The host's CPUs, through `/dev/kvm`.
-    Kvm,
-    /// Qemu's translator (TCG), with a clock that counts instructions.
-    Emulation,
-    /// The translator with a thread for each CPU (multi-threaded TCG), and the host's clock: a slow
-    /// machine.
-    Threads,
+schedcast_base::named! {
+    /// Accelerator: executes the guest's instructions.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Accelerator {
+        /// The host's CPUs, through `/dev/kvm`.
+        Kvm = "KVM",
+        /// Qemu's translator (TCG), with a clock that counts instructions.
+        Emulation = "TCG",
+        /// The translator with a thread for each CPU (multi-threaded TCG), and the host's clock: a
+        /// slow machine.
+        Threads = "MTTCG",
+    }
 }
 
 impl Accelerator {
-    /// Name of the accelerator.
-    pub fn name(self) -> &'static str {
-        match self {
-            Accelerator::Kvm => "KVM",
-            Accelerator::Emulation => "TCG",
-            Accelerator::Threads => "MTTCG",
-        }
-    }
-
     /// The one that `$SCHEDCAST_ACCELERATOR` names, else KVM where the CPU has instructions for it.
     pub fn here() -> Accelerator {
         match (Self::named(ACCELERATOR), machine::can_use_kvm()) {

@@ -140,11 +140,8 @@ impl Kernel {
                 group: self.domains.group_row(env.domain, 0),
                 stats: GroupStats::default(),
             },
-            busiest: None,
-            total_load: 0,
-            total_capacity: 0,
-            avg_load: 0,
             prefer_sibling,
+            ..DomainStats::default()
         };
         for n in 0..nr_groups {
             let group = self.domains.group_row(env.domain, n);

@@ -6,12 +6,11 @@
 //! domains stay, with balance intervals of 2–4, 8–16 and 16–32 ms.
 
 use super::groups::{self, Links};
-use super::{CpuView, Domain, DomainFlags, Domains, Level, LlcShared, NumaAllowance, Why};
+use super::{CpuView, Domain, DomainFlags, Domains, Level, LlcShared, NumaAllowance};
 use super::{asym, prefer};
 use crate::cpuset::CpuSet;
 use crate::ids::Cpu;
 use crate::rules::Rules;
-use crate::table::Table;
 use crate::topology::Topology;
 
 /// A domain before degenerate ones are removed: row `level` of the stack of a CPU.
@@ -43,29 +42,12 @@ pub(super) fn build(topology: &Topology, rules: &Rules) -> Domains {
         .map(|cpu| stack(topology, rules, &levels, &balanced, Cpu::from(cpu)))
         .collect();
     let mut domains = Domains {
-        cpus: Table::new(),
-        domains: Table::new(),
-        groups: Table::new(),
-        group_lists: Table::new(),
-        capacities: Table::new(),
-        shared: Table::new(),
         nodes,
         node_of,
         idle: all,
-        sched_idle: CpuSet::EMPTY,
-        places_idle_policy: false,
         idle_cores: all,
-        claims: crate::select::Claims::default(),
-        core_idle: Table::new(),
-        smt_active: false,
-        asym_active: false,
-        cluster_active: false,
-        overloaded: false,
-        serialized_until_ns: 0,
-        nohz_needs_update: false,
         max_interval_jiffies: (u64::from(rules.hz) * cpus as u64 / 10).max(1),
-        moving: Vec::new(),
-        why: Why::default(),
+        ..Domains::default()
     };
     asym::mark(&mut domains, &mut stacks, topology, rules);
     prefer::mark(&mut stacks, topology, rules);
@@ -313,27 +295,15 @@ fn domain(proto: &Proto) -> Domain {
         span: proto.span,
         span_weight: weight,
         flags,
-        imbalance_pct: 0,
-        cache_nice_tries: 0,
-        busy_factor: 0,
-        min_interval: 0,
-        max_interval: 0,
         imb_numa_nr: proto.imb_numa_nr,
         first_group: proto.groups.0,
         nr_groups: proto.groups.1,
-        parent: None,
-        child: None,
         load_index,
-        last_balance: 0,
         balance_interval: weight,
-        nr_balance_failed: 0,
-        max_newidle_lb_cost_ns: 0,
-        cost_decay_jiffy: 0,
         newidle_call: 512,
         newidle_success: 256,
         newidle_ratio: 512,
-        newidle_stamp_ns: 0,
-        avg_scan_cost_ns: 0,
+        ..Domain::default()
     }
 }
 

@@ -17,7 +17,7 @@ use crate::platform::Platform;
 use crate::rules::hooks::Busier;
 
 /// A group with its statistics.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Candidate {
     /// Row of the group.
     pub group: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Candidate {
 }
 
 /// Statistics of a domain (`struct sd_lb_stats`).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DomainStats {
     /// The local group.
     pub local: Candidate,
@@ -47,7 +47,7 @@ pub(crate) struct DomainStats {
 pub(crate) struct Imbalance {
     /// How much.
     pub amount: i64,
-    /// Of what.
+    /// Unit of the imbalance.
     pub migration: Migration,
 }
 
@@ -133,11 +133,7 @@ impl Kernel {
                 group: self.domains.group_row(env.domain, 0),
                 stats: GroupStats::default(),
             },
-            busiest: None,
-            total_load: 0,
-            total_capacity: 0,
-            avg_load: 0,
-            prefer_sibling: false,
+            ..DomainStats::default()
         };
         let mut total_util = 0;
         for n in 0..nr_groups {

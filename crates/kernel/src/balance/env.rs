@@ -5,9 +5,10 @@ use crate::ids::Cpu;
 use crate::model::Mark;
 
 /// Why a CPU balances (`enum cpu_idle_type`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub enum CpuIdle {
     /// It is busy.
+    #[default]
     NotIdle,
     /// It is idle.
     Idle,
@@ -16,9 +17,10 @@ pub enum CpuIdle {
 }
 
 /// Quantity to even out, and so the unit of the imbalance (`enum migration_type`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Migration {
     /// Load.
+    #[default]
     Load,
     /// Utilisation.
     Util,
@@ -44,7 +46,7 @@ impl Migration {
 }
 
 /// State of one pass.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Env {
     /// Domain being balanced.
     pub domain: u32,
@@ -52,7 +54,7 @@ pub(crate) struct Env {
     pub dst: Cpu,
     /// CPU that loses tasks.
     pub src: Cpu,
-    /// Why.
+    /// Occasion of the pass.
     pub idle: CpuIdle,
     /// CPUs taken into account.
     pub cpus: CpuSet,
@@ -106,20 +108,8 @@ impl Env {
             idle,
             cpus,
             dst_group,
-            imbalance: 0,
-            migration: Migration::Load,
-            looked: 0,
             pause: MIGRATE_PAUSE,
-            limit: 0,
-            all_pinned: false,
-            some_pinned: false,
-            other_dst: None,
-            paused: false,
-            active: false,
-            active_llc: false,
-            llc_pinned: false,
-            nohz_stats: false,
-            nohz_again: false,
+            ..Self::default()
         }
     }
 }

@@ -73,9 +73,10 @@ pub use rules::{BalanceRules, BusiestGroup, LoadGate, NumaAllowance};
 pub(crate) use stats::{GroupStats, GroupType};
 
 /// Resource that the CPUs of a domain share.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Level {
     /// A core.
+    #[default]
     Smt,
     /// An L2 cache (5.16).
     Cluster,
@@ -123,7 +124,7 @@ pub(crate) struct DomainFlags {
 }
 
 /// A scheduling domain of one CPU (`struct sched_domain`).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Domain {
     /// Shared resource.
     pub level: Level,
@@ -268,7 +269,7 @@ pub(crate) struct CpuView {
 }
 
 /// Scheduling domains of all CPUs and what balancing remembers about them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Domains {
     pub(crate) cpus: Table<CpuView>,
     pub(crate) domains: Table<Domain>,

@@ -8,7 +8,7 @@
 
 use super::{BusiestGroup, CpuIdle, Env, MIGRATE_PAUSE, Migration, Why};
 use crate::cpuset::CpuSet;
-use crate::explain::Decision;
+use crate::explain::{Balancing, Decision};
 use crate::ids::Cpu;
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
@@ -61,7 +61,7 @@ impl Kernel {
     #[inline]
     fn explain_balance<P: Platform>(&self, p: &mut P, cpu: Cpu, env: &Env, moved: u32) {
         if P::EXPLAIN {
-            let decision = Decision::Balance {
+            let decision = Decision::Balance(Balancing {
                 dst: cpu,
                 idle: env.idle,
                 imbalance: env.imbalance,
@@ -71,7 +71,7 @@ impl Kernel {
                 domain: self.domains.domain(env.domain).level.name(),
                 moved,
                 rule: self.domains.why.rule,
-            };
+            });
             p.explain(self.here, decision);
         }
     }

@@ -13,42 +13,28 @@ use crate::ids::Cpu;
 use crate::kernel::Kernel;
 use crate::platform::{Op, Platform};
 
-/// State of a group, in the order of urgency to pull from it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
-pub(crate) enum GroupType {
-    /// Could take more.
-    #[default]
-    HasSpare,
-    /// Just full.
-    FullyBusy,
-    /// A task is on a CPU that is too small for it, or lost capacity to interrupts or real-time
-    /// tasks.
-    MisfitTask,
-    /// Threads of one core run several tasks (6.6).
-    SmtBalance,
-    /// The CPU that balances is preferred to its CPUs.
-    AsymPacking,
-    /// Affinity kept the level below from balancing.
-    Imbalanced,
-    /// Tasks prefer the cache of the CPU that balances (7.2).
-    LlcBalance,
-    /// More tasks than it can serve.
-    Overloaded,
-}
-
-impl GroupType {
-    /// The type in words.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            GroupType::HasSpare => "has spare capacity",
-            GroupType::FullyBusy => "fully busy",
-            GroupType::MisfitTask => "misfit task",
-            GroupType::SmtBalance => "several tasks on one core",
-            GroupType::AsymPacking => "on less preferred CPUs",
-            GroupType::Imbalanced => "imbalanced by affinity",
-            GroupType::LlcBalance => "tasks prefer this cache",
-            GroupType::Overloaded => "overloaded",
-        }
+schedcast_base::named! {
+    /// State of a group, in the order of urgency to pull from it.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+    pub(crate) enum GroupType {
+        /// Could take more.
+        #[default]
+        HasSpare = "has spare capacity",
+        /// Just full.
+        FullyBusy = "fully busy",
+        /// A task is on a CPU that is too small for it, or lost capacity to interrupts or real-time
+        /// tasks.
+        MisfitTask = "misfit task",
+        /// Threads of one core run several tasks (6.6).
+        SmtBalance = "several tasks on one core",
+        /// The CPU that balances is preferred to its CPUs.
+        AsymPacking = "on less preferred CPUs",
+        /// Affinity kept the level below from balancing.
+        Imbalanced = "imbalanced by affinity",
+        /// Tasks prefer the cache of the CPU that balances (7.2).
+        LlcBalance = "tasks prefer this cache",
+        /// More tasks than it can serve.
+        Overloaded = "overloaded",
     }
 }
 

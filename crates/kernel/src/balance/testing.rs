@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, GroupId, Ns, TaskId};
-use crate::task::{Policy, TaskAttributes};
+use crate::ids::{Cpu, Ns, TaskId};
+use crate::task::TaskAttributes;
 use crate::tests::world::World;
 use crate::topology::Topology;
 
@@ -36,14 +36,8 @@ impl Programs {
     /// Starts a task from CPU `cpu` that never sleeps.
     pub(crate) fn hog(&mut self, cpu: u32, affinity: CpuSet) -> TaskId {
         self.world.start(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
             affinity,
-            group: GroupId::ROOT,
-            address_space: Some(1),
-            custom_slice_ns: None,
-            cpu: Cpu(cpu),
+            ..TaskAttributes::on(Cpu(cpu))
         })
     }
 

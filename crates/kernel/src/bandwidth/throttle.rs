@@ -10,7 +10,7 @@
 //! passes through `schedule()`, no instruction of the program in between.
 
 use crate::cache::CacheWork;
-use crate::explain::Decision;
+use crate::explain::{Decision, Throttling};
 use crate::fair::queue::{Change, Counts};
 use crate::fair::{DequeueFlags, EnqueueFlags};
 use crate::ids::{CfsRqId, GroupId, TaskId};
@@ -54,7 +54,7 @@ impl Kernel {
         reached(Mark::RuntimeUsedUp);
         if P::EXPLAIN {
             let bandwidth = &self.groups[group.index()].bandwidth;
-            let decision = Decision::Throttle {
+            let decision = Decision::Throttle(Throttling {
                 group,
                 limit: bandwidth.limit,
                 rule: Mark::RuntimeUsedUp,
@@ -62,7 +62,7 @@ impl Kernel {
                 runtime_remaining_ns: self.cfs_rqs[q.index()].runtime_remaining_ns,
                 pool_ns: bandwidth.runtime_ns,
                 refill_at_ns: bandwidth.expires_ns,
-            };
+            });
             p.explain(cpu, decision);
         }
         self.tg_throttle_down(q);

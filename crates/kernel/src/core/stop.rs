@@ -134,13 +134,9 @@ impl Kernel {
     pub(crate) fn migration_thread_attributes(cpu: Cpu) -> crate::task::TaskAttributes {
         crate::task::TaskAttributes {
             policy: Policy::Stop,
-            nice: 0,
-            rt_priority: 0,
             affinity: crate::cpuset::CpuSet::of(cpu),
-            group: crate::ids::GroupId::ROOT,
-            address_space: None,
-            custom_slice_ns: None,
             cpu,
+            ..crate::task::TaskAttributes::default()
         }
     }
 }

@@ -62,7 +62,7 @@ pub struct HwpRequest {
 }
 
 /// P-states of a CPU: multiples of a step of frequency.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PStates {
     /// Lowest.
     pub min: u32,
@@ -98,7 +98,7 @@ impl PStates {
 }
 
 /// Governor that decides about frequency.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FrequencyGovernor {
     /// intel_pstate, active mode, policy "powersave", without HWP: PID or load-based by version.
     IntelPstate,
@@ -116,6 +116,7 @@ pub enum FrequencyGovernor {
     /// ondemand.
     Ondemand,
     /// The highest P-state, always.
+    #[default]
     Performance,
     /// The lowest P-state, always.
     Powersave,
@@ -133,7 +134,7 @@ pub struct OperatingPoint {
 }
 
 /// Facts that the driver knows about the hardware.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FrequencyDriver {
     /// P-states.
     pub pstates: PStates,

@@ -1,12 +1,12 @@
 //! Frequency governors on a kernel with one CPU.
 
 use super::*;
+use crate::TaskId;
 use crate::cpufreq::PStates;
 use crate::platform::{Access, Draw, Ipi, Line, Observation, Op, Timer};
 use crate::rules::{Rules, Version};
-use crate::task::{Policy, TaskAttributes};
+use crate::task::TaskAttributes;
 use crate::topology::Topology;
-use crate::{GroupId, TaskId};
 
 const MS: Ns = 1_000_000;
 const CLIENT: PStates = PStates {
@@ -91,16 +91,7 @@ fn world(
         aperf_mperf: true,
     };
     kernel.register_frequency_driver(&mut p, driver);
-    let task = kernel.task_create(TaskAttributes {
-        policy: Policy::Normal,
-        nice: 0,
-        rt_priority: 0,
-        affinity: CpuSet::of(Cpu(0)),
-        group: GroupId::ROOT,
-        address_space: Some(1),
-        custom_slice_ns: None,
-        cpu: Cpu(0),
-    });
+    let task = kernel.task_create(TaskAttributes::on(Cpu(0)));
     kernel.wake_up_new_task(&mut p, Cpu(0), task);
     kernel.leave_kernel(&mut p, Cpu(0));
     (kernel, p, task)

@@ -1,7 +1,7 @@
 //! Differences between the frequency drivers and governors of kernel releases.
 
 use crate::ids::Ns;
-use crate::rules::{Rules, Version};
+use crate::rules::{Rules, Version, rules};
 
 /// How schedutil treats tasks that wake from I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -37,58 +37,41 @@ impl RateLimit {
     }
 }
 
-/// Frequency rules of one kernel.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FrequencyRules {
+rules! {
+    /// Frequency rules of one kernel.
+    pub struct FrequencyRules of ();
+
     /// intel_pstate has its PID controller (up to 4.13).
-    pub pid: bool,
+    pub pid: bool = true,
     /// Samples are taken when the scheduler calls (4.6); before, by a deferrable timer.
-    pub scheduler_hooks: bool,
+    pub scheduler_hooks: bool = false,
     /// The PID controller takes a CPU that was awake for less than 1 % of a sample as idle (4.6).
-    pub pid_idle_below_1_percent: bool,
+    pub pid_idle_below_1_percent: bool = false,
     /// The scheduler tells when a task wakes from I/O (4.9).
-    pub iowait_flag: bool,
+    pub iowait_flag: bool = false,
     /// schedutil's reaction to it.
-    pub iowait_boost: IowaitBoost,
+    pub iowait_boost: IowaitBoost = IowaitBoost::None,
     /// schedutil also counts runnable time (6.5).
-    pub runnable_boost: bool,
+    pub runnable_boost: bool = false,
     /// Without frequency invariance schedutil refers to 1.25 times the current frequency (6.8).
-    pub margin_on_current: bool,
+    pub margin_on_current: bool = false,
     /// schedutil adds its quarter to spare to the frequency (up to 5.13), later to the utilisation.
-    pub margin_in_frequency: bool,
+    pub margin_in_frequency: bool = true,
     /// schedutil holds the frequency of a CPU that was not idle since its last decision (4.12).
-    pub hold_while_busy: bool,
+    pub hold_while_busy: bool = false,
     /// The bandwidth of deadline tasks is the least that is asked for (6.8); before, it was added
     /// to the utilisation.
-    pub deadline_bandwidth_is_least: bool,
+    pub deadline_bandwidth_is_least: bool = false,
     /// Default rate limit.
-    pub rate_limit: RateLimit,
+    pub rate_limit: RateLimit = RateLimit::ThousandLatencies,
     /// x86 CPUs with APERF and MPERF make the scheduler frequency invariant (5.7).
-    pub x86_invariance: bool,
+    pub x86_invariance: bool = false,
 }
 
 impl FrequencyRules {
     /// The rules of `version`.
     pub fn of(version: Version) -> Self {
         Rules::of(version, 1, 250).frequency
-    }
-
-    /// The rules of 4.5. Later differences are in the table of changes.
-    pub(crate) fn oldest() -> Self {
-        Self {
-            pid: true,
-            scheduler_hooks: false,
-            pid_idle_below_1_percent: false,
-            iowait_flag: false,
-            iowait_boost: IowaitBoost::None,
-            runnable_boost: false,
-            margin_on_current: false,
-            margin_in_frequency: true,
-            hold_while_busy: false,
-            deadline_bandwidth_is_least: false,
-            rate_limit: RateLimit::ThousandLatencies,
-            x86_invariance: false,
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::IdleState;
 use crate::ids::Ns;
-use crate::rules::{Rules, Version};
+use crate::rules::{Rules, Version, rules};
 
 /// When `menu` prefers a physical state to polling although the prediction is short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -54,92 +54,67 @@ impl PollLimit {
     }
 }
 
-/// Idle rules of one kernel.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct IdleRules {
+rules! {
+    /// Idle rules of one kernel.
+    pub struct IdleRules of ();
+
     /// The governor decides whether the tick stops (4.17); before, the tick was stopped first.
-    pub governor_stops_tick: bool,
+    pub governor_stops_tick: bool = false,
     /// How long POLL polls.
-    pub poll_limit: PollLimit,
+    pub poll_limit: PollLimit = PollLimit::None,
     /// `menu` and polling.
-    pub menu_polling: MenuPolling,
+    pub menu_polling: MenuPolling = MenuPolling::TimerWithin5us,
     /// `menu` learns apart, and allows less latency, while tasks wait for I/O (up to 6.11).
-    pub menu_iowait: bool,
+    pub menu_iowait: bool = true,
     /// `menu` looks at the timers only when the typical interval does not settle it (6.6).
-    pub menu_typical_first: bool,
+    pub menu_typical_first: bool = false,
     /// `menu` ignores a typical interval none of whose samples is below the timer estimate
     /// (4.20–6.5).
-    pub menu_typical_below_timer: bool,
+    pub menu_typical_below_timer: bool = false,
     /// `menu` looks at the timers in any case when the tick is stopped already (7.0, stable
     /// kernels; before 6.6 it always does).
-    pub menu_timers_when_stopped: bool,
+    pub menu_timers_when_stopped: bool = false,
     /// `menu` looks at a state's exit latency before its residency (6.17).
-    pub menu_latency_first: bool,
+    pub menu_latency_first: bool = false,
     /// `menu` discards outliers on both ends, not only long ones (6.15).
-    pub menu_outliers_both_ends: bool,
+    pub menu_outliers_both_ends: bool = false,
     /// `menu` takes the square of the mean, which is rounded down, from the mean square (6.15),
     /// instead of adding up the squares of the distances to it: the variance comes out larger by up
     /// to twice the mean.
-    pub menu_mean_square: bool,
+    pub menu_mean_square: bool = false,
     /// `menu` falls back to the longest sample left when no interval is typical (6.15–6.17, taken
     /// back in 6.17.6).
-    pub menu_longest_sample: bool,
+    pub menu_longest_sample: bool = false,
     /// Without a driver the tick stops only when the idle loop was woken by one (7.0, stable
     /// kernels); before, at once.
-    pub tick_stops_after_tick: bool,
+    pub tick_stops_after_tick: bool = false,
     /// CPUs of `nohz_full` stop their tick while they run one task (4.17: without a rest of one
     /// tick a second).
-    pub nohz_full: bool,
+    pub nohz_full: bool = false,
     /// A CPU that runs one task keeps its tick if that task has a limit (6.6).
-    pub limits_keep_tick: bool,
+    pub limits_keep_tick: bool = false,
     /// A CPU keeps its tick if its queue holds two entities, and not if it runs two tasks (6.12
     /// without the fix of 6.12.7).
-    pub top_level_keeps_tick: bool,
+    pub top_level_keeps_tick: bool = false,
     /// `haltpoll` stops to poll when the limit falls below where it starts to grow (6.9); before,
     /// it is halved on and on.
-    pub haltpoll_stops_below_start: bool,
+    pub haltpoll_stops_below_start: bool = false,
     /// `teo` looks at the timers last (6.6).
-    pub teo_timer_last: bool,
+    pub teo_timer_last: bool = false,
     /// `teo` also counts how many of the nine last wakeups came early (up to 6.11).
-    pub teo_recent: bool,
+    pub teo_recent: bool = true,
     /// With the tick stopped a near timer brings `teo` to no state that needs less than a tick (6.6
     /// to 6.18.2).
-    pub teo_ignores_near_timer: bool,
+    pub teo_ignores_near_timer: bool = false,
     /// `teo` looks at the timers unless it wants a shallow state and most idle periods were shorter
     /// than 15 µs (6.14).
-    pub teo_short_idles: bool,
+    pub teo_short_idles: bool = false,
 }
 
 impl IdleRules {
     /// The rules of `version`.
     pub fn of(version: Version) -> Self {
         Rules::of(version, 1, 250).idle
-    }
-
-    /// The rules of 4.5. Later differences are in the table of changes.
-    pub(crate) fn oldest() -> Self {
-        Self {
-            governor_stops_tick: false,
-            poll_limit: PollLimit::None,
-            menu_polling: MenuPolling::TimerWithin5us,
-            menu_iowait: true,
-            menu_typical_first: false,
-            menu_typical_below_timer: false,
-            menu_timers_when_stopped: false,
-            menu_latency_first: false,
-            menu_outliers_both_ends: false,
-            menu_mean_square: false,
-            menu_longest_sample: false,
-            tick_stops_after_tick: false,
-            nohz_full: false,
-            limits_keep_tick: false,
-            top_level_keeps_tick: false,
-            haltpoll_stops_below_start: false,
-            teo_timer_last: false,
-            teo_recent: true,
-            teo_ignores_near_timer: false,
-            teo_short_idles: false,
-        }
     }
 }
 

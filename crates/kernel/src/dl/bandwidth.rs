@@ -11,7 +11,7 @@
 //! up more slowly, at best by the part that they reserved.
 
 use super::change::{Refused, RefusedFor};
-use super::{BW_SHIFT, Deadlines, DlEntity, RATIO_SHIFT, Reservation, to_ratio};
+use super::{BW_SHIFT, Deadlines, RATIO_SHIFT, Reservation, to_ratio};
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
@@ -134,7 +134,7 @@ impl Kernel {
     fn dl_forget(&mut self, task: TaskId) {
         let entity = self.dl.entity(task);
         let bw = entity.bw as i64;
-        entity.reserved = DlEntity::NONE.reserved;
+        entity.reserved = Default::default();
         (entity.bw, entity.density) = (0, 0);
         (entity.throttled, entity.yielded, entity.non_contending) = (false, false, false);
         self.dl.reserve(-bw);

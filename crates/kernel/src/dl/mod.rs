@@ -47,7 +47,7 @@ const RATIO_SHIFT: u32 = 8;
 const DL_SCALE: u32 = 10;
 
 /// Reservation of a task (`sched_attr`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reservation {
     /// Runtime in each period (`sched_runtime`).
     pub runtime_ns: Ns,
@@ -60,7 +60,7 @@ pub struct Reservation {
 }
 
 /// State of a task in the deadline class (`struct sched_dl_entity`).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct DlEntity {
     /// The reservation; all 0 once its last effect is over.
     pub reserved: Reservation,
@@ -91,28 +91,6 @@ pub struct DlEntity {
 }
 
 impl DlEntity {
-    const NONE: Self = Self {
-        reserved: Reservation {
-            runtime_ns: 0,
-            deadline_ns: 0,
-            period_ns: 0,
-            reclaims: false,
-        },
-        runtime_ns: 0,
-        deadline_ns: 0,
-        bw: 0,
-        density: 0,
-        throttled: false,
-        yielded: false,
-        non_contending: false,
-        queued: false,
-        timer_set: false,
-        inactive_timer_set: false,
-        timer_cpu: None,
-        inactive_timer_cpu: None,
-        reaped: false,
-    };
-
     /// Deadline and period are the same (`dl_is_implicit`).
     fn is_implicit(&self) -> bool {
         self.reserved.deadline_ns == self.reserved.period_ns
@@ -140,7 +118,7 @@ struct Queued {
 }
 
 /// The class on one CPU (`struct dl_rq`).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct DlRq {
     /// By deadline, equal ones in the order of arrival; the running one is among them.
     queue: Vec<Queued>,
@@ -166,7 +144,7 @@ pub struct DlRq {
 }
 
 /// The class on the whole machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Deadlines {
     /// By task, as far as there have been any.
     entities: Vec<DlEntity>,
@@ -203,28 +181,10 @@ const fn before(a: Ns, b: Ns) -> bool {
 impl Deadlines {
     /// State in which only the fair servers have reserved bandwidth.
     pub(crate) fn new(cpus: usize, rules: &Rules) -> Self {
-        let rq = DlRq {
-            queue: Vec::new(),
-            pushable: Vec::new(),
-            nr_migratory: 0,
-            earliest_ns: 0,
-            earliest_pushable_ns: 0,
-            running_bw: 0,
-            this_bw: 0,
-            extra_bw: 0,
-            avg: SchedAvg::default(),
-            callbacks_first: false,
-        };
         let mut all = Self {
-            entities: Vec::new(),
-            rqs: vec![rq; cpus],
-            used: false,
-            overloaded: CpuSet::EMPTY,
+            rqs: vec![DlRq::default(); cpus],
             latest: Latest::new(cpus),
-            total_bw: 0,
-            limit_bw: None,
-            max_bw: 0,
-            bw_ratio: 0,
+            ..Self::default()
         };
         all.set_limit(rules);
         let server_bw = rules.fair_server_bw();
@@ -247,7 +207,7 @@ impl Deadlines {
 
     fn entity(&mut self, task: TaskId) -> &mut DlEntity {
         if task.index() >= self.entities.len() {
-            self.entities.resize(task.index() + 1, DlEntity::NONE);
+            self.entities.resize(task.index() + 1, DlEntity::default());
         }
         &mut self.entities[task.index()]
     }
@@ -255,7 +215,7 @@ impl Deadlines {
     /// State of a task in the deadline class.
     pub fn of(&self, task: TaskId) -> DlEntity {
         let row = self.entities.get(task.index());
-        row.copied().unwrap_or(DlEntity::NONE)
+        row.copied().unwrap_or_default()
     }
 
     /// A dead task's row may be used again; `false` = not before its timer has fired.
@@ -265,7 +225,7 @@ impl Deadlines {
         };
         entity.reaped = entity.timer_set || entity.inactive_timer_set;
         if !entity.reaped {
-            *entity = DlEntity::NONE;
+            *entity = DlEntity::default();
         }
         !entity.reaped
     }

@@ -15,7 +15,7 @@ use crate::platform::{Platform, Timer};
 use crate::select::WakeKind;
 
 /// A CPU and its earliest deadline.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
     pub cpu: Cpu,
     pub deadline_ns: Ns,
@@ -23,7 +23,7 @@ pub(super) struct Entry {
 
 /// CPUs with deadline tasks in a heap, the latest deadline first, and those without
 /// (`struct cpudl`). Of equal ones the heap's order decides, so it is kept as the kernel keeps it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Latest {
     heap: Vec<Entry>,
     /// Place of each CPU in the heap.
@@ -37,13 +37,9 @@ pub(super) struct Latest {
 impl Latest {
     pub(super) fn new(cpus: usize) -> Self {
         Self {
-            heap: Vec::new(),
             places: vec![None; cpus],
             free: CpuSet::first(cpus),
-            last: Entry {
-                cpu: Cpu(0),
-                deadline_ns: 0,
-            },
+            ..Self::default()
         }
     }
 

@@ -59,7 +59,7 @@ impl Callbacks {
 }
 
 /// Queues of the real-time class on one CPU (`struct rt_rq`).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RtRq {
     /// Tasks per kernel priority (0 = rt_priority 99), first to run first, the running one
     /// included. Empty until the first real-time task arrives.
@@ -95,19 +95,8 @@ impl RtRq {
     /// No task, a full runtime.
     pub(crate) fn new(rt_runtime_ns: Option<Ns>) -> Self {
         Self {
-            queues: Vec::new(),
-            bitmap: 0,
-            nr_running: 0,
-            counted: 0,
-            nr_migratory: 0,
-            pushable: Vec::new(),
-            push_asked: false,
-            callbacks: Callbacks::default(),
-            behind_deadlines: false,
-            rt_time_ns: 0,
             rt_runtime_ns,
-            throttled: false,
-            avg: SchedAvg::default(),
+            ..Self::default()
         }
     }
 
@@ -124,7 +113,7 @@ impl RtRq {
 }
 
 /// Real-time state of the whole machine (`struct root_domain`).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RtDomain {
     /// CPUs with more real-time tasks than they can run (`rto_mask`).
     pub(crate) overloaded: CpuSet,
@@ -137,18 +126,4 @@ pub(crate) struct RtDomain {
     pub(crate) period_active: bool,
     /// Its next expiry.
     pub(crate) period_expires_ns: Ns,
-}
-
-impl RtDomain {
-    /// Nothing is overloaded, no timer armed.
-    pub(crate) fn new() -> Self {
-        Self {
-            overloaded: CpuSet::EMPTY,
-            rto_cpu: None,
-            rto_loop_next: 0,
-            rto_loop: 0,
-            period_active: false,
-            period_expires_ns: 0,
-        }
-    }
 }

@@ -91,7 +91,7 @@ pub struct Busier {
 pub struct Moving {
     /// A task that waits on `from`.
     pub task: TaskId,
-    /// Where it is.
+    /// CPU that it is on.
     pub from: Cpu,
     /// CPU that pulls.
     pub to: Cpu,

@@ -123,75 +123,50 @@ pub struct RulesError {
 impl fmt::Display for RulesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, version) = (&self.word, self.version);
-        match &self.problem {
+        let text = match &self.problem {
             Problem::Unknown { what, nearest } => {
-                write!(f, "unknown {what} `{word}`")?;
-                match nearest {
-                    Some(name) => write!(f, " (the nearest valid name is `{name}`)"),
-                    None => Ok(()),
-                }
+                let nearest = nearest.map(|name| format!(" (the nearest valid name is `{name}`)"));
+                format!("unknown {what} `{word}`{}", nearest.unwrap_or_default())
             }
-            Problem::PatchPresent => write!(f, "kernel {version} has `{word}` already"),
+            Problem::PatchPresent => format!("kernel {version} has `{word}` already"),
             Problem::PatchAbsent => {
                 let name = word.trim_start_matches('-');
-                write!(f, "kernel {version} has no `{name}` to take away")
+                format!("kernel {version} has no `{name}` to take away")
             }
             Problem::PatchNeeds(class) => {
                 let class = match class {
                     FairClass::Cfs => "CFS (up to 6.5)",
                     FairClass::Eevdf => "EEVDF (from 6.6)",
                 };
-                write!(
-                    f,
-                    "`{word}` changes {class}, which kernel {version} does not have"
-                )
+                format!("`{word}` changes {class}, which kernel {version} does not have")
             }
-            Problem::PatchBuildsOn(other) => write!(
-                f,
-                "`{word}` needs `{other}`, which this kernel {version} does not have"
-            ),
+            Problem::PatchBuildsOn(other) => {
+                format!("`{word}` needs `{other}`, which this kernel {version} does not have")
+            }
             Problem::NotInVersion { what, since, until } => {
-                write!(
-                    f,
-                    "kernel {version} has no {what} `{word}` (it exists from {since}"
-                )?;
-                match until {
-                    Some(until) => write!(f, " to {until})"),
-                    None => write!(f, ")"),
-                }
+                let until = until
+                    .map(|until| format!(" to {until}"))
+                    .unwrap_or_default();
+                format!("kernel {version} has no {what} `{word}` (it exists from {since}{until})")
             }
             Problem::NotModelled => {
-                write!(
-                    f,
-                    "`{word}` is not modelled: leave that feature at its default"
-                )
+                format!("`{word}` is not modelled: leave that feature at its default")
             }
-            Problem::Range { least, most } => {
-                write!(f, "`{word}` must be {least} to {most}")
-            }
-            Problem::AboveOther(other) => {
-                write!(f, "`{word}` must not be above {other}")
-            }
-            Problem::Hz => write!(
-                f,
-                "no kernel is built with HZ={word}: 100, 250, 300 or 1000"
-            ),
-            Problem::ClampsUnknown => write!(
-                f,
+            Problem::Range { least, most } => format!("`{word}` must be {least} to {most}"),
+            Problem::AboveOther(other) => format!("`{word}` must not be above {other}"),
+            Problem::Hz => format!("no kernel is built with HZ={word}: 100, 250, 300 or 1000"),
+            Problem::ClampsUnknown => format!(
                 "utilisation clamps (`{word}`) are modelled from {} on, this is {version}",
                 uclamp::OLDEST
             ),
-            Problem::NoClamps => write!(
-                f,
+            Problem::NoClamps => format!(
                 "`{word}` bounds utilisation clamps, and this kernel is built without (`uclamp`)"
             ),
             Problem::NoLazyPreemption => {
-                write!(
-                    f,
-                    "kernel {version} has no `{word}` preemption: 6.13 brought it"
-                )
+                format!("kernel {version} has no `{word}` preemption: 6.13 brought it")
             }
-        }
+        };
+        f.write_str(&text)
     }
 }
 

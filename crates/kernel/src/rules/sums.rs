@@ -35,15 +35,17 @@ pub struct QueueSums {
     pub in_full: bool,
 }
 
-impl QueueSums {
+impl Default for QueueSums {
     /// Up to 5.12.
-    pub(crate) const SUBTRACTED: Self = Self {
-        dequeued_load: SumChange::Subtract,
-        detached: SumChange::Subtract,
-        removed: SumChange::Subtract,
-        removed_util: SumChange::Subtract,
-        group_load: SumChange::Subtract,
-        group: SumChange::Follow,
-        in_full: false,
-    };
+    fn default() -> Self {
+        Self {
+            dequeued_load: SumChange::Subtract,
+            detached: SumChange::Subtract,
+            removed: SumChange::Subtract,
+            removed_util: SumChange::Subtract,
+            group_load: SumChange::Subtract,
+            group: SumChange::Follow,
+            in_full: false,
+        }
+    }
 }

@@ -55,37 +55,48 @@ impl Tunable {
 }
 
 pub(super) const ALWAYS: Version = super::version::OLDEST;
-const CFS_END: Option<Version> = Some(Version::new(6, 5));
+const CFS_END: Version = Version::new(6, 5);
+const CLAMPS: Version = uclamp::OLDEST;
 const CACHE_AWARE: Version = Version::new(7, 2);
 /// Files of debugfs that hold an unsigned number of 32 bits (`debugfs_create_u32`).
 const U32_MOST: i64 = u32::MAX as i64;
 /// Three times as much still is a number of 32 bits, in which the kernel multiplies.
 const OVERAGGR_MOST: i64 = U32_MOST / 3;
 
-/// Every tunable of any version that is not one of domains.
-pub static TUNABLES: &[Tunable] = &[
-    Tunable {
-        name: "base_slice_ns",
-        sysctl: "sched_base_slice_ns",
-        since: Version::new(6, 6),
-        until: None,
-        least: 100_000,
-        most: SECOND_NS,
-        description: "Length of an EEVDF request.",
-        apply: |rules, value| {
+macro_rules! tunables {
+    ($($name:literal $(or $sysctl:literal)? $(since $since:tt)? $(until $until:tt)?, $range:expr =>
+        $description:literal, $apply:expr;)*) => {
+        /// Every tunable of any version that is not one of domains.
+        pub static TUNABLES: &[Tunable] = &[$(Tunable {
+            name: $name,
+            sysctl: tunables!(@sysctl $name $($sysctl)?),
+            since: tunables!(@since $($since)?),
+            until: tunables!(@until $($until)?),
+            least: *$range.start(),
+            most: *$range.end(),
+            description: $description,
+            apply: $apply,
+        },)*];
+    };
+    (@sysctl $name:literal) => { $name };
+    (@sysctl $name:literal $sysctl:literal) => { $sysctl };
+    (@since) => { ALWAYS };
+    (@since ($major:literal, $minor:literal)) => { Version::new($major, $minor) };
+    (@since $since:ident) => { $since };
+    (@until) => { None };
+    (@until $until:ident) => { Some($until) };
+}
+
+tunables! {
+    "base_slice_ns" or "sched_base_slice_ns" since (6, 6), (100_000..=SECOND_NS) =>
+        "Length of an EEVDF request.",
+        |rules, value| {
             rules.base_slice_ns = value as u64;
             rules.normalized_base_slice_ns = value as u64 / rules.scaling_factor;
-        },
-    },
-    Tunable {
-        name: "cgroup_mode",
-        sysctl: "sched_cgroup_mode",
-        since: Version::new(7, 3),
-        until: None,
-        least: 0,
-        most: 4,
-        description: "Weight of groups: 0 up, 1 smp, 2 concur, 3 max, 4 tasks.",
-        apply: |rules, value| {
+        };
+    "cgroup_mode" or "sched_cgroup_mode" since (7, 3), (0..=4) =>
+        "Weight of groups: 0 up, 1 smp, 2 concur, 3 max, 4 tasks.",
+        |rules, value| {
             rules.cgroup_mode = match value {
                 0 => CgroupMode::Up,
                 1 => CgroupMode::Smp,
@@ -93,253 +104,85 @@ pub static TUNABLES: &[Tunable] = &[
                 4 => CgroupMode::Tasks,
                 _ => CgroupMode::Concur,
             };
-        },
-    },
-    Tunable {
-        name: "latency_ns",
-        sysctl: "sched_latency_ns",
-        since: ALWAYS,
-        until: CFS_END,
-        least: 100_000,
-        most: SECOND_NS,
-        description: "Time in which every task of a CPU should run once.",
-        apply: |rules, value| rules.latency_ns = value as u64,
-    },
-    Tunable {
-        name: "min_granularity_ns",
-        sysctl: "sched_min_granularity_ns",
-        since: ALWAYS,
-        until: CFS_END,
-        least: 100_000,
-        most: SECOND_NS,
-        description: "Shortest slice.",
-        apply: |rules, value| rules.min_granularity_ns = value as u64,
-    },
-    Tunable {
-        name: "idle_min_granularity_ns",
-        sysctl: "sched_idle_min_granularity_ns",
-        since: Version::new(5, 16),
-        until: CFS_END,
-        least: 100_000,
-        most: SECOND_NS,
-        description: "Shortest slice of a SCHED_IDLE task beside others.",
-        apply: |rules, value| rules.idle_min_granularity_ns = value as u64,
-    },
-    Tunable {
-        name: "wakeup_granularity_ns",
-        sysctl: "sched_wakeup_granularity_ns",
-        since: ALWAYS,
-        until: CFS_END,
-        least: 0,
-        most: SECOND_NS,
-        description: "Lead in virtual time a woken task needs to preempt.",
-        apply: |rules, value| rules.wakeup_granularity_ns = value as u64,
-    },
-    Tunable {
-        name: "sched_child_runs_first",
-        sysctl: "sched_child_runs_first",
-        since: ALWAYS,
-        until: CFS_END,
-        least: 0,
-        most: 1,
-        description: "A forked task runs before its parent.",
-        apply: |rules, value| rules.child_runs_first = value != 0,
-    },
-    Tunable {
-        name: "sched_energy_aware",
-        sysctl: "sched_energy_aware",
-        since: Version::new(5, 10),
-        until: None,
-        least: 0,
-        most: 1,
-        description: "Tasks are placed by energy where the machine has an energy model.",
-        apply: |rules, value| rules.energy.aware = value != 0,
-    },
-    Tunable {
-        name: "migration_cost_ns",
-        sysctl: "sched_migration_cost_ns",
-        since: ALWAYS,
-        until: None,
-        least: 0,
-        most: u32::MAX as i64,
-        description: "A task that ran less than this ago is cache hot.",
-        apply: |rules, value| rules.migration_cost_ns = value as u64,
-    },
-    Tunable {
-        name: "nr_migrate",
-        sysctl: "sched_nr_migrate",
-        since: ALWAYS,
-        until: None,
-        least: 0,
-        most: u32::MAX as i64,
-        description: "Most tasks moved by one balance pass.",
-        apply: |rules, value| rules.nr_migrate = value as u32,
-    },
-    Tunable {
-        name: "tunable_scaling",
-        sysctl: "sched_tunable_scaling",
-        since: ALWAYS,
-        until: None,
-        least: 0,
-        most: 2,
-        description: "How slices grow with CPUs: 0 not, 1 logarithmically, 2 linearly.",
-        apply: |rules, value| rules.rescale(value),
-    },
-    Tunable {
-        name: "sched_cfs_bandwidth_slice_us",
-        sysctl: "sched_cfs_bandwidth_slice_us",
-        since: ALWAYS,
-        until: None,
-        least: 1,
-        most: i32::MAX as i64,
-        description: "Runtime a CPU draws from a group's pool at a time.",
-        apply: |rules, value| rules.bandwidth_slice_ns = value as u64 * 1000,
-    },
-    Tunable {
-        name: "sched_rt_period_us",
-        sysctl: "sched_rt_period_us",
-        since: ALWAYS,
-        until: None,
-        least: 1,
-        most: i32::MAX as i64,
-        description: "Period of real-time throttling.",
-        apply: |rules, value| rules.rt_period_ns = value as u64 * 1000,
-    },
-    Tunable {
-        name: "sched_rt_runtime_us",
-        sysctl: "sched_rt_runtime_us",
-        since: ALWAYS,
-        until: None,
-        least: -1,
-        most: i32::MAX as i64,
-        description: "Real-time runtime of a CPU per period, and what deadline tasks may reserve; -1 = unlimited.",
-        apply: |rules, value| rules.rt_runtime_ns = u64::try_from(value).ok().map(|us| us * 1000),
-    },
-    Tunable {
-        name: "fair_server_runtime_ns",
-        sysctl: "fair_server_runtime_ns",
-        since: Version::new(6, 12),
-        until: None,
-        least: 0,
-        most: (1 << 22) * 1000,
-        description: "Runtime of the fair servers in each period (debugfs: fair_server/cpu*/runtime); 0 = none.",
-        apply: |rules, value| rules.fair_server_runtime_ns = value as u64,
-    },
-    Tunable {
-        name: "fair_server_period_ns",
-        sysctl: "fair_server_period_ns",
-        since: Version::new(6, 12),
-        until: None,
-        least: 100_000,
-        most: (1 << 22) * 1000,
-        description: "Period of the fair servers (debugfs: fair_server/cpu*/period).",
-        apply: |rules, value| rules.fair_server_period_ns = value as u64,
-    },
-    Tunable {
-        name: "llc_balancing_enabled",
-        sysctl: "llc_balancing_enabled",
-        since: CACHE_AWARE,
-        until: None,
-        least: 0,
-        most: 1,
-        description: "Whether the threads of a process are drawn to one cache (debugfs: llc_balancing/enabled).",
-        apply: |rules, value| rules.cache.enabled = value != 0,
-    },
-    Tunable {
-        name: "llc_balancing_aggr_tolerance",
-        sysctl: "llc_balancing_aggr_tolerance",
-        since: CACHE_AWARE,
-        until: None,
-        least: 0,
-        most: U32_MOST,
-        description: "Running threads that a cache may be asked to hold, in times of its CPUs; from 100 on any number (debugfs: llc_balancing/aggr_tolerance).",
-        apply: |rules, value| rules.cache.aggr_tolerance = value as u32,
-    },
-    Tunable {
-        name: "llc_balancing_epoch_period",
-        sysctl: "llc_balancing_epoch_period",
-        since: CACHE_AWARE,
-        until: None,
-        least: 0,
-        most: U32_MOST,
-        description: "Jiffies after which what ran so far counts half, and a process may look again (debugfs: llc_balancing/epoch_period).",
-        apply: |rules, value| rules.cache.epoch_period = value as u32,
-    },
-    Tunable {
-        name: "llc_balancing_epoch_affinity_timeout",
-        sysctl: "llc_balancing_epoch_affinity_timeout",
-        since: CACHE_AWARE,
-        until: None,
-        least: 0,
-        most: U32_MOST,
-        description: "Such periods without a look after which a process prefers no cache (debugfs: llc_balancing/epoch_affinity_timeout).",
-        apply: |rules, value| rules.cache.epoch_affinity_timeout = value as u32,
-    },
-    Tunable {
-        name: "llc_balancing_overaggr_pct",
-        sysctl: "llc_balancing_overaggr_pct",
-        since: CACHE_AWARE,
-        until: None,
-        least: 0,
-        most: OVERAGGR_MOST,
-        description: "Utilisation up to which a preferred cache is filled, percent; half as much again without SMT (debugfs: llc_balancing/overaggr_pct).",
-        apply: |rules, value| rules.cache.overaggr_pct = value as u32,
-    },
-    Tunable {
-        name: "llc_balancing_imb_pct",
-        sysctl: "llc_balancing_imb_pct",
-        since: CACHE_AWARE,
-        until: None,
-        least: 0,
-        most: OVERAGGR_MOST,
-        description: "How much more utilised than the other a preferred cache may be, percent (debugfs: llc_balancing/imb_pct).",
-        apply: |rules, value| rules.cache.imb_pct = value as u32,
-    },
-    Tunable {
-        name: "sched_util_clamp_min",
-        sysctl: "sched_util_clamp_min",
-        since: uclamp::OLDEST,
-        until: None,
-        least: 0,
-        most: uclamp::LARGEST as i64,
-        description: "Most that the least utilisation of a task may be, of 1024; needs `uclamp`.",
-        apply: |rules, value| rules.clamps.most.min = value as u32,
-    },
-    Tunable {
-        name: "sched_util_clamp_max",
-        sysctl: "sched_util_clamp_max",
-        since: uclamp::OLDEST,
-        until: None,
-        least: 0,
-        most: uclamp::LARGEST as i64,
-        description: "Most utilisation that a task may have where it is looked at, of 1024; needs `uclamp`.",
-        apply: |rules, value| rules.clamps.most.max = value as u32,
-    },
-    Tunable {
-        name: "sched_util_clamp_min_rt_default",
-        sysctl: "sched_util_clamp_min_rt_default",
-        since: uclamp::OLDEST,
-        until: None,
-        least: 0,
-        most: uclamp::LARGEST as i64,
-        description: "Least utilisation of real-time tasks that ask for none, of 1024; needs `uclamp`.",
-        apply: |rules, value| rules.clamps.rt_min = value as u32,
-    },
-    Tunable {
-        name: "sched_rr_timeslice_ms",
-        sysctl: "sched_rr_timeslice_ms",
-        since: ALWAYS,
-        until: None,
-        least: i32::MIN as i64,
-        most: i32::MAX as i64,
-        description: "Slice of SCHED_RR; 0 or less = 100 ms.",
-        apply: |rules, value| {
+        };
+    "latency_ns" or "sched_latency_ns" until CFS_END, (100_000..=SECOND_NS) =>
+        "Time in which every task of a CPU should run once.",
+        |rules, value| rules.latency_ns = value as u64;
+    "min_granularity_ns" or "sched_min_granularity_ns" until CFS_END, (100_000..=SECOND_NS) =>
+        "Shortest slice.",
+        |rules, value| rules.min_granularity_ns = value as u64;
+    "idle_min_granularity_ns" or "sched_idle_min_granularity_ns" since (5, 16) until CFS_END,
+        (100_000..=SECOND_NS) =>
+        "Shortest slice of a SCHED_IDLE task beside others.",
+        |rules, value| rules.idle_min_granularity_ns = value as u64;
+    "wakeup_granularity_ns" or "sched_wakeup_granularity_ns" until CFS_END, (0..=SECOND_NS) =>
+        "Lead in virtual time a woken task needs to preempt.",
+        |rules, value| rules.wakeup_granularity_ns = value as u64;
+    "sched_child_runs_first" until CFS_END, (0..=1) =>
+        "A forked task runs before its parent.",
+        |rules, value| rules.child_runs_first = value != 0;
+    "sched_energy_aware" since (5, 10), (0..=1) =>
+        "Tasks are placed by energy where the machine has an energy model.",
+        |rules, value| rules.energy.aware = value != 0;
+    "migration_cost_ns" or "sched_migration_cost_ns", (0..=u32::MAX as i64) =>
+        "A task that ran less than this ago is cache hot.",
+        |rules, value| rules.migration_cost_ns = value as u64;
+    "nr_migrate" or "sched_nr_migrate", (0..=u32::MAX as i64) =>
+        "Most tasks moved by one balance pass.",
+        |rules, value| rules.nr_migrate = value as u32;
+    "tunable_scaling" or "sched_tunable_scaling", (0..=2) =>
+        "How slices grow with CPUs: 0 not, 1 logarithmically, 2 linearly.",
+        |rules, value| rules.rescale(value);
+    "sched_cfs_bandwidth_slice_us", (1..=i32::MAX as i64) =>
+        "Runtime a CPU draws from a group's pool at a time.",
+        |rules, value| rules.bandwidth_slice_ns = value as u64 * 1000;
+    "sched_rt_period_us", (1..=i32::MAX as i64) =>
+        "Period of real-time throttling.",
+        |rules, value| rules.rt_period_ns = value as u64 * 1000;
+    "sched_rt_runtime_us", (-1..=i32::MAX as i64) =>
+        "Real-time runtime of a CPU per period, and what deadline tasks may reserve; -1 = unlimited.",
+        |rules, value| rules.rt_runtime_ns = u64::try_from(value).ok().map(|us| us * 1000);
+    "fair_server_runtime_ns" since (6, 12), (0..=(1 << 22) * 1000) =>
+        "Runtime of the fair servers in each period (debugfs: fair_server/cpu*/runtime); 0 = none.",
+        |rules, value| rules.fair_server_runtime_ns = value as u64;
+    "fair_server_period_ns" since (6, 12), (100_000..=(1 << 22) * 1000) =>
+        "Period of the fair servers (debugfs: fair_server/cpu*/period).",
+        |rules, value| rules.fair_server_period_ns = value as u64;
+    "llc_balancing_enabled" since CACHE_AWARE, (0..=1) =>
+        "Whether the threads of a process are drawn to one cache (debugfs: llc_balancing/enabled).",
+        |rules, value| rules.cache.enabled = value != 0;
+    "llc_balancing_aggr_tolerance" since CACHE_AWARE, (0..=U32_MOST) =>
+        "Running threads that a cache may be asked to hold, in times of its CPUs; from 100 on any number (debugfs: llc_balancing/aggr_tolerance).",
+        |rules, value| rules.cache.aggr_tolerance = value as u32;
+    "llc_balancing_epoch_period" since CACHE_AWARE, (0..=U32_MOST) =>
+        "Jiffies after which what ran so far counts half, and a process may look again (debugfs: llc_balancing/epoch_period).",
+        |rules, value| rules.cache.epoch_period = value as u32;
+    "llc_balancing_epoch_affinity_timeout" since CACHE_AWARE, (0..=U32_MOST) =>
+        "Such periods without a look after which a process prefers no cache (debugfs: llc_balancing/epoch_affinity_timeout).",
+        |rules, value| rules.cache.epoch_affinity_timeout = value as u32;
+    "llc_balancing_overaggr_pct" since CACHE_AWARE, (0..=OVERAGGR_MOST) =>
+        "Utilisation up to which a preferred cache is filled, percent; half as much again without SMT (debugfs: llc_balancing/overaggr_pct).",
+        |rules, value| rules.cache.overaggr_pct = value as u32;
+    "llc_balancing_imb_pct" since CACHE_AWARE, (0..=OVERAGGR_MOST) =>
+        "How much more utilised than the other a preferred cache may be, percent (debugfs: llc_balancing/imb_pct).",
+        |rules, value| rules.cache.imb_pct = value as u32;
+    "sched_util_clamp_min" since CLAMPS, (0..=uclamp::LARGEST as i64) =>
+        "Most that the least utilisation of a task may be, of 1024; needs `uclamp`.",
+        |rules, value| rules.clamps.most.min = value as u32;
+    "sched_util_clamp_max" since CLAMPS, (0..=uclamp::LARGEST as i64) =>
+        "Most utilisation that a task may have where it is looked at, of 1024; needs `uclamp`.",
+        |rules, value| rules.clamps.most.max = value as u32;
+    "sched_util_clamp_min_rt_default" since CLAMPS, (0..=uclamp::LARGEST as i64) =>
+        "Least utilisation of real-time tasks that ask for none, of 1024; needs `uclamp`.",
+        |rules, value| rules.clamps.rt_min = value as u32;
+    "sched_rr_timeslice_ms", (i32::MIN as i64..=i32::MAX as i64) =>
+        "Slice of SCHED_RR; 0 or less = 100 ms.",
+        |rules, value| {
             let ms = if value <= 0 { 100 } else { value as u64 };
             // msecs_to_jiffies rounds up.
             rules.rr_timeslice_ticks = (ms * u64::from(rules.hz)).div_ceil(1000) as u32;
-        },
-    },
-];
+        };
+}
 
 #[cfg(test)]
 mod tests {

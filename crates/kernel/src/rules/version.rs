@@ -151,27 +151,19 @@ impl VersionError {
 
 impl fmt::Display for VersionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        let text = match self {
             VersionError::Form(text) => {
-                write!(
-                    f,
-                    "`{text}` is not a kernel version such as 5.14 or 6.12.117"
-                )
+                format!("`{text}` is not a kernel version such as 5.14 or 6.12.117")
             }
             VersionError::Unknown(version) => {
-                write!(
-                    f,
-                    "kernel {version} is outside the known {OLDEST} to {NEWEST}"
-                )
+                format!("kernel {version} is outside the known {OLDEST} to {NEWEST}")
             }
             VersionError::NeverReleased(version, last) => {
                 let major = last.major;
-                write!(
-                    f,
-                    "there is no kernel {version}: {last} was the last {major}.x"
-                )
+                format!("there is no kernel {version}: {last} was the last {major}.x")
             }
-        }
+        };
+        f.write_str(&text)
     }
 }
 

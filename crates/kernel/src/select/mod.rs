@@ -31,7 +31,7 @@ pub(crate) mod tests;
 mod wakee;
 
 use crate::balance::Why;
-use crate::explain::Decision;
+use crate::explain::{Decision, Placement};
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Kernel, WakeFlags};
 use crate::model::{Mark, reached};
@@ -84,7 +84,7 @@ impl Kernel {
         };
         if P::EXPLAIN {
             let why = &mut self.domains.why;
-            let decision = Decision::Place {
+            let decision = Decision::Place(Placement {
                 task,
                 kind,
                 waker: self.rqs[waker_cpu.index()].curr,
@@ -99,7 +99,7 @@ impl Kernel {
                 scan_limit: why.scan_limit,
                 energies: std::mem::take(&mut why.energies),
                 idle: self.domains.idle,
-            };
+            });
             p.explain(waker_cpu, decision);
         }
         cpu

@@ -1,6 +1,6 @@
 //! Placement rules of a kernel.
 
-use crate::rules::{Rules, Version};
+use crate::rules::{Rules, Version, rules};
 
 /// Status of a CPU that runs nothing but SCHED_IDLE tasks in a search for a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -47,97 +47,68 @@ pub enum IdlestGroup {
     GroupTypes,
 }
 
-/// Placement rules of one kernel.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PlacementRules {
+rules! {
+    /// Placement rules of one kernel.
+    pub struct PlacementRules of ();
+
     /// Status of CPUs with nothing but SCHED_IDLE tasks (5.4, 5.7).
-    pub sched_idle_cpus: SchedIdleCpus,
+    pub sched_idle_cpus: SchedIdleCpus = SchedIdleCpus::Busy,
     /// They are no such thing for a task that is SCHED_IDLE itself (7.1).
-    pub sched_idle_cpus_for_others: bool,
+    pub sched_idle_cpus_for_others: bool = false,
     /// Which `wake_affine` (4.13, 4.14).
-    pub wake_affine: WakeAffine,
+    pub wake_affine: WakeAffine = WakeAffine::EffectiveLoad,
     /// `wake_affine_idle`: an idle waking CPU is taken only when it shares the cache with the
     /// previous one, which is preferred when it is idle too (4.16).
-    pub wa_idle_needs_cache: bool,
+    pub wa_idle_needs_cache: bool = false,
     /// `wake_affine_idle`: an idle previous CPU settles the matter (5.11).
-    pub wa_idle_prefers_prev: bool,
+    pub wa_idle_prefers_prev: bool = false,
     /// `wake_affine_idle`: tasks whose dequeue is delayed do not count as running beside a waker
     /// that is about to sleep (6.16 and the stable series since June 2025).
-    pub wa_idle_ignores_delayed: bool,
+    pub wa_idle_ignores_delayed: bool = false,
     /// The wakeup of a parent by a task that exits is not taken for sync (4.17).
-    pub exit_is_not_sync: bool,
+    pub exit_is_not_sync: bool = false,
     /// `wake_affine_weight`: equal weights keep the previous CPU, except in sync wakeups (4.17).
-    pub wa_weight_keeps_equal: bool,
+    pub wa_weight_keeps_equal: bool = false,
     /// How the LLC is searched (4.9, 5.12).
-    pub idle_scan: IdleScan,
+    pub idle_scan: IdleScan = IdleScan::IdleGroups,
     /// A short average idle time stops the scan (4.9–4.10; later the feature SIS_AVG_CPU).
-    pub scan_needs_idle_time: bool,
+    pub scan_needs_idle_time: bool = false,
     /// SIS_PROP uses an idle average that ages while the CPU is busy (5.14).
-    pub sis_prop_ages: bool,
+    pub sis_prop_ages: bool = false,
     /// Scans start behind the target, which was tested already (5.15).
-    pub scan_starts_after_target: bool,
+    pub scan_starts_after_target: bool = false,
     /// CPUs forbidden by affinity use up the scan limit (up to 5.5).
-    pub scan_counts_forbidden: bool,
+    pub scan_counts_forbidden: bool = true,
     /// An idle SMT sibling of the previous CPU is tried before a scan without idle cores (5.13).
-    pub scan_smt_of_prev: bool,
+    pub scan_smt_of_prev: bool = false,
     /// The cluster of the target is searched first (6.8).
-    pub cluster_scan: bool,
+    pub cluster_scan: bool = false,
     /// A per-CPU kernel thread may keep its wakee on its own CPU (5.6).
-    pub per_cpu_kthread_stacks: bool,
+    pub per_cpu_kthread_stacks: bool = false,
     /// … but not from an interrupt that hit it (5.17).
-    pub per_cpu_kthread_in_task_only: bool,
+    pub per_cpu_kthread_in_task_only: bool = false,
     /// The waker's `recent_used_cpu` becomes its CPU at affine wakeups, the wakee's changes at a
     /// hit only (4.16–5.14). From 5.15 the wakee's becomes its previous CPU at every such search.
-    pub recent_used_cpu_of_waker: bool,
+    pub recent_used_cpu_of_waker: bool = false,
     /// Affinity is tested for the CPU just stored instead of the candidate (5.15–6.4 but
     /// for later stable kernels).
-    pub recent_used_cpu_tests_prev: bool,
+    pub recent_used_cpu_tests_prev: bool = false,
     /// Which `find_idlest_group` (4.10, 5.5).
-    pub idlest_group: IdlestGroup,
+    pub idlest_group: IdlestGroup = IdlestGroup::LoadRatio,
     /// The NUMA imbalance allowed at fork is at most the number of allowed local CPUs (6.0).
-    pub idlest_numa_within_affinity: bool,
+    pub idlest_numa_within_affinity: bool = false,
     /// `find_idlest_group` by spare capacity leaves a node only for one with clearly less load
     /// (4.17).
-    pub idlest_prefers_node: bool,
+    pub idlest_prefers_node: bool = false,
     /// `find_idlest_group` looks at allowed CPUs only (5.17).
-    pub idlest_allowed_only: bool,
+    pub idlest_allowed_only: bool = false,
     /// Wakees go to the waker's CPU while it has room, and only then (never published).
-    pub vcpu_pack: bool,
+    pub vcpu_pack: bool = false,
 }
 
 impl PlacementRules {
     /// The rules of `version`.
     pub fn of(version: Version) -> Self {
         Rules::of(version, 1, 250).placement
-    }
-
-    /// The rules of 4.5. Later differences are in the table of changes.
-    pub(crate) fn oldest() -> Self {
-        Self {
-            sched_idle_cpus: SchedIdleCpus::Busy,
-            sched_idle_cpus_for_others: false,
-            wake_affine: WakeAffine::EffectiveLoad,
-            wa_idle_needs_cache: false,
-            wa_idle_prefers_prev: false,
-            wa_idle_ignores_delayed: false,
-            exit_is_not_sync: false,
-            wa_weight_keeps_equal: false,
-            idle_scan: IdleScan::IdleGroups,
-            scan_needs_idle_time: false,
-            sis_prop_ages: false,
-            scan_starts_after_target: false,
-            scan_counts_forbidden: true,
-            scan_smt_of_prev: false,
-            cluster_scan: false,
-            per_cpu_kthread_stacks: false,
-            per_cpu_kthread_in_task_only: false,
-            recent_used_cpu_of_waker: false,
-            recent_used_cpu_tests_prev: false,
-            idlest_group: IdlestGroup::LoadRatio,
-            idlest_numa_within_affinity: false,
-            idlest_prefers_node: false,
-            idlest_allowed_only: false,
-            vcpu_pack: false,
-        }
     }
 }

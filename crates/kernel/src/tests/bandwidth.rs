@@ -469,14 +469,9 @@ fn from_6_18_tasks_are_parked_at_their_return_to_user_mode() {
     // A kernel thread of the group is never parked, and its debt grows.
     let mut kthread = world.clone();
     let thread = kthread.start(crate::task::TaskAttributes {
-        policy: Policy::Normal,
-        nice: 0,
-        rt_priority: 0,
-        affinity: crate::cpuset::CpuSet::of(CPU),
         group,
         address_space: None,
-        custom_slice_ns: None,
-        cpu: CPU,
+        ..crate::task::TaskAttributes::on(CPU)
     });
     kthread.advance_to(80 * MS);
     assert_eq!(kthread.current(CPU), thread);

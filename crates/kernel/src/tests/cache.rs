@@ -4,9 +4,9 @@
 
 use super::world::{MS, World};
 use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, GroupId, TaskId};
+use crate::ids::{Cpu, TaskId};
 use crate::rules::Rules;
-use crate::task::{Policy, TaskAttributes};
+use crate::task::TaskAttributes;
 use crate::topology::Topology;
 
 fn world(version: &str) -> World {
@@ -166,14 +166,8 @@ fn processes_end_with_their_last_threads_and_their_rows_are_used_again() {
     let mut world = world("7.2");
     let start = |world: &mut World, space: u32| {
         world.start(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
-            affinity: CpuSet::of(Cpu(0)),
-            group: GroupId::ROOT,
             address_space: Some(space),
-            custom_slice_ns: None,
-            cpu: Cpu(0),
+            ..TaskAttributes::on(Cpu(0))
         })
     };
     start(&mut world, 7);

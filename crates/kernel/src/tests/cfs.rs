@@ -3,17 +3,10 @@
 use super::world::{MS, US, World};
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, GroupId, Ns, TaskId};
-use crate::task::{Policy, TaskAttributes};
+use crate::task::Policy;
 
 const CPU: Cpu = Cpu(0);
 const VERSIONS: [&str; 4] = ["4.15", "5.10", "6.1", "6.5"];
-
-fn at_hz(version: &str, cpus: usize, hz: u32) -> World {
-    World::with(version, cpus, |rules| {
-        rules.hz = hz;
-        rules.tick_ns = 1_000_000_000 / u64::from(hz);
-    })
-}
 
 fn spawn_many(world: &mut World, count: usize) -> Vec<TaskId> {
     (0..count).map(|_| world.spawn(CPU)).collect()
@@ -42,7 +35,7 @@ fn two_hogs_share_the_latency_in_halves() {
             (16, 12, 12),
         ] {
             for (hz, turn) in [(1000, at_1000), (250, at_250)] {
-                let mut world = at_hz(version, cpus, hz);
+                let mut world = World::at_hz(version, cpus, hz);
                 spawn_many(&mut world, 2);
                 world.advance_to(200 * MS);
                 assert_eq!(
@@ -60,7 +53,7 @@ fn more_than_eight_hogs_get_the_minimum_granularity() {
     // 10 · 3 ms / 10, rounded down by the fixed point, is over at the tick at 3 ms. BASE_SLICE
     // (5.13) makes it 3 ms sharp, which only the next tick finds exceeded.
     for (version, turn) in [("4.15", 3), ("5.12", 3), ("5.13", 4), ("6.5", 4)] {
-        let mut world = at_hz(version, 8, 1000);
+        let mut world = World::at_hz(version, 8, 1000);
         let hogs = spawn_many(&mut world, 10);
         world.advance_to(1200 * MS);
         assert_eq!(turns(&world, 10, 20), [turn * MS; 20], "{version}");
@@ -75,7 +68,7 @@ fn slices_follow_weights_down_to_the_granularity() {
     // Nice 0 and nice 15 (weight 36) with 8 CPUs: 24 ms · 36 / 1060 = 0.8 ms. BASE_SLICE (5.13)
     // makes that 3 ms; before, the tick after 0.8 ms ends it.
     for (version, turn) in [("5.12", 1), ("5.13", 3), ("6.1", 3)] {
-        let mut world = at_hz(version, 8, 1000);
+        let mut world = World::at_hz(version, 8, 1000);
         let heavy = world.spawn(CPU);
         let light = world.spawn_in(GroupId::ROOT, CPU, Policy::Normal, 15);
         world.advance_to(3000 * MS);
@@ -97,7 +90,7 @@ fn slices_follow_weights_down_to_the_granularity() {
 
 /// A hog and a task that sleeps while the hog runs; the world at the moment of its wakeup.
 fn sleeper(version: &str, sleep: Ns) -> (World, TaskId, TaskId) {
-    let mut world = at_hz(version, 8, 1000);
+    let mut world = World::at_hz(version, 8, 1000);
     let hog = world.spawn(CPU);
     world.advance(MS);
     let sleeper = world.spawn(CPU);
@@ -162,7 +155,7 @@ fn long_sleepers_get_half_a_latency_of_credit() {
 #[test]
 fn batch_tasks_never_preempt_and_idle_ones_always_give_way() {
     for version in VERSIONS {
-        let mut world = at_hz(version, 8, 1000);
+        let mut world = World::at_hz(version, 8, 1000);
         let batch = world.spawn_in(GroupId::ROOT, CPU, Policy::Batch, 0);
         world.block(CPU);
         let hog = world.spawn(CPU);
@@ -176,7 +169,7 @@ fn batch_tasks_never_preempt_and_idle_ones_always_give_way() {
             "{version}: its turn comes at the tick"
         );
 
-        let mut world = at_hz(version, 8, 1000);
+        let mut world = World::at_hz(version, 8, 1000);
         let normal = world.spawn(CPU);
         world.block(CPU);
         world.spawn_in(GroupId::ROOT, CPU, Policy::Idle, 0);
@@ -214,7 +207,7 @@ fn the_preempted_task_is_resumed_among_many() {
 #[test]
 fn yielding_skips_a_turn_only_when_that_is_fair() {
     for version in VERSIONS {
-        let mut world = at_hz(version, 8, 1000);
+        let mut world = World::at_hz(version, 8, 1000);
         let first = world.spawn(CPU);
         world.advance(MS);
         let second = world.spawn(CPU);
@@ -253,19 +246,10 @@ fn a_forked_child_starts_one_slice_after_its_parent() {
 fn vruntime_travels_relative_to_its_queue() {
     // CPU 1 ran 100 ms, CPU 0 nothing: a task that moves over must be neither ahead nor behind.
     for version in VERSIONS {
-        let mut world = at_hz(version, 2, 1000);
+        let mut world = World::at_hz(version, 2, 1000);
         let there = world.spawn(Cpu(1));
         world.advance_to(100 * MS);
-        let mover = world.start(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
-            affinity: CpuSet::of(CPU),
-            group: GroupId::ROOT,
-            address_space: Some(1),
-            custom_slice_ns: None,
-            cpu: CPU,
-        });
+        let mover = world.spawn(CPU);
         world.advance(MS);
         let origin = world.kernel.cfs_rqs[0].min_vruntime;
         let before = world.entity(mover).vruntime.wrapping_sub(origin) as i64;

@@ -30,13 +30,9 @@ fn group_entity(world: &World, group: GroupId, cpu: Cpu) -> EntityId {
 fn start_in(world: &mut World, group: GroupId, cpu: Cpu, policy: Policy, slice_ns: u64) -> TaskId {
     world.start(TaskAttributes {
         policy,
-        nice: 0,
-        rt_priority: 0,
-        affinity: CpuSet::of(cpu),
         group,
-        address_space: Some(1),
         custom_slice_ns: (slice_ns > 0).then_some(slice_ns),
-        cpu,
+        ..TaskAttributes::on(cpu)
     })
 }
 
@@ -231,13 +227,9 @@ fn a_child_of_a_real_time_task_begins_at_0_up_to_6_5() {
     let group = world.group(GroupId::ROOT);
     world.start(TaskAttributes {
         policy: Policy::Fifo,
-        nice: 0,
         rt_priority: 10,
-        affinity: CpuSet::of(CPU),
         group,
-        address_space: Some(1),
-        custom_slice_ns: None,
-        cpu: CPU,
+        ..TaskAttributes::on(CPU)
     });
     let origin = world.kernel.cfs_rqs[0].min_vruntime;
     let child = world.spawn(CPU);

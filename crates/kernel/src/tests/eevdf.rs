@@ -9,25 +9,13 @@ const CPU: Cpu = Cpu(0);
 const QUEUE: CfsRqId = CfsRqId(0);
 const VERSIONS: [&str; 6] = ["6.6", "6.8", "6.12", "6.13", "6.17", "6.18"];
 
-fn at_hz(version: &str, cpus: usize, hz: u32) -> World {
-    World::with(version, cpus, |rules| {
-        rules.hz = hz;
-        rules.tick_ns = 1_000_000_000 / u64::from(hz);
-    })
-}
-
 /// A task with a slice of its own that may run everywhere.
 fn with_slice(world: &mut World, cpu: Cpu, slice_ns: Option<Ns>) -> TaskId {
     let cpus = world.kernel.cpus();
     world.start(TaskAttributes {
-        policy: Policy::Normal,
-        nice: 0,
-        rt_priority: 0,
         affinity: CpuSet::first(cpus),
-        group: GroupId::ROOT,
-        address_space: Some(1),
         custom_slice_ns: slice_ns,
-        cpu,
+        ..TaskAttributes::on(cpu)
     })
 }
 
@@ -55,7 +43,7 @@ fn requests_end_at_ticks() {
         ("6.6", 8, 250, 4, 4),
         ("6.18", 8, 250, 4, 4),
     ] {
-        let mut world = at_hz(version, cpus, hz);
+        let mut world = World::at_hz(version, cpus, hz);
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
         world.advance_to(100 * MS);
         let mut at = 0;
@@ -175,7 +163,7 @@ fn lag_is_bounded_by_two_requests() {
         ("6.18.44", 1000, 1_700_000),
         ("6.18.44", 100, 10_700_000),
     ] {
-        let mut world = at_hz(version, 1, hz);
+        let mut world = World::at_hz(version, 1, hz);
         let a = world.spawn(CPU);
         let _b = world.spawn(CPU);
         let se = world.kernel.tasks[a.index()].se;
@@ -287,14 +275,8 @@ fn short_requests_preempt_from_6_12_on() {
     ] {
         let mut world = World::new(version, 8);
         let sleeper = world.start(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
-            affinity: CpuSet::of(CPU),
-            group: GroupId::ROOT,
-            address_space: Some(1),
             custom_slice_ns: slice,
-            cpu: CPU,
+            ..TaskAttributes::on(CPU)
         });
         world.block(CPU);
         let hog = running_hog(&mut world);
@@ -333,14 +315,8 @@ fn a_queued_short_request_bounds_protection_from_6_17_on() {
         let mut world = World::new(version, 8);
         let a = world.spawn(CPU);
         let b = world.start(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
-            affinity: CpuSet::of(CPU),
-            group: GroupId::ROOT,
-            address_space: Some(1),
             custom_slice_ns: Some(MS),
-            cpu: CPU,
+            ..TaskAttributes::on(CPU)
         });
         world.advance_to(300 * MS);
         let switches = world.switches(CPU);

@@ -8,7 +8,7 @@ use crate::balance::tests::capacity::big_little;
 use crate::balance::tests::versions::highest;
 use crate::balance::{CpuIdle, Env};
 use crate::cpufreq::schedutil::Wanted;
-use crate::cpufreq::{FrequencyDriver, FrequencyGovernor, OperatingPoint, PStates};
+use crate::cpufreq::{FrequencyDriver, FrequencyGovernor, OperatingPoint};
 use crate::cpuset::CpuSet;
 use crate::energy::{self, Off};
 use crate::ids::{Cpu, TaskId};
@@ -23,21 +23,13 @@ use crate::uclamp::{Clamps, Wish};
 fn driver(governor: FrequencyGovernor) -> FrequencyDriver {
     let point = |khz, uw| OperatingPoint { khz, uw };
     FrequencyDriver {
-        pstates: PStates {
-            min: 0,
-            base: 0,
-            turbo: 0,
-            step_khz: 0,
-        },
         governor,
         policy_of: vec![0, 0, 0, 0, 1, 1, 1, 1],
         tables: vec![
             vec![point(500_000, 50_000), point(1_000_000, 200_000)],
             vec![point(1_000_000, 400_000), point(2_000_000, 2_000_000)],
         ],
-        transition_latency_ns: 0,
-        transition_delay_ns: None,
-        aperf_mperf: false,
+        ..FrequencyDriver::default()
     }
 }
 

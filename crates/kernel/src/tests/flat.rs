@@ -29,12 +29,6 @@ fn in_group(world: &mut World, group: GroupId, cpu: u32) -> TaskId {
     world.spawn_in(group, Cpu(cpu), Policy::Normal, 0)
 }
 
-fn shares(world: &mut World, group: GroupId, shares: u64) {
-    world.call(CPU, |kernel, bench| {
-        kernel.group_set_shares(bench, CPU, group, shares);
-    });
-}
-
 /// Weight of the group's entity on CPU 0 when the group has `load` of `all` its load there, and
 /// `tasks` tasks in all.
 fn weight(mode: CgroupMode, load: u64, all: u64, tasks: u64) -> u64 {
@@ -83,8 +77,8 @@ fn three_levels_multiply_in_every_mode() {
         let mut world = world(1, mode);
         let a = world.group(GroupId::ROOT);
         let b = world.group(a);
-        shares(&mut world, a, 2048);
-        shares(&mut world, b, 512);
+        world.set_shares(a, 2048);
+        world.set_shares(b, 512);
         let in_root = in_group(&mut world, GroupId::ROOT, 0);
         let in_a = in_group(&mut world, a, 0);
         let in_b = [in_group(&mut world, b, 0), in_group(&mut world, b, 0)];

@@ -13,12 +13,6 @@ fn hog(world: &mut World, group: GroupId, cpu: Cpu) -> TaskId {
     world.spawn_in(group, cpu, Policy::Normal, 0)
 }
 
-fn shares(world: &mut World, group: GroupId, shares: u64) {
-    world.call(CPU, |kernel, bench| {
-        kernel.group_set_shares(bench, CPU, group, shares);
-    });
-}
-
 /// Part of the time of CPU 0 a task had, in thousandths.
 fn permille(world: &World, task: TaskId) -> u64 {
     world.runtime(task) * 1000 / world.bench.now
@@ -29,8 +23,8 @@ fn shares_of_one_to_three() {
     for version in VERSIONS {
         let mut world = World::new(version, 1);
         let (a, b) = (world.group(ROOT), world.group(ROOT));
-        shares(&mut world, a, 512);
-        shares(&mut world, b, 1536);
+        world.set_shares(a, 512);
+        world.set_shares(b, 1536);
         let (in_a, in_b) = (hog(&mut world, a, CPU), hog(&mut world, b, CPU));
         world.advance_to(8000 * MS);
         let (of_a, of_b) = (permille(&world, in_a), permille(&world, in_b));
@@ -64,7 +58,7 @@ fn nesting_multiplies() {
         let mut world = World::new(version, 1);
         let outer = world.group(ROOT);
         let (small, large) = (world.group(outer), world.group(outer));
-        shares(&mut world, small, 512);
+        world.set_shares(small, 512);
         hog(&mut world, ROOT, CPU);
         let (in_small, in_large) = (hog(&mut world, small, CPU), hog(&mut world, large, CPU));
         world.advance_to(12_000 * MS);
@@ -203,20 +197,15 @@ fn new_shares_of_the_running_group_end_its_turn_up_to_6_18_44() {
         let (a, b) = (world.group(ROOT), world.group(ROOT));
         let mut patient_hog = |group| {
             world.start(TaskAttributes {
-                policy: Policy::Normal,
-                nice: 0,
-                rt_priority: 0,
-                affinity: CpuSet::of(CPU),
                 group,
-                address_space: Some(1),
                 custom_slice_ns: Some(100 * MS),
-                cpu: CPU,
+                ..TaskAttributes::on(CPU)
             })
         };
         let (in_a, in_b) = (patient_hog(a), patient_hog(b));
         world.advance_to(10 * MS + MS / 2);
         assert_eq!(world.current(CPU), in_a, "{version}");
-        shares(&mut world, a, 2048);
+        world.set_shares(a, 2048);
         world.advance_to(11 * MS);
         let expected = if ends { in_b } else { in_a };
         assert_eq!(world.current(CPU), expected, "{version}");

@@ -13,14 +13,8 @@ const CPU: Cpu = Cpu(0);
 
 fn with_slice(world: &mut World, slice_ns: Ns) -> TaskId {
     world.start(TaskAttributes {
-        policy: Policy::Normal,
-        nice: 0,
-        rt_priority: 0,
-        affinity: CpuSet::of(CPU),
-        group: GroupId::ROOT,
-        address_space: Some(1),
         custom_slice_ns: Some(slice_ns),
-        cpu: CPU,
+        ..TaskAttributes::on(CPU)
     })
 }
 
@@ -201,14 +195,9 @@ fn a_fork_charges_the_forking_task_up_to_6_11() {
         // `spawn_in` forks from the CPU that the child may run on.
         assert_eq!(charged, 0, "{version}");
         let child = world.kernel.task_create(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
             affinity: CpuSet::of(Cpu(1)),
             group: childs,
-            address_space: Some(1),
-            custom_slice_ns: None,
-            cpu: CPU,
+            ..TaskAttributes::on(CPU)
         });
         world.call(CPU, |kernel, bench| {
             kernel.wake_up_new_task(bench, CPU, child)
@@ -365,13 +354,9 @@ fn a_fork_of_a_real_time_task_leaves_the_clock_of_its_parent_alone() {
         world.advance_to(10 * MS + 200 * US);
         let child = world.kernel.task_create(TaskAttributes {
             policy,
-            nice: 0,
             rt_priority: if policy == Policy::Fifo { 10 } else { 0 },
             affinity: CpuSet::of(Cpu(1)),
-            group: GroupId::ROOT,
-            address_space: Some(1),
-            custom_slice_ns: None,
-            cpu: CPU,
+            ..TaskAttributes::on(CPU)
         });
         world.call(CPU, |kernel, bench| {
             kernel.wake_up_new_task(bench, CPU, child)
@@ -395,16 +380,7 @@ fn the_origin_follows_the_order_from_6_18_3_on() {
         let a = world.spawn(CPU);
         let picked_at = world.entity(a).vruntime;
         world.advance(500 * US);
-        let b = world.kernel.task_create(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
-            affinity: CpuSet::of(CPU),
-            group: GroupId::ROOT,
-            address_space: Some(1),
-            custom_slice_ns: None,
-            cpu: CPU,
-        });
+        let b = world.kernel.task_create(TaskAttributes::on(CPU));
         world.kernel.wake_up_new_task(&mut world.bench, CPU, b);
         let origin = world.kernel.cfs_rqs[0].min_vruntime;
         assert_eq!(origin.wrapping_sub(picked_at), moved, "{version}");

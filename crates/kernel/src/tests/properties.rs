@@ -184,8 +184,7 @@ impl History {
                     },
                     group: GroupId(group),
                     address_space: (!kthread).then_some(7),
-                    custom_slice_ns: None,
-                    cpu: Cpu(cpu),
+                    ..TaskAttributes::on(Cpu(cpu))
                 });
                 self.tasks.push(task);
             }

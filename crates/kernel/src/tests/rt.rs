@@ -41,13 +41,8 @@ fn round_robin_shares_in_quanta_of_100_ms() {
         let spawn = |world: &mut World| {
             world.start(TaskAttributes {
                 policy: Policy::RoundRobin,
-                nice: 0,
                 rt_priority: 10,
-                affinity: CpuSet::of(CPU),
-                group: crate::ids::GroupId::ROOT,
-                address_space: Some(1),
-                custom_slice_ns: None,
-                cpu: CPU,
+                ..TaskAttributes::on(CPU)
             })
         };
         let (a, b) = (spawn(&mut world), spawn(&mut world));

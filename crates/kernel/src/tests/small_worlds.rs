@@ -79,14 +79,10 @@ fn start(version: &str, cpus: usize) -> (World, [TaskId; 3], GroupId) {
     world.limit(below, 2000, 10_000, 0);
     let mut spawn = |group, nice, cpu| {
         world.start(TaskAttributes {
-            policy: Policy::Normal,
             nice,
-            rt_priority: 0,
             affinity: CpuSet::first(cpus),
             group,
-            address_space: Some(1),
-            custom_slice_ns: None,
-            cpu: Cpu(cpu),
+            ..TaskAttributes::on(Cpu(cpu))
         })
     };
     let last = cpus as u32 - 1;

@@ -7,13 +7,6 @@ use crate::task::Policy;
 
 const CPU: Cpu = Cpu(0);
 
-fn at_hz(version: &str, cpus: usize, hz: u32) -> World {
-    World::with(version, cpus, |rules| {
-        rules.hz = hz;
-        rules.tick_ns = 1_000_000_000 / u64::from(hz);
-    })
-}
-
 #[test]
 fn cpus_worth_a_look_by_utilisation() {
     // y = 1024 − x² · 117² / 10,240,000 with x = 1024 · percent, of 1024 parts of the CPUs. At 50 %
@@ -50,7 +43,7 @@ fn two_hogs_share_by_weight_whatever_the_scheduler() {
             (10, 110),
             (19, 15),
         ] {
-            let mut world = at_hz(version, 8, 1000);
+            let mut world = World::at_hz(version, 8, 1000);
             let hog = world.spawn(CPU);
             let other = world.spawn_in(GroupId::ROOT, CPU, Policy::Normal, nice);
             world.checked = false;
@@ -85,7 +78,7 @@ fn turns_of_eevdf_by_clock_and_cpus() {
         ("6.18", 100, [10_000; 7]),
     ] {
         for (cpus, turn_us) in [1, 2, 3, 4, 7, 8, 16].into_iter().zip(turns_us) {
-            let mut world = at_hz(version, cpus, hz);
+            let mut world = World::at_hz(version, cpus, hz);
             let _hogs = [world.spawn(CPU), world.spawn(CPU)];
             world.advance_to(200 * MS);
             // The first requests are half as long.
@@ -127,7 +120,7 @@ fn credit_of_a_sleeper_by_version() {
         ("6.12", false),
         ("6.18", false),
     ] {
-        let mut world = at_hz(version, 8, 1000);
+        let mut world = World::at_hz(version, 8, 1000);
         let hog = world.spawn(CPU);
         let sleeper = world.spawn(CPU);
         while world.current(CPU) != sleeper {

@@ -121,13 +121,8 @@ fn two_tasks_that_take_turns_need_the_tick_and_others_do_not() {
         for _ in 0..2 {
             world.start(TaskAttributes {
                 policy,
-                nice: 0,
                 rt_priority: 10,
-                affinity: CpuSet::of(Cpu(1)),
-                group: GroupId::ROOT,
-                address_space: Some(1),
-                custom_slice_ns: None,
-                cpu: Cpu(1),
+                ..TaskAttributes::on(Cpu(1))
             });
         }
         world.advance_to(20 * MS);

@@ -88,6 +88,18 @@ pub(crate) struct World {
     pub checked: bool,
 }
 
+impl TaskAttributes {
+    /// A user task of SCHED_NORMAL in the root group that starts on `cpu` and stays there.
+    pub(crate) fn on(cpu: Cpu) -> Self {
+        Self {
+            affinity: CpuSet::of(cpu),
+            address_space: Some(1),
+            cpu,
+            ..Self::default()
+        }
+    }
+}
+
 impl World {
     /// `cpus` CPUs on one LLC under a released kernel at 1000 Hz.
     pub(crate) fn new(version: &str, cpus: usize) -> Self {
@@ -97,6 +109,14 @@ impl World {
     /// The same with rules of one's own.
     pub(crate) fn with(version: &str, cpus: usize, change: impl FnOnce(&mut Rules)) -> Self {
         Self::on(Topology::flat(cpus), version, change)
+    }
+
+    /// A release with another tick.
+    pub(crate) fn at_hz(version: &str, cpus: usize, hz: u32) -> Self {
+        Self::with(version, cpus, |rules| {
+            rules.hz = hz;
+            rules.tick_ns = 1_000_000_000 / u64::from(hz);
+        })
     }
 
     /// Any machine.
@@ -197,6 +217,12 @@ impl World {
         self.settle(Cpu(0));
     }
 
+    pub(crate) fn set_shares(&mut self, group: GroupId, shares: u64) {
+        self.call(Cpu(0), |kernel, bench| {
+            kernel.group_set_shares(bench, Cpu(0), group, shares);
+        });
+    }
+
     /// Starts a user task on `cpu` (only), from that CPU.
     pub(crate) fn spawn_in(
         &mut self,
@@ -208,12 +234,8 @@ impl World {
         self.start(TaskAttributes {
             policy,
             nice,
-            rt_priority: 0,
-            affinity: CpuSet::of(cpu),
             group,
-            address_space: Some(1),
-            custom_slice_ns: None,
-            cpu,
+            ..TaskAttributes::on(cpu)
         })
     }
 
@@ -234,14 +256,8 @@ impl World {
     /// Starts a nice-0 task in the root group that may run anywhere; the kernel places it.
     pub(crate) fn spawn_anywhere(&mut self, cpu: Cpu) -> TaskId {
         self.start(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
             affinity: CpuSet::first(self.kernel.cpus()),
-            group: GroupId::ROOT,
-            address_space: Some(1),
-            custom_slice_ns: None,
-            cpu,
+            ..TaskAttributes::on(cpu)
         })
     }
 
@@ -249,13 +265,10 @@ impl World {
     pub(crate) fn spawn_fifo(&mut self, cpu: Cpu, rt_priority: u8, affinity: CpuSet) -> TaskId {
         self.start(TaskAttributes {
             policy: Policy::Fifo,
-            nice: 0,
             rt_priority,
             affinity,
-            group: GroupId::ROOT,
             address_space: Some(2),
-            custom_slice_ns: None,
-            cpu,
+            ..TaskAttributes::on(cpu)
         })
     }
 

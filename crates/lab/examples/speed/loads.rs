@@ -8,7 +8,7 @@ use std::time::Instant;
 use flate2::read::GzDecoder;
 use schedcast_kernel::rules::{Rules, Version};
 use schedcast_kernel::topology::Topology;
-use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 use schedcast_lab::sweep::{Sweep, SweepOptions};
@@ -21,28 +21,18 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Text that is read, at least.
 const TEXT_BYTES: usize = 16 << 20;
 
-/// Unit of the count.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    Dispatches,
-    Wakeups,
-    /// Whole runs of a variant.
-    Variants,
-    /// Runs of a sweep.
-    Runs,
-    /// Bytes of text.
-    Bytes,
-}
-
-impl Unit {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Unit::Dispatches => "dispatches",
-            Unit::Wakeups => "wakeups",
-            Unit::Variants => "variants",
-            Unit::Runs => "runs",
-            Unit::Bytes => "bytes",
-        }
+schedcast_base::named! {
+    /// Unit of the count.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub enum Unit {
+        Dispatches = "dispatches",
+        Wakeups = "wakeups",
+        /// Whole runs of a variant.
+        Variants = "variants",
+        /// Runs of a sweep.
+        Runs = "runs",
+        /// Bytes of text.
+        Bytes = "bytes",
     }
 }
 
@@ -195,12 +185,9 @@ fn periodic(cpus: usize, levels: usize, preset: Option<&str>, seconds: u64) -> O
 
 fn question(subject: Subject, measured: bool) -> Question {
     Question {
-        subject,
-        cgroup: None,
-        columns: Columns::default(),
         seeds: Some(1),
-        duration: None,
         measured,
+        ..Question::of(subject)
     }
 }
 

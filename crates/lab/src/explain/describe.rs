@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 
+use schedcast_base::cpu_list::CpuList;
 use schedcast_kernel::balance::{CpuIdle, Migration};
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::entity::Owner;
-use schedcast_kernel::explain::{Candidate, Decision, GroupState, PickLevel, Siblings};
+use schedcast_kernel::explain::{
+    Balancing, Candidate, Decision, GroupState, PickLevel, Placement, Siblings, Throttling,
+};
 use schedcast_kernel::model::Mark;
 use schedcast_kernel::rules::{FairClass, Rules};
 use schedcast_kernel::select::WakeKind;
@@ -29,27 +32,26 @@ fn signed_ms(ns: i64) -> String {
     format!("{:+.3}", ns as f64 / 1e6)
 }
 
-/// CPUs as in a cpuset file.
+/// CPUs as in a cpuset file, or "none".
 pub(crate) fn cpu_list(set: &CpuSet) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for cpu in set.iter() {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == cpu.0 => *last = cpu.0,
-            _ => ranges.push((cpu.0, cpu.0)),
-        }
+    match CpuList::from_iter(set.iter().map(|cpu| cpu.0)).to_string() {
+        none if none.is_empty() => "none".to_string(),
+        list => list,
     }
-    let words: Vec<String> = ranges
-        .iter()
-        .map(|(first, last)| match first == last {
-            true => first.to_string(),
-            false => format!("{first}-{last}"),
-        })
-        .collect();
-    if words.is_empty() {
-        "none".to_string()
-    } else {
-        words.join(",")
+}
+
+/// Occasion of a placement, in words.
+pub(super) fn kind_of(kind: WakeKind) -> &'static str {
+    match kind {
+        WakeKind::Wakeup => "wakeup",
+        WakeKind::Fork => "fork",
+        WakeKind::Exec => "exec",
     }
+}
+
+/// Whether a CPU was sought near another one, which only wakeups do, and not by energy.
+pub(super) fn near_a_target(one: &Placement) -> bool {
+    one.kind == WakeKind::Wakeup && !one.rule.is_by_energy()
 }
 
 /// State of a CPU that pulls, in words.
@@ -139,23 +141,17 @@ impl Writer<'_> {
                 };
                 format!("preempt: {} {verb} {}", self.task(*wakee), self.task(*curr))
             }
-            Decision::Place {
-                task, cpu, kind, ..
-            } => {
-                let kind = match kind {
-                    WakeKind::Wakeup => "wakeup",
-                    WakeKind::Fork => "fork",
-                    WakeKind::Exec => "exec",
-                };
-                format!("place: {} on CPU {} at {kind}", self.task(*task), cpu.0)
+            Decision::Place(one) => {
+                let (task, kind) = (self.task(one.task), kind_of(one.kind));
+                format!("place: {task} on CPU {} at {kind}", one.cpu.0)
             }
-            Decision::Throttle { group, .. } => format!("throttle: {}", self.group(*group)),
-            Decision::Balance {
-                dst, src, moved, ..
-            } => {
-                let from = src.map_or(String::new(), |src| format!(" from CPU {}", src.0));
-                let tasks = if *moved == 1 { "task" } else { "tasks" };
-                format!("balance: {moved} {tasks} to CPU {}{from}", dst.0)
+            Decision::Throttle(one) => format!("throttle: {}", self.group(one.group)),
+            Decision::Balance(one) => {
+                let from = one
+                    .src
+                    .map_or(String::new(), |src| format!(" from CPU {}", src.0));
+                let tasks = if one.moved == 1 { "task" } else { "tasks" };
+                format!("balance: {} {tasks} to CPU {}{from}", one.moved, one.dst.0)
             }
         }
     }
@@ -171,9 +167,9 @@ impl Writer<'_> {
                 let compared = siblings.as_deref().map(|pair| self.siblings(pair));
                 self.rule(*mark) + &compared.unwrap_or_default()
             }
-            Decision::Place { .. } => self.place(decision),
-            Decision::Throttle { .. } => self.throttle(cpu, decision),
-            Decision::Balance { .. } => self.balance(decision),
+            Decision::Place(one) => self.place(one),
+            Decision::Throttle(one) => self.throttle(cpu, one),
+            Decision::Balance(one) => self.balance(one),
         }
     }
 
@@ -241,109 +237,68 @@ impl Writer<'_> {
         text
     }
 
-    fn place(&self, decision: &Decision) -> String {
-        let Decision::Place {
-            kind,
-            waker,
-            waker_cpu,
-            sync,
-            prev_cpu,
-            target,
-            target_rule,
-            rule: mark,
-            examined,
-            scan_limit,
-            idle,
-            energies,
-            ..
-        } = decision
-        else {
-            return String::new();
-        };
-        let mut text = self.rule(*mark);
-        let sync = if *sync { ", sync" } else { "" };
+    fn place(&self, one: &Placement) -> String {
+        let mut text = self.rule(one.rule);
+        let sync = if one.sync { ", sync" } else { "" };
         let _ = writeln!(
             text,
             "  waker    {} on CPU {}{sync}; previous CPU {}",
-            self.task(*waker),
-            waker_cpu.0,
-            prev_cpu.0
+            self.task(one.waker),
+            one.waker_cpu.0,
+            one.prev_cpu.0
         );
-        if mark.is_by_energy() && !energies.is_empty() {
-            let prices = energies
-                .iter()
-                .map(|of| format!("CPU {}: {}", of.cpu.0, of.energy));
+        if one.rule.is_by_energy() && !one.energies.is_empty() {
+            let prices = one.energies.iter();
+            let prices = prices.map(|of| format!("CPU {}: {}", of.cpu.0, of.energy));
             let prices: Vec<String> = prices.collect();
             let _ = writeln!(text, "  energy   {}", prices.join(", "));
-        } else if !mark.is_by_energy() && *kind == WakeKind::Wakeup {
-            let rule = self.mirrored(*target_rule);
-            let _ = writeln!(text, "  target   CPU {}: {rule}", target.0);
+        } else if near_a_target(one) {
+            let rule = self.mirrored(one.target_rule);
+            let _ = writeln!(text, "  target   CPU {}: {rule}", one.target.0);
         }
-        let limit = scan_limit.map_or(String::new(), |limit| format!(", scan limit {limit}"));
+        let limit = one.scan_limit.map(|limit| format!(", scan limit {limit}"));
         let _ = writeln!(
             text,
-            "  state    idle CPUs {}; CPUs looked at {examined}{limit}",
-            cpu_list(idle)
+            "  state    idle CPUs {}; CPUs looked at {}{}",
+            cpu_list(&one.idle),
+            one.examined,
+            limit.unwrap_or_default()
         );
         text
     }
 
-    fn balance(&self, decision: &Decision) -> String {
-        let Decision::Balance {
-            idle,
-            domain,
-            imbalance,
-            migration,
-            rule: mark,
-            groups,
-            ..
-        } = decision
-        else {
-            return String::new();
-        };
-        let mut text = self.rule(*mark);
-        let (why, unit) = (pulling_cpu(*idle), unit_of(*migration));
+    fn balance(&self, one: &Balancing) -> String {
+        let mut text = self.rule(one.rule);
         let _ = writeln!(
             text,
-            "  domain   {domain}, the pulling CPU is {why}; left to move: {imbalance} ({unit})"
+            "  domain   {}, the pulling CPU is {}; left to move: {} ({})",
+            one.domain,
+            pulling_cpu(one.idle),
+            one.imbalance,
+            unit_of(one.migration)
         );
-        if let Some((local, busiest)) = groups {
+        if let Some((local, busiest)) = &one.groups {
             let _ = writeln!(text, "  local    {}", group_state(local));
             let _ = writeln!(text, "  busiest  {}", group_state(busiest));
         }
         text
     }
 
-    fn throttle(&self, cpu: schedcast_kernel::Cpu, decision: &Decision) -> String {
-        let Decision::Throttle {
-            limit,
-            rule: mark,
-            runtime_remaining_ns,
-            pool_ns,
-            refill_at_ns,
-            tasks,
-            ..
-        } = decision
-        else {
-            return String::new();
-        };
-        let mut text = self.rule(*mark);
-        let quota = limit.quota_ns.map_or("max".to_string(), |ns| ms(ns as i64));
-        let _ = writeln!(
-            text,
-            "  limit    quota {quota} ms, period {} ms, burst {} ms",
-            ms(limit.period_ns as i64),
-            ms(limit.burst_ns as i64)
-        );
-        let _ = writeln!(
-            text,
-            "  state    CPU {}: runtime_remaining {} ms, pool {} ms, tasks {tasks}; refill at {:.9} s",
+    fn throttle(&self, cpu: schedcast_kernel::Cpu, one: &Throttling) -> String {
+        let quota = one.limit.quota_ns;
+        format!(
+            "{}  limit    quota {} ms, period {} ms, burst {} ms\n  \
+             state    CPU {}: runtime_remaining {} ms, pool {} ms, tasks {}; refill at {:.9} s\n",
+            self.rule(one.rule),
+            quota.map_or("max".to_string(), |ns| ms(ns as i64)),
+            ms(one.limit.period_ns as i64),
+            ms(one.limit.burst_ns as i64),
             cpu.0,
-            ms(*runtime_remaining_ns),
-            ms(*pool_ns as i64),
-            *refill_at_ns as f64 / 1e9
-        );
-        text
+            ms(one.runtime_remaining_ns),
+            ms(one.pool_ns as i64),
+            one.tasks,
+            one.refill_at_ns as f64 / 1e9
+        )
     }
 }
 

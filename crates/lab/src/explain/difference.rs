@@ -65,12 +65,10 @@ fn answer(decision: &Decision) -> Option<Answer> {
             preempts,
             ..
         } => Answer::Preempts(*wakee, *curr, *preempts),
-        Decision::Place { task, cpu, .. } => Answer::Placed(*task, *cpu),
-        Decision::Throttle { group, .. } => Answer::Throttled(*group),
-        Decision::Balance { moved: 0, .. } => return None,
-        Decision::Balance {
-            dst, src, moved, ..
-        } => Answer::Moved(*dst, *src, *moved),
+        Decision::Place(one) => Answer::Placed(one.task, one.cpu),
+        Decision::Throttle(one) => Answer::Throttled(one.group),
+        Decision::Balance(one) if one.moved == 0 => return None,
+        Decision::Balance(one) => Answer::Moved(one.dst, one.src, one.moved),
     })
 }
 
@@ -286,7 +284,7 @@ impl Difference {
         text
     }
 
-    /// As an object.
+    /// The difference as a JSON object.
     pub(crate) fn value(&self) -> serde_json::Value {
         let sides = self.sides.each_ref().map(|side| {
             let told = side.as_ref();

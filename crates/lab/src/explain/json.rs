@@ -7,16 +7,16 @@
 //!   "runtime_remaining_ns": -2154000, "pool_ns": 0, "refill_at_ns": 119338565, "tasks": 1 }
 //! ```
 
-use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
-use schedcast_kernel::explain::{Candidate, Decision, GroupState, PickLevel};
+use schedcast_kernel::explain::{
+    Balancing, Candidate, Decision, GroupState, PickLevel, Placement, Throttling,
+};
 use schedcast_kernel::model::Mark;
 use schedcast_kernel::rules::FairClass;
-use schedcast_kernel::select::WakeKind;
 use schedcast_sim::{Explained, World};
 use serde_json::{Map, Value, json};
 
-use super::describe::{Writer, pulling_cpu, unit_of};
+use super::describe::{Writer, kind_of, near_a_target, pulling_cpu, unit_of};
 use super::{Difference, Kind, Told};
 use crate::experiment::Scenario;
 
@@ -69,10 +69,6 @@ fn cpus(set: &CpuSet) -> Vec<u32> {
     set.iter().map(|cpu| cpu.0).collect()
 }
 
-fn number(cpu: Option<Cpu>) -> Option<u32> {
-    cpu.map(|cpu| cpu.0)
-}
-
 fn group_state(group: &GroupState) -> Value {
     json!({
         "cpus": cpus(&group.cpus),
@@ -121,9 +117,9 @@ impl Writer<'_> {
                     "wakee": self.entity_value(&pair.wakee),
                 })),
             }),
-            Decision::Place { .. } => self.place_value(decision),
-            Decision::Throttle { .. } => self.throttle_value(decision),
-            Decision::Balance { .. } => self.balance_value(decision),
+            Decision::Place(one) => self.place_value(one),
+            Decision::Throttle(one) => self.throttle_value(one),
+            Decision::Balance(one) => self.balance_value(one),
         }
     }
 
@@ -158,109 +154,57 @@ impl Writer<'_> {
         value
     }
 
-    fn place_value(&self, decision: &Decision) -> Value {
-        let Decision::Place {
-            task,
-            kind,
-            waker,
-            waker_cpu,
-            sync,
-            prev_cpu,
-            target,
-            target_rule,
-            cpu,
-            rule: mark,
-            examined,
-            scan_limit,
-            idle,
-            energies,
-        } = decision
-        else {
-            return Value::Null;
-        };
-        let wakeup = *kind == WakeKind::Wakeup && !mark.is_by_energy();
-        let energies = energies
-            .iter()
-            .map(|of| json!({ "cpu": of.cpu.0, "energy": of.energy }));
+    fn place_value(&self, one: &Placement) -> Value {
+        let near = near_a_target(one);
         let mut value = json!({
-            "task": self.task(*task),
-            "at": match kind {
-                WakeKind::Wakeup => "wakeup",
-                WakeKind::Fork => "fork",
-                WakeKind::Exec => "exec",
-            },
-            "waker": self.task(*waker),
-            "waker_cpu": waker_cpu.0,
-            "sync": sync,
-            "previous_cpu": prev_cpu.0,
-            "target_cpu": wakeup.then_some(target.0),
-            "target_rule": wakeup.then(|| self.rule_value(*target_rule)),
-            "chosen_cpu": cpu.0,
-            "rule": self.rule_value(*mark),
-            "cpus_looked_at": examined,
-            "scan_limit": scan_limit,
-            "idle_cpus": cpus(idle),
+            "task": self.task(one.task),
+            "at": kind_of(one.kind),
+            "waker": self.task(one.waker),
+            "waker_cpu": one.waker_cpu.0,
+            "sync": one.sync,
+            "previous_cpu": one.prev_cpu.0,
+            "target_cpu": near.then_some(one.target.0),
+            "target_rule": near.then(|| self.rule_value(one.target_rule)),
+            "chosen_cpu": one.cpu.0,
+            "rule": self.rule_value(one.rule),
+            "cpus_looked_at": one.examined,
+            "scan_limit": one.scan_limit,
+            "idle_cpus": cpus(&one.idle),
         });
-        if mark.is_by_energy()
-            && let Some(object) = value.as_object_mut()
-        {
-            object.insert("energies".into(), energies.collect());
+        if one.rule.is_by_energy() {
+            let energies = one.energies.iter();
+            let energies = energies.map(|of| json!({ "cpu": of.cpu.0, "energy": of.energy }));
+            value["energies"] = energies.collect();
         }
         value
     }
 
-    fn balance_value(&self, decision: &Decision) -> Value {
-        let Decision::Balance {
-            dst,
-            idle,
-            src,
-            domain,
-            moved,
-            imbalance,
-            migration,
-            rule: mark,
-            groups,
-        } = decision
-        else {
-            return Value::Null;
-        };
+    fn balance_value(&self, one: &Balancing) -> Value {
         json!({
-            "to_cpu": dst.0,
-            "from_cpu": number(*src),
-            "moved": moved,
-            "pulling_cpu_is": pulling_cpu(*idle),
-            "domain": domain,
-            "left_to_move": imbalance,
-            "unit": unit_of(*migration),
-            "rule": self.rule_value(*mark),
-            "local": groups.as_ref().map(|(local, _)| group_state(local)),
-            "busiest": groups.as_ref().map(|(_, busiest)| group_state(busiest)),
+            "to_cpu": one.dst.0,
+            "from_cpu": one.src.map(|cpu| cpu.0),
+            "moved": one.moved,
+            "pulling_cpu_is": pulling_cpu(one.idle),
+            "domain": one.domain,
+            "left_to_move": one.imbalance,
+            "unit": unit_of(one.migration),
+            "rule": self.rule_value(one.rule),
+            "local": one.groups.as_ref().map(|(local, _)| group_state(local)),
+            "busiest": one.groups.as_ref().map(|(_, busiest)| group_state(busiest)),
         })
     }
 
-    fn throttle_value(&self, decision: &Decision) -> Value {
-        let Decision::Throttle {
-            group,
-            limit,
-            rule: mark,
-            runtime_remaining_ns,
-            pool_ns,
-            refill_at_ns,
-            tasks,
-        } = decision
-        else {
-            return Value::Null;
-        };
+    fn throttle_value(&self, one: &Throttling) -> Value {
         json!({
-            "group": self.group(*group),
-            "rule": self.rule_value(*mark),
-            "quota_ns": limit.quota_ns,
-            "period_ns": limit.period_ns,
-            "burst_ns": limit.burst_ns,
-            "runtime_remaining_ns": runtime_remaining_ns,
-            "pool_ns": pool_ns,
-            "refill_at_ns": refill_at_ns,
-            "tasks": tasks,
+            "group": self.group(one.group),
+            "rule": self.rule_value(one.rule),
+            "quota_ns": one.limit.quota_ns,
+            "period_ns": one.limit.period_ns,
+            "burst_ns": one.limit.burst_ns,
+            "runtime_remaining_ns": one.runtime_remaining_ns,
+            "pool_ns": one.pool_ns,
+            "refill_at_ns": one.refill_at_ns,
+            "tasks": one.tasks,
         })
     }
 }

@@ -34,19 +34,21 @@ pub use difference::{Compared, Difference, difference, difference_text, first_di
 pub use json::{decisions_json, difference_json};
 use run::Decisions;
 
-/// A kind of decision.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Which task runs next.
-    Pick,
-    /// Whether a task that woke takes the CPU.
-    Preempt,
-    /// Which CPU a waking or starting task goes to.
-    Place,
-    /// That a queue has no runtime left.
-    Throttle,
-    /// Whether tasks are moved between CPUs.
-    Balance,
+schedcast_base::named! {
+    /// A kind of decision.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Kind {
+        /// Which task runs next.
+        Pick = "pick",
+        /// Whether a task that woke takes the CPU.
+        Preempt = "preempt",
+        /// Which CPU a waking or starting task goes to.
+        Place = "place",
+        /// That a queue has no runtime left.
+        Throttle = "throttle",
+        /// Whether tasks are moved between CPUs.
+        Balance = "balance",
+    }
 }
 
 impl Kind {
@@ -60,17 +62,6 @@ impl Kind {
             Decision::Balance { .. } => Kind::Balance,
         }
     }
-
-    /// Its word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Pick => "pick",
-            Kind::Preempt => "preempt",
-            Kind::Place => "place",
-            Kind::Throttle => "throttle",
-            Kind::Balance => "balance",
-        }
-    }
 }
 
 /// Which decisions are wanted; what is `None` does not matter.
@@ -80,7 +71,7 @@ pub struct Wanted {
     pub at_ns: Option<Ns>,
     /// About a task of this name.
     pub task: Option<String>,
-    /// Of this kind.
+    /// Kind of the decisions.
     pub kind: Option<Kind>,
     /// How many.
     pub count: usize,
@@ -93,14 +84,8 @@ impl Wanted {
         // A thread that was there when the recording began has to be started in the replay: that
         // decision is none of the recorded machine's.
         let is_set_up = self.of_replay
-            && match one.decision {
-                Decision::Place {
-                    task,
-                    kind: WakeKind::Fork,
-                    ..
-                } => world.is_there_at_start(task),
-                _ => false,
-            };
+            && matches!(&one.decision, Decision::Place(place)
+                if place.kind == WakeKind::Fork && world.is_there_at_start(place.task));
         if is_set_up && self.at_ns.is_none() {
             return false;
         }
@@ -114,7 +99,8 @@ impl Wanted {
 /// Whether a decision is about a task for which `is` holds.
 fn concerns(decision: &Decision, is: &dyn Fn(schedcast_kernel::TaskId) -> bool) -> bool {
     match decision {
-        Decision::Pick { task, .. } | Decision::Place { task, .. } => is(*task),
+        Decision::Pick { task, .. } => is(*task),
+        Decision::Place(one) => is(one.task),
         Decision::Preempt { wakee, curr, .. } => is(*wakee) || is(*curr),
         Decision::Throttle { .. } | Decision::Balance { .. } => false,
     }

@@ -164,62 +164,38 @@ fn lateness(measured: &CalibrationRun) -> String {
 }
 
 #[cfg(test)]
+#[path = "../../../host/src/calibrate/example.rs"]
+mod example;
+#[cfg(test)]
+use schedcast_host::{
+    calibrate::{Messages, Points},
+    measure::Spread,
+};
+
+#[cfg(test)]
 mod tests {
+    use schedcast_host::calibrate::TimerLateness;
     use schedcast_host::calibrate::derive::figures;
-    use schedcast_host::calibrate::{Messages, Points, TimerLateness};
-    use schedcast_host::measure::Spread;
     use schedcast_kernel::platform::Op;
 
     use super::*;
-
-    fn spread(median: f64) -> Spread {
-        Spread::of(&[median * 0.9, median, median * 1.2]).unwrap()
-    }
+    use example::{example, spread};
 
     fn measured() -> CalibrationRun {
         CalibrationRun {
-            syscall: spread(150.0),
-            yield_switch: spread(1470.0),
-            clock_read: spread(30.0),
-            call_halves: (spread(80.0), spread(120.0)),
-            clock_points: Points {
-                wake: spread(375.0),
-                wakee: spread(1825.0),
-                block: spread(275.0),
-                waker: spread(1575.0),
-            },
-            pipe_trip: spread(5400.0),
-            process_trip: spread(5800.0),
-            ring_hops: (spread(2200.0), spread(2600.0)),
             pipe_alone: spread(560.0),
             messages: Messages {
                 pipe: spread(500.0),
                 pipe_one: spread(540.0),
-                unix: spread(1300.0),
-                far: None,
-                shared: None,
+                ..example().messages
             },
-            fork_exit: spread(80_000.0),
-            idle_wake: Some((spread(3000.0), spread(13_000.0))),
-            busy_wake: Some((spread(2500.0), spread(6020.0))),
-            stalls: Some((spread(11_000.0), spread(2_300.0))),
-            idle_exits: [
-                9_520.0, 10_000.0, 11_000.0, 12_000.0, 20_000.0, 40_000.0, 60_000.0,
-            ]
-            .map(spread)
-            .to_vec(),
-            arming: (spread(1500.0), spread(1300.0)),
-            tick: Some(spread(2900.0)),
             lateness: Some(TimerLateness {
                 quantiles_ns: vec![500, 700, 1900],
                 kept_percent: 40,
                 spread: spread(700.0),
             }),
-            refills: [None, Some(spread(12_000.0)), None, None],
-            hot_pass: Some(spread(8_000.0)),
-            smt: Vec::new(),
-            clock_mhz: spread(3000.0),
             steal_ratio: 0.002,
+            ..example()
         }
     }
 

@@ -74,6 +74,18 @@ pub struct Question {
 }
 
 impl Question {
+    /// A question about a subject as it is.
+    pub fn of(subject: Subject) -> Self {
+        Self {
+            subject,
+            cgroup: None,
+            columns: Columns::default(),
+            seeds: None,
+            duration: None,
+            measured: false,
+        }
+    }
+
     /// The experiment that answers the question.
     ///
     /// # Errors
@@ -362,14 +374,7 @@ mod tests {
     }
 
     fn question(subject: Subject) -> Question {
-        Question {
-            subject,
-            cgroup: None,
-            columns: Columns::default(),
-            seeds: None,
-            duration: None,
-            measured: false,
-        }
+        Question::of(subject)
     }
 
     fn recorded(text: &str) -> Subject {

@@ -17,6 +17,7 @@
 
 use super::{Drawn, Point, Value};
 use crate::tables::scale_for;
+use schedcast_base::columns::decimals;
 use schedcast_lab::metrics;
 
 /// Rows of the plot.
@@ -236,11 +237,7 @@ pub(super) fn number(value: f64) -> String {
         value if value >= 0.1 => 2,
         _ => 4,
     };
-    let text = format!("{value:.digits$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
-        false => text,
-    }
+    decimals(value, digits)
 }
 
 #[cfg(test)]

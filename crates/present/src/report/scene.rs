@@ -31,7 +31,7 @@ const WAITS: usize = 12;
 const TICK_NS: Ns = 1_000;
 
 /// How much of a run is kept.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Budget {
     /// Runs of threads on CPUs, and waits of the target's.
     pub slices: usize,
@@ -100,7 +100,7 @@ fn packed_loads<S: Serializer>(loads: &[[Vec<f32>; 3]], to: S) -> Result<S::Ok, 
 }
 
 /// The periods of one group. Each row is the mean of `merged` periods.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Default)]
 pub struct GroupPeriods {
     /// Row of the group.
     pub group: usize,
@@ -122,7 +122,7 @@ pub struct GroupPeriods {
 }
 
 /// Sums per bucket.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Buckets {
     width_ns: Ns,
     most: usize,
@@ -188,7 +188,7 @@ fn milliseconds(ns: f64) -> f64 {
 }
 
 /// Collects a [`Scene`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Sketch {
     budget: Budget,
     scene: Scene,
@@ -229,27 +229,9 @@ impl Sketch {
                 tick_ns: TICK_NS,
                 ..Scene::default()
             },
-            rows: BTreeMap::new(),
-            slices: Vec::new(),
-            slice_ends: Vec::new(),
-            held: Packed::default(),
-            held_end: 0,
-            kept: 0,
-            dropped: false,
             window_end_ns: Ns::MAX,
-            throttled: Vec::new(),
-            throttled_begins: Vec::new(),
-            throttled_since: Vec::new(),
-            parents: Vec::new(),
-            in_target: Vec::new(),
             buckets: Buckets::new(0, 2),
-            granted_ns: Vec::new(),
-            pending: Vec::new(),
-            demands: Vec::new(),
-            clocks_mhz: Vec::new(),
-            energy: None,
-            waits: Vec::new(),
-            sampled_ns: 0,
+            ..Self::default()
         }
     }
 
@@ -420,12 +402,7 @@ impl GroupPeriods {
         Self {
             group,
             merged: 1,
-            at_ms: Vec::new(),
-            granted_ms: Vec::new(),
-            used_ms: Vec::new(),
-            wanted_ms: Vec::new(),
-            throttled_ms: Vec::new(),
-            left_ms: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -5,7 +5,7 @@ use crate::report::hardware;
 use crate::report::scene::Scene;
 use schedcast_lab::error::Source;
 use schedcast_lab::experiment::{self, Experiment, Surroundings, document};
-use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
 
 /// The experiment that browsers are shown, with variants, and a title that tries to end what it
@@ -35,14 +35,7 @@ fn scene(text: &str, budget: scene::Budget) -> Scene {
 
 fn gathered() -> (gather::Gathered, Experiment) {
     let experiment = experiment(&text());
-    let question = Question {
-        subject: Subject::Command(Vec::new()),
-        cgroup: None,
-        columns: Columns::default(),
-        seeds: None,
-        duration: None,
-        measured: false,
-    };
+    let question = Question::of(Subject::Command(Vec::new()));
     let gathered = gather(&question, &experiment, &Simulator::new(), None, &|| {}).unwrap();
     (gathered, experiment)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::*;
-use schedcast_lab::question::{Columns, Subject};
+use schedcast_lab::question::Subject;
 
 const EXPERIMENT: &str = r#"
 title = "served"
@@ -26,12 +26,8 @@ duration = "1s"
 
 fn question(path: PathBuf) -> Question {
     Question {
-        subject: Subject::File { path, only: None },
-        cgroup: None,
-        columns: Columns::default(),
         seeds: Some(2),
-        duration: None,
-        measured: false,
+        ..Question::of(Subject::File { path, only: None })
     }
 }
 

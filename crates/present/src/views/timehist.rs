@@ -14,7 +14,7 @@ pub enum Parts {
     Rows,
     /// The summary.
     Summary,
-    /// Both.
+    /// Rows, then the summary.
     Both,
 }
 

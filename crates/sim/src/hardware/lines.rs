@@ -15,38 +15,22 @@ use schedcast_kernel::table::Table;
 use schedcast_kernel::topology::CpuPlace;
 use schedcast_kernel::{Cpu, Ns};
 
-/// Kinds of lines, in the order of [`LineKind::ALL`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LineKind {
-    /// `tg->load_avg` of the groups.
-    TgLoadAvg,
-    /// Locks of run queues.
-    RqLock,
-    /// Idle hints of last level caches.
-    LlcIdleHints,
-    /// Words that tasks add to.
-    Word,
+schedcast_base::named! {
+    /// Kinds of lines, with their names in `machine/overhead.line.*` metrics.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum LineKind {
+        /// `tg->load_avg` of the groups.
+        TgLoadAvg = "tg_load_avg",
+        /// Locks of run queues.
+        RqLock = "rq_lock",
+        /// Idle hints of last level caches.
+        LlcIdleHints = "llc_idle_hints",
+        /// Words that tasks add to.
+        Word = "word",
+    }
 }
 
 impl LineKind {
-    /// All of them.
-    pub const ALL: [LineKind; 4] = [
-        LineKind::TgLoadAvg,
-        LineKind::RqLock,
-        LineKind::LlcIdleHints,
-        LineKind::Word,
-    ];
-
-    /// Name in `machine/overhead.line.*` metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            LineKind::TgLoadAvg => "tg_load_avg",
-            LineKind::RqLock => "rq_lock",
-            LineKind::LlcIdleHints => "llc_idle_hints",
-            LineKind::Word => "word",
-        }
-    }
-
     /// The kind of a line.
     #[inline(always)]
     pub const fn of(line: Line) -> Self {

@@ -95,7 +95,7 @@ pub(crate) struct Meter {
     uncore_uw: Vec<u64>,
     cores: Table<CoreMeter>,
     packages: Table<PackageMeter>,
-    /// All cores.
+    /// Energy of all cores.
     cores_energy: Integral,
     /// The rest of all packages.
     uncore_energy: Integral,

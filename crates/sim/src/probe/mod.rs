@@ -132,7 +132,7 @@ pub struct Metric {
 }
 
 /// State of each task between events.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct TaskProbe {
     statistics: u32,
     group: GroupId,
@@ -184,7 +184,7 @@ struct Current {
 pub struct Probes {
     /// Per statistics name.
     pub names: Table<NameStatistics>,
-    /// Of the machine.
+    /// Statistics of the machine.
     pub machine: MachineStatistics,
     /// Custom metrics, in the order of [`crate::Workload::metrics`].
     pub metrics: Vec<Metric>,
@@ -282,15 +282,8 @@ impl Probes {
             woken_at: NEVER,
             activated_at: NEVER,
             turned_at: NEVER,
-            charged_before: 0,
-            switched_to_at: 0,
-            runs_on: Cpu(0),
-            is_overtaken: false,
-            sleeps: false,
             waiting_since: NEVER,
-            waiting_cpu: Cpu(0),
-            throttled_mark: 0,
-            throttled_before: 0,
+            ..TaskProbe::default()
         };
         if task.index() >= self.tasks.len() {
             let idle = TaskProbe {

@@ -441,14 +441,14 @@ pub enum Instruction {
         reg: Reg,
         /// Right operand.
         operand: Amount,
-        /// Where to.
+        /// Row of the instruction that follows.
         target: u32,
     },
     /// Counts the register down (not below 0) and jumps while it is not 0.
     Loop {
         /// Counter.
         reg: Reg,
-        /// Where to.
+        /// Row of the instruction that follows.
         target: u32,
     },
     /// Jumps to entry `reg` of a jump table; goes on with the next instruction when there is no

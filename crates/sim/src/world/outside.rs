@@ -79,7 +79,7 @@ pub struct CpuTime {
 }
 
 /// State of a CPU as hardware.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CpuState {
     /// The CPU is busy with a kernel operation until then.
     pub cursor: Ns,

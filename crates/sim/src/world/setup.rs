@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use crate::probe::{NOBODY, Probes};
 use crate::program::Instruction;
 use crate::random;
-use crate::segment::{SPEED_NOMINAL, Segment};
+use crate::segment::SPEED_NOMINAL;
 use crate::timers::Timers;
 use crate::wheel::{Key, Wheel};
 use crate::workload::{
@@ -214,21 +214,13 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let old = &mut out.tasks.contexts[task.index()];
         *old = Context {
             pc: entry,
-            resume: Resume::Afresh,
-            timed_out: false,
-            joins_all: false,
-            in_call: false,
-            segment: Segment::None,
-            slack_ns: 0,
             program,
             generation: old.generation,
             parent: NO_TASK,
-            children: 0,
             name,
             joiners: old.joiners,
             io: old.io,
-            cold_left: 0,
-            last_cpu: None,
+            ..Context::default()
         };
         out.tasks.live += usize::from(of_user_space && !out.is_of_machine(name));
         let row = out.probes.row_of(statistics);
@@ -250,26 +242,13 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         let states = (0..cpus).map(|row| {
             let speed = machine.speed(row) * (SPEED_NOMINAL / 1024);
             CpuState {
-                cursor: 0,
                 tick_at: Ns::MAX,
-                tick_order: 0,
                 timer_offset_ns: timer_offset_ns(&machine, seed, row),
-                running: None,
-                started: 0,
-                idle_since: 0,
-                idle_counted: 0,
-                awake_since: 0,
                 warm_speed: speed,
                 speed,
                 price_scale: price_scale(speed),
-                cold: false,
-                idle_row: 0,
-                poll_limit_ns: None,
-                translations: Default::default(),
                 idle: true,
-                poked: false,
-                in_timer_interrupt: false,
-                time: CpuTime::default(),
+                ..CpuState::default()
             }
         });
         let mut timers = Timers::new(cpus);

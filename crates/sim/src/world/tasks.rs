@@ -13,9 +13,10 @@ use schedcast_kernel::{Cpu, Ns, TaskId};
 use std::collections::VecDeque;
 
 /// Where a task's name is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Name {
     /// None of the workload: idle tasks and migration threads.
+    #[default]
     Kernel,
     /// Row of `workload.tasks`.
     Spec(u32),
@@ -36,7 +37,7 @@ pub(crate) enum Resume {
 }
 
 /// A task as the interpreter sees it. Rows are those of the kernel's task table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     /// Next (or current) instruction.
     pub pc: u32,
@@ -239,22 +240,9 @@ impl Tasks {
         while self.contexts.len() < count {
             let joiners = QueueNumber(self.waiting.add_queues(1));
             self.contexts.push(Context {
-                pc: 0,
-                resume: Resume::Afresh,
-                timed_out: false,
-                joins_all: false,
-                in_call: false,
-                segment: Segment::None,
-                slack_ns: 0,
-                program: 0,
-                generation: 0,
                 parent: NO_TASK,
-                children: 0,
-                name: Name::Kernel,
                 joiners,
-                io: None,
-                cold_left: 0,
-                last_cpu: None,
+                ..Context::default()
             });
         }
         self.registers.resize(count * self.register_stride, 0);

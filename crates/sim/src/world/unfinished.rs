@@ -26,7 +26,7 @@ pub struct MessageSpec {
     pub program: ProgramId,
     /// Name that the tasks' statistics go to.
     pub statistics: String,
-    /// Where they wait.
+    /// Queues that they wait in.
     pub queues: Vec<QueueId>,
     /// For each kind that begins an activation: the metric of the time to its reply, if it has one.
     pub replies: Vec<Option<MetricId>>,

@@ -67,6 +67,18 @@ pub(crate) fn free_world(cpus: usize, workload: Workload) -> World {
     world
 }
 
+/// A world that ran until a time.
+pub(crate) trait Ran {
+    fn ran_until(self, until: u64) -> Self;
+}
+
+impl Ran for World {
+    fn ran_until(mut self, until: u64) -> Self {
+        self.run_until(until).unwrap();
+        self
+    }
+}
+
 /// Log rows as (time, task name, channel, values).
 pub(crate) fn rows(world: &World) -> Vec<(u64, String, u16, Vec<u64>)> {
     let log = world.probes().log.as_deref().unwrap_or(&[]);

@@ -3,7 +3,7 @@
 use schedcast_kernel::Cpu;
 use schedcast_sim::{Workload, World};
 
-use super::common::{MS, US, task, world};
+use super::common::{MS, Ran, US, task, world};
 use super::machine;
 
 fn lines(transfer_ns: u64) -> String {
@@ -41,8 +41,8 @@ fn contended(tasks: usize, parts: &str) -> World {
         workload.tasks[row as usize].group = group;
     }
     workload.add_metric("rounds");
-    let mut world = world((6, 5), machine([1, 1, 2 * tasks, 1], parts), workload);
-    world.run_until(50 * MS).unwrap();
+    let mut world =
+        world((6, 5), machine([1, 1, 2 * tasks, 1], parts), workload).ran_until(50 * MS);
     world.reset_statistics();
     world.run_until(250 * MS).unwrap();
     world

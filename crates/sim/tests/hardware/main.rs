@@ -6,7 +6,7 @@ mod lines;
 mod power;
 mod speed;
 
-use common::{MS, Mark, US, marks, task, world};
+use common::{MS, Mark, Ran, US, marks, task, world};
 use power::{IDLE, POWER, frequency};
 use schedcast_sim::{Machine, Reg, Workload, World};
 use speed::SMT2;
@@ -93,8 +93,7 @@ fn preempting_wakeups(machine: Machine) -> [u64; 2] {
         b.sem_wait(semaphore);
         b.loop_back(Reg(0), top);
     });
-    let mut world = world((6, 18), machine, workload);
-    world.run_until(20 * MS).unwrap();
+    let world = world((6, 18), machine, workload).ran_until(20 * MS);
     ["waker", "wakee"].map(|name| world.probes().of(name).unwrap().charged_ns)
 }
 
@@ -137,8 +136,7 @@ fn isolated_cpus_take_nothing_that_is_not_sent_there() {
         b.work(50 * MS);
         b.mark(0);
     });
-    let mut world = world((6, 18), machine, workload);
-    world.run_until(200 * MS).unwrap();
+    let world = world((6, 18), machine, workload).ran_until(200 * MS);
     // The one that was sent to CPU 2 has it alone. Eight others share six CPUs: 800 ms of work take
     // 133 ms at least, where seven CPUs would do it in 121.
     let ends = us(&world);

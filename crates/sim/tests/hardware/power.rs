@@ -3,7 +3,7 @@
 use schedcast_kernel::Cpu;
 use schedcast_sim::{Workload, World};
 
-use super::common::{MS, Mark, task, world};
+use super::common::{MS, Mark, Ran, task, world};
 use super::{machine, us};
 
 pub(crate) const IDLE: &str = r#"
@@ -55,8 +55,7 @@ fn the_exit_latency_of_the_chosen_state_delays_a_wakeup() {
             b.mark(0);
         }
     });
-    let mut world = world((6, 18), machine([1, 1, 1, 1], IDLE), workload);
-    world.run_until(100 * MS).unwrap();
+    let mut world = world((6, 18), machine([1, 1, 1, 1], IDLE), workload).ran_until(100 * MS);
     // 20 ms are long: C6, 100 us late each time, at the start too.
     assert_eq!(us(&world), [(20_200, 0), (40_300, 0), (60_400, 0)]);
     let report = world.hardware_report().unwrap();
@@ -78,8 +77,7 @@ fn a_zero_latency_limit_keeps_all_cpus_polling_with_their_ticks() {
             b.work(200 * MS);
         });
         workload.tasks[0].latency_limit_ns = Some(0);
-        let mut world = world(version, machine([1, 1, 2, 1], IDLE), workload);
-        world.run_until(50 * MS).unwrap();
+        let mut world = world(version, machine([1, 1, 2, 1], IDLE), workload).ran_until(50 * MS);
         // From 4.17 on the governor keeps the tick while polling.
         assert_eq!(world.kernel().rqs[0].tick_running, ticks);
         world.run_until(100 * MS).unwrap();
@@ -100,8 +98,7 @@ fn a_task_that_lets_go_of_its_latency_limit_lets_cpus_sleep_again() {
         b.work(10 * MS);
     });
     workload.tasks[0].latency_limit_ns = Some(0);
-    let mut world = world((6, 1), machine([1, 1, 2, 1], IDLE), workload);
-    world.run_until(100 * MS).unwrap();
+    let mut world = world((6, 1), machine([1, 1, 2, 1], IDLE), workload).ran_until(100 * MS);
     let report = world.hardware_report().unwrap();
     assert!(
         (0.09..0.12).contains(&report.cpus[1].mean.busy),
@@ -120,8 +117,8 @@ fn work_follows_the_clock_that_the_governor_asks_for() {
         let part = frequency(&format!(
             "domain = \"core\"\ndriver = \"acpi-cpufreq\"\ngovernor = \"{governor}\"\n"
         ));
-        let mut world = world((6, 18), machine([1, 1, 1, 1], &part), workload.clone());
-        world.run_until(100 * MS).unwrap();
+        let world =
+            world((6, 18), machine([1, 1, 1, 1], &part), workload.clone()).ran_until(100 * MS);
         assert_eq!(us(&world), [(end_us, 0)]);
     }
 }
@@ -161,8 +158,7 @@ fn turbo_limits_follow_the_number_of_awake_cores() {
         "domain = \"core\"\ndriver = \"acpi-cpufreq\"\ngovernor = \"performance\"\n\
          turbo_limits_mhz = [3000, 2500]\n",
     );
-    let mut world = world((6, 18), machine([1, 1, 2, 1], &part), workload);
-    world.run_until(100 * MS).unwrap();
+    let world = world((6, 18), machine([1, 1, 2, 1], &part), workload).ran_until(100 * MS);
     // 8 ms at 1.5 = 12; from 8 to 16 ms both at 1.25: 10 each; the last 8 at 1.5: 5.33 ms.
     assert_eq!(us(&world), [(16_000, 1), (21_333, 0)]);
 }
@@ -185,8 +181,7 @@ fn hwp_keeps_the_clock_low_where_work_wanders_and_high_where_it_stays() {
              [frequency.hwp]\npreference = 128\ndynamic_boost = false\ninterval_ns = 1_000_000\n\
              response_ns = 10_000_000\nfull_clock_busy_percent = 60\n",
         );
-        let mut world = world((6, 18), machine([1, 1, 8, 1], &part), workload);
-        world.run_until(1000 * MS).unwrap();
+        let mut world = world((6, 18), machine([1, 1, 8, 1], &part), workload).ran_until(1000 * MS);
         world.hardware_report().unwrap().busy_mhz.unwrap()
     };
     // About half busy on one CPU; a fifth on each of eight.

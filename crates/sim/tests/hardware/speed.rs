@@ -3,7 +3,7 @@
 use schedcast_kernel::Cpu;
 use schedcast_sim::{Machine, Reg, Workload};
 
-use super::common::{MS, Mark, marks, task, world};
+use super::common::{MS, Mark, Ran, marks, task, world};
 use super::{machine, preset_text, us};
 
 pub(crate) const SMT2: &str = "[smt]\nthread_speed_1000ths = [1000, 600]\n";
@@ -20,8 +20,7 @@ fn a_sibling_that_wakes_slows_what_runs_and_work_is_conserved() {
         b.work(3 * MS);
         b.mark(1);
     });
-    let mut world = world((6, 18), machine([1, 1, 1, 2], SMT2), workload);
-    world.run_until(50 * MS).unwrap();
+    let world = world((6, 18), machine([1, 1, 1, 2], SMT2), workload).ran_until(50 * MS);
     // 4 ms alone; then both at 0.6: 3 ms of work take 5 ms, to 9 ms, in which the other does 3 of
     // its remaining 6 ms; the last 3 ms alone again.
     assert_eq!(us(&world), [(9_000, 1), (12_000, 0)]);
@@ -37,8 +36,7 @@ fn cpus_of_other_cores_do_not_matter() {
         });
     }
     // Four CPUs, two cores: 0 and 2 share one, 1 and 3 the other.
-    let mut world = world((6, 18), machine([1, 1, 2, 2], SMT2), workload);
-    world.run_until(50 * MS).unwrap();
+    let world = world((6, 18), machine([1, 1, 2, 2], SMT2), workload).ran_until(50 * MS);
     let mut ends = us(&world);
     ends.sort_unstable();
     assert_eq!(ends, [(10_000, 0), (10_000, 1)]);
@@ -62,8 +60,7 @@ fn one_each(works: &[(usize, u64)]) -> Workload {
 fn cores_that_share_a_cache_slow_each_other_down() {
     // Two caches of four cores: CPUs 0 to 3 and 4 to 7.
     let workload = one_each(&[(0, 6 * MS), (1, 3 * MS), (4, 6 * MS)]);
-    let mut world = world((6, 18), machine([1, 2, 4, 1], SHARED), workload);
-    world.run_until(50 * MS).unwrap();
+    let world = world((6, 18), machine([1, 2, 4, 1], SHARED), workload).ran_until(50 * MS);
     // Two at 0.75: 3 ms of work take 4 ms, then the other one has 3 ms left, alone at full speed.
     assert_eq!(us(&world), [(4_000, 1), (6_000, 2), (7_000, 0)]);
 }
@@ -116,8 +113,7 @@ fn a_migrated_task_loses_the_refill_of_its_caches() {
             b.mark(0);
         });
         // Two nodes of two caches of two cores.
-        let mut world = world((6, 18), machine([2, 2, 2, 1], MIGRATION), workload);
-        world.run_until(100 * MS).unwrap();
+        let world = world((6, 18), machine([2, 2, 2, 1], MIGRATION), workload).ran_until(100 * MS);
         us(&world)[0].0
     };
     assert_eq!(moved_to(0), 20_000);
@@ -148,8 +144,7 @@ fn kernel_operations_cost_the_same_while_caches_are_cold() {
     });
     let mut machine = machine([1, 1, 2, 1], MIGRATION);
     machine.cost_ns[schedcast_kernel::platform::Op::Syscall as usize] = 3_000;
-    let mut world = world((6, 18), machine, workload);
-    world.run_until(100 * MS).unwrap();
+    let world = world((6, 18), machine, workload).ran_until(100 * MS);
     let marks = us(&world);
     // 20 system calls of 3 µs, cold or not; the refill is lost by the work behind them.
     assert_eq!(marks[1].0 - marks[0].0, 60);
@@ -175,8 +170,7 @@ fn speeds_that_the_scheduler_does_not_know_slow_work_and_move_no_capacity() {
             b.mark(cpu as u16);
         });
     }
-    let mut world = world((6, 12), machine, workload);
-    world.run_until(100 * MS).unwrap();
+    let world = world((6, 12), machine, workload).ran_until(100 * MS);
     let ends: Vec<u64> = marks(&world).iter().map(|(at, _)| at / MS).collect();
     assert!(ends[0] < 12 && (20..24).contains(&ends[1]), "{ends:?}");
     let refused = |more: &str| of(more).unwrap_err().to_string();

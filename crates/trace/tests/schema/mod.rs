@@ -3,254 +3,141 @@
 
 use prost::Message;
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Trace {
-    #[prost(message, repeated, tag = "1")]
-    pub packet: Vec<TracePacket>,
+/// Messages with the kind, the name, the type and the number of each field.
+macro_rules! messages {
+    ($($name:ident { $([$($kind:tt)*] $field:ident: $type:ty = $tag:literal,)* })*) => {$(
+        #[derive(Clone, PartialEq, Message)]
+        pub(crate) struct $name {
+            $(#[prost($($kind)*, tag = $tag)] pub $field: $type,)*
+        }
+    )*};
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct TracePacket {
-    #[prost(message, optional, tag = "1")]
-    pub ftrace_events: Option<FtraceEventBundle>,
-    #[prost(uint64, optional, tag = "8")]
-    pub timestamp: Option<u64>,
-    #[prost(uint32, optional, tag = "10")]
-    pub trusted_packet_sequence_id: Option<u32>,
-    #[prost(message, optional, tag = "11")]
-    pub track_event: Option<TrackEvent>,
-    #[prost(message, optional, tag = "12")]
-    pub interned_data: Option<InternedData>,
-    #[prost(uint32, optional, tag = "13")]
-    pub sequence_flags: Option<u32>,
-    #[prost(bytes = "vec", optional, tag = "50")]
-    pub compressed_packets: Option<Vec<u8>>,
-    #[prost(message, optional, tag = "60")]
-    pub track_descriptor: Option<TrackDescriptor>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct TrackDescriptor {
-    #[prost(uint64, optional, tag = "1")]
-    pub uuid: Option<u64>,
-    #[prost(string, optional, tag = "2")]
-    pub name: Option<String>,
-    #[prost(message, optional, tag = "3")]
-    pub process: Option<ProcessDescriptor>,
-    #[prost(message, optional, tag = "4")]
-    pub thread: Option<ThreadDescriptor>,
-    #[prost(uint64, optional, tag = "5")]
-    pub parent_uuid: Option<u64>,
-    #[prost(message, optional, tag = "8")]
-    pub counter: Option<CounterDescriptor>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ProcessDescriptor {
-    #[prost(int32, optional, tag = "1")]
-    pub pid: Option<i32>,
-    #[prost(string, optional, tag = "6")]
-    pub process_name: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ThreadDescriptor {
-    #[prost(int32, optional, tag = "1")]
-    pub pid: Option<i32>,
-    #[prost(int32, optional, tag = "2")]
-    pub tid: Option<i32>,
-    #[prost(string, optional, tag = "5")]
-    pub thread_name: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct CounterDescriptor {
-    #[prost(string, optional, tag = "6")]
-    pub unit_name: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct TrackEvent {
-    #[prost(int32, optional, tag = "9")]
-    pub r#type: Option<i32>,
-    #[prost(uint64, optional, tag = "10")]
-    pub name_iid: Option<u64>,
-    #[prost(uint64, optional, tag = "11")]
-    pub track_uuid: Option<u64>,
-    #[prost(int64, optional, tag = "30")]
-    pub counter_value: Option<i64>,
-    #[prost(double, optional, tag = "44")]
-    pub double_counter_value: Option<f64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "47")]
-    pub flow_ids: Vec<u64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "48")]
-    pub terminating_flow_ids: Vec<u64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct InternedData {
-    #[prost(message, repeated, tag = "2")]
-    pub event_names: Vec<EventName>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct EventName {
-    #[prost(uint64, optional, tag = "1")]
-    pub iid: Option<u64>,
-    #[prost(string, optional, tag = "2")]
-    pub name: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct FtraceEventBundle {
-    #[prost(uint32, optional, tag = "1")]
-    pub cpu: Option<u32>,
-    #[prost(message, repeated, tag = "2")]
-    pub event: Vec<FtraceEvent>,
-    #[prost(bool, optional, tag = "3")]
-    pub lost_events: Option<bool>,
-    #[prost(message, optional, tag = "4")]
-    pub compact_sched: Option<CompactSched>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct CompactSched {
-    #[prost(uint64, repeated, tag = "1")]
-    pub switch_timestamp: Vec<u64>,
-    #[prost(int64, repeated, tag = "2")]
-    pub switch_prev_state: Vec<i64>,
-    #[prost(int32, repeated, tag = "3")]
-    pub switch_next_pid: Vec<i32>,
-    #[prost(int32, repeated, tag = "4")]
-    pub switch_next_prio: Vec<i32>,
-    #[prost(bytes = "vec", repeated, tag = "5")]
-    pub intern_table: Vec<Vec<u8>>,
-    #[prost(uint32, repeated, tag = "6")]
-    pub switch_next_comm_index: Vec<u32>,
-    #[prost(uint64, repeated, tag = "7")]
-    pub waking_timestamp: Vec<u64>,
-    #[prost(int32, repeated, tag = "8")]
-    pub waking_pid: Vec<i32>,
-    #[prost(int32, repeated, tag = "9")]
-    pub waking_target_cpu: Vec<i32>,
-    #[prost(int32, repeated, tag = "10")]
-    pub waking_prio: Vec<i32>,
-    #[prost(uint32, repeated, tag = "11")]
-    pub waking_comm_index: Vec<u32>,
-    #[prost(uint32, repeated, tag = "12")]
-    pub waking_common_flags: Vec<u32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct FtraceEvent {
-    #[prost(uint64, optional, tag = "1")]
-    pub timestamp: Option<u64>,
-    #[prost(uint32, optional, tag = "2")]
-    pub pid: Option<u32>,
-    #[prost(message, optional, tag = "4")]
-    pub sched_switch: Option<SchedSwitch>,
-    #[prost(uint32, optional, tag = "5")]
-    pub common_flags: Option<u32>,
-    #[prost(message, optional, tag = "11")]
-    pub cpu_frequency: Option<StateOfCpu>,
-    #[prost(message, optional, tag = "13")]
-    pub cpu_idle: Option<StateOfCpu>,
-    #[prost(message, optional, tag = "17")]
-    pub sched_wakeup: Option<SchedWakeup>,
-    #[prost(message, optional, tag = "20")]
-    pub sched_waking: Option<SchedWakeup>,
-    #[prost(message, optional, tag = "114")]
-    pub sched_wakeup_new: Option<SchedWakeup>,
-    #[prost(message, optional, tag = "237")]
-    pub sched_process_exec: Option<SchedProcessExec>,
-    #[prost(message, optional, tag = "238")]
-    pub sched_process_exit: Option<SchedProcessExit>,
-    #[prost(message, optional, tag = "239")]
-    pub sched_process_fork: Option<SchedProcessFork>,
-    #[prost(message, optional, tag = "491")]
-    pub sched_migrate_task: Option<SchedMigrateTask>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct SchedSwitch {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub prev_comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "2")]
-    pub prev_pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub prev_prio: Option<i32>,
-    #[prost(int64, optional, tag = "4")]
-    pub prev_state: Option<i64>,
-    #[prost(bytes = "vec", optional, tag = "5")]
-    pub next_comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "6")]
-    pub next_pid: Option<i32>,
-    #[prost(int32, optional, tag = "7")]
-    pub next_prio: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct SchedWakeup {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "2")]
-    pub pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub prio: Option<i32>,
-    #[prost(int32, optional, tag = "5")]
-    pub target_cpu: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct SchedMigrateTask {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "2")]
-    pub pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub prio: Option<i32>,
-    #[prost(int32, optional, tag = "4")]
-    pub orig_cpu: Option<i32>,
-    #[prost(int32, optional, tag = "5")]
-    pub dest_cpu: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct SchedProcessExec {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub filename: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "2")]
-    pub pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub old_pid: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct SchedProcessExit {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "2")]
-    pub pid: Option<i32>,
-    #[prost(int32, optional, tag = "4")]
-    pub prio: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct SchedProcessFork {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub parent_comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "2")]
-    pub parent_pid: Option<i32>,
-    #[prost(bytes = "vec", optional, tag = "3")]
-    pub child_comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "4")]
-    pub child_pid: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct StateOfCpu {
-    #[prost(uint32, optional, tag = "1")]
-    pub state: Option<u32>,
-    #[prost(uint32, optional, tag = "2")]
-    pub cpu_id: Option<u32>,
+messages! {
+    Trace {
+        [message, repeated] packet: Vec<TracePacket> = "1",
+    }
+    TracePacket {
+        [message, optional] ftrace_events: Option<FtraceEventBundle> = "1",
+        [uint64, optional] timestamp: Option<u64> = "8",
+        [uint32, optional] trusted_packet_sequence_id: Option<u32> = "10",
+        [message, optional] track_event: Option<TrackEvent> = "11",
+        [message, optional] interned_data: Option<InternedData> = "12",
+        [uint32, optional] sequence_flags: Option<u32> = "13",
+        [bytes = "vec", optional] compressed_packets: Option<Vec<u8>> = "50",
+        [message, optional] track_descriptor: Option<TrackDescriptor> = "60",
+    }
+    TrackDescriptor {
+        [uint64, optional] uuid: Option<u64> = "1",
+        [string, optional] name: Option<String> = "2",
+        [message, optional] process: Option<ProcessDescriptor> = "3",
+        [message, optional] thread: Option<ThreadDescriptor> = "4",
+        [uint64, optional] parent_uuid: Option<u64> = "5",
+        [message, optional] counter: Option<CounterDescriptor> = "8",
+    }
+    ProcessDescriptor {
+        [int32, optional] pid: Option<i32> = "1",
+        [string, optional] process_name: Option<String> = "6",
+    }
+    ThreadDescriptor {
+        [int32, optional] pid: Option<i32> = "1",
+        [int32, optional] tid: Option<i32> = "2",
+        [string, optional] thread_name: Option<String> = "5",
+    }
+    CounterDescriptor {
+        [string, optional] unit_name: Option<String> = "6",
+    }
+    TrackEvent {
+        [int32, optional] r#type: Option<i32> = "9",
+        [uint64, optional] name_iid: Option<u64> = "10",
+        [uint64, optional] track_uuid: Option<u64> = "11",
+        [int64, optional] counter_value: Option<i64> = "30",
+        [double, optional] double_counter_value: Option<f64> = "44",
+        [fixed64, repeated, packed = "false"] flow_ids: Vec<u64> = "47",
+        [fixed64, repeated, packed = "false"] terminating_flow_ids: Vec<u64> = "48",
+    }
+    InternedData {
+        [message, repeated] event_names: Vec<EventName> = "2",
+    }
+    EventName {
+        [uint64, optional] iid: Option<u64> = "1",
+        [string, optional] name: Option<String> = "2",
+    }
+    FtraceEventBundle {
+        [uint32, optional] cpu: Option<u32> = "1",
+        [message, repeated] event: Vec<FtraceEvent> = "2",
+        [bool, optional] lost_events: Option<bool> = "3",
+        [message, optional] compact_sched: Option<CompactSched> = "4",
+    }
+    CompactSched {
+        [uint64, repeated] switch_timestamp: Vec<u64> = "1",
+        [int64, repeated] switch_prev_state: Vec<i64> = "2",
+        [int32, repeated] switch_next_pid: Vec<i32> = "3",
+        [int32, repeated] switch_next_prio: Vec<i32> = "4",
+        [bytes = "vec", repeated] intern_table: Vec<Vec<u8>> = "5",
+        [uint32, repeated] switch_next_comm_index: Vec<u32> = "6",
+        [uint64, repeated] waking_timestamp: Vec<u64> = "7",
+        [int32, repeated] waking_pid: Vec<i32> = "8",
+        [int32, repeated] waking_target_cpu: Vec<i32> = "9",
+        [int32, repeated] waking_prio: Vec<i32> = "10",
+        [uint32, repeated] waking_comm_index: Vec<u32> = "11",
+        [uint32, repeated] waking_common_flags: Vec<u32> = "12",
+    }
+    FtraceEvent {
+        [uint64, optional] timestamp: Option<u64> = "1",
+        [uint32, optional] pid: Option<u32> = "2",
+        [message, optional] sched_switch: Option<SchedSwitch> = "4",
+        [uint32, optional] common_flags: Option<u32> = "5",
+        [message, optional] cpu_frequency: Option<StateOfCpu> = "11",
+        [message, optional] cpu_idle: Option<StateOfCpu> = "13",
+        [message, optional] sched_wakeup: Option<SchedWakeup> = "17",
+        [message, optional] sched_waking: Option<SchedWakeup> = "20",
+        [message, optional] sched_wakeup_new: Option<SchedWakeup> = "114",
+        [message, optional] sched_process_exec: Option<SchedProcessExec> = "237",
+        [message, optional] sched_process_exit: Option<SchedProcessExit> = "238",
+        [message, optional] sched_process_fork: Option<SchedProcessFork> = "239",
+        [message, optional] sched_migrate_task: Option<SchedMigrateTask> = "491",
+    }
+    SchedSwitch {
+        [bytes = "vec", optional] prev_comm: Option<Vec<u8>> = "1",
+        [int32, optional] prev_pid: Option<i32> = "2",
+        [int32, optional] prev_prio: Option<i32> = "3",
+        [int64, optional] prev_state: Option<i64> = "4",
+        [bytes = "vec", optional] next_comm: Option<Vec<u8>> = "5",
+        [int32, optional] next_pid: Option<i32> = "6",
+        [int32, optional] next_prio: Option<i32> = "7",
+    }
+    SchedWakeup {
+        [bytes = "vec", optional] comm: Option<Vec<u8>> = "1",
+        [int32, optional] pid: Option<i32> = "2",
+        [int32, optional] prio: Option<i32> = "3",
+        [int32, optional] target_cpu: Option<i32> = "5",
+    }
+    SchedMigrateTask {
+        [bytes = "vec", optional] comm: Option<Vec<u8>> = "1",
+        [int32, optional] pid: Option<i32> = "2",
+        [int32, optional] prio: Option<i32> = "3",
+        [int32, optional] orig_cpu: Option<i32> = "4",
+        [int32, optional] dest_cpu: Option<i32> = "5",
+    }
+    SchedProcessExec {
+        [bytes = "vec", optional] filename: Option<Vec<u8>> = "1",
+        [int32, optional] pid: Option<i32> = "2",
+        [int32, optional] old_pid: Option<i32> = "3",
+    }
+    SchedProcessExit {
+        [bytes = "vec", optional] comm: Option<Vec<u8>> = "1",
+        [int32, optional] pid: Option<i32> = "2",
+        [int32, optional] prio: Option<i32> = "4",
+    }
+    SchedProcessFork {
+        [bytes = "vec", optional] parent_comm: Option<Vec<u8>> = "1",
+        [int32, optional] parent_pid: Option<i32> = "2",
+        [bytes = "vec", optional] child_comm: Option<Vec<u8>> = "3",
+        [int32, optional] child_pid: Option<i32> = "4",
+    }
+    StateOfCpu {
+        [uint32, optional] state: Option<u32> = "1",
+        [uint32, optional] cpu_id: Option<u32> = "2",
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{Action, Class, History, Step};
 use crate::config::Config;
-use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, OperatingPoint, PStates};
+use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, OperatingPoint};
 use schedcast_kernel::dl::Reservation;
 use schedcast_kernel::rules::Version;
 use schedcast_kernel::topology::{CpuPlace, Topology};
@@ -97,18 +97,10 @@ impl Shape {
         let policies = clusters().zip(0u32..);
         let policy_of = policies.flat_map(|(cores, policy)| cores.iter().map(move |_| policy));
         self.energy.then(|| FrequencyDriver {
-            pstates: PStates {
-                min: 0,
-                base: 0,
-                turbo: 0,
-                step_khz: 0,
-            },
             governor: FrequencyGovernor::Schedutil,
             policy_of: policy_of.collect(),
             tables: clusters().map(table).collect(),
-            transition_latency_ns: 0,
-            transition_delay_ns: None,
-            aperf_mperf: false,
+            ..FrequencyDriver::default()
         })
     }
 

@@ -9,6 +9,7 @@
 //! C code on CPU 3: `cpu of task 5: 2, the tree has 3`. [`shrink`] then takes steps away as long as
 //! the two still part, and what is left, often five steps, is printed as a test.
 
+mod bench;
 mod compare;
 mod draw;
 mod pair;

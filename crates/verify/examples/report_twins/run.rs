@@ -5,7 +5,7 @@ use std::path::Path;
 use rayon::prelude::*;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome as Run;
-use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulate::Simulate as _;
 use schedcast_lab::simulator::Simulator;
 
@@ -23,17 +23,13 @@ pub(crate) struct Seen {
 /// count from the folder in which the program is started.
 pub(crate) fn every_seed(name: &str, text: String, seeds: u32) -> Outcome<Seen> {
     let question = Question {
-        subject: Subject::Text {
+        seeds: Some(seeds),
+        ..Question::of(Subject::Text {
             name: name.to_owned(),
             text,
             directory: Path::new(".").to_owned(),
             only: None,
-        },
-        cgroup: None,
-        columns: Columns::default(),
-        seeds: Some(seeds),
-        duration: None,
-        measured: false,
+        })
     };
     let scenarios = question.experiment()?.scenarios;
     let simulator = Simulator::new();

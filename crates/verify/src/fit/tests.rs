@@ -24,8 +24,6 @@ fn pipe_s(switch_ns: u64) -> f64 {
     let words = ["perf", "bench", "sched", "pipe", "-T", "-l", "500"];
     let set = |text: String| Setting::Set(text);
     let question = Question {
-        subject: Subject::Command(words.map(String::from).to_vec()),
-        cgroup: None,
         columns: Columns {
             leading: vec![
                 set("machine.cpus=1".into()),
@@ -35,8 +33,7 @@ fn pipe_s(switch_ns: u64) -> f64 {
             variants: Vec::new(),
         },
         seeds: Some(3),
-        duration: None,
-        measured: false,
+        ..Question::of(Subject::Command(words.map(String::from).to_vec()))
     };
     let simulator = Simulator::new();
     assert!(simulator.simulator().is_some());

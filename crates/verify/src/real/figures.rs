@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schedcast_base::groups::is_within;
 use schedcast_host::CommandReport;
 use schedcast_host::real::RealRun;
 use schedcast_lab::experiment::cgroup::{CgroupSettings, Weight};
@@ -81,10 +82,7 @@ impl Prepared<'_> {
 
     /// CPU time of the programs and servers in a group and below it, ns.
     fn used_in(&self, group: &str, real: &RealRun) -> u64 {
-        let inside = |path: &str| {
-            let below = path.strip_prefix(group);
-            below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
+        let inside = |path: &str| is_within(path, group);
         let mut used_ns = 0;
         let used = real.report.commands.iter().zip(&real.servers);
         for (program, (command, served)) in self.setup.programs.iter().zip(used) {

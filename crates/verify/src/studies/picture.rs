@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use schedcast_base::columns::decimals;
 use schedcast_present::svg::{begin, line, text};
 
 use super::prediction::Series;
@@ -133,11 +134,7 @@ fn polyline(svg: &mut String, series: &Series, colour: &str, x: &Scale, y: &Scal
 }
 
 fn number(value: f64) -> String {
-    let text = format!("{value:.3}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
-        false => text,
-    }
+    decimals(value, 3)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(super) enum Role {
 pub enum Kernel {
     /// Without the change.
     Base,
-    /// With it.
+    /// With the patch.
     Patched,
 }
 

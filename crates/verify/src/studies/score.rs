@@ -21,11 +21,11 @@ const GAIN: f64 = 1.05;
 pub struct Scores {
     /// Pairs that were scored.
     pub pairs: usize,
-    /// Ours.
+    /// Mean distance of the forecast.
     pub ours: f64,
-    /// Of "no change".
+    /// Mean distance of "no change".
     pub no_change: f64,
-    /// Of "every patch gains 5 %".
+    /// Mean distance of "every patch gains 5 %".
     pub plus_five_percent: f64,
 }
 

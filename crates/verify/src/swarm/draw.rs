@@ -106,7 +106,7 @@ pub(crate) const FEATURES_OF_WORLDS: [Feature; 21] = [
 ];
 
 /// An experiment in pieces.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Drawn {
     /// The seed that drew it, and that its run has.
     pub seed: u64,
@@ -209,14 +209,8 @@ pub fn draw(seed: u64) -> (Drawn, Vec<Feature>) {
         used,
         drawn: Drawn {
             seed,
-            chance: false,
-            machine: Vec::new(),
             kernel: vec![format!("version = \"{version}\"")],
-            groups: Vec::new(),
-            programs: Vec::new(),
-            changes: Vec::new(),
-            duration_ns: 0,
-            warmup_ns: 0,
+            ..Drawn::default()
         },
         cpus: 8,
         version: version.parse().unwrap_or(schedcast_kernel::rules::DEFAULT),
@@ -240,116 +234,42 @@ impl Drawing {
         self.used.contains(&feature)
     }
 
+    /// A key of the machine.
+    fn part(&mut self, line: impl Into<String>) {
+        self.drawn.machine.push(line.into());
+    }
+
     fn machine(&mut self) {
         let preset = self.dice.pick(MACHINES);
-        let add = |drawn: &mut Drawn, line: String| drawn.machine.push(line);
-        add(&mut self.drawn, format!("preset = \"{preset}\""));
+        self.part(format!("preset = \"{preset}\""));
         self.cpus = match preset {
             "client-4" => 4,
             "dev-vm" => 2,
             _ => 8,
         };
-        // Hundreds of CPUs take hundreds of times as long to look at.
-        let large = matches!(
-            preset,
-            "power10-8x8" | "epyc-2x64x2" | "spr-2x56x2" | "icl-2x32x2"
-        );
-        if large || self.uses(Feature::Topology) && preset != "hikey960" {
-            let smt = match preset {
-                "generic-8" | "dev-vm" => 1,
-                _ => 2,
-            };
-            let (sockets, llcs) = (self.dice.between(1, 2), self.dice.between(1, 2));
-            let (cores, threads) = (self.dice.between(1, 4), self.dice.between(1, smt));
-            self.cpus = sockets * llcs * cores * threads;
-            add(
-                &mut self.drawn,
-                format!(
-                    "topology = {{ sockets = {sockets}, llcs_per_socket = {llcs}, \
-                     cores_per_llc = {cores}, threads_per_core = {threads}{} }}",
-                    match (large, sockets) {
-                        (true, 1) => ", node_distances = [[10]]",
-                        (true, _) => ", node_distances = [[10, 21], [21, 10]]",
-                        (false, _) => "",
-                    }
-                ),
-            );
-            if smt > 1 && threads == 1 {
-                let alone = "smt = { thread_speed_1000ths = [1000] }";
-                add(&mut self.drawn, alone.to_string());
-            } else if preset == "power10-8x8" {
-                let two = "smt = { thread_speed_1000ths = [1000, 700] }";
-                add(&mut self.drawn, two.to_string());
-            }
-        }
+        self.topology(preset);
         if self.uses(Feature::Lines) {
-            let mut ns = |most| self.dice.between(1, most);
-            let (core, llc, far, node) = (ns(20), ns(100), ns(200), ns(2000));
-            let (read, write) = (ns(100), ns(100));
-            let mut flag = || self.dice.one_in(2);
-            let (words, lock, hints) = (flag(), flag(), flag());
-            let load = !words && !lock && !hints || flag();
-            add(
-                &mut self.drawn,
-                format!(
-                    "lines = {{ same_core_transfer_ns = {core}, same_llc_transfer_ns = {llc}, \
-                     other_llc_transfer_ns = {far}, other_node_transfer_ns = {node}, \
-                     read_service_percent = {read}, write_service_percent = {write}, \
-                     tg_load_avg = {load}, rq_lock = {lock}, llc_idle_hints = {hints}, \
-                     words = {words} }}"
-                ),
-            );
+            self.lines();
         }
         if self.uses(Feature::LateTimers) {
             let (least, most) = (self.dice.below(2_000), self.dice.scale(2_000, 500_000));
-            let kept = self.dice.below(101);
-            add(
-                &mut self.drawn,
-                format!(
-                    "timer_interrupt = {{ late_quantiles_ns = [{least}, {}, {most}], \
-                     late_kept_percent = {kept} }}",
-                    (least + most) / 2
-                ),
-            );
+            let (kept, median) = (self.dice.below(101), (least + most) / 2);
+            self.part(format!(
+                "timer_interrupt = {{ late_quantiles_ns = [{least}, {median}, {most}], \
+                 late_kept_percent = {kept} }}"
+            ));
         }
         if self.uses(Feature::Migration) {
             let speed = self.dice.between(20, 99);
-            let refills = [(); 4].map(|()| self.dice.scale(100, 100_000));
-            add(
-                &mut self.drawn,
-                format!(
-                    "migration = {{ cold_speed_percent = {speed}, same_core_refill_ns = {}, \
-                     same_llc_refill_ns = {}, other_llc_refill_ns = {}, \
-                     other_node_refill_ns = {} }}",
-                    refills[0], refills[1], refills[2], refills[3]
-                ),
-            );
+            let [core, llc, far, node] = [(); 4].map(|()| self.dice.scale(100, 100_000));
+            self.part(format!(
+                "migration = {{ cold_speed_percent = {speed}, same_core_refill_ns = {core}, \
+                 same_llc_refill_ns = {llc}, other_llc_refill_ns = {far}, \
+                 other_node_refill_ns = {node} }}"
+            ));
         }
         if self.uses(Feature::Governors) {
-            let with_clocks = [
-                "client-4",
-                "hwp-desktop-8",
-                "epyc-2x64x2",
-                "spr-2x56x2",
-                "icl-2x32x2",
-                "power10-8x8",
-            ];
-            if with_clocks.contains(&preset) {
-                let governor = match preset {
-                    "epyc-2x64x2" | "power10-8x8" => {
-                        self.dice
-                            .pick(&["schedutil", "ondemand", "performance", "powersave"])
-                    }
-                    _ => self.dice.pick(&["powersave", "performance"]),
-                };
-                let line = format!("frequency.governor = \"{governor}\"");
-                add(&mut self.drawn, line);
-                let governor = self.dice.pick(&["menu", "teo"]);
-                add(&mut self.drawn, format!("idle.governor = \"{governor}\""));
-            } else if preset == "dev-vm" {
-                let most = self.dice.scale(1, 400_000);
-                add(&mut self.drawn, format!("idle.guest_halt_poll_ns = {most}"));
-            }
+            self.governors(preset);
         }
         if self.dice.one_in(3) {
             let exit = self.dice.scale(1, 200_000);
@@ -358,8 +278,74 @@ impl Drawing {
                 1 => format!("latency.ipi_stall_ns = {}", exit / 10),
                 _ => format!("latency.wakeup_mark_ns = {}", exit / 100),
             };
-            add(&mut self.drawn, line);
+            self.part(line);
         }
+    }
+
+    fn topology(&mut self, preset: &str) {
+        // Hundreds of CPUs take hundreds of times as long to look at.
+        let large = matches!(
+            preset,
+            "power10-8x8" | "epyc-2x64x2" | "spr-2x56x2" | "icl-2x32x2"
+        );
+        if !large && (!self.uses(Feature::Topology) || preset == "hikey960") {
+            return;
+        }
+        let smt = match preset {
+            "generic-8" | "dev-vm" => 1,
+            _ => 2,
+        };
+        let (sockets, llcs) = (self.dice.between(1, 2), self.dice.between(1, 2));
+        let (cores, threads) = (self.dice.between(1, 4), self.dice.between(1, smt));
+        self.cpus = sockets * llcs * cores * threads;
+        let distances = match (large, sockets) {
+            (true, 1) => ", node_distances = [[10]]",
+            (true, _) => ", node_distances = [[10, 21], [21, 10]]",
+            (false, _) => "",
+        };
+        self.part(format!(
+            "topology = {{ sockets = {sockets}, llcs_per_socket = {llcs}, \
+             cores_per_llc = {cores}, threads_per_core = {threads}{distances} }}"
+        ));
+        if smt > 1 && threads == 1 {
+            self.part("smt = { thread_speed_1000ths = [1000] }");
+        } else if preset == "power10-8x8" {
+            self.part("smt = { thread_speed_1000ths = [1000, 700] }");
+        }
+    }
+
+    fn lines(&mut self) {
+        let mut ns = |most| self.dice.between(1, most);
+        let (core, llc, far, node) = (ns(20), ns(100), ns(200), ns(2000));
+        let (read, write) = (ns(100), ns(100));
+        let mut flag = || self.dice.one_in(2);
+        let (words, lock, hints) = (flag(), flag(), flag());
+        let load = !words && !lock && !hints || flag();
+        self.part(format!(
+            "lines = {{ same_core_transfer_ns = {core}, same_llc_transfer_ns = {llc}, \
+             other_llc_transfer_ns = {far}, other_node_transfer_ns = {node}, \
+             read_service_percent = {read}, write_service_percent = {write}, \
+             tg_load_avg = {load}, rq_lock = {lock}, llc_idle_hints = {hints}, \
+             words = {words} }}"
+        ));
+    }
+
+    fn governors(&mut self, preset: &str) {
+        let governors: &[&str] = match preset {
+            "epyc-2x64x2" | "power10-8x8" => &["schedutil", "ondemand", "performance", "powersave"],
+            "client-4" | "hwp-desktop-8" | "spr-2x56x2" | "icl-2x32x2" => {
+                &["powersave", "performance"]
+            }
+            "dev-vm" => {
+                let most = self.dice.scale(1, 400_000);
+                return self.part(format!("idle.guest_halt_poll_ns = {most}"));
+            }
+            _ => return,
+        };
+        let governor = self.dice.pick(governors);
+        self.part(format!("frequency.governor = \"{governor}\""));
+        let governor = self.dice.pick(&["menu", "teo"]);
+        self.part(format!("idle.governor = \"{governor}\""));
     }
 
     fn kernel(&mut self) {

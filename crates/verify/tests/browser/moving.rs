@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{browser, console, left, open, page_of_node};
 use schedcast_lab::error::Source;
 use schedcast_lab::experiment::{self, Surroundings, document};
-use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
 use schedcast_present::report;
 
@@ -36,14 +36,7 @@ fn page_of(text: &str, directory: &std::path::Path) -> String {
     document::parse(&Source::new("exp.toml", text))
         .and_then(|document| experiment::read(&document, &Surroundings::default()))
         .unwrap();
-    let question = Question {
-        subject: Subject::File { path, only: None },
-        cgroup: None,
-        columns: Columns::default(),
-        seeds: None,
-        duration: None,
-        measured: false,
-    };
+    let question = Question::of(Subject::File { path, only: None });
     let experiment = question.experiment().unwrap();
     let gathered = report::gather(&question, &experiment, &Simulator::new(), None, &|| {}).unwrap();
     let data = report::data::report(gathered, &experiment.scenarios);

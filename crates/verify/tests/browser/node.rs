@@ -25,7 +25,6 @@ pub(crate) fn question(seeds: u32) -> Question {
     let recorded = Recorded::open(&folder).unwrap();
     let set = |text: &str| vec![Setting::Set(text.to_string())];
     Question {
-        subject: Subject::Recording(recorded),
         cgroup: Some("/tenants/checkout".to_string()),
         columns: Columns {
             leading: Vec::new(),
@@ -35,7 +34,6 @@ pub(crate) fn question(seeds: u32) -> Question {
             ],
         },
         seeds: Some(seeds),
-        duration: None,
-        measured: false,
+        ..Question::of(Subject::Recording(recorded))
     }
 }

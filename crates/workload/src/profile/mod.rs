@@ -69,7 +69,7 @@ pub enum Arrivals {
 pub enum Gaps {
     /// Exponential: requests know nothing of each other.
     Poisson,
-    /// All the same.
+    /// All of the same length.
     Even,
     /// Quantiles at equal steps of probability, ascending, in millionths of the mean.
     Quantiles(Vec<u64>),

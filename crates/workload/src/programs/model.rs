@@ -8,6 +8,25 @@ use std::fmt::Debug;
 
 use super::results::{MetricMap, Results};
 
+/// When a client stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// After this time, with the transaction that is open by then.
+    Time(u64),
+    /// After so many transactions.
+    Transactions(u64),
+}
+
+impl Length {
+    /// When it ends by itself, if time says so.
+    pub(super) fn duration_ns(self) -> Option<u64> {
+        match self {
+            Length::Time(time_ns) => Some(time_ns),
+            Length::Transactions(_) => None,
+        }
+    }
+}
+
 /// A command that was compiled.
 pub(super) trait Model: Debug + Send + Sync {
     /// How long it runs at the most if every task gets to run, as far as the command says: the run

@@ -54,6 +54,15 @@ impl<'a> Results<'a> {
         Some(longest_ns as f64 / 1e9)
     }
 
+    /// How many requests a second were answered while the load, of this length, was measured.
+    pub(super) fn answered_per_s(&self, duration_ns: u64) -> Option<f64> {
+        let latency = self.metric("latency")?;
+        let begin_ns = self.start_ns.max(self.probes.since);
+        let end_ns = self.now_ns.min(self.start_ns + duration_ns);
+        let measured_s = end_ns.checked_sub(begin_ns)? as f64 / 1e9;
+        (measured_s > 0.0).then(|| latency.values.count() as f64 / measured_s)
+    }
+
     /// A counter.
     pub(super) fn count(&self, metric: &str) -> u64 {
         self.metric(metric).map_or(0, |metric| metric.count)

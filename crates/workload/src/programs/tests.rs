@@ -1,5 +1,7 @@
 use super::*;
+use schedcast_kernel::GroupId;
 use schedcast_kernel::rules::{Rules, Version};
+use schedcast_sim::workload::GroupSpec;
 use schedcast_sim::{Machine, World};
 
 const SECOND: u64 = 1_000_000_000;
@@ -28,22 +30,44 @@ pub(super) fn run(line: &str, cpus: usize, until_s: u64) -> (Running, World) {
 
 pub(super) fn run_under(rules: Rules, line: &str, cpus: usize, until_s: u64) -> (Running, World) {
     let (running, workload) = compiled(line, cpus);
-    let topology = schedcast_kernel::topology::Topology::flat(cpus);
-    let machine = Machine::preset("generic-8")
-        .unwrap()
-        .with_topology(topology);
-    let mut world = World::new(machine, rules, workload, 1).unwrap();
+    let mut world = world(rules, workload);
+    run_to_end(&mut world, until_s);
+    (running, world)
+}
+
+pub(super) fn run_to_end(world: &mut World, until_s: u64) {
     for step in 1..=until_s * 20 {
         world.run_until(step * SECOND / 20).unwrap();
         if world.live_tasks() == 0 {
             break;
         }
     }
-    (running, world)
+}
+
+/// A world of as many equal CPUs as the rules are for.
+pub(super) fn world(rules: Rules, workload: Workload) -> World {
+    let topology = schedcast_kernel::topology::Topology::flat(rules.cpus as usize);
+    let machine = Machine::preset("generic-8")
+        .unwrap()
+        .with_topology(topology);
+    World::new(machine, rules, workload, 1).unwrap()
+}
+
+/// A workload with a group that may use so much of every 100 ms.
+pub(super) fn with_group(path: &str, quota_ns: Option<u64>) -> (Workload, GroupId) {
+    let mut workload = Workload::default();
+    let mut group = GroupSpec::new(path, GroupId::ROOT);
+    group.limit.quota_ns = quota_ns;
+    let group = workload.add_group(group);
+    (workload, group)
 }
 
 pub(super) fn rules(major: u16, minor: u16, cpus: usize) -> Rules {
     Rules::of(Version::new(major, minor), cpus as u32, 250)
+}
+
+pub(super) fn close(value: f64, wanted: f64, tolerance: f64) -> bool {
+    (value / wanted - 1.0).abs() <= tolerance
 }
 
 pub(super) fn metric(running: &Running, world: &World, name: &str) -> f64 {
@@ -460,12 +484,7 @@ fn two_programs_share_a_workload() {
         workload.tasks[0].address_space,
         workload.tasks[1].address_space
     );
-    let topology = schedcast_kernel::topology::Topology::flat(2);
-    let machine = Machine::preset("generic-8")
-        .unwrap()
-        .with_topology(topology);
-    let rules = rules(5, 14, 2);
-    let mut world = World::new(machine, rules, workload, 1).unwrap();
+    let mut world = world(rules(5, 14, 2), workload);
     world.run_until(5 * SECOND).unwrap();
     assert_eq!(world.live_tasks(), 0);
     assert!(metric(&a, &world, "first/wakeup_latency.count") > 0.0);

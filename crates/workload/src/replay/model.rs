@@ -56,9 +56,10 @@ pub struct Thread {
 }
 
 /// Trigger of an activation. Times are ns since the start of the recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Trigger {
     /// It was under way when the recording started.
+    #[default]
     Start,
     /// The thread was forked.
     Fork,
@@ -115,7 +116,7 @@ pub enum Step {
 }
 
 /// From a wakeup to the next sleep: the handling of one message.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Activation {
     /// Whose.
     pub thread: ThreadId,
@@ -165,19 +166,7 @@ impl Activation {
             thread,
             trigger,
             woken_ns,
-            first_run_ns: None,
-            end_ns: None,
-            replied_ns: None,
-            slept: false,
-            executed_ns: 0,
-            removed_ns: 0,
-            assumed_ns: 0,
-            charged_before_ns: 0,
-            switches: 0,
-            interrupts: 0,
-            steps: 0..0,
-            follows: None,
-            slept_before_ns: None,
+            ..Self::default()
         }
     }
 

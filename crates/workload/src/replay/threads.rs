@@ -8,7 +8,7 @@ use schedcast_trace::{CommId, CommTable, Event, EventKind, Pid, PrevState};
 use std::collections::HashMap;
 
 /// Index into [`super::Replay::threads`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ThreadId(pub u32);
 
 impl ThreadId {

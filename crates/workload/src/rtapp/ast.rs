@@ -230,7 +230,7 @@ impl Task {
 pub struct Phase {
     /// Name as written; `None` if the events stand in the task itself.
     pub name: Option<String>,
-    /// Where it begins.
+    /// Place where it begins.
     pub span: Span,
     /// How often its events are gone through.
     pub repeat: Repeat,

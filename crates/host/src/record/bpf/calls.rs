@@ -51,7 +51,7 @@ struct MapCreate {
     name: [u8; 16],
 }
 
-/// Of `BPF_MAP_*_ELEM`.
+/// Arguments of `BPF_MAP_*_ELEM`.
 #[repr(C)]
 struct MapElement {
     map: u32,
@@ -93,7 +93,7 @@ struct TracepointOpen {
     unused: u32,
 }
 
-/// Of `BPF_OBJ_GET_INFO_BY_FD`.
+/// Arguments of `BPF_OBJ_GET_INFO_BY_FD`.
 #[repr(C)]
 struct InfoByFile {
     file: u32,

@@ -3,11 +3,11 @@
 use super::{allow, busy, busy_with_idle_policy, sleeper};
 use crate::balance::{GroupStats, GroupType};
 use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, GroupId, TaskId};
+use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Context, WakeFlags};
 use crate::select::WakeKind;
 use crate::select::idlest::{Own, clearly_less_loaded, is_idler};
-use crate::task::{Policy, TaskAttributes};
+use crate::task::TaskAttributes;
 use crate::tests::world::{MS, World};
 use crate::topology::Topology;
 
@@ -287,14 +287,8 @@ fn forks_leave_a_node_for_clearly_less_load_only_from_4_17() {
         let se = world.kernel.tasks[curr.index()].se;
         world.kernel.entities[se.index()].avg.load_avg = 1000;
         let task = world.kernel.task_create(TaskAttributes {
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
             affinity: CpuSet::first(8),
-            group: GroupId::ROOT,
-            address_space: Some(1),
-            custom_slice_ns: None,
-            cpu: Cpu(0),
+            ..TaskAttributes::on(Cpu(0))
         });
         let cpu = place(&mut world, 0, task, WakeKind::Fork);
         assert_eq!(cpu / 4, node, "{version}: CPU {cpu}");
@@ -348,14 +342,8 @@ fn fork_by_load(version: &str, loads: &[(u64, u64)]) -> u32 {
         world.kernel.cfs_rqs[cpu].avg.load_avg = *average;
     }
     let task = world.kernel.task_create(TaskAttributes {
-        policy: Policy::Normal,
-        nice: 0,
-        rt_priority: 0,
         affinity: CpuSet::first(loads.len()),
-        group: GroupId::ROOT,
-        address_space: Some(1),
-        custom_slice_ns: None,
-        cpu: Cpu(0),
+        ..TaskAttributes::on(Cpu(0))
     });
     place(&mut world, 0, task, WakeKind::Fork)
 }

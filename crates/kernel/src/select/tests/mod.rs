@@ -51,14 +51,8 @@ fn busy_with_idle_policy(world: &mut World, cpu: u32) {
 /// A kernel thread that may run on its CPU only, and runs.
 fn busy_with_kernel_thread(world: &mut World, cpu: u32) -> TaskId {
     world.start(TaskAttributes {
-        policy: Policy::Normal,
-        nice: 0,
-        rt_priority: 0,
-        affinity: CpuSet::of(Cpu(cpu)),
-        group: GroupId::ROOT,
         address_space: None,
-        custom_slice_ns: None,
-        cpu: Cpu(cpu),
+        ..TaskAttributes::on(Cpu(cpu))
     })
 }
 

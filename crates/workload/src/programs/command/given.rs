@@ -88,7 +88,7 @@ pub struct Given {
     pub(super) tool: &'static Tool,
     /// The flag.
     pub flag: &'static Flag,
-    /// As typed.
+    /// The word as typed.
     pub typed: String,
     /// Its value.
     pub value: Option<String>,

@@ -47,10 +47,5 @@ fn significant(value: f64) -> String {
         value if value >= 10.0 => 4,
         _ => 5,
     };
-    let text = format!("{value:.digits$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
+    schedcast_base::columns::decimals(value, digits)
 }

@@ -4,7 +4,7 @@ use schedcast_sim::events::TraceKind;
 use super::super::tests::{compiled, metric, refuse, rules};
 use super::super::{Start, compile, split};
 use super::load::PIECES;
-use schedcast_sim::{Machine, Workload, World};
+use schedcast_sim::{Workload, World};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -13,12 +13,8 @@ fn world(line: &str, cpus: usize, version: (u16, u16)) -> (super::super::Running
     let mut start = Start::new("dbench", cpus);
     start.kernel = Version::new(version.0, version.1);
     let running = compile(&split(line), &start, &mut workload).unwrap();
-    let topology = schedcast_kernel::topology::Topology::flat(cpus);
-    let machine = Machine::preset("generic-8")
-        .unwrap()
-        .with_topology(topology);
     let rules = rules(version.0, version.1, cpus);
-    (running, World::new(machine, rules, workload, 1).unwrap())
+    (running, super::super::tests::world(rules, workload))
 }
 
 #[test]

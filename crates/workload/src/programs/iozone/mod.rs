@@ -81,32 +81,22 @@ pub(crate) static TOOL: Tool = Tool {
     compile: compiled!(Options),
 };
 
-/// One pass over the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pass {
-    Write,
-    Rewrite,
-    Read,
-    Reread,
-    RandomRead,
-    RandomWrite,
-    /// Executed twice, of which the tool prints the first.
-    BackwardRead,
+schedcast_base::named! {
+    /// One pass over the file.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Pass {
+        Write = "write",
+        Rewrite = "rewrite",
+        Read = "read",
+        Reread = "reread",
+        RandomRead = "random_read",
+        RandomWrite = "random_write",
+        /// Executed twice, of which the tool prints the first.
+        BackwardRead = "backward_read",
+    }
 }
 
 impl Pass {
-    fn metric(self) -> &'static str {
-        match self {
-            Pass::Write => "write",
-            Pass::Rewrite => "rewrite",
-            Pass::Read => "read",
-            Pass::Reread => "reread",
-            Pass::RandomRead => "random_read",
-            Pass::RandomWrite => "random_write",
-            Pass::BackwardRead => "backward_read",
-        }
-    }
-
     /// Those of a test of `-i`.
     fn of_test(test: u64) -> &'static [Pass] {
         match test {
@@ -136,7 +126,7 @@ impl Pass {
             Pass::RandomRead => ("random", "read"),
             Pass::RandomWrite => ("random", "write"),
             Pass::BackwardRead => ("bkwd", "read"),
-            _ => ("", self.metric()),
+            _ => ("", self.name()),
         }
     }
 
@@ -310,9 +300,9 @@ impl Options {
         match self.auto {
             true => {
                 let (file, record) = (point.file_bytes / KB, point.record_bytes / KB);
-                format!("{}.{file}-{record}", pass.metric())
+                format!("{}.{file}-{record}", pass.name())
             }
-            false => pass.metric().to_owned(),
+            false => pass.name().to_owned(),
         }
     }
 
@@ -329,8 +319,8 @@ impl Model for Options {
         for &point in &self.points {
             for &pass in &self.passes {
                 let sizes = self.metric(pass, point);
-                let sizes = sizes.strip_prefix(pass.metric()).unwrap_or_default();
-                let name = format!("{}_throughput{sizes}", pass.metric());
+                let sizes = sizes.strip_prefix(pass.name()).unwrap_or_default();
+                let name = format!("{}_throughput{sizes}", pass.name());
                 results.put(map, &name, self.rate(results, pass, point));
             }
         }

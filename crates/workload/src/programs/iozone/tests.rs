@@ -1,8 +1,4 @@
-use super::super::tests::{metric, refuse, run};
-
-fn close(value: f64, wanted: f64, tolerance: f64) -> bool {
-    (value / wanted - 1.0).abs() <= tolerance
-}
+use super::super::tests::{close, metric, refuse, run};
 
 #[test]
 fn small_records_are_limited_by_calls_and_large_ones_by_copying() {

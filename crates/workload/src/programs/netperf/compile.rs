@@ -4,8 +4,9 @@ use schedcast_sim::ProgramBuilder;
 use schedcast_sim::program::Compare;
 use schedcast_sim::workload::{AttributesSpec, ForkId, ProgramId, QueueSpec, SenderWakes, WordId};
 
-use super::{Length, Options, Test};
+use super::{Options, Test};
 use crate::programs::command::CommandError;
+use crate::programs::model::Length;
 use crate::programs::start::Compiler;
 use crate::registers::registers;
 

@@ -29,6 +29,7 @@ mod tests;
 use schedcast_kernel::cpuset::CpuSet;
 
 use super::command::{CommandError, Effect, Tool, Words, compiled, flags, whole};
+use super::model::Length;
 
 const PAIRS_MAX: u64 = 4096;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -62,31 +63,24 @@ pub(crate) static TOOL: Tool = Tool {
     compile: compiled!(Options, cpus),
 };
 
-/// Test that a pair runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Test {
-    /// Data in one direction, with flow control.
-    TcpStream,
-    /// The same from the server to the client.
-    TcpMaerts,
-    /// Data in one direction; what the receiver has no room for is lost.
-    UdpStream,
-    /// Request and response over TCP.
-    TcpRr,
-    /// Request and response over UDP.
-    UdpRr,
+schedcast_base::named! {
+    /// Test that a pair runs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Test {
+        /// Data in one direction, with flow control.
+        TcpStream = "TCP_STREAM",
+        /// The same from the server to the client.
+        TcpMaerts = "TCP_MAERTS",
+        /// Data in one direction; what the receiver has no room for is lost.
+        UdpStream = "UDP_STREAM",
+        /// Request and response over TCP.
+        TcpRr = "TCP_RR",
+        /// Request and response over UDP.
+        UdpRr = "UDP_RR",
+    }
 }
 
 impl Test {
-    /// All of them with their names.
-    pub(crate) const ALL: [(&str, Test); 5] = [
-        ("TCP_STREAM", Test::TcpStream),
-        ("TCP_MAERTS", Test::TcpMaerts),
-        ("UDP_STREAM", Test::UdpStream),
-        ("TCP_RR", Test::TcpRr),
-        ("UDP_RR", Test::UdpRr),
-    ];
-
     fn is_tcp(self) -> bool {
         matches!(self, Test::TcpStream | Test::TcpMaerts | Test::TcpRr)
     }
@@ -94,15 +88,6 @@ impl Test {
     fn is_stream(self) -> bool {
         matches!(self, Test::TcpStream | Test::TcpMaerts | Test::UdpStream)
     }
-}
-
-/// When a client stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Length {
-    /// After this time.
-    Time(u64),
-    /// After so many transactions.
-    Transactions(u64),
 }
 
 /// A command line.
@@ -181,26 +166,15 @@ impl Options {
         }
         Ok(())
     }
-
-    /// When it ends by itself, if time says so.
-    pub(super) fn duration_ns(&self) -> Option<u64> {
-        match self.length {
-            Length::Time(time_ns) => Some(time_ns),
-            Length::Transactions(_) => None,
-        }
-    }
 }
 
 fn read_test(words: &Words) -> Result<Test, CommandError> {
     let Some(given) = words.last("t") else {
         return Ok(Test::TcpStream);
     };
-    let named = Test::ALL
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(given.text()));
-    named.map(|(_, test)| *test).ok_or_else(|| {
-        let names = Test::ALL.map(|(name, _)| name);
-        let hint = schedcast_base::names::suggestion(given.text(), &names);
+    let is_meant = |test: &Test| test.name().eq_ignore_ascii_case(given.text());
+    Test::ALL.into_iter().find(is_meant).ok_or_else(|| {
+        let hint = schedcast_base::names::suggestion(given.text(), &Test::ALL.map(Test::name));
         given.error(format!("unknown test `{}`; {hint}", given.text()))
     })
 }

@@ -25,7 +25,7 @@ impl Options {
 
 impl Model for Options {
     fn length_ns(&self) -> Option<u64> {
-        self.duration_ns()
+        self.length.duration_ns()
     }
 
     fn statistics(&self, name: &str) -> Vec<String> {
@@ -49,10 +49,10 @@ impl Model for Options {
     /// Text that one of the netperfs would have printed, with the mean of all.
     fn report(&self, results: &Results) -> String {
         let elapsed_s = self
+            .length
             .duration_ns()
             .map_or_else(|| results.elapsed_s(), |time_ns| time_ns as f64 / 1e9);
-        let name = Test::ALL.iter().find(|(_, test)| *test == self.test);
-        let name = name.map_or("", |(name, _)| name);
+        let name = self.test.name();
         let mut text = String::new();
         if self.test.is_stream() {
             let megabits = self.per_second(results, "bytes").unwrap_or(0.0) * 8.0 / 1e6;

@@ -4,8 +4,9 @@ use schedcast_sim::program::{Arithmetic, Compare, Label};
 use schedcast_sim::workload::{BarrierId, DistributionId, MetricId, ProgramId, QueueId};
 use schedcast_sim::{Distribution, ProgramBuilder, Reg};
 
-use super::{Length, Options};
+use super::Options;
 use crate::programs::command::CommandError;
+use crate::programs::model::Length;
 use crate::programs::postgres::{ROW_UNIT, Script, Server, barrier, queues, spread};
 use crate::programs::start::Compiler;
 use crate::registers::registers;
@@ -172,7 +173,7 @@ impl Thread<'_> {
         b.barrier(self.connected);
         b.now(BEGIN);
         b.set(END, BEGIN);
-        b.add(END, self.options.duration_ns().unwrap_or(0));
+        b.add(END, self.options.length.duration_ns().unwrap_or(0));
         b.set(TRIGGER, BEGIN);
         b.set(LEFT, BEGIN);
         b.set(ACTIVE, CLIENTS);

@@ -20,6 +20,7 @@ mod report;
 mod tests;
 
 use super::command::{CommandError, Effect, Given, Tool, Words, compiled, flags};
+use super::model::Length;
 use super::postgres::{
     ADDRESS, FILE_SYSTEM, Row, SERVER_CGROUP, SYNCHRONOUS_COMMIT, Script, Settings,
 };
@@ -93,25 +94,20 @@ pub(crate) static TOOL: Tool = Tool {
     compile: compiled!(Options),
 };
 
-/// A built-in script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Builtin {
-    /// Three updates, a select and an insert in a transaction.
-    TpcbLike,
-    /// Without the updates that clients contend for.
-    SimpleUpdate,
-    /// One select.
-    SelectOnly,
+schedcast_base::named! {
+    /// A built-in script.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Builtin {
+        /// Three updates, a select and an insert in a transaction.
+        TpcbLike = "tpcb-like",
+        /// Without the updates that clients contend for.
+        SimpleUpdate = "simple-update",
+        /// One select.
+        SelectOnly = "select-only",
+    }
 }
 
 impl Builtin {
-    /// All of them with their names.
-    pub(crate) const ALL: [(&str, Builtin); 3] = [
-        ("tpcb-like", Builtin::TpcbLike),
-        ("simple-update", Builtin::SimpleUpdate),
-        ("select-only", Builtin::SelectOnly),
-    ];
-
     /// As pgbench calls it in its report.
     fn title(self) -> &'static str {
         match self {
@@ -139,25 +135,20 @@ impl Builtin {
     }
 }
 
-/// How statements are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    /// As text.
-    Simple,
-    /// Parsed, bound and executed one after the other.
-    Extended,
-    /// Parsed once.
-    Prepared,
+schedcast_base::named! {
+    /// How statements are sent.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Protocol {
+        /// As text, parsed each time.
+        Simple = "simple",
+        /// Parsed, bound and executed one after the other.
+        Extended = "extended",
+        /// Parsed once.
+        Prepared = "prepared",
+    }
 }
 
 impl Protocol {
-    /// All of them with their names.
-    pub(crate) const ALL: [(&str, Protocol); 3] = [
-        ("simple", Protocol::Simple),
-        ("extended", Protocol::Extended),
-        ("prepared", Protocol::Prepared),
-    ];
-
     /// CPU time of the backend, in thousandths of that with [`Protocol::Simple`].
     fn permille(self, prices: &Prices) -> u64 {
         match self {
@@ -166,15 +157,6 @@ impl Protocol {
             Protocol::Prepared => prices.pgbench_prepared_permille,
         }
     }
-}
-
-/// When a client stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Length {
-    /// With the transaction that is open by then.
-    Time(u64),
-    /// After so many transactions.
-    Transactions(u64),
 }
 
 /// A command line.
@@ -229,14 +211,6 @@ impl Options {
             progress: words.has("progress"),
             vacuum: !words.has("no-vacuum"),
         })
-    }
-
-    /// When it ends by itself, if time says so.
-    pub(super) fn duration_ns(&self) -> Option<u64> {
-        match self.length {
-            Length::Time(time_ns) => Some(time_ns),
-            Length::Transactions(_) => None,
-        }
     }
 
     /// Script of the server for one transaction.
@@ -299,13 +273,12 @@ fn builtin(given: &Given) -> Result<Builtin, CommandError> {
     if text.contains('@') {
         return Err(given.error("one script at a time, weights are not modelled"));
     }
-    let names = Builtin::ALL.map(|(name, _)| name);
-    let begins = |name: &str| !text.is_empty() && name.starts_with(text);
-    let mut fitting = Builtin::ALL.iter().filter(|(name, _)| begins(name));
+    let begins = |one: &Builtin| !text.is_empty() && one.name().starts_with(text);
+    let mut fitting = Builtin::ALL.into_iter().filter(begins);
     match (fitting.next(), fitting.next()) {
-        (Some((_, one)), None) => Ok(*one),
+        (Some(one), None) => Ok(one),
         _ => {
-            let hint = suggestion(text, &names);
+            let hint = suggestion(text, &Builtin::ALL.map(Builtin::name));
             Err(given.error(format!("unknown script `{text}`; {hint}")))
         }
     }
@@ -315,11 +288,10 @@ fn read_protocol(words: &Words) -> Result<Protocol, CommandError> {
     let Some(given) = words.last("protocol") else {
         return Ok(Protocol::Simple);
     };
-    let mut named = Protocol::ALL.iter();
-    let named = named.find(|(name, _)| *name == given.text());
-    named.map(|(_, protocol)| *protocol).ok_or_else(|| {
-        let names = Protocol::ALL.map(|(name, _)| name);
-        let hint = suggestion(given.text(), &names);
+    let mut named = Protocol::ALL.into_iter();
+    let named = named.find(|one| one.name() == given.text());
+    named.ok_or_else(|| {
+        let hint = suggestion(given.text(), &Protocol::ALL.map(Protocol::name));
         given.error(format!("unknown protocol `{}`; {hint}", given.text()))
     })
 }

@@ -1,7 +1,7 @@
 //! Rates and latencies, and pgbench's own summary.
 
-use super::{Length, Options, Protocol};
-use crate::programs::model::Model;
+use super::Options;
+use crate::programs::model::{Length, Model};
 use crate::programs::results::{MetricMap, Results, deviation};
 
 impl Options {
@@ -30,7 +30,7 @@ impl Options {
 
 impl Model for Options {
     fn length_ns(&self) -> Option<u64> {
-        self.duration_ns()
+        self.length.duration_ns()
     }
 
     fn statistics(&self, name: &str) -> Vec<String> {
@@ -49,10 +49,7 @@ impl Model for Options {
         let values = results.values("latency");
         let count = values.map_or(0, |values| values.count());
         let tps = self.tps(results).unwrap_or(0.0);
-        let protocol = Protocol::ALL
-            .iter()
-            .find(|(_, own)| *own == self.protocol)
-            .map_or("", |(name, _)| name);
+        let protocol = self.protocol.name();
         let mut text = String::from("pgbench (15, forecast)\n");
         if self.vacuum {
             text += "starting vacuum...end.\n";

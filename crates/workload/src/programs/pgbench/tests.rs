@@ -1,35 +1,17 @@
-use super::super::tests::{compiled, metric, refuse, rules};
+use super::super::tests::{compiled, metric, refuse, rules, run_to_end, with_group, world};
 use super::super::{Prices, Running, Start, compile, split};
 use super::{Options, TOOL};
-use schedcast_kernel::GroupId;
-use schedcast_kernel::group::BandwidthLimit;
-use schedcast_sim::workload::GroupSpec;
-use schedcast_sim::{Machine, Workload, World};
+use schedcast_sim::World;
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Runs a command on `cpus` CPUs to its end, with a group `/server` limited to `quota` of a CPU.
 fn run(line: &str, cpus: usize, quota_ns: Option<u64>) -> (Running, World) {
-    let mut workload = Workload::default();
-    let mut group = GroupSpec::new("/server", GroupId::ROOT);
-    group.limit = BandwidthLimit {
-        quota_ns,
-        ..BandwidthLimit::UNLIMITED
-    };
-    workload.add_group(group);
+    let (mut workload, _) = with_group("/server", quota_ns);
     let running = compile(&split(line), &Start::new("pgbench", cpus), &mut workload)
         .unwrap_or_else(|error| panic!("{line}: {error}"));
-    let topology = schedcast_kernel::topology::Topology::flat(cpus);
-    let machine = Machine::preset("generic-8")
-        .unwrap()
-        .with_topology(topology);
-    let mut world = World::new(machine, rules(6, 18, cpus), workload, 1).unwrap();
-    for step in 1..=100 {
-        world.run_until(step * SECOND / 10).unwrap();
-        if world.live_tasks() == 0 {
-            break;
-        }
-    }
+    let mut world = world(rules(6, 18, cpus), workload);
+    run_to_end(&mut world, 10);
     (running, world)
 }
 

@@ -155,16 +155,12 @@ impl Load {
         b.word_store(words.ending, 1);
     }
 
-    fn rate_of(&self, results: &Results) -> Option<f64> {
-        let latency = results.metric("latency")?;
-        let begin_ns = results.start_ns.max(results.probes.since);
-        let end_ns = results.now_ns.min(results.start_ns + self.duration_ns);
-        let measured_s = end_ns.checked_sub(begin_ns)? as f64 / 1e9;
-        (measured_s > 0.0).then(|| latency.values.count() as f64 / measured_s)
-    }
-
     pub(super) fn metrics(&self, results: &Results, map: &mut MetricMap) {
-        results.put(map, "requests_per_s", self.rate_of(results));
+        results.put(
+            map,
+            "requests_per_s",
+            results.answered_per_s(self.duration_ns),
+        );
         results.put_latency(map, "latency");
         results.put_latency(map, "queue");
         results.put_latency(map, "pause");
@@ -178,7 +174,7 @@ impl Load {
     pub(super) fn report(&self, results: &Results, processors: u64) -> String {
         let mut text = format!(
             "requests  {:.1} a second answered, {processors} processors, {} collections\n",
-            self.rate_of(results).unwrap_or(0.0),
+            results.answered_per_s(self.duration_ns).unwrap_or(0.0),
             results.count("collections"),
         );
         for metric in ["latency", "queue", "pause"] {

@@ -1,34 +1,18 @@
-use super::super::tests::{compiled, metric, refuse, rules, run};
+use super::super::tests::{close, compiled, metric, refuse, rules, run, with_group, world};
 use super::super::{Running, Start, compile, split};
-use schedcast_kernel::GroupId;
-use schedcast_kernel::group::BandwidthLimit;
-use schedcast_sim::workload::GroupSpec;
-use schedcast_sim::{Machine, Workload, World};
+use schedcast_sim::{Workload, World};
 
 const SECOND: u64 = 1_000_000_000;
 
-fn close(value: f64, wanted: f64, tolerance: f64) -> bool {
-    (value / wanted - 1.0).abs() <= tolerance
-}
-
 /// Runs a command in a group with `permille` thousandths of a CPU, on two CPUs.
 fn limited(line: &str, permille: u64, variables: &[(&str, &str)]) -> (Running, World) {
-    let mut workload = Workload::default();
-    let mut group = GroupSpec::new("/server", GroupId::ROOT);
-    group.limit = BandwidthLimit {
-        quota_ns: Some(permille * 100_000),
-        ..BandwidthLimit::UNLIMITED
-    };
+    let (mut workload, group) = with_group("/server", Some(permille * 100_000));
     let mut start = Start::new("server", 2);
-    start.group = workload.add_group(group);
+    start.group = group;
     let variable = |&(name, value): &(&str, &str)| (name.to_string(), value.to_string());
     start.environment = variables.iter().map(variable).collect();
     let running = compile(&split(line), &start, &mut workload).unwrap();
-    let topology = schedcast_kernel::topology::Topology::flat(2);
-    let machine = Machine::preset("generic-8")
-        .unwrap()
-        .with_topology(topology);
-    let mut world = World::new(machine, rules(6, 18, 2), workload, 1).unwrap();
+    let mut world = world(rules(6, 18, 2), workload);
     world.run_until(30 * SECOND).unwrap();
     (running, world)
 }

@@ -152,14 +152,6 @@ impl Options {
             interrupt_cpu: words.whole("interrupt-cpu", 0..=last_cpu, 0)? as u32,
         })
     }
-
-    fn rate_of(&self, results: &Results) -> Option<f64> {
-        let latency = results.metric("latency")?;
-        let begin_ns = results.start_ns.max(results.probes.since);
-        let end_ns = results.now_ns.min(results.start_ns + self.duration_ns);
-        let measured_s = end_ns.checked_sub(begin_ns)? as f64 / 1e9;
-        (measured_s > 0.0).then(|| latency.values.count() as f64 / measured_s)
-    }
 }
 
 impl Model for Options {
@@ -168,7 +160,11 @@ impl Model for Options {
     }
 
     fn metrics(&self, results: &Results, map: &mut MetricMap) {
-        results.put(map, "requests_per_s", self.rate_of(results));
+        results.put(
+            map,
+            "requests_per_s",
+            results.answered_per_s(self.duration_ns),
+        );
         results.put_latency(map, "latency");
         results.put_latency(map, "queue");
     }
@@ -177,7 +173,7 @@ impl Model for Options {
     fn report(&self, results: &Results) -> String {
         let mut text = format!(
             "requests  {:.1} a second answered (--rate {})\n",
-            self.rate_of(results).unwrap_or(0.0),
+            results.answered_per_s(self.duration_ns).unwrap_or(0.0),
             self.rate
         );
         for metric in ["latency", "queue"] {

@@ -1,4 +1,4 @@
-use super::super::tests::{compiled, metric, refuse, rules, run};
+use super::super::tests::{close, compiled, metric, refuse, rules, run, with_group, world};
 use super::super::{Running, Start, compile, split};
 use schedcast_kernel::GroupId;
 use schedcast_kernel::group::BandwidthLimit;
@@ -6,10 +6,6 @@ use schedcast_sim::workload::GroupSpec;
 use schedcast_sim::{Machine, Workload, World};
 
 const SECOND: u64 = 1_000_000_000;
-
-fn close(value: f64, wanted: f64, tolerance: f64) -> bool {
-    (value / wanted - 1.0).abs() <= tolerance
-}
 
 #[test]
 fn a_service_that_keeps_up_answers_what_arrives() {
@@ -63,20 +59,11 @@ fn pieces_are_computed_side_by_side() {
 }
 
 fn limited(line: &str, quota_ns: u64) -> (Running, World) {
-    let mut workload = Workload::default();
-    let mut group = GroupSpec::new("/service", GroupId::ROOT);
-    group.limit = BandwidthLimit {
-        quota_ns: Some(quota_ns),
-        ..BandwidthLimit::UNLIMITED
-    };
+    let (mut workload, group) = with_group("/service", Some(quota_ns));
     let mut start = Start::new("http-service", 2);
-    start.group = workload.add_group(group);
+    start.group = group;
     let running = compile(&split(line), &start, &mut workload).unwrap();
-    let topology = schedcast_kernel::topology::Topology::flat(2);
-    let machine = Machine::preset("generic-8")
-        .unwrap()
-        .with_topology(topology);
-    let mut world = World::new(machine, rules(6, 18, 2), workload, 1).unwrap();
+    let mut world = world(rules(6, 18, 2), workload);
     world.run_until(10 * SECOND).unwrap();
     (running, world)
 }

@@ -58,9 +58,9 @@ pub(crate) static TOOL: Tool = Tool {
 /// How long a worker computes before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slice {
-    /// So many calls.
+    /// A number of calls.
     Calls(u64),
-    /// So long.
+    /// A time, ns.
     Time(u64),
     /// Drawn anew each time, 0 to 0.5 s.
     Random,

@@ -1,27 +1,12 @@
-use super::super::tests::{compiled, metric, refuse, rules};
-use super::super::{Running, Start, compile, split};
+use super::super::Running;
+use super::super::tests::{compiled, metric, refuse};
 use super::division_steps;
-use schedcast_sim::{Machine, Workload, World};
+use schedcast_sim::World;
 
 const SECOND: u64 = 1_000_000_000;
 
 fn run(line: &str, cpus: usize) -> (Running, World) {
-    let mut workload = Workload::default();
-    let start = Start::new("sysbench", cpus);
-    let running = compile(&split(line), &start, &mut workload)
-        .unwrap_or_else(|error| panic!("{line}: {error}"));
-    let topology = schedcast_kernel::topology::Topology::flat(cpus);
-    let machine = Machine::preset("generic-8")
-        .unwrap()
-        .with_topology(topology);
-    let mut world = World::new(machine, rules(6, 18, cpus), workload, 1).unwrap();
-    for step in 1..=120 {
-        world.run_until(step * SECOND / 10).unwrap();
-        if world.live_tasks() == 0 {
-            break;
-        }
-    }
-    (running, world)
+    super::super::tests::run(line, cpus, 12)
 }
 
 #[test]

@@ -28,7 +28,7 @@ const SAMPLE_NS: u64 = 100_000_000;
 /// A thread that has ended, instead of a connection.
 const GOOD_BYE: u64 = u32::MAX as u64;
 
-/// Where things lie.
+/// Objects that the programs share.
 #[derive(Clone, Copy)]
 struct Layout {
     /// Replies to thread 0; the other threads' queues follow.

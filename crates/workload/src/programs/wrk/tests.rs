@@ -1,9 +1,6 @@
-use super::super::tests::{compiled, metric, refuse, rules, run};
+use super::super::tests::{compiled, metric, refuse, rules, run, with_group, world};
 use super::super::{Start, compile, split};
-use schedcast_kernel::GroupId;
-use schedcast_kernel::group::BandwidthLimit;
-use schedcast_sim::workload::GroupSpec;
-use schedcast_sim::{Machine, Workload, World};
+use schedcast_sim::{Machine, World};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -73,20 +70,10 @@ fn which_worker_serves_a_connection_is_chance() {
 #[test]
 fn latencies_count_what_a_late_reply_held_back() {
     // A server of 20 ms in 100: in each period its connection waits for about 50 ms.
-    let mut workload = Workload::default();
-    let mut group = GroupSpec::new("/nginx", GroupId::ROOT);
-    group.limit = BandwidthLimit {
-        quota_ns: Some(20_000_000),
-        ..BandwidthLimit::UNLIMITED
-    };
-    workload.add_group(group);
+    let (mut workload, _) = with_group("/nginx", Some(20_000_000));
     let line = "wrk -t1 -c1 -d4 --workers 1 --server-cgroup /nginx";
     let running = compile(&split(line), &Start::new("wrk", 2), &mut workload).unwrap();
-    let topology = schedcast_kernel::topology::Topology::flat(2);
-    let machine = Machine::preset("generic-8")
-        .unwrap()
-        .with_topology(topology);
-    let mut world = World::new(machine, rules(6, 18, 2), workload, 1).unwrap();
+    let mut world = world(rules(6, 18, 2), workload);
     world.run_until(5 * SECOND).unwrap();
     let count = metric(&running, &world, "wrk/requests");
     let corrected = metric(&running, &world, "wrk/latency.count");

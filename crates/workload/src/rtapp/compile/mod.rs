@@ -82,7 +82,7 @@ impl Default for Prices {
 }
 
 /// Where and how a file is to run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RtAppOptions {
     /// CPUs of the machine.
     pub cpus: usize,
@@ -92,7 +92,7 @@ pub struct RtAppOptions {
     pub group: GroupId,
     /// Number of the process.
     pub address_space: u32,
-    /// When it starts.
+    /// Time of its start, ns.
     pub start_ns: u64,
     /// Whether the kernel is built with utilisation clamps.
     pub has_clamps: bool,
@@ -107,13 +107,8 @@ impl RtAppOptions {
     pub fn new(cpus: usize) -> Self {
         Self {
             cpus,
-            affinity: None,
             group: GroupId::ROOT,
-            address_space: 0,
-            start_ns: 0,
-            has_clamps: false,
-            prices: Prices::default(),
-            log_channel: 0,
+            ..Self::default()
         }
     }
 }

@@ -1,0 +1,31 @@
+//! Enumerations whose variants stand with their names.
+//!
+//! Worked example: with `named! { enum Switch { On = "on", Off = "off", } }`, `Switch::ALL` is
+//! `[Switch::On, Switch::Off]` and `Switch::Off.name()` is `"off"`.
+
+/// An enumeration: each variant has its name beside it, `ALL` has them in order.
+#[macro_export]
+macro_rules! named {
+    ($(#[$attribute:meta])* $visibility:vis enum $type:ident {
+        $($(#[$about:meta])* $variant:ident = $name:literal,)+
+    }) => {
+        $(#[$attribute])*
+        $visibility enum $type {
+            $($(#[$about])* $variant,)+
+        }
+
+        impl $type {
+            /// All of them, in order.
+            #[allow(dead_code)]
+            $visibility const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// Its name.
+            #[must_use]
+            $visibility const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
