@@ -627,8 +627,6 @@ static void place_cpus(const struct sc_machine *machine)
 		for (other = 0; other < machine->cpus; other++) {
 			const struct sc_where *to = &machine->where[other];
 
-			if (at->core == to->core)
-				cpumask_set_cpu(other, &sc_core_mask[cpu]);
 			if (at->cluster == to->cluster)
 				cpumask_set_cpu(other, &sc_cluster_mask[cpu]);
 			if (at->llc == to->llc)
@@ -643,6 +641,20 @@ static void place_cpus(const struct sc_machine *machine)
 		node_set_state(at->node, N_CPU);
 #endif
 	}
+}
+
+/* Threads of a core see those that are online, and each other. The scheduler counts cores with
+ * threads when the second thread of one arrives. */
+static void meet_siblings(int cpu)
+{
+	int other;
+
+	for (other = 0; other <= cpu; other++)
+		if (sc_places[other].core == sc_places[cpu].core) {
+			cpumask_set_cpu(other, &sc_core_mask[cpu]);
+			cpumask_set_cpu(cpu, &sc_core_mask[other]);
+		}
+	sc_smt_threads = max_t(int, sc_smt_threads, cpumask_weight(&sc_core_mask[cpu]));
 }
 
 /* Levels of a machine that prefers some CPUs, as x86 has them. */
@@ -782,8 +794,6 @@ static void boot(void)
 	nr_cpu_ids = booting->cpus;
 #endif
 	place_cpus(booting);
-	for (cpu = 0; cpu < sc_cpus; cpu++)
-		sc_smt_threads = max_t(int, sc_smt_threads, cpumask_weight(&sc_core_mask[cpu]));
 #ifdef CONFIG_NUMA
 	{
 		extern int sc_distance[], sc_nodes;
@@ -828,6 +838,7 @@ static void boot(void)
 #ifdef SC_HRTIMERS_CPU_STARTING
 		hrtimers_cpu_starting(cpu);
 #endif
+		meet_siblings(cpu);
 		set_cpu_online(cpu, true);
 		sched_cpu_starting(cpu);
 		sched_cpu_activate(cpu);
