@@ -629,7 +629,8 @@ static void place_cpus(const struct sc_machine *machine)
 
 			if (at->cluster == to->cluster)
 				cpumask_set_cpu(other, &sc_cluster_mask[cpu]);
-			if (at->llc == to->llc)
+			/* x86 links no caches across nodes (topology_sane()) */
+			if (at->llc == to->llc && at->node == to->node)
 				cpumask_set_cpu(other, &sc_llc_mask[cpu]);
 			if (at->package == to->package)
 				cpumask_set_cpu(other, &sc_package_mask[cpu]);
