@@ -59,9 +59,8 @@ pub struct BalanceRules {
     pub cluster_level: bool,
     /// That level carries SD_CLUSTER (6.8).
     pub cluster_flag: bool,
-    /// Nodes farther apart take no fork, exec or affine wakeups (30; AMD raises it to 32 from 5.4,
-    /// and only there distances of 31 and 32 occur).
-    pub reclaim_distance: u32,
+    /// A machine may raise the distance up to which nodes take fork, exec and affine wakeups (5.4).
+    pub machine_reclaim_distance: bool,
     /// Capacity of a core whose threads share it evenly; 0 = a thread counts as a CPU (1178, i.e.
     /// 15 % gain, up to 5.0).
     pub smt_gain: u32,
@@ -233,7 +232,7 @@ impl BalanceRules {
             node_level: false,
             cluster_level: false,
             cluster_flag: false,
-            reclaim_distance: 30,
+            machine_reclaim_distance: false,
             smt_gain: 1178,
             busiest_group: BusiestGroup::AverageLoad,
             smt_aware: false,

@@ -802,6 +802,7 @@ static void boot(void)
 		sc_nodes = booting->nodes;
 		memcpy(sc_distance, booting->distance, sizeof(int) * sc_nodes * sc_nodes);
 		nr_node_ids = nr_online_nodes = booting->nodes;
+		node_reclaim_distance = booting->reclaim_distance;
 	}
 #endif
 	set_cpu_online(0, true);
