@@ -11,7 +11,8 @@ extern const struct sc_host *sc_host;
 #define sc_unlock(queue) sc_host->lock(sc_host->world, SC_UNLOCK, cpu_of(queue), 0)
 #define sc_leaving(task) sc_host->lock(sc_host->world, SC_LEAVING, task_cpu(task), (task)->pid)
 #define sc_await(task) sc_host->lock(sc_host->world, SC_AWAIT, task_cpu(task), (task)->pid)
-#define sc_real_time(task) ((task)->sched_class == &rt_sched_class)
+/* Classes whose tasks are queued by enqueue_task() alone. */
+#define sc_real_time(task) ((task)->sched_class == &rt_sched_class || (task)->sched_class == &dl_sched_class)
 /* Migration threads are woken with the lock of their queue at hand, and the price of a wakeup
  * has no end then. */
 #define sc_stopper(task) ((task)->sched_class == &stop_sched_class)
