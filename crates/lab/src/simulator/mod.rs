@@ -347,7 +347,7 @@ impl Simulator {
             while world.now() < until {
                 let next = world.now() + END_WITHIN_NS;
                 world.run_until(next.min(until))?;
-                if world.live_tasks() == 0 {
+                if !world.awaits_tasks() {
                     break;
                 }
             }
@@ -610,7 +610,7 @@ fn run_to_the_end<K: Core>(
     scenario: &Scenario,
     run: Advance<'_, K>,
 ) -> Result<()> {
-    while world.live_tasks() > 0 || world.now() == 0 {
+    while world.awaits_tasks() || world.now() == 0 {
         if world.now() >= LONGEST_RUN_NS {
             let message = format!(
                 "the programs of `{}` do not end by themselves",
