@@ -120,8 +120,8 @@ fn three_kernels_are_two_ways_each_with_its_own_reason() {
     assert_eq!(patches(&second), [["flat-pick"]]);
 }
 
-/// A wait of a thread that only `fork-no-preempt` moves; half of the seeds are alike on each side of
-/// it, and the rest is noise.
+/// A wait of a thread that only `fork-no-preempt` moves; half of the seeds are alike on each side
+/// of it, and the rest is noise.
 struct Waits;
 
 impl Simulate for Waits {

@@ -1,5 +1,5 @@
-//! The first event at which two runs part: any event, where one of them decides by the C of a kernel
-//! tree, whose reasons are not known; else a task that gives way earlier or later.
+//! The first event at which two runs part: any event, where one of them decides by the C of a
+//! kernel tree, whose reasons are not known; else a task that gives way earlier or later.
 //!
 //! Compared is what happens on each CPU, one event after the other, and not when: a longer scan
 //! alone moves everything that follows. The exception is a switch away from a task that could go
