@@ -66,6 +66,7 @@ trait Run {
     /// Whether a task is the idle task of some CPU.
     fn is_idle(&self, task: TaskId) -> bool;
     fn advance(&mut self, until: Ns) -> Result<()>;
+    fn now(&self) -> Ns;
     /// Events since the last call of this, and whether there will be more.
     fn take(&mut self) -> (Vec<TraceEvent>, bool);
     fn told(&self, event: &TraceEvent) -> (String, Value);
@@ -94,6 +95,10 @@ impl<K: Core> Run for Traced<K> {
     fn advance(&mut self, until: Ns) -> Result<()> {
         let until = self.end_ns.map_or(until, |end_ns| end_ns.min(until));
         K::run_on(&mut self.world, until).map_err(bad_input)
+    }
+
+    fn now(&self) -> Ns {
+        self.world.now()
     }
 
     fn take(&mut self) -> (Vec<TraceEvent>, bool) {
@@ -167,6 +172,8 @@ struct Side<'a> {
     which: Which,
     /// By CPU, time of the last event.
     last_ns: Vec<Ns>,
+    /// By CPU, the task that runs.
+    running: Vec<Option<TaskId>>,
     /// By CPU, what has no counterpart yet.
     waiting: Vec<VecDeque<Timed>>,
     /// By CPU, the last events that had one.
@@ -197,6 +204,7 @@ impl<'a> Side<'a> {
             run,
             which,
             last_ns: vec![0; cpus],
+            running: vec![None; cpus],
             waiting: vec![VecDeque::new(); cpus],
             common: vec![VecDeque::new(); cpus],
             goes_on: true,
@@ -217,7 +225,8 @@ impl<'a> Side<'a> {
             }
             let since_ns = event.time - std::mem::replace(&mut self.last_ns[cpu], event.time);
             let gives_way = match event.event {
-                TraceKind::Kernel(Observation::Switch { prev, state, .. }) => {
+                TraceKind::Kernel(Observation::Switch { prev, state, next }) => {
+                    self.running[cpu] = Some(next);
                     state == PrevState::Runnable && !self.run.is_idle(prev)
                 }
                 _ => false,
@@ -305,8 +314,12 @@ pub(super) fn parting(
         until += WINDOW_NS;
         a.advance(until)?;
         b.advance(until)?;
-        let parted = compare(&mut a, &mut b);
-        let over = !a.goes_on && !b.goes_on || until > end_ns && !seen;
+        let mut parted = compare(&mut a, &mut b);
+        let at_ends = !a.goes_on && !b.goes_on;
+        if at_ends && parted.is_none() {
+            parted = run_on(&a, &b).into_iter().chain(run_on(&b, &a)).min();
+        }
+        let over = at_ends || until > end_ns && !seen;
         // Once more after the first difference: an earlier one may still wait for its counterpart.
         if over || parted.is_some() && std::mem::replace(&mut seen, true) {
             let parted = parted.filter(|(at_ns, _)| *at_ns < end_ns);
@@ -317,6 +330,22 @@ pub(super) fn parting(
             }));
         }
     }
+}
+
+/// The first CPU of `a` on which a task gives way that runs on to the end of `b`.
+fn run_on(a: &Side<'_>, b: &Side<'_>) -> Option<(Ns, usize)> {
+    let cpus = 0..a.waiting.len().min(b.waiting.len());
+    let found = cpus.filter_map(|cpu| {
+        let one = a.waiting[cpu].front()?;
+        let since_ns = one.since_ns.filter(|_| b.waiting[cpu].is_empty())?;
+        let TraceKind::Kernel(Observation::Switch { prev, .. }) = one.event.event else {
+            return None;
+        };
+        let ran_ns = b.run.now().saturating_sub(b.last_ns[cpu]);
+        let longer = b.running[cpu] == Some(prev) && ran_ns >= since_ns + GIVES_WAY_NS;
+        longer.then_some((one.event.time, cpu))
+    });
+    found.min()
 }
 
 /// Where the same task gives way on both sides, when.
