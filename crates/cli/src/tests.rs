@@ -596,6 +596,16 @@ fn a_length_is_a_duration_with_a_unit_or_a_number_of_seconds() {
 }
 
 #[test]
+fn explain_has_variants_without_settings_beside_others() {
+    let words = "explain --cpus 1 --variant a --variant b --set kernel.hz=1000 --diff a b \
+                 -- hackbench -g 1 -l 10";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let (code, out, err) = schedcast(&words);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("`a` and `b`"), "{out}");
+}
+
+#[test]
 fn explain_takes_a_command_and_settings_for_a_variant_of_the_file() {
     let command = typed("explain --kind pick -- stress-ng --cpu 2 -t 1");
     let (code, out, err) = schedcast(&command);

@@ -174,8 +174,9 @@ pub struct CfsRq {
     pub tg_load_avg_contrib: u64,
     /// Runnable average that this queue last added to `tg->runnable_avg` (7.3).
     pub tg_runnable_avg_contrib: u64,
-    /// Time of that addition, ns (6.7).
-    pub last_update_tg_load_avg_ns: Ns,
+    /// Time of that addition, ns (6.7); `None` before the first. The kernel has 0 then, which is
+    /// long ago on a clock that began when the machine booted.
+    pub last_update_tg_load_avg_ns: Option<Ns>,
     /// Whether a change has to be propagated to the parent.
     pub propagate: bool,
     /// Signed runnable sum to be propagated.

@@ -3,6 +3,9 @@
 use crate::cpuset::CpuSet;
 use crate::ids::Cpu;
 
+/// Default of [`Topology::reclaim_distance`] (`RECLAIM_DISTANCE` in `linux/topology.h`).
+pub const RECLAIM_DISTANCE: u32 = 30;
+
 /// Where a CPU sits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuPlace {
@@ -25,6 +28,8 @@ pub struct Topology {
     pub places: Vec<CpuPlace>,
     /// NUMA distances (10 = local), one row per node; empty = 10 within and 20 between nodes.
     pub distances: Vec<Vec<u32>>,
+    /// Nodes farther apart take no fork, exec or affine wakeups of each other.
+    pub reclaim_distance: u32,
     /// Capacity of each CPU at full speed, 1024 = the fastest; empty = all 1024.
     pub capacities: Vec<u32>,
     /// Priority of each CPU for the platform (ITMT), larger ones are preferred; empty = none is.
@@ -63,6 +68,7 @@ impl Topology {
         Self {
             places,
             distances: Vec::new(),
+            reclaim_distance: RECLAIM_DISTANCE,
             capacities: Vec::new(),
             priorities: Vec::new(),
             isolated: CpuSet::EMPTY,

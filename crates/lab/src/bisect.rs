@@ -16,7 +16,7 @@ use schedcast_kernel::rules::{Origin, Rules, Version};
 use serde::Serialize;
 
 use crate::answer::{Answer, ToCome};
-use crate::comparison::{Change, Comparison, Summary};
+use crate::comparison::{Change, Comparison, Summary, Variant};
 use crate::error::{Error, Result, hint_for};
 use crate::experiment::{Experiment, Scenario};
 use crate::metrics::{self, Metric};
@@ -49,6 +49,10 @@ pub struct Bisection {
     pub points: usize,
     /// Parts of the way that move the metric beyond what seeds make, in the order of the way.
     pub parts: Vec<Part>,
+    /// Where there are none though the ends differ: the release that moves the mean most, which so
+    /// few seeds cannot tell from chance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsure: Option<Part>,
     /// Known differences of the two kernels besides, which are not modelled.
     pub outside: Vec<Outside>,
 }
@@ -164,6 +168,7 @@ pub(crate) fn bisect(
         outcomes: BTreeMap::new(),
         metric: String::new(),
         seeds,
+        unsure: None,
     };
     way.walk((metric, subjects), simulator, finished)
 }
@@ -244,6 +249,7 @@ struct Way {
     outcomes: BTreeMap<usize, Vec<Outcome>>,
     metric: String,
     seeds: u32,
+    unsure: Option<Part>,
 }
 
 impl Way {
@@ -272,7 +278,10 @@ impl Way {
             })?;
         }
         let summary = self.summary(&ends)?;
+        let ends_differ = self.change(&ends)?.significant;
+        let unsure = self.unsure.take();
         Ok(Bisection {
+            unsure: unsure.filter(|_| ends_differ && parts.is_empty()),
             unit: summary.unit.clone(),
             from: self.points[0].scenario.kernel.shown(),
             to: self.points[last].scenario.kernel.shown(),
@@ -341,6 +350,19 @@ impl Way {
         })
     }
 
+    /// Keeps the largest change between releases that seeds may make.
+    fn note_unsure(&mut self, from: usize, to: usize, pair: &Comparison, change: Change) {
+        let known = self.unsure.as_ref().map_or(0.0, |part| size(&part.change));
+        if size(&change) > known {
+            let links = self.points[from + 1..=to].iter();
+            self.unsure = Some(Part {
+                changes: links.filter_map(|point| point.link.clone()).collect(),
+                means: [self.mean(pair, 0), self.mean(pair, 1)],
+                change,
+            });
+        }
+    }
+
     /// Adds the smallest parts between two points that have been run and that move the metric.
     /// Returns whether there are any.
     fn divide(
@@ -357,6 +379,7 @@ impl Way {
         let pair = self.compared(from, to)?;
         let change = self.change(&pair)?;
         if !change.significant {
+            self.note_unsure(from, to, &pair, change);
             return Ok(false);
         }
         if to - from > 1 {
@@ -376,6 +399,18 @@ impl Way {
         });
         Ok(true)
     }
+}
+
+/// How far a change is from none, whichever way it goes; larger than all others from zero.
+fn size(change: &Change) -> f64 {
+    change.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs())
+}
+
+/// Durations that a percentile or an average needs: of fewer, a percentile is the largest or close
+/// to it.
+fn fewest(suffix: &str) -> f64 {
+    let percent = suffix.strip_prefix('p').and_then(|of| of.parse().ok());
+    percent.map_or(10.0, |percent: f64| (100.0 / (100.0 - percent)).max(10.0))
 }
 
 /// The metric to follow.
@@ -406,9 +441,14 @@ fn followed(
         let metric = metrics::parse(name)?;
         let of_subject = is_asked(&metric) && (!clients || of_clients(&metric));
         let change = summary.vs_baseline.as_ref().filter(|_| of_subject)?;
+        let is_few = |variant: &Variant| {
+            let count = variant.get(&metric.beside(metrics::COUNT));
+            count.is_some_and(|count| count.mean < fewest(metric.suffix))
+        };
+        let enough = !ends.variants.iter().any(is_few);
         let size = change.ratio.map_or(0.0, |ratio| ratio.ln().abs());
         let size = if size.is_finite() { size } else { 0.0 };
-        Some((change.significant, size, name))
+        Some(((enough, change.significant), size, name))
     });
     let best = candidates.max_by(|(sure, size, _), (other_sure, other_size, _)| {
         sure.cmp(other_sure).then(size.total_cmp(other_size))
@@ -462,6 +502,20 @@ impl Bisection {
     /// The changes that move the metric.
     fn causes(&self) -> String {
         let mut text = format!("{} {}\n", self.metric, percent(&self.change));
+        if let Some(most) = &self.unsure {
+            let release = most
+                .changes
+                .iter()
+                .rev()
+                .find_map(|link| link.release.clone());
+            text += &format!(
+                "too few seeds to say which of them moves it: most of it comes with {}, {}\n\
+                 hint: give more seeds: --seeds 10\n",
+                release.unwrap_or_else(|| "what lies beside the table of changes".to_owned()),
+                percent(&most.change)
+            );
+            return text + &format!("{} kernels were run\n", self.points);
+        }
         if self.parts.is_empty() {
             text += "no single one of them moves it beyond what seeds make\n";
         }

@@ -385,3 +385,42 @@ fn the_trace_processor_of_perfetto_opens_it() {
     let answer = String::from_utf8_lossy(&answer.stdout).into_owned();
     assert_eq!(answer.lines().last(), Some("1,1,1,0"), "{answer}");
 }
+
+#[test]
+fn scheduling_events_have_priorities_first_wakeups_and_migrations() {
+    let text = EXPERIMENT.replace(
+        "[run]",
+        "[[program]]\nrun = \"cyclictest -p 80 -t 1\"\n\
+         [[program]]\nrun = \"nice -n 19 hackbench -g 1 -l 50\"\n[run]",
+    );
+    let packets = packets_of(&scenario_of(&text));
+    let bundles = packets
+        .iter()
+        .filter_map(|packet| packet.ftrace_events.as_ref());
+    let events: Vec<_> = bundles.flat_map(|bundle| &bundle.event).collect();
+    let switches = events
+        .iter()
+        .filter_map(|event| event.sched_switch.as_ref());
+    let named =
+        |switch: &&schema::SchedSwitch, name: &[u8]| switch.next_comm.as_deref() == Some(name);
+    let prios = |name: &'static [u8]| -> BTreeSet<i32> {
+        let of = switches.clone().filter(|switch| named(switch, name));
+        of.filter_map(|switch| switch.next_prio).collect()
+    };
+    let all: BTreeSet<i32> = switches.clone().filter_map(|one| one.next_prio).collect();
+    assert!(all.contains(&19) && all.contains(&139), "{all:?}");
+    assert_eq!(prios(b"swapper"), [120].into());
+    assert!(
+        events
+            .iter()
+            .any(|event| event.sched_migrate_task.is_some())
+    );
+    // Every thread is new once, and before all its other wakeups.
+    let mut known = BTreeSet::new();
+    for event in &events {
+        if let Some(new) = &event.sched_wakeup_new {
+            assert!(known.insert(new.pid), "{:?} is new again", new.pid);
+        }
+    }
+    assert!(known.len() > 40, "{}", known.len());
+}

@@ -22,6 +22,7 @@ fn tracks_are_described() {
         let thread = Thread {
             tid: 101,
             comm: "postgres",
+            prio: 120,
         };
         writer.thread(Track(2), 100, thread);
         writer.track(Track(3), Track(1), "throttled on CPU 0");
@@ -116,14 +117,21 @@ fn counters_may_be_negative_or_fractions() {
 
 #[test]
 fn scheduling_events_are_bundled_by_cpu() {
-    let a = Thread { tid: 11, comm: "a" };
+    let a = Thread {
+        tid: 11,
+        comm: "a",
+        prio: -1,
+    };
     let idle = Thread {
         tid: 0,
         comm: "swapper",
+        prio: 120,
     };
     let packets = decode(|writer| {
         writer.waking((1, 0), 5, a, 0);
         writer.wakeup((1, 0), 6, a, 0);
+        writer.wakeup_new((1, 0), 7, a, 0);
+        writer.migrate((1, 0), 8, a, [0, 1]);
         writer.idle(0, 8, None);
         writer.switch(0, 9, idle, 0, a);
         writer.frequency(0, 10, 2_400_000);
@@ -153,6 +161,13 @@ fn scheduling_events_are_bundled_by_cpu() {
         (Some(&b"a"[..]), Some(11), Some(0))
     );
     assert!(bundles[1].event[1].sched_wakeup.is_some());
+    assert!(bundles[1].event[2].sched_wakeup_new.is_some());
+    let migrate = bundles[1].event[3].sched_migrate_task.as_ref().unwrap();
+    assert_eq!(
+        (migrate.prio, migrate.orig_cpu, migrate.dest_cpu),
+        (Some(-1), Some(0), Some(1))
+    );
+    assert_eq!((switch.prev_prio, switch.next_prio), (Some(120), Some(-1)));
     let last = bundles[2].event[0].sched_switch.as_ref().unwrap();
     assert_eq!(
         (last.prev_state, last.next_comm.as_deref()),

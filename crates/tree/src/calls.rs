@@ -41,6 +41,8 @@ pub(crate) struct Machine {
     pub capacities: Vec<c_ulong>,
     /// Distances between nodes, row by row; 10 = local.
     pub distances: Vec<c_int>,
+    /// Nodes farther apart take no fork, exec or affine wakeups.
+    pub reclaim_distance: c_int,
     /// Priority of each CPU for the platform; empty = none is preferred.
     pub priorities: Vec<c_int>,
     /// Performance domain of each CPU; empty = there is no energy model.

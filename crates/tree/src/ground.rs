@@ -64,6 +64,7 @@ pub(crate) fn machine(topology: &Topology, driver: Option<&FrequencyDriver>, see
             .collect(),
         priorities: topology.priorities.iter().map(|&it| it as i32).collect(),
         distances: (0..nodes * nodes).map(distance).collect(),
+        reclaim_distance: topology.reclaim_distance as i32,
         places,
         seed,
     }

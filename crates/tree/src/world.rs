@@ -103,6 +103,7 @@ struct RawField {
 struct RawMachine {
     cpus: c_int,
     nodes: c_int,
+    reclaim_distance: c_int,
     places: *const Place,
     capacities: *const c_ulong,
     distances: *const c_int,
@@ -166,6 +167,7 @@ impl World {
         let raw = RawMachine {
             cpus: cpus as c_int,
             nodes: machine.distances.len().isqrt() as c_int,
+            reclaim_distance: machine.reclaim_distance,
             places: machine.places.as_ptr(),
             capacities: machine.capacities.as_ptr(),
             distances: machine.distances.as_ptr(),

@@ -224,6 +224,55 @@ fn hackbench_and_schbench_on_two_threads_a_core() {
     }
 }
 
+#[test]
+fn hackbench_on_four_threads_a_core() {
+    let load = Load {
+        line: PLAIN,
+        levels: 0,
+        limit: None,
+    };
+    versions(&Topology::regular(1, 1, 2, 4), &load, 300 * MS);
+}
+
+#[test]
+fn hackbench_on_two_nodes_of_one_cache() {
+    let mut topology = Topology::regular(1, 1, 8, 1);
+    for place in &mut topology.places {
+        place.node = place.core / 4;
+    }
+    let load = Load {
+        line: PLAIN,
+        levels: 0,
+        limit: None,
+    };
+    versions(&topology, &load, 300 * MS);
+}
+
+#[test]
+fn hackbench_on_nodes_at_the_reclaim_distance_of_amd() {
+    for reclaim_distance in [30, 32] {
+        let mut topology = Topology::regular(2, 1, 4, 1);
+        topology.distances = vec![vec![10, 32], vec![32, 10]];
+        topology.reclaim_distance = reclaim_distance;
+        let load = Load {
+            line: PLAIN,
+            levels: 0,
+            limit: None,
+        };
+        versions(&topology, &load, 300 * MS);
+    }
+}
+
+#[test]
+fn hackbench_in_a_group_from_the_first_millisecond_on() {
+    let load = Load {
+        line: PLAIN,
+        levels: 1,
+        limit: None,
+    };
+    versions(&Topology::flat(4), &load, 300 * MS);
+}
+
 /// Both of every release, on CPUs on which the kernel takes its time.
 fn take_time(lines: [&'static str; 2], cpus: usize) {
     for line in lines {
@@ -242,6 +291,19 @@ fn take_time(lines: [&'static str; 2], cpus: usize) {
 #[test]
 fn hackbench_and_cyclictest_on_one_cpu_that_takes_time() {
     take_time([PLAIN, "cyclictest -t 3 -i 5000 -d 100"], 1);
+}
+
+#[test]
+fn hackbench_in_a_group_on_one_cpu_that_takes_time() {
+    for build in VOLUNTARY {
+        let machine = Machine::preset("generic-8").unwrap();
+        let load = Load {
+            line: PLAIN,
+            levels: 1,
+            limit: None,
+        };
+        is_equal_on(machine, build, &Topology::flat(1), &load, 300 * MS);
+    }
 }
 
 #[test]

@@ -163,7 +163,8 @@ fn scenarios(arguments: &ExplainArguments, err: &mut impl Write) -> Result<Vec<S
         duration: arguments.length.time(),
         ..Question::of(subject)
     };
-    let there = match asked.iter().any(|(_, settings)| !settings.is_empty()) {
+    let opens_some = asked.iter().any(|(_, settings)| !settings.is_empty());
+    let there = match opens_some {
         true => question.experiment()?.scenarios,
         false => Vec::new(),
     };
@@ -179,8 +180,10 @@ fn scenarios(arguments: &ExplainArguments, err: &mut impl Write) -> Result<Vec<S
             return Err(Error::usage(message).hint("open one of another name for its settings"));
         }
     }
-    let variants = &mut question.columns.variants;
-    variants.retain(|(_, settings)| !settings.is_empty());
+    if !opens_some {
+        // All are names of what is there.
+        question.columns.variants.clear();
+    }
     say_oddities(&question, err)?;
     Ok(question.experiment()?.scenarios)
 }

@@ -137,7 +137,8 @@ pub(crate) fn run(
         }
         let text = simulator.tool_output(&experiment.scenarios[0], 0)?;
         if let Some(simulator) = simulator.simulator() {
-            say(&simulator.printed_by_trees(), &mut std::io::stderr());
+            let all = arguments.output.verbose;
+            say(&simulator.printed_by_trees(all), &mut std::io::stderr());
         }
         return written(out.write_all(text.as_bytes()));
     }
@@ -388,7 +389,10 @@ fn ask(
     let gathered = pictures::answer(asked, simulator, &output.pictures, &progress);
     progress.finish_and_clear();
     if let Some(simulator) = simulator.simulator() {
-        say(&simulator.printed_by_trees(), &mut std::io::stderr());
+        say(
+            &simulator.printed_by_trees(output.verbose),
+            &mut std::io::stderr(),
+        );
     }
     let mut gathered = gathered?;
     let answered = gathered.answer_mut();

@@ -11,7 +11,7 @@ use super::{asym, prefer};
 use crate::cpuset::CpuSet;
 use crate::ids::Cpu;
 use crate::rules::Rules;
-use crate::topology::Topology;
+use crate::topology::{RECLAIM_DISTANCE, Topology};
 
 /// A domain before degenerate ones are removed: row `level` of the stack of a CPU.
 #[derive(Clone, Debug)]
@@ -162,7 +162,7 @@ fn stack(
         stack.push(Proto {
             level,
             span,
-            flags: flags(rules, level),
+            flags: flags(topology, rules, level),
             imb_numa_nr: 0,
             groups: (0, 0),
         });
@@ -174,9 +174,13 @@ fn stack(
 }
 
 /// Flags of a level (`sd_init`).
-fn flags(rules: &Rules, level: Level) -> DomainFlags {
+fn flags(topology: &Topology, rules: &Rules, level: Level) -> DomainFlags {
     let rules = &rules.balance;
-    let near = !matches!(level, Level::Numa(distance) if distance > rules.reclaim_distance);
+    let reclaim_distance = match rules.machine_reclaim_distance {
+        true => topology.reclaim_distance,
+        false => topology.reclaim_distance.min(RECLAIM_DISTANCE),
+    };
+    let near = !matches!(level, Level::Numa(distance) if distance > reclaim_distance);
     let numa = matches!(level, Level::Numa(_));
     DomainFlags {
         balance_newidle: true,

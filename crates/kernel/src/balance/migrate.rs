@@ -112,6 +112,10 @@ impl Kernel {
         {
             return true;
         }
+        // 0 = never ran here, which is long ago on a clock that began when the machine booted.
+        if entity.exec_start == 0 {
+            return false;
+        }
         let ran_ago = self.rqs[env.src.index()]
             .clock_task
             .saturating_sub(entity.exec_start);

@@ -60,9 +60,8 @@ rules! {
     pub cluster_level: bool = false,
     /// That level carries SD_CLUSTER (6.8).
     pub cluster_flag: bool = false,
-    /// Nodes farther apart take no fork, exec or affine wakeups (30; AMD raises it to 32 from 5.4,
-    /// and only there distances of 31 and 32 occur).
-    pub reclaim_distance: u32 = 30,
+    /// A machine may raise the distance up to which nodes take fork, exec and affine wakeups (5.4).
+    pub machine_reclaim_distance: bool = false,
     /// Capacity of a core whose threads share it evenly; 0 = a thread counts as a CPU (1178, i.e.
     /// 15 % gain, up to 5.0).
     pub smt_gain: u32 = 1178,

@@ -44,18 +44,20 @@ impl Kernel {
         if cfs_rq.group == GroupId::ROOT {
             return;
         }
-        let mut now: Ns = 0;
+        let mut written = None;
         if self.rules.tg_load_avg_interval_ns > 0 {
-            now = match self.rules.tg_load_avg_by_queue_clock {
+            let now: Ns = match self.rules.tg_load_avg_by_queue_clock {
                 true => self.rqs[cfs_rq.cpu.index()].clock,
                 false => p.now(self.here),
             };
-            if now.saturating_sub(cfs_rq.last_update_tg_load_avg_ns)
-                < self.rules.tg_load_avg_interval_ns
+            let last = cfs_rq.last_update_tg_load_avg_ns;
+            if last
+                .is_some_and(|last| now.saturating_sub(last) < self.rules.tg_load_avg_interval_ns)
             {
                 reached(Mark::TgLoadRateLimit);
                 return;
             }
+            written = Some(now);
         }
         let delta = cfs_rq.avg.load_avg as i64 - cfs_rq.tg_load_avg_contrib as i64;
         let runnable = cfs_rq.avg.runnable_avg as i64 - cfs_rq.tg_runnable_avg_contrib as i64;
@@ -71,7 +73,7 @@ impl Kernel {
             group.runnable_avg = group.runnable_avg.saturating_add_signed(runnable);
             cfs_rq.tg_runnable_avg_contrib = cfs_rq.avg.runnable_avg;
             cfs_rq.tg_load_avg_contrib = cfs_rq.avg.load_avg;
-            cfs_rq.last_update_tg_load_avg_ns = now;
+            cfs_rq.last_update_tg_load_avg_ns = written;
         } else {
             reached(Mark::TgLoadSmallChange);
         }

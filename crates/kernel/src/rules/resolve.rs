@@ -75,7 +75,7 @@ pub enum Problem {
     PatchPresent,
     /// The version does not have the patch that is to be taken away.
     PatchAbsent,
-    /// The patch changes the other fair class.
+    /// The patch or tunable changes the other fair class.
     PatchNeeds(FairClass),
     /// The patch builds on another one, which this kernel is left without.
     PatchBuildsOn(&'static str),
@@ -336,7 +336,12 @@ fn apply_tunable(rules: &mut Rules, name: &str, value: i64) -> Result<(), Proble
         let valid = Tunable::all().filter(|tunable| tunable.exists(rules.version));
         return Err(unknown("tunable", name, valid.map(|tunable| tunable.name)));
     };
-    if !tunable.exists(rules.version) {
+    // A patch may have brought the other fair class, with its tunables.
+    let is_read = tunable.class().map(|class| class == rules.fair);
+    if is_read == Some(false) && tunable.exists(rules.version) {
+        return Err(Problem::PatchNeeds(tunable.class().unwrap_or(rules.fair)));
+    }
+    if is_read != Some(true) && !tunable.exists(rules.version) {
         return Err(Problem::NotInVersion {
             what: "tunable",
             since: tunable.since,
@@ -564,6 +569,34 @@ mod tests {
         assert_eq!(rules.rt_runtime_ns, None);
         let rules = tune("6.1", &[("sched_rr_timeslice_ms", 30)]).unwrap();
         assert_eq!(rules.rr_timeslice_ticks, 8, "30 ms are 7.5 ticks of 4 ms");
+    }
+
+    #[test]
+    fn tunables_go_with_the_fair_class_that_a_patch_brings() {
+        let with = |text, patch, tunable| {
+            let choice = KernelChoice {
+                tunables: &[(tunable, 6_000_000)],
+                patches: &[patch],
+                ..KernelChoice::released(version(text), 8)
+            };
+            Rules::resolve(&choice).map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            with("7.3", "-eevdf", "latency_ns").unwrap().latency_ns,
+            6_000_000
+        );
+        assert_eq!(
+            with("7.3", "-eevdf", "base_slice_ns").unwrap_err(),
+            "`base_slice_ns` changes EEVDF (from 6.6), which kernel 7.3 does not have"
+        );
+        assert_eq!(
+            with("6.1", "eevdf", "base_slice_ns").unwrap().base_slice_ns,
+            6_000_000
+        );
+        assert_eq!(
+            with("6.1", "eevdf", "latency_ns").unwrap_err(),
+            "`latency_ns` changes CFS (up to 6.5), which kernel 6.1 does not have"
+        );
     }
 
     #[test]

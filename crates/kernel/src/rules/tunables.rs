@@ -5,7 +5,7 @@
 //! force, whatever the number of CPUs. Worked example: 8 CPUs, `base_slice_ns = 1400000`: requests
 //! are 1.4 ms long, and the normalised slice, which later follows CPU hotplug, is 0.35 ms.
 
-use super::{CgroupMode, DOMAIN_TUNABLES, Rules, Version};
+use super::{CgroupMode, DOMAIN_TUNABLES, FairClass, Rules, Version};
 use crate::uclamp;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -37,6 +37,15 @@ impl Tunable {
         release >= self.since && self.until.is_none_or(|until| release <= until)
     }
 
+    /// The fair class that reads it, where the other does not.
+    pub(super) fn class(&self) -> Option<FairClass> {
+        match self {
+            _ if self.until == Some(CFS_END) => Some(FairClass::Cfs),
+            _ if self.since == EEVDF_BEGIN => Some(FairClass::Eevdf),
+            _ => None,
+        }
+    }
+
     /// Sets the value, which is in range.
     pub(super) fn set(&self, rules: &mut Rules, value: i64) {
         (self.apply)(rules, value);
@@ -56,6 +65,7 @@ impl Tunable {
 
 pub(super) const ALWAYS: Version = super::version::OLDEST;
 const CFS_END: Version = Version::new(6, 5);
+const EEVDF_BEGIN: Version = Version::new(6, 6);
 const CLAMPS: Version = uclamp::OLDEST;
 const CACHE_AWARE: Version = Version::new(7, 2);
 /// Files of debugfs that hold an unsigned number of 32 bits (`debugfs_create_u32`).
@@ -88,7 +98,7 @@ macro_rules! tunables {
 }
 
 tunables! {
-    "base_slice_ns" or "sched_base_slice_ns" since (6, 6), (100_000..=SECOND_NS) =>
+    "base_slice_ns" or "sched_base_slice_ns" since EEVDF_BEGIN, (100_000..=SECOND_NS) =>
         "Length of an EEVDF request.",
         |rules, value| {
             rules.base_slice_ns = value as u64;

@@ -218,6 +218,25 @@ fn a_node_of_one_cpu_beyond_the_reclaim_distance_keeps_its_children() {
 }
 
 #[test]
+fn nodes_at_distance_32_take_tasks_at_fork_where_the_machine_says_so_from_5_4_on() {
+    for (version, reclaim_distance, expected) in [
+        ("6.12", 30, CPU),
+        ("6.12", 32, Cpu(1)),
+        ("5.4", 32, Cpu(1)),
+        ("5.3", 32, CPU),
+    ] {
+        let mut topology = Topology::regular(2, 1, 1, 1);
+        topology.distances = vec![vec![10, 32], vec![32, 10]];
+        topology.reclaim_distance = reclaim_distance;
+        let mut world = World::on(topology, version, |_| {});
+        world.spawn(CPU);
+        let task = world.spawn_anywhere(CPU);
+        let cpu = world.kernel.tasks[task.index()].cpu;
+        assert_eq!(cpu, expected, "{version}, {reclaim_distance}");
+    }
+}
+
+#[test]
 fn a_wakee_is_charged_from_its_wakeup_on() {
     // CPU 1 wakes a task of CPU 0, where a SCHED_IDLE hog runs. The interrupt takes 700 ns to send;
     // the switch it brings about does not read the clock again, so the 700 ns belong to the wakee,

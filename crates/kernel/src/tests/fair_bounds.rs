@@ -159,7 +159,20 @@ fn up_to_6_6_writes_of_a_groups_load_are_not_timed() {
     assert!(world.kernel.groups[group.index()].load_avg_writes > 0);
     let q = world.kernel.cfs_rq_of(group, CPU);
     let queue = &world.kernel.cfs_rqs[q.index()];
-    assert_eq!(queue.last_update_tg_load_avg_ns, 0);
+    assert_eq!(queue.last_update_tg_load_avg_ns, None);
+}
+
+#[test]
+fn the_first_write_of_a_groups_load_waits_for_nothing() {
+    // The clock of a machine is far above 1 ms when a group is made; that of a world begins at 0.
+    for version in ["6.1", "6.12", "7.3"] {
+        let mut world = World::new(version, 1);
+        let group = world.group(GroupId::ROOT);
+        world.spawn_in(group, CPU, Policy::Normal, 0);
+        assert!(world.bench.now < MS);
+        let writes = world.kernel.groups[group.index()].load_avg_writes;
+        assert_eq!(writes, 1, "{version}");
+    }
 }
 
 #[test]
@@ -174,7 +187,7 @@ fn writes_of_a_groups_load_are_timed_by_the_clock_of_their_queue_from_7_2_on() {
         world.advance_to(10 * MS);
         world.kernel.rqs[0].clock = 10 * MS;
         let queue = &mut world.kernel.cfs_rqs[q.index()];
-        queue.last_update_tg_load_avg_ns = 10 * MS;
+        queue.last_update_tg_load_avg_ns = Some(10 * MS);
         queue.avg.load_avg = 2 * queue.tg_load_avg_contrib;
         world.kernel.here = CPU;
         world.bench.now = 11 * MS;

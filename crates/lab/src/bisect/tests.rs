@@ -120,6 +120,61 @@ fn three_kernels_are_two_ways_each_with_its_own_reason() {
     assert_eq!(patches(&second), [["flat-pick"]]);
 }
 
+/// A wait of a thread that only `fork-no-preempt` moves; half of the seeds are alike on each side
+/// of it, and the rest is noise.
+struct Waits;
+
+impl Simulate for Waits {
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        let rules = &scenario.kernel.rules;
+        let change = KernelChange::named("fork-no-preempt").unwrap();
+        let long = change.is_in(rules);
+        // The newest release alone differs from seed to seed.
+        let noise = if rules.version >= "7.0".parse().unwrap() {
+            seed as f64
+        } else {
+            0.0
+        };
+        let wait = if long { 2_000_000.0 + noise } else { 4_000.0 };
+        let time = 100.0 + seed as f64 / 1000.0 + f64::from(u8::from(long)) * 5.0;
+        let metrics = [
+            ("a/wakeup_latency.p99".to_owned(), wait),
+            ("a/wakeup_latency.count".to_owned(), 1.0),
+            ("hackbench/time".to_owned(), time),
+        ];
+        Ok(Outcome {
+            event_hash: (wait + time) as u64,
+            metrics: metrics.into(),
+            at_least: std::collections::BTreeSet::new(),
+        })
+    }
+}
+
+fn waits(metric: Option<&str>) -> Bisection {
+    let text = "[[program]]\nrun = \"hackbench -g 1\"\n\
+        [[variant]]\nname = \"a\"\nkernel.version = \"6.12\"\n\
+        [[variant]]\nname = \"b\"\nkernel.version = \"7.0\"\n";
+    let document = document::parse(&Source::new("kernels.toml", text)).unwrap();
+    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    let followed = (metric, None);
+    bisect(&experiment.scenarios, 4, followed, &Waits, &|| {}).unwrap()
+}
+
+#[test]
+fn the_percentile_of_one_wait_is_not_followed_of_itself() {
+    assert_eq!(waits(None).metric, "hackbench/time");
+}
+
+#[test]
+fn steps_that_too_few_seeds_cannot_tell_are_not_denied() {
+    let bisection = waits(Some("a/wakeup_latency.p99"));
+    assert!(bisection.change.significant && bisection.parts.is_empty());
+    let text = bisection.text();
+    assert!(text.contains("too few seeds"), "{text}");
+    assert!(text.contains("comes with 6.19, +49900.0 %"), "{text}");
+    assert!(!text.contains("do not move it"), "{text}");
+}
+
 #[test]
 fn what_no_rule_has_is_named_with_its_published_size() {
     let text = found("6.19", "7.0", &[]).text();

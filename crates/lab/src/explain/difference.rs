@@ -2,7 +2,8 @@
 //!
 //! Two kernels rarely do the same at the same nanosecond: a longer scan alone moves everything that
 //! follows. So what is compared is not when, but what each CPU decides, one after the other: the
-//! task picked, the CPU chosen, whether a wakeup preempts, what is throttled, what balance moves.
+//! task picked, the CPU chosen, whether a wakeup preempts, what is throttled, what balance moves,
+//! and how long a task runs that has to give way to another (`events`).
 //!
 //! Worked example: both kernels pick `a`, `b`, `a` on CPU 0; on CPU 1 the first places `c` on CPU 1
 //! at 4.2 ms, the second on CPU 3 at 4.3 ms. CPU 0 has no difference, CPU 1 has one, at 4.2 ms.
@@ -19,7 +20,7 @@ use schedcast_sim::Explained;
 use serde_json::Value;
 
 use super::Told;
-use super::events::parting;
+use super::events::{Which, parting};
 use super::run::Decisions;
 use crate::error::{Error, Result};
 use crate::experiment::Scenario;
@@ -316,8 +317,32 @@ pub fn difference(
             let message = "what the C of a kernel tree decides from is not known";
             return Err(Error::general(message).hint("leave out --inputs: events are compared"));
         }
-        return parting(simulator, a, b, seed);
+        return parting(simulator, [a, b], seed, Which::All, Ns::MAX);
     }
+    let found = decided(simulator, a, b, seed, compared)?;
+    let changes_kernel = |scenario: &Scenario| {
+        scenario
+            .changes
+            .iter()
+            .any(|change| change.kernel.is_some())
+    };
+    if compared == Compared::Inputs || changes_kernel(a) || changes_kernel(b) {
+        return Ok(found.map(|(_, found)| found));
+    }
+    // A tick that lets a task run on is no decision above, and one that ends its request is.
+    let end_ns = found.as_ref().map_or(Ns::MAX, |(at_ns, _)| *at_ns);
+    let earlier = parting(simulator, [a, b], seed, Which::GivesWay, end_ns)?;
+    Ok(earlier.or(found.map(|(_, found)| found)))
+}
+
+/// The first decision that differs, and its time.
+fn decided(
+    simulator: &Simulator,
+    a: &Scenario,
+    b: &Scenario,
+    seed: u64,
+    compared: Compared,
+) -> Result<Option<(Ns, Difference)>> {
     let mut a = Side::start(simulator, a, seed, compared)?;
     let mut b = Side::start(simulator, b, seed, compared)?;
     let mut until = 0;
@@ -336,16 +361,17 @@ pub fn difference(
     Ok(compare(&mut a, &mut b).map(|cpu| at(&a, &b, cpu)))
 }
 
-fn at(a: &Side<'_>, b: &Side<'_>, cpu: usize) -> Difference {
+fn at(a: &Side<'_>, b: &Side<'_>, cpu: usize) -> (Ns, Difference) {
     let mut inputs = Vec::new();
     if let (Some(one), Some(other)) = (a.waiting[cpu].front(), b.waiting[cpu].front())
         && let (Part::Whole(one), Part::Whole(other)) = (&one.part, &other.part)
     {
         differing("", one, other, &mut inputs);
     }
-    Difference {
+    let found = Difference {
         cpu,
         inputs,
         sides: [a.tell_front(cpu), b.tell_front(cpu)],
-    }
+    };
+    (a.front_time(cpu).min(b.front_time(cpu)), found)
 }

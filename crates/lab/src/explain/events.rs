@@ -1,8 +1,9 @@
-//! The first event at which two runs part, where one of them decides by the C of a kernel tree,
-//! whose reasons are not known.
+//! The first event at which two runs part: any event, where one of them decides by the C of a
+//! kernel tree, whose reasons are not known; else a task that gives way earlier or later.
 //!
 //! Compared is what happens on each CPU, one event after the other, and not when: a longer scan
-//! alone moves everything that follows.
+//! alone moves everything that follows. The exception is a switch away from a task that could go
+//! on: the tick or a timer decided when, and that is the time since the event before on its CPU.
 //!
 //! Worked example: under both trees `a` is woken on CPU 1 at 4.2 ms. Under the first CPU 1 switches
 //! to `a`, under the second it goes on with `b`, which sleeps at 5.1 ms. CPU 1 parts at that
@@ -11,7 +12,7 @@
 use std::collections::VecDeque;
 
 use schedcast_kernel::platform::{Observation, PrevState};
-use schedcast_kernel::{Kernel, Ns};
+use schedcast_kernel::{Kernel, Ns, TaskId};
 use schedcast_sim::events::{TraceEvent, TraceKind};
 use schedcast_sim::{Core, World};
 use schedcast_tree::TreeCore;
@@ -30,9 +31,42 @@ const TOLD: usize = 4;
 /// Events of the CPU that are told before it, which both runs have.
 const COMMON: usize = 2;
 
+/// Shortest request that a task can ask for (`__setparam_fair`): where a task gives way that much
+/// earlier, the two runs have decided differently. Costs of scans are far below.
+const GIVES_WAY_NS: Ns = 100_000;
+
+/// Events that are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// All that trees and rules tell alike.
+    All,
+    /// Switches away from tasks that could go on.
+    GivesWay,
+}
+
+/// An event and the time since the one before on its CPU, where that is a decision.
+#[derive(Clone, Copy)]
+struct Timed {
+    event: TraceEvent,
+    since_ns: Option<Ns>,
+}
+
+impl Timed {
+    fn parts_from(&self, other: &Timed) -> bool {
+        let late = match (self.since_ns, other.since_ns) {
+            (Some(one), Some(other)) => one.abs_diff(other) >= GIVES_WAY_NS,
+            _ => false,
+        };
+        self.event.event != other.event.event || late
+    }
+}
+
 /// A run whose events are looked at; whatever decides in it.
 trait Run {
+    /// Whether a task is the idle task of some CPU.
+    fn is_idle(&self, task: TaskId) -> bool;
     fn advance(&mut self, until: Ns) -> Result<()>;
+    fn now(&self) -> Ns;
     /// Events since the last call of this, and whether there will be more.
     fn take(&mut self) -> (Vec<TraceEvent>, bool);
     fn told(&self, event: &TraceEvent) -> (String, Value);
@@ -63,13 +97,21 @@ impl<K: Core> Run for Traced<K> {
         K::run_on(&mut self.world, until).map_err(bad_input)
     }
 
+    fn now(&self) -> Ns {
+        self.world.now()
+    }
+
     fn take(&mut self) -> (Vec<TraceEvent>, bool) {
         let goes_on = match self.end_ns {
             Some(end_ns) => self.world.now() < end_ns,
-            None => self.world.live_tasks() > 0,
+            None => self.world.awaits_tasks(),
         };
         let events = self.world.probes_mut().trace.replace(Vec::new());
         (events.unwrap_or_default(), goes_on)
+    }
+
+    fn is_idle(&self, task: TaskId) -> bool {
+        self.world.kernel().is_idle_task(task)
     }
 
     fn told(&self, event: &TraceEvent) -> (String, Value) {
@@ -127,15 +169,25 @@ impl<K: Core> Run for Traced<K> {
 struct Side<'a> {
     name: &'a str,
     run: Box<dyn Run>,
+    which: Which,
+    /// By CPU, time of the last event.
+    last_ns: Vec<Ns>,
+    /// By CPU, the task that runs.
+    running: Vec<Option<TaskId>>,
     /// By CPU, what has no counterpart yet.
-    waiting: Vec<VecDeque<TraceEvent>>,
+    waiting: Vec<VecDeque<Timed>>,
     /// By CPU, the last events that had one.
-    common: Vec<VecDeque<TraceEvent>>,
+    common: Vec<VecDeque<Timed>>,
     goes_on: bool,
 }
 
 impl<'a> Side<'a> {
-    fn start(simulator: &Simulator, scenario: &'a Scenario, seed: u64) -> Result<Self> {
+    fn start(
+        simulator: &Simulator,
+        scenario: &'a Scenario,
+        seed: u64,
+        which: Which,
+    ) -> Result<Self> {
         let run = match &scenario.kernel.tree {
             Some(_) => {
                 let (world, end_ns, _) = simulator.tree_world(scenario, seed)?;
@@ -150,6 +202,9 @@ impl<'a> Side<'a> {
         Ok(Self {
             name: &scenario.name,
             run,
+            which,
+            last_ns: vec![0; cpus],
+            running: vec![None; cpus],
             waiting: vec![VecDeque::new(); cpus],
             common: vec![VecDeque::new(); cpus],
             goes_on: true,
@@ -164,8 +219,23 @@ impl<'a> Side<'a> {
         let (events, goes_on) = self.run.take();
         self.goes_on = goes_on;
         for event in events.iter().filter(|event| is_compared(event)) {
-            if let Some(row) = self.waiting.get_mut(event.cpu.index()) {
-                row.push_back(*event);
+            let cpu = event.cpu.index();
+            if cpu >= self.waiting.len() {
+                continue;
+            }
+            let since_ns = event.time - std::mem::replace(&mut self.last_ns[cpu], event.time);
+            let gives_way = match event.event {
+                TraceKind::Kernel(Observation::Switch { prev, state, next }) => {
+                    self.running[cpu] = Some(next);
+                    state == PrevState::Runnable && !self.run.is_idle(prev)
+                }
+                _ => false,
+            };
+            if gives_way || self.which == Which::All {
+                self.waiting[cpu].push_back(Timed {
+                    event: *event,
+                    since_ns: gives_way.then_some(since_ns),
+                });
             }
         }
         Ok(())
@@ -188,7 +258,7 @@ impl<'a> Side<'a> {
                 .enumerate()
                 .map(|(row, one)| (["  ", "> "][usize::from(row == 0)], one)),
         ) {
-            let (line, value) = self.run.told(event);
+            let (line, value) = self.run.told(&event.event);
             text += mark;
             text += &line;
             if mark == "> " {
@@ -210,48 +280,85 @@ fn is_compared(event: &TraceEvent) -> bool {
 }
 
 /// Takes off what happened on both sides and returns the CPU that parts first.
-fn compare(a: &mut Side<'_>, b: &mut Side<'_>) -> Option<usize> {
+fn compare(a: &mut Side<'_>, b: &mut Side<'_>) -> Option<(Ns, usize)> {
     let mut parted = Vec::new();
     for cpu in 0..a.waiting.len().min(b.waiting.len()) {
         while let (Some(one), Some(other)) = (a.waiting[cpu].front(), b.waiting[cpu].front()) {
-            if one.event != other.event {
-                parted.push((one.time.min(other.time), cpu));
+            if one.parts_from(other) {
+                parted.push((one.event.time.min(other.event.time), cpu));
                 break;
             }
             a.pass(cpu);
             b.pass(cpu);
         }
     }
-    parted.into_iter().min().map(|(_, cpu)| cpu)
+    parted.into_iter().min()
 }
 
-/// Runs two scenarios under the same seed until a CPU does something else; `None` when none does to
-/// their ends.
+/// Runs two scenarios under the same seed until a CPU does something else; `None` when none does
+/// before `end_ns` and to their ends.
 ///
 /// # Errors
 /// A scenario that cannot be run.
 pub(super) fn parting(
     simulator: &Simulator,
-    a: &Scenario,
-    b: &Scenario,
+    [a, b]: [&Scenario; 2],
     seed: u64,
+    which: Which,
+    end_ns: Ns,
 ) -> Result<Option<Difference>> {
-    let mut a = Side::start(simulator, a, seed)?;
-    let mut b = Side::start(simulator, b, seed)?;
+    let mut a = Side::start(simulator, a, seed, which)?;
+    let mut b = Side::start(simulator, b, seed, which)?;
     let (mut until, mut seen) = (0, false);
     loop {
         until += WINDOW_NS;
         a.advance(until)?;
         b.advance(until)?;
-        let cpu = compare(&mut a, &mut b);
-        let over = !a.goes_on && !b.goes_on;
+        let mut parted = compare(&mut a, &mut b);
+        let at_ends = !a.goes_on && !b.goes_on;
+        if at_ends && parted.is_none() {
+            parted = run_on(&a, &b).into_iter().chain(run_on(&b, &a)).min();
+        }
+        let over = at_ends || until > end_ns && !seen;
         // Once more after the first difference: an earlier one may still wait for its counterpart.
-        if over || cpu.is_some() && std::mem::replace(&mut seen, true) {
-            return Ok(cpu.map(|cpu| Difference {
+        if over || parted.is_some() && std::mem::replace(&mut seen, true) {
+            let parted = parted.filter(|(at_ns, _)| *at_ns < end_ns);
+            return Ok(parted.map(|(_, cpu)| Difference {
                 cpu,
-                inputs: Vec::new(),
+                inputs: waits(&a, &b, cpu),
                 sides: [a.tell(cpu), b.tell(cpu)],
             }));
         }
+    }
+}
+
+/// The first CPU of `a` on which a task gives way that runs on to the end of `b`.
+fn run_on(a: &Side<'_>, b: &Side<'_>) -> Option<(Ns, usize)> {
+    let cpus = 0..a.waiting.len().min(b.waiting.len());
+    let found = cpus.filter_map(|cpu| {
+        let one = a.waiting[cpu].front()?;
+        let since_ns = one.since_ns.filter(|_| b.waiting[cpu].is_empty())?;
+        let TraceKind::Kernel(Observation::Switch { prev, .. }) = one.event.event else {
+            return None;
+        };
+        let ran_ns = b.run.now().saturating_sub(b.last_ns[cpu]);
+        let longer = b.running[cpu] == Some(prev) && ran_ns >= since_ns + GIVES_WAY_NS;
+        longer.then_some((one.event.time, cpu))
+    });
+    found.min()
+}
+
+/// Where the same task gives way on both sides, when.
+fn waits(a: &Side<'_>, b: &Side<'_>, cpu: usize) -> Vec<(String, [Value; 2])> {
+    let fronts = [a, b].map(|side| side.waiting[cpu].front());
+    let [Some(one), Some(other)] = fronts else {
+        return Vec::new();
+    };
+    match [one.since_ns, other.since_ns] {
+        [Some(first), Some(second)] if one.event.event == other.event.event => {
+            let values = [first, second].map(Value::from);
+            vec![("ns_since_the_event_before_it".to_owned(), values)]
+        }
+        _ => Vec::new(),
     }
 }

@@ -69,7 +69,7 @@ impl Decisions {
         let now = self.world.now();
         match self.end_ns {
             Some(end_ns) => now >= end_ns,
-            None => now > 0 && self.world.live_tasks() == 0,
+            None => now > 0 && !self.world.awaits_tasks(),
         }
     }
 }

@@ -179,6 +179,60 @@ fn the_first_difference_shows_both_sides() {
 }
 
 #[test]
+fn a_longer_slice_is_a_difference_though_the_same_tasks_are_picked() {
+    let text = TWO
+        .replace(
+            "version = \"6.5\"\nhz = 250",
+            "version = \"6.12\"\nhz = 1000",
+        )
+        .replace(
+            "name = \"CFS\"",
+            "name = \"short\"\nkernel.base_slice_ns = 700000",
+        )
+        .replace(
+            "name = \"EEVDF\"\nkernel.version = \"6.12\"",
+            "name = \"long\"\nkernel.base_slice_ns = 10000000",
+        );
+    let scenarios = scenarios(&text);
+    let simulator = Simulator::new();
+    let compared = Compared::Answers;
+    let found = difference(&simulator, &scenarios[0], &scenarios[1], 0, compared).unwrap();
+    let found = found.expect("a difference");
+    let (name, values) = &found.inputs[0];
+    assert_eq!(name, "ns_since_the_event_before_it");
+    let [short, long] = [0, 1].map(|row| values[row].as_u64().unwrap());
+    // The first request ends with the first tick after 0.7 ms, or after 10 ms.
+    assert!((700_000..2_000_000).contains(&short), "{short}");
+    assert!((10_000_000..12_000_000).contains(&long), "{long}");
+}
+
+#[test]
+fn a_task_that_never_gives_way_is_a_difference() {
+    // Two hogs: one kernel has requests of 1 s, as long as the run.
+    let text = TWO
+        .replace(
+            "version = \"6.5\"\nhz = 250",
+            "version = \"6.12\"\nhz = 1000",
+        )
+        .replace("--cpu 3", "--cpu 2")
+        .replace("duration = \"1s\"", "duration = \"100ms\"")
+        .replace(
+            "name = \"CFS\"",
+            "name = \"short\"\nkernel.base_slice_ns = 3000000",
+        )
+        .replace(
+            "name = \"EEVDF\"\nkernel.version = \"6.12\"",
+            "name = \"long\"\nkernel.base_slice_ns = 1000000000",
+        );
+    let scenarios = scenarios(&text);
+    let compared = Compared::Answers;
+    let simulator = Simulator::new();
+    let found = difference(&simulator, &scenarios[0], &scenarios[1], 0, compared).unwrap();
+    let [short, long] = found.expect("a difference").sides;
+    assert!(short.is_some() && long.is_none());
+}
+
+#[test]
 fn what_is_not_there_is_said() {
     let scenario = crowd(1, "6.12");
     let task = |name: &str| Wanted {

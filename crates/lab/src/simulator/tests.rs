@@ -43,6 +43,17 @@ fn a_run_that_ends_with_its_programs_stays_at_their_end() {
     );
 }
 
+#[test]
+fn a_run_waits_for_programs_that_start_after_others_have_ended() {
+    let scenario = scenario(
+        "[[program]]\nrun = \"perf bench sched pipe -l 10\"\n\
+         [[program]]\nname = \"late\"\nrun = \"stress-ng --cpu 1 -t 1\"\nstart = \"500ms\"\n",
+    );
+    let finished = Simulator::new().finish(&scenario, 0).unwrap();
+    let ended = finished.world.now();
+    assert!((1_500_000_000..1_550_000_000).contains(&ended), "{ended}");
+}
+
 /// `cpuset.cpus = 0-1` of `/a`, in which a program runs on eight CPUs.
 fn in_cpuset(run: &str) -> Scenario {
     scenario(&format!(

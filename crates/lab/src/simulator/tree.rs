@@ -220,16 +220,17 @@ impl Simulator {
     }
 
     /// Lines that trees have printed in all runs so far, a sentence for each: warnings among them.
-    pub fn printed_by_trees(&self) -> Vec<String> {
+    /// `all`: however many.
+    pub fn printed_by_trees(&self, all: bool) -> Vec<String> {
         let printed = lock(&self.printed);
         let mut lines: Vec<String> = printed
             .iter()
-            .take(PRINTED_LINES)
+            .take(if all { usize::MAX } else { PRINTED_LINES })
             .map(|((name, line), count)| format!("`{name}` printed {count} times: {line}"))
             .collect();
-        let more = printed.len().saturating_sub(PRINTED_LINES);
+        let more = printed.len() - lines.len();
         if more > 0 {
-            lines.push(format!("trees printed {more} other lines"));
+            lines.push(format!("trees printed {more} other lines; -v shows them"));
         }
         lines
     }

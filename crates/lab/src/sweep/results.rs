@@ -196,14 +196,29 @@ impl Results {
         let mut columns = self.key_columns();
         let mut used: usize = columns.iter().map(Column::width).sum();
         let mut left_out = Vec::new();
-        for metric in metrics.iter().filter_map(|name| metrics::parse(name)) {
-            let column = self.metric_column(&metric);
-            if used + column.width() > columns::WIDTH {
-                left_out.push(full_name(&metric));
-                continue;
+        let parsed: Vec<Metric<'_>> = metrics
+            .iter()
+            .filter_map(|name| metrics::parse(name))
+            .collect();
+        let mut chosen: Vec<Option<Column>> = parsed.iter().map(|_| None).collect();
+        // Results of programs have room before percentiles, and keep their place.
+        for percentiles in [false, true] {
+            for (metric, place) in parsed.iter().zip(&mut chosen) {
+                if metric.suffix.is_empty() == percentiles {
+                    continue;
+                }
+                let column = self.metric_column(metric);
+                if used + column.width() <= columns::WIDTH {
+                    used += column.width();
+                    *place = Some(column);
+                }
             }
-            used += column.width();
-            columns.push(column);
+        }
+        for (metric, column) in parsed.iter().zip(chosen) {
+            match column {
+                Some(column) => columns.push(column),
+                None => left_out.push(full_name(metric)),
+            }
         }
         let height = self.rows.len() + 2;
         let line = |index: usize| {
@@ -254,6 +269,10 @@ impl Results {
                 let value = scale.bound(brief.mean, brief.at_least);
                 match brief.ci95 {
                     None => value,
+                    // Of what is never negative, as in other tables.
+                    Some([low, high]) if low <= 0.0 && brief.mean > 0.0 => {
+                        format!("{value} ≤{}", scale.number(high))
+                    }
                     Some([low, high]) => {
                         format!("{value} ±{}", scale.number((high - low) / 2.0))
                     }

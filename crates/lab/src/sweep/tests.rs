@@ -297,3 +297,29 @@ fn a_recording_is_what_is_in_it_and_a_tree_what_its_scheduler_is() {
         assert_eq!(found, [0, 2, 0], "{name}");
     }
 }
+
+#[test]
+fn wide_intervals_show_their_upper_end_and_results_come_before_percentiles() {
+    let mut results = sweep(GRID, &Toy::default(), options(None, 1)).unwrap();
+    let percentiles = (1..=9).map(|row| format!("p{row}0/wakeup_latency.p99"));
+    let mut names: Vec<String> = percentiles.collect();
+    names.push("z/time".to_owned());
+    for row in &mut results.rows {
+        let brief = Brief {
+            mean: 436.0,
+            at_least: false,
+            ci95: Some([-161.6, 1033.6]),
+        };
+        row.metrics = names.iter().map(|name| (name.clone(), brief)).collect();
+    }
+    let table = results.table(&names);
+    let (shown, left_out) = table.split_once("not shown:").unwrap();
+    assert!(
+        shown.contains("z/") && !left_out.contains("z/time"),
+        "{table}"
+    );
+    assert!(
+        shown.contains("\u{2264}1033.6") && !shown.contains('\u{b1}'),
+        "{table}"
+    );
+}

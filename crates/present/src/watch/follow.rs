@@ -1,9 +1,11 @@
 //! State of every thread, followed through a run.
 
 use schedcast_kernel::platform::{Observation, PrevState};
+use schedcast_kernel::task::Policy;
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
 use schedcast_sim::events::{TraceEvent, TraceKind};
 use schedcast_sim::{Watch, World};
+use schedcast_trace::perfetto::write::NORMAL_PRIORITY;
 
 /// State of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +29,10 @@ pub struct Thread {
     pub name: String,
     /// Group.
     pub group: GroupId,
+    /// Priority as tracepoints print it (`task_struct.prio`), after the last step.
+    pub prio: i32,
+    /// It was forked and has not been runnable yet.
+    pub is_new: bool,
     /// Present state.
     pub state: State,
     /// Since when, ns.
@@ -83,6 +89,8 @@ pub trait Picture {
     fn waking(&mut self, _at: Ns, _cpu: Cpu, _waker: Option<&Thread>, _thread: &Thread) {}
     /// A woken thread is on the queue of `target`.
     fn wakeup(&mut self, _at: Ns, _cpu: Cpu, _thread: &Thread, _target: Cpu) {}
+    /// A thread is moved from one CPU to another, by `cpu`.
+    fn migrate(&mut self, _at: Ns, _cpu: Cpu, _thread: &Thread, _cpus: [Cpu; 2]) {}
     /// The queue of a group on a CPU is throttled from now on, or no longer.
     fn throttle(&mut self, _at: Ns, _group: GroupId, _cpu: Cpu, _throttled: bool) {}
     /// A period of a group is over.
@@ -95,6 +103,18 @@ pub trait Picture {
     fn step(&mut self, _world: &mut World) {}
     /// A step is over; row `n` of `threads` is the kernel's task `n`.
     fn threads(&mut self, _world: &World, _threads: &[Option<Thread>]) {}
+}
+
+/// Priority of a task as tracepoints print it.
+fn prio(world: &World, task: TaskId) -> i32 {
+    let Some(row) = world.kernel().tasks.get(task.index()) else {
+        return NORMAL_PRIORITY;
+    };
+    match row.policy {
+        Policy::Deadline => -1,
+        policy if policy.is_rt() => 99 - i32::from(row.rt_priority),
+        _ => NORMAL_PRIORITY + row.nice,
+    }
 }
 
 /// Follows a run and tells a picture.
@@ -177,6 +197,8 @@ impl<P: Picture> Follow<P> {
             tid: self.next_tid,
             name: world.task_name(task).to_owned(),
             group,
+            prio: prio(world, task),
+            is_new: true,
             state: State::Asleep,
             since_ns: at,
             cpu: Cpu(0),
@@ -330,12 +352,16 @@ impl<P: Picture> Follow<P> {
         match observation {
             Observation::Switch { prev, state, next } => self.switch(at, cpu, prev, state, next),
             Observation::Wakeup { task, cpu: target } => {
-                if let Some(Some(thread)) = self.threads.get(task.index()) {
+                if let Some(Some(thread)) = self.threads.get_mut(task.index()) {
                     self.picture.wakeup(at, cpu, thread, target);
+                    thread.is_new = false;
                 }
                 self.wait(at, task, target);
             }
-            Observation::Migrate { task, to, .. } => {
+            Observation::Migrate { task, from, to } => {
+                if let Some(Some(thread)) = self.threads.get(task.index()) {
+                    self.picture.migrate(at, cpu, thread, [from, to]);
+                }
                 if self.is_waiting(task) {
                     self.wait(at, task, to);
                 }
@@ -357,6 +383,11 @@ impl<P: Picture> Watch for Follow<P> {
         if !self.begun {
             self.begin(world);
         }
+        for (row, thread) in self.threads.iter_mut().enumerate() {
+            if let Some(thread) = thread {
+                thread.prio = prio(world, TaskId::from(row));
+            }
+        }
         for event in events {
             let (at, cpu) = (event.time, event.cpu);
             match event.event {
@@ -368,6 +399,9 @@ impl<P: Picture> Watch for Follow<P> {
                         let waker = waker.and_then(find);
                         self.picture.waking(at, cpu, waker, thread);
                         let last_cpu = thread.cpu;
+                        if let Some(Some(thread)) = self.threads.get_mut(task.index()) {
+                            thread.is_new = false;
+                        }
                         self.wait(at, task, last_cpu);
                     }
                 }

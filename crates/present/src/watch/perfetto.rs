@@ -75,12 +75,14 @@ fn thread_counter(thread: &Thread, row: usize) -> Track {
 const IDLE: write::Thread<'static> = write::Thread {
     tid: 0,
     comm: "swapper",
+    prio: write::NORMAL_PRIORITY,
 };
 
 fn named<'a>(thread: Option<&'a Thread>) -> write::Thread<'a> {
     thread.map_or(IDLE, |thread| write::Thread {
         tid: thread.tid,
         comm: &thread.name,
+        prio: thread.prio,
     })
 }
 
@@ -287,9 +289,16 @@ impl<W: Write> Picture for Drawing<W> {
     }
 
     fn wakeup(&mut self, at: Ns, cpu: Cpu, thread: &Thread, target: Cpu) {
-        let on = (cpu.index(), 0);
-        self.trace
-            .wakeup(on, at, named(Some(thread)), target.index());
+        let (on, named) = ((cpu.index(), 0), named(Some(thread)));
+        match thread.is_new {
+            true => self.trace.wakeup_new(on, at, named, target.index()),
+            false => self.trace.wakeup(on, at, named, target.index()),
+        }
+    }
+
+    fn migrate(&mut self, at: Ns, cpu: Cpu, thread: &Thread, [from, to]: [Cpu; 2]) {
+        let (on, cpus) = ((cpu.index(), 0), [from.index(), to.index()]);
+        self.trace.migrate(on, at, named(Some(thread)), cpus);
     }
 
     fn throttle(&mut self, at: Ns, group: GroupId, cpu: Cpu, throttled: bool) {

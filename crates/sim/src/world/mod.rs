@@ -153,6 +153,12 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.out.tasks.live
     }
 
+    /// Whether tasks of user space live or are still to start. Kernel threads never end and do not
+    /// count.
+    pub fn awaits_tasks(&self) -> bool {
+        self.out.tasks.live > 0 || self.out.next_start < self.out.shared.awaited_starts
+    }
+
     /// Lets the run end where its last program does: no event after that is handled, however long
     /// the world is told to run, and its clock stays there. What is per time is then per time of
     /// the programs.

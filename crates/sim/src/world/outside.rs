@@ -137,6 +137,8 @@ pub(crate) struct Shared {
     pub tables: Vec<Vec<u32>>,
     /// Rows of `workload.tasks` by start time.
     pub starts: Vec<u32>,
+    /// So many of them come up to and including the last one for whose end a run waits.
+    pub awaited_starts: usize,
     /// To which entity the random draws of each row of `workload.tasks` belong.
     pub task_entities: Vec<u64>,
     /// Hash of the name of each row of `workload.forks`.

@@ -347,6 +347,11 @@ impl Shared {
         let rows = 0..workload.tasks.len() as u32;
         let mut starts: Vec<u32> = rows.filter(to_start).collect();
         starts.sort_by_key(|&row| workload.tasks[row as usize].start_ns);
+        let is_awaited = |row: &u32| workload.tasks[*row as usize].address_space.is_some();
+        let awaited_starts = starts
+            .iter()
+            .rposition(is_awaited)
+            .map_or(0, |last| last + 1);
         let fork_hash = |fork: &ForkSpec| random::name_hash(&fork.name);
         Self {
             task_entities: task_entities(&workload.tasks),
@@ -356,6 +361,7 @@ impl Shared {
             entries,
             tables,
             starts,
+            awaited_starts,
         }
     }
 }

@@ -87,6 +87,8 @@ mod field {
         pub(crate) const CPU_IDLE: u32 = 13;
         pub(crate) const SCHED_WAKEUP: u32 = 17;
         pub(crate) const SCHED_WAKING: u32 = 20;
+        pub(crate) const SCHED_WAKEUP_NEW: u32 = 114;
+        pub(crate) const SCHED_MIGRATE_TASK: u32 = 491;
     }
 }
 
@@ -108,8 +110,8 @@ const INCREMENTAL_STATE_CLEARED: u64 = 1;
 const NEEDS_INCREMENTAL_STATE: u64 = 2;
 /// State number in `cpu_idle` when the CPU leaves its idle state.
 const NO_IDLE_STATE: u64 = 0xffff_ffff;
-/// Priority of `SCHED_OTHER` at nice 0 as tracepoints print it.
-const NORMAL_PRIORITY: u64 = 120;
+/// Priority of `SCHED_OTHER` at nice 0 and of idle tasks as tracepoints print it.
+pub const NORMAL_PRIORITY: i32 = 120;
 
 /// A track, by its number in the trace. Numbers are the caller's choice, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -133,6 +135,9 @@ pub struct Thread<'a> {
     pub tid: u64,
     /// Name.
     pub comm: &'a str,
+    /// Priority as tracepoints print it: 100 to 139 of fair classes, 0 to 98 of real-time ones, −1
+    /// of `SCHED_DEADLINE`.
+    pub prio: i32,
 }
 
 /// Writes a trace into `out`.
@@ -404,11 +409,11 @@ impl<W: Write> PerfettoWriter<W> {
             |event| {
                 put_bytes(event, 1, prev.comm.as_bytes());
                 put_uint(event, 2, prev_tid);
-                put_uint(event, 3, NORMAL_PRIORITY);
+                put_int(event, 3, i64::from(prev.prio));
                 put_uint(event, 4, state);
                 put_bytes(event, 5, next.comm.as_bytes());
                 put_uint(event, 6, next_tid);
-                put_uint(event, 7, NORMAL_PRIORITY);
+                put_int(event, 7, i64::from(next.prio));
             },
         );
     }
@@ -425,7 +430,7 @@ impl<W: Write> PerfettoWriter<W> {
         self.on_cpu(cpu, time_ns, waker, kind, |event| {
             put_bytes(event, 1, thread.comm.as_bytes());
             put_uint(event, 2, tid);
-            put_uint(event, 3, NORMAL_PRIORITY);
+            put_int(event, 3, i64::from(thread.prio));
             put_uint(event, 4, 1);
             put_uint(event, 5, target);
         });
@@ -439,6 +444,37 @@ impl<W: Write> PerfettoWriter<W> {
     /// The thread is runnable on the CPU `target`.
     pub fn wakeup(&mut self, on: (usize, u64), time_ns: u64, thread: Thread<'_>, target: usize) {
         self.wake(field::ftrace::SCHED_WAKEUP, on, time_ns, thread, target);
+    }
+
+    /// A thread that was forked is runnable on the CPU `target` for the first time.
+    pub fn wakeup_new(
+        &mut self,
+        on: (usize, u64),
+        time_ns: u64,
+        thread: Thread<'_>,
+        target: usize,
+    ) {
+        self.wake(field::ftrace::SCHED_WAKEUP_NEW, on, time_ns, thread, target);
+    }
+
+    /// The thread `on.1` on the CPU `on.0` moves another from one CPU to another.
+    pub fn migrate(
+        &mut self,
+        on: (usize, u64),
+        time_ns: u64,
+        thread: Thread<'_>,
+        [from, to]: [usize; 2],
+    ) {
+        let tid = self.tid_number(thread.tid);
+        let [from, to] = [from, to].map(|cpu| self.cpu_number(cpu));
+        let kind = field::ftrace::SCHED_MIGRATE_TASK;
+        self.on_cpu(on.0, time_ns, on.1, kind, |event| {
+            put_bytes(event, 1, thread.comm.as_bytes());
+            put_uint(event, 2, tid);
+            put_int(event, 3, i64::from(thread.prio));
+            put_uint(event, 4, from);
+            put_uint(event, 5, to);
+        });
     }
 
     /// The clock of a CPU changes.

@@ -39,6 +39,7 @@ s/^\(\tcfs_rq->throttled = 0;\)$/\1 sc_spend(SC_UNTHROTTLE, 1); sc_throttled(cfs
 /^enqueue_entity(/,/^{/s/^{/{ sc_spend(SC_ENQUEUE_LEVEL, 1);/
 /^dequeue_entity(/,/^{/s/^{/{ sc_spend(SC_DEQUEUE_LEVEL, 1);/
 /^static long calc_group_shares(.*)$/,/^{/s/^{/{ sc_spend(SC_UPDATE_CFS_GROUP, 1);/
+s/^\tshares = static_call(calc_group_shares)(gcfs_rq);$/\tsc_spend(SC_UPDATE_CFS_GROUP, 1);&/
 /^entity_tick(/,/^{/s/^{/{ sc_spend(SC_TICK_LEVEL, 1);/
 /^static inline int __select_idle_cpu(/,/^{/s/^{/{ sc_spend(SC_SCAN_CPU, 1);/
 /^static void detach_task(/,/^{/s/^{/{ sc_spend(SC_BALANCE_MOVE_TASK, 1);/

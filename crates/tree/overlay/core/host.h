@@ -97,7 +97,7 @@ enum sc_call {
 struct sc_where { int core, cluster, llc, package, node; };
 
 struct sc_machine {
-	int cpus, nodes;
+	int cpus, nodes, reclaim_distance;
 	const struct sc_where *where;
 	const unsigned long *capacity;
 	const int *distance;		/* nodes times nodes */

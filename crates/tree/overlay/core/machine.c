@@ -42,7 +42,7 @@ int sc_distance[MAX_NUMNODES * MAX_NUMNODES], sc_nodes;
 int sc_node_distance(int from, int to) { return sc_distance[from * sc_nodes + to]; }
 nodemask_t node_states[NR_NODE_STATES];
 unsigned int nr_node_ids = 1, nr_online_nodes = 1;
-int __weak node_reclaim_distance = RECLAIM_DISTANCE;	/* up to 5.12 of sched/topology.c */
+int __weak node_reclaim_distance;	/* up to 5.12 of sched/topology.c */
 struct pglist_data *node_data[MAX_NUMNODES];
 #endif
 

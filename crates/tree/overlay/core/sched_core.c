@@ -11,7 +11,8 @@ extern const struct sc_host *sc_host;
 #define sc_unlock(queue) sc_host->lock(sc_host->world, SC_UNLOCK, cpu_of(queue), 0)
 #define sc_leaving(task) sc_host->lock(sc_host->world, SC_LEAVING, task_cpu(task), (task)->pid)
 #define sc_await(task) sc_host->lock(sc_host->world, SC_AWAIT, task_cpu(task), (task)->pid)
-#define sc_real_time(task) ((task)->sched_class == &rt_sched_class)
+/* Classes whose tasks are queued by enqueue_task() alone. */
+#define sc_real_time(task) ((task)->sched_class == &rt_sched_class || (task)->sched_class == &dl_sched_class)
 /* Migration threads are woken with the lock of their queue at hand, and the price of a wakeup
  * has no end then. */
 #define sc_stopper(task) ((task)->sched_class == &stop_sched_class)
@@ -627,11 +628,10 @@ static void place_cpus(const struct sc_machine *machine)
 		for (other = 0; other < machine->cpus; other++) {
 			const struct sc_where *to = &machine->where[other];
 
-			if (at->core == to->core)
-				cpumask_set_cpu(other, &sc_core_mask[cpu]);
 			if (at->cluster == to->cluster)
 				cpumask_set_cpu(other, &sc_cluster_mask[cpu]);
-			if (at->llc == to->llc)
+			/* x86 links no caches across nodes (topology_sane()) */
+			if (at->llc == to->llc && at->node == to->node)
 				cpumask_set_cpu(other, &sc_llc_mask[cpu]);
 			if (at->package == to->package)
 				cpumask_set_cpu(other, &sc_package_mask[cpu]);
@@ -643,6 +643,20 @@ static void place_cpus(const struct sc_machine *machine)
 		node_set_state(at->node, N_CPU);
 #endif
 	}
+}
+
+/* Threads of a core see those that are online, and each other. The scheduler counts cores with
+ * threads when the second thread of one arrives. */
+static void meet_siblings(int cpu)
+{
+	int other;
+
+	for (other = 0; other <= cpu; other++)
+		if (sc_places[other].core == sc_places[cpu].core) {
+			cpumask_set_cpu(other, &sc_core_mask[cpu]);
+			cpumask_set_cpu(cpu, &sc_core_mask[other]);
+		}
+	sc_smt_threads = max_t(int, sc_smt_threads, cpumask_weight(&sc_core_mask[cpu]));
 }
 
 /* Levels of a machine that prefers some CPUs, as x86 has them. */
@@ -782,8 +796,6 @@ static void boot(void)
 	nr_cpu_ids = booting->cpus;
 #endif
 	place_cpus(booting);
-	for (cpu = 0; cpu < sc_cpus; cpu++)
-		sc_smt_threads = max_t(int, sc_smt_threads, cpumask_weight(&sc_core_mask[cpu]));
 #ifdef CONFIG_NUMA
 	{
 		extern int sc_distance[], sc_nodes;
@@ -791,6 +803,7 @@ static void boot(void)
 		sc_nodes = booting->nodes;
 		memcpy(sc_distance, booting->distance, sizeof(int) * sc_nodes * sc_nodes);
 		nr_node_ids = nr_online_nodes = booting->nodes;
+		node_reclaim_distance = booting->reclaim_distance;
 	}
 #endif
 	set_cpu_online(0, true);
@@ -828,6 +841,7 @@ static void boot(void)
 #ifdef SC_HRTIMERS_CPU_STARTING
 		hrtimers_cpu_starting(cpu);
 #endif
+		meet_siblings(cpu);
 		set_cpu_online(cpu, true);
 		sched_cpu_starting(cpu);
 		sched_cpu_activate(cpu);

@@ -32,7 +32,7 @@ changes! {
         "The first idle tickless CPU is kicked, not the first tickless one if it is idle.";
     "imbalance-flag-stays" "f6cad8df6b30" (5, 4): (on balance.imbalance_flag_stays_when_pinned),
         "The imbalance flag of a group stays while all tasks are pinned.";
-    "reclaim-distance-32" "a55c7454a8c8" (5, 4): (balance.reclaim_distance: 30 => 32),
+    "reclaim-distance-32" "a55c7454a8c8" (5, 4): (on balance.machine_reclaim_distance),
         "Nodes of AMD machines at distance 32 take fork, exec and affine wakeups.";
     "balance-rework" "0b0695f2b34a" (5, 5): (balance.busiest_group: BusiestGroup::AverageLoad => BusiestGroup::GroupTypes),
         "Load balance compares groups by type, and moves load, utilisation or tasks accordingly.";
