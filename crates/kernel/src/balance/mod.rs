@@ -67,6 +67,7 @@ pub(crate) use busiest::adjust_numa_imbalance;
 pub use env::{CpuIdle, Migration};
 pub(crate) use env::{Env, MIGRATE_PAUSE};
 pub use knobs::{DomainKnobs, level_names};
+pub use nohz::Tickless;
 #[cfg(test)]
 pub(crate) use queue::nr_idle_scan;
 pub use rules::{BalanceRules, BusiestGroup, LoadGate, NumaAllowance};

@@ -161,6 +161,10 @@ pub struct Rules {
     /// 5.15.61). Before, only one that is still in the switch away from the wakee does (5.8), and
     /// that as well with one task.
     pub idle_cpu_wakes_itself: bool,
+    /// The migration thread of a CPU is queued by its waker (6.16 and the stable 6.12.39). Before,
+    /// the CPU does that itself as for any task, later: a balance pass that pushes a running task
+    /// goes on to the domain above without counting the thread.
+    pub stopper_wakes_at_once: bool,
     /// A queue about to be throttled asks for one more nanosecond (5.8).
     pub throttle_asks_again: bool,
     /// Local runtime expires with its period (4.18–5.3).
@@ -475,6 +479,7 @@ impl Rules {
             switching_cpu_takes_wakeup: false,
             calls_share_a_queue: false,
             idle_cpu_wakes_itself: false,
+            stopper_wakes_at_once: false,
             throttle_asks_again: false,
             slice_expiry: false,
             returns_need_same_refill: true,
