@@ -405,6 +405,9 @@ impl Kernel {
             self.set_next_task_rt(cpu, next, first);
         } else if self.tasks[next.index()].policy == Policy::Deadline {
             self.set_next_task_dl(p, cpu, next, first);
+        } else {
+            let stopper = self.tasks[next.index()].se;
+            self.entities[stopper.index()].exec_start = self.rqs[cpu.index()].clock_task;
         }
     }
 
