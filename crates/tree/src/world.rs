@@ -59,12 +59,14 @@ pub(crate) enum Object {
     LlcCount(usize, usize),
     /// `sched_domain` of a CPU, the lowest first.
     Domain(usize, usize),
+    /// `sched_group_capacity` of a CPU's group in one of its domains.
+    Capacity(usize, usize),
     /// `nohz` of `fair.c` and the root domain.
     Balance,
 }
 
 impl Object {
-    const KINDS: usize = 12;
+    const KINDS: usize = 13;
 
     /// Number of the kind and what identifies one of it.
     fn key(self) -> (usize, c_int, c_int) {
@@ -80,7 +82,8 @@ impl Object {
             Object::CacheTime(task, cpu) => (8, task, cpu as c_int),
             Object::Llc(cpu) => (9, cpu as c_int, 0),
             Object::LlcCount(cpu, llc) => (10, cpu as c_int, llc as c_int),
-            Object::Balance => (11, 0, 0),
+            Object::Capacity(cpu, level) => (11, cpu as c_int, level as c_int),
+            Object::Balance => (12, 0, 0),
         }
     }
 }

@@ -109,8 +109,11 @@ impl Kernel {
                 let stamp = self.rqs[cpu.index()].idle_stamp;
                 let shallower = latency_ns.is_some_and(|latency| latency < min_latency_ns);
                 let as_shallow = latency_ns.is_none_or(|latency| latency == min_latency_ns);
-                // CPUs that never ran have no stamp: they are idle for longest.
-                let later = stamp > latest_stamp || shallowest.is_none();
+                // The kernel passes an idle CPU without a stamp: a task was woken there whose queue
+                // is throttled. One that has not run since the world began is idle for longest.
+                let idle = self.tasks[self.rqs[cpu.index()].idle.index()].se;
+                let never_ran = self.entities[idle.index()].exec_start == 0;
+                let later = stamp > latest_stamp || (never_ran && shallowest.is_none());
                 if shallower || (as_shallow && later) {
                     min_latency_ns = latency_ns.unwrap_or(min_latency_ns);
                     latest_stamp = stamp;

@@ -140,6 +140,7 @@ enum sc_kind {
 	SC_CACHE_TIME,		/* of a task's process on a CPU */
 	SC_LLC,			/* of a CPU */
 	SC_LLC_COUNT,		/* of a CPU: its tasks that prefer a last level cache */
+	SC_CAPACITY,		/* of a CPU's group in one of its domains */
 	SC_BALANCE,		/* what balancing remembers of the machine */
 	SC_KINDS
 };

@@ -16,6 +16,7 @@
 #define SC_FIELD_cache_time NONE
 #define SC_FIELD_llc NONE
 #define SC_FIELD_llc_count NONE
+#define SC_FIELD_capacity NONE
 #define SC_FIELD_balance NONE
 static const struct sc_field task_fields[] = {
 #include <probed.h>
@@ -84,8 +85,15 @@ static const struct sc_field llc_count_fields[] = {
 #include <probed.h>
 };
 #undef SC_FIELD_llc_count
-#undef SC_FIELD_balance
+#undef SC_FIELD_capacity
 #define SC_FIELD_llc_count NONE
+#define SC_FIELD_capacity MEMBER
+static const struct sc_field capacity_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_capacity
+#undef SC_FIELD_balance
+#define SC_FIELD_capacity NONE
 #define SC_FIELD_balance MEMBER
 static const struct sc_field balance_fields[] = {
 #include <probed.h>
@@ -105,6 +113,7 @@ const struct sc_field *sc_fields(int kind, int *count)
 	TABLE(SC_CACHE_TIME, cache_time);
 	TABLE(SC_LLC, llc);
 	TABLE(SC_LLC_COUNT, llc_count);
+	TABLE(SC_CAPACITY, capacity);
 	TABLE(SC_BALANCE, balance);
 	}
 	*count = 0;
@@ -126,7 +135,7 @@ static const struct { const char *list, *member; int size; void (*set)(void *obj
 const struct sc_field *sc_bits(int kind, int *count)
 {
 	static const char * const lists[SC_KINDS] = { "task", "entity", "entity", "cfs_rq", "rq", "group", "domain",
-		"process", "cache_time", "llc", "llc_count", "balance" };
+		"process", "cache_time", "llc", "llc_count", "capacity", "balance" };
 	static struct sc_field found[ARRAY_SIZE(bits) + 1];
 	unsigned i, at;
 
@@ -178,6 +187,8 @@ const void *sc_object(int kind, int a, int b)
 		return groups[a];
 	case SC_DOMAIN:
 		return domain(a, b);
+	case SC_CAPACITY:
+		return domain(a, b) ? ((const struct sched_domain *)domain(a, b))->groups->sgc : NULL;
 	case SC_BALANCE:
 		return sc_balance();
 	case SC_LLC:

@@ -5,7 +5,7 @@
 
 use super::Pair;
 use crate::world::{Field, Object, World};
-use schedcast_kernel::balance::{Domain, Tickless};
+use schedcast_kernel::balance::{Domain, GroupCapacity, Tickless};
 use schedcast_kernel::cache::{CacheTime, CpuEpoch, LlcLoad, Process};
 use schedcast_kernel::cfs_rq::CfsRq;
 use schedcast_kernel::entity::Entity;
@@ -301,6 +301,16 @@ const DOMAIN: &[Row<Domain>] = &[
     }),
 ];
 
+const CAPACITY: &[Row<GroupCapacity>] = &[
+    (&["capacity"], |_, group| i128::from(group.capacity)),
+    (&["min_capacity"], |_, group| i128::from(group.min_capacity)),
+    (&["max_capacity"], |_, group| i128::from(group.max_capacity)),
+    (&["next_update"], |kernel, group| {
+        i128::from(group.next_update) + jiffies_at_boot(kernel)
+    }),
+    (&["imbalance"], |_, group| i128::from(group.imbalance)),
+];
+
 /// What balancing remembers of the machine; [`Tickless`] is a copy of it.
 const BALANCE: &[Row<Tickless>] = &[
     (&["next_balance"], |kernel, state| {
@@ -375,6 +385,7 @@ pub(super) struct Members {
     llc_count: Option<Field>,
     busy_cpus: Option<Field>,
     domain: Found<Domain>,
+    capacity: Found<GroupCapacity>,
     balance: Found<Tickless>,
     vruntime: Option<Field>,
     deadline: Option<Field>,
@@ -403,6 +414,7 @@ impl Members {
             llc_count: tree.field(Object::LlcCount(0, 0), "count"),
             busy_cpus: tree.field(Object::Llc(0), "nr_busy_cpus.counter"),
             domain: found(tree, Object::Domain(0, 0), DOMAIN),
+            capacity: found(tree, Object::Capacity(0, 0), CAPACITY),
             balance: found(tree, Object::Balance, BALANCE),
             vruntime: tree.field(entity, "vruntime"),
             deadline: tree.field(entity, "deadline"),
@@ -561,6 +573,9 @@ impl Differences<'_> {
                 let object = Object::Domain(cpu.index(), level);
                 let whose = || format!("domain {level} of CPU {}", cpu.0);
                 self.rows(&members.domain, object, domain, whose);
+                let object = Object::Capacity(cpu.index(), level);
+                let group = pair.rust.domains.capacity_of_group(domain);
+                self.rows(&members.capacity, object, group, whose);
             }
             let (rust, tree) = (
                 pair.rust.nr_busy_cpus(cpu),
