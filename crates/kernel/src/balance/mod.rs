@@ -206,7 +206,7 @@ pub struct GroupCapacity {
     /// That of the largest CPU.
     pub max_capacity: u64,
     /// Jiffy from which a newly idle balance updates it.
-    pub next_update: u64,
+    pub(crate) next_update: u64,
     /// Affinity kept the level below from balancing.
     pub imbalance: bool,
 }

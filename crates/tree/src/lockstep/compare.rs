@@ -305,9 +305,6 @@ const CAPACITY: &[Row<GroupCapacity>] = &[
     (&["capacity"], |_, group| i128::from(group.capacity)),
     (&["min_capacity"], |_, group| i128::from(group.min_capacity)),
     (&["max_capacity"], |_, group| i128::from(group.max_capacity)),
-    (&["next_update"], |kernel, group| {
-        i128::from(group.next_update) + jiffies_at_boot(kernel)
-    }),
     (&["imbalance"], |_, group| i128::from(group.imbalance)),
 ];
 
