@@ -474,3 +474,33 @@ pub(super) fn clearly_less_loaded(
     }
     idlest.avg_load < local.avg_load + imbalance && 100 * local.avg_load > pct * idlest.avg_load
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::world::{MS, World};
+    use crate::topology::Topology;
+
+    #[test]
+    fn an_idle_cpu_without_a_stamp_is_passed_once_it_has_run() {
+        // Caches {0, 1} and {2, 3}; CPU 0 forks. A wakeup to a throttled queue takes the stamp.
+        for (ran, found) in [(false, Cpu(2)), (true, Cpu(0))] {
+            let mut world = World::on(Topology::regular(1, 2, 2, 1), "6.12", |_| {});
+            let task = world.spawn_anywhere(Cpu(0));
+            for cpu in [Cpu(2), Cpu(3)] {
+                if ran {
+                    world.spawn(cpu);
+                    world.advance(MS);
+                    world.block(cpu);
+                    assert!(world.kernel.rqs[cpu.index()].idle_stamp > 0);
+                }
+                world.kernel.rqs[cpu.index()].idle_stamp = 0;
+            }
+            let row = world.kernel.domains.rows(Cpu(0)).last().unwrap();
+            let group = world.kernel.domains.group_row(row, 1);
+            let kernel = &mut world.kernel;
+            let cpu = kernel.find_idlest_group_cpu(&mut world.bench, group, task, Cpu(0));
+            assert_eq!(cpu, found, "{ran}");
+        }
+    }
+}
