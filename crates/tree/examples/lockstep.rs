@@ -5,12 +5,13 @@
 //! behind are priorities; n = the clocks have an energy model, if the object is built with it; d =
 //! ask for decisions only, s = shrink, t = tell the trail of all steps, m = print the marks of
 //! rules reached. `lockstep OBJECT VERSION world LETTERS SEEDS STEPS` draws machine and kinds from
-//! the seed.
+//! the seed; `lockstep OBJECT VERSION shape ROW LETTERS SEEDS STEPS` takes the machine of that row
+//! of the table that histories are drawn on, counted from 0.
 
 #![expect(clippy::print_stdout, reason = "a program")]
 
 use schedcast_tree::lockstep::{
-    Difference, History, Kinds, Outcome, Pair, Shape, draw, draw_world, run, shrink,
+    Difference, History, Kinds, Outcome, Pair, SHAPES, Shape, draw, draw_world, run, shrink,
 };
 use std::path::Path;
 
@@ -27,6 +28,20 @@ fn trail(object: &Path, version: &str, history: &History, steps: usize) -> Vec<S
         }
     }
     pair.trail()
+}
+
+/// Kinds of steps by their letters.
+fn kinds_of(letters: &str) -> Kinds {
+    let has = |letter: char| letters.contains(letter);
+    Kinds {
+        groups: has('g'),
+        limits: has('l'),
+        real_time: has('r'),
+        deadline: has('e'),
+        changes: has('c'),
+        features: has('f'),
+        clamps: has('u'),
+    }
 }
 
 /// Machine and kinds of steps by the words of the command line.
@@ -50,16 +65,7 @@ fn asked(counts: &[String], letters: &str, of_cores: &[String]) -> (Shape, Kinds
         energy: has('n'),
         ..Shape::ONE_CPU
     };
-    let kinds = Kinds {
-        groups: has('g'),
-        limits: has('l'),
-        real_time: has('r'),
-        deadline: has('e'),
-        changes: has('c'),
-        features: has('f'),
-        clamps: has('u'),
-    };
-    (shape, kinds)
+    (shape, kinds_of(letters))
 }
 
 fn main() {
@@ -67,12 +73,17 @@ fn main() {
     let (object, version) = (Path::new(&arguments[0]), &arguments[1]);
     let (letters, seeds, steps, of_cores) = match arguments[2].as_str() {
         "world" => (&arguments[3], &arguments[4], &arguments[5], &[][..]),
+        "shape" => (&arguments[4], &arguments[5], &arguments[6], &[][..]),
         _ => (&arguments[6], &arguments[7], &arguments[8], &arguments[9..]),
     };
     let has = |letter: char| letters.contains(letter);
     let steps: usize = steps.parse().expect("a number of steps");
     let world = |seed: u64| match arguments[2].as_str() {
         "world" => draw_world(seed, version.parse().expect("a version")),
+        "shape" => {
+            let row: usize = arguments[3].parse().expect("a number");
+            (SHAPES[row], kinds_of(letters))
+        }
         _ => asked(&arguments[2..6], letters, of_cores),
     };
     let parted = |outcome: &Outcome| -> Option<(usize, Vec<Difference>)> {

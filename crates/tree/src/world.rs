@@ -57,10 +57,16 @@ pub(crate) enum Object {
     Llc(usize),
     /// Tasks of a CPU that prefer a last level cache.
     LlcCount(usize, usize),
+    /// `sched_domain` of a CPU, the lowest first.
+    Domain(usize, usize),
+    /// `sched_group_capacity` of a CPU's group in one of its domains.
+    Capacity(usize, usize),
+    /// `nohz` of `fair.c` and the root domain.
+    Balance,
 }
 
 impl Object {
-    const KINDS: usize = 11;
+    const KINDS: usize = 13;
 
     /// Number of the kind and what identifies one of it.
     fn key(self) -> (usize, c_int, c_int) {
@@ -71,11 +77,13 @@ impl Object {
             Object::CfsRq(group, cpu) => (3, group, cpu as c_int),
             Object::Rq(cpu) => (4, cpu as c_int, 0),
             Object::Group(group) => (5, group, 0),
-            // 6 is a domain (`SC_DOMAIN`), which nobody reads from here.
+            Object::Domain(cpu, level) => (6, cpu as c_int, level as c_int),
             Object::Process(task) => (7, task, 0),
             Object::CacheTime(task, cpu) => (8, task, cpu as c_int),
             Object::Llc(cpu) => (9, cpu as c_int, 0),
             Object::LlcCount(cpu, llc) => (10, cpu as c_int, llc as c_int),
+            Object::Capacity(cpu, level) => (11, cpu as c_int, level as c_int),
+            Object::Balance => (12, 0, 0),
         }
     }
 }

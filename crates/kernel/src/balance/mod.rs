@@ -67,6 +67,7 @@ pub(crate) use busiest::adjust_numa_imbalance;
 pub use env::{CpuIdle, Migration};
 pub(crate) use env::{Env, MIGRATE_PAUSE};
 pub use knobs::{DomainKnobs, level_names};
+pub use nohz::Tickless;
 #[cfg(test)]
 pub(crate) use queue::nr_idle_scan;
 pub use rules::{BalanceRules, BusiestGroup, LoadGate, NumaAllowance};
@@ -198,7 +199,7 @@ pub(crate) struct SchedGroup {
 
 /// Capacity of a group; groups with the same span share it (`struct sched_group_capacity`).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct GroupCapacity {
+pub struct GroupCapacity {
     /// Capacity left for the fair class, summed over the CPUs.
     pub capacity: u64,
     /// That of the smallest CPU.
@@ -208,7 +209,7 @@ pub(crate) struct GroupCapacity {
     /// Jiffy from which a newly idle balance updates it.
     pub(crate) next_update: u64,
     /// Affinity kept the level below from balancing.
-    pub(crate) imbalance: bool,
+    pub imbalance: bool,
 }
 
 /// State shared by the CPUs of a last level cache (`struct sched_domain_shared`).
@@ -406,6 +407,12 @@ impl Domains {
     #[inline(always)]
     pub(crate) fn group_row(&self, domain: u32, n: u32) -> u32 {
         self.group_lists[(self.domains[domain as usize].first_group + n) as usize]
+    }
+
+    /// Capacity of the group of a domain that its CPU is in.
+    pub fn capacity_of_group(&self, domain: &Domain) -> &GroupCapacity {
+        let row = self.group_lists[domain.first_group as usize] as usize;
+        &self.capacities[self.groups[row].capacity as usize]
     }
 
     /// Groups of a domain, the local one first.

@@ -34,6 +34,18 @@ fn update_newidle_stats(domain: &mut Domain, success: u32, rate: Option<Ns>) {
     }
 }
 
+impl Domain {
+    /// Newly idle balances counted of late (`newidle_call`).
+    pub fn newidle_call(&self) -> u32 {
+        self.newidle_call
+    }
+
+    /// Successes per 1024 of them (`newidle_ratio`).
+    pub fn newidle_ratio(&self) -> u32 {
+        self.newidle_ratio
+    }
+}
+
 impl Kernel {
     /// Tries to pull tasks to a CPU that has nothing left to run. Negative: tasks of a higher class
     /// arrived; 0: nothing; positive: fair tasks are there.

@@ -26,7 +26,52 @@ const KICK_MASK: u8 = BALANCE | STATS | NEXT;
 /// LOAD_AVG_PERIOD, ms: time between two updates of blocked load.
 const BLOCKED_PERIOD_MS: u64 = 32;
 
+/// What is kept of tickless CPUs and of the root domain, for comparisons.
+#[derive(Clone, Copy, Debug)]
+pub struct Tickless {
+    /// Earliest balance for all of them, jiffies (`nohz.next_balance`).
+    pub next_balance: u64,
+    /// Next update of their blocked load, jiffies (`nohz.next_blocked`).
+    pub next_blocked: u64,
+    /// Some of them has blocked load (`nohz.has_blocked`).
+    pub has_blocked: bool,
+    /// They ask for a new `next_balance` (`nohz.needs_update`).
+    pub needs_update: bool,
+    /// Bits of those with a number below 64 (`nohz.idle_cpus_mask`).
+    pub idle_cpus: u64,
+    /// Some CPU has two tasks (`rd->overloaded`).
+    pub overloaded: bool,
+}
+
 impl Kernel {
+    /// What is kept of tickless CPUs and of the root domain.
+    pub fn tickless(&self) -> Tickless {
+        Tickless {
+            next_balance: self.nohz.next_balance,
+            next_blocked: self.nohz.next_blocked,
+            has_blocked: self.nohz.has_blocked,
+            needs_update: self.rules.balance.nohz_next_kick && self.domains.nohz_needs_update,
+            idle_cpus: self
+                .nohz
+                .idle_cpus
+                .iter()
+                .filter(|cpu| cpu.0 < 64)
+                .fold(0, |bits, cpu| bits | 1 << cpu.0),
+            overloaded: self.domains.overloaded,
+        }
+    }
+
+    /// Kicks that wait for a CPU (`nohz_flags`).
+    pub fn nohz_flags(&self, cpu: Cpu) -> u8 {
+        self.domains.cpus[cpu.index()].nohz_flags
+    }
+
+    /// CPUs of the last level cache of a CPU that are not in tickless idle (`nr_busy_cpus`).
+    pub fn nr_busy_cpus(&self, cpu: Cpu) -> Option<u32> {
+        let row = self.domains.cpus[cpu.index()].shared?;
+        Some(self.domains.shared[row as usize].nr_busy_cpus)
+    }
+
     /// A machine that was idle for long: all CPUs are tickless and nothing is left to decay.
     pub(crate) fn nohz_boot(&mut self) {
         for cpu in (0..self.cpus()).map(Cpu::from) {
@@ -41,7 +86,11 @@ impl Kernel {
     pub(crate) fn nohz_balance_enter_idle<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let rq = &mut self.rqs[cpu.index()];
         rq.has_blocked_load = true;
-        if !rq.nohz_tick_stopped && self.domains.cpus[cpu.index()].count > 0 {
+        if !rq.nohz_tick_stopped {
+            if self.domains.cpus[cpu.index()].count == 0 {
+                // An isolated CPU is balanced by none.
+                return;
+            }
             rq.nohz_tick_stopped = true;
             self.nohz.idle_cpus.insert(cpu);
             self.set_cpu_sd_state(p, cpu, true);

@@ -266,8 +266,12 @@ impl Kernel {
     fn pick_next_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) -> TaskId {
         self.balance_rt(p, cpu, prev);
         let rq = &self.rqs[cpu.index()];
-        let above_fair = rq.dl_nr_running > 0;
         let fair = &self.cfs_rqs[cpu.index()];
+        // A server that does not count is not asked where all that counts is fair.
+        let mut passes_server = rq.dl_nr_running > 0
+            && rq.nr_running == fair.h_nr_queued
+            && (prev == rq.idle || self.tasks[prev.index()].policy.is_fair());
+        let above_fair = rq.dl_nr_running > 0 && !passes_server;
         let mut has_work = above_fair || fair.nr_queued > 0;
         // With others than fair tasks to choose from, `prev_balance` asks whether there are fair
         // ones, and not whether there is a task (`balance_fair`).
@@ -285,7 +289,7 @@ impl Kernel {
             self.update_curr_dl(p, cpu);
         }
         loop {
-            if let Some(next) = self.pick_task_above_fair(p, cpu) {
+            if !passes_server && let Some(next) = self.pick_task_above_fair(p, cpu) {
                 self.switch_above_fair(p, cpu, prev, next);
                 return next;
             }
@@ -293,12 +297,14 @@ impl Kernel {
                 self.switch_to_fair(p, cpu, prev, next);
                 return next;
             }
-            if looks_first
-                || (has_work && self.balances_before_picking(prev, above_fair))
-                || self.sched_balance_newidle(p, cpu) == 0
-            {
+            if looks_first || (has_work && self.balances_before_picking(prev, above_fair)) {
                 break;
             }
+            let found = self.sched_balance_newidle(p, cpu);
+            if found == 0 {
+                break;
+            }
+            passes_server &= found > 0;
             has_work = true;
         }
         let idle = self.rqs[cpu.index()].idle;
@@ -405,6 +411,9 @@ impl Kernel {
             self.set_next_task_rt(cpu, next, first);
         } else if self.tasks[next.index()].policy == Policy::Deadline {
             self.set_next_task_dl(p, cpu, next, first);
+        } else {
+            let stopper = self.tasks[next.index()].se;
+            self.entities[stopper.index()].exec_start = self.rqs[cpu.index()].clock_task;
         }
     }
 

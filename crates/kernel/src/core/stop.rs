@@ -11,9 +11,8 @@ use crate::fair::{DequeueFlags, EnqueueFlags};
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Arrival, Kernel};
 use crate::model::{Mark, reached};
-use crate::platform::{Observation, Op, Platform, PrevState};
+use crate::platform::{Op, Platform, PrevState};
 use crate::rq::StopWork;
-use crate::rules::IdleAverage;
 use crate::task::{Policy, TaskState};
 
 impl Kernel {
@@ -31,14 +30,12 @@ impl Kernel {
             return;
         }
         p.spend(self.here, Op::Wakeup, 1);
-        self.update_rq_clock(p, cpu);
-        self.tasks[stopper.index()].state = TaskState::Running;
-        self.activate_task(p, cpu, stopper, EnqueueFlags::NONE);
-        p.observe(cpu, Observation::Wakeup { task: stopper, cpu });
-        self.wakeup_preempt(p, cpu, stopper, Arrival::Other);
-        if self.rules.idle_average == IdleAverage::AtWakeups {
-            self.end_idle_stamp(cpu);
+        self.tasks[stopper.index()].state = TaskState::Waking;
+        if !self.rules.stopper_wakes_at_once && self.ttwu_queue_cond(cpu) {
+            return self.ttwu_queue_wakelist(p, stopper, cpu, false);
         }
+        self.update_rq_clock(p, cpu);
+        self.ttwu_do_activate(p, cpu, stopper, false, Arrival::Other);
     }
 
     /// `pick_task_stop`.

@@ -95,7 +95,7 @@ impl Kernel {
     }
 
     /// Hands a wakeup over to the target CPU (`ttwu_queue_wakelist`).
-    fn ttwu_queue_wakelist<P: Platform>(
+    pub(super) fn ttwu_queue_wakelist<P: Platform>(
         &mut self,
         p: &mut P,
         task: TaskId,
@@ -169,7 +169,7 @@ impl Kernel {
 
     /// Whether the wakeup is handed to the target CPU instead of done here
     /// (`ttwu_queue_cond`).
-    fn ttwu_queue_cond(&self, target: Cpu) -> bool {
+    pub(super) fn ttwu_queue_cond(&self, target: Cpu) -> bool {
         if !self.rules.features.ttwu_queue {
             return false;
         }

@@ -198,3 +198,35 @@ impl Kernel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::dl::Reservation;
+    use crate::ids::Cpu;
+    use crate::tests::world::{MS, World};
+
+    #[test]
+    fn a_charge_of_no_time_throttles_only_a_task_that_yielded() {
+        for yields in [false, true] {
+            let mut world = World::new("6.12", 1);
+            let task = world.spawn(Cpu(0));
+            let asked = Reservation {
+                runtime_ns: 10 * MS,
+                deadline_ns: 100 * MS,
+                period_ns: 100 * MS,
+                reclaims: false,
+            };
+            world.call(Cpu(0), |kernel, bench| {
+                let set = kernel.set_deadline(bench, Cpu(0), task, asked);
+                set.expect("a tenth of a CPU");
+            });
+            let kernel = &mut world.kernel;
+            kernel.update_rq_clock(&world.bench, Cpu(0));
+            kernel.update_curr_dl(&mut world.bench, Cpu(0));
+            let entity = kernel.dl.entity(task);
+            (entity.runtime_ns, entity.yielded) = (0, yields);
+            kernel.update_curr_dl(&mut world.bench, Cpu(0));
+            assert_eq!(kernel.dl.of(task).throttled, yields);
+        }
+    }
+}

@@ -223,3 +223,37 @@ impl Kernel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::dl::Reservation;
+    use crate::ids::Cpu;
+    use crate::tests::world::{MS, World};
+
+    #[test]
+    fn a_task_that_is_due_before_the_running_one_is_not_pushed() {
+        // Both may run on either CPU. The running one is due at 100 ms, the waiting one at 1 ns.
+        let mut world = World::new("6.12", 2);
+        let tasks = [world.spawn_anywhere(Cpu(0)), world.spawn_anywhere(Cpu(0))];
+        for task in tasks {
+            let asked = Reservation {
+                runtime_ns: 10 * MS,
+                deadline_ns: 100 * MS,
+                period_ns: 100 * MS,
+                reclaims: false,
+            };
+            world.call(Cpu(0), |kernel, bench| {
+                let set = kernel.set_deadline(bench, Cpu(0), task, asked);
+                set.expect("a tenth of a CPU");
+            });
+        }
+        let kernel = &mut world.kernel;
+        let [running, waiting] = tasks;
+        let cpu = kernel.tasks[running.index()].cpu;
+        kernel.dl.entity(waiting).deadline_ns = 1;
+        kernel.dl.rq(cpu).pushable = vec![waiting];
+        kernel.here = cpu;
+        assert!(!kernel.push_one_dl_task(&mut world.bench, cpu));
+        assert!(kernel.rqs[cpu.index()].need_resched);
+    }
+}

@@ -143,6 +143,7 @@ impl Kernel {
         if self.rules.idle_policy_gives_way && self.tasks[wakee.index()].policy != Policy::Normal {
             return Mark::BatchDoesNotPreempt;
         }
+        let of_current = self.entities[se.index()].cfs_rq;
         (se, pse) = self.find_matching_se(se, pse);
         match (self.rules.fair, self.se_is_idle(se), self.se_is_idle(pse)) {
             (_, false, true) => Mark::IdleGroupDoesNotPreempt,
@@ -153,7 +154,8 @@ impl Kernel {
             (FairClass::Cfs, ..) => self.check_preempt_cfs(p, cpu, se, pse, marked),
             (FairClass::Eevdf, true, false) => {
                 if self.rules.idle_preemption_cancels_protection {
-                    self.end_protection(se);
+                    // Not the queue of the entity: a group that is the buddy there stays it.
+                    self.end_protection(of_current, se);
                 }
                 self.resched_curr_lazy(p, cpu);
                 Mark::IdleGroupGivesWay
@@ -276,7 +278,7 @@ impl Kernel {
             if self.would_pick(p, q, pse, !shorter) {
                 if shorter {
                     reached(Mark::ShortPreempts);
-                    self.end_protection(se);
+                    self.end_protection(q, se);
                 }
                 self.resched_curr_lazy(p, cpu);
                 return Mark::WakeeWouldBePicked;
@@ -359,11 +361,11 @@ impl Kernel {
         false
     }
 
-    /// An entity loses its protection, and from 7.1 on what speaks for it as a buddy.
-    fn end_protection(&mut self, se: EntityId) {
+    /// An entity loses its protection, and from 7.1 on what speaks for it as a buddy of a queue.
+    fn end_protection(&mut self, q: CfsRqId, se: EntityId) {
         self.cancel_protect_slice(se);
-        if self.rules.wakeup_asks_pick {
-            self.clear_buddies(self.entities[se.index()].cfs_rq, se);
+        if self.rules.wakeup_asks_pick && self.entities[se.index()].cfs_rq == q {
+            self.clear_buddies(q, se);
         }
     }
 

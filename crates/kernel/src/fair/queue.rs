@@ -137,7 +137,7 @@ impl Kernel {
 
     /// The fair class of a CPU has something to run again.
     pub(crate) fn first_fair_task_queued<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if self.rqs[cpu.index()].nr_running == 0 && self.rqs[cpu.index()].curr_is_idle() {
+        if self.rqs[cpu.index()].nr_running == 0 {
             self.fair_server_update_idle(cpu);
         }
         self.fair_server_start(p, cpu);

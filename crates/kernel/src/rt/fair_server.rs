@@ -373,7 +373,9 @@ impl Kernel {
     }
 
     /// A CPU leaves idle: the fair class could have run all the time
-    /// (`dl_server_update_idle_time`).
+    /// (`dl_server_update_idle_time`). Where a pick throttled the queue of the task that ran and
+    /// pulled another one, it is the time of that task since its last charge, which it is not
+    /// charged for any more.
     #[inline]
     pub(crate) fn fair_server_update_idle(&mut self, cpu: Cpu) {
         let rq = &mut self.rqs[cpu.index()];
@@ -381,8 +383,8 @@ impl Kernel {
         if !self.rules.fair_server || elsewhere || rq.fair_server.runtime_ns < 0 {
             return;
         }
-        let idle = self.tasks[rq.idle.index()].se;
-        let entity = &mut self.entities[idle.index()];
+        let curr = self.tasks[rq.curr.index()].se;
+        let entity = &mut self.entities[curr.index()];
         let idle_ns = rq.clock_task.saturating_sub(entity.exec_start);
         entity.exec_start = rq.clock_task;
         rq.fair_server.runtime_ns -= idle_ns as i64;

@@ -97,15 +97,16 @@ impl Kernel {
     }
 
     /// Real-time tasks count in `rq.nr_running` unless the class is throttled (`enqueue_top_rt_rq`,
-    /// `dequeue_top_rt_rq`).
+    /// `dequeue_top_rt_rq`). One of two that leaves behind it one more and a fair task makes the
+    /// machine overloaded, as if a task had come.
     pub(crate) fn count_rt_tasks(&mut self, cpu: Cpu) {
         let rt = &mut self.rqs[cpu.index()].rt;
         let counted = if rt.throttled { 0 } else { rt.nr_running };
         let before = std::mem::replace(&mut rt.counted, counted);
-        if counted > before {
-            self.add_nr_running(cpu, counted - before);
-        } else if counted < before {
-            self.sub_nr_running(cpu, before - counted);
+        if counted != before {
+            // All of them leave and those that stay come back.
+            self.sub_nr_running(cpu, before);
+            self.add_nr_running(cpu, counted);
         }
     }
 

@@ -183,6 +183,10 @@ rules! {
     /// 5.15.61). Before, only one that is still in the switch away from the wakee does (5.8), and
     /// that as well with one task.
     pub idle_cpu_wakes_itself: bool = false,
+    /// The migration thread of a CPU is queued by its waker (6.16 and the stable 6.12.39). Before,
+    /// the CPU does that itself as for any task, later: a balance pass that pushes a running task
+    /// goes on to the domain above without counting the thread.
+    pub stopper_wakes_at_once: bool = false,
     /// A queue about to be throttled asks for one more nanosecond (5.8).
     pub throttle_asks_again: bool = false,
     /// Local runtime expires with its period (4.18–5.3).

@@ -109,8 +109,11 @@ impl Kernel {
                 let stamp = self.rqs[cpu.index()].idle_stamp;
                 let shallower = latency_ns.is_some_and(|latency| latency < min_latency_ns);
                 let as_shallow = latency_ns.is_none_or(|latency| latency == min_latency_ns);
-                // CPUs that never ran have no stamp: they are idle for longest.
-                let later = stamp > latest_stamp || shallowest.is_none();
+                // The kernel passes an idle CPU without a stamp: a task was woken there whose queue
+                // is throttled. One that has not run since the world began is idle for longest.
+                let idle = self.tasks[self.rqs[cpu.index()].idle.index()].se;
+                let never_ran = self.entities[idle.index()].exec_start == 0;
+                let later = stamp > latest_stamp || (never_ran && shallowest.is_none());
                 if shallower || (as_shallow && later) {
                     min_latency_ns = latency_ns.unwrap_or(min_latency_ns);
                     latest_stamp = stamp;
@@ -470,4 +473,34 @@ pub(super) fn clearly_less_loaded(
         return false;
     }
     idlest.avg_load < local.avg_load + imbalance && 100 * local.avg_load > pct * idlest.avg_load
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::world::{MS, World};
+    use crate::topology::Topology;
+
+    #[test]
+    fn an_idle_cpu_without_a_stamp_is_passed_once_it_has_run() {
+        // Caches {0, 1} and {2, 3}; CPU 0 forks. A wakeup to a throttled queue takes the stamp.
+        for (ran, found) in [(false, Cpu(2)), (true, Cpu(0))] {
+            let mut world = World::on(Topology::regular(1, 2, 2, 1), "6.12", |_| {});
+            let task = world.spawn_anywhere(Cpu(0));
+            for cpu in [Cpu(2), Cpu(3)] {
+                if ran {
+                    world.spawn(cpu);
+                    world.advance(MS);
+                    world.block(cpu);
+                    assert!(world.kernel.rqs[cpu.index()].idle_stamp > 0);
+                }
+                world.kernel.rqs[cpu.index()].idle_stamp = 0;
+            }
+            let row = world.kernel.domains.rows(Cpu(0)).last().unwrap();
+            let group = world.kernel.domains.group_row(row, 1);
+            let kernel = &mut world.kernel;
+            let cpu = kernel.find_idlest_group_cpu(&mut world.bench, group, task, Cpu(0));
+            assert_eq!(cpu, found, "{ran}");
+        }
+    }
 }

@@ -468,3 +468,17 @@ fn a_task_parks_while_its_queue_is_throttled_and_counts_from_then_on() {
         assert_eq!(queue.throttled_clock_self_ns, after_ns);
     }
 }
+
+#[test]
+fn a_dequeue_costs_one_level_for_each_queue_that_is_left_empty() {
+    for (version, levels) in [("6.1", 2), ("6.12", 2)] {
+        let mut world = World::new(version, 1);
+        let group = world.group(GroupId::ROOT);
+        world.spawn_in(group, CPU, Policy::Normal, 0);
+        world.advance_to(MS);
+        world.bench.prices = vec![(Op::DequeueLevel, 100)];
+        let before = world.bench.now;
+        world.block(CPU);
+        assert_eq!(world.bench.now - before, levels * 100, "{version}");
+    }
+}

@@ -281,3 +281,12 @@ fn a_cpu_whose_deadline_task_sleeps_takes_the_one_that_waits_elsewhere() {
         assert_eq!(world.current(other), tasks[2], "{version}");
     }
 }
+
+#[test]
+fn a_task_that_becomes_a_deadline_one_has_given_up_nothing() {
+    let mut world = World::new("6.12", 1);
+    let task = world.spawn(CPU);
+    set(&mut world, task, reserve(10, 100, 100)).unwrap();
+    world.advance(2 * MS);
+    assert!(!world.kernel.dl.of(task).throttled && world.current(CPU) == task);
+}

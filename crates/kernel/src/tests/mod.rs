@@ -14,6 +14,7 @@ mod flat;
 mod groups;
 mod irqtime;
 mod oracle;
+mod oracle_balance;
 mod pelt;
 mod properties;
 mod releases_7;

@@ -121,6 +121,12 @@ struct sc_task {
 	int util_min, util_max;	/* utilisation clamps; -1: none asked for */
 };
 
+/* Static state of fair.c, and of the only root domain. */
+struct sc_balance {
+	unsigned long next_balance, next_blocked, idle_cpus;
+	int has_blocked, needs_update, overloaded, overutilized;
+};
+
 struct sc_field {
 	const char *name;
 	unsigned short offset;
@@ -134,6 +140,8 @@ enum sc_kind {
 	SC_CACHE_TIME,		/* of a task's process on a CPU */
 	SC_LLC,			/* of a CPU */
 	SC_LLC_COUNT,		/* of a CPU: its tasks that prefer a last level cache */
+	SC_CAPACITY,		/* of a CPU's group in one of its domains */
+	SC_BALANCE,		/* what balancing remembers of the machine */
 	SC_KINDS
 };
 

@@ -25,5 +25,6 @@ int sc_left(struct task_struct *task);
 struct task_struct *sc_thread_new(void (*entry)(void), const char *name, int cpu);
 void sc_percpu_thread(void);
 void sc_forget_balances(void);
+const struct sc_balance *sc_balance(void);
 extern struct task_struct *sc_switched_from;
 #endif

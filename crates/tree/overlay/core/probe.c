@@ -2,6 +2,7 @@
 /* Compiled for its errors: each line of the two lists that is refused is something that this
  * tree has otherwise. */
 #include <kernel/sched/core.c>
+#include "host.h"
 #include <linux/cpufreq.h>
 #include <linux/energy_model.h>
 #include <linux/interrupt.h>

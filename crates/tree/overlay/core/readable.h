@@ -16,6 +16,8 @@
 #define SC_FIELD_cache_time NONE
 #define SC_FIELD_llc NONE
 #define SC_FIELD_llc_count NONE
+#define SC_FIELD_capacity NONE
+#define SC_FIELD_balance NONE
 static const struct sc_field task_fields[] = {
 #include <probed.h>
 };
@@ -82,6 +84,20 @@ static const struct sc_field llc_fields[] = {
 static const struct sc_field llc_count_fields[] = {
 #include <probed.h>
 };
+#undef SC_FIELD_llc_count
+#undef SC_FIELD_capacity
+#define SC_FIELD_llc_count NONE
+#define SC_FIELD_capacity MEMBER
+static const struct sc_field capacity_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_capacity
+#undef SC_FIELD_balance
+#define SC_FIELD_capacity NONE
+#define SC_FIELD_balance MEMBER
+static const struct sc_field balance_fields[] = {
+#include <probed.h>
+};
 const struct sc_field *sc_fields(int kind, int *count)
 {
 #define TABLE(kind, list) case kind: *count = ARRAY_SIZE(list##_fields); return list##_fields
@@ -97,6 +113,8 @@ const struct sc_field *sc_fields(int kind, int *count)
 	TABLE(SC_CACHE_TIME, cache_time);
 	TABLE(SC_LLC, llc);
 	TABLE(SC_LLC_COUNT, llc_count);
+	TABLE(SC_CAPACITY, capacity);
+	TABLE(SC_BALANCE, balance);
 	}
 	*count = 0;
 	return NULL;
@@ -117,7 +135,7 @@ static const struct { const char *list, *member; int size; void (*set)(void *obj
 const struct sc_field *sc_bits(int kind, int *count)
 {
 	static const char * const lists[SC_KINDS] = { "task", "entity", "entity", "cfs_rq", "rq", "group", "domain",
-		"process", "cache_time", "llc", "llc_count" };
+		"process", "cache_time", "llc", "llc_count", "capacity", "balance" };
 	static struct sc_field found[ARRAY_SIZE(bits) + 1];
 	unsigned i, at;
 
@@ -169,13 +187,17 @@ const void *sc_object(int kind, int a, int b)
 		return groups[a];
 	case SC_DOMAIN:
 		return domain(a, b);
+	case SC_CAPACITY:
+		return domain(a, b) ? ((const struct sched_domain *)domain(a, b))->groups->sgc : NULL;
+	case SC_BALANCE:
+		return sc_balance();
+	case SC_LLC:
+		return per_cpu(sd_llc_shared, a);
 #ifdef SC_CACHE_GROUPS
 	case SC_PROCESS:
 		return tasks[a]->sched_cache_grp;
 	case SC_CACHE_TIME:
 		return tasks[a]->sched_cache_grp ? per_cpu_ptr(tasks[a]->sched_cache_grp->pcpu_sched, b) : NULL;
-	case SC_LLC:
-		return per_cpu(sd_llc_shared, a);
 	case SC_LLC_COUNT:
 		return cpu_rq(a)->sd && b < cpu_rq(a)->sd->llc_max ? cpu_rq(a)->sd->llc_counts + b : NULL;
 #endif

@@ -5,6 +5,7 @@
 
 use super::Pair;
 use crate::world::{Field, Object, World};
+use schedcast_kernel::balance::{Domain, GroupCapacity, Tickless};
 use schedcast_kernel::cache::{CacheTime, CpuEpoch, LlcLoad, Process};
 use schedcast_kernel::cfs_rq::CfsRq;
 use schedcast_kernel::entity::Entity;
@@ -249,6 +250,12 @@ const RQ: &[Row<Rq>] = &[
     }),
     (&["idle_stamp"], |_, rq| i128::from(rq.idle_stamp)),
     (&["avg_idle"], |_, rq| i128::from(rq.avg_idle)),
+    (&["last_blocked_load_update_tick"], |kernel, rq| {
+        i128::from(rq.last_blocked_load_update_tick) + jiffies_at_boot(kernel)
+    }),
+    (&["nohz_flags.counter"], |kernel, rq| {
+        i128::from(kernel.nohz_flags(rq.cpu))
+    }),
     (&["max_idle_balance_cost"], |_, rq| {
         i128::from(rq.max_idle_balance_cost_ns)
     }),
@@ -271,6 +278,48 @@ const RQ: &[Row<Rq>] = &[
     (&["dl.this_bw"], |kernel, rq| {
         i128::from(kernel.dl.rqs[rq.cpu.index()].this_bw)
     }),
+];
+
+const DOMAIN: &[Row<Domain>] = &[
+    (&["last_balance"], |kernel, domain| {
+        i128::from(domain.last_balance) + jiffies_at_boot(kernel)
+    }),
+    (&["balance_interval"], |_, domain| {
+        i128::from(domain.balance_interval)
+    }),
+    (&["nr_balance_failed"], |_, domain| {
+        i128::from(domain.nr_balance_failed)
+    }),
+    (&["max_newidle_lb_cost"], |_, domain| {
+        i128::from(domain.max_newidle_lb_cost_ns)
+    }),
+    (&["newidle_call"], |_, domain| {
+        i128::from(domain.newidle_call())
+    }),
+    (&["newidle_ratio"], |_, domain| {
+        i128::from(domain.newidle_ratio())
+    }),
+];
+
+const CAPACITY: &[Row<GroupCapacity>] = &[
+    (&["capacity"], |_, group| i128::from(group.capacity)),
+    (&["min_capacity"], |_, group| i128::from(group.min_capacity)),
+    (&["max_capacity"], |_, group| i128::from(group.max_capacity)),
+    (&["imbalance"], |_, group| i128::from(group.imbalance)),
+];
+
+/// What balancing remembers of the machine; [`Tickless`] is a copy of it.
+const BALANCE: &[Row<Tickless>] = &[
+    (&["next_balance"], |kernel, state| {
+        i128::from(state.next_balance) + jiffies_at_boot(kernel)
+    }),
+    (&["next_blocked"], |kernel, state| {
+        i128::from(state.next_blocked) + jiffies_at_boot(kernel)
+    }),
+    (&["has_blocked"], |_, state| i128::from(state.has_blocked)),
+    (&["needs_update"], |_, state| i128::from(state.needs_update)),
+    (&["overloaded"], |_, state| i128::from(state.overloaded)),
+    (&["idle_cpus"], |_, state| i128::from(state.idle_cpus)),
 ];
 
 const GROUP: &[Row<Group>] = &[
@@ -331,6 +380,10 @@ pub(super) struct Members {
     cpu_epoch: Found<CpuEpoch>,
     llc: Found<LlcLoad>,
     llc_count: Option<Field>,
+    busy_cpus: Option<Field>,
+    domain: Found<Domain>,
+    capacity: Found<GroupCapacity>,
+    balance: Found<Tickless>,
     vruntime: Option<Field>,
     deadline: Option<Field>,
     vlag: Option<Field>,
@@ -356,6 +409,10 @@ impl Members {
             cpu_epoch: found(tree, Object::Rq(0), CPU_EPOCH),
             llc: found(tree, Object::Llc(0), LLC),
             llc_count: tree.field(Object::LlcCount(0, 0), "count"),
+            busy_cpus: tree.field(Object::Llc(0), "nr_busy_cpus.counter"),
+            domain: found(tree, Object::Domain(0, 0), DOMAIN),
+            capacity: found(tree, Object::Capacity(0, 0), CAPACITY),
+            balance: found(tree, Object::Balance, BALANCE),
             vruntime: tree.field(entity, "vruntime"),
             deadline: tree.field(entity, "deadline"),
             vlag: tree.field(entity, "vlag"),
@@ -479,6 +536,7 @@ impl Pair {
                 || format!("CPU {cpu}"),
             );
         }
+        seen.balancing();
         seen.caches();
         seen.found
     }
@@ -501,6 +559,35 @@ impl Differences<'_> {
                 tree,
             });
         }
+    }
+
+    /// What balancing remembers.
+    fn balancing(&mut self) {
+        let pair = self.pair;
+        let members = &pair.members;
+        for cpu in (0..pair.rust.cpus()).map(Cpu::from) {
+            for (level, domain) in pair.rust.domains.of(cpu).iter().enumerate() {
+                let object = Object::Domain(cpu.index(), level);
+                let whose = || format!("domain {level} of CPU {}", cpu.0);
+                self.rows(&members.domain, object, domain, whose);
+                let object = Object::Capacity(cpu.index(), level);
+                let group = pair.rust.domains.capacity_of_group(domain);
+                self.rows(&members.capacity, object, group, whose);
+            }
+            let (rust, tree) = (
+                pair.rust.nr_busy_cpus(cpu),
+                members
+                    .busy_cpus
+                    .and_then(|field| pair.tree.get(Object::Llc(cpu.index()), field)),
+            );
+            if let (Some(rust), Some(tree)) = (rust, tree) {
+                let whose = || format!("CPU {}", cpu.0);
+                self.note("nr_busy_cpus", whose, i128::from(rust), tree);
+            }
+        }
+        let state = pair.rust.tickless();
+        let whose = || "the machine".into();
+        self.rows(&members.balance, Object::Balance, &state, whose);
     }
 
     /// Preferences of processes for caches.

@@ -34,6 +34,8 @@ changes! {
         "Fair tasks have 50 ms a second under real-time load, instead of real-time throttling.";
     "moved-locked-preempts" release (7, 1): (on moved_locked_preempts),
         "A real-time or deadline task that is pushed or pulled may preempt, as after a wakeup.";
+    "stopper-wakes-at-once" "009836b4fa52" (6, 16) also [(6, 12, 39)]: (on stopper_wakes_at_once),
+        "The migration thread of another cache's CPU is queued by its waker, not by that CPU.";
     "put-when-picked" "436f3eed5c69" (6, 12): (off puts_before_picking),
         "A task that is picked once more is not put and set again, nor noted as picked last.";
     "rt-runtime-whole" release (7, 2): (rt_runtime_ns: Some(950_000_000) => Some(1_000_000_000)),
