@@ -516,10 +516,8 @@ fn build<S: Simulate, F: Fn() + Sync>(
         comparison,
         context,
         promises: case.promises.clone(),
-        parent: search::limited_parent(bench.baseline, target).map(|path| {
-            let limit = Limit::of(bench.baseline, &path);
-            (label(path), limit)
-        }),
+        parent: Limit::above(bench.baseline, target)
+            .map(|(path, limit)| (label(path.to_string()), limit)),
         bounded_by: search::bounds_of(bench.baseline, target)
             .into_iter()
             .map(label)

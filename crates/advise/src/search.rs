@@ -56,14 +56,6 @@ pub(crate) fn bounds_of(scenario: &Scenario, target: &str) -> Vec<String> {
     bounds.map(|(path, _)| path.clone()).collect()
 }
 
-/// The nearest group above `target` that is limited.
-pub(crate) fn limited_parent(scenario: &Scenario, target: &str) -> Option<String> {
-    let groups = scenario.cgroups.iter();
-    let above = groups.filter(|(path, group)| ratio_of(group).is_some() && inside(path, target));
-    let nearest = above.max_by_key(|(path, _)| path.len());
-    nearest.map(|(path, _)| path.clone())
-}
-
 fn room(scenario: &Scenario, target: &str) -> Room {
     let groups = || scenario.cgroups.iter();
     let above = groups().filter(|(path, _)| inside(path, target));
@@ -385,7 +377,10 @@ mod tests {
 
     #[test]
     fn the_nearest_limited_group_above_is_the_parent() {
-        let above = |target: &str, extra: &str| limited_parent(&scenario(extra), target);
+        let above = |target: &str, extra: &str| {
+            let scenario = scenario(extra);
+            Limit::above(&scenario, target).map(|(path, _)| path.to_string())
+        };
         let outer = "[cgroup.\"/a\"]\n\"cpu.max\" = \"60000 100000\"\n";
         assert_eq!(above("/a/b", outer).as_deref(), Some("/a"));
         assert_eq!(above("/a/b/c", outer).as_deref(), Some("/a/b"));

@@ -3,11 +3,12 @@
 use schedcast_workload::replay::ClientLoop;
 use schedcast_workload::replay::subject::is_recorder;
 
+use crate::change;
 use crate::comparison::{Comparison, MeasuredFigure};
 use crate::context::{About, Context, RefitFigure};
 use crate::drift::Drifting;
 use crate::error::Result;
-use crate::experiment::cgroup::{CgroupSettings, limit_commands};
+use crate::experiment::cgroup::CgroupSettings;
 use crate::experiment::program::Action;
 use crate::experiment::units::{format_duration_ns, quote_word};
 use crate::experiment::{Experiment, Scenario};
@@ -114,6 +115,7 @@ pub fn answer(
                 target,
                 members: recorded.seen.members.get(target).map_or(&[], Vec::as_slice),
                 latency: &latency,
+                labels: &context.labels,
                 run_ns: simulated_ns(experiment, recorded),
                 doubt: doubt(&context.fit, &latency),
             };
@@ -433,14 +435,13 @@ pub fn context(question: &Question, experiment: &Experiment) -> Result<Context> 
             describe_clients(first, recorded.seen.closed_loops.get(&target))
         ));
         for scenario in others {
-            let Some(after) = scenario.cgroups.get(&target) else {
-                continue;
-            };
-            let commands = limit_commands(scenario.cgroup_version, before, after);
+            let commands = change::commands(first, scenario, &target);
             if !commands.is_empty() {
                 context.apply.push((scenario.name.clone(), commands));
+            }
+            if change::is_limit_of(first, scenario, &target) {
                 let limits = [first, scenario].map(|one| Limit::of(one, &target));
-                let words = patches(&target, limits[0], limits[1], after.shares());
+                let words = patches(&target, limits[0], limits[1], before.shares());
                 context.patches.push((scenario.name.clone(), words));
             }
         }

@@ -16,7 +16,10 @@
 //! A column without a limit says what the limit costs. It is never recommended: the neighbours pay
 //! for it.
 
+use std::collections::BTreeMap;
+
 use crate::backlog::Backlog;
+use crate::change;
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::experiment::Scenario;
 use crate::limit::Limit;
@@ -36,10 +39,47 @@ pub struct Subject<'a> {
     pub members: &'a [String],
     /// The latency that is told.
     pub latency: &'a Latency,
+    /// Names of groups, by path.
+    pub labels: &'a BTreeMap<String, String>,
     /// Length of a run, in ns.
     pub run_ns: u64,
     /// Why no column may be recommended.
     pub doubt: Option<String>,
+}
+
+impl Subject<'_> {
+    /// Name of the group at `path`.
+    fn named(&self, path: &str) -> String {
+        self.labels
+            .get(path)
+            .map_or(path, String::as_str)
+            .to_string()
+    }
+
+    fn limit(&self, index: usize) -> Limit {
+        Limit::of(&self.scenarios[index], self.target)
+    }
+
+    /// Whether a limit of the target or of a group above it holds in a column.
+    fn is_limited(&self, index: usize) -> bool {
+        Limit::holds(&self.scenarios[index], self.target)
+    }
+
+    /// Whether a column changes a setting of any group.
+    fn changes(&self, index: usize) -> bool {
+        !change::changes(&self.scenarios[0], &self.scenarios[index]).is_empty()
+    }
+
+    /// What a column changes, or, if that is nothing, its limit.
+    fn in_words(&self, index: usize) -> String {
+        let named = |path: &str| self.named(path);
+        change::in_words(
+            &self.scenarios[0],
+            &self.scenarios[index],
+            self.target,
+            &named,
+        )
+    }
 }
 
 /// Which value of the latency is told.
@@ -56,7 +96,6 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
     let Some(before) = now.get(&metric) else {
         return Vec::new();
     };
-    let limit = |index: usize| Limit::of(&subject.scenarios[index], subject.target);
     let lost = time_lost(now, subject.members);
     let lost = format!(
         "{:.1} % of the time that its threads want to run is lost to throttling",
@@ -65,15 +104,19 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
     let unlimited = others
         .iter()
         .enumerate()
-        .filter(|_| subject.doubt.is_none())
-        .find(|(index, _)| limit(index + 1).quota_us.is_none() && limit(0).quota_us.is_some())
+        .filter(|_| subject.doubt.is_none() && subject.is_limited(0))
+        .find(|(index, _)| !subject.is_limited(index + 1))
         .and_then(|(_, variant)| variant.get(&metric));
     let without = unlimited.map_or(String::new(), |summary| {
         format!("; without a limit it would be {}", value(&parsed, summary))
     });
+    let above = Limit::above(&subject.scenarios[0], subject.target);
+    let above = above.map_or(String::new(), |(path, limit)| {
+        format!(", {} above it {}", subject.named(path), limit.in_words())
+    });
     let mut sentences = vec![format!(
-        "now: {}: {metric} is {}{without}; {lost}.",
-        limit(0).in_words(),
+        "now: {}{above}: {metric} is {}{without}; {lost}.",
+        subject.limit(0).in_words(),
         value(&parsed, before)
     )];
     sentences.extend(
@@ -83,30 +126,29 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
             .iter()
             .filter_map(|variant| falls_behind(subject, variant)),
     );
-    let changes = (1..=others.len()).any(|index| limit(index) != limit(0));
-    if !changes {
+    if !(1..=others.len()).any(|index| subject.changes(index)) {
         return sentences;
     }
     if let Some(doubt) = &subject.doubt {
         sentences.push(format!("no column is recommended: {doubt}."));
         return sentences;
     }
-    if limit(0).quota_us.is_none() {
+    if subject.limit(0).quota_us.is_none() {
         sentences.push(harmless(subject, &parsed));
         return sentences;
     }
     let cheapest = cheapest(subject).and_then(|index| {
         let variant = &subject.comparison.variants[index];
-        Some((limit(index), variant, variant.get(&metric)?))
+        Some((index, variant, variant.get(&metric)?))
     });
     sentences.push(match cheapest {
-        Some((limit, variant, after)) => format!(
+        Some((index, variant, after)) => format!(
             "cheapest change that helps: “{}”, {}: it becomes {}{}; {}.",
             variant.name,
-            limit.in_words(),
+            subject.in_words(index),
             value(&parsed, after),
             at_most(&parsed, after),
-            still(variant, subject.target)
+            still(subject, index)
         ),
         None => "no column with a limit makes it shorter for certain.".to_string(),
     });
@@ -116,7 +158,7 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
 /// Sentence on the smallest limit that costs nothing where there was none.
 fn harmless(subject: &Subject<'_>, metric: &Metric<'_>) -> String {
     let name = subject.latency.metric(TOLD);
-    let limit = |index: usize| Limit::of(&subject.scenarios[index], subject.target);
+    let limit = |index: usize| subject.limit(index);
     let is_harmless = |variant: &&Variant| {
         let Some(summary) = variant.get(&name).filter(|summary| !summary.at_least) else {
             return false;
@@ -138,7 +180,7 @@ fn harmless(subject: &Subject<'_>, metric: &Metric<'_>) -> String {
             limit(index).in_words(),
             value(metric, after),
             at_most(metric, after),
-            still(variant, subject.target)
+            still(subject, index)
         ),
         None => "every column with a limit makes it longer, or falls behind.".to_string(),
     }
@@ -197,7 +239,8 @@ fn helps(summary: &Summary) -> bool {
     better && !summary.at_least && change.is_some_and(|change| change.significant)
 }
 
-/// The column with the least limit that makes the latency shorter for certain.
+/// The column that makes the latency shorter for certain and grants the changed groups the least
+/// CPU time more. One in which no limit holds any more is not among them.
 pub fn cheapest(subject: &Subject<'_>) -> Option<usize> {
     if subject.doubt.is_some() {
         return None;
@@ -205,11 +248,12 @@ pub fn cheapest(subject: &Subject<'_>) -> Option<usize> {
     let metric = subject.latency.metric(TOLD);
     let variants = subject.comparison.variants.iter().enumerate().skip(1);
     let candidates = variants.filter_map(|(index, variant)| {
-        let limit = Limit::of(subject.scenarios.get(index)?, subject.target);
         variant.get(&metric).filter(|summary| helps(summary))?;
-        limit.quota_us.map(|_| (limit, index))
+        let scenario = subject.scenarios.get(index)?;
+        let cost = || change::cost(&subject.scenarios[0], scenario, subject.target);
+        (subject.changes(index) && subject.is_limited(index)).then(|| (cost(), index))
     });
-    let cheapest = candidates.min_by_key(|(limit, _)| limit.grants());
+    let cheapest = candidates.min_by_key(|(cost, _)| *cost);
     cheapest.map(|(_, index)| index)
 }
 
@@ -230,11 +274,30 @@ fn at_most(metric: &Metric<'_>, summary: &Summary) -> String {
     })
 }
 
-/// Sentence on the throttling that remains after a change.
-fn still(variant: &Variant, target: &str) -> String {
-    match periods_throttled(variant, target) {
-        share if share > 0.0 => {
-            format!("{:.1} % of the periods are still throttled", 100.0 * share)
+/// Sentence on the throttling that remains after a change: of the group, on the way from the
+/// target up, that is throttled most.
+fn still(subject: &Subject<'_>, index: usize) -> String {
+    let scenario = &subject.scenarios[index];
+    let variant = &subject.comparison.variants[index];
+    let share = |path: &str| periods_throttled(variant, path);
+    let mut worst = (subject.target, share(subject.target));
+    let mut path = subject.target;
+    while let Some((above, _)) = Limit::above(scenario, path) {
+        if share(above) > worst.1 {
+            worst = (above, share(above));
+        }
+        path = above;
+    }
+    match worst {
+        (path, share) if share > 0.0 => {
+            let of = match path == subject.target {
+                true => String::new(),
+                false => format!(" of {}", subject.named(path)),
+            };
+            format!(
+                "{:.1} % of the periods{of} are still throttled",
+                100.0 * share
+            )
         }
         _ => "no period is throttled then, and more would not help".to_string(),
     }
@@ -323,6 +386,7 @@ mod tests {
                 target: "/a",
                 members: &[],
                 latency: &latency,
+                labels: &BTreeMap::new(),
                 run_ns: 1_000_000_000,
                 doubt: None,
             };

@@ -171,7 +171,11 @@ fn add_setting(wish: &mut Wish, setting: &str) -> Result<()> {
         HostError::UnknownFile { name } => {
             let message = format!("no file of the cpu controller is named `{name}`");
             let error = Error::input(&Place::new(&source, 0..key.trim_end().len()), message);
-            error.hint(hint_for(&name, &files::names()))
+            error.hint(match name.starts_with("cgroup.") {
+                true => "it writes one group at a time: --cgroup PATH --set 'cpu.max=60000 100000'"
+                    .to_string(),
+                false => hint_for(&name, &files::names()),
+            })
         }
         other => {
             let value = Place::new(&source, key.len() + 1..setting.len());
