@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 use crate::patches::patches;
 use crate::question::{Question, Subject};
 use crate::recording::{ClosedLoop, Latency, Recorded};
-use crate::resimulated::{is_partial, refit, simulated_ns, tell_fit};
+use crate::resimulated::{is_partial, refit_around, simulated_ns, tell_fit};
 use crate::simulate::{Simulate, run_all, run_seeds};
 use crate::simulator::Simulator;
 use crate::trust;
@@ -97,7 +97,7 @@ pub fn answer(
     if let Subject::Recording(recorded) = &question.subject {
         let target = question.target()?;
         if let Some(to_come) = &to_come {
-            context.fit = refit(recorded, &to_come.target, experiment, simulator, finished)?;
+            context.fit = refit_around(recorded, &to_come.target, experiment, simulator, finished)?;
         }
         let drifting = to_come.as_ref().map(|one| one.drifting(simulator));
         let scenarios = &experiment_to_come.scenarios;
@@ -117,7 +117,7 @@ pub fn answer(
                 latency: &latency,
                 labels: &context.labels,
                 run_ns: simulated_ns(experiment, recorded),
-                doubt: doubt(&context.fit, &latency),
+                doubt: doubt(&trust::on_the_way(&context.fit, target), &latency),
             };
             if let Some(column) = verdict::cheapest(&subject)
                 && clients_are_assumed(

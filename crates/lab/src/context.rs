@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use schedcast_base::columns::WIDTH;
 use schedcast_base::groups::is_within;
 
-use crate::metrics::Selection;
+use crate::metrics::{CGROUP, Metric, Selection};
 use crate::patches::Patches;
 
 /// How a table is set.
@@ -92,6 +92,20 @@ pub struct RefitFigure {
 }
 
 impl RefitFigure {
+    /// Name of the figure among `all` of a fit: without its threads or group, and with the group
+    /// where that is another than the first of them, which is the target.
+    pub fn shown_among(&self, all: &[RefitFigure], metric: &Metric<'_>) -> String {
+        let group = |name: &str| -> Option<String> {
+            let path = name.strip_prefix(CGROUP)?;
+            Some(path.rsplit_once('/')?.0.to_string())
+        };
+        let first = all.iter().find_map(|one| group(&one.metric));
+        match group(&self.metric) == first || !self.metric.starts_with(CGROUP) {
+            true => metric.shown().to_string(),
+            false => format!("{}/{}", metric.subject, metric.shown()),
+        }
+    }
+
     /// The simulated value to judge the simulation by: the mean, or where chance decides when
     /// periods end, the value in the range of the seeds that is nearest to the recorded one.
     pub fn judged(&self) -> f64 {

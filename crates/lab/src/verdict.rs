@@ -114,9 +114,12 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
     let above = above.map_or(String::new(), |(path, limit)| {
         format!(", {} above it {}", subject.named(path), limit.in_words())
     });
+    let own = match (subject.limit(0), above.is_empty()) {
+        (limit, false) if limit.quota_us.is_none() => "no limit of its own".to_string(),
+        (limit, _) => limit.in_words(),
+    };
     let mut sentences = vec![format!(
-        "now: {}{above}: {metric} is {}{without}; {lost}.",
-        subject.limit(0).in_words(),
+        "now: {own}{above}: {metric} is {}{without}; {lost}.",
         value(&parsed, before)
     )];
     sentences.extend(
@@ -133,8 +136,12 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
         sentences.push(format!("no column is recommended: {doubt}."));
         return sentences;
     }
-    if subject.limit(0).quota_us.is_none() {
+    let unlimited = subject.limit(0).quota_us.is_none();
+    let sets_limit = |index: usize| unlimited && subject.limit(index).quota_us.is_some();
+    if (1..=others.len()).any(sets_limit) {
         sentences.push(harmless(subject, &parsed));
+    }
+    if !(1..=others.len()).any(|index| subject.changes(index) && !sets_limit(index)) {
         return sentences;
     }
     let cheapest = cheapest(subject).and_then(|index| {
@@ -143,13 +150,14 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
     });
     sentences.push(match cheapest {
         Some((index, variant, after)) => format!(
-            "cheapest change that helps: “{}”, {}: it becomes {}{}; {}.",
+            "cheapest change that helps: “{}”, {}: it becomes {}{}{}.",
             variant.name,
             subject.in_words(index),
             value(&parsed, after),
             at_most(&parsed, after),
             still(subject, index)
         ),
+        None if unlimited => "no column makes it shorter for certain.".to_string(),
         None => "no column with a limit makes it shorter for certain.".to_string(),
     });
     sentences
@@ -175,13 +183,16 @@ fn harmless(subject: &Subject<'_>, metric: &Metric<'_>) -> String {
     let smallest = kept.min_by_key(|(index, _)| limit(*index).grants());
     match smallest.and_then(|(index, variant)| Some((index, variant, variant.get(&name)?))) {
         Some((index, variant, after)) => format!(
-            "smallest limit that costs nothing for certain: “{}”, {}: it is {}{}; {}.",
+            "smallest limit that costs nothing for certain: “{}”, {}: it is {}{}{}.",
             variant.name,
             limit(index).in_words(),
             value(metric, after),
             at_most(metric, after),
             still(subject, index)
         ),
+        None if subject.is_limited(0) => {
+            "every column with a limit of its own makes it longer, or falls behind.".to_string()
+        }
         None => "every column with a limit makes it longer, or falls behind.".to_string(),
     }
 }
@@ -240,7 +251,8 @@ fn helps(summary: &Summary) -> bool {
 }
 
 /// The column that makes the latency shorter for certain and grants the changed groups the least
-/// CPU time more. One in which no limit holds any more is not among them.
+/// CPU time more; of equals the one with the shortest latency. One in which no limit holds any more
+/// is not among them.
 pub fn cheapest(subject: &Subject<'_>) -> Option<usize> {
     if subject.doubt.is_some() {
         return None;
@@ -250,11 +262,16 @@ pub fn cheapest(subject: &Subject<'_>) -> Option<usize> {
     let candidates = variants.filter_map(|(index, variant)| {
         variant.get(&metric).filter(|summary| helps(summary))?;
         let scenario = subject.scenarios.get(index)?;
+        let mean = variant.get(&metric)?.mean;
         let cost = || change::cost(&subject.scenarios[0], scenario, subject.target);
-        (subject.changes(index) && subject.is_limited(index)).then(|| (cost(), index))
+        let keeps_limit = subject.is_limited(index) || !subject.is_limited(0);
+        (subject.changes(index) && keeps_limit).then(|| (cost(), mean, index))
     });
-    let cheapest = candidates.min_by_key(|(cost, _)| *cost);
-    cheapest.map(|(_, index)| index)
+    let cheaper = |one: &((i64, i64), f64, usize), other: &((i64, i64), f64, usize)| {
+        one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+    };
+    let cheapest = candidates.min_by(cheaper);
+    cheapest.map(|(_, _, index)| index)
 }
 
 fn value(metric: &Metric<'_>, summary: &Summary) -> String {
@@ -274,8 +291,8 @@ fn at_most(metric: &Metric<'_>, summary: &Summary) -> String {
     })
 }
 
-/// Sentence on the throttling that remains after a change: of the group, on the way from the
-/// target up, that is throttled most.
+/// Half a sentence on the throttling that remains after a change: of the group, on the way from
+/// the target up, that is throttled most. Nothing where no limit holds.
 fn still(subject: &Subject<'_>, index: usize) -> String {
     let scenario = &subject.scenarios[index];
     let variant = &subject.comparison.variants[index];
@@ -295,11 +312,12 @@ fn still(subject: &Subject<'_>, index: usize) -> String {
                 false => format!(" of {}", subject.named(path)),
             };
             format!(
-                "{:.1} % of the periods{of} are still throttled",
+                "; {:.1} % of the periods{of} are still throttled",
                 100.0 * share
             )
         }
-        _ => "no period is throttled then, and more would not help".to_string(),
+        _ if !subject.is_limited(index) => String::new(),
+        _ => "; no period is throttled then, and more would not help".to_string(),
     }
 }
 
@@ -396,6 +414,101 @@ mod tests {
         assert!(text.contains("costs nothing for certain: “60”"), "{text}");
         let text = told([1000.0, 2000.0, 3000.0, 1500.0]);
         assert!(text.starts_with("every column"), "{text}");
+    }
+
+    /// Sentences on columns of `/par/web` and its p99 in ms, the recorded one first.
+    fn told_of(groups: &str, columns: &[(&str, f64)]) -> Vec<String> {
+        let mut text = groups.to_string();
+        for (number, (files, _)) in columns.iter().enumerate() {
+            text += &format!("[[variant]]\nname = \"{number}\"\n{files}\n");
+        }
+        let document = document::parse(&Source::new("t.toml", &text)).unwrap();
+        let scenarios = experiment::read(&document, &Surroundings::default());
+        let scenarios = scenarios.unwrap().scenarios;
+        let runs = |(_, p99_ms): &(&str, f64)| -> Vec<Outcome> {
+            let run = |seed: u64| Outcome {
+                event_hash: seed,
+                metrics: [
+                    (
+                        "a/request_latency.p99".to_string(),
+                        1000.0 * p99_ms + seed as f64,
+                    ),
+                    ("cgroup:/par/nr_periods".to_string(), 100.0),
+                    ("cgroup:/par/nr_throttled".to_string(), 20.0),
+                ]
+                .into(),
+                ..Outcome::default()
+            };
+            (0..4).map(run).collect()
+        };
+        let rows: Vec<_> = columns.iter().map(runs).collect();
+        let comparison = Comparison::new("", &scenarios, &rows).unwrap();
+        sentences(&super::Subject {
+            comparison: &comparison,
+            scenarios: &scenarios,
+            target: "/par/web",
+            members: &[],
+            latency: &Latency::new("a", Latency::REQUEST),
+            labels: &BTreeMap::new(),
+            run_ns: 1_000_000_000,
+            doubt: None,
+        })
+    }
+
+    const PARENT: &str = "[cgroup.\"/par\"]\n\"cpu.max\" = 40000\n";
+
+    /// The parent throttles 20 of 100 periods in every column.
+    #[test]
+    fn a_limit_of_the_parent_is_named_and_no_limit_means_none_on_the_way_up() {
+        let groups = format!("{PARENT}[cgroup.\"/par/web\"]\n\"cpu.max\" = 25000\n");
+        let parent = "cgroup.\"/par\".\"cpu.max\" = 80000";
+        let own = "cgroup.\"/par/web\".\"cpu.max\" = \"max\"";
+        let both = format!("{parent}\n{own}");
+        let told = told_of(&groups, &[("", 400.0), (parent, 300.0), (&both, 60.0)]);
+        let now = &told[0];
+        assert!(now.starts_with("now: 25 ms in 100 ms = 0.25 CPU = 250m, /par above it 40 ms"));
+        assert!(!now.contains("without a limit"), "{now}");
+        assert!(
+            told[1]
+                .contains("“1”, /par with 80 ms in 100 ms = 0.8 CPU = 800m: it becomes 300.0 ms")
+                && told[1].ends_with("; 20.0 % of the periods of /par are still throttled."),
+            "{told:?}"
+        );
+        let none = "cgroup.\"/par\".\"cpu.max\" = \"max\"";
+        let none = format!("{none}\n{own}");
+        let told = told_of(&groups, &[("", 400.0), (&none, 50.0)]);
+        assert!(
+            told[0].contains("; without a limit it would be 50.00 ms"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn weights_and_limits_of_siblings_are_recommended() {
+        let groups = format!("{PARENT}[cgroup.\"/par/web\"]\n[cgroup.\"/par/bat\"]\n");
+        let weight = "cgroup.\"/par/web\".\"cpu.weight\" = 1000";
+        let sibling = "cgroup.\"/par/bat\".\"cpu.max\" = 25000";
+        let own = "cgroup.\"/par/web\".\"cpu.max\" = 20000";
+        let told = told_of(&groups, &[("", 90.0), (weight, 60.0), (own, 300.0)]);
+        assert!(
+            told[0].starts_with("now: no limit of its own, /par above it 40 ms"),
+            "{told:?}"
+        );
+        assert!(
+            told[1].contains("a limit of its own makes it longer"),
+            "{told:?}"
+        );
+        assert!(
+            told[2].contains("helps: “1”, cpu.weight 1000: it becomes 60.0"),
+            "{told:?}"
+        );
+        let told = told_of(&groups, &[("", 90.0), (weight, 60.0), (sibling, 30.0)]);
+        assert!(
+            told[1].contains("“2”, /par/bat with 25 ms in 100 ms = 0.25 CPU = 250m: it becomes"),
+            "the shorter one of two that cost nothing: {told:?}"
+        );
+        let told = told_of(&groups, &[("", 90.0), (weight, 90.0)]);
+        assert_eq!(told[1], "no column makes it shorter for certain.");
     }
 
     #[test]

@@ -195,6 +195,7 @@ pub(super) fn separated(parts: &[String], separator: &str) -> Vec<String> {
 /// room for them.
 fn fit(fit: &[RefitFigure], verbose: bool, columns: usize) -> String {
     let indent = FIT_LABEL.len() + 1;
+    let all = fit;
     let part = |fit: &RefitFigure| -> Option<String> {
         let metric = schedcast_lab::metrics::parse(&fit.metric)?;
         let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
@@ -205,7 +206,7 @@ fn fit(fit: &[RefitFigure], verbose: bool, columns: usize) -> String {
         };
         Some(format!(
             "{} {} re-simulated vs {}{unit}{} recorded{error}",
-            metric.shown(),
+            fit.shown_among(all, &metric),
             scale.number(fit.predicted),
             scale.number(fit.seen),
             scale.unit,
