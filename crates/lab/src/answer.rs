@@ -109,6 +109,7 @@ pub fn answer(
         if let Some(target) = &target
             && let Some(latency) = recorded.seen.latency(target)
         {
+            let of_target = trust::on_the_way(&context.fit, target);
             let mut subject = verdict::Subject {
                 comparison: &comparison,
                 scenarios: &experiment.scenarios,
@@ -117,7 +118,8 @@ pub fn answer(
                 latency: &latency,
                 labels: &context.labels,
                 run_ns: simulated_ns(experiment, recorded),
-                doubt: doubt(&trust::on_the_way(&context.fit, target), &latency),
+                doubt: doubt(&of_target, &latency),
+                misfit: trust::poor_fit(&of_target),
             };
             if let Some(column) = verdict::cheapest(&subject)
                 && clients_are_assumed(

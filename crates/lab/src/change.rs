@@ -171,7 +171,7 @@ pub(crate) fn is_limit_of(recorded: &Scenario, scenario: &Scenario, target: &str
     !changes.is_empty() && changes.iter().all(alone)
 }
 
-/// What `scenario` changes, in words: of the target its settings alone, of other groups with the
+/// The changes of `scenario` in words: of the target its settings alone, of other groups with the
 /// name that `named` gives them.
 pub(crate) fn in_words(
     recorded: &Scenario,
@@ -288,7 +288,7 @@ mod tests {
         );
     }
 
-    /// What a parent gets is no less dear than what the child gets; a limit taken away costs what
+    /// A parent is no cheaper than its child; a limit taken away costs what
     /// the parent leaves.
     #[test]
     fn what_other_groups_get_is_counted() {

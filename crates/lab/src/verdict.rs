@@ -45,6 +45,9 @@ pub struct Subject<'a> {
     pub run_ns: u64,
     /// Why no column may be recommended.
     pub doubt: Option<String>,
+    /// Figures of the recording that its simulation misses. A difference that noise hides is no
+    /// proof that there is none.
+    pub misfit: Option<String>,
 }
 
 impl Subject<'_> {
@@ -70,7 +73,7 @@ impl Subject<'_> {
         !change::changes(&self.scenarios[0], &self.scenarios[index]).is_empty()
     }
 
-    /// What a column changes, or, if that is nothing, its limit.
+    /// The changes of a column in words.
     fn in_words(&self, index: usize) -> String {
         let named = |path: &str| self.named(path);
         change::in_words(
@@ -177,6 +180,12 @@ fn harmless(subject: &Subject<'_>, metric: &Metric<'_>) -> String {
         });
         !longer && falls_behind(subject, variant).is_none()
     };
+    if let Some(misfit) = &subject.misfit {
+        return format!(
+            "of no limit it is certain that it costs nothing: what was recorded, simulated, misses \
+             the recording: {misfit}."
+        );
+    }
     let variants = subject.comparison.variants.iter().enumerate().skip(1);
     let limited = variants.filter(|(index, _)| limit(*index).quota_us.is_some());
     let kept = limited.filter(|(_, variant)| is_harmless(variant));
@@ -394,7 +403,7 @@ mod tests {
             };
             (0..4).map(run).collect()
         };
-        let told = |p99_us: [f64; 4]| {
+        let told = |p99_us: [f64; 4], misfit: Option<&str>| {
             let rows = p99_us.map(runs);
             let comparison = Comparison::new("", &scenarios, &rows).unwrap();
             let latency = Latency::new("a", Latency::REQUEST);
@@ -407,13 +416,22 @@ mod tests {
                 labels: &BTreeMap::new(),
                 run_ns: 1_000_000_000,
                 doubt: None,
+                misfit: misfit.map(str::to_string),
             };
             sentences(&subject).pop().unwrap()
         };
-        let text = told([1000.0, 2000.0, 1000.0, 1000.0]);
+        let text = told([1000.0, 2000.0, 1000.0, 1000.0], None);
         assert!(text.contains("costs nothing for certain: “60”"), "{text}");
-        let text = told([1000.0, 2000.0, 3000.0, 1500.0]);
+        let text = told([1000.0, 2000.0, 3000.0, 1500.0], None);
         assert!(text.starts_with("every column"), "{text}");
+        let text = told(
+            [1000.0, 2000.0, 1000.0, 1000.0],
+            Some("p50 11.2, 6.4 ms recorded"),
+        );
+        assert!(
+            text.starts_with("of no limit it is certain") && text.contains("11.2"),
+            "{text}"
+        );
     }
 
     /// Sentences on columns of `/par/web` and its p99 in ms, the recorded one first.
@@ -452,6 +470,7 @@ mod tests {
             labels: &BTreeMap::new(),
             run_ns: 1_000_000_000,
             doubt: None,
+            misfit: None,
         })
     }
 
