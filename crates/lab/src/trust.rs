@@ -70,19 +70,24 @@ fn throttled_period(fit: &RefitFigure, all: &[RefitFigure]) -> Option<f64> {
         .map(|(usec, number)| usec / number)
 }
 
-/// Without the activations of threads whose requests are known. The replay cuts an activation that
-/// sends several replies at these replies, so that its activations are shorter than the recorded
-/// ones, and no measure of the fit.
+/// Whether a figure is of activations of threads whose requests are known. The replay cuts an
+/// activation that sends several replies at these replies, so that its activations are shorter than
+/// the recorded ones, and no measure of the fit.
+fn is_cut(one: &RefitFigure, fit: &[RefitFigure]) -> bool {
+    let (threads, metric) = one.metric.rsplit_once('/').unwrap_or_default();
+    let p50 = format!("{threads}/{}.p50", Latency::REQUEST);
+    metric.starts_with(Latency::ACTIVATION) && fit.iter().any(|one| one.metric == p50)
+}
+
+/// The figures that measure the fit.
 fn comparable(fit: &[RefitFigure]) -> impl Iterator<Item = &RefitFigure> {
-    let has_requests = |threads: &str| {
-        let p50 = format!("{threads}/{}.p50", Latency::REQUEST);
-        fit.iter().any(|one| one.metric == p50)
-    };
-    let is_cut = move |one: &RefitFigure| {
-        let (threads, metric) = one.metric.rsplit_once('/').unwrap_or_default();
-        metric.starts_with(Latency::ACTIVATION) && has_requests(threads)
-    };
-    fit.iter().filter(move |one| !is_cut(one))
+    fit.iter().filter(|one| !is_cut(one, fit))
+}
+
+/// The figures that miss their bands and are no measure of the fit, although their rows are shown.
+pub(crate) fn poor_beside(fit: &[RefitFigure]) -> Vec<&RefitFigure> {
+    let cut = fit.iter().filter(|one| is_cut(one, fit));
+    cut.filter(|one| is_poor(one, fit)).collect()
 }
 
 /// The figures that miss their bands.
@@ -192,6 +197,11 @@ pub const UNSATURATED: &str = "record it without a limit, or under one that it d
 
 /// The figures that miss their bands, in words; `None` where all are within.
 pub fn poor_fit(fit: &[RefitFigure]) -> Option<String> {
+    in_words(&poor(fit), fit)
+}
+
+/// `figures` of `fit` in words; `None` where there are none.
+fn in_words(figures: &[&RefitFigure], fit: &[RefitFigure]) -> Option<String> {
     let part = |one: &RefitFigure| {
         let metric = metrics::parse(&one.metric)?;
         let scale = scale_for(&metric, one.predicted.abs().max(one.seen.abs()));
@@ -204,7 +214,7 @@ pub fn poor_fit(fit: &[RefitFigure]) -> Option<String> {
             scale.unit
         ))
     };
-    let parts: Vec<String> = poor(fit).into_iter().filter_map(part).collect();
+    let parts: Vec<String> = figures.iter().copied().filter_map(part).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
@@ -219,6 +229,12 @@ pub(crate) fn warnings(
         format!(
             "the simulation of the recorded limit misses the recording ({figures}), so that other limits are not forecast \
              better"
+        )
+    });
+    let beside = in_words(&poor_beside(fit), fit).map(|figures| {
+        format!(
+            "the simulation of the recorded limit misses the recorded activations ({figures}): a replay \
+             ends them at replies, so that these rows are no forecast of them"
         )
     });
     let filled = saturated(fit, latency).map(|why| {
@@ -244,7 +260,8 @@ pub(crate) fn warnings(
              {log}"
         )
     });
-    filled.into_iter().chain(poor).chain(server).collect()
+    let all = filled.into_iter().chain(poor).chain(beside);
+    all.chain(server).collect()
 }
 
 /// Warning about rare work: who does it, how much there was, and how much may come.
@@ -366,6 +383,12 @@ mod tests {
         let requests = [cut.clone(), of_others];
         assert_eq!(poorest_factor(&requests), 1.0);
         assert_eq!(poor_fit(&requests), None);
+        let told = warnings(&requests, None, 0);
+        assert!(
+            told.len() == 1
+                && told[0].contains("misses the recorded activations (activation_latency.p95 "),
+            "the row is shown all the same: {told:?}"
+        );
         let elsewhere = [cut, fit("/b:nginx/request_latency.p50", 10.0, 10.0)];
         assert!(poorest_factor(&elsewhere) > 6.0);
         assert!(poor_fit(&elsewhere).is_some());
