@@ -109,11 +109,17 @@ impl Candidate {
         }
     }
 
-    /// Sort key of suitable limits, best first: a changed period comes last, because in many places
-    /// the period is a setting of the whole node; then CPU time granted in the long run, then
-    /// burst.
-    fn cost(&self, recorded: Limit) -> (bool, (u64, u64)) {
-        (self.period_us != recorded.period_us, self.limit().grants())
+    /// Sort key of suitable limits, best first: before all others those that the owner of `target`
+    /// can write; a changed period comes last, because in many places the period is a setting of
+    /// the whole node; then CPU time granted in the long run, then burst.
+    fn cost(&self, target: &str, recorded: Limit) -> (bool, bool, (u64, u64)) {
+        let limit = self.limit();
+        let can_be_written = limit == recorded || patches::can_be_written(target, recorded, limit);
+        (
+            !can_be_written,
+            self.period_us != recorded.period_us,
+            limit.grants(),
+        )
     }
 }
 
@@ -492,7 +498,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
         .enumerate()
         .filter(|(index, option)| option.suits && (*index == 0 || option.quota_us.is_some()));
     let suitable = suitable.map(|(_, option)| option);
-    let best = suitable.min_by_key(|option| option.cost(recorded));
+    let best = suitable.min_by_key(|option| option.cost(target, recorded));
     let mut context = answer::context(question, &question.experiment()?)?;
     context.fit = bench.fit.clone();
     let label = |path: String| case.recorded.label(&path).unwrap_or(path);
@@ -661,6 +667,30 @@ mod tests {
             time_lost: 0.0,
             periods_throttled: 0.0,
         }
+    }
+
+    /// A burst is cheaper than a quota, and neither a pod nor a unit has a setting for it.
+    #[test]
+    fn what_the_owner_can_write_is_recommended_first() {
+        let recorded = Limit {
+            quota_us: Some(30_000),
+            period_us: 100_000,
+            burst_us: 0,
+        };
+        let with = |quota_us: u64, burst_us: u64| Candidate {
+            quota_us: Some(quota_us),
+            burst_us,
+            ..candidate(None)
+        };
+        let options = [with(48_000, 0), with(30_000, 18_000)];
+        let best = |target: &str| {
+            let options = options.iter();
+            let best = options.min_by_key(|option| option.cost(target, recorded));
+            best.unwrap().burst_us
+        };
+        assert_eq!(best("/pg"), 18_000);
+        assert_eq!(best("/system.slice/nginx.service"), 0);
+        assert_eq!(best("/kubepods/burstable/pod1/app"), 0);
     }
 
     #[test]

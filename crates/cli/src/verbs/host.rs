@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use schedcast_advise::{Recommendation, read_recommendation};
 use schedcast_base::cpu_max::Quota;
+use schedcast_base::groups::owner;
 use schedcast_host::apply::{self, Journal, Wish};
 use schedcast_host::record::{self as recorder, Request, Way};
 use schedcast_host::{CpuCgroup, HostError, files, sys};
@@ -260,7 +261,7 @@ fn named(arguments: &ApplyArguments) -> Result<Option<String>> {
 }
 
 fn refuse_owned(path: &str) -> Result<()> {
-    let Some(owner) = apply::owner(path) else {
+    let Some(owner) = owner(path) else {
         return Ok(());
     };
     let (name, instead) = (owner.name(), owner.instead());
