@@ -123,6 +123,46 @@ impl Candidate {
     }
 }
 
+/// The answer in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Conclusion {
+    /// A limit is recommended.
+    Recommended,
+    /// Limits that keep the promises cost the neighbours more than allowed.
+    TooDear,
+    /// The promises are kept without a limit, and under none.
+    OnlyWithoutLimit,
+    /// No limit, or its absence, keeps the promises for certain; some keep them on average.
+    NotCertain,
+    /// Not even without a limit of its own does the group keep the promises on average.
+    NotKept,
+}
+
+impl Conclusion {
+    fn of(recommended: bool, options: &[Candidate], promises: &[Slo]) -> Conclusion {
+        let keeps_up = || {
+            options
+                .iter()
+                .filter(|option| option.falls_behind.is_none())
+        };
+        let met = |option: &Candidate| option.forecasts.iter().all(|forecast| forecast.met);
+        let on_average =
+            |option: &Candidate| judge::are_kept_on_average(promises, &option.forecasts);
+        if recommended {
+            Conclusion::Recommended
+        } else if keeps_up().any(|option| met(option) && !option.suits) {
+            Conclusion::TooDear
+        } else if options.iter().any(|option| option.suits) {
+            Conclusion::OnlyWithoutLimit
+        } else if keeps_up().any(on_average) {
+            Conclusion::NotCertain
+        } else {
+            Conclusion::NotKept
+        }
+    }
+}
+
 /// The answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
@@ -143,6 +183,8 @@ pub struct Advice {
     pub max_neighbour: Option<f64>,
     /// Name of the recommended option; null if none suits.
     pub recommended: Option<String>,
+    /// The answer in one word.
+    pub conclusion: Conclusion,
     /// Candidates that were examined: first the recorded limit, last none at all.
     pub options: Vec<Candidate>,
     /// The recommended limit for every tool; null if none suits.
@@ -169,6 +211,16 @@ impl Advice {
     pub fn recommendation(&self) -> Option<&Candidate> {
         let name = self.recommended.as_ref()?;
         self.options.iter().find(|option| option.name == *name)
+    }
+
+    /// The option with the smallest limit, without one if none has any, whose means keep the
+    /// promises.
+    pub fn kept_on_average(&self) -> Option<&Candidate> {
+        let kept = self.options.iter().filter(|option| {
+            let forecasts = &option.forecasts;
+            option.falls_behind.is_none() && judge::are_kept_on_average(&self.promises, forecasts)
+        });
+        kept.min_by_key(|option| option.limit().grants())
     }
 
     /// As indented JSON, ending in a newline.
@@ -387,7 +439,7 @@ const BURSTS_TRIED: u64 = 9;
 
 /// Most limits that a search tries besides the recorded one.
 fn search_limits<S: Simulate, F: Fn() + Sync>(bench: &Bench<'_, S, F>, recorded: Limit) -> u64 {
-    2 * bench.most_tried(recorded.period_us) + BURSTS_TRIED + PERIODS_US.len() as u64
+    3 * bench.most_tried(recorded.period_us) + BURSTS_TRIED + PERIODS_US.len() as u64
 }
 
 /// Named limits worth a column; the recorded one is first.
@@ -434,6 +486,16 @@ fn look_for<S: Simulate, F: Fn() + Sync>(
         quota_us: None,
         ..recorded
     };
+    // What keeps the promises on average only is worth a column where nothing keeps them for
+    // certain.
+    if quota.is_none() && !bench.keeps(none)? {
+        bench.on_average = true;
+        let quota = bench.smallest_quota(recorded.period_us, recorded.burst_us)?;
+        bench.on_average = false;
+        if let Some(limit) = quota {
+            add(format!("quota {}", ms(limit.quota_us.unwrap_or(0))), limit);
+        }
+    }
     add("no limit".to_string(), none);
     tell("no limit", 1);
     Ok(limits)
@@ -514,6 +576,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
             .map_or("activations", |need| need.latency.counted()),
         max_neighbour: most,
         recommended: best.map(|option| option.name.clone()),
+        conclusion: Conclusion::of(best.is_some(), &options, &case.promises),
         patches: best.map(|option| {
             let shares = bench.baseline.cgroups[target].shares();
             patches::patches(target, recorded, option.limit(), shares)
@@ -667,6 +730,46 @@ mod tests {
             time_lost: 0.0,
             periods_throttled: 0.0,
         }
+    }
+
+    /// Promised are 80 ms.
+    #[test]
+    fn not_for_certain_and_not_at_all_are_two_answers() {
+        let scope = Scope {
+            threads: Some("a"),
+            ..Scope::default()
+        };
+        let promises = [Slo::parse("p95<80ms", scope).unwrap()];
+        let without = |mean_us: f64, most_us: f64| Candidate {
+            quota_us: None,
+            suits: most_us < 80e3,
+            forecasts: vec![Forecast {
+                metric: promises[0].metric.clone(),
+                unit: "us".to_string(),
+                mean: Some(mean_us),
+                at_least: false,
+                interval: Some([0.0, most_us]),
+                met: most_us < 80e3,
+            }],
+            ..candidate(None)
+        };
+        let concluded = |option: Candidate| Conclusion::of(false, &[option], &promises);
+        assert_eq!(concluded(without(39.1e3, 104.3e3)), Conclusion::NotCertain);
+        assert_eq!(concluded(without(90e3, 104.3e3)), Conclusion::NotKept);
+        assert_eq!(
+            concluded(without(39.1e3, 60e3)),
+            Conclusion::OnlyWithoutLimit
+        );
+        let behind = Candidate {
+            falls_behind: Some("it waits".to_string()),
+            ..without(39.1e3, 104.3e3)
+        };
+        assert_eq!(concluded(behind), Conclusion::NotKept);
+        let dear = Candidate {
+            suits: false,
+            ..without(39.1e3, 60e3)
+        };
+        assert_eq!(concluded(dear), Conclusion::TooDear);
     }
 
     /// A burst is cheaper than a quota, and neither a pod nor a unit has a setting for it.

@@ -91,6 +91,8 @@ pub struct Bench<'a, S, F> {
     pub length_ns: u64,
     /// Length of a run, ns.
     pub run_ns: u64,
+    /// Whether it is enough that the mean keeps a promise.
+    pub on_average: bool,
     seeds: u32,
     runs: BTreeMap<Limit, Runs>,
 }
@@ -117,6 +119,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             rare: None,
             length_ns: 0,
             run_ns: u64::MAX,
+            on_average: false,
             seeds,
             runs: BTreeMap::new(),
         }
@@ -163,12 +166,16 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
 
     /// Whether `limit` keeps the promises by its own forecast.
     fn keeps_alone(&mut self, limit: Limit) -> Result<bool> {
-        let promised = self.forecasts(limit)?.iter().all(|forecast| forecast.met);
+        let forecasts = self.forecasts(limit)?;
+        let promised = match self.on_average {
+            false => forecasts.iter().all(|forecast| forecast.met),
+            true => judge::are_kept_on_average(self.slos, &forecasts),
+        };
         Ok(promised && self.pace(limit)?.1.is_none())
     }
 
     /// Whether `limit` keeps the promises, and so does every limit that was run and grants no less.
-    fn keeps(&mut self, limit: Limit) -> Result<bool> {
+    pub(crate) fn keeps(&mut self, limit: Limit) -> Result<bool> {
         let tried = self.runs.keys().filter(|tried| tried.covers(limit));
         for tried in tried.copied().collect::<Vec<_>>() {
             if !self.keeps_alone(tried)? {
