@@ -328,6 +328,7 @@ fn about(
     members.retain(|name| !is_recorder(name));
     Ok(Some(About {
         name: label.unwrap_or_else(|| path.clone()),
+        changed: change::changed_groups(&experiment.scenarios, &path),
         path,
         members,
     }))

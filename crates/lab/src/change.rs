@@ -12,6 +12,7 @@
 //! the documentation of the kernel mount the hierarchies.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use schedcast_base::groups::is_within;
 use schedcast_base::limits::weight_from_shares;
@@ -44,6 +45,17 @@ pub(crate) fn changes<'a>(recorded: &Scenario, scenario: &'a Scenario) -> Vec<Ch
         })
     });
     change.collect()
+}
+
+/// The groups other than `target` in which any of `scenarios` differs from the first.
+pub(crate) fn changed_groups(scenarios: &[Scenario], target: &str) -> Vec<String> {
+    let Some((recorded, others)) = scenarios.split_first() else {
+        return Vec::new();
+    };
+    let changes = others.iter().flat_map(|other| changes(recorded, other));
+    let paths = changes.map(|change| change.path.to_string());
+    let paths: BTreeSet<String> = paths.filter(|path| path != target).collect();
+    paths.into_iter().collect()
 }
 
 impl Change<'_> {

@@ -162,6 +162,8 @@ pub struct About {
     pub name: String,
     /// Its threads and those of the groups below it, the most active first.
     pub members: Vec<String>,
+    /// Other groups that a column changes: the question is about them, too.
+    pub changed: Vec<String>,
 }
 
 impl About {
@@ -173,6 +175,11 @@ impl About {
     /// Whether `path` is a group that the target is in.
     pub fn is_within(&self, path: &str) -> bool {
         is_within(&self.path, path)
+    }
+
+    /// Whether a column changes the group at `path`.
+    pub fn changes(&self, path: &str) -> bool {
+        self.changed.iter().any(|changed| changed == path)
     }
 
     /// The row of `subject` among the members.

@@ -5,7 +5,7 @@
 //!
 //! | section | rows |
 //! |---|---|
-//! | the target | its threads with the most activations, its groups, the groups above that throttle it |
+//! | the target | its threads with the most activations, its groups, the groups above that throttle it, and those that a column changes |
 //! | neighbours that changed | one row for each: the metric that changed most, the largest change first |
 //! | machine | the whole machine |
 //!
@@ -77,6 +77,7 @@ fn part_of(about: &About, metric: &Metric<'_>) -> Part {
     match (metric.family.subject, path) {
         (metrics::Subject::Machine, _) => Part::Machine,
         (_, Some(path)) if about.contains(path) || about.is_within(path) => Part::Target,
+        (_, Some(path)) if about.changes(path) => Part::Target,
         (_, None) if about.member(metric.subject).is_some() => Part::Target,
         _ => Part::Neighbour,
     }
@@ -238,14 +239,16 @@ fn left_out<'a>(
     all.difference(&kept).count()
 }
 
-/// Whether a row of the target is shown: of its most active names, of its own group, and of other
-/// groups on its path if they throttle.
+/// Whether a row of the target is shown: of its most active names, of its own group, of groups that
+/// a column changes, and of other groups on its path if they throttle.
 fn is_shown_of_target(about: &About, comparison: &Comparison, metric: &Metric<'_>) -> bool {
     let shown = match metric.subject.strip_prefix(CGROUP) {
         None => about
             .member(metric.subject)
             .is_some_and(|place| place < MEMBERS_MAX),
-        Some(path) => path == about.path || throttles(comparison, metric.subject),
+        Some(path) => {
+            path == about.path || about.changes(path) || throttles(comparison, metric.subject)
+        }
     };
     shown && is_usual(comparison, metric)
 }
