@@ -347,6 +347,7 @@ pub(super) mod tests {
                 path: "/web".to_string(),
                 name: "/web".to_string(),
                 members: members.map(str::to_string).to_vec(),
+                changed: Vec::new(),
             }),
             ..Context::default()
         }
@@ -370,6 +371,22 @@ pub(super) mod tests {
         assert!(!told("cgroup:/autogroup/12/nr_throttled"));
         assert!(told("cgroup:/autogroup/12/usage_usec"));
         assert!(told("cgroup:/web/nr_throttled") && told("machine/busy_ratio"));
+    }
+
+    /// `/other` is throttled as often under every column.
+    #[test]
+    fn groups_that_a_column_changes_are_shown_with_the_target() {
+        let shown = |context: &Context| {
+            let [(_, target), ..] = &printed(context)[..] else {
+                panic!("no section");
+            };
+            target.contains(&"cgroup:/other/nr_throttled".to_string())
+        };
+        let mut context = about_web();
+        assert!(!shown(&context));
+        let about = context.about.as_mut().unwrap();
+        about.changed.push("/other".to_string());
+        assert!(shown(&context));
     }
 
     #[test]
