@@ -34,7 +34,7 @@ use schedcast_lab::outcome::Outcome;
 use schedcast_lab::question::{AS_RECORDED, Question, Subject};
 use schedcast_lab::recording::{Latency, Recorded};
 use schedcast_lab::resimulated::{is_partial, refit, simulated_ns, tell_fit};
-use schedcast_lab::simulate::Simulate;
+use schedcast_lab::simulate::{Simulate, run_all};
 use schedcast_lab::trust;
 use schedcast_lab::verdict::{periods_throttled, time_lost};
 
@@ -235,13 +235,16 @@ pub(crate) struct Case<'a> {
     pub recorded: &'a Recorded,
     pub target: String,
     pub promises: Vec<Slo>,
+    /// The latency that the promises are about where they name none.
+    pub latency: Option<Latency>,
+    /// Warning that this is another one than the recording shows.
+    pub note: Option<String>,
 }
 
 impl<'a> Case<'a> {
     /// Why the recording does not tell what the group would do under another limit.
     pub(crate) fn saturated(&self, fit: &[RefitFigure]) -> Option<String> {
-        let latency = self.recorded.seen.latency(&self.target);
-        trust::saturated(fit, latency.as_ref())
+        trust::saturated(fit, self.latency.as_ref())
     }
 
     pub(crate) fn of(
@@ -279,14 +282,51 @@ impl<'a> Case<'a> {
             recorded,
             promises: promises.collect::<Result<_>>()?,
             target,
+            latency,
+            note: None,
         })
+    }
+
+    /// Takes activations for replies where the recording shows replies and a run of `baseline`
+    /// reports none: a replay loses those between threads that it does not bring together.
+    ///
+    /// # Errors
+    /// Refusals by the simulation.
+    pub(crate) fn settle(&mut self, baseline: &Scenario, simulator: &impl Simulate) -> Result<()> {
+        let Some(latency) = self.latency.clone() else {
+            return Ok(());
+        };
+        let taken = |slo: &Slo| slo.is_taken_for(&latency);
+        if latency.name != Latency::REPLY || !self.promises.iter().any(taken) {
+            return Ok(());
+        }
+        let runs = run_all(simulator, std::slice::from_ref(baseline), 1, &|| {})?;
+        let counted = latency.metric(metrics::COUNT);
+        if runs
+            .iter()
+            .flatten()
+            .any(|run| run.metrics.contains_key(&counted))
+        {
+            return Ok(());
+        }
+        let activation = Latency::new(&latency.threads, Latency::ACTIVATION);
+        for slo in self.promises.iter_mut().filter(|slo| taken(slo)) {
+            slo.metric = slo.metric.replacen(latency.name, activation.name, 1);
+        }
+        self.note = Some(format!(
+            "the recording shows replies of `{}`, and its simulation none: promises that name no \
+             latency are about the time that these threads are busy, {}",
+            latency.threads, activation.name
+        ));
+        self.latency = Some(activation);
+        Ok(())
     }
 
     /// Need of the service, from the recording and from `outcomes` under the recorded `limit`,
     /// which cover the `whole` of it or a part. `None` where the service has no threads.
     pub(crate) fn need(&self, outcomes: &[Outcome], limit: Limit, whole: bool) -> Option<Need> {
         let seen = &self.recorded.seen;
-        let latency = seen.latency(&self.target)?;
+        let latency = self.latency.clone()?;
         let mut recorded = Requests::of(outcomes, &latency);
         if let Some(count) = seen.finished(&latency).filter(|_| whole) {
             recorded.finished = recorded.finished.min(count as f64);
@@ -371,7 +411,8 @@ pub fn advise(
 ) -> Result<Advice> {
     let experiment = question.experiment()?;
     let baseline = &experiment.scenarios[0];
-    let case = Case::of(question, &demands.slos, baseline)?;
+    let mut case = Case::of(question, &demands.slos, baseline)?;
+    case.settle(baseline, simulator)?;
     case.refuse_unknown(baseline, experiment.seeds, simulator)?;
     let most = demands.max_neighbour.as_deref().map(price::read_most);
     let most = most.transpose()?;
@@ -521,6 +562,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
     comparison.tier = Some(case.recorded.tier);
     comparison.cut_to_possible(&scenarios, bench.run_ns);
     tell_fit(&mut comparison, &bench.fit, case.recorded, Some(target));
+    comparison.warnings.extend(case.note.clone());
     let members = case.recorded.seen.members.get(target);
     let members = members.cloned().unwrap_or_default();
     let length_s = case.recorded.length_ns as f64 / 1e9;
