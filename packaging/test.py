@@ -187,17 +187,21 @@ class Packages:
     def gates_a_pipeline(self) -> str:
         script = REPOSITORY / "packaging" / "check-action" / "check.sh"
 
-        def check(slo: str) -> int:
+        def check(slo: str, settings: str = "cpu.max=90000 100000\n") -> int:
             inputs = {
                 "RECORDING": str(RECORDING),
                 "SLO": slo,
-                "SETTINGS": "cpu.max=90000 100000\n",
+                "SETTINGS": settings,
                 "PROGRAM": str(self.program),
                 "JSON": str(self.work / "check.json"),
             }
             return subprocess.run([script], env=os.environ | inputs, capture_output=True).returncode
 
         assert (check("p99<10s\np50<5s\n"), check("p99<1us")) == (0, 1)
+        wide = "variant wide\ncpu.max=90000 100000\n"
+        tight = "variant tight\ncpu.max=5000 100000\n"
+        columns = [check("p50<5s", settings) for settings in (wide, wide + tight, tight + wide)]
+        assert columns == [0, 1, 1], columns
         return "the action passes a kept promise and fails a broken one"
 
     def installs_as_a_wheel(self) -> str:

@@ -1,7 +1,7 @@
 #!/bin/sh
-# schedcast check with its promises and settings from the environment, one a line. The exit code is
-# that of `check`: 0 if every promise is kept, 1 if one is broken. The table is also in the summary
-# of the step.
+# schedcast check with its promises and settings from the environment, one a line. A line
+# `variant NAME` among the settings begins another column. The exit code is that of `check`: 0 if
+# every promise is kept, 1 if one is broken. The table is also in the summary of the step.
 set -eu
 # Names have no blanks, so that words are flags and their values.
 # shellcheck disable=SC2086
@@ -12,7 +12,11 @@ done <<END
 $SLO
 END
 while IFS= read -r line; do
-	[ -z "$line" ] || set -- "$@" --set "$line"
+	case "$line" in
+	'') ;;
+	'variant '*) set -- "$@" --variant "${line#variant }" ;;
+	*) set -- "$@" --set "$line" ;;
+	esac
 done <<END
 ${SETTINGS:-}
 END

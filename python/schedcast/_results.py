@@ -250,6 +250,8 @@ class Advice:
         self.options: list[Option] = [Option(**one) for one in form["options"]]
         #: The recommended limit in the words of each tool; None if none suits.
         self.patches: dict[str, Any] | None = form["patches"]
+        #: `recommended`, `too_dear`, `only_without_limit`, `not_certain` or `not_kept`.
+        self.conclusion: str = form["conclusion"]
         names = {option.name: option for option in self.options}
         #: The recommended option; None if none suits.
         self.recommended: Option | None = names.get(form["recommended"])

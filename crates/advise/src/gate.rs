@@ -91,7 +91,8 @@ pub fn check(
     finished: &(impl Fn() + Sync),
 ) -> Result<Gate> {
     let experiment = question.experiment()?;
-    let case = Case::of(question, slos, &experiment.scenarios[0])?;
+    let mut case = Case::of(question, slos, &experiment.scenarios[0])?;
+    case.settle(&experiment.scenarios[0], simulator)?;
     case.refuse_unknown(&experiment.scenarios[0], experiment.seeds, simulator)?;
     let to_come: Vec<Scenario> = experiment
         .scenarios
@@ -131,6 +132,7 @@ pub fn check(
     )?;
     let fit = judge::with_shares(fit, &case.promises);
     tell_fit(&mut comparison, &fit, case.recorded, Some(&case.target));
+    comparison.warnings.extend(case.note.clone());
     let recorded = Limit::of(&experiment.scenarios[0], &case.target);
     let asks_for_another = |scenario| Limit::of(scenario, &case.target) != recorded;
     if let Some(why) = case.saturated(&fit)

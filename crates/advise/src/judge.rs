@@ -43,6 +43,12 @@ pub struct Forecast {
 }
 
 impl Forecast {
+    /// Whether the mean keeps the promise, whatever single runs do.
+    pub fn is_kept_on_average(&self, slo: &Slo) -> bool {
+        let unbounded = self.at_least && slo.bound.from_above();
+        !unbounded && self.mean.is_some_and(|mean| slo.keeps(mean))
+    }
+
     /// The end of the interval that is worse for `slo`, in multiples of what it allows.
     pub(super) fn strain(&self, slo: &Slo) -> f64 {
         match (self.interval, slo.bound.from_above()) {
@@ -53,6 +59,12 @@ impl Forecast {
             _ => f64::INFINITY,
         }
     }
+}
+
+/// Whether the means of all promises keep them.
+pub fn are_kept_on_average(slos: &[Slo], forecasts: &[Forecast]) -> bool {
+    let mut pairs = slos.iter().zip(forecasts);
+    pairs.all(|(slo, forecast)| forecast.is_kept_on_average(slo))
 }
 
 /// The ends of `spread`, [moved apart](RefitFigure::moved_apart) by what the re-simulation of the
@@ -264,6 +276,17 @@ mod tests {
     }
 
     /// 27 replies have no p99, and a p95.
+    #[test]
+    fn a_mean_keeps_a_promise_that_single_runs_break() {
+        let slo = slo("p99<75ms");
+        let kept = |values: &[f64]| {
+            let forecast = forecast(&slo, &runs(values), &[]).unwrap();
+            (forecast.is_kept_on_average(&slo), forecast.met)
+        };
+        assert_eq!(kept(&[60_000.0, 84_000.0, 72_000.0]), (true, false));
+        assert_eq!(kept(&[80_000.0, 84_000.0, 72_000.0]), (false, false));
+    }
+
     #[test]
     fn a_percentile_of_too_few_values_is_refused() {
         let with = |count: f64, unfinished: f64| {

@@ -34,7 +34,7 @@ use schedcast_lab::outcome::Outcome;
 use schedcast_lab::question::{AS_RECORDED, Question, Subject};
 use schedcast_lab::recording::{Latency, Recorded};
 use schedcast_lab::resimulated::{is_partial, refit, simulated_ns, tell_fit};
-use schedcast_lab::simulate::Simulate;
+use schedcast_lab::simulate::{Simulate, run_all};
 use schedcast_lab::trust;
 use schedcast_lab::verdict::{periods_throttled, time_lost};
 
@@ -109,11 +109,57 @@ impl Candidate {
         }
     }
 
-    /// Sort key of suitable limits, best first: a changed period comes last, because in many places
-    /// the period is a setting of the whole node; then CPU time granted in the long run, then
-    /// burst.
-    fn cost(&self, recorded: Limit) -> (bool, (u64, u64)) {
-        (self.period_us != recorded.period_us, self.limit().grants())
+    /// Sort key of suitable limits, best first: before all others those that the owner of `target`
+    /// can write; a changed period comes last, because in many places the period is a setting of
+    /// the whole node; then CPU time granted in the long run, then burst.
+    fn cost(&self, target: &str, recorded: Limit) -> (bool, bool, (u64, u64)) {
+        let limit = self.limit();
+        let can_be_written = limit == recorded || patches::can_be_written(target, recorded, limit);
+        (
+            !can_be_written,
+            self.period_us != recorded.period_us,
+            limit.grants(),
+        )
+    }
+}
+
+/// The answer in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Conclusion {
+    /// A limit is recommended.
+    Recommended,
+    /// Limits that keep the promises cost the neighbours more than allowed.
+    TooDear,
+    /// The promises are kept without a limit, and under none.
+    OnlyWithoutLimit,
+    /// No limit, or its absence, keeps the promises for certain; some keep them on average.
+    NotCertain,
+    /// Not even without a limit of its own does the group keep the promises on average.
+    NotKept,
+}
+
+impl Conclusion {
+    fn of(recommended: bool, options: &[Candidate], promises: &[Slo]) -> Conclusion {
+        let keeps_up = || {
+            options
+                .iter()
+                .filter(|option| option.falls_behind.is_none())
+        };
+        let met = |option: &Candidate| option.forecasts.iter().all(|forecast| forecast.met);
+        let on_average =
+            |option: &Candidate| judge::are_kept_on_average(promises, &option.forecasts);
+        if recommended {
+            Conclusion::Recommended
+        } else if keeps_up().any(|option| met(option) && !option.suits) {
+            Conclusion::TooDear
+        } else if options.iter().any(|option| option.suits) {
+            Conclusion::OnlyWithoutLimit
+        } else if keeps_up().any(on_average) {
+            Conclusion::NotCertain
+        } else {
+            Conclusion::NotKept
+        }
     }
 }
 
@@ -137,6 +183,8 @@ pub struct Advice {
     pub max_neighbour: Option<f64>,
     /// Name of the recommended option; null if none suits.
     pub recommended: Option<String>,
+    /// The answer in one word.
+    pub conclusion: Conclusion,
     /// Candidates that were examined: first the recorded limit, last none at all.
     pub options: Vec<Candidate>,
     /// The recommended limit for every tool; null if none suits.
@@ -165,6 +213,16 @@ impl Advice {
         self.options.iter().find(|option| option.name == *name)
     }
 
+    /// The option with the smallest limit, without one if none has any, whose means keep the
+    /// promises.
+    pub fn kept_on_average(&self) -> Option<&Candidate> {
+        let kept = self.options.iter().filter(|option| {
+            let forecasts = &option.forecasts;
+            option.falls_behind.is_none() && judge::are_kept_on_average(&self.promises, forecasts)
+        });
+        kept.min_by_key(|option| option.limit().grants())
+    }
+
     /// As indented JSON, ending in a newline.
     pub fn to_json(&self) -> String {
         let json = serde_json::to_string_pretty(self);
@@ -177,13 +235,16 @@ pub(crate) struct Case<'a> {
     pub recorded: &'a Recorded,
     pub target: String,
     pub promises: Vec<Slo>,
+    /// The latency that the promises are about where they name none.
+    pub latency: Option<Latency>,
+    /// Warning that this is another one than the recording shows.
+    pub note: Option<String>,
 }
 
 impl<'a> Case<'a> {
     /// Why the recording does not tell what the group would do under another limit.
     pub(crate) fn saturated(&self, fit: &[RefitFigure]) -> Option<String> {
-        let latency = self.recorded.seen.latency(&self.target);
-        trust::saturated(fit, latency.as_ref())
+        trust::saturated(fit, self.latency.as_ref())
     }
 
     pub(crate) fn of(
@@ -221,14 +282,51 @@ impl<'a> Case<'a> {
             recorded,
             promises: promises.collect::<Result<_>>()?,
             target,
+            latency,
+            note: None,
         })
+    }
+
+    /// Takes activations for replies where the recording shows replies and a run of `baseline`
+    /// reports none: a replay loses those between threads that it does not bring together.
+    ///
+    /// # Errors
+    /// Refusals by the simulation.
+    pub(crate) fn settle(&mut self, baseline: &Scenario, simulator: &impl Simulate) -> Result<()> {
+        let Some(latency) = self.latency.clone() else {
+            return Ok(());
+        };
+        let taken = |slo: &Slo| slo.is_taken_for(&latency);
+        if latency.name != Latency::REPLY || !self.promises.iter().any(taken) {
+            return Ok(());
+        }
+        let runs = run_all(simulator, std::slice::from_ref(baseline), 1, &|| {})?;
+        let counted = latency.metric(metrics::COUNT);
+        if runs
+            .iter()
+            .flatten()
+            .any(|run| run.metrics.contains_key(&counted))
+        {
+            return Ok(());
+        }
+        let activation = Latency::new(&latency.threads, Latency::ACTIVATION);
+        for slo in self.promises.iter_mut().filter(|slo| taken(slo)) {
+            slo.metric = slo.metric.replacen(latency.name, activation.name, 1);
+        }
+        self.note = Some(format!(
+            "the recording shows replies of `{}`, and its simulation none: promises that name no \
+             latency are about the time that these threads are busy, {}",
+            latency.threads, activation.name
+        ));
+        self.latency = Some(activation);
+        Ok(())
     }
 
     /// Need of the service, from the recording and from `outcomes` under the recorded `limit`,
     /// which cover the `whole` of it or a part. `None` where the service has no threads.
     pub(crate) fn need(&self, outcomes: &[Outcome], limit: Limit, whole: bool) -> Option<Need> {
         let seen = &self.recorded.seen;
-        let latency = seen.latency(&self.target)?;
+        let latency = self.latency.clone()?;
         let mut recorded = Requests::of(outcomes, &latency);
         if let Some(count) = seen.finished(&latency).filter(|_| whole) {
             recorded.finished = recorded.finished.min(count as f64);
@@ -313,7 +411,8 @@ pub fn advise(
 ) -> Result<Advice> {
     let experiment = question.experiment()?;
     let baseline = &experiment.scenarios[0];
-    let case = Case::of(question, &demands.slos, baseline)?;
+    let mut case = Case::of(question, &demands.slos, baseline)?;
+    case.settle(baseline, simulator)?;
     case.refuse_unknown(baseline, experiment.seeds, simulator)?;
     let most = demands.max_neighbour.as_deref().map(price::read_most);
     let most = most.transpose()?;
@@ -381,7 +480,7 @@ const BURSTS_TRIED: u64 = 9;
 
 /// Most limits that a search tries besides the recorded one.
 fn search_limits<S: Simulate, F: Fn() + Sync>(bench: &Bench<'_, S, F>, recorded: Limit) -> u64 {
-    2 * bench.most_tried(recorded.period_us) + BURSTS_TRIED + PERIODS_US.len() as u64
+    3 * bench.most_tried(recorded.period_us) + BURSTS_TRIED + PERIODS_US.len() as u64
 }
 
 /// Named limits worth a column; the recorded one is first.
@@ -428,6 +527,16 @@ fn look_for<S: Simulate, F: Fn() + Sync>(
         quota_us: None,
         ..recorded
     };
+    // What keeps the promises on average only is worth a column where nothing keeps them for
+    // certain.
+    if quota.is_none() && !bench.keeps(none)? {
+        bench.on_average = true;
+        let quota = bench.smallest_quota(recorded.period_us, recorded.burst_us)?;
+        bench.on_average = false;
+        if let Some(limit) = quota {
+            add(format!("quota {}", ms(limit.quota_us.unwrap_or(0))), limit);
+        }
+    }
     add("no limit".to_string(), none);
     tell("no limit", 1);
     Ok(limits)
@@ -453,6 +562,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
     comparison.tier = Some(case.recorded.tier);
     comparison.cut_to_possible(&scenarios, bench.run_ns);
     tell_fit(&mut comparison, &bench.fit, case.recorded, Some(target));
+    comparison.warnings.extend(case.note.clone());
     let members = case.recorded.seen.members.get(target);
     let members = members.cloned().unwrap_or_default();
     let length_s = case.recorded.length_ns as f64 / 1e9;
@@ -492,7 +602,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
         .enumerate()
         .filter(|(index, option)| option.suits && (*index == 0 || option.quota_us.is_some()));
     let suitable = suitable.map(|(_, option)| option);
-    let best = suitable.min_by_key(|option| option.cost(recorded));
+    let best = suitable.min_by_key(|option| option.cost(target, recorded));
     let mut context = answer::context(question, &question.experiment()?)?;
     context.fit = bench.fit.clone();
     let label = |path: String| case.recorded.label(&path).unwrap_or(path);
@@ -508,6 +618,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
             .map_or("activations", |need| need.latency.counted()),
         max_neighbour: most,
         recommended: best.map(|option| option.name.clone()),
+        conclusion: Conclusion::of(best.is_some(), &options, &case.promises),
         patches: best.map(|option| {
             let shares = bench.baseline.cgroups[target].shares();
             patches::patches(target, recorded, option.limit(), shares)
@@ -516,10 +627,8 @@ fn build<S: Simulate, F: Fn() + Sync>(
         comparison,
         context,
         promises: case.promises.clone(),
-        parent: search::limited_parent(bench.baseline, target).map(|path| {
-            let limit = Limit::of(bench.baseline, &path);
-            (label(path), limit)
-        }),
+        parent: Limit::above(bench.baseline, target)
+            .map(|(path, limit)| (label(path.to_string()), limit)),
         bounded_by: search::bounds_of(bench.baseline, target)
             .into_iter()
             .map(label)
@@ -663,6 +772,70 @@ mod tests {
             time_lost: 0.0,
             periods_throttled: 0.0,
         }
+    }
+
+    /// Promised are 80 ms.
+    #[test]
+    fn not_for_certain_and_not_at_all_are_two_answers() {
+        let scope = Scope {
+            threads: Some("a"),
+            ..Scope::default()
+        };
+        let promises = [Slo::parse("p95<80ms", scope).unwrap()];
+        let without = |mean_us: f64, most_us: f64| Candidate {
+            quota_us: None,
+            suits: most_us < 80e3,
+            forecasts: vec![Forecast {
+                metric: promises[0].metric.clone(),
+                unit: "us".to_string(),
+                mean: Some(mean_us),
+                at_least: false,
+                interval: Some([0.0, most_us]),
+                met: most_us < 80e3,
+            }],
+            ..candidate(None)
+        };
+        let concluded = |option: Candidate| Conclusion::of(false, &[option], &promises);
+        assert_eq!(concluded(without(39.1e3, 104.3e3)), Conclusion::NotCertain);
+        assert_eq!(concluded(without(90e3, 104.3e3)), Conclusion::NotKept);
+        assert_eq!(
+            concluded(without(39.1e3, 60e3)),
+            Conclusion::OnlyWithoutLimit
+        );
+        let behind = Candidate {
+            falls_behind: Some("it waits".to_string()),
+            ..without(39.1e3, 104.3e3)
+        };
+        assert_eq!(concluded(behind), Conclusion::NotKept);
+        let dear = Candidate {
+            suits: false,
+            ..without(39.1e3, 60e3)
+        };
+        assert_eq!(concluded(dear), Conclusion::TooDear);
+    }
+
+    /// A burst is cheaper than a quota, and neither a pod nor a unit has a setting for it.
+    #[test]
+    fn what_the_owner_can_write_is_recommended_first() {
+        let recorded = Limit {
+            quota_us: Some(30_000),
+            period_us: 100_000,
+            burst_us: 0,
+        };
+        let with = |quota_us: u64, burst_us: u64| Candidate {
+            quota_us: Some(quota_us),
+            burst_us,
+            ..candidate(None)
+        };
+        let options = [with(48_000, 0), with(30_000, 18_000)];
+        let best = |target: &str| {
+            let options = options.iter();
+            let best = options.min_by_key(|option| option.cost(target, recorded));
+            best.unwrap().burst_us
+        };
+        assert_eq!(best("/pg"), 18_000);
+        assert_eq!(best("/system.slice/nginx.service"), 0);
+        assert_eq!(best("/kubepods/burstable/pod1/app"), 0);
     }
 
     #[test]

@@ -56,14 +56,6 @@ pub(crate) fn bounds_of(scenario: &Scenario, target: &str) -> Vec<String> {
     bounds.map(|(path, _)| path.clone()).collect()
 }
 
-/// The nearest group above `target` that is limited.
-pub(crate) fn limited_parent(scenario: &Scenario, target: &str) -> Option<String> {
-    let groups = scenario.cgroups.iter();
-    let above = groups.filter(|(path, group)| ratio_of(group).is_some() && inside(path, target));
-    let nearest = above.max_by_key(|(path, _)| path.len());
-    nearest.map(|(path, _)| path.clone())
-}
-
 fn room(scenario: &Scenario, target: &str) -> Room {
     let groups = || scenario.cgroups.iter();
     let above = groups().filter(|(path, _)| inside(path, target));
@@ -99,6 +91,8 @@ pub struct Bench<'a, S, F> {
     pub length_ns: u64,
     /// Length of a run, ns.
     pub run_ns: u64,
+    /// Whether it is enough that the mean keeps a promise.
+    pub on_average: bool,
     seeds: u32,
     runs: BTreeMap<Limit, Runs>,
 }
@@ -125,6 +119,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             rare: None,
             length_ns: 0,
             run_ns: u64::MAX,
+            on_average: false,
             seeds,
             runs: BTreeMap::new(),
         }
@@ -171,12 +166,16 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
 
     /// Whether `limit` keeps the promises by its own forecast.
     fn keeps_alone(&mut self, limit: Limit) -> Result<bool> {
-        let promised = self.forecasts(limit)?.iter().all(|forecast| forecast.met);
+        let forecasts = self.forecasts(limit)?;
+        let promised = match self.on_average {
+            false => forecasts.iter().all(|forecast| forecast.met),
+            true => judge::are_kept_on_average(self.slos, &forecasts),
+        };
         Ok(promised && self.pace(limit)?.1.is_none())
     }
 
     /// Whether `limit` keeps the promises, and so does every limit that was run and grants no less.
-    fn keeps(&mut self, limit: Limit) -> Result<bool> {
+    pub(crate) fn keeps(&mut self, limit: Limit) -> Result<bool> {
         let tried = self.runs.keys().filter(|tried| tried.covers(limit));
         for tried in tried.copied().collect::<Vec<_>>() {
             if !self.keeps_alone(tried)? {
@@ -385,7 +384,10 @@ mod tests {
 
     #[test]
     fn the_nearest_limited_group_above_is_the_parent() {
-        let above = |target: &str, extra: &str| limited_parent(&scenario(extra), target);
+        let above = |target: &str, extra: &str| {
+            let scenario = scenario(extra);
+            Limit::above(&scenario, target).map(|(path, _)| path.to_string())
+        };
         let outer = "[cgroup.\"/a\"]\n\"cpu.max\" = \"60000 100000\"\n";
         assert_eq!(above("/a/b", outer).as_deref(), Some("/a"));
         assert_eq!(above("/a/b/c", outer).as_deref(), Some("/a/b"));

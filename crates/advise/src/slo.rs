@@ -78,6 +78,8 @@ pub struct Slo {
     pub limit: f64,
     /// The value as typed: `80ms`.
     pub shown: String,
+    /// Whether the latency was not named but taken of the scope: `p95`.
+    is_short: bool,
     place: Place,
 }
 
@@ -109,12 +111,19 @@ impl Slo {
         let shown = text[value_place.span.clone()].to_string();
         let limit = read_value(&shown, &parsed, &value_place)?;
         Ok(Slo {
+            is_short: !text[place.span.clone()].contains("_latency"),
             metric,
             bound,
             limit,
             shown,
             place,
         })
+    }
+
+    /// Whether the promise was not typed as one about `latency`, but taken for one.
+    pub(crate) fn is_taken_for(&self, latency: &Latency) -> bool {
+        let begin = format!("{}/{}.", latency.threads, latency.name);
+        self.is_short && self.metric.starts_with(&begin)
     }
 
     /// Refuses, before anything runs, a promise about what no run of `scenarios` can report.

@@ -3,7 +3,7 @@
 //! Nothing is decided here. [`arguments`] turns a command line into a question of the laboratory,
 //! [`run`] has it answered and prints the answer: text on standard output, complaints on standard
 //! error, exit code 0 for an answer, 1 for a broken promise, 2 for a command line that makes no
-//! sense, 3 for bad input.
+//! sense, 3 for bad input, 4 for a promise that is kept on average and not for certain.
 
 use std::ffi::OsString;
 use std::io::{self, Write};

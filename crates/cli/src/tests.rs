@@ -488,6 +488,8 @@ fn settings_for_a_real_group_are_refused_at_their_place() {
         "error: no file of the cpu controller is named `cpu.maxx`\n  --> --set:1:1\n  |\n1 | cpu.maxx=5000\n  | ^^^^^^^^\n\
          hint: the nearest valid name is `cpu.max`\n"
     );
+    let group = refuse("cgroup.\"/a\".\"cpu.max\"=5000");
+    assert!(group.contains("--cgroup PATH --set"), "{group}");
     let value = refuse("cpu.max=abc");
     assert!(
         value.contains("1 | cpu.max=abc\n  |         ^^^\n"),

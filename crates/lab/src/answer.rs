@@ -3,11 +3,12 @@
 use schedcast_workload::replay::ClientLoop;
 use schedcast_workload::replay::subject::is_recorder;
 
+use crate::change;
 use crate::comparison::{Comparison, MeasuredFigure};
 use crate::context::{About, Context, RefitFigure};
 use crate::drift::Drifting;
 use crate::error::Result;
-use crate::experiment::cgroup::{CgroupSettings, limit_commands};
+use crate::experiment::cgroup::CgroupSettings;
 use crate::experiment::program::Action;
 use crate::experiment::units::{format_duration_ns, quote_word};
 use crate::experiment::{Experiment, Scenario};
@@ -17,7 +18,7 @@ use crate::outcome::Outcome;
 use crate::patches::patches;
 use crate::question::{Question, Subject};
 use crate::recording::{ClosedLoop, Latency, Recorded};
-use crate::resimulated::{is_partial, refit, simulated_ns, tell_fit};
+use crate::resimulated::{is_partial, refit_around, simulated_ns, tell_fit};
 use crate::simulate::{Simulate, run_all, run_seeds};
 use crate::simulator::Simulator;
 use crate::trust;
@@ -96,7 +97,7 @@ pub fn answer(
     if let Subject::Recording(recorded) = &question.subject {
         let target = question.target()?;
         if let Some(to_come) = &to_come {
-            context.fit = refit(recorded, &to_come.target, experiment, simulator, finished)?;
+            context.fit = refit_around(recorded, &to_come.target, experiment, simulator, finished)?;
         }
         let drifting = to_come.as_ref().map(|one| one.drifting(simulator));
         let scenarios = &experiment_to_come.scenarios;
@@ -108,14 +109,17 @@ pub fn answer(
         if let Some(target) = &target
             && let Some(latency) = recorded.seen.latency(target)
         {
+            let of_target = trust::on_the_way(&context.fit, target);
             let mut subject = verdict::Subject {
                 comparison: &comparison,
                 scenarios: &experiment.scenarios,
                 target,
                 members: recorded.seen.members.get(target).map_or(&[], Vec::as_slice),
                 latency: &latency,
+                labels: &context.labels,
                 run_ns: simulated_ns(experiment, recorded),
-                doubt: doubt(&context.fit, &latency),
+                doubt: doubt(&of_target, &latency),
+                misfit: trust::poor_fit(&of_target),
             };
             if let Some(column) = verdict::cheapest(&subject)
                 && clients_are_assumed(
@@ -324,6 +328,7 @@ fn about(
     members.retain(|name| !is_recorder(name));
     Ok(Some(About {
         name: label.unwrap_or_else(|| path.clone()),
+        changed: change::changed_groups(&experiment.scenarios, &path),
         path,
         members,
     }))
@@ -433,14 +438,13 @@ pub fn context(question: &Question, experiment: &Experiment) -> Result<Context> 
             describe_clients(first, recorded.seen.closed_loops.get(&target))
         ));
         for scenario in others {
-            let Some(after) = scenario.cgroups.get(&target) else {
-                continue;
-            };
-            let commands = limit_commands(scenario.cgroup_version, before, after);
+            let commands = change::commands(first, scenario, &target);
             if !commands.is_empty() {
                 context.apply.push((scenario.name.clone(), commands));
+            }
+            if change::is_limit_of(first, scenario, &target) {
                 let limits = [first, scenario].map(|one| Limit::of(one, &target));
-                let words = patches(&target, limits[0], limits[1], after.shares());
+                let words = patches(&target, limits[0], limits[1], before.shares());
                 context.patches.push((scenario.name.clone(), words));
             }
         }

@@ -315,10 +315,15 @@ impl Comparison {
     /// recording: see [`trust::widened`].
     pub(crate) fn widen_by(&mut self, fit: &[RefitFigure]) {
         let poor = trust::poor(fit);
+        let beside = trust::poor_beside(fit);
         let metrics = self.variants.iter_mut().flat_map(|one| &mut one.metrics);
         for (name, summary) in metrics {
             let interval = summary.one_run95;
-            let widened = interval.and_then(|ends| trust::widened(ends, name, &poor));
+            let own = beside.iter().find(|one| one.metric == *name);
+            let widened = interval.and_then(|ends| match own {
+                Some(own) => Some(own.moved_apart(ends, 1.0)),
+                None => trust::widened(ends, name, &poor),
+            });
             summary.misfit = widened.is_some();
             summary.one_run95 = widened.or(interval);
         }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use schedcast_base::columns::WIDTH;
 use schedcast_base::groups::is_within;
 
-use crate::metrics::Selection;
+use crate::metrics::{CGROUP, Metric, Selection};
 use crate::patches::Patches;
 
 /// How a table is set.
@@ -92,6 +92,20 @@ pub struct RefitFigure {
 }
 
 impl RefitFigure {
+    /// Name of the figure among `all` of a fit: without its threads or group, and with the group
+    /// where that is another than the first of them, which is the target.
+    pub fn shown_among(&self, all: &[RefitFigure], metric: &Metric<'_>) -> String {
+        let group = |name: &str| -> Option<String> {
+            let path = name.strip_prefix(CGROUP)?;
+            Some(path.rsplit_once('/')?.0.to_string())
+        };
+        let first = all.iter().find_map(|one| group(&one.metric));
+        match group(&self.metric) == first || !self.metric.starts_with(CGROUP) {
+            true => metric.shown().to_string(),
+            false => format!("{}/{}", metric.subject, metric.shown()),
+        }
+    }
+
     /// The simulated value to judge the simulation by: the mean, or where chance decides when
     /// periods end, the value in the range of the seeds that is nearest to the recorded one.
     pub fn judged(&self) -> f64 {
@@ -148,6 +162,8 @@ pub struct About {
     pub name: String,
     /// Its threads and those of the groups below it, the most active first.
     pub members: Vec<String>,
+    /// Other groups that a column changes: the question is about them, too.
+    pub changed: Vec<String>,
 }
 
 impl About {
@@ -159,6 +175,11 @@ impl About {
     /// Whether `path` is a group that the target is in.
     pub fn is_within(&self, path: &str) -> bool {
         is_within(&self.path, path)
+    }
+
+    /// Whether a column changes the group at `path`.
+    pub fn changes(&self, path: &str) -> bool {
+        self.changed.iter().any(|changed| changed == path)
     }
 
     /// The row of `subject` among the members.

@@ -26,6 +26,7 @@ mod cases;
 pub mod answer;
 pub mod backlog;
 pub mod bisect;
+mod change;
 pub mod comparison;
 pub mod context;
 pub mod determinism;

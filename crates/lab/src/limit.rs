@@ -2,7 +2,10 @@
 //!
 //! Worked example: 67 000 µs in 100 000 µs are `67 ms in 100 ms = 0.67 CPU = 670m`.
 
+use schedcast_base::groups::is_within;
+
 use crate::experiment::Scenario;
+use crate::experiment::cgroup::CgroupSettings;
 
 /// Bandwidth limit of one group, µs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,11 +22,23 @@ impl Limit {
     /// The limit of `target` in `scenario`.
     pub fn of(scenario: &Scenario, target: &str) -> Limit {
         let settings = scenario.cgroups.get(target).cloned().unwrap_or_default();
-        Limit {
-            quota_us: settings.quota_us,
-            period_us: settings.period_us,
-            burst_us: settings.burst_us,
-        }
+        Limit::from(&settings)
+    }
+
+    /// The nearest group above `target` that has a limit, and that limit.
+    pub fn above<'a>(scenario: &'a Scenario, target: &str) -> Option<(&'a str, Limit)> {
+        let groups = scenario.cgroups.iter();
+        let above = groups.filter(|(path, group)| {
+            group.quota_us.is_some() && *path != target && is_within(target, path)
+        });
+        let nearest = above.max_by_key(|(path, _)| path.len());
+        nearest.map(|(path, group)| (path.as_str(), Limit::from(group)))
+    }
+
+    /// Whether `target` or a group above it has a limit.
+    pub fn holds(scenario: &Scenario, target: &str) -> bool {
+        let own = Limit::of(scenario, target).quota_us;
+        own.is_some() || Limit::above(scenario, target).is_some()
     }
 
     /// `scenario` under the name `name`, with this limit on `target` and its periods where the seed
@@ -81,5 +96,15 @@ impl Limit {
             burst_us => format!(", burst {}", ms(burst_us)),
         };
         format!("{quota} in {period} = {cpus} CPU = {milli}m{burst}")
+    }
+}
+
+impl From<&CgroupSettings> for Limit {
+    fn from(settings: &CgroupSettings) -> Limit {
+        Limit {
+            quota_us: settings.quota_us,
+            period_us: settings.period_us,
+            burst_us: settings.burst_us,
+        }
     }
 }

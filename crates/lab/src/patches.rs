@@ -6,15 +6,16 @@
 //! |---|---|
 //! | cgroup v2 | `60000 100000` to `cpu.max`, then `20000` to `cpu.max.burst` |
 //! | cgroup v1 | `60000` to `cpu.cfs_quota_us`, then `20000` to `cpu.cfs_burst_us` |
-//! | systemd | `CPUQuota=60% CPUQuotaPeriodSec=100ms`; it has no property for burst |
+//! | systemd | nothing: it has no property for burst; without one `CPUQuota=60% CPUQuotaPeriodSec=100ms` |
 //! | OCI | `quota`, `period` and `burst` of `linux.resources.cpu` |
-//! | Kubernetes | `limits.cpu: 600m`; the kubelet's own period, no burst |
+//! | Kubernetes | nothing: a pod has no field for burst; without one `limits.cpu: 600m`, in the period of the kubelet |
 //!
 //! Weights differ more: Kubernetes requests become `cpu.shares`, and two formulas turn these into
 //! `cpu.weight`. One CPU is 1024 shares, weight 39 by the linear formula (kubelet for pods, runc
 //! before 1.3.2, crun before 1.23) and 100 by the quadratic one (later runc and crun, for
 //! containers).
 
+use schedcast_base::groups::{Owner, owner};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::cgroup::{CgroupSettings, CgroupVersion, limit_commands};
@@ -32,12 +33,12 @@ pub struct Patches {
     pub cgroup_v1: Vec<String>,
     /// Shell commands in the group's directory, cgroup v2.
     pub cgroup_v2: Vec<String>,
-    /// The command for a unit.
-    pub systemd: String,
+    /// The command for a unit; null where systemd cannot say the limit.
+    pub systemd: Option<String>,
     /// A fragment of an OCI `config.json`.
     pub oci: serde_json::Value,
-    /// A strategic-merge patch of a pod.
-    pub kubernetes: serde_json::Value,
+    /// A strategic-merge patch of a pod; null where a pod cannot say the limit.
+    pub kubernetes: Option<serde_json::Value>,
     /// The group's weight, which stays as it is.
     pub weight: WeightOf,
     /// Settings that these tools cannot express.
@@ -65,10 +66,27 @@ impl Patches {
         [
             ("cgroup v1", joined(&self.cgroup_v1)),
             ("cgroup v2", joined(&self.cgroup_v2)),
-            ("systemd", self.systemd.clone()),
+            ("systemd", or_unsaid(self.systemd.clone())),
             ("OCI", self.oci.to_string()),
-            ("Kubernetes", self.kubernetes.to_string()),
+            (
+                "Kubernetes",
+                or_unsaid(self.kubernetes.as_ref().map(ToString::to_string)),
+            ),
         ]
+    }
+}
+
+fn or_unsaid(said: Option<String>) -> String {
+    said.unwrap_or_else(|| "cannot say this limit: see the note".to_string())
+}
+
+/// Whether the owner of the group `target` can write `after` where it wrote `before`. Whoever owns
+/// no group can write any limit; so can docker and podman, but for burst.
+pub fn can_be_written(target: &str, before: Limit, after: Limit) -> bool {
+    match owner(target) {
+        None => true,
+        Some(Owner::Kubelet) => unsaid_by_kubernetes(before, after).is_none(),
+        Some(Owner::Systemd | Owner::Docker | Owner::Podman) => after.burst_us == 0,
     }
 }
 
@@ -81,7 +99,7 @@ pub fn patches(target: &str, before: Limit, after: Limit, shares: u64) -> Patche
         cgroup_v2: limit_commands(CgroupVersion::V2, &from, &to),
         systemd: systemd(target, after, &mut notes),
         oci: oci(after),
-        kubernetes: kubernetes(after, &mut notes),
+        kubernetes: kubernetes(before, after, &mut notes),
         weight: WeightOf {
             shares,
             linear: weight_linear(shares),
@@ -110,24 +128,25 @@ fn unit(target: &str) -> &str {
     }
 }
 
-fn systemd(target: &str, limit: Limit, notes: &mut Vec<String>) -> String {
+fn systemd(target: &str, limit: Limit, notes: &mut Vec<String>) -> Option<String> {
     let unit = unit(target);
+    if limit.burst_us > 0 {
+        notes.push(
+            "systemd: no property for burst; write the file after each daemon-reload".to_string(),
+        );
+        return None;
+    }
     let Some(quota_us) = limit.quota_us else {
-        return format!("systemctl set-property --runtime {unit} CPUQuota=");
+        return Some(format!("systemctl set-property --runtime {unit} CPUQuota="));
     };
     let percent = (quota_us * 100).div_ceil(limit.period_us);
     if !(quota_us * 100).is_multiple_of(limit.period_us) {
         notes.push("systemd: the quota is rounded up to whole per cent".to_string());
     }
-    if limit.burst_us > 0 {
-        notes.push(
-            "systemd: no property for burst; write the file after each daemon-reload".to_string(),
-        );
-    }
     let period = crate::experiment::units::format_duration_ns(limit.period_us * 1000);
-    format!(
+    Some(format!(
         "systemctl set-property --runtime {unit} CPUQuota={percent}% CPUQuotaPeriodSec={period}"
-    )
+    ))
 }
 
 fn oci(limit: Limit) -> serde_json::Value {
@@ -139,25 +158,36 @@ fn oci(limit: Limit) -> serde_json::Value {
     serde_json::json!({"linux": {"resources": {"cpu": cpu}}})
 }
 
-fn kubernetes(limit: Limit, notes: &mut Vec<String>) -> serde_json::Value {
-    let cpu = limit.quota_us.map(|quota_us| {
-        let milli = (quota_us * 1000).div_ceil(limit.period_us);
-        if milli * limit.period_us / 1000 < KUBELET_QUOTA_MIN_US {
+/// Why the resources of a pod cannot say `after`. The period is one of the whole node: it can be
+/// said only where it is that of the recording, or the kubelet's own where nothing was limited.
+fn unsaid_by_kubernetes(before: Limit, after: Limit) -> Option<String> {
+    if after.burst_us > 0 {
+        return Some("no field for burst; the file of the container's group".to_string());
+    }
+    let period_us = match before.quota_us {
+        Some(_) => before.period_us,
+        None => KUBELET_PERIOD_US,
+    };
+    (after.quota_us.is_some() && after.period_us != period_us).then(|| {
+        let period = crate::experiment::units::format_duration_ns(after.period_us * 1000);
+        format!("the period is the kubelet's, for the whole node: cpuCFSQuotaPeriod: {period}")
+    })
+}
+
+fn kubernetes(before: Limit, after: Limit, notes: &mut Vec<String>) -> Option<serde_json::Value> {
+    if let Some(why) = unsaid_by_kubernetes(before, after) {
+        notes.push(format!("Kubernetes: {why}"));
+        return None;
+    }
+    let cpu = after.quota_us.map(|quota_us| {
+        let milli = (quota_us * 1000).div_ceil(after.period_us);
+        if milli * after.period_us / 1000 < KUBELET_QUOTA_MIN_US {
             notes.push("Kubernetes: the kubelet raises quotas below 1 ms to 1 ms".to_string());
         }
         format!("{milli}m")
     });
-    if limit.quota_us.is_some() && limit.period_us != KUBELET_PERIOD_US {
-        let period = crate::experiment::units::format_duration_ns(limit.period_us * 1000);
-        notes.push(format!(
-            "Kubernetes: the period is the kubelet's, for the whole node: cpuCFSQuotaPeriod: {period}"
-        ));
-    }
-    if limit.burst_us > 0 {
-        notes.push("Kubernetes: no field for burst; the file of the container's group".to_string());
-    }
     let container = serde_json::json!({"name": "NAME", "resources": {"limits": {"cpu": cpu}}});
-    serde_json::json!({"spec": {"containers": [container]}})
+    Some(serde_json::json!({"spec": {"containers": [container]}}))
 }
 
 /// `cpu.weight` of `shares` by the linear formula: kubelet for pods; runc before 1.3.2, crun before
@@ -212,16 +242,27 @@ mod tests {
                 "echo 20000 > cpu.max.burst"
             ]
         );
-        assert_eq!(
-            patches.systemd,
-            "systemctl set-property --runtime pg.service CPUQuota=60% CPUQuotaPeriodSec=100ms"
-        );
+        assert_eq!((&patches.systemd, &patches.kubernetes), (&None, &None));
         assert_eq!(
             patches.oci.to_string(),
             r#"{"linux":{"resources":{"cpu":{"burst":20000,"period":100000,"quota":60000}}}}"#
         );
-        assert!(patches.kubernetes.to_string().contains(r#""cpu":"600m""#));
         assert_eq!(patches.notes.len(), 2, "{:?}", patches.notes);
+        let said = super::patches(
+            "/system.slice/pg.service",
+            RECORDED,
+            Limit {
+                burst_us: 0,
+                ..after
+            },
+            1024,
+        );
+        assert_eq!(
+            said.systemd.unwrap(),
+            "systemctl set-property --runtime pg.service CPUQuota=60% CPUQuotaPeriodSec=100ms"
+        );
+        let kubernetes = said.kubernetes.unwrap().to_string();
+        assert!(kubernetes.contains(r#""cpu":"600m""#), "{kubernetes}");
     }
 
     #[test]
@@ -235,9 +276,23 @@ mod tests {
         assert!(
             shorter
                 .systemd
+                .unwrap()
                 .ends_with("UNIT CPUQuota=34% CPUQuotaPeriodSec=10ms")
         );
-        assert!(shorter.kubernetes.to_string().contains("334m"));
+        assert_eq!(
+            shorter.kubernetes, None,
+            "334m of another period is another limit"
+        );
+        let node = patches(
+            "/pg",
+            Limit {
+                quota_us: Some(2_000),
+                ..after
+            },
+            after,
+            1024,
+        );
+        assert!(node.kubernetes.unwrap().to_string().contains("334m"));
         let notes = shorter.notes.join("\n");
         assert!(notes.contains("rounded up") && notes.contains("cpuCFSQuotaPeriod: 10ms"));
         let none = patches(
@@ -249,8 +304,31 @@ mod tests {
             },
             1024,
         );
-        assert!(none.kubernetes.to_string().contains(r#""cpu":null"#));
+        let kubernetes = none.kubernetes.unwrap().to_string();
+        assert!(kubernetes.contains(r#""cpu":null"#), "{kubernetes}");
         assert_eq!(none.cgroup_v1, ["echo -1 > cpu.cfs_quota_us"]);
+    }
+
+    #[test]
+    fn an_owner_writes_what_it_has_a_setting_for() {
+        let with = |quota_us, period_us, burst_us| Limit {
+            quota_us: Some(quota_us),
+            period_us,
+            burst_us,
+        };
+        let (more, shorter) = (with(60_000, 100_000, 0), with(6_000, 10_000, 0));
+        let burst = with(50_000, 100_000, 20_000);
+        let pod = "/kubepods.slice/kubepods-pod1.slice/cri-containerd-1.scope";
+        let expected = [
+            ("/pg", [true, true, true]),
+            ("/system.slice/pg.service", [true, true, false]),
+            (pod, [true, false, false]),
+        ];
+        for (target, can) in expected {
+            let written =
+                [more, shorter, burst].map(|after| can_be_written(target, RECORDED, after));
+            assert_eq!(written, can, "{target}");
+        }
     }
 
     /// Request, shares, linear, quadratic: the two formulas at the sizes people use.

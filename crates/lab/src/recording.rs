@@ -280,7 +280,7 @@ impl Latency {
     /// From when a request is due to its answer.
     pub const REQUEST: &'static str = "request_latency";
     /// From a message to the reply.
-    pub(crate) const REPLY: &'static str = "reply_latency";
+    pub const REPLY: &'static str = "reply_latency";
     /// From a thread's wakeup to its next block.
     pub const ACTIVATION: &'static str = "activation_latency";
 

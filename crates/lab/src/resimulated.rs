@@ -5,12 +5,15 @@
 //! is simulated under the recorded limit: that is a fit of −3.5 %, printed above each answer, and a
 //! poor one widens every promise.
 
+use schedcast_base::groups::is_within;
 use schedcast_workload::replay::Quantiles;
 
+use crate::change;
 use crate::comparison::Comparison;
 use crate::context::RefitFigure;
 use crate::error::Result;
 use crate::experiment::{Experiment, Scenario};
+use crate::limit::Limit;
 use crate::metrics;
 use crate::recording::Recorded;
 use crate::simulate::{Simulate, run_all};
@@ -37,13 +40,64 @@ pub fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
 }
 
 /// How the recorded run comes out when the first scenario of `experiment` is simulated with its
-/// periods where they were; nothing where that is a part of the recording only.
+/// periods where they were; nothing where that is a part of the recording only. Figures of `target`
+/// stand before those of the groups above it whose limits hold.
 ///
 /// # Errors
 /// Refusals by the simulation.
 pub fn refit(
     recorded: &Recorded,
     target: &str,
+    experiment: &Experiment,
+    simulator: &impl Simulate,
+    finished: &(impl Fn() + Sync),
+) -> Result<Vec<RefitFigure>> {
+    let groups = on_the_way(&experiment.scenarios[0], target);
+    refit_groups(recorded, target, &groups, experiment, simulator, finished)
+}
+
+/// The same with figures of the groups beside the target: those that were throttled, or could have
+/// been, below the limits that they share with it, and those that a column changes.
+pub(crate) fn refit_around(
+    recorded: &Recorded,
+    target: &str,
+    experiment: &Experiment,
+    simulator: &impl Simulate,
+    finished: &(impl Fn() + Sync),
+) -> Result<Vec<RefitFigure>> {
+    let (first, others) = experiment.scenarios.split_first().expect("a baseline");
+    let mut groups = on_the_way(first, target);
+    let outermost = groups.last().copied().filter(|path| *path != target);
+    let is_around = |path: &str| {
+        let changes = |scenario: &Scenario| {
+            let changes = change::changes(first, scenario);
+            changes.iter().any(|change| change.path == path)
+        };
+        outermost.is_some_and(|outermost| is_within(path, outermost)) || others.iter().any(changes)
+    };
+    let figures = recorded.seen.figures.iter().flat_map(|one| &one.groups);
+    let counted = figures.filter(|group| group.nr_periods.is_some_and(|periods| periods > 0));
+    for group in counted {
+        if !groups.contains(&group.path.as_str()) && is_around(&group.path) {
+            groups.push(&group.path);
+        }
+    }
+    refit_groups(recorded, target, &groups, experiment, simulator, finished)
+}
+
+/// `target`, and the groups above it that have limits, from the nearest to the outermost.
+fn on_the_way<'a>(scenario: &'a Scenario, target: &'a str) -> Vec<&'a str> {
+    let mut groups = vec![target];
+    while let Some((above, _)) = Limit::above(scenario, groups[groups.len() - 1]) {
+        groups.push(above);
+    }
+    groups
+}
+
+fn refit_groups(
+    recorded: &Recorded,
+    target: &str,
+    groups: &[&str],
     experiment: &Experiment,
     simulator: &impl Simulate,
     finished: &(impl Fn() + Sync),
@@ -57,19 +111,26 @@ pub fn refit(
     }];
     let outcomes = run_all(simulator, &only, experiment.seeds, finished)?;
     let comparison = Comparison::new("", &only, &outcomes)?;
-    Ok(fit(&comparison, recorded, target))
+    Ok(fit(&comparison, recorded, target, groups))
 }
 
 /// How the re-simulated recording compares with the recorded run itself, of which it is the whole.
-fn fit(comparison: &Comparison, recorded: &Recorded, target: &str) -> Vec<RefitFigure> {
+fn fit(
+    comparison: &Comparison,
+    recorded: &Recorded,
+    target: &str,
+    groups: &[&str],
+) -> Vec<RefitFigure> {
     let (Some(baseline), Some(figures)) = (comparison.variants.first(), &recorded.seen.figures)
     else {
         return Vec::new();
     };
     let mut seen: Vec<(String, f64)> = Vec::new();
-    if let Some(group) = figures.groups.iter().find(|group| group.path == target) {
+    let measured = |path: &&str| figures.groups.iter().find(|group| group.path == *path);
+    for group in groups.iter().filter_map(measured) {
         let mut put = |metric: &str, value: Option<f64>| {
-            seen.extend(value.map(|value| (format!("cgroup:{target}/{metric}"), value)));
+            let path = &group.path;
+            seen.extend(value.map(|value| (format!("cgroup:{path}/{metric}"), value)));
         };
         put("nr_periods", group.nr_periods.map(|count| count as f64));
         put("nr_throttled", group.nr_throttled.map(|count| count as f64));
@@ -104,12 +165,21 @@ fn fit(comparison: &Comparison, recorded: &Recorded, target: &str) -> Vec<RefitF
             seen.extend(values.map(|(suffix, ns)| (metric(suffix), ns as f64 / 1000.0)));
         }
     }
-    let is_timed = recorded.seen.timed_periods.contains(target);
+    let is_timed = |metric: &str| {
+        let group = metric.strip_prefix(metrics::CGROUP);
+        let group = group.and_then(|path| Some(path.rsplit_once('/')?.0));
+        recorded
+            .seen
+            .timed_periods
+            .contains(group.unwrap_or(target))
+    };
     let fit = |(metric, seen): (String, f64)| {
         let summary = baseline.get(&metric)?;
         Some(RefitFigure {
             predicted: summary.mean,
-            chance: (!is_timed).then(|| range(&summary.samples)).flatten(),
+            chance: (!is_timed(&metric))
+                .then(|| range(&summary.samples))
+                .flatten(),
             metric,
             seen,
         })
@@ -155,6 +225,18 @@ fn is_worth_a_warning(piece_ns: u64, p99_ns: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Source;
+    use crate::experiment::{self, Surroundings, document};
+
+    #[test]
+    fn limits_on_the_way_up_are_in_the_fit() {
+        let text = "[cgroup.\"/a\"]\n\"cpu.max\" = 90000\n[cgroup.\"/a/b/c\"]\n\
+            \"cpu.max\" = 50000\n[cgroup.\"/a/b/c/d\"]\n[cgroup.\"/e\"]\n\"cpu.max\" = 5000\n";
+        let document = document::parse(&Source::new("t.toml", text)).unwrap();
+        let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+        let way = on_the_way(&experiment.scenarios[0], "/a/b/c/d");
+        assert_eq!(way, ["/a/b/c/d", "/a/b/c", "/a"]);
+    }
 
     #[test]
     fn only_rare_work_that_a_p99_shows_is_warned_of() {

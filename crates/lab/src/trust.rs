@@ -13,6 +13,7 @@ use crate::experiment::units::format_duration_ns;
 use crate::metrics;
 use crate::metrics::scale::scale_for;
 use crate::recording::Latency;
+use schedcast_base::groups::is_within;
 use schedcast_workload::replay::Rare;
 
 /// How far a figure may be off.
@@ -69,19 +70,24 @@ fn throttled_period(fit: &RefitFigure, all: &[RefitFigure]) -> Option<f64> {
         .map(|(usec, number)| usec / number)
 }
 
-/// Without the activations of threads whose requests are known. The replay cuts an activation that
-/// sends several replies at these replies, so that its activations are shorter than the recorded
-/// ones, and no measure of the fit.
+/// Whether a figure is of activations of threads whose requests are known. The replay cuts an
+/// activation that sends several replies at these replies, so that its activations are shorter than
+/// the recorded ones, and no measure of the fit.
+fn is_cut(one: &RefitFigure, fit: &[RefitFigure]) -> bool {
+    let (threads, metric) = one.metric.rsplit_once('/').unwrap_or_default();
+    let p50 = format!("{threads}/{}.p50", Latency::REQUEST);
+    metric.starts_with(Latency::ACTIVATION) && fit.iter().any(|one| one.metric == p50)
+}
+
+/// The figures that measure the fit.
 fn comparable(fit: &[RefitFigure]) -> impl Iterator<Item = &RefitFigure> {
-    let has_requests = |threads: &str| {
-        let p50 = format!("{threads}/{}.p50", Latency::REQUEST);
-        fit.iter().any(|one| one.metric == p50)
-    };
-    let is_cut = move |one: &RefitFigure| {
-        let (threads, metric) = one.metric.rsplit_once('/').unwrap_or_default();
-        metric.starts_with(Latency::ACTIVATION) && has_requests(threads)
-    };
-    fit.iter().filter(move |one| !is_cut(one))
+    fit.iter().filter(|one| !is_cut(one, fit))
+}
+
+/// The figures that miss their bands and are no measure of the fit, although their rows are shown.
+pub(crate) fn poor_beside(fit: &[RefitFigure]) -> Vec<&RefitFigure> {
+    let cut = fit.iter().filter(|one| is_cut(one, fit));
+    cut.filter(|one| is_poor(one, fit)).collect()
 }
 
 /// The figures that miss their bands.
@@ -142,6 +148,18 @@ pub fn decisive(fit: &[RefitFigure], misjudged: &[&str]) -> Vec<RefitFigure> {
     decisive.cloned().collect()
 }
 
+/// The figures without those of groups that `target` is not in: what an advice about it stands on.
+pub(crate) fn on_the_way(fit: &[RefitFigure], target: &str) -> Vec<RefitFigure> {
+    let is_around = |one: &RefitFigure| match one.metric.strip_prefix(metrics::CGROUP) {
+        Some(path) => !path
+            .rsplit_once('/')
+            .is_some_and(|(path, _)| is_within(target, path)),
+        None => false,
+    };
+    let kept = fit.iter().filter(|one| !is_around(one));
+    kept.cloned().collect()
+}
+
 /// So many periods tell whether a limit was always used up.
 const PERIODS_MIN: f64 = 10.0;
 /// Share of the recorded periods in which the limit stopped a group that it never lets catch up.
@@ -154,12 +172,16 @@ const SATURATED: f64 = 0.95;
 /// Worked example: two endless loops under 30 ms in 100 ms were stopped in 50 of 50 periods and
 /// used 1.5 s. Without the limit they use 10 s, of which the recording shows nothing.
 pub fn saturated(fit: &[RefitFigure], latency: Option<&Latency>) -> Option<String> {
-    let seen = |name: &str| {
-        let mut of_group = fit.iter().filter(|one| one.metric.starts_with("cgroup:"));
-        let figure = of_group.find(|one| one.metric.rsplit('/').next() == Some(name));
-        figure.map(|one| one.seen)
-    };
-    let (stopped, periods) = (seen("nr_throttled")?, seen("nr_periods")?);
+    // The target's figures stand first.
+    let counts = fit.iter().find_map(|one| {
+        let group = one.metric.strip_suffix("nr_throttled")?;
+        Some((group, one.seen)).filter(|_| group.starts_with(metrics::CGROUP))
+    });
+    let (group, stopped) = counts?;
+    let periods = fit
+        .iter()
+        .find(|one| one.metric.strip_suffix("nr_periods") == Some(group));
+    let periods = periods?.seen;
     let requests_are_known = latency.is_some_and(Latency::is_seen_by_clients);
     let always = periods >= PERIODS_MIN && stopped >= SATURATED * periods;
     (always && !requests_are_known).then(|| {
@@ -175,19 +197,24 @@ pub const UNSATURATED: &str = "record it without a limit, or under one that it d
 
 /// The figures that miss their bands, in words; `None` where all are within.
 pub fn poor_fit(fit: &[RefitFigure]) -> Option<String> {
-    let part = |fit: &RefitFigure| {
-        let metric = metrics::parse(&fit.metric)?;
-        let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
+    in_words(&poor(fit), fit)
+}
+
+/// `figures` of `fit` in words; `None` where there are none.
+fn in_words(figures: &[&RefitFigure], fit: &[RefitFigure]) -> Option<String> {
+    let part = |one: &RefitFigure| {
+        let metric = metrics::parse(&one.metric)?;
+        let scale = scale_for(&metric, one.predicted.abs().max(one.seen.abs()));
         let unit = if scale.unit.is_empty() { "" } else { " " };
         Some(format!(
             "{} {} simulated, {}{unit}{} recorded",
-            metric.shown(),
-            scale.number(fit.predicted),
-            scale.number(fit.seen),
+            one.shown_among(fit, &metric),
+            scale.number(one.predicted),
+            scale.number(one.seen),
             scale.unit
         ))
     };
-    let parts: Vec<String> = poor(fit).into_iter().filter_map(part).collect();
+    let parts: Vec<String> = figures.iter().copied().filter_map(part).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
@@ -202,6 +229,12 @@ pub(crate) fn warnings(
         format!(
             "the simulation of the recorded limit misses the recording ({figures}), so that other limits are not forecast \
              better"
+        )
+    });
+    let beside = in_words(&poor_beside(fit), fit).map(|figures| {
+        format!(
+            "the simulation of the recorded limit misses the recorded activations ({figures}): a replay \
+             ends them at replies, so that these rows are no forecast of them"
         )
     });
     let filled = saturated(fit, latency).map(|why| {
@@ -227,7 +260,8 @@ pub(crate) fn warnings(
              {log}"
         )
     });
-    filled.into_iter().chain(poor).chain(server).collect()
+    let all = filled.into_iter().chain(poor).chain(beside);
+    all.chain(server).collect()
 }
 
 /// Warning about rare work: who does it, how much there was, and how much may come.
@@ -349,6 +383,12 @@ mod tests {
         let requests = [cut.clone(), of_others];
         assert_eq!(poorest_factor(&requests), 1.0);
         assert_eq!(poor_fit(&requests), None);
+        let told = warnings(&requests, None, 0);
+        assert!(
+            told.len() == 1
+                && told[0].contains("misses the recorded activations (activation_latency.p95 "),
+            "the row is shown all the same: {told:?}"
+        );
         let elsewhere = [cut, fit("/b:nginx/request_latency.p50", 10.0, 10.0)];
         assert!(poorest_factor(&elsewhere) > 6.0);
         assert!(poor_fit(&elsewhere).is_some());
@@ -371,6 +411,25 @@ mod tests {
         assert_eq!(names.len(), 4, "{names:?}");
         assert!(!names.contains(&left_out_p50.as_str()));
         assert!(!names.contains(&left_out_activations.as_str()));
+    }
+
+    /// A parent that is off and a sibling that is: both are named, and the sibling decides nothing.
+    #[test]
+    fn groups_around_are_named_and_only_those_above_decide() {
+        let all = [
+            fit("cgroup:/a/web/nr_throttled", 80.0, 80.0),
+            fit("cgroup:/a/nr_throttled", 80.0, 40.0),
+            fit("cgroup:/a/bat/nr_throttled", 10.0, 90.0),
+        ];
+        let told = poor_fit(&all).unwrap();
+        assert_eq!(
+            told,
+            "cgroup:/a/nr_throttled 80.0 simulated, 40.0 recorded; \
+             cgroup:/a/bat/nr_throttled 10.0 simulated, 90.0 recorded"
+        );
+        let way = on_the_way(&all, "/a/web");
+        assert_eq!(way, all[..2]);
+        assert_eq!(poor(&way).len(), 1);
     }
 
     #[test]

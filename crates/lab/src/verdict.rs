@@ -16,7 +16,10 @@
 //! A column without a limit says what the limit costs. It is never recommended: the neighbours pay
 //! for it.
 
+use std::collections::BTreeMap;
+
 use crate::backlog::Backlog;
+use crate::change;
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::experiment::Scenario;
 use crate::limit::Limit;
@@ -36,10 +39,50 @@ pub struct Subject<'a> {
     pub members: &'a [String],
     /// The latency that is told.
     pub latency: &'a Latency,
+    /// Names of groups, by path.
+    pub labels: &'a BTreeMap<String, String>,
     /// Length of a run, in ns.
     pub run_ns: u64,
     /// Why no column may be recommended.
     pub doubt: Option<String>,
+    /// Figures of the recording that its simulation misses. A difference that noise hides is no
+    /// proof that there is none.
+    pub misfit: Option<String>,
+}
+
+impl Subject<'_> {
+    /// Name of the group at `path`.
+    fn named(&self, path: &str) -> String {
+        self.labels
+            .get(path)
+            .map_or(path, String::as_str)
+            .to_string()
+    }
+
+    fn limit(&self, index: usize) -> Limit {
+        Limit::of(&self.scenarios[index], self.target)
+    }
+
+    /// Whether a limit of the target or of a group above it holds in a column.
+    fn is_limited(&self, index: usize) -> bool {
+        Limit::holds(&self.scenarios[index], self.target)
+    }
+
+    /// Whether a column changes a setting of any group.
+    fn changes(&self, index: usize) -> bool {
+        !change::changes(&self.scenarios[0], &self.scenarios[index]).is_empty()
+    }
+
+    /// The changes of a column in words.
+    fn in_words(&self, index: usize) -> String {
+        let named = |path: &str| self.named(path);
+        change::in_words(
+            &self.scenarios[0],
+            &self.scenarios[index],
+            self.target,
+            &named,
+        )
+    }
 }
 
 /// Which value of the latency is told.
@@ -56,7 +99,6 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
     let Some(before) = now.get(&metric) else {
         return Vec::new();
     };
-    let limit = |index: usize| Limit::of(&subject.scenarios[index], subject.target);
     let lost = time_lost(now, subject.members);
     let lost = format!(
         "{:.1} % of the time that its threads want to run is lost to throttling",
@@ -65,15 +107,22 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
     let unlimited = others
         .iter()
         .enumerate()
-        .filter(|_| subject.doubt.is_none())
-        .find(|(index, _)| limit(index + 1).quota_us.is_none() && limit(0).quota_us.is_some())
+        .filter(|_| subject.doubt.is_none() && subject.is_limited(0))
+        .find(|(index, _)| !subject.is_limited(index + 1))
         .and_then(|(_, variant)| variant.get(&metric));
     let without = unlimited.map_or(String::new(), |summary| {
         format!("; without a limit it would be {}", value(&parsed, summary))
     });
+    let above = Limit::above(&subject.scenarios[0], subject.target);
+    let above = above.map_or(String::new(), |(path, limit)| {
+        format!(", {} above it {}", subject.named(path), limit.in_words())
+    });
+    let own = match (subject.limit(0), above.is_empty()) {
+        (limit, false) if limit.quota_us.is_none() => "no limit of its own".to_string(),
+        (limit, _) => limit.in_words(),
+    };
     let mut sentences = vec![format!(
-        "now: {}: {metric} is {}{without}; {lost}.",
-        limit(0).in_words(),
+        "now: {own}{above}: {metric} is {}{without}; {lost}.",
         value(&parsed, before)
     )];
     sentences.extend(
@@ -83,31 +132,35 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
             .iter()
             .filter_map(|variant| falls_behind(subject, variant)),
     );
-    let changes = (1..=others.len()).any(|index| limit(index) != limit(0));
-    if !changes {
+    if !(1..=others.len()).any(|index| subject.changes(index)) {
         return sentences;
     }
     if let Some(doubt) = &subject.doubt {
         sentences.push(format!("no column is recommended: {doubt}."));
         return sentences;
     }
-    if limit(0).quota_us.is_none() {
+    let unlimited = subject.limit(0).quota_us.is_none();
+    let sets_limit = |index: usize| unlimited && subject.limit(index).quota_us.is_some();
+    if (1..=others.len()).any(sets_limit) {
         sentences.push(harmless(subject, &parsed));
+    }
+    if !(1..=others.len()).any(|index| subject.changes(index) && !sets_limit(index)) {
         return sentences;
     }
     let cheapest = cheapest(subject).and_then(|index| {
         let variant = &subject.comparison.variants[index];
-        Some((limit(index), variant, variant.get(&metric)?))
+        Some((index, variant, variant.get(&metric)?))
     });
     sentences.push(match cheapest {
-        Some((limit, variant, after)) => format!(
-            "cheapest change that helps: “{}”, {}: it becomes {}{}; {}.",
+        Some((index, variant, after)) => format!(
+            "cheapest change that helps: “{}”, {}: it becomes {}{}{}.",
             variant.name,
-            limit.in_words(),
+            subject.in_words(index),
             value(&parsed, after),
             at_most(&parsed, after),
-            still(variant, subject.target)
+            still(subject, index)
         ),
+        None if unlimited => "no column makes it shorter for certain.".to_string(),
         None => "no column with a limit makes it shorter for certain.".to_string(),
     });
     sentences
@@ -116,7 +169,7 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
 /// Sentence on the smallest limit that costs nothing where there was none.
 fn harmless(subject: &Subject<'_>, metric: &Metric<'_>) -> String {
     let name = subject.latency.metric(TOLD);
-    let limit = |index: usize| Limit::of(&subject.scenarios[index], subject.target);
+    let limit = |index: usize| subject.limit(index);
     let is_harmless = |variant: &&Variant| {
         let Some(summary) = variant.get(&name).filter(|summary| !summary.at_least) else {
             return false;
@@ -127,19 +180,28 @@ fn harmless(subject: &Subject<'_>, metric: &Metric<'_>) -> String {
         });
         !longer && falls_behind(subject, variant).is_none()
     };
+    if let Some(misfit) = &subject.misfit {
+        return format!(
+            "of no limit it is certain that it costs nothing: what was recorded, simulated, misses \
+             the recording: {misfit}."
+        );
+    }
     let variants = subject.comparison.variants.iter().enumerate().skip(1);
     let limited = variants.filter(|(index, _)| limit(*index).quota_us.is_some());
     let kept = limited.filter(|(_, variant)| is_harmless(variant));
     let smallest = kept.min_by_key(|(index, _)| limit(*index).grants());
     match smallest.and_then(|(index, variant)| Some((index, variant, variant.get(&name)?))) {
         Some((index, variant, after)) => format!(
-            "smallest limit that costs nothing for certain: “{}”, {}: it is {}{}; {}.",
+            "smallest limit that costs nothing for certain: “{}”, {}: it is {}{}{}.",
             variant.name,
             limit(index).in_words(),
             value(metric, after),
             at_most(metric, after),
-            still(variant, subject.target)
+            still(subject, index)
         ),
+        None if subject.is_limited(0) => {
+            "every column with a limit of its own makes it longer, or falls behind.".to_string()
+        }
         None => "every column with a limit makes it longer, or falls behind.".to_string(),
     }
 }
@@ -197,7 +259,9 @@ fn helps(summary: &Summary) -> bool {
     better && !summary.at_least && change.is_some_and(|change| change.significant)
 }
 
-/// The column with the least limit that makes the latency shorter for certain.
+/// The column that makes the latency shorter for certain and grants the changed groups the least
+/// CPU time more; of equals the one with the shortest latency. One in which no limit holds any more
+/// is not among them.
 pub fn cheapest(subject: &Subject<'_>) -> Option<usize> {
     if subject.doubt.is_some() {
         return None;
@@ -205,12 +269,18 @@ pub fn cheapest(subject: &Subject<'_>) -> Option<usize> {
     let metric = subject.latency.metric(TOLD);
     let variants = subject.comparison.variants.iter().enumerate().skip(1);
     let candidates = variants.filter_map(|(index, variant)| {
-        let limit = Limit::of(subject.scenarios.get(index)?, subject.target);
         variant.get(&metric).filter(|summary| helps(summary))?;
-        limit.quota_us.map(|_| (limit, index))
+        let scenario = subject.scenarios.get(index)?;
+        let mean = variant.get(&metric)?.mean;
+        let cost = || change::cost(&subject.scenarios[0], scenario, subject.target);
+        let keeps_limit = subject.is_limited(index) || !subject.is_limited(0);
+        (subject.changes(index) && keeps_limit).then(|| (cost(), mean, index))
     });
-    let cheapest = candidates.min_by_key(|(limit, _)| limit.grants());
-    cheapest.map(|(_, index)| index)
+    let cheaper = |one: &((i64, i64), f64, usize), other: &((i64, i64), f64, usize)| {
+        one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+    };
+    let cheapest = candidates.min_by(cheaper);
+    cheapest.map(|(_, _, index)| index)
 }
 
 fn value(metric: &Metric<'_>, summary: &Summary) -> String {
@@ -230,13 +300,33 @@ fn at_most(metric: &Metric<'_>, summary: &Summary) -> String {
     })
 }
 
-/// Sentence on the throttling that remains after a change.
-fn still(variant: &Variant, target: &str) -> String {
-    match periods_throttled(variant, target) {
-        share if share > 0.0 => {
-            format!("{:.1} % of the periods are still throttled", 100.0 * share)
+/// Half a sentence on the throttling that remains after a change: of the group, on the way from
+/// the target up, that is throttled most. Nothing where no limit holds.
+fn still(subject: &Subject<'_>, index: usize) -> String {
+    let scenario = &subject.scenarios[index];
+    let variant = &subject.comparison.variants[index];
+    let share = |path: &str| periods_throttled(variant, path);
+    let mut worst = (subject.target, share(subject.target));
+    let mut path = subject.target;
+    while let Some((above, _)) = Limit::above(scenario, path) {
+        if share(above) > worst.1 {
+            worst = (above, share(above));
         }
-        _ => "no period is throttled then, and more would not help".to_string(),
+        path = above;
+    }
+    match worst {
+        (path, share) if share > 0.0 => {
+            let of = match path == subject.target {
+                true => String::new(),
+                false => format!(" of {}", subject.named(path)),
+            };
+            format!(
+                "; {:.1} % of the periods{of} are still throttled",
+                100.0 * share
+            )
+        }
+        _ if !subject.is_limited(index) => String::new(),
+        _ => "; no period is throttled then, and more would not help".to_string(),
     }
 }
 
@@ -313,7 +403,7 @@ mod tests {
             };
             (0..4).map(run).collect()
         };
-        let told = |p99_us: [f64; 4]| {
+        let told = |p99_us: [f64; 4], misfit: Option<&str>| {
             let rows = p99_us.map(runs);
             let comparison = Comparison::new("", &scenarios, &rows).unwrap();
             let latency = Latency::new("a", Latency::REQUEST);
@@ -323,15 +413,121 @@ mod tests {
                 target: "/a",
                 members: &[],
                 latency: &latency,
+                labels: &BTreeMap::new(),
                 run_ns: 1_000_000_000,
                 doubt: None,
+                misfit: misfit.map(str::to_string),
             };
             sentences(&subject).pop().unwrap()
         };
-        let text = told([1000.0, 2000.0, 1000.0, 1000.0]);
+        let text = told([1000.0, 2000.0, 1000.0, 1000.0], None);
         assert!(text.contains("costs nothing for certain: “60”"), "{text}");
-        let text = told([1000.0, 2000.0, 3000.0, 1500.0]);
+        let text = told([1000.0, 2000.0, 3000.0, 1500.0], None);
         assert!(text.starts_with("every column"), "{text}");
+        let text = told(
+            [1000.0, 2000.0, 1000.0, 1000.0],
+            Some("p50 11.2, 6.4 ms recorded"),
+        );
+        assert!(
+            text.starts_with("of no limit it is certain") && text.contains("11.2"),
+            "{text}"
+        );
+    }
+
+    /// Sentences on columns of `/par/web` and its p99 in ms, the recorded one first.
+    fn told_of(groups: &str, columns: &[(&str, f64)]) -> Vec<String> {
+        let mut text = groups.to_string();
+        for (number, (files, _)) in columns.iter().enumerate() {
+            text += &format!("[[variant]]\nname = \"{number}\"\n{files}\n");
+        }
+        let document = document::parse(&Source::new("t.toml", &text)).unwrap();
+        let scenarios = experiment::read(&document, &Surroundings::default());
+        let scenarios = scenarios.unwrap().scenarios;
+        let runs = |(_, p99_ms): &(&str, f64)| -> Vec<Outcome> {
+            let run = |seed: u64| Outcome {
+                event_hash: seed,
+                metrics: [
+                    (
+                        "a/request_latency.p99".to_string(),
+                        1000.0 * p99_ms + seed as f64,
+                    ),
+                    ("cgroup:/par/nr_periods".to_string(), 100.0),
+                    ("cgroup:/par/nr_throttled".to_string(), 20.0),
+                ]
+                .into(),
+                ..Outcome::default()
+            };
+            (0..4).map(run).collect()
+        };
+        let rows: Vec<_> = columns.iter().map(runs).collect();
+        let comparison = Comparison::new("", &scenarios, &rows).unwrap();
+        sentences(&super::Subject {
+            comparison: &comparison,
+            scenarios: &scenarios,
+            target: "/par/web",
+            members: &[],
+            latency: &Latency::new("a", Latency::REQUEST),
+            labels: &BTreeMap::new(),
+            run_ns: 1_000_000_000,
+            doubt: None,
+            misfit: None,
+        })
+    }
+
+    const PARENT: &str = "[cgroup.\"/par\"]\n\"cpu.max\" = 40000\n";
+
+    /// The parent throttles 20 of 100 periods in every column.
+    #[test]
+    fn a_limit_of_the_parent_is_named_and_no_limit_means_none_on_the_way_up() {
+        let groups = format!("{PARENT}[cgroup.\"/par/web\"]\n\"cpu.max\" = 25000\n");
+        let parent = "cgroup.\"/par\".\"cpu.max\" = 80000";
+        let own = "cgroup.\"/par/web\".\"cpu.max\" = \"max\"";
+        let both = format!("{parent}\n{own}");
+        let told = told_of(&groups, &[("", 400.0), (parent, 300.0), (&both, 60.0)]);
+        let now = &told[0];
+        assert!(now.starts_with("now: 25 ms in 100 ms = 0.25 CPU = 250m, /par above it 40 ms"));
+        assert!(!now.contains("without a limit"), "{now}");
+        assert!(
+            told[1]
+                .contains("“1”, /par with 80 ms in 100 ms = 0.8 CPU = 800m: it becomes 300.0 ms")
+                && told[1].ends_with("; 20.0 % of the periods of /par are still throttled."),
+            "{told:?}"
+        );
+        let none = "cgroup.\"/par\".\"cpu.max\" = \"max\"";
+        let none = format!("{none}\n{own}");
+        let told = told_of(&groups, &[("", 400.0), (&none, 50.0)]);
+        assert!(
+            told[0].contains("; without a limit it would be 50.00 ms"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn weights_and_limits_of_siblings_are_recommended() {
+        let groups = format!("{PARENT}[cgroup.\"/par/web\"]\n[cgroup.\"/par/bat\"]\n");
+        let weight = "cgroup.\"/par/web\".\"cpu.weight\" = 1000";
+        let sibling = "cgroup.\"/par/bat\".\"cpu.max\" = 25000";
+        let own = "cgroup.\"/par/web\".\"cpu.max\" = 20000";
+        let told = told_of(&groups, &[("", 90.0), (weight, 60.0), (own, 300.0)]);
+        assert!(
+            told[0].starts_with("now: no limit of its own, /par above it 40 ms"),
+            "{told:?}"
+        );
+        assert!(
+            told[1].contains("a limit of its own makes it longer"),
+            "{told:?}"
+        );
+        assert!(
+            told[2].contains("helps: “1”, cpu.weight 1000: it becomes 60.0"),
+            "{told:?}"
+        );
+        let told = told_of(&groups, &[("", 90.0), (weight, 60.0), (sibling, 30.0)]);
+        assert!(
+            told[1].contains("“2”, /par/bat with 25 ms in 100 ms = 0.25 CPU = 250m: it becomes"),
+            "the shorter one of two that cost nothing: {told:?}"
+        );
+        let told = told_of(&groups, &[("", 90.0), (weight, 90.0)]);
+        assert_eq!(told[1], "no column makes it shorter for certain.");
     }
 
     #[test]

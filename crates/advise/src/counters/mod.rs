@@ -140,7 +140,8 @@ fn limited_parent(tree: &CgroupTree, cgroup: &str) -> Option<(String, f64)> {
 }
 
 impl Known {
-    /// Counters in the recording in `folder` for `cgroup`, or for the only group that was limited.
+    /// Counters in the recording in `folder` for the `wanted` group, else for the one that it was
+    /// made for, else for the only group that was limited.
     ///
     /// # Errors
     /// If the folder cannot be read, has no such group, or its counters say too little.
@@ -149,7 +150,7 @@ impl Known {
         let named = snapshots.meta.named_groups(&snapshots.before);
         let cgroup = match wanted {
             Some(wanted) => found(wanted, &named)?,
-            None => only_limited(&snapshots.before)?,
+            None => in_question(&snapshots.before, snapshots.meta.cgroup.as_deref())?,
         };
         let names: Vec<&str> = snapshots.before.paths().collect();
         let find = |tree: &CgroupTree| {
@@ -303,16 +304,24 @@ impl Known {
 /// they may show more than it holds, not several times as much.
 const USAGE_SLACK: u128 = 2;
 
-fn only_limited(tree: &CgroupTree) -> Result<String> {
+/// The group that the recording was `asked` for, unless only groups below it are limited; without
+/// one the only group that is.
+fn in_question(tree: &CgroupTree, asked: Option<&str>) -> Result<String> {
     let is_limited = |group: &schedcast_trace::Cgroup| {
         let bandwidth = group.bandwidth().ok().flatten();
         bandwidth.is_some_and(|bandwidth| bandwidth.quota_us.is_some())
     };
+    let asked = asked.filter(|asked| tree.get(asked).is_some());
     let limited: Vec<&str> = tree
         .iter()
-        .filter(|(_, group)| is_limited(group))
+        .filter(|(path, group)| {
+            is_limited(group) && asked.is_none_or(|asked| is_within(path, asked))
+        })
         .map(|(path, _)| path)
         .collect();
+    if let Some(asked) = asked.filter(|asked| limited.is_empty() || limited.contains(asked)) {
+        return Ok(asked.to_owned());
+    }
     match limited[..] {
         [only] => Ok(only.to_owned()),
         _ => Err(Error::usage(format!(

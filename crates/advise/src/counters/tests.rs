@@ -376,3 +376,36 @@ fn a_group_whose_periods_are_not_counted_has_none() {
         (3_000 * MS, Some(1_500 * MS))
     );
 }
+
+/// Two groups are limited, and the recording was made for one of them, for a group without a limit,
+/// and for the group around both.
+#[test]
+fn the_group_that_a_recording_was_made_for_is_meant() {
+    let limited = serde_json::json!({"cpu.max": "50000 100000", "tasks": []});
+    let group = serde_json::json!({
+        "/a": {"tasks": []}, "/a/b": limited, "/a/c": limited, "/d": {"tasks": []}, "/e": limited,
+    });
+    let open = |asked: Option<&str>| {
+        let folder = tempfile::tempdir().unwrap();
+        let cgroups = serde_json::json!({"before": group, "after": group});
+        let mut meta = serde_json::json!({"cpus": 2, "start_s": 10.0, "end_s": 13.0});
+        if let Some(asked) = asked {
+            meta["cgroup"] = asked.into();
+        }
+        for (name, value) in [("cgroups.json", &cgroups), ("recording.json", &meta)] {
+            std::fs::write(folder.path().join(name), value.to_string()).unwrap();
+        }
+        Known::open(folder.path(), None)
+            .map(|known| known.cgroup)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(open(Some("/a/b")).as_deref(), Ok("/a/b"));
+    assert_eq!(open(Some("/d")).as_deref(), Ok("/d"));
+    let several = "the recording has 2 groups with a limit";
+    assert!(open(Some("/a")).unwrap_err().contains(several));
+    assert!(
+        open(None)
+            .unwrap_err()
+            .contains("has 3 groups with a limit")
+    );
+}

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use super::*;
+use crate::slo::{Scope, Slo};
+use schedcast_lab::recording::Latency;
 
 /// A service whose latency falls with its quota and its burst, as do requests that finish below
 /// 45 ms.
@@ -187,4 +189,30 @@ fn the_least_change_that_keeps_the_promise_is_recommended() {
     ];
     assert_eq!(limits, expected);
     assert_eq!(raised.recommended.as_deref(), Some("quota 81ms"));
+}
+
+/// The toy reports requests only, so that a promise taken for one about replies becomes one about
+/// activations; a promise that names replies stays.
+#[test]
+fn replies_that_no_run_reports_are_activations() {
+    let question = postgres();
+    let experiment = question.experiment().unwrap();
+    let baseline = &experiment.scenarios[0];
+    let mut case = Case::of(&question, &["p95<1s".to_owned()], baseline).unwrap();
+    let replies = Latency::new("postgres", Latency::REPLY);
+    let scope = Scope {
+        threads: Some("postgres"),
+        latency: Some(Latency::REPLY),
+        cgroup: None,
+    };
+    let promises = ["p95<1s", "reply_latency.p50<1s"].map(|text| Slo::parse(text, scope).unwrap());
+    (case.latency, case.promises) = (Some(replies), promises.to_vec());
+    case.settle(baseline, &Toy).unwrap();
+    let metrics: Vec<&str> = case.promises.iter().map(|slo| slo.metric.as_str()).collect();
+    assert_eq!(
+        metrics,
+        ["postgres/activation_latency.p95", "postgres/reply_latency.p50"]
+    );
+    assert_eq!(case.latency.unwrap().name, Latency::ACTIVATION);
+    assert!(case.note.unwrap().contains("its simulation none"));
 }

@@ -18,10 +18,12 @@ use serde::{Deserialize, Serialize};
 
 mod find;
 mod layout;
+mod owner;
 #[cfg(test)]
 mod tests;
 
 pub use find::{Miss, Wanted, find, label_of};
+pub use owner::{Owner, owner};
 
 /// Characters of a container id that people are shown, as docker and crictl show them.
 const ID_SHOWN: usize = 12;

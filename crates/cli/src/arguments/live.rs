@@ -163,7 +163,7 @@ const ADVISE_HELP: &str = "\
 A promise is METRIC<VALUE with a unit. p50 … p99.9 are short for what the group's clients see where
 the recording shows it; `schedcast list metrics` shows all other metrics:
 schedcast advise recordings/pg --slo 'p99<80ms' --slo 'nr_throttled<=20' --max-neighbour +5%
-Exit code 0, or 1 if no limit keeps every promise.";
+Exit code 0, 1 if no limit keeps every promise, 4 if one keeps them on average only.";
 
 /// Below the help of `check`.
 const CHECK_HELP: &str = "\

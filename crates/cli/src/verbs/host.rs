@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use schedcast_advise::{Recommendation, read_recommendation};
 use schedcast_base::cpu_max::Quota;
+use schedcast_base::groups::owner;
 use schedcast_host::apply::{self, Journal, Wish};
 use schedcast_host::record::{self as recorder, Request, Way};
 use schedcast_host::{CpuCgroup, HostError, files, sys};
@@ -171,7 +172,11 @@ fn add_setting(wish: &mut Wish, setting: &str) -> Result<()> {
         HostError::UnknownFile { name } => {
             let message = format!("no file of the cpu controller is named `{name}`");
             let error = Error::input(&Place::new(&source, 0..key.trim_end().len()), message);
-            error.hint(hint_for(&name, &files::names()))
+            error.hint(match name.starts_with("cgroup.") {
+                true => "it writes one group at a time: --cgroup PATH --set 'cpu.max=60000 100000'"
+                    .to_string(),
+                false => hint_for(&name, &files::names()),
+            })
         }
         other => {
             let value = Place::new(&source, key.len() + 1..setting.len());
@@ -256,7 +261,7 @@ fn named(arguments: &ApplyArguments) -> Result<Option<String>> {
 }
 
 fn refuse_owned(path: &str) -> Result<()> {
-    let Some(owner) = apply::owner(path) else {
+    let Some(owner) = owner(path) else {
         return Ok(());
     };
     let (name, instead) = (owner.name(), owner.instead());

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use indicatif::ProgressBar;
-use schedcast_advise::{Demands, Step, advise as ask_for_advice, gate, refuse_slips};
+use schedcast_advise::{Conclusion, Demands, Step, advise as ask_for_advice, gate, refuse_slips};
 use schedcast_base::fresh;
 use schedcast_lab::error::Result;
 use schedcast_lab::simulate::Simulate;
@@ -20,6 +20,8 @@ use crate::{output, written};
 
 /// Exit code of a promise that is not kept.
 const BROKEN: u8 = 1;
+/// Exit code of promises that are kept on average, and not for certain.
+const NOT_CERTAIN: u8 = 4;
 
 /// `schedcast advise`
 pub(crate) fn advise(
@@ -61,10 +63,10 @@ pub(crate) fn advise(
     advice.context.style = cli.style;
     let table = tables::advice::render(&advice);
     print(&advice.to_json(), &table, arguments.json.as_deref(), out)?;
-    Ok(if advice.recommended.is_some() {
-        0
-    } else {
-        BROKEN
+    Ok(match advice.conclusion {
+        Conclusion::Recommended => 0,
+        Conclusion::NotCertain => NOT_CERTAIN,
+        Conclusion::TooDear | Conclusion::OnlyWithoutLimit | Conclusion::NotKept => BROKEN,
     })
 }
 

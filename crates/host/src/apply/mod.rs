@@ -24,14 +24,12 @@ use schedcast_base::cpu_max::{CpuMax, Quota, parse_burst_us};
 use schedcast_base::limits::{self, CpuLimits};
 
 mod journal;
-mod owner;
 #[cfg(test)]
 mod tests;
 
 pub use journal::Journal;
 use journal::Lock;
 pub(crate) use journal::Saved;
-pub use owner::{Owner, owner};
 
 /// Where journals are kept unless told otherwise.
 pub const JOURNALS: &str = "/var/lib/schedcast/undo";

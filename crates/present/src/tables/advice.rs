@@ -9,7 +9,7 @@ use super::{Context, Scale, scale_for, wrap_to};
 use schedcast_advise::gate::{Gate, Judged};
 use schedcast_advise::judge::Forecast;
 use schedcast_advise::slo::Slo;
-use schedcast_advise::{Advice, Candidate};
+use schedcast_advise::{Advice, Candidate, Conclusion};
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::metrics;
 use schedcast_lab::patches::Patches;
@@ -280,21 +280,7 @@ fn verdict(advice: &Advice) -> String {
                 brings.join(", ")
             )
         }
-        None if advice.options.iter().any(kept) => {
-            "advice: none: what keeps the promise costs the neighbours more than allowed"
-                .to_string()
-        }
-        None if advice.options.iter().any(|option| option.suits) => {
-            "advice: none: only without any limit is the promise kept".to_string()
-        }
-        None => match &advice.parent {
-            Some((parent, limit)) => format!(
-                "advice: none: {parent} around it limits it to {}, and with that no limit of its own keeps the promise; \
-                 --cgroup {parent} asks about that one",
-                limit.in_words()
-            ),
-            None => "advice: none: not even without a limit is the promise kept".to_string(),
-        },
+        None => none(advice),
     };
     let mut text = wrap_to(advice.context.style.columns, "", &words(&line), 8);
     if !advice.bounded_by.is_empty() {
@@ -308,8 +294,34 @@ fn verdict(advice: &Advice) -> String {
     text
 }
 
-fn kept(option: &Candidate) -> bool {
-    option.falls_behind.is_none() && option.forecasts.iter().all(|forecast| forecast.met)
+/// Sentence of an advice that recommends nothing.
+fn none(advice: &Advice) -> String {
+    match advice.conclusion {
+        Conclusion::Recommended | Conclusion::TooDear => {
+            "advice: none: what keeps the promise costs the neighbours more than allowed"
+                .to_string()
+        }
+        Conclusion::OnlyWithoutLimit => {
+            "advice: none: only without any limit is the promise kept".to_string()
+        }
+        Conclusion::NotCertain => {
+            let option = advice.kept_on_average();
+            let told = option.map_or(String::new(), |option| {
+                format!("; {}: {}", option.name, brings(advice, option).join(", "))
+            });
+            format!(
+                "advice: none for certain: the promise is kept on average, not in 95 of 100 runs{told}"
+            )
+        }
+        Conclusion::NotKept => match &advice.parent {
+            Some((parent, limit)) => format!(
+                "advice: none: {parent} around it limits it to {}, and with that no limit of its own keeps the promise; \
+                 --cgroup {parent} asks about that one",
+                limit.in_words()
+            ),
+            None => "advice: none: not even without a limit is the promise kept".to_string(),
+        },
+    }
 }
 
 /// Forecast of each promised metric under an option, in words.

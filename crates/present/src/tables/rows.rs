@@ -5,7 +5,7 @@
 //!
 //! | section | rows |
 //! |---|---|
-//! | the target | its threads with the most activations, its groups, the groups above that throttle it |
+//! | the target | its threads with the most activations, its groups, the groups above that throttle it, and those that a column changes |
 //! | neighbours that changed | one row for each: the metric that changed most, the largest change first |
 //! | machine | the whole machine |
 //!
@@ -77,6 +77,7 @@ fn part_of(about: &About, metric: &Metric<'_>) -> Part {
     match (metric.family.subject, path) {
         (metrics::Subject::Machine, _) => Part::Machine,
         (_, Some(path)) if about.contains(path) || about.is_within(path) => Part::Target,
+        (_, Some(path)) if about.changes(path) => Part::Target,
         (_, None) if about.member(metric.subject).is_some() => Part::Target,
         _ => Part::Neighbour,
     }
@@ -238,14 +239,16 @@ fn left_out<'a>(
     all.difference(&kept).count()
 }
 
-/// Whether a row of the target is shown: of its most active names, of its own group, and of other
-/// groups on its path if they throttle.
+/// Whether a row of the target is shown: of its most active names, of its own group, of groups that
+/// a column changes, and of other groups on its path if they throttle.
 fn is_shown_of_target(about: &About, comparison: &Comparison, metric: &Metric<'_>) -> bool {
     let shown = match metric.subject.strip_prefix(CGROUP) {
         None => about
             .member(metric.subject)
             .is_some_and(|place| place < MEMBERS_MAX),
-        Some(path) => path == about.path || throttles(comparison, metric.subject),
+        Some(path) => {
+            path == about.path || about.changes(path) || throttles(comparison, metric.subject)
+        }
     };
     shown && is_usual(comparison, metric)
 }
@@ -344,6 +347,7 @@ pub(super) mod tests {
                 path: "/web".to_string(),
                 name: "/web".to_string(),
                 members: members.map(str::to_string).to_vec(),
+                changed: Vec::new(),
             }),
             ..Context::default()
         }
@@ -367,6 +371,22 @@ pub(super) mod tests {
         assert!(!told("cgroup:/autogroup/12/nr_throttled"));
         assert!(told("cgroup:/autogroup/12/usage_usec"));
         assert!(told("cgroup:/web/nr_throttled") && told("machine/busy_ratio"));
+    }
+
+    /// `/other` is throttled as often under every column.
+    #[test]
+    fn groups_that_a_column_changes_are_shown_with_the_target() {
+        let shown = |context: &Context| {
+            let [(_, target), ..] = &printed(context)[..] else {
+                panic!("no section");
+            };
+            target.contains(&"cgroup:/other/nr_throttled".to_string())
+        };
+        let mut context = about_web();
+        assert!(!shown(&context));
+        let about = context.about.as_mut().unwrap();
+        about.changed.push("/other".to_string());
+        assert!(shown(&context));
     }
 
     #[test]

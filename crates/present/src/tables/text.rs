@@ -195,6 +195,7 @@ pub(super) fn separated(parts: &[String], separator: &str) -> Vec<String> {
 /// room for them.
 fn fit(fit: &[RefitFigure], verbose: bool, columns: usize) -> String {
     let indent = FIT_LABEL.len() + 1;
+    let all = fit;
     let part = |fit: &RefitFigure| -> Option<String> {
         let metric = schedcast_lab::metrics::parse(&fit.metric)?;
         let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
@@ -205,7 +206,7 @@ fn fit(fit: &[RefitFigure], verbose: bool, columns: usize) -> String {
         };
         Some(format!(
             "{} {} re-simulated vs {}{unit}{} recorded{error}",
-            metric.shown(),
+            fit.shown_among(all, &metric),
             scale.number(fit.predicted),
             scale.number(fit.seen),
             scale.unit,
@@ -401,15 +402,21 @@ fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
             ..Cell::default()
         };
     };
-    // Of what is never negative only the upper end says something where the lower one would be 0 or
-    // less.
+    // Half an interval around the mean may reach beyond what is possible. Of what is never negative
+    // only the upper end says something where the lower one would be 0 or less; of a share in one
+    // run only the lower end where the upper one would be all of it.
     let is_counted = summary.values().iter().all(|value| *value >= 0.0);
-    let half = |[low, high]: [f64; 2]| match is_counted
-        && low <= 0.0
-        && (high > summary.mean || low < summary.mean)
-    {
-        true => format!("≤{}", scale.number(high)),
-        false => format!("±{}", scale.number((high - low) / 2.0)),
+    let of_one_run = summary.one_run95.is_some();
+    let half = |[low, high]: [f64; 2]| {
+        let half = (high - low) / 2.0;
+        let reaches_zero = low <= 0.0 || (of_one_run && half > summary.mean);
+        if is_counted && reaches_zero && (high > summary.mean || low < summary.mean) {
+            format!("≤{}", scale.number(high))
+        } else if of_one_run && summary.unit == "ratio" && summary.mean + half > 1.0 {
+            format!("≥{}", scale.number(low))
+        } else {
+            format!("±{}", scale.number(half))
+        }
     };
     let ends = || {
         let values = summary.values();

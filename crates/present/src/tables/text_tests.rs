@@ -285,3 +285,21 @@ fn the_first_column_decides_the_unit() {
     let text = render(&compared(&rows), &context());
     assert!(text.contains("a/request_latency.p99 (us)"), "{text}");
 }
+
+/// A machine that is 98.6 % busy, at least 77.1 % in 95 of 100 runs, is not up to 110 % busy.
+#[test]
+fn no_spread_reaches_beyond_what_is_possible() {
+    let cell = |metric: &str, mean: f64, ends: [f64; 2]| {
+        let comparison = example();
+        let mut summary = comparison.variants[0].metrics[0].1.clone();
+        let metric = metrics::parse(metric).unwrap();
+        summary.unit = metric.unit().to_string();
+        summary.mean = mean;
+        summary.one_run95 = Some(ends);
+        summary.samples = vec![Some(mean), Some(mean * 0.99)];
+        value_cell(Some(&summary), &scale_for(&metric, mean)).spread
+    };
+    assert_eq!(cell("machine/busy_ratio", 0.986, [0.771, 1.0]), "≥77.10");
+    assert_eq!(cell("machine/busy_ratio", 0.5, [0.4, 0.6]), "±10.00");
+    assert_eq!(cell("cgroup:/a/nr_throttled", 46.6, [0.2, 93.8]), "≤93.8");
+}

@@ -91,14 +91,19 @@ impl CgroupSettings {
 
     /// Files of utilisation clamps that are not as in a new group, with what is in them: percent.
     pub fn clamp_files(&self) -> Vec<(&'static str, String)> {
-        let percent = |clamp: u32| f64::from(clamp) * 100.0 / f64::from(uclamp::LARGEST);
         let Clamps { min, max } = self.clamps;
         let least = (min != uclamp::NONE.min).then_some(("cpu.uclamp.min", min));
         let most = (max != uclamp::NONE.max).then_some(("cpu.uclamp.max", max));
         let files = least.into_iter().chain(most);
         files
-            .map(|(file, clamp)| (file, format!("{:.2}", percent(clamp))))
+            .map(|(file, clamp)| (file, CgroupSettings::clamp_percent(clamp)))
             .collect()
+    }
+
+    /// A clamp as its file has it: percent of the fastest CPU.
+    pub(crate) fn clamp_percent(clamp: u32) -> String {
+        let percent = f64::from(clamp) * 100.0 / f64::from(uclamp::LARGEST);
+        format!("{percent:.2}")
     }
 }
 

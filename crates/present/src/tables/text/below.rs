@@ -23,6 +23,9 @@ pub(in crate::tables) fn notes(comparison: &Comparison, table: &Body, style: &St
     if cells().any(|cell| cell.spread.starts_with('≤')) {
         notes.push("≤ the upper end of an interval that reaches down to 0".to_string());
     }
+    if cells().any(|cell| cell.spread.starts_with('≥')) {
+        notes.push("≥ the lower end of an interval that reaches up to 100 %".to_string());
+    }
     let values = || rows.iter().filter(|row| row.kind == RowKind::Values);
     let spreads = || values().flat_map(|row| &row.row.cells);
     if spreads().any(|cell| cell.spread.contains("..")) {
