@@ -181,6 +181,14 @@ impl Config {
         }
     }
 
+    /// Ticks a second of an object, by the configuration beside it; 1000 where there is none.
+    pub(crate) fn hz_of(object: &Path) -> u32 {
+        let text = std::fs::read_to_string(object.with_file_name("config"));
+        let config = Config::of(&text.unwrap_or_default());
+        let has = |hz: &u32| config.has(&format!("HZ_{hz}"));
+        [100, 250, 300].into_iter().find(has).unwrap_or(1000)
+    }
+
     /// Whether an option is `y`.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.options.get(name).is_some_and(|value| value == "y")

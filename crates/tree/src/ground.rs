@@ -87,15 +87,15 @@ pub fn config_with(model: Preemption) -> Config {
     config
 }
 
-/// Rules of a release as [`config_with`] builds its tree: the overlay is an architecture that has
-/// lazy preemption only where it is chosen, so trees from 7.0 on can have voluntary preemption,
-/// too. It has no timer that ends requests.
+/// Rules of a release as [`config_with`] builds its tree, at `hz` ticks a second: the overlay is an
+/// architecture that has lazy preemption only where it is chosen, so trees from 7.0 on can have
+/// voluntary preemption, too. It has no timer that ends requests.
 ///
 /// # Panics
 /// When the release has no such preemption model.
-pub fn rules_as_built(version: Version, cpus: usize, model: Preemption) -> Rules {
+pub fn rules_as_built(version: Version, cpus: usize, model: Preemption, hz: u32) -> Rules {
     let choice = KernelChoice {
-        hz: 1000,
+        hz,
         autogroup: false,
         preemption: model,
         preempt_dynamic: Some(false),

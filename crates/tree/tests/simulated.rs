@@ -89,7 +89,7 @@ fn is_equal_on(
     };
     let cpus = topology.cpus();
     let machine = machine.with_topology(topology.clone());
-    let rules = rules_as_built(version.parse().unwrap(), cpus, model);
+    let rules = rules_as_built(version.parse().unwrap(), cpus, model, 1000);
     let tree = TreeCore::boot(&object, topology, rules.clone(), &[]).unwrap();
     let tree = World::of_core(machine.clone(), tree, load.workload(cpus), 1).unwrap();
     let rust = World::new(machine, rules, load.workload(cpus), 1).unwrap();

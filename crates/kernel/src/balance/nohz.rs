@@ -26,7 +26,7 @@ const KICK_MASK: u8 = BALANCE | STATS | NEXT;
 /// LOAD_AVG_PERIOD, ms: time between two updates of blocked load.
 const BLOCKED_PERIOD_MS: u64 = 32;
 
-/// What is kept of tickless CPUs and of the root domain, for comparisons.
+/// State of tickless CPUs and of the root domain, for comparisons.
 #[derive(Clone, Copy, Debug)]
 pub struct Tickless {
     /// Earliest balance for all of them, jiffies (`nohz.next_balance`).
@@ -44,7 +44,7 @@ pub struct Tickless {
 }
 
 impl Kernel {
-    /// What is kept of tickless CPUs and of the root domain.
+    /// State of tickless CPUs and of the root domain.
     pub fn tickless(&self) -> Tickless {
         Tickless {
             next_balance: self.nohz.next_balance,

@@ -308,7 +308,7 @@ const CAPACITY: &[Row<GroupCapacity>] = &[
     (&["imbalance"], |_, group| i128::from(group.imbalance)),
 ];
 
-/// What balancing remembers of the machine; [`Tickless`] is a copy of it.
+/// Memory that balancing has of the machine; [`Tickless`] is a copy of it.
 const BALANCE: &[Row<Tickless>] = &[
     (&["next_balance"], |kernel, state| {
         i128::from(state.next_balance) + jiffies_at_boot(kernel)
@@ -561,7 +561,7 @@ impl Differences<'_> {
         }
     }
 
-    /// What balancing remembers.
+    /// Memory of balancing.
     fn balancing(&mut self) {
         let pair = self.pair;
         let members = &pair.members;

@@ -276,6 +276,8 @@ pub struct Kinds {
     pub features: bool,
     /// Utilisation clamps of tasks and groups; only with a tree that is built with them.
     pub clamps: bool,
+    /// Time that a hypervisor takes; only with a tree that accounts it.
+    pub steal: bool,
 }
 
 impl Kinds {
@@ -288,6 +290,7 @@ impl Kinds {
         changes: false,
         features: false,
         clamps: false,
+        steal: false,
     };
     /// Those in groups with limits.
     pub const LIMITED: Kinds = Kinds {
@@ -359,6 +362,7 @@ pub fn draw_world(seed: u64, release: Version) -> (Shape, Kinds) {
         features: dice.one_in(3),
         // Rules from 6.1 on.
         clamps: release.since(6, 1) && (shape.energy || dice.one_in(4)),
+        steal: false,
     };
     (*shape, kinds)
 }
@@ -458,6 +462,10 @@ impl Drawn {
     fn action(&mut self, dice: &mut Dice) -> Action {
         let most_tasks = (self.cpus as u64 * (2 + 2 * self.busy) + 2) as usize;
         match dice.below(40) {
+            14 if self.kinds.steal => {
+                let most = dice.pick(&[2_000, 50_000, 1_000_000, 20_000_000]);
+                Action::Steal(1 + dice.below(most))
+            }
             15 | 16 if self.kinds.clamps => self.clamps(dice),
             0..=3 if self.tasks < most_tasks => self.fork(dice),
             4..=13 if self.sync || dice.one_in(2) => {

@@ -82,6 +82,8 @@ pub enum Action {
     Clamps(usize, Clamps<Wish>),
     /// A group gets other utilisation clamps.
     GroupClamps(usize, Clamps<u32>),
+    /// A hypervisor takes the CPU for so long from now on.
+    Steal(Ns),
     /// A group gets another limit: period, quota (`None` = no limit), burst.
     Limit(usize, Ns, Option<Ns>, Ns),
 }

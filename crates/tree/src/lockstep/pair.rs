@@ -2,6 +2,7 @@
 
 use super::bench::Bench;
 use super::{Action, Class, History, Step};
+use crate::config::Config;
 use crate::ground::{machine, policy_number, policy_of, rules_as_built};
 use crate::tree_core::clamp_number;
 use crate::world::{Call, Event, NewTask, Object, World, WorldError};
@@ -50,7 +51,7 @@ impl Pair {
     pub fn boot(object: &Path, version: &str, history: &History) -> Result<Self, WorldError> {
         let (topology, cpus) = (history.shape.topology(), history.shape.cpus());
         let release: Version = version.parse().expect("a version");
-        let mut rules = rules_as_built(release, cpus, Preemption::Voluntary);
+        let mut rules = rules_as_built(release, cpus, Preemption::Voluntary, Config::hz_of(object));
         let switches = history.features.iter().filter_map(|&(name, on)| {
             let switch = Feature::named(name).filter(|switch| switch.exists(release))?;
             Some((switch, on))
@@ -371,6 +372,10 @@ impl Pair {
         let bench = &mut self.bench;
         match action {
             Action::Rest => {}
+            Action::Steal(ns) => {
+                self.rust.steal(here, ns);
+                self.tree.steal(cpu, ns);
+            }
             Action::Fork(group, class, slice_ns, bits) => {
                 return self.fork(cpu, group, class, slice_ns, bits);
             }
