@@ -353,6 +353,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let spec = &shared.workload.tasks[row as usize];
         let (affinity, _) = self.begins_on(spec);
         let task = self.create_from_spec(spec, row, affinity, cpu);
+        self.out.to_start -= usize::from(spec.address_space.is_some());
         if spec.latency_limit_ns.is_some() {
             let limit_ns = spec.latency_limit_ns;
             self.kernel

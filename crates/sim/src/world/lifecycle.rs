@@ -106,8 +106,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let awaited = of_user_space && !self.out.is_of_machine(name);
         let tasks = &mut self.out.tasks;
         tasks.live -= usize::from(awaited);
-        let none_to_start = self.out.next_start >= self.out.shared.awaited_starts;
-        let was_last = awaited && tasks.live == 0 && none_to_start;
+        let was_last = awaited && tasks.live + self.out.to_start == 0;
         let context = &mut tasks.contexts[task.index()];
         context.generation = context.generation.wrapping_add(1);
         let (joiners, parent) = (context.joiners, context.parent);

@@ -156,7 +156,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// Whether tasks of user space live or are still to start. Kernel threads never end and do not
     /// count.
     pub fn awaits_tasks(&self) -> bool {
-        self.out.tasks.live > 0 || self.out.next_start < self.out.shared.awaited_starts
+        self.out.tasks.live + self.out.to_start > 0
     }
 
     /// Lets the run end where its last program does: no event after that is handled, however long

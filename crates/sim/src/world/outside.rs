@@ -137,8 +137,6 @@ pub(crate) struct Shared {
     pub tables: Vec<Vec<u32>>,
     /// Rows of `workload.tasks` by start time.
     pub starts: Vec<u32>,
-    /// So many of them come up to and including the last one for whose end a run waits.
-    pub awaited_starts: usize,
     /// To which entity the random draws of each row of `workload.tasks` belong.
     pub task_entities: Vec<u64>,
     /// Hash of the name of each row of `workload.forks`.
@@ -174,6 +172,8 @@ pub(crate) struct Outside<const EXPLAIN: bool = false> {
     pub(crate) now: Ns,
     /// No event after this is handled.
     pub(super) limit: Ns,
+    /// Tasks for whose end a run waits and that are not there yet.
+    pub(super) to_start: usize,
     /// Whether the run ends with its last program.
     pub(super) ends_with_programs: bool,
     /// When it has ended so, `Ns::MAX` before.

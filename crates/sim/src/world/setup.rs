@@ -251,6 +251,9 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
                 ..CpuState::default()
             }
         });
+        let is_awaited =
+            |spec: &&TaskSpec| spec.address_space.is_some() && spec.asleep_in.is_none();
+        let to_start = workload.tasks.iter().filter(is_awaited).count();
         let mut timers = Timers::new(cpus);
         timers.grow(2 * parents.len());
         let reserves = workload.attributes.iter().any(|set| set.deadline.is_some());
@@ -259,6 +262,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         Self {
             now: 0,
             limit: 0,
+            to_start,
             ends_with_programs: false,
             end_ns: Ns::MAX,
             executing: Cpu(0),
@@ -347,11 +351,6 @@ impl Shared {
         let rows = 0..workload.tasks.len() as u32;
         let mut starts: Vec<u32> = rows.filter(to_start).collect();
         starts.sort_by_key(|&row| workload.tasks[row as usize].start_ns);
-        let is_awaited = |row: &u32| workload.tasks[*row as usize].address_space.is_some();
-        let awaited_starts = starts
-            .iter()
-            .rposition(is_awaited)
-            .map_or(0, |last| last + 1);
         let fork_hash = |fork: &ForkSpec| random::name_hash(&fork.name);
         Self {
             task_entities: task_entities(&workload.tasks),
@@ -361,7 +360,6 @@ impl Shared {
             entries,
             tables,
             starts,
-            awaited_starts,
         }
     }
 }
