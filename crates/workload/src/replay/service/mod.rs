@@ -15,6 +15,7 @@
 //!   its client was late, because it waited for a CPU, so is the arrival: who ran there does so in
 //!   the replay. Arrivals wait where they do in reality, outside the CPU, and are served in the
 //!   recorded order.
+//! * A child that is forked for a request does its work and no other: `forked`.
 //! * Requests that piled up behind a limit are separated: `apart`. Event loops may answer at the
 //!   end of a round: `rounds`.
 //! * Work after a reply in the same activation is for the next request, and waits for its arrival
@@ -49,6 +50,7 @@ mod asked;
 mod clock;
 mod closed;
 mod coarse;
+mod forked;
 mod placed;
 mod rounds;
 
@@ -59,6 +61,7 @@ use super::threads::ThreadId;
 use super::timeline::Run;
 use clock::Clock;
 pub use closed::ClientLoop;
+use forked::Forked;
 pub use rounds::Rounds;
 use schedcast_trace::Request;
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,13 +215,23 @@ pub(super) fn find(
             continue;
         }
         let clock = Clock::new(evidence, drafts);
+        let mut forked = Forked::of(&border, drafts);
         let (mut asked, connections, coarse) = match asked::from_log(&border, drafts, &clock) {
             Some((asked, connections)) => {
                 found.uses_log = true;
+                if let Some(forked) = &mut forked {
+                    forked.give(&border, &asked, true);
+                }
                 (asked, connections, None)
             }
             None => match asked::from_trace(&border, drafts) {
-                Some((asked, coarse)) => (asked, None, coarse),
+                Some((mut asked, coarse)) => {
+                    if let Some(forked) = &mut forked {
+                        forked.give(&border, &asked, false);
+                        asked = forked.answered(&border, asked);
+                    }
+                    (asked, None, coarse)
+                }
                 None => continue,
             },
         };
@@ -230,6 +243,7 @@ pub(super) fn find(
         let placing = placed::Placing {
             border: &border,
             clock: &clock,
+            forked: forked.as_ref(),
             service,
         };
         let mut uncut: BTreeMap<ThreadId, Vec<Activation>> = BTreeMap::new();

@@ -19,6 +19,7 @@ use super::super::model::{Activation, Trigger};
 use super::super::threads::ThreadId;
 use super::super::timeline::median;
 use super::clock::Clock;
+use super::forked::{Child, Forked};
 use super::rounds::Found as Rounds;
 use super::{Asked, Border, Follows, RequestId, Served};
 use std::collections::BTreeMap;
@@ -36,6 +37,8 @@ const REPLIER_PERCENT: usize = 5;
 pub(super) struct Placing<'a> {
     pub border: &'a Border<'a>,
     pub clock: &'a Clock<'a>,
+    /// Children that serve one request each.
+    pub forked: Option<&'a Forked>,
     pub service: u32,
 }
 
@@ -46,6 +49,24 @@ struct Levels {
     of_waking: BTreeMap<usize, u64>,
     /// By thread: the end of its last draft.
     of_end: BTreeMap<ThreadId, u64>,
+    /// By child: when its parent forks it.
+    of_fork: BTreeMap<ThreadId, u64>,
+}
+
+impl Levels {
+    /// Notes what a draft passes on. `changes` are the levels of its parts, each with where it
+    /// begins.
+    fn pass_on(&mut self, draft: &Draft, changes: &[(u64, u64)]) {
+        for (into_ns, step) in &draft.deeds {
+            if let DraftStep::Wakes(waking) = step {
+                let reached = changes.partition_point(|(from_ns, _)| from_ns <= into_ns);
+                self.of_waking
+                    .insert(*waking, changes[reached.max(1) - 1].1);
+            }
+        }
+        let last_ns = changes.last().map_or(0, |(_, level_ns)| *level_ns);
+        self.of_end.insert(draft.activation.thread, last_ns);
+    }
 }
 
 /// A reply in the work of a draft.
@@ -79,7 +100,12 @@ impl Placing<'_> {
         drafts: &mut Vec<Draft>,
         requests: &mut Vec<Served>,
     ) -> (Vec<usize>, Option<(ThreadId, u32)>) {
-        let arrives_ns = arrivals(asked);
+        let mut arrives_ns = arrivals(asked);
+        for child in self.children() {
+            if let Some(position) = child.asked {
+                arrives_ns[position] = arrives_ns[position].min(child.come_ns);
+            }
+        }
         let began = self.enter(asked, &arrives_ns, drafts);
         let mut replies = self.replies(asked, drafts);
         replies
@@ -127,16 +153,16 @@ impl Placing<'_> {
             .collect();
         in_order.sort_by_key(|draft| drafts[*draft].activation.woken_ns);
         let mut levels = Levels::default();
+        let is_parent = |draft: &Draft| {
+            let mut forks = self.forks(draft);
+            forks.next().is_some()
+        };
         for index in in_order {
-            let steps = self.cut(
-                index,
-                &drafts[index],
-                asked,
-                &replies,
-                requests,
-                first,
-                &mut levels,
-            );
+            let draft = &drafts[index];
+            let steps = match is_parent(draft) {
+                true => self.cut_forks(index, draft, &chain, requests, &mut levels),
+                false => self.cut(index, draft, asked, &replies, requests, first, &mut levels),
+            };
             for (into_ns, step) in steps {
                 insert(&mut drafts[index], into_ns, step);
             }
@@ -164,15 +190,8 @@ impl Placing<'_> {
         levels: &mut Levels,
     ) -> Vec<(u64, DraftStep)> {
         let activation = &draft.activation;
-        let began = self.border.waking_of(index);
-        let before = levels.of_end.get(&activation.thread);
-        let mut level_ns = match (activation.trigger, activation.slept_before_ns, before) {
-            (_, Some(slept_ns), Some(before_ns)) => before_ns + slept_ns,
-            (Trigger::Outside { at_ns, .. }, ..) => at_ns,
-            _ => began
-                .and_then(|waking| levels.of_waking.get(&waking).copied())
-                .unwrap_or(activation.woken_ns),
-        };
+        let mut level_ns = self.level_ns(index, draft, levels);
+        let is_child = self.child(activation.thread).is_some();
         let mut changes = vec![(0, level_ns)];
         let mut steps = Vec::new();
         let end_ns = activation.end_ns.unwrap_or(u64::MAX);
@@ -182,6 +201,9 @@ impl Placing<'_> {
         for (reply, number) in own.take_while(|(reply, _)| reply.at_ns <= end_ns) {
             let id = RequestId(first + number);
             let is_here = reply.draft == index;
+            if is_child && !is_here {
+                continue;
+            }
             let thread = activation.thread;
             let into_ns = match is_here {
                 true => reply.into_ns,
@@ -195,7 +217,8 @@ impl Placing<'_> {
             let piled = is_here || reply.at_ns.saturating_sub(level_ns) > PILED_NS;
             let follows = is_here && requests[id.index()].follows.is_some();
             let later = arrives_ns > level_ns || follows;
-            if later && piled && (is_here || gate_ns < into_ns) {
+            // The request of a child has come when it is forked.
+            if later && piled && !is_child && (is_here || gate_ns < into_ns) {
                 level_ns = level_ns.max(arrives_ns);
                 changes.push((gate_ns, level_ns));
                 steps.push((gate_ns, DraftStep::Awaits(id)));
@@ -205,15 +228,72 @@ impl Placing<'_> {
             }
             before_ns = into_ns;
         }
-        for (into_ns, step) in &draft.deeds {
-            if let DraftStep::Wakes(waking) = step {
-                let reached = changes.partition_point(|(from_ns, _)| from_ns <= into_ns);
-                levels
-                    .of_waking
-                    .insert(*waking, changes[reached.max(1) - 1].1);
+        levels.pass_on(draft, &changes);
+        steps
+    }
+
+    /// Before which time a draft cannot begin under any limit.
+    fn level_ns(&self, index: usize, draft: &Draft, levels: &Levels) -> u64 {
+        let activation = &draft.activation;
+        let before = levels.of_end.get(&activation.thread);
+        match (activation.trigger, activation.slept_before_ns, before) {
+            (_, Some(slept_ns), Some(before_ns)) => before_ns + slept_ns,
+            (Trigger::Outside { at_ns, .. }, ..) => at_ns,
+            (Trigger::Fork, ..) if levels.of_fork.contains_key(&activation.thread) => {
+                levels.of_fork[&activation.thread]
             }
+            _ => self
+                .border
+                .waking_of(index)
+                .and_then(|waking| levels.of_waking.get(&waking).copied())
+                .unwrap_or(activation.woken_ns),
         }
-        levels.of_end.insert(activation.thread, level_ns);
+    }
+
+    fn child(&self, thread: ThreadId) -> Option<&Child> {
+        self.forked.and_then(|forked| forked.child(thread))
+    }
+
+    fn children(&self) -> &[Child] {
+        self.forked.map_or(&[], Forked::children)
+    }
+
+    /// Children that a draft forks for requests, each with how much was executed by then.
+    fn forks<'d>(&'d self, draft: &'d Draft) -> impl Iterator<Item = (u64, &'d Child)> {
+        draft.deeds.iter().filter_map(|(into_ns, step)| match step {
+            DraftStep::Forks(thread) => Some((*into_ns, self.child(*thread)?)),
+            _ => None,
+        })
+    }
+
+    /// The waits of a draft that forks children for requests: the work up to each fork is for the
+    /// request of that child.
+    fn cut_forks(
+        &self,
+        index: usize,
+        draft: &Draft,
+        chain: &Chain<'_>,
+        requests: &[Served],
+        levels: &mut Levels,
+    ) -> Vec<(u64, DraftStep)> {
+        let mut level_ns = self.level_ns(index, draft, levels);
+        let mut changes = vec![(0, level_ns)];
+        let mut steps = Vec::new();
+        let mut gate_ns = 0;
+        for (into_ns, child) in self.forks(draft) {
+            let request = child.asked.and_then(|position| chain.known.get(&position));
+            if let Some(&(id, _)) = request.filter(|_| !child.is_woken_for()) {
+                let one = &requests[id.index()];
+                if one.arrives_ns > level_ns || one.follows.is_some() {
+                    level_ns = level_ns.max(one.arrives_ns);
+                    changes.push((gate_ns, level_ns));
+                    steps.push((gate_ns, DraftStep::Awaits(id)));
+                }
+            }
+            levels.of_fork.insert(child.thread, level_ns);
+            gate_ns = into_ns;
+        }
+        levels.pass_on(draft, &changes);
         steps
     }
 
@@ -278,7 +358,16 @@ impl Placing<'_> {
                 }
             }
         }
-        let taken = self.visible(asked, drafts);
+        let children: BTreeMap<usize, &Child> = self
+            .children()
+            .iter()
+            .filter_map(|child| Some((child.asked?, child)))
+            .collect();
+        let mut taken = self.visible(asked, drafts);
+        for (position, child) in &children {
+            taken.remove(position);
+            taken.extend(child.reply.map(|reply| (*position, reply)));
+        }
         let mut read_ns: Vec<u64> = taken
             .iter()
             .map(|(asked_at, waking)| {
@@ -307,7 +396,10 @@ impl Placing<'_> {
             let placed = seen.or_else(|| {
                 let sent_ns = one.sent_ns.max(0) as u64;
                 let at_ns = one.replied_ns.saturating_sub(read_ns).max(sent_ns);
-                self.running(&repliers, at_ns)
+                match children.get(&position) {
+                    Some(child) => self.running(&[(child.thread, 1)], at_ns),
+                    None => self.running(&repliers, at_ns),
+                }
             });
             replies.extend(placed.map(|(draft, into_ns, at_ns)| Reply {
                 draft,

@@ -5,6 +5,7 @@ mod background;
 mod blocked;
 mod closed_loops;
 mod exchanges;
+mod forked;
 mod mini;
 mod pipeline;
 mod rare;
