@@ -75,6 +75,7 @@ pub(super) struct Reply {
     pub draft: usize,
     pub into_ns: u64,
     pub at_ns: u64,
+    thread: ThreadId,
     /// When the client runs that it wakes.
     ran_ns: u64,
     pub asked: usize,
@@ -142,7 +143,10 @@ impl Placing<'_> {
                 activation.follows = chain.follows(position, at_ns);
             }
         }
-        let inside = |draft: &usize| self.border.inside[drafts[*draft].activation.thread.index()];
+        let inside = |draft: &usize| {
+            let thread = drafts[*draft].activation.thread;
+            self.border.inside[thread.index()] || self.border.backends.contains(&thread)
+        };
         let sent_ns = |reply: &Reply| asked[reply.asked].sent_ns.max(0) as u64;
         let rounds = Rounds::new(drafts, &self.border.inside, &replies, sent_ns, first);
         let answering = rounds.as_ref().map(|found| (found.thread, found.largest()));
@@ -159,6 +163,11 @@ impl Placing<'_> {
         };
         for index in in_order {
             let draft = &drafts[index];
+            if self.border.backends.contains(&draft.activation.thread) {
+                let level_ns = self.level_ns(index, draft, &levels);
+                levels.pass_on(draft, &[(0, level_ns)]);
+                continue;
+            }
             let steps = match is_parent(draft) {
                 true => self.cut_forks(index, draft, &chain, requests, &mut levels),
                 false => self.cut(index, draft, asked, &replies, requests, first, &mut levels),
@@ -192,16 +201,22 @@ impl Placing<'_> {
         let activation = &draft.activation;
         let mut level_ns = self.level_ns(index, draft, levels);
         let is_child = self.child(activation.thread).is_some();
+        // What follows the answer of a backend is for the request that it was asked for.
+        let is_led = match activation.trigger {
+            Trigger::Thread(by) => self.border.backends.contains(&by),
+            _ => false,
+        };
         let mut changes = vec![(0, level_ns)];
         let mut steps = Vec::new();
         let end_ns = activation.end_ns.unwrap_or(u64::MAX);
         let from = replies.partition_point(|reply| reply.at_ns < activation.woken_ns);
         let own = replies[from..].iter().zip(from as u32..);
         let mut before_ns = 0;
+        let mut replied_ns = None;
         for (reply, number) in own.take_while(|(reply, _)| reply.at_ns <= end_ns) {
             let id = RequestId(first + number);
             let is_here = reply.draft == index;
-            if is_child && !is_here {
+            if (is_child || is_led) && !is_here {
                 continue;
             }
             let thread = activation.thread;
@@ -225,11 +240,44 @@ impl Placing<'_> {
             }
             if is_here {
                 steps.push((into_ns, DraftStep::Replies(id)));
+                replied_ns = Some(into_ns);
             }
             before_ns = into_ns;
         }
+        if let Some(from_ns) = replied_ns
+            && let Some(number) = self.behind(draft, replies, from_ns)
+        {
+            let id = RequestId(first + number);
+            let arrives_ns = requests[id.index()].arrives_ns;
+            if arrives_ns > level_ns || requests[id.index()].follows.is_some() {
+                level_ns = level_ns.max(arrives_ns);
+                changes.push((from_ns, level_ns));
+                changes.sort_unstable();
+                steps.push((from_ns, DraftStep::Awaits(id)));
+            }
+        }
         levels.pass_on(draft, &changes);
         steps
+    }
+
+    /// The request for which a thread asks a backend behind its last reply in a draft, at `from_ns`:
+    /// the next one that it replies to.
+    fn behind(&self, draft: &Draft, replies: &[Reply], from_ns: u64) -> Option<u32> {
+        let asks = |(into_ns, step): &(u64, DraftStep)| match step {
+            DraftStep::Wakes(waking) => {
+                let wakee = self.border.evidence.wakings[*waking].wakee;
+                *into_ns >= from_ns && self.border.backends.contains(&wakee)
+            }
+            _ => false,
+        };
+        let end_ns = draft
+            .activation
+            .end_ns
+            .filter(|_| draft.deeds.iter().any(asks))?;
+        let to = replies.partition_point(|reply| reply.at_ns <= end_ns);
+        let same = |reply: &Reply| reply.thread == draft.activation.thread;
+        let next = replies[to..].iter().position(same)?;
+        u32::try_from(to + next).ok()
     }
 
     /// Before which time a draft cannot begin under any limit.
@@ -405,6 +453,7 @@ impl Placing<'_> {
                 draft,
                 into_ns,
                 at_ns,
+                thread: drafts[draft].activation.thread,
                 ran_ns: ran_ns.unwrap_or(at_ns),
                 asked: position,
             }));

@@ -1,6 +1,7 @@
 //! Hand-written recordings with the activations, steps and programs they must give.
 
 mod arbitrary;
+mod backends;
 mod background;
 mod blocked;
 mod closed_loops;
