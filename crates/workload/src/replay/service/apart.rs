@@ -25,8 +25,8 @@
 //! * Work that timers begin in an episode counts as its work: it is copied, or left out, like the
 //!   rest.
 //!
-//! An episode in which a backend in another group answers is kept as recorded: what the backend does
-//! cannot be copied, since its own limit may hold it back.
+//! An episode in which a backend in another group answers is kept as recorded: what the backend
+//! does cannot be copied, since its own limit may hold it back.
 //!
 //! An event loop in one thread is left to the cuts at its replies (`placed`), which tell in which
 //! order it did what, as copies do not; or, if it answers at the end of a round, to `rounds`.

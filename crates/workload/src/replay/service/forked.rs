@@ -5,8 +5,8 @@
 //! request that no child has yet is the next child's. A message that wakes the parent is not older
 //! than what it accepts then: a request that waits for it would have kept it awake.
 //!
-//! What such a child does is for its own request, and nothing of it waits for another one. What the
-//! parent does up to a fork is for the request of that child.
+//! The work of such a child is for its own request, and nothing of it waits for another one. The
+//! work of the parent up to a fork is for the request of that child.
 //!
 //! A service forks for its requests if one of its threads forks at least 20 children there, four in
 //! five visible replies are theirs, half of them send a visible one, and four in five of these take

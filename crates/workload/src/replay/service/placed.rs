@@ -260,8 +260,8 @@ impl Placing<'_> {
         steps
     }
 
-    /// The request for which a thread asks a backend behind its last reply in a draft, at `from_ns`:
-    /// the next one that it replies to.
+    /// The request for which a thread asks a backend behind its last reply in a draft, at
+    /// `from_ns`: the next one that it replies to.
     fn behind(&self, draft: &Draft, replies: &[Reply], from_ns: u64) -> Option<u32> {
         let asks = |(into_ns, step): &(u64, DraftStep)| match step {
             DraftStep::Wakes(waking) => {
