@@ -25,6 +25,9 @@
 //! * Work that timers begin in an episode counts as its work: it is copied, or left out, like the
 //!   rest.
 //!
+//! An episode in which a backend in another group answers is kept as recorded: what the backend
+//! does cannot be copied, since its own limit may hold it back.
+//!
 //! An event loop in one thread is left to the cuts at its replies (`placed`), which tell in which
 //! order it did what, as copies do not; or, if it answers at the end of a round, to `rounds`.
 //!
@@ -38,6 +41,7 @@
 
 use super::super::activity::{Begun, Draft, DraftStep, Waking};
 use super::super::model::{Activation, HandoverId, Thread, Trigger};
+use super::super::threads::ThreadId;
 use super::super::timeline::Run;
 use super::{Follows, RequestId, Served};
 use schedcast_sim::random::{self, Stream};
@@ -59,6 +63,8 @@ pub(super) const LOOP_PERCENT: u64 = 90;
 pub(super) struct Apart<'a> {
     pub threads: &'a [Thread],
     pub inside: &'a [bool],
+    /// Threads of other groups that the service asks.
+    pub backends: &'a BTreeSet<ThreadId>,
     pub wakings: &'a [Waking],
     pub runs: &'a [Vec<Run>],
     /// Start and end of the recording.
@@ -265,8 +271,12 @@ impl Apart<'_> {
             let forks = |(_, step): &(u64, DraftStep)| {
                 matches!(step, DraftStep::Forks(_) | DraftStep::Exit)
             };
-            episode.is_fixed |=
-                matches!(trigger, Trigger::Start | Trigger::Fork) || draft.deeds.iter().any(forks);
+            episode.is_fixed |= draft.deeds.iter().any(forks)
+                || match trigger {
+                    Trigger::Start | Trigger::Fork => true,
+                    Trigger::Thread(by) => self.backends.contains(&by),
+                    _ => false,
+                };
         }
         self.fix(&mut episodes, drafts, begun);
         episodes

@@ -8,6 +8,8 @@
 //! with one client's request at a time (those are `exchange`s). For a service the replay knows
 //! every request: when it was due, when it arrived, and which thread's work ended it.
 //!
+//! * A client acts on its own. Threads outside that send to the group only when it has asked them
+//!   are its backends: what it does about their answer waits for that answer.
 //! * Requests are those of the client's log (`requests.csv`), else what the trace tells: `asked`.
 //! * A reply is found in the work of the thread that sent it, the end of the request: `placed`.
 //! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
@@ -15,6 +17,7 @@
 //!   its client was late, because it waited for a CPU, so is the arrival: who ran there does so in
 //!   the replay. Arrivals wait where they do in reality, outside the CPU, and are served in the
 //!   recorded order.
+//! * A child that is forked for a request does its work and no other: `forked`.
 //! * Requests that piled up behind a limit are separated: `apart`. Event loops may answer at the
 //!   end of a round: `rounds`.
 //! * Work after a reply in the same activation is for the next request, and waits for its arrival
@@ -49,6 +52,7 @@ mod asked;
 mod clock;
 mod closed;
 mod coarse;
+mod forked;
 mod placed;
 mod rounds;
 
@@ -59,6 +63,7 @@ use super::threads::ThreadId;
 use super::timeline::Run;
 use clock::Clock;
 pub use closed::ClientLoop;
+use forked::Forked;
 pub use rounds::Rounds;
 use schedcast_trace::Request;
 use std::collections::{BTreeMap, BTreeSet};
@@ -171,6 +176,8 @@ struct Border<'a> {
     evidence: &'a Evidence<'a>,
     inside: Vec<bool>,
     clients: BTreeSet<ThreadId>,
+    /// Threads outside that the group asks: they send to it, but never on their own.
+    backends: BTreeSet<ThreadId>,
     /// Per waking: the draft it began.
     begun: &'a [Begun],
     /// Per draft: the waking that began it.
@@ -203,7 +210,7 @@ pub(super) fn find(
         if members.iter().any(|member| served.contains(member)) {
             continue;
         }
-        let border = Border::of(evidence, &members, begun)
+        let border = Border::of(evidence, &members, drafts, begun)
             .or_else(|| Border::of_network(evidence, &members, begun, drafts));
         let Some(border) = border else {
             continue;
@@ -212,13 +219,23 @@ pub(super) fn find(
             continue;
         }
         let clock = Clock::new(evidence, drafts);
+        let mut forked = Forked::of(&border, drafts);
         let (mut asked, connections, coarse) = match asked::from_log(&border, drafts, &clock) {
             Some((asked, connections)) => {
                 found.uses_log = true;
+                if let Some(forked) = &mut forked {
+                    forked.give(&border, &asked, true);
+                }
                 (asked, connections, None)
             }
             None => match asked::from_trace(&border, drafts) {
-                Some((asked, coarse)) => (asked, None, coarse),
+                Some((mut asked, coarse)) => {
+                    if let Some(forked) = &mut forked {
+                        forked.give(&border, &asked, false);
+                        asked = forked.answered(&border, asked);
+                    }
+                    (asked, None, coarse)
+                }
                 None => continue,
             },
         };
@@ -230,6 +247,7 @@ pub(super) fn find(
         let placing = placed::Placing {
             border: &border,
             clock: &clock,
+            forked: forked.as_ref(),
             service,
         };
         let mut uncut: BTreeMap<ThreadId, Vec<Activation>> = BTreeMap::new();
@@ -261,6 +279,7 @@ pub(super) fn find(
         let apart = apart::Apart {
             threads: evidence.threads,
             inside: &border.inside.clone(),
+            backends: &border.backends.clone(),
             wakings: evidence.wakings,
             runs: evidence.runs,
             span_ns: (evidence.start_ns, evidence.end_ns),
@@ -284,6 +303,55 @@ fn inside(evidence: &Evidence<'_>, members: &[ThreadId]) -> Vec<bool> {
     inside
 }
 
+/// Subjects of which at least [`MESSAGES_MIN`] messages into a group are no consequence of what the
+/// group did. A client acts on its own, by a timer or because of its own clients; a backend, such
+/// as the database of a proxy, acts when it is asked.
+fn acting<'a>(
+    evidence: &'a Evidence<'_>,
+    drafts: &[Draft],
+    begun: &[Begun],
+    inside: &[bool],
+    talking: &BTreeSet<ThreadId>,
+) -> BTreeSet<&'a str> {
+    let began = began_by(begun);
+    let mut made_by = vec![None; evidence.wakings.len()];
+    for (index, draft) in drafts.iter().enumerate() {
+        for (_, step) in &draft.deeds {
+            if let DraftStep::Wakes(waking) = step {
+                made_by[*waking] = Some(index);
+            }
+        }
+    }
+    // Causes come before their effects.
+    let mut in_order: Vec<usize> = (0..drafts.len()).collect();
+    in_order.sort_by_key(|draft| drafts[*draft].activation.woken_ns);
+    let mut is_consequence = vec![false; drafts.len()];
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for index in in_order {
+        let Draft {
+            activation, deeds, ..
+        } = &drafts[index];
+        let thread = activation.thread;
+        let cause = match activation.slept_before_ns {
+            Some(_) => index.checked_sub(1),
+            None => began.get(&index).and_then(|waking| made_by[*waking]),
+        };
+        is_consequence[index] =
+            inside[thread.index()] || cause.is_some_and(|cause| is_consequence[cause]);
+        if is_consequence[index] || !talking.contains(&thread) {
+            continue;
+        }
+        let sends = |(_, step): &&(u64, DraftStep)| match step {
+            DraftStep::Wakes(waking) => inside[evidence.wakings[*waking].wakee.index()],
+            _ => false,
+        };
+        let subject = evidence.threads[thread.index()].subject.as_str();
+        *counts.entry(subject).or_default() += deeds.iter().filter(sends).count();
+    }
+    counts.retain(|_, count| *count >= MESSAGES_MIN);
+    counts.into_keys().collect()
+}
+
 /// Per draft: the waking that began it.
 fn began_by(begun: &[Begun]) -> BTreeMap<usize, usize> {
     let drafts = begun.iter().enumerate();
@@ -296,7 +364,12 @@ fn began_by(begun: &[Begun]) -> BTreeMap<usize, usize> {
 
 impl<'a> Border<'a> {
     /// The border of a group with clients on the same machine.
-    fn of(evidence: &'a Evidence<'a>, members: &[ThreadId], begun: &'a [Begun]) -> Option<Self> {
+    fn of(
+        evidence: &'a Evidence<'a>,
+        members: &[ThreadId],
+        drafts: &[Draft],
+        begun: &'a [Begun],
+    ) -> Option<Self> {
         let inside = inside(evidence, members);
         let subject = |id: ThreadId| evidence.threads[id.index()].subject.as_str();
         // By subject: a client may be a new process for each of its requests.
@@ -318,7 +391,11 @@ impl<'a> Border<'a> {
             let enough = |count: &usize| *count >= MESSAGES_MIN;
             !evidence.threads[id.index()].kernel && counts[subject(*id)].iter().all(enough)
         };
-        let clients: BTreeSet<ThreadId> = talking.into_iter().filter(is_client).collect();
+        let talking: BTreeSet<ThreadId> = talking.into_iter().filter(is_client).collect();
+        let acting = acting(evidence, drafts, begun, &inside, &talking);
+        let acts = |id: &ThreadId| acting.is_empty() || acting.contains(subject(*id));
+        let (clients, backends): (BTreeSet<ThreadId>, BTreeSet<ThreadId>) =
+            talking.into_iter().partition(acts);
         if clients.is_empty() {
             return None;
         }
@@ -341,6 +418,7 @@ impl<'a> Border<'a> {
             evidence,
             inside,
             clients,
+            backends,
             begun,
             began: began_by(begun),
             entries,
@@ -383,6 +461,7 @@ impl<'a> Border<'a> {
             evidence,
             inside,
             clients: BTreeSet::new(),
+            backends: BTreeSet::new(),
             begun,
             began: began_by(begun),
             entries,

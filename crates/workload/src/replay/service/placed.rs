@@ -19,6 +19,7 @@ use super::super::model::{Activation, Trigger};
 use super::super::threads::ThreadId;
 use super::super::timeline::median;
 use super::clock::Clock;
+use super::forked::{Child, Forked};
 use super::rounds::Found as Rounds;
 use super::{Asked, Border, Follows, RequestId, Served};
 use std::collections::BTreeMap;
@@ -36,6 +37,8 @@ const REPLIER_PERCENT: usize = 5;
 pub(super) struct Placing<'a> {
     pub border: &'a Border<'a>,
     pub clock: &'a Clock<'a>,
+    /// Children that serve one request each.
+    pub forked: Option<&'a Forked>,
     pub service: u32,
 }
 
@@ -46,6 +49,24 @@ struct Levels {
     of_waking: BTreeMap<usize, u64>,
     /// By thread: the end of its last draft.
     of_end: BTreeMap<ThreadId, u64>,
+    /// By child: when its parent forks it.
+    of_fork: BTreeMap<ThreadId, u64>,
+}
+
+impl Levels {
+    /// Notes what a draft passes on. `changes` are the levels of its parts, each with where it
+    /// begins.
+    fn pass_on(&mut self, draft: &Draft, changes: &[(u64, u64)]) {
+        for (into_ns, step) in &draft.deeds {
+            if let DraftStep::Wakes(waking) = step {
+                let reached = changes.partition_point(|(from_ns, _)| from_ns <= into_ns);
+                self.of_waking
+                    .insert(*waking, changes[reached.max(1) - 1].1);
+            }
+        }
+        let last_ns = changes.last().map_or(0, |(_, level_ns)| *level_ns);
+        self.of_end.insert(draft.activation.thread, last_ns);
+    }
 }
 
 /// A reply in the work of a draft.
@@ -54,6 +75,7 @@ pub(super) struct Reply {
     pub draft: usize,
     pub into_ns: u64,
     pub at_ns: u64,
+    thread: ThreadId,
     /// When the client runs that it wakes.
     ran_ns: u64,
     pub asked: usize,
@@ -79,7 +101,12 @@ impl Placing<'_> {
         drafts: &mut Vec<Draft>,
         requests: &mut Vec<Served>,
     ) -> (Vec<usize>, Option<(ThreadId, u32)>) {
-        let arrives_ns = arrivals(asked);
+        let mut arrives_ns = arrivals(asked);
+        for child in self.children() {
+            if let Some(position) = child.asked {
+                arrives_ns[position] = arrives_ns[position].min(child.come_ns);
+            }
+        }
         let began = self.enter(asked, &arrives_ns, drafts);
         let mut replies = self.replies(asked, drafts);
         replies
@@ -116,7 +143,10 @@ impl Placing<'_> {
                 activation.follows = chain.follows(position, at_ns);
             }
         }
-        let inside = |draft: &usize| self.border.inside[drafts[*draft].activation.thread.index()];
+        let inside = |draft: &usize| {
+            let thread = drafts[*draft].activation.thread;
+            self.border.inside[thread.index()] || self.border.backends.contains(&thread)
+        };
         let sent_ns = |reply: &Reply| asked[reply.asked].sent_ns.max(0) as u64;
         let rounds = Rounds::new(drafts, &self.border.inside, &replies, sent_ns, first);
         let answering = rounds.as_ref().map(|found| (found.thread, found.largest()));
@@ -127,16 +157,21 @@ impl Placing<'_> {
             .collect();
         in_order.sort_by_key(|draft| drafts[*draft].activation.woken_ns);
         let mut levels = Levels::default();
+        let is_parent = |draft: &Draft| {
+            let mut forks = self.forks(draft);
+            forks.next().is_some()
+        };
         for index in in_order {
-            let steps = self.cut(
-                index,
-                &drafts[index],
-                asked,
-                &replies,
-                requests,
-                first,
-                &mut levels,
-            );
+            let draft = &drafts[index];
+            if self.border.backends.contains(&draft.activation.thread) {
+                let level_ns = self.level_ns(index, draft, &levels);
+                levels.pass_on(draft, &[(0, level_ns)]);
+                continue;
+            }
+            let steps = match is_parent(draft) {
+                true => self.cut_forks(index, draft, &chain, requests, &mut levels),
+                false => self.cut(index, draft, asked, &replies, requests, first, &mut levels),
+            };
             for (into_ns, step) in steps {
                 insert(&mut drafts[index], into_ns, step);
             }
@@ -164,14 +199,12 @@ impl Placing<'_> {
         levels: &mut Levels,
     ) -> Vec<(u64, DraftStep)> {
         let activation = &draft.activation;
-        let began = self.border.waking_of(index);
-        let before = levels.of_end.get(&activation.thread);
-        let mut level_ns = match (activation.trigger, activation.slept_before_ns, before) {
-            (_, Some(slept_ns), Some(before_ns)) => before_ns + slept_ns,
-            (Trigger::Outside { at_ns, .. }, ..) => at_ns,
-            _ => began
-                .and_then(|waking| levels.of_waking.get(&waking).copied())
-                .unwrap_or(activation.woken_ns),
+        let mut level_ns = self.level_ns(index, draft, levels);
+        let is_child = self.child(activation.thread).is_some();
+        // What follows the answer of a backend is for the request that it was asked for.
+        let is_led = match activation.trigger {
+            Trigger::Thread(by) => self.border.backends.contains(&by),
+            _ => false,
         };
         let mut changes = vec![(0, level_ns)];
         let mut steps = Vec::new();
@@ -179,9 +212,13 @@ impl Placing<'_> {
         let from = replies.partition_point(|reply| reply.at_ns < activation.woken_ns);
         let own = replies[from..].iter().zip(from as u32..);
         let mut before_ns = 0;
+        let mut replied_ns = None;
         for (reply, number) in own.take_while(|(reply, _)| reply.at_ns <= end_ns) {
             let id = RequestId(first + number);
             let is_here = reply.draft == index;
+            if (is_child || is_led) && !is_here {
+                continue;
+            }
             let thread = activation.thread;
             let into_ns = match is_here {
                 true => reply.into_ns,
@@ -195,25 +232,116 @@ impl Placing<'_> {
             let piled = is_here || reply.at_ns.saturating_sub(level_ns) > PILED_NS;
             let follows = is_here && requests[id.index()].follows.is_some();
             let later = arrives_ns > level_ns || follows;
-            if later && piled && (is_here || gate_ns < into_ns) {
+            // The request of a child has come when it is forked.
+            if later && piled && !is_child && (is_here || gate_ns < into_ns) {
                 level_ns = level_ns.max(arrives_ns);
                 changes.push((gate_ns, level_ns));
                 steps.push((gate_ns, DraftStep::Awaits(id)));
             }
             if is_here {
                 steps.push((into_ns, DraftStep::Replies(id)));
+                replied_ns = Some(into_ns);
             }
             before_ns = into_ns;
         }
-        for (into_ns, step) in &draft.deeds {
-            if let DraftStep::Wakes(waking) = step {
-                let reached = changes.partition_point(|(from_ns, _)| from_ns <= into_ns);
-                levels
-                    .of_waking
-                    .insert(*waking, changes[reached.max(1) - 1].1);
+        if let Some(from_ns) = replied_ns
+            && let Some(number) = self.behind(draft, replies, from_ns)
+        {
+            let id = RequestId(first + number);
+            let arrives_ns = requests[id.index()].arrives_ns;
+            if arrives_ns > level_ns || requests[id.index()].follows.is_some() {
+                level_ns = level_ns.max(arrives_ns);
+                changes.push((from_ns, level_ns));
+                changes.sort_unstable();
+                steps.push((from_ns, DraftStep::Awaits(id)));
             }
         }
-        levels.of_end.insert(activation.thread, level_ns);
+        levels.pass_on(draft, &changes);
+        steps
+    }
+
+    /// The request for which a thread asks a backend behind its last reply in a draft, at
+    /// `from_ns`: the next one that it replies to.
+    fn behind(&self, draft: &Draft, replies: &[Reply], from_ns: u64) -> Option<u32> {
+        let asks = |(into_ns, step): &(u64, DraftStep)| match step {
+            DraftStep::Wakes(waking) => {
+                let wakee = self.border.evidence.wakings[*waking].wakee;
+                *into_ns >= from_ns && self.border.backends.contains(&wakee)
+            }
+            _ => false,
+        };
+        let end_ns = draft
+            .activation
+            .end_ns
+            .filter(|_| draft.deeds.iter().any(asks))?;
+        let to = replies.partition_point(|reply| reply.at_ns <= end_ns);
+        let same = |reply: &Reply| reply.thread == draft.activation.thread;
+        let next = replies[to..].iter().position(same)?;
+        u32::try_from(to + next).ok()
+    }
+
+    /// Before which time a draft cannot begin under any limit.
+    fn level_ns(&self, index: usize, draft: &Draft, levels: &Levels) -> u64 {
+        let activation = &draft.activation;
+        let before = levels.of_end.get(&activation.thread);
+        match (activation.trigger, activation.slept_before_ns, before) {
+            (_, Some(slept_ns), Some(before_ns)) => before_ns + slept_ns,
+            (Trigger::Outside { at_ns, .. }, ..) => at_ns,
+            (Trigger::Fork, ..) if levels.of_fork.contains_key(&activation.thread) => {
+                levels.of_fork[&activation.thread]
+            }
+            _ => self
+                .border
+                .waking_of(index)
+                .and_then(|waking| levels.of_waking.get(&waking).copied())
+                .unwrap_or(activation.woken_ns),
+        }
+    }
+
+    fn child(&self, thread: ThreadId) -> Option<&Child> {
+        self.forked.and_then(|forked| forked.child(thread))
+    }
+
+    fn children(&self) -> &[Child] {
+        self.forked.map_or(&[], Forked::children)
+    }
+
+    /// Children that a draft forks for requests, each with how much was executed by then.
+    fn forks<'d>(&'d self, draft: &'d Draft) -> impl Iterator<Item = (u64, &'d Child)> {
+        draft.deeds.iter().filter_map(|(into_ns, step)| match step {
+            DraftStep::Forks(thread) => Some((*into_ns, self.child(*thread)?)),
+            _ => None,
+        })
+    }
+
+    /// The waits of a draft that forks children for requests: the work up to each fork is for the
+    /// request of that child.
+    fn cut_forks(
+        &self,
+        index: usize,
+        draft: &Draft,
+        chain: &Chain<'_>,
+        requests: &[Served],
+        levels: &mut Levels,
+    ) -> Vec<(u64, DraftStep)> {
+        let mut level_ns = self.level_ns(index, draft, levels);
+        let mut changes = vec![(0, level_ns)];
+        let mut steps = Vec::new();
+        let mut gate_ns = 0;
+        for (into_ns, child) in self.forks(draft) {
+            let request = child.asked.and_then(|position| chain.known.get(&position));
+            if let Some(&(id, _)) = request.filter(|_| !child.is_woken_for()) {
+                let one = &requests[id.index()];
+                if one.arrives_ns > level_ns || one.follows.is_some() {
+                    level_ns = level_ns.max(one.arrives_ns);
+                    changes.push((gate_ns, level_ns));
+                    steps.push((gate_ns, DraftStep::Awaits(id)));
+                }
+            }
+            levels.of_fork.insert(child.thread, level_ns);
+            gate_ns = into_ns;
+        }
+        levels.pass_on(draft, &changes);
         steps
     }
 
@@ -278,7 +406,16 @@ impl Placing<'_> {
                 }
             }
         }
-        let taken = self.visible(asked, drafts);
+        let children: BTreeMap<usize, &Child> = self
+            .children()
+            .iter()
+            .filter_map(|child| Some((child.asked?, child)))
+            .collect();
+        let mut taken = self.visible(asked, drafts);
+        for (position, child) in &children {
+            taken.remove(position);
+            taken.extend(child.reply.map(|reply| (*position, reply)));
+        }
         let mut read_ns: Vec<u64> = taken
             .iter()
             .map(|(asked_at, waking)| {
@@ -307,12 +444,16 @@ impl Placing<'_> {
             let placed = seen.or_else(|| {
                 let sent_ns = one.sent_ns.max(0) as u64;
                 let at_ns = one.replied_ns.saturating_sub(read_ns).max(sent_ns);
-                self.running(&repliers, at_ns)
+                match children.get(&position) {
+                    Some(child) => self.running(&[(child.thread, 1)], at_ns),
+                    None => self.running(&repliers, at_ns),
+                }
             });
             replies.extend(placed.map(|(draft, into_ns, at_ns)| Reply {
                 draft,
                 into_ns,
                 at_ns,
+                thread: drafts[draft].activation.thread,
                 ran_ns: ran_ns.unwrap_or(at_ns),
                 asked: position,
             }));

@@ -1,10 +1,12 @@
 //! Hand-written recordings with the activations, steps and programs they must give.
 
 mod arbitrary;
+mod backends;
 mod background;
 mod blocked;
 mod closed_loops;
 mod exchanges;
+mod forked;
 mod mini;
 mod pipeline;
 mod rare;

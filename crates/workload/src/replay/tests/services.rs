@@ -53,7 +53,7 @@ pub(super) fn scheduled(mini: Mini, end_us: u64) -> Replay {
     infer(&mini.recording(end_us), &open()).unwrap()
 }
 
-fn open() -> InferOptions {
+pub(super) fn open() -> InferOptions {
     InferOptions {
         client_loop: ClientLoop::Open,
         ..InferOptions::default()
@@ -62,7 +62,7 @@ fn open() -> InferOptions {
 
 /// A log beside a recording: requests that are due, sent and answered at `rows`, in µs since its
 /// start, on the connections in turn.
-fn put_log(recording: &mut Recording, connections: u32, rows: &[[u64; 3]]) {
+pub(super) fn put_log(recording: &mut Recording, connections: u32, rows: &[[u64; 3]]) {
     let start_us = recording.meta.start_ns.unwrap() / 1000;
     let request = |(number, row): (u32, &[u64; 3])| Request {
         client: number % connections,
@@ -486,14 +486,19 @@ fn a_client_that_waits_for_answers_keeps_no_schedule() {
     );
 }
 
-/// Runs a replay without limits on one free CPU.
+/// Runs a replay on one free CPU, without the limit of `/svc`.
 pub(super) fn played(replay: &Replay) -> World {
+    played_under(replay, None)
+}
+
+/// Runs a replay on one free CPU with this quota of `/svc`.
+pub(super) fn played_under(replay: &Replay, quota_ns: Option<u64>) -> World {
     let mut workload = Workload::default();
     let compiled = replay
         .compile(&mut workload, CompileOptions::default())
         .unwrap();
     let group = compiled.groups[replay.group("/svc").unwrap().index()];
-    workload.groups[group.index() - 1].limit.quota_ns = None;
+    workload.groups[group.index() - 1].limit.quota_ns = quota_ns;
     let machine = Machine::preset("generic-8")
         .unwrap()
         .with_topology(Topology::regular(1, 1, 1, 1))
