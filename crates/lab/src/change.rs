@@ -93,7 +93,11 @@ impl Change<'_> {
 
     /// The new settings in words: `80 ms in 100 ms = 0.8 CPU = 800m, cpu.weight 200`.
     fn in_words(&self, scenario: &Scenario) -> String {
-        let limit = self.changes_limit().then(|| self.limits()[1].in_words());
+        let is_bounded = || Limit::above(scenario, self.path).is_some();
+        let limit = self.changes_limit().then(|| match self.limits()[1] {
+            after if after.quota_us.is_none() && is_bounded() => "no limit of its own".to_string(),
+            after => after.in_words(),
+        });
         let files = self.other_files(scenario).into_iter();
         let files = files.map(|(file, value)| format!("{file} {value}"));
         limit
@@ -296,7 +300,7 @@ mod tests {
         let own = "cgroup.\"/par/web\".\"cpu.cfs_quota_us\" = -1\n";
         assert_eq!(
             told(&format!("{parent}{own}")),
-            format!("no limit, and {of_parent}")
+            format!("no limit of its own, and {of_parent}")
         );
     }
 

@@ -381,13 +381,23 @@ fn a_group_whose_periods_are_not_counted_has_none() {
 /// and for the group around both.
 #[test]
 fn the_group_that_a_recording_was_made_for_is_meant() {
-    let limited = serde_json::json!({"cpu.max": "50000 100000", "tasks": []});
-    let group = serde_json::json!({
-        "/a": {"tasks": []}, "/a/b": limited, "/a/c": limited, "/d": {"tasks": []}, "/e": limited,
-    });
+    let groups = |seconds: u64| {
+        let periods = 10 * seconds;
+        let stat = format!(
+            "usage_usec {}\nnr_periods {periods}\nnr_throttled 0",
+            seconds * 100_000
+        );
+        let group =
+            |limit: &str| serde_json::json!({"cpu.max": limit, "cpu.stat": stat, "tasks": []});
+        let (free, limited) = (group("max 100000"), group("50000 100000"));
+        serde_json::json!({
+            "/": {"tasks": []}, "/a": free, "/a/b": limited, "/a/c": limited, "/d": free,
+            "/e": limited,
+        })
+    };
     let open = |asked: Option<&str>| {
         let folder = tempfile::tempdir().unwrap();
-        let cgroups = serde_json::json!({"before": group, "after": group});
+        let cgroups = serde_json::json!({"before": groups(0), "after": groups(3)});
         let mut meta = serde_json::json!({"cpus": 2, "start_s": 10.0, "end_s": 13.0});
         if let Some(asked) = asked {
             meta["cgroup"] = asked.into();

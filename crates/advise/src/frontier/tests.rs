@@ -208,10 +208,17 @@ fn replies_that_no_run_reports_are_activations() {
     let promises = ["p95<1s", "reply_latency.p50<1s"].map(|text| Slo::parse(text, scope).unwrap());
     (case.latency, case.promises) = (Some(replies), promises.to_vec());
     case.settle(baseline, &Toy).unwrap();
-    let metrics: Vec<&str> = case.promises.iter().map(|slo| slo.metric.as_str()).collect();
+    let metrics: Vec<&str> = case
+        .promises
+        .iter()
+        .map(|slo| slo.metric.as_str())
+        .collect();
     assert_eq!(
         metrics,
-        ["postgres/activation_latency.p95", "postgres/reply_latency.p50"]
+        [
+            "postgres/activation_latency.p95",
+            "postgres/reply_latency.p50"
+        ]
     );
     assert_eq!(case.latency.unwrap().name, Latency::ACTIVATION);
     assert!(case.note.unwrap().contains("its simulation none"));
