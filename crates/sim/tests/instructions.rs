@@ -22,8 +22,7 @@ const C: Reg = Reg(2);
 fn run_alone(build: impl FnOnce(&mut schedcast_sim::ProgramBuilder)) -> schedcast_sim::World {
     let mut workload = Workload::default();
     task(&mut workload, "t", 0, build);
-    let world = free_world(1, workload).ran_until(100 * MS);
-    world
+    free_world(1, workload).ran_until(100 * MS)
 }
 
 #[test]

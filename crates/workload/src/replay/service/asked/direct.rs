@@ -34,7 +34,7 @@ pub(super) struct Direct<'a> {
     clients_awake: Vec<(u64, u64)>,
     /// Messages, and when the activations end that they begin.
     messages: Vec<(u64, u64)>,
-    /// What a client works for a reply in the median.
+    /// CPU time of a client for a reply in the median, ns.
     reading_ns: u64,
 }
 
