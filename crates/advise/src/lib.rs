@@ -18,7 +18,6 @@
 //! before, and the period stays.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +37,7 @@ use schedcast_lab::simulate::{Simulate, run_all};
 use schedcast_lab::trust;
 use schedcast_lab::verdict::{periods_throttled, time_lost};
 
+mod conclusion;
 pub mod counters;
 pub mod fleet;
 pub mod frontier;
@@ -45,8 +45,12 @@ pub mod gate;
 pub mod judge;
 pub mod pace;
 pub mod price;
+mod recommendation;
 pub mod search;
 pub mod slo;
+
+pub use conclusion::Conclusion;
+pub use recommendation::{Recommendation, read_recommendation};
 
 use judge::Forecast;
 use pace::{Need, Requests};
@@ -120,46 +124,6 @@ impl Candidate {
             self.period_us != recorded.period_us,
             limit.grants(),
         )
-    }
-}
-
-/// The answer in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Conclusion {
-    /// A limit is recommended.
-    Recommended,
-    /// Limits that keep the promises cost the neighbours more than allowed.
-    TooDear,
-    /// The promises are kept without a limit, and under none.
-    OnlyWithoutLimit,
-    /// No limit, or its absence, keeps the promises for certain; some keep them on average.
-    NotCertain,
-    /// Not even without a limit of its own does the group keep the promises on average.
-    NotKept,
-}
-
-impl Conclusion {
-    fn of(recommended: bool, options: &[Candidate], promises: &[Slo]) -> Conclusion {
-        let keeps_up = || {
-            options
-                .iter()
-                .filter(|option| option.falls_behind.is_none())
-        };
-        let met = |option: &Candidate| option.forecasts.iter().all(|forecast| forecast.met);
-        let on_average =
-            |option: &Candidate| judge::are_kept_on_average(promises, &option.forecasts);
-        if recommended {
-            Conclusion::Recommended
-        } else if keeps_up().any(|option| met(option) && !option.suits) {
-            Conclusion::TooDear
-        } else if options.iter().any(|option| option.suits) {
-            Conclusion::OnlyWithoutLimit
-        } else if keeps_up().any(on_average) {
-            Conclusion::NotCertain
-        } else {
-            Conclusion::NotKept
-        }
     }
 }
 
@@ -653,73 +617,6 @@ fn keep_told(comparison: &mut Comparison, target: &str, members: &[String], opti
         variant
             .metrics
             .retain(|(name, _)| metrics::parse(name).is_some_and(|metric| is_told(metric.subject)));
-    }
-}
-
-/// The parts of an advice that are applied.
-#[derive(Deserialize)]
-struct AdviceFile {
-    schema: String,
-    target: String,
-    recommended: Option<String>,
-    options: Vec<LimitFile>,
-}
-
-/// An option as far as it is applied. Its price may be without a number: a neighbour that gets no
-/// CPU time any more pays without bound.
-#[derive(Deserialize)]
-struct LimitFile {
-    name: String,
-    quota_us: Option<u64>,
-    period_us: u64,
-    burst_us: u64,
-}
-
-/// Recommendation of an advice that was written with `--json`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recommendation {
-    /// The group.
-    pub target: String,
-    /// The limit that it should have.
-    pub limit: Limit,
-    /// The limit that it had when it was recorded.
-    pub recorded: Limit,
-}
-
-/// The recommendation in the file at `path`.
-///
-/// # Errors
-/// A file that is no advice, or one that recommends nothing.
-pub fn read_recommendation(path: &Path) -> Result<Recommendation> {
-    let text = schedcast_base::whole::text(path)?;
-    let file: AdviceFile = serde_json::from_str(&text)
-        .map_err(|error| Error::general(format!("{}: no advice: {error}", path.display())))?;
-    if file.schema != SCHEMA {
-        let (found, path) = (&file.schema, path.display());
-        return Err(Error::general(format!(
-            "{path}: expected {SCHEMA}, found {found}"
-        )));
-    }
-    let limit = |option: &LimitFile| Limit {
-        quota_us: option.quota_us,
-        period_us: option.period_us,
-        burst_us: option.burst_us,
-    };
-    let best = file.recommended.and_then(|name| {
-        let mut options = file.options.iter();
-        options.find(|option| option.name == name)
-    });
-    // The recorded limit is the first option.
-    match best.zip(file.options.first()) {
-        Some((best, recorded)) => Ok(Recommendation {
-            limit: limit(best),
-            recorded: limit(recorded),
-            target: file.target,
-        }),
-        None => Err(Error::general(format!(
-            "{}: it recommends nothing",
-            path.display()
-        ))),
     }
 }
 

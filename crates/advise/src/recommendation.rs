@@ -1,0 +1,79 @@
+//! Reads the recommendation back from an advice in JSON, to apply it.
+//!
+//! Worked example: an advice whose options are the recorded 50 ms in 100 ms and 68 ms in 100 ms, and
+//! which recommends the latter, gives its target, the limit of 68 ms and the recorded one of 50 ms.
+
+use std::path::Path;
+
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::limit::Limit;
+use serde::Deserialize;
+
+use crate::SCHEMA;
+
+/// The parts of an advice that are applied.
+#[derive(Deserialize)]
+struct AdviceFile {
+    schema: String,
+    target: String,
+    recommended: Option<String>,
+    options: Vec<LimitFile>,
+}
+
+/// An option as far as it is applied. Its price may be without a number: a neighbour that gets no
+/// CPU time any more pays without bound.
+#[derive(Deserialize)]
+struct LimitFile {
+    name: String,
+    quota_us: Option<u64>,
+    period_us: u64,
+    burst_us: u64,
+}
+
+/// Recommendation of an advice that was written with `--json`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recommendation {
+    /// The group.
+    pub target: String,
+    /// The limit that it should have.
+    pub limit: Limit,
+    /// The limit that it had when it was recorded.
+    pub recorded: Limit,
+}
+
+/// The recommendation in the file at `path`.
+///
+/// # Errors
+/// A file that is no advice, or one that recommends nothing.
+pub fn read_recommendation(path: &Path) -> Result<Recommendation> {
+    let text = schedcast_base::whole::text(path)?;
+    let file: AdviceFile = serde_json::from_str(&text)
+        .map_err(|error| Error::general(format!("{}: no advice: {error}", path.display())))?;
+    if file.schema != SCHEMA {
+        let (found, path) = (&file.schema, path.display());
+        return Err(Error::general(format!(
+            "{path}: expected {SCHEMA}, found {found}"
+        )));
+    }
+    let limit = |option: &LimitFile| Limit {
+        quota_us: option.quota_us,
+        period_us: option.period_us,
+        burst_us: option.burst_us,
+    };
+    let best = file.recommended.and_then(|name| {
+        let mut options = file.options.iter();
+        options.find(|option| option.name == name)
+    });
+    // The recorded limit is the first option.
+    match best.zip(file.options.first()) {
+        Some((best, recorded)) => Ok(Recommendation {
+            limit: limit(best),
+            recorded: limit(recorded),
+            target: file.target,
+        }),
+        None => Err(Error::general(format!(
+            "{}: it recommends nothing",
+            path.display()
+        ))),
+    }
+}
