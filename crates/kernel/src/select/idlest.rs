@@ -111,8 +111,10 @@ impl Kernel {
                 let as_shallow = latency_ns.is_none_or(|latency| latency == min_latency_ns);
                 // The kernel passes an idle CPU without a stamp: a task was woken there whose queue
                 // is throttled. One that has not run since the world began is idle for longest.
-                let idle = self.tasks[self.rqs[cpu.index()].idle.index()].se;
-                let never_ran = self.entities[idle.index()].exec_start == 0;
+                // At time 0 of a world a stamp cannot be told from none.
+                let rq = &self.rqs[cpu.index()];
+                let idle = self.tasks[rq.idle.index()].se;
+                let never_ran = rq.clock == 0 || self.entities[idle.index()].exec_start == 0;
                 let later = stamp > latest_stamp || (never_ran && shallowest.is_none());
                 if shallower || (as_shallow && later) {
                     min_latency_ns = latency_ns.unwrap_or(min_latency_ns);
