@@ -1,4 +1,4 @@
-//! What an advice comes to, in one word.
+//! The conclusion of an advice in one word.
 //!
 //! Worked example: a service without a limit keeps `p95<80ms` at 39 ms on average, and at 104 ms in
 //! one run of twenty. No option suits for certain and one does on average, which is

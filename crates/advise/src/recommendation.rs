@@ -1,7 +1,8 @@
 //! Reads the recommendation back from an advice in JSON, to apply it.
 //!
-//! Worked example: an advice whose options are the recorded 50 ms in 100 ms and 68 ms in 100 ms, and
-//! which recommends the latter, gives its target, the limit of 68 ms and the recorded one of 50 ms.
+//! Worked example: an advice whose options are the recorded 50 ms in 100 ms and 68 ms in 100 ms, of
+//! which it recommends the latter, gives its target, the limit of 68 ms and the recorded one of
+//! 50 ms.
 
 use std::path::Path;
 
