@@ -327,6 +327,10 @@ impl Builder {
             .map_or(self.start_ns, |slot| slot.to_ns);
         let placed_ns = self.placed_on(next, cpu, from_ns);
         let timeline = &mut self.cpus[cpu as usize];
+        let was_idle = timeline
+            .slots
+            .last()
+            .is_none_or(|slot| slot.thread.is_none());
         let pending_ns = timeline.pending_ns.take();
         let perhaps_ns = timeline
             .perhaps
@@ -335,7 +339,7 @@ impl Builder {
             .map(|(_, at_ns)| at_ns);
         let preempted_ns = pending_ns
             .max(perhaps_ns)
-            .filter(|_| next.is_some() && leave_before == Leave::Runnable)
+            .filter(|_| !was_idle && next.is_some() && leave_before == Leave::Runnable)
             .map(|at_ns| at_ns.clamp(from_ns, now));
         timeline.slots.push(Slot {
             thread: next,
@@ -385,9 +389,8 @@ pub(super) fn resolve(
             let before = position
                 .checked_sub(1)
                 .and_then(|p| timeline.slots[p].thread);
-            let preempted_ns = slot.preempted_ns.filter(|_| before.is_some());
             let at_ns = if slot.is_seen() {
-                preempted_ns.unwrap_or(slot.from_ns).max(since_ns)
+                slot.preempted_ns.unwrap_or(slot.from_ns).max(since_ns)
             } else {
                 let (earliest_ns, likely_ns) = match before {
                     None => start_from_idle(slot, idle_exit_ns, boundaries),
@@ -412,7 +415,7 @@ pub(super) fn resolve(
                 end_ns: end_ns.max(at_ns),
                 leave: Leave::End,
                 from_idle: before.is_none() && position > 0,
-                preempts: preempted_ns.is_some(),
+                preempts: slot.preempted_ns.is_some(),
                 start_event: slot.first_event,
                 end_event: usize::MAX,
             };
