@@ -109,6 +109,16 @@ pub(super) struct Draft {
     pub preempts: bool,
 }
 
+impl Draft {
+    /// Its wakings, each with how much was executed by then.
+    pub(super) fn wakes(&self) -> impl DoubleEndedIterator<Item = (u64, usize)> {
+        self.deeds.iter().filter_map(|(into_ns, step)| match step {
+            DraftStep::Wakes(waking) => Some((*into_ns, *waking)),
+            _ => None,
+        })
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DraftStep {
     Wakes(usize),

@@ -89,13 +89,10 @@ impl Facts<'_> {
     /// Threads outside that a draft wakes, with the work of the draft by then.
     fn replies<'d>(&'d self, draft: &'d Draft) -> impl DoubleEndedIterator<Item = (u64, ThreadId)> {
         let thread = draft.activation.thread;
-        draft.deeds.iter().filter_map(move |(into_ns, step)| {
-            let DraftStep::Wakes(waking) = step else {
-                return None;
-            };
-            let wakee = self.wakings[*waking].wakee;
-            self.is_outside(wakee, thread).then_some((*into_ns, wakee))
-        })
+        let wakees = draft
+            .wakes()
+            .map(|(into_ns, waking)| (into_ns, self.wakings[waking].wakee));
+        wakees.filter(move |(_, wakee)| self.is_outside(*wakee, thread))
     }
 
     /// The part of a request that a draft is; `None` if something else begins it.
@@ -126,12 +123,8 @@ impl Facts<'_> {
                 _ => None,
             };
             let into: BTreeSet<GroupIndex> = draft
-                .deeds
-                .iter()
-                .filter_map(|(_, step)| match step {
-                    DraftStep::Wakes(waking) => Some(self.wakings[*waking].wakee),
-                    _ => None,
-                })
+                .wakes()
+                .map(|(_, waking)| self.wakings[waking].wakee)
                 .filter(|wakee| self.is_grouped(*wakee) && self.is_outside(sender, *wakee))
                 .map(|wakee| self.threads[wakee.index()].group)
                 .filter(|group| by != Some(*group))

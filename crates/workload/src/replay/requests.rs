@@ -51,11 +51,9 @@ impl Facts<'_> {
 
     /// When `draft` last wakes `client`, ns since the start.
     fn reply_ns(&self, draft: &Draft, client: ThreadId) -> Option<u64> {
-        let wakes = draft.deeds.iter().rev().find_map(|(_, step)| match step {
-            DraftStep::Wakes(waking) if self.wakings[*waking].wakee == client => Some(*waking),
-            _ => None,
-        });
-        wakes.map(|waking| self.wakings[waking].time_ns.saturating_sub(self.start_ns))
+        let wakings = draft.wakes().map(|(_, waking)| &self.wakings[waking]);
+        let last = wakings.rev().find(|waking| waking.wakee == client);
+        last.map(|waking| waking.time_ns.saturating_sub(self.start_ns))
     }
 
     /// How many drafts from the first of `drafts` on, which `client` began, make up its request;

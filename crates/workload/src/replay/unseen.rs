@@ -169,12 +169,8 @@ fn replies<'a>(
     client: ThreadId,
 ) -> impl DoubleEndedIterator<Item = (u64, usize)> + 'a {
     draft
-        .deeds
-        .iter()
-        .filter_map(move |(at_ns, step)| match step {
-            DraftStep::Wakes(waking) if wakings[*waking].wakee == client => Some((*at_ns, *waking)),
-            _ => None,
-        })
+        .wakes()
+        .filter(move |(_, waking)| wakings[*waking].wakee == client)
 }
 
 fn servers<'a>(drafts: &[Draft], wakings: &[Waking], kind_of: &[Kind<'a>]) -> Servers<'a> {
@@ -361,20 +357,18 @@ impl<'a> Prompts<'a> {
     fn of(drafts: &[Draft], wakings: &[Waking], kind_of: &[Kind<'a>]) -> Self {
         let mut outside: BTreeMap<ThreadId, (usize, usize)> = BTreeMap::new();
         let mut before_end_ns: BTreeMap<(ThreadId, Kind<'a>), Vec<u64>> = BTreeMap::new();
-        for Draft {
-            activation, deeds, ..
-        } in drafts
-        {
+        for draft in drafts {
+            let Draft {
+                activation, deeds, ..
+            } = draft;
             if matches!(activation.trigger, Trigger::Outside { .. }) {
                 let (all, sending) = outside.entry(activation.thread).or_default();
                 *all += 1;
                 *sending += usize::from(!deeds.is_empty());
             }
             let mut last = BTreeMap::new();
-            for (at_ns, step) in deeds {
-                if let DraftStep::Wakes(waking) = step {
-                    last.insert(kind_of[wakings[*waking].wakee.index()], *at_ns);
-                }
+            for (at_ns, waking) in draft.wakes() {
+                last.insert(kind_of[wakings[waking].wakee.index()], at_ns);
             }
             for (kind, at_ns) in last {
                 let before_ns = activation.executed_ns.saturating_sub(at_ns);

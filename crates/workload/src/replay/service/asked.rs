@@ -57,10 +57,10 @@
 mod busy;
 mod direct;
 
-use busy::{answered, client_work_ns, kept_back, periods, sends, serving};
+use busy::{answered, client_work_ns, kept_back, last_end_ns, periods, sends, serving};
 use direct::Direct;
 
-use super::super::activity::{Draft, DraftStep};
+use super::super::activity::Draft;
 use super::super::threads::ThreadId;
 use super::super::timeline::median;
 use super::clock::Clock;
@@ -155,12 +155,7 @@ pub(super) fn from_trace(
     let prompted = Prompted::of(border, drafts);
     let kept_back = kept_back(border, drafts, &prompted);
     let awake = periods(border, drafts, &serving, &kept_back);
-    let is_asleep = |at_ns: u64| {
-        let before = awake.partition_point(|(from_ns, _)| *from_ns <= at_ns);
-        before
-            .checked_sub(1)
-            .is_none_or(|last| awake[last].1 < at_ns)
-    };
+    let is_asleep = |at_ns: u64| last_end_ns(&awake, at_ns).is_none_or(|end_ns| end_ns < at_ns);
     let asleep = prompted.prompts.iter().filter(|one| is_asleep(one.due_ns));
     let least_work_ns = least_work_ns(asleep)?;
     let sending = prompted.prompts.iter().filter(|one| one.message.is_some());
@@ -188,7 +183,10 @@ pub(super) fn from_trace(
         });
     }
     let spans = periods(border, drafts, &passing, &kept_back);
-    let direct = Direct::of(border, drafts, &prompted, &spans).filter(|_| coarse.is_none());
+    let direct = match coarse {
+        None => Direct::of(border, drafts, &prompted, &spans),
+        Some(_) => None,
+    };
     let mut extra = prompted.extra;
     if direct.is_some() {
         extra.extend(prompted.later);
@@ -435,11 +433,11 @@ impl Period {
 fn join_pieces(drafts: &[Draft], busy: &mut [Period]) {
     let mut places: BTreeMap<usize, (usize, u64)> = BTreeMap::new();
     for (index, draft) in drafts.iter().enumerate() {
-        for (into_ns, step) in &draft.deeds {
-            if let DraftStep::Wakes(waking) = step {
-                places.insert(*waking, (index, *into_ns));
-            }
-        }
+        places.extend(
+            draft
+                .wakes()
+                .map(|(into_ns, waking)| (waking, (index, into_ns))),
+        );
     }
     let alone = busy.iter().filter(|period| period.requests.len() == 1);
     let first = alone.clone().filter_map(|period| {
@@ -535,11 +533,7 @@ impl Prompted {
         let own = border.of_clients(drafts);
         let mut waker = BTreeMap::new();
         for draft in &own {
-            for (_, step) in &drafts[*draft].deeds {
-                if let DraftStep::Wakes(waking) = step {
-                    waker.insert(*waking, *draft);
-                }
-            }
+            waker.extend(drafts[*draft].wakes().map(|(_, waking)| (waking, *draft)));
         }
         let mut prompted = Self {
             prompts: Vec::new(),

@@ -56,7 +56,7 @@ mod forked;
 mod placed;
 mod rounds;
 
-use super::activity::{Begun, Draft, DraftStep, Source, Waking};
+use super::activity::{Begun, Draft, Source, Waking};
 use super::groups::{self, GroupIndex};
 use super::model::{Activation, Thread, Trigger};
 use super::threads::ThreadId;
@@ -316,10 +316,8 @@ fn acting<'a>(
     let began = began_by(begun);
     let mut made_by = vec![None; evidence.wakings.len()];
     for (index, draft) in drafts.iter().enumerate() {
-        for (_, step) in &draft.deeds {
-            if let DraftStep::Wakes(waking) = step {
-                made_by[*waking] = Some(index);
-            }
+        for (_, waking) in draft.wakes() {
+            made_by[waking] = Some(index);
         }
     }
     // Causes come before their effects.
@@ -328,9 +326,7 @@ fn acting<'a>(
     let mut is_consequence = vec![false; drafts.len()];
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for index in in_order {
-        let Draft {
-            activation, deeds, ..
-        } = &drafts[index];
+        let activation = &drafts[index].activation;
         let thread = activation.thread;
         let cause = match activation.slept_before_ns {
             Some(_) => index.checked_sub(1),
@@ -341,12 +337,9 @@ fn acting<'a>(
         if is_consequence[index] || !talking.contains(&thread) {
             continue;
         }
-        let sends = |(_, step): &&(u64, DraftStep)| match step {
-            DraftStep::Wakes(waking) => inside[evidence.wakings[*waking].wakee.index()],
-            _ => false,
-        };
+        let enters = |(_, waking): &(u64, usize)| inside[evidence.wakings[*waking].wakee.index()];
         let subject = evidence.threads[thread.index()].subject.as_str();
-        *counts.entry(subject).or_default() += deeds.iter().filter(sends).count();
+        *counts.entry(subject).or_default() += drafts[index].wakes().filter(enters).count();
     }
     counts.retain(|_, count| *count >= MESSAGES_MIN);
     counts.into_keys().collect()
@@ -470,6 +463,19 @@ impl<'a> Border<'a> {
         })
     }
 
+    /// Whether a waking is a message to the group.
+    fn is_entered_by(&self, waking: usize) -> bool {
+        self.inside[self.evidence.wakings[waking].wakee.index()]
+    }
+
+    /// The draft that a waking began.
+    fn begun_by(&self, waking: usize) -> Option<usize> {
+        match self.begun[waking] {
+            Begun::Draft(draft) => Some(draft),
+            _ => None,
+        }
+    }
+
     /// Time of a waking since the start of the recording.
     fn time_ns(&self, waking: usize) -> u64 {
         let waking = &self.evidence.wakings[waking];
@@ -489,10 +495,9 @@ impl<'a> Border<'a> {
             let Source::Thread(client) = waking.source else {
                 continue;
             };
-            let answers = drafts[draft].deeds.iter().filter(|(_, step)| match step {
-                DraftStep::Wakes(reply) => self.evidence.wakings[*reply].wakee == client,
-                _ => false,
-            });
+            let answers = drafts[draft]
+                .wakes()
+                .filter(|(_, reply)| self.evidence.wakings[*reply].wakee == client);
             all += 1;
             single += usize::from(answers.count() == 1);
             sockets += usize::from(waking.under.is_some());

@@ -57,15 +57,43 @@ impl Levels {
     /// Notes what a draft passes on. `changes` are the levels of its parts, each with where it
     /// begins.
     fn pass_on(&mut self, draft: &Draft, changes: &[(u64, u64)]) {
-        for (into_ns, step) in &draft.deeds {
-            if let DraftStep::Wakes(waking) = step {
-                let reached = changes.partition_point(|(from_ns, _)| from_ns <= into_ns);
-                self.of_waking
-                    .insert(*waking, changes[reached.max(1) - 1].1);
-            }
+        for (into_ns, waking) in draft.wakes() {
+            let reached = changes.partition_point(|(from_ns, _)| *from_ns <= into_ns);
+            self.of_waking.insert(waking, changes[reached.max(1) - 1].1);
         }
         let last_ns = changes.last().map_or(0, |(_, level_ns)| *level_ns);
         self.of_end.insert(draft.activation.thread, last_ns);
+    }
+}
+
+/// Where a draft waits for the arrival of requests.
+struct Gates {
+    /// Before which time the part under way cannot begin under any limit, ns.
+    level_ns: u64,
+    /// The levels of the parts so far, each with where it begins.
+    changes: Vec<(u64, u64)>,
+    steps: Vec<(u64, DraftStep)>,
+}
+
+impl Gates {
+    fn of(level_ns: u64) -> Self {
+        Self {
+            level_ns,
+            changes: vec![(0, level_ns)],
+            steps: Vec::new(),
+        }
+    }
+
+    /// Whether a request may arrive after the part under way could begin.
+    fn is_later(&self, request: &Served) -> bool {
+        request.arrives_ns > self.level_ns || request.follows.is_some()
+    }
+
+    /// What is behind `gate_ns` waits for the request.
+    fn wait(&mut self, gate_ns: u64, id: RequestId, request: &Served) {
+        self.level_ns = self.level_ns.max(request.arrives_ns);
+        self.changes.push((gate_ns, self.level_ns));
+        self.steps.push((gate_ns, DraftStep::Awaits(id)));
     }
 }
 
@@ -199,15 +227,13 @@ impl Placing<'_> {
         levels: &mut Levels,
     ) -> Vec<(u64, DraftStep)> {
         let activation = &draft.activation;
-        let mut level_ns = self.level_ns(index, draft, levels);
+        let mut gates = Gates::of(self.level_ns(index, draft, levels));
         let is_child = self.child(activation.thread).is_some();
         // What follows the answer of a backend is for the request that it was asked for.
         let is_led = match activation.trigger {
             Trigger::Thread(by) => self.border.backends.contains(&by),
             _ => false,
         };
-        let mut changes = vec![(0, level_ns)];
-        let mut steps = Vec::new();
         let end_ns = activation.end_ns.unwrap_or(u64::MAX);
         let from = replies.partition_point(|reply| reply.at_ns < activation.woken_ns);
         let own = replies[from..].iter().zip(from as u32..);
@@ -225,21 +251,19 @@ impl Placing<'_> {
                 false => self.clock.executed_of_ns(thread, index, reply.at_ns),
             };
             let into_ns = into_ns.clamp(before_ns, activation.executed_ns.max(before_ns));
-            let arrives_ns = requests[id.index()].arrives_ns;
+            let request = &requests[id.index()];
             let sent_ns = u64::try_from(asked[reply.asked].sent_ns).unwrap_or(0);
             let sent_into_ns = self.clock.executed_of_ns(thread, index, sent_ns);
             let gate_ns = sent_into_ns.clamp(before_ns, into_ns);
-            let piled = is_here || reply.at_ns.saturating_sub(level_ns) > PILED_NS;
-            let follows = is_here && requests[id.index()].follows.is_some();
-            let later = arrives_ns > level_ns || follows;
+            let piled = is_here || reply.at_ns.saturating_sub(gates.level_ns) > PILED_NS;
+            let follows = is_here && request.follows.is_some();
+            let later = request.arrives_ns > gates.level_ns || follows;
             // The request of a child has come when it is forked.
             if later && piled && !is_child && (is_here || gate_ns < into_ns) {
-                level_ns = level_ns.max(arrives_ns);
-                changes.push((gate_ns, level_ns));
-                steps.push((gate_ns, DraftStep::Awaits(id)));
+                gates.wait(gate_ns, id, request);
             }
             if is_here {
-                steps.push((into_ns, DraftStep::Replies(id)));
+                gates.steps.push((into_ns, DraftStep::Replies(id)));
                 replied_ns = Some(into_ns);
             }
             before_ns = into_ns;
@@ -248,32 +272,27 @@ impl Placing<'_> {
             && let Some(number) = self.behind(draft, replies, from_ns)
         {
             let id = RequestId(first + number);
-            let arrives_ns = requests[id.index()].arrives_ns;
-            if arrives_ns > level_ns || requests[id.index()].follows.is_some() {
-                level_ns = level_ns.max(arrives_ns);
-                changes.push((from_ns, level_ns));
-                changes.sort_unstable();
-                steps.push((from_ns, DraftStep::Awaits(id)));
+            let request = &requests[id.index()];
+            if gates.is_later(request) {
+                gates.wait(from_ns, id, request);
+                gates.changes.sort_unstable();
             }
         }
-        levels.pass_on(draft, &changes);
-        steps
+        levels.pass_on(draft, &gates.changes);
+        gates.steps
     }
 
     /// The request for which a thread asks a backend behind its last reply in a draft, at
     /// `from_ns`: the next one that it replies to.
     fn behind(&self, draft: &Draft, replies: &[Reply], from_ns: u64) -> Option<u32> {
-        let asks = |(into_ns, step): &(u64, DraftStep)| match step {
-            DraftStep::Wakes(waking) => {
-                let wakee = self.border.evidence.wakings[*waking].wakee;
-                *into_ns >= from_ns && self.border.backends.contains(&wakee)
-            }
-            _ => false,
+        let asks = |(into_ns, waking): (u64, usize)| {
+            let wakee = self.border.evidence.wakings[waking].wakee;
+            into_ns >= from_ns && self.border.backends.contains(&wakee)
         };
         let end_ns = draft
             .activation
             .end_ns
-            .filter(|_| draft.deeds.iter().any(asks))?;
+            .filter(|_| draft.wakes().any(asks))?;
         let to = replies.partition_point(|reply| reply.at_ns <= end_ns);
         let same = |reply: &Reply| reply.thread == draft.activation.thread;
         let next = replies[to..].iter().position(same)?;
@@ -324,25 +343,21 @@ impl Placing<'_> {
         requests: &[Served],
         levels: &mut Levels,
     ) -> Vec<(u64, DraftStep)> {
-        let mut level_ns = self.level_ns(index, draft, levels);
-        let mut changes = vec![(0, level_ns)];
-        let mut steps = Vec::new();
+        let mut gates = Gates::of(self.level_ns(index, draft, levels));
         let mut gate_ns = 0;
         for (into_ns, child) in self.forks(draft) {
             let request = child.asked.and_then(|position| chain.known.get(&position));
             if let Some(&(id, _)) = request.filter(|_| !child.is_woken_for()) {
-                let one = &requests[id.index()];
-                if one.arrives_ns > level_ns || one.follows.is_some() {
-                    level_ns = level_ns.max(one.arrives_ns);
-                    changes.push((gate_ns, level_ns));
-                    steps.push((gate_ns, DraftStep::Awaits(id)));
+                let request = &requests[id.index()];
+                if gates.is_later(request) {
+                    gates.wait(gate_ns, id, request);
                 }
             }
-            levels.of_fork.insert(child.thread, level_ns);
+            levels.of_fork.insert(child.thread, gates.level_ns);
             gate_ns = into_ns;
         }
-        levels.pass_on(draft, &changes);
-        steps
+        levels.pass_on(draft, &gates.changes);
+        gates.steps
     }
 
     /// Gives drafts that clients began the times of arrivals. Returns which request each is of.
@@ -400,11 +415,11 @@ impl Placing<'_> {
             if !self.border.inside[draft.activation.thread.index()] {
                 continue;
             }
-            for (into_ns, step) in &draft.deeds {
-                if let DraftStep::Wakes(waking) = step {
-                    visible.insert(*waking, (index, *into_ns));
-                }
-            }
+            visible.extend(
+                draft
+                    .wakes()
+                    .map(|(into_ns, waking)| (waking, (index, into_ns))),
+            );
         }
         let children: BTreeMap<usize, &Child> = self
             .children()

@@ -1,6 +1,6 @@
 //! When a service is busy, who answers, and what its client does with a reply.
 
-use super::super::super::activity::{Begun, Draft, DraftStep, Source};
+use super::super::super::activity::{Draft, Source};
 use super::super::super::model::Trigger;
 use super::super::super::threads::ThreadId;
 use super::super::{Asked, Border, MESSAGES_MIN};
@@ -12,20 +12,15 @@ pub(super) fn sends<'a>(
     border: &'a Border<'_>,
     draft: &'a Draft,
 ) -> impl Iterator<Item = usize> + 'a {
-    draft.deeds.iter().filter_map(|(_, step)| match step {
-        DraftStep::Wakes(waking) => {
-            let wakee = border.evidence.wakings[*waking].wakee;
-            border.inside[wakee.index()].then_some(*waking)
-        }
-        _ => None,
-    })
+    let messages = draft.wakes().map(|(_, waking)| waking);
+    messages.filter(|waking| border.is_entered_by(*waking))
 }
 
 /// CPU time of the client for each reply, ns.
 pub(super) fn client_work_ns(border: &Border<'_>, drafts: &[Draft]) -> BTreeMap<usize, u64> {
-    let work_ns = |reply: &usize| match border.begun[*reply] {
-        Begun::Draft(draft) => Some((*reply, drafts[draft].activation.executed_ns)),
-        _ => None,
+    let work_ns = |reply: &usize| {
+        let draft = border.begun_by(*reply)?;
+        Some((*reply, drafts[draft].activation.executed_ns))
     };
     border.replies.iter().filter_map(work_ns).collect()
 }
@@ -40,12 +35,8 @@ pub(super) fn kept_back(
     let late = own
         .iter()
         .filter(|draft| !prompted.of_draft.contains_key(*draft));
-    let deeds = late.flat_map(|draft| &drafts[*draft].deeds);
-    deeds
-        .filter_map(|(_, step)| match step {
-            DraftStep::Wakes(waking) => Some(*waking),
-            _ => None,
-        })
+    late.flat_map(|draft| drafts[*draft].wakes())
+        .map(|(_, waking)| waking)
         .collect()
 }
 
@@ -179,6 +170,12 @@ pub(super) fn answered(
     given
 }
 
+/// The end of the last of the spans that begin by `at_ns`.
+pub(super) fn last_end_ns(spans: &[(u64, u64)], at_ns: u64) -> Option<u64> {
+    let begun = spans.partition_point(|(from_ns, _)| *from_ns <= at_ns);
+    begun.checked_sub(1).map(|last| spans[last].1)
+}
+
 /// When one of the clients was awake.
 pub(super) fn clients_awake(border: &Border<'_>, drafts: &[Draft]) -> Vec<(u64, u64)> {
     let own = border.of_clients(drafts).into_iter();
@@ -191,18 +188,10 @@ pub(super) fn clients_awake(border: &Border<'_>, drafts: &[Draft]) -> Vec<(u64, 
 
 /// When the client of a reply begins to read, and for how much of its CPU time.
 pub(super) fn reading(border: &Border<'_>, drafts: &[Draft], reply: usize) -> Option<(u64, u64)> {
-    let Begun::Draft(draft) = border.begun[reply] else {
-        return None;
-    };
-    let draft = &drafts[draft];
-    let sent = |(into_ns, step): &(u64, DraftStep)| match step {
-        DraftStep::Wakes(waking) => {
-            let wakee = border.evidence.wakings[*waking].wakee;
-            border.inside[wakee.index()].then_some(*into_ns)
-        }
-        _ => None,
-    };
-    let until_ns = draft.deeds.iter().find_map(sent);
-    let work_ns = until_ns.unwrap_or(draft.activation.executed_ns);
+    let draft = &drafts[border.begun_by(reply)?];
+    let sent = draft
+        .wakes()
+        .find(|(_, waking)| border.is_entered_by(*waking));
+    let work_ns = sent.map_or(draft.activation.executed_ns, |(into_ns, _)| into_ns);
     Some((draft.activation.first_run_ns?, work_ns))
 }

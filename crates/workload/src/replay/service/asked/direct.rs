@@ -15,11 +15,11 @@
 //! works 6 µs for a reply, so it has this one at 29 µs. It sends another at 31 µs, due while it was
 //! awake. Of 63 900 requests, timers alone led to 35 400.
 
-use super::super::super::activity::{Begun, Draft, DraftStep};
+use super::super::super::activity::Draft;
 use super::super::super::threads::ThreadId;
 use super::super::super::timeline::median;
 use super::super::{Asked, Border, MESSAGES_MIN};
-use super::busy::{clients_awake, reading};
+use super::busy::{clients_awake, last_end_ns, reading};
 use super::{Due, Prompted, most};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,11 +49,9 @@ impl<'a> Direct<'a> {
         let replies: BTreeSet<usize> = border.replies.iter().copied().collect();
         let mut of_draft: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, draft) in drafts.iter().enumerate() {
-            for (_, step) in &draft.deeds {
-                if let DraftStep::Wakes(waking) = step
-                    && replies.contains(waking)
-                {
-                    of_draft.entry(index).or_default().push(*waking);
+            for (_, waking) in draft.wakes() {
+                if replies.contains(&waking) {
+                    of_draft.entry(index).or_default().push(waking);
                 }
             }
         }
@@ -97,12 +95,12 @@ impl<'a> Direct<'a> {
                 continue;
             }
             all += 1;
-            let draft = found.begun_by(message);
+            let draft = border.begun_by(message);
             let own = draft.and_then(|draft| found.of_draft.get(&draft));
             single += usize::from(own.is_some_and(|own| own.len() == 1));
         }
         let ends_ns = |&(sent_ns, message): &(u64, usize)| {
-            let begun = found.begun_by(message);
+            let begun = border.begun_by(message);
             let end_ns = begun.and_then(|draft| drafts[draft].activation.end_ns);
             (sent_ns, end_ns.unwrap_or(sent_ns))
         };
@@ -110,20 +108,9 @@ impl<'a> Direct<'a> {
         (all >= MESSAGES_MIN && most(single, all)).then_some(found)
     }
 
-    fn begun_by(&self, message: usize) -> Option<usize> {
-        match self.border.begun[message] {
-            Begun::Draft(draft) => Some(draft),
-            _ => None,
-        }
-    }
-
     /// Whether a client was awake all the time.
     fn is_awake(&self, from_ns: u64, to_ns: u64) -> bool {
-        let begun = self
-            .clients_awake
-            .partition_point(|(woken_ns, _)| *woken_ns <= from_ns);
-        let last = begun.checked_sub(1).map(|last| self.clients_awake[last]);
-        last.is_some_and(|(_, end_ns)| to_ns < end_ns)
+        last_end_ns(&self.clients_awake, from_ns).is_some_and(|end_ns| to_ns < end_ns)
     }
 
     /// When a client that is awake has read a reply that was sent by `at_ns`. It sends all that is
@@ -153,7 +140,10 @@ impl<'a> Direct<'a> {
     ) {
         let mut open: BTreeSet<usize> = replies.iter().map(|(reply, _)| *reply).collect();
         requests.retain(|one| {
-            let Some(draft) = one.message.and_then(|message| self.begun_by(message)) else {
+            let Some(draft) = one
+                .message
+                .and_then(|message| self.border.begun_by(message))
+            else {
                 return true;
             };
             let sent_ns = one.asked.sent_ns.max(0) as u64;
