@@ -446,8 +446,8 @@ fn followed(
             count.is_some_and(|count| count.mean < fewest(metric.suffix))
         };
         let enough = !ends.variants.iter().any(is_few);
-        let size = change.ratio.map_or(0.0, |ratio| ratio.ln().abs());
-        let size = if size.is_finite() { size } else { 0.0 };
+        let size = Some(size(change)).filter(|size| size.is_finite());
+        let size = size.unwrap_or(0.0);
         Some(((enough, change.significant), size, name))
     });
     let best = candidates.max_by(|(sure, size, _), (other_sure, other_size, _)| {
