@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use schedcast_base::columns::WIDTH;
 use schedcast_base::groups::is_within;
 
-use crate::metrics::{CGROUP, Metric, Selection};
+use crate::metrics::{Metric, Selection, group_of};
 use crate::patches::Patches;
 
 /// How a table is set.
@@ -95,12 +95,9 @@ impl RefitFigure {
     /// Name of the figure among `all` of a fit: without its threads or group, and with the group
     /// where that is another than the first of them, which is the target.
     pub fn shown_among(&self, all: &[RefitFigure], metric: &Metric<'_>) -> String {
-        let group = |name: &str| -> Option<String> {
-            let path = name.strip_prefix(CGROUP)?;
-            Some(path.rsplit_once('/')?.0.to_string())
-        };
-        let first = all.iter().find_map(|one| group(&one.metric));
-        match group(&self.metric) == first || !self.metric.starts_with(CGROUP) {
+        let group = group_of(&self.metric);
+        let first = all.iter().find_map(|one| group_of(&one.metric));
+        match group == first || group.is_none() {
             true => metric.shown().to_string(),
             false => format!("{}/{}", metric.subject, metric.shown()),
         }

@@ -166,12 +166,8 @@ fn fit(
         }
     }
     let is_timed = |metric: &str| {
-        let group = metric.strip_prefix(metrics::CGROUP);
-        let group = group.and_then(|path| Some(path.rsplit_once('/')?.0));
-        recorded
-            .seen
-            .timed_periods
-            .contains(group.unwrap_or(target))
+        let group = metrics::group_of(metric).unwrap_or(target);
+        recorded.seen.timed_periods.contains(group)
     };
     let fit = |(metric, seen): (String, f64)| {
         let summary = baseline.get(&metric)?;

@@ -150,14 +150,11 @@ pub fn decisive(fit: &[RefitFigure], misjudged: &[&str]) -> Vec<RefitFigure> {
 
 /// The figures without those of groups that `target` is not in: what an advice about it stands on.
 pub(crate) fn on_the_way(fit: &[RefitFigure], target: &str) -> Vec<RefitFigure> {
-    let is_around = |one: &RefitFigure| match one.metric.strip_prefix(metrics::CGROUP) {
-        Some(path) => !path
-            .rsplit_once('/')
-            .is_some_and(|(path, _)| is_within(target, path)),
-        None => false,
+    let is_on_it = |one: &&RefitFigure| {
+        let group = metrics::group_of(&one.metric);
+        group.is_none_or(|path| is_within(target, path))
     };
-    let kept = fit.iter().filter(|one| !is_around(one));
-    kept.cloned().collect()
+    fit.iter().filter(is_on_it).cloned().collect()
 }
 
 /// So many periods tell whether a limit was always used up.

@@ -328,6 +328,12 @@ impl Metric<'_> {
     }
 }
 
+/// Path of the group that a metric is of; `None` for metrics of threads and of the machine.
+pub(crate) fn group_of(metric: &str) -> Option<&str> {
+    let (path, _) = metric.strip_prefix(CGROUP)?.rsplit_once('/')?;
+    Some(path)
+}
+
 /// Splits a metric's name and finds its family; `None` if there is no such metric.
 pub fn parse(metric: &str) -> Option<Metric<'_>> {
     // Cgroup paths and kernel threads (`kworker/0:1`) have slashes: the last one ends the subject.
