@@ -201,25 +201,16 @@ impl Kernel {
 
 #[cfg(test)]
 mod tests {
-    use crate::dl::Reservation;
     use crate::ids::Cpu;
-    use crate::tests::world::{MS, World};
+    use crate::tests::deadline::{reserve, set};
+    use crate::tests::world::World;
 
     #[test]
     fn a_charge_of_no_time_throttles_only_a_task_that_yielded() {
         for yields in [false, true] {
             let mut world = World::new("6.12", 1);
             let task = world.spawn(Cpu(0));
-            let asked = Reservation {
-                runtime_ns: 10 * MS,
-                deadline_ns: 100 * MS,
-                period_ns: 100 * MS,
-                reclaims: false,
-            };
-            world.call(Cpu(0), |kernel, bench| {
-                let set = kernel.set_deadline(bench, Cpu(0), task, asked);
-                set.expect("a tenth of a CPU");
-            });
+            set(&mut world, task, reserve(10, 100, 100)).expect("a tenth of a CPU");
             let kernel = &mut world.kernel;
             kernel.update_rq_clock(&world.bench, Cpu(0));
             kernel.update_curr_dl(&mut world.bench, Cpu(0));

@@ -226,9 +226,9 @@ impl Kernel {
 
 #[cfg(test)]
 mod tests {
-    use crate::dl::Reservation;
     use crate::ids::Cpu;
-    use crate::tests::world::{MS, World};
+    use crate::tests::deadline::{reserve, set};
+    use crate::tests::world::World;
 
     #[test]
     fn a_task_that_is_due_before_the_running_one_is_not_pushed() {
@@ -236,16 +236,7 @@ mod tests {
         let mut world = World::new("6.12", 2);
         let tasks = [world.spawn_anywhere(Cpu(0)), world.spawn_anywhere(Cpu(0))];
         for task in tasks {
-            let asked = Reservation {
-                runtime_ns: 10 * MS,
-                deadline_ns: 100 * MS,
-                period_ns: 100 * MS,
-                reclaims: false,
-            };
-            world.call(Cpu(0), |kernel, bench| {
-                let set = kernel.set_deadline(bench, Cpu(0), task, asked);
-                set.expect("a tenth of a CPU");
-            });
+            set(&mut world, task, reserve(10, 100, 100)).expect("a tenth of a CPU");
         }
         let kernel = &mut world.kernel;
         let [running, waiting] = tasks;

@@ -10,7 +10,7 @@ use crate::ids::{Cpu, Ns, TaskId};
 const CPU: Cpu = Cpu(0);
 
 /// So many milliseconds by so many in every so many.
-fn reserve(runtime: Ns, deadline: Ns, period: Ns) -> Reservation {
+pub(crate) fn reserve(runtime: Ns, deadline: Ns, period: Ns) -> Reservation {
     Reservation {
         runtime_ns: runtime * MS,
         deadline_ns: deadline * MS,
@@ -19,7 +19,7 @@ fn reserve(runtime: Ns, deadline: Ns, period: Ns) -> Reservation {
     }
 }
 
-fn set(world: &mut World, task: TaskId, asked: Reservation) -> Result<(), Refused> {
+pub(crate) fn set(world: &mut World, task: TaskId, asked: Reservation) -> Result<(), Refused> {
     let mut result = Ok(());
     let cpu = world.kernel.tasks[task.index()].cpu;
     world.call(cpu, |kernel, bench| {

@@ -5,7 +5,7 @@ mod bounds;
 mod cache;
 mod cfs;
 mod corners;
-mod deadline;
+pub(crate) mod deadline;
 mod drawn;
 mod eevdf;
 mod energy;
