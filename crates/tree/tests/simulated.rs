@@ -24,6 +24,15 @@ struct Load {
 }
 
 impl Load {
+    /// A command in no group.
+    fn alone(line: &'static str) -> Self {
+        Self {
+            line,
+            levels: 0,
+            limit: None,
+        }
+    }
+
     fn workload(&self, cpus: usize) -> Workload {
         let mut workload = Workload::default();
         let words = split(self.line);
@@ -133,31 +142,19 @@ fn versions(topology: &Topology, load: &Load, until: u64) {
 
 #[test]
 fn cyclictest_on_one_cpu() {
-    let load = Load {
-        line: "cyclictest -t 3 -i 5000 -d 100",
-        levels: 0,
-        limit: None,
-    };
+    let load = Load::alone("cyclictest -t 3 -i 5000 -d 100");
     versions(&Topology::flat(1), &load, 300 * MS);
 }
 
 #[test]
 fn hackbench_on_one_cpu() {
-    let load = Load {
-        line: PLAIN,
-        levels: 0,
-        limit: None,
-    };
+    let load = Load::alone(PLAIN);
     versions(&Topology::flat(1), &load, 300 * MS);
 }
 
 #[test]
 fn hackbench_on_four_cpus() {
-    let load = Load {
-        line: PLAIN,
-        levels: 0,
-        limit: None,
-    };
+    let load = Load::alone(PLAIN);
     versions(&Topology::flat(4), &load, 300 * MS);
 }
 
@@ -215,22 +212,14 @@ fn nested_groups_with_a_limit_on_four_cpus() {
 #[test]
 fn hackbench_and_schbench_on_two_threads_a_core() {
     for line in [PLAIN, BENCH] {
-        let load = Load {
-            line,
-            levels: 0,
-            limit: None,
-        };
+        let load = Load::alone(line);
         versions(&Topology::regular(1, 1, 2, 2), &load, 500 * MS);
     }
 }
 
 #[test]
 fn hackbench_on_four_threads_a_core() {
-    let load = Load {
-        line: PLAIN,
-        levels: 0,
-        limit: None,
-    };
+    let load = Load::alone(PLAIN);
     versions(&Topology::regular(1, 1, 2, 4), &load, 300 * MS);
 }
 
@@ -240,11 +229,7 @@ fn hackbench_on_two_nodes_of_one_cache() {
     for place in &mut topology.places {
         place.node = place.core / 4;
     }
-    let load = Load {
-        line: PLAIN,
-        levels: 0,
-        limit: None,
-    };
+    let load = Load::alone(PLAIN);
     versions(&topology, &load, 300 * MS);
 }
 
@@ -254,11 +239,7 @@ fn hackbench_on_nodes_at_the_reclaim_distance_of_amd() {
         let mut topology = Topology::regular(2, 1, 4, 1);
         topology.distances = vec![vec![10, 32], vec![32, 10]];
         topology.reclaim_distance = reclaim_distance;
-        let load = Load {
-            line: PLAIN,
-            levels: 0,
-            limit: None,
-        };
+        let load = Load::alone(PLAIN);
         versions(&topology, &load, 300 * MS);
     }
 }
@@ -278,11 +259,7 @@ fn take_time(lines: [&'static str; 2], cpus: usize) {
     for line in lines {
         for build in VOLUNTARY {
             let machine = Machine::preset("generic-8").unwrap();
-            let load = Load {
-                line,
-                levels: 0,
-                limit: None,
-            };
+            let load = Load::alone(line);
             is_equal_on(machine, build, &Topology::flat(cpus), &load, 300 * MS);
         }
     }
