@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use schedcast_kernel::rules::changes;
-use schedcast_kernel::rules::{FEATURES, Rules, Version};
+use schedcast_kernel::rules::{FEATURES, FairClass, KernelChoice, Problem, Rules, Version};
 use schedcast_sim::random::{SplitMix, name_hash};
 
 /// Releases, the oldest and the newest among them, and stable ones that took changes back.
@@ -193,6 +193,8 @@ struct Drawing {
     drawn: Drawn,
     cpus: u64,
     version: Version,
+    /// Of the kernel with its drawn patches.
+    fair: FairClass,
 }
 
 /// The world of a seed, and the features that it uses.
@@ -214,6 +216,7 @@ pub fn draw(seed: u64) -> (Drawn, Vec<Feature>) {
         },
         cpus: 8,
         version: version.parse().unwrap_or(schedcast_kernel::rules::DEFAULT),
+        fair: FairClass::Cfs,
     };
     drawing.drawn.chance = drawing.uses(Feature::Chance);
     drawing.drawn.duration_ns = drawing.dice.scale(1_000_000, 64_000_000);
@@ -350,6 +353,7 @@ impl Drawing {
 
     fn kernel(&mut self) {
         let rules = Rules::of(self.version, self.cpus as u32, 250);
+        self.fair = rules.fair;
         let mut keys = Vec::new();
         if self.uses(Feature::Patches) {
             let mut names = Vec::new();
@@ -357,10 +361,15 @@ impl Drawing {
                 let fits = patch.needs.is_none_or(|class| class == rules.fair);
                 if fits && self.dice.one_in(16) {
                     let sign = if patch.is_in(&rules) { "-" } else { "" };
-                    names.push(format!("\"{sign}{}\"", patch.name));
+                    names.push(format!("{sign}{}", patch.name));
                 }
             }
-            keys.push(format!("patches = [{}]", names.join(", ")));
+            self.fair = self.resolved(&mut names).fair;
+            let quoted = names.iter().map(|name| format!("\"{name}\""));
+            keys.push(format!(
+                "patches = [{}]",
+                quoted.collect::<Vec<_>>().join(", ")
+            ));
         }
         if self.uses(Feature::Switches) {
             let mut names = Vec::new();
@@ -396,12 +405,35 @@ impl Drawing {
         self.drawn.kernel.extend(keys);
     }
 
-    /// A tunable that the release has.
+    /// The rules with the drawn patches. Those that the others leave without what they need, or
+    /// nothing to change, are taken out.
+    fn resolved(&self, names: &mut Vec<String>) -> Rules {
+        loop {
+            let patches: Vec<&str> = names.iter().map(String::as_str).collect();
+            let resolved = Rules::resolve(&KernelChoice {
+                patches: &patches,
+                ..KernelChoice::released(self.version, self.cpus as u32)
+            });
+            let error = match resolved {
+                Ok(rules) => return rules,
+                Err(error) => error,
+            };
+            let culprits = match error.problem {
+                Problem::PatchBuildsOn(other) => [error.word, format!("-{other}")],
+                _ => [error.word.clone(), error.word],
+            };
+            let drawn = names.len();
+            names.retain(|name| !culprits.contains(name));
+            assert!(names.len() < drawn, "{culprits:?} were not drawn");
+        }
+    }
+
+    /// A tunable that the kernel has.
     fn tunable(&mut self) -> String {
         let slice_ns = self.dice.scale(100_000, 50_000_000);
-        let of_class = match self.version.since(6, 6) {
-            true => format!("base_slice_ns = {slice_ns}"),
-            false => format!("min_granularity_ns = {slice_ns}"),
+        let of_class = match self.fair {
+            FairClass::Eevdf => format!("base_slice_ns = {slice_ns}"),
+            FairClass::Cfs => format!("min_granularity_ns = {slice_ns}"),
         };
         match self.dice.below(5) {
             0 => format!("migration_cost_ns = {}", self.dice.scale(1, 5_000_000)),

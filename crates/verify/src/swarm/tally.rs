@@ -134,8 +134,7 @@ mod tests {
         let broken: Vec<String> = broken.collect();
         assert!(broken.is_empty(), "{}", broken.join("\n"));
         assert_eq!(tally.held + tally.refused, 100);
-        // A drawn patch may lack what it needs, or take away what a drawn key sets.
-        assert!(tally.held >= 85, "{} worlds are refused", tally.refused);
+        assert!(tally.held >= 90, "{} worlds are refused", tally.refused);
     }
 
     #[test]
