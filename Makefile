@@ -94,10 +94,10 @@ mutants:
 
 lint:
 	$(CARGO) fmt --all --check
+	$(PYTHON) -m doctest .ci/words.py && $(PYTHON) .ci/words.py
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --workspace --no-deps --quiet
 	$(PYTHON) .ci/licences.py
-	$(PYTHON) -m doctest .ci/words.py && $(PYTHON) .ci/words.py
 	$(CARGO) update --workspace --locked --quiet --manifest-path crates/fuzz/engine/Cargo.toml
 
 # What the command and the Python package are built from, with licences and checksums, as CycloneDX.

@@ -89,7 +89,7 @@ impl Gates {
         request.arrives_ns > self.level_ns || request.follows.is_some()
     }
 
-    /// What is behind `gate_ns` waits for the request.
+    /// Whatever lies behind `gate_ns` waits for the request.
     fn wait(&mut self, gate_ns: u64, id: RequestId, request: &Served) {
         self.level_ns = self.level_ns.max(request.arrives_ns);
         self.changes.push((gate_ns, self.level_ns));
