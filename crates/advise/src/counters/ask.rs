@@ -8,20 +8,20 @@ use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
 use schedcast_lab::question::{Columns, Setting};
 
 const KEYS: [&str; 2] = ["cpu.max", "cpu.max.burst"];
-/// Limits by name: the settings before the first variant are one, unless there are variants only.
+/// Limits by name: the settings before the first variant are one, and each variant is one.
 ///
 /// # Errors
 /// Unknown keys, values that no kernel accepts, or nothing to ask about.
 pub fn limits(recorded: Limit, columns: &Columns) -> Result<Vec<(String, Limit)>> {
     let mut limits = Vec::new();
-    let mut base = recorded;
-    apply(&mut base, &columns.leading)?;
     if !columns.leading.is_empty() {
+        let mut limit = recorded;
+        apply(&mut limit, &columns.leading)?;
         let name: Vec<String> = columns.leading.iter().map(shown).collect();
-        limits.push((name.join(", "), base));
+        limits.push((name.join(", "), limit));
     }
     for (name, settings) in &columns.variants {
-        let mut limit = base;
+        let mut limit = recorded;
         apply(&mut limit, settings)?;
         limits.push((name.clone(), limit));
     }

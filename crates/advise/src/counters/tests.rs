@@ -177,8 +177,8 @@ fn settings_become_limits() {
         numbers,
         [
             ("cpu.max=60000 50000", Some(60 * ms), 50 * ms, 0),
-            ("burst", Some(60 * ms), 50 * ms, 20 * ms),
-            ("none", None, 50 * ms, 0),
+            ("burst", Some(50 * ms), 100 * ms, 20 * ms),
+            ("none", None, 100 * ms, 0),
         ]
     );
     for (text, says) in [
