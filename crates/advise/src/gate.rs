@@ -144,16 +144,18 @@ pub fn check(
     let first = usize::from(experiment.scenarios.len() > 1);
     let mut judged = Vec::new();
     for (scenario, runs) in experiment.scenarios.iter().zip(&runs).skip(first) {
+        let limit = Limit::of(scenario, &case.target);
+        let run = Run::of(scenario, run_ns);
         let forecasts = case.promises.iter();
+        let forecasts = forecasts.map(|slo| judge::forecast(slo, runs, &fit, run));
+        let mut forecasts: Vec<Forecast> = forecasts.collect::<Result<_>>()?;
+        judge::refute(&mut forecasts, &case.promises, &fit, recorded, limit);
         let falls_behind = need.as_ref();
-        let falls_behind =
-            falls_behind.and_then(|need| need.why_behind(Limit::of(scenario, &case.target), runs));
+        let falls_behind = falls_behind.and_then(|need| need.why_behind(limit, runs));
         judged.push(Judged {
             name: scenario.name.clone(),
             falls_behind,
-            forecasts: forecasts
-                .map(|slo| judge::forecast(slo, runs, &fit, Run::of(scenario, run_ns)))
-                .collect::<Result<_>>()?,
+            forecasts,
         });
     }
     let mut context = answer::context(question, &experiment)?;

@@ -17,6 +17,7 @@ use super::slo::Slo;
 use schedcast_lab::context::{RefitFigure, moved_apart_by};
 use schedcast_lab::drift::Runs;
 use schedcast_lab::error::{Error, Result};
+use schedcast_lab::limit::Limit;
 use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::possible::Run;
@@ -40,13 +41,23 @@ pub struct Forecast {
     pub interval: Option<[f64; 2]>,
     /// Whether the whole interval keeps the promise.
     pub met: bool,
+    /// The recording itself breaks the promise, under a limit that grants at least as much: no
+    /// simulation says more than that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refuted: bool,
 }
 
 impl Forecast {
     /// Whether the mean keeps the promise, whatever single runs do.
     pub fn is_kept_on_average(&self, slo: &Slo) -> bool {
         let unbounded = self.at_least && slo.bound.from_above();
-        !unbounded && self.mean.is_some_and(|mean| slo.keeps(mean))
+        !self.refuted && !unbounded && self.mean.is_some_and(|mean| slo.keeps(mean))
+    }
+
+    /// Whether some run in its interval keeps the promise.
+    fn may_be_kept(&self, slo: &Slo) -> bool {
+        let better = usize::from(!slo.bound.from_above());
+        !self.refuted && self.interval.is_some_and(|ends| slo.keeps(ends[better]))
     }
 
     /// The end of the interval that is worse for `slo`, in multiples of what it allows.
@@ -65,6 +76,34 @@ impl Forecast {
 pub fn are_kept_on_average(slos: &[Slo], forecasts: &[Forecast]) -> bool {
     let mut pairs = slos.iter().zip(forecasts);
     pairs.all(|(slo, forecast)| forecast.is_kept_on_average(slo))
+}
+
+/// Whether some runs may keep all promises.
+pub(crate) fn may_be_kept(slos: &[Slo], forecasts: &[Forecast]) -> bool {
+    let mut pairs = slos.iter().zip(forecasts);
+    pairs.all(|(slo, forecast)| forecast.may_be_kept(slo))
+}
+
+/// Refutes forecasts under `limit` that are better than what the recording shows under `recorded`,
+/// which grants at least as much. Worked example: under 60 ms a p99 of 124 ms was recorded, and 58
+/// ms are simulated with one of 99.6 ms. That is no hope of a p99 below 100 ms.
+pub(crate) fn refute(
+    forecasts: &mut [Forecast],
+    slos: &[Slo],
+    fit: &[RefitFigure],
+    recorded: Limit,
+    limit: Limit,
+) {
+    if !recorded.covers(limit) {
+        return;
+    }
+    for (forecast, slo) in forecasts.iter_mut().zip(slos) {
+        let mut seen = fit.iter().filter(|one| one.metric == slo.metric);
+        if slo.bound.from_above() && seen.any(|one| !slo.keeps(one.seen)) {
+            forecast.refuted = true;
+            forecast.met = false;
+        }
+    }
 }
 
 /// The ends of `spread`, [moved apart](RefitFigure::moved_apart) by what the re-simulation of the
@@ -201,6 +240,7 @@ pub(crate) fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure], run: Run) ->
         at_least: runs.all().any(|run| run.at_least.contains(&slo.metric)),
         interval: None,
         met: false,
+        refuted: false,
     };
     let values = |runs: &[Outcome]| -> Option<Vec<f64>> {
         let value = |run: &Outcome| run.metrics.get(&slo.metric).copied();
@@ -463,6 +503,31 @@ mod tests {
         assert_eq!((both.interval, both.met), (Some([72_000.0; 2]), true));
     }
 
+    /// Recorded are 124 ms under 60 ms of quota, where 100 are promised.
+    #[test]
+    fn a_smaller_limit_than_one_that_broke_the_promise_is_no_hope() {
+        let slos = [slo("p99<100ms")];
+        let fit = [RefitFigure {
+            metric: slos[0].metric.clone(),
+            predicted: 105e3,
+            seen: 124e3,
+            chance: None,
+        }];
+        let [recorded, less, more] = [60_000, 58_000, 62_000].map(|quota_us| Limit {
+            quota_us: Some(quota_us),
+            period_us: 100_000,
+            burst_us: 0,
+        });
+        let is_kept = |limit: Limit, fit: &[RefitFigure]| {
+            let mut forecasts = [forecast(&slos[0], &runs(&[90e3; 4]), &[]).unwrap()];
+            refute(&mut forecasts, &slos, fit, recorded, limit);
+            assert_eq!(forecasts[0].met, are_kept_on_average(&slos, &forecasts));
+            forecasts[0].met
+        };
+        assert!(!is_kept(less, &fit) && !is_kept(recorded, &fit));
+        assert!(is_kept(more, &fit) && is_kept(less, &[]));
+    }
+
     /// The worse end of the interval decides: 90 ms where 75 are promised, 20 periods where at
     /// least 30 are.
     #[test]
@@ -475,6 +540,7 @@ mod tests {
                 at_least: false,
                 interval: Some([low, high]),
                 met: false,
+                refuted: false,
             };
             forecast.strain(&slo(promise))
         };

@@ -145,10 +145,12 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     pub(crate) fn forecasts(&mut self, limit: Limit) -> Result<Vec<Forecast>> {
         let (slos, fit) = (self.slos, self.fit.clone());
         let run = Run::of(self.baseline, self.run_ns);
+        let recorded = Limit::of(self.baseline, self.target);
         let runs = self.runs(limit)?;
-        slos.iter()
-            .map(|slo| judge::forecast(slo, runs, &fit, run))
-            .collect()
+        let forecasts = slos.iter().map(|slo| judge::forecast(slo, runs, &fit, run));
+        let mut forecasts: Vec<Forecast> = forecasts.collect::<Result<_>>()?;
+        judge::refute(&mut forecasts, slos, &fit, recorded, limit);
+        Ok(forecasts)
     }
 
     /// Requests under `limit` without drift, and why the service does not keep up if it does not.

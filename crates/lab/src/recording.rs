@@ -72,6 +72,8 @@ pub struct Seen {
     pub timed_periods: BTreeSet<String>,
     /// Whether the machine shares its CPUs with other guests.
     pub is_virtual: bool,
+    /// Requests of a log beside it of which nothing is used.
+    pub unused_log: u64,
     /// Subjects whose threads all were there for less than half of the recording.
     pub brief: BTreeSet<String>,
     /// Requests in the log beside the trace, whether they are of these threads or not.
@@ -182,6 +184,7 @@ impl Seen {
             rare,
             closed_loops,
             is_virtual,
+            unused_log: replay.report.unused_log,
             brief: brief(replay, recording),
             logged: log.len(),
         }

@@ -305,12 +305,15 @@ fn none(advice: &Advice) -> String {
             "advice: none: only without any limit is the promise kept".to_string()
         }
         Conclusion::NotCertain => {
-            let option = advice.kept_on_average();
-            let told = option.map_or(String::new(), |option| {
-                format!("; {}: {}", option.name, brings(advice, option).join(", "))
-            });
+            let Some(option) = advice.kept_on_average() else {
+                return "advice: none for certain: the promise is not kept on average, and some \
+                        runs may keep it"
+                    .to_string();
+            };
             format!(
-                "advice: none for certain: the promise is kept on average, not in 95 of 100 runs{told}"
+                "advice: none for certain: the promise is kept on average, not in 95 of 100 runs; {}: {}",
+                option.name,
+                brings(advice, option).join(", ")
             )
         }
         Conclusion::NotKept => match &advice.parent {
