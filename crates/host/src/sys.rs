@@ -209,6 +209,19 @@ pub(crate) fn set_affinity(set: &libc::cpu_set_t) -> io::Result<()> {
     check(result.into()).map(drop)
 }
 
+/// CPUs that a thread may run on, by its affinity and its cpuset; `None` if it is gone, or where a
+/// CPU set is too small for the machine.
+pub(crate) fn affinity_of(tid: i32) -> Option<Vec<u32>> {
+    // SAFETY: cpu_set_t is plain bits; all zero is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is a cpu_set_t to write to and its size is passed along.
+    let result = unsafe { libc::sched_getaffinity(tid, size_of::<libc::cpu_set_t>(), &mut set) };
+    let size = u32::try_from(libc::CPU_SETSIZE).unwrap_or(0);
+    // SAFETY: the numbers are below the size of the set.
+    let is_in = |cpu: &u32| unsafe { libc::CPU_ISSET(*cpu as usize, &set) };
+    (result == 0).then(|| (0..size).filter(is_in).collect())
+}
+
 /// Pins the calling thread to CPUs.
 pub(crate) fn pin_thread(cpus: &[usize]) -> io::Result<()> {
     set_affinity(&cpu_set(cpus)?)

@@ -208,6 +208,7 @@ fn record_described(
     let mut child = Child::start_stopped(&request.command, &folders.unwrap_or_default())?;
     let before = tree::read(hierarchy, None)?;
     let thread_times = tree::thread_times(&before);
+    let mut allowed_cpus = tree::allowed_cpus(&before);
     let times = CpuTimes::read()?;
     let own_before_ns = sys::own_cpu_ns();
     tracer.start()?;
@@ -234,6 +235,8 @@ fn record_described(
     let end_ns = sys::monotonic_ns();
     tracer.stop()?;
     let after = tree::read(hierarchy, None)?;
+    // A program binds itself soon after its start: its last word counts.
+    allowed_cpus.extend(tree::allowed_cpus(&after));
     drop(child);
     let traced = tracer.finish()?;
     let own_cpu_ns = sys::own_cpu_ns() - own_before_ns;
@@ -276,6 +279,10 @@ fn record_described(
     }
     if !thread_times.is_empty() {
         meta["thread_times"] = thread_times.into();
+    }
+    let bound = tree::bound_threads(&allowed_cpus, description.cpus());
+    if !bound.is_empty() {
+        meta["thread_cpus"] = bound.into();
     }
     if let Some(path) = &request.cgroup {
         meta["cgroup"] = path.as_str().into();

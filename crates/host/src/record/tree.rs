@@ -1,5 +1,6 @@
 //! Settings, counters and member threads of cgroups, as `cgroups.json` has them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use schedcast_base::groups::is_within;
 use crate::error::{Result, io_error};
 use crate::hierarchy::{Accounting, CgroupVersion, CpuHierarchy, USAGE, child_groups, is_gone};
 use crate::stat::{self, TaskTimes};
+use crate::sys;
 
 /// Files that are kept where a group has them.
 const FILES: [&str; 10] = [
@@ -154,9 +156,55 @@ pub(super) fn thread_times(groups: &Map<String, Value>) -> Map<String, Value> {
         .collect()
 }
 
+/// CPUs that the threads of all groups may run on, by thread id.
+pub(super) fn allowed_cpus(groups: &Map<String, Value>) -> BTreeMap<u64, Vec<u32>> {
+    let tasks = groups
+        .values()
+        .filter_map(|group| group["tasks"].as_array());
+    let tids = tasks.flatten().filter_map(Value::as_u64);
+    tids.filter_map(|tid| Some((tid, sys::affinity_of(i32::try_from(tid).ok()?)?)))
+        .collect()
+}
+
+/// The threads that may not run on all of `cpus` CPUs, as `thread_cpus` of `recording.json` has
+/// them: `[{"cpus": [0], "threads": [12, 14]}]`.
+pub(super) fn bound_threads(allowed: &BTreeMap<u64, Vec<u32>>, cpus: usize) -> Vec<Value> {
+    let mut bound: BTreeMap<&[u32], Vec<u64>> = BTreeMap::new();
+    for (tid, own) in allowed.iter().filter(|(_, own)| own.len() < cpus) {
+        bound.entry(own).or_default().push(*tid);
+    }
+    bound
+        .into_iter()
+        .map(|(cpus, threads)| serde_json::json!({"cpus": cpus, "threads": threads}))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bound_threads_are_listed_by_their_cpus() {
+        let allowed = [(7, vec![1]), (8, vec![0, 1]), (9, vec![1]), (11, vec![0])];
+        let bound = bound_threads(&allowed.into_iter().collect(), 2);
+        let expected = serde_json::json!([
+            {"cpus": [0], "threads": [11]},
+            {"cpus": [1], "threads": [7, 9]},
+        ]);
+        assert_eq!(Value::from(bound), expected);
+    }
+
+    #[test]
+    fn the_affinity_of_a_thread_is_what_it_was_pinned_to() {
+        let pinned = std::thread::spawn(|| {
+            let cpu = sys::affinity_of(0).unwrap()[0];
+            sys::pin_thread(&[cpu as usize]).unwrap();
+            (sys::affinity_of(0), cpu)
+        });
+        let (cpus, cpu) = pinned.join().unwrap();
+        assert_eq!(cpus, Some(vec![cpu]));
+        assert_eq!(sys::affinity_of(i32::MAX), None);
+    }
 
     #[test]
     fn a_scope_has_its_ancestors_and_what_is_below() {

@@ -82,6 +82,10 @@ pub struct Meta {
     /// By thread of a recorded group: CPU time from its start to the begin of the recording.
     #[serde(default)]
     pub thread_times: BTreeMap<Pid, ThreadTimes>,
+    /// Threads that may run on some CPUs only, by their affinity or their cpuset, as they were when
+    /// they were last seen.
+    #[serde(default)]
+    pub thread_cpus: Vec<BoundThreads>,
     /// By how much the wall clock (`CLOCK_REALTIME`) is ahead of the trace's, in ns. Logs of
     /// servers are on the wall clock.
     pub realtime_offset_ns: Option<i64>,
@@ -116,6 +120,16 @@ pub struct ThreadTimes {
     /// Time since its start, in ns (key `age_s`, in seconds).
     #[serde(rename = "age_s", deserialize_with = "known_seconds_as_ns")]
     pub age_ns: u64,
+}
+
+/// Threads that may run on the same CPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoundThreads {
+    /// The CPUs.
+    pub cpus: Vec<u32>,
+    /// The threads.
+    pub threads: Vec<Pid>,
 }
 
 impl Meta {
@@ -179,8 +193,10 @@ impl Meta {
                 "expected `before_s` at or after `after_s` in `period_ends` of `{path}`"
             ));
         }
+        let bound = self.thread_cpus.iter();
+        let bound = bound.map(|bound| ("thread_cpus", &bound.cpus));
         let lists = [("isolated", &self.isolated), ("nohz_full", &self.nohz_full)];
-        for (key, list) in lists {
+        for (key, list) in lists.into_iter().chain(bound) {
             if let (Some(cpu), Some(cpus)) = (list.iter().max(), self.cpus)
                 && *cpu >= cpus
             {

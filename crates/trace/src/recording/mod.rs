@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::cgroups::{Bandwidth, Cgroup, CgroupTree, Weight};
 pub use self::measured::{Figure, MeasuredSettings, Setting};
-pub use self::meta::{Meta, PeriodEnd, Preempt, ThreadTimes, TraceFormat};
+pub use self::meta::{BoundThreads, Meta, PeriodEnd, Preempt, ThreadTimes, TraceFormat};
 pub use self::requests::Request;
 pub use self::snapshots::Snapshots;
 pub use crate::clock::TraceClock;

@@ -37,6 +37,7 @@ use schedcast_sim::workload::{
 use schedcast_sim::{Program, ProgramBuilder, ProgramError, Reg, Workload};
 
 use super::Replay;
+use super::compile::start_cpu;
 use super::groups::GroupIndex;
 use super::model::{Activation, ActivationId, Step, Trigger};
 use super::subject::is_recorder;
@@ -161,10 +162,11 @@ impl Members {
             recorders: BTreeSet::new(),
             without_cpu: Vec::new(),
         };
+        let all_cpus = CpuSet::first(cpus);
         for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
             let records = is_recorder(&thread.name);
             let of_recorder = matches!(thread.origin, Origin::Fork(parent) if members.recorders.contains(&parent));
-            let has_cpu = thread.bound_cpu.is_none_or(|cpu| (cpu as usize) < cpus);
+            let has_cpu = thread.cpus.is_none_or(|own| !own.and(&all_cpus).is_empty());
             if records || of_recorder {
                 members.recorders.insert(id);
             } else if thread.activations.is_empty() || thread.left_out {
@@ -267,11 +269,11 @@ impl Adding<'_> {
         task.policy = thread.policy;
         task.nice = thread.nice;
         task.rt_priority = thread.rt_priority;
-        task.affinity = thread.bound_cpu.map(|cpu| CpuSet::of(Cpu(cpu)));
+        task.affinity = thread
+            .cpus
+            .map(|own| own.and(&CpuSet::first(self.cpus as usize)));
         task.address_space = (!thread.kernel).then_some(ADDRESS_SPACES | id.0);
-        task.start_cpu = Some(Cpu(thread
-            .bound_cpu
-            .unwrap_or(thread.first_cpu % self.cpus)));
+        task.start_cpu = Some(start_cpu(task.affinity, Cpu(thread.first_cpu % self.cpus)));
         task.asleep_in = self.inboxes[id.index()];
     }
 

@@ -6,10 +6,13 @@ use super::model::Thread;
 use super::phase;
 use super::report::Report;
 use super::subject;
-use super::threads::{Identity, ThreadId, Threads};
+use super::threads::{Identity, Origin, ThreadId, Threads};
 use super::timeline::{self, CpuTimeline, Repairs, Run};
+use schedcast_kernel::cpuset::{CpuSet, MAX_CPUS};
+use schedcast_kernel::ids::Cpu;
 use schedcast_kernel::task::Policy;
-use schedcast_trace::{Context, Event, EventKind, Level, Recording, Wakeup};
+use schedcast_trace::{Context, Event, EventKind, Level, Pid, Recording, Wakeup};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything the events say, by thread and by CPU.
 pub(super) struct Gathered {
@@ -57,10 +60,11 @@ impl Gathered {
             pass.see(index, event);
         }
         let identities = pass.threads.identities;
-        let threads = identities
+        let mut threads: Vec<Thread> = identities
             .iter()
             .map(|identity| thread(identity, recording))
             .collect();
+        bind(&mut threads, recording);
         pass.deeds.resize(identities.len(), Vec::new());
         Self {
             start_ns,
@@ -143,12 +147,44 @@ fn thread(identity: &Identity, recording: &Recording) -> Thread {
         nice,
         rt_priority,
         first_cpu: identity.first_cpu.unwrap_or(0),
-        bound_cpu: identity.bound_cpu(&name),
+        cpus: identity.bound_cpu(&name).map(|cpu| CpuSet::of(Cpu(cpu))),
         group: GroupIndex::ROOT,
         activations: 0..0,
         executed_ns: 0,
         subject: name.clone(),
         name,
+    }
+}
+
+/// Gives threads the CPUs that the recorder saw them restricted to. One that it never saw inherits
+/// its parent's.
+fn bind(threads: &mut [Thread], recording: &Recording) {
+    let is_known = |cpu: &u32| (*cpu as usize) < MAX_CPUS;
+    let mut by_pid: BTreeMap<Pid, CpuSet> = BTreeMap::new();
+    for bound in &recording.meta.thread_cpus {
+        let cpus: CpuSet = bound
+            .cpus
+            .iter()
+            .copied()
+            .filter(is_known)
+            .map(Cpu)
+            .collect();
+        by_pid.extend(bound.threads.iter().map(|pid| (*pid, cpus)));
+    }
+    let trees = [&recording.cgroups_before, &recording.cgroups_after];
+    let groups = trees.into_iter().flatten().flat_map(|tree| tree.iter());
+    let seen: BTreeSet<Pid> = groups.flat_map(|(_, group)| group.tasks.clone()).collect();
+    for index in 0..threads.len() {
+        let thread = &threads[index];
+        if thread.cpus.is_some() {
+            continue;
+        }
+        let own = by_pid.get(&thread.pid).copied();
+        let inherited = match thread.origin {
+            Origin::Fork(parent) if !seen.contains(&thread.pid) => threads[parent.index()].cpus,
+            _ => None,
+        };
+        threads[index].cpus = own.or(inherited).filter(|cpus| !cpus.is_empty());
     }
 }
 

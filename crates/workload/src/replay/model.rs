@@ -3,6 +3,7 @@
 use super::groups::GroupIndex;
 use super::service::{Follows, RequestId};
 use super::threads::{Origin, ThreadId};
+use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 use schedcast_trace::Pid;
 use std::ops::Range;
@@ -45,8 +46,9 @@ pub struct Thread {
     pub rt_priority: u8,
     /// CPU it was on when it was first seen.
     pub first_cpu: u32,
-    /// CPU it cannot leave (kernel threads that exist once per CPU).
-    pub bound_cpu: Option<u32>,
+    /// CPUs that it may run on; `None` for all. The recorder says so, and the names of kernel
+    /// threads that exist once per CPU do.
+    pub cpus: Option<CpuSet>,
     /// Its group.
     pub group: GroupIndex,
     /// Its activations, in order of time.

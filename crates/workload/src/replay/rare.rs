@@ -165,7 +165,7 @@ impl Replay {
             nice: 0,
             rt_priority: 0,
             first_cpu: 0,
-            bound_cpu: None,
+            cpus: None,
             group,
             activations: index..index + 1,
             executed_ns: 0,

@@ -76,6 +76,17 @@ impl CompileOptions {
     fn cpu(&self, recorded: u32) -> Cpu {
         Cpu(recorded % self.cpus)
     }
+
+    /// The CPUs that stand for recorded ones.
+    fn cpus_for(&self, recorded: &CpuSet) -> CpuSet {
+        recorded.iter().map(|cpu| self.cpu(cpu.0)).collect()
+    }
+}
+
+/// Where a thread begins that was first seen on `first` and may run on these CPUs.
+pub(super) fn start_cpu(affinity: Option<CpuSet>, first: Cpu) -> Cpu {
+    let nearest = affinity.filter(|cpus| !cpus.contains(first));
+    nearest.and_then(|cpus| cpus.lowest()).unwrap_or(first)
 }
 
 /// Where things of the replay stand in the workload.
@@ -470,12 +481,11 @@ impl<'a> Compiler<'a> {
         task.policy = thread.policy;
         task.nice = thread.nice;
         task.rt_priority = thread.rt_priority;
-        let cpu = |recorded| self.options.cpu(recorded);
-        task.affinity = thread.bound_cpu.map(|bound| CpuSet::of(cpu(bound)));
+        task.affinity = thread.cpus.map(|cpus| self.options.cpus_for(&cpus));
         task.group = group;
         // Which threads share an address space is not in a trace: each is given its own.
         task.address_space = (!thread.kernel).then_some(id.0);
-        task.start_cpu = Some(cpu(thread.bound_cpu.unwrap_or(thread.first_cpu)));
+        task.start_cpu = Some(start_cpu(task.affinity, self.options.cpu(thread.first_cpu)));
         task
     }
 
