@@ -144,6 +144,9 @@ fn scale_arrivals(replay: &mut Replay, permille: u64) {
         {
             *at_ns = scaled(*at_ns);
         }
+        if clients.is_empty() {
+            activation.slept_before_ns = activation.slept_before_ns.map(scaled);
+        }
         scale_follows(&mut activation.follows, scaled);
     }
     for served in &mut replay.requests {

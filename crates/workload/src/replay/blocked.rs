@@ -138,16 +138,6 @@ impl Facts<'_> {
         counts.into_keys().collect()
     }
 
-    /// Whether a draft follows another of its thread and an interrupt ended the sleep between them.
-    fn follows(&self, before: &Draft, draft: &Draft) -> bool {
-        let [one, other] = [before, draft].map(|draft| &draft.activation);
-        let woken_ns = other.woken_ns;
-        one.thread == other.thread
-            && one.slept
-            && one.end_ns.is_some_and(|end_ns| end_ns <= woken_ns)
-            && matches!(other.trigger, Trigger::Outside { soft: false, .. })
-    }
-
     /// Kinds of servers that sleep inside requests, with the least work that is a first half.
     fn servers(&self, drafts: &[Draft]) -> BTreeMap<Kind<'_>, u64> {
         let acting = self.acting(drafts);
@@ -155,7 +145,7 @@ impl Facts<'_> {
         let mut before: Option<Part> = None;
         for (place, draft) in drafts.iter().enumerate() {
             let thread = draft.activation.thread;
-            let follows = place > 0 && self.follows(&drafts[place - 1], draft);
+            let follows = place > 0 && follows(&drafts[place - 1], draft);
             let part = self.part(draft).filter(|_| self.is_grouped(thread));
             let kind = self.kind(thread);
             let answers = self.replies(draft).any(|(_, to)| {
@@ -226,7 +216,7 @@ pub(super) fn tie(facts: &Facts<'_>, drafts: &mut [Draft]) {
             is_open = false;
             continue;
         };
-        let follows = place > 0 && facts.follows(&drafts[place - 1], draft);
+        let follows = place > 0 && follows(&drafts[place - 1], draft);
         let goes_on = follows && is_open;
         is_open = match facts.part(draft) {
             Some(Part::Asked { .. }) => true,
@@ -235,12 +225,28 @@ pub(super) fn tie(facts: &Facts<'_>, drafts: &mut [Draft]) {
             None => false,
         };
         if goes_on {
-            let before = &mut drafts[place - 1];
-            let fell_asleep_ns = before.activation.end_ns.unwrap_or(u64::MAX);
-            let end = (before.activation.executed_ns, DraftStep::Later(place));
-            before.deeds.push(end);
-            let after = &mut drafts[place].activation;
-            after.slept_before_ns = after.woken_ns.checked_sub(fell_asleep_ns);
+            tie_to(drafts, place);
         }
     }
+}
+
+/// Whether a draft follows another of its thread and an interrupt ended the sleep between them.
+pub(super) fn follows(before: &Draft, draft: &Draft) -> bool {
+    let [one, other] = [before, draft].map(|draft| &draft.activation);
+    let woken_ns = other.woken_ns;
+    one.thread == other.thread
+        && one.slept
+        && one.end_ns.is_some_and(|end_ns| end_ns <= woken_ns)
+        && matches!(other.trigger, Trigger::Outside { soft: false, .. })
+}
+
+/// Lets the draft at `place`, which [`follows`] the one before it, begin so long after its end as
+/// in the recording.
+pub(super) fn tie_to(drafts: &mut [Draft], place: usize) {
+    let before = &mut drafts[place - 1];
+    let fell_asleep_ns = before.activation.end_ns.unwrap_or(u64::MAX);
+    let end = (before.activation.executed_ns, DraftStep::Later(place));
+    before.deeds.push(end);
+    let after = &mut drafts[place].activation;
+    after.slept_before_ns = after.woken_ns.checked_sub(fell_asleep_ns);
 }

@@ -55,6 +55,7 @@ mod gather;
 mod groups;
 mod measured;
 mod model;
+mod paced;
 mod phase;
 mod rare;
 mod report;
@@ -282,6 +283,9 @@ impl Folded {
         };
         let handovers = &mut folded.handovers;
         folded.found = service::find(&evidence, &mut folded.drafts, &mut folded.begun, handovers);
+        let served = folded.found.threads(&gathered.threads, &gathered.groups);
+        let is_served = |thread: ThreadId| served.contains(&thread);
+        paced::tie(&gathered.threads, is_served, &mut folded.drafts);
         folded.unseen = unseen::find(
             &mut folded.drafts,
             &gathered.wakings,

@@ -155,6 +155,19 @@ pub(super) struct Found {
     pub uncut: BTreeMap<ThreadId, Vec<Activation>>,
 }
 
+impl Found {
+    /// The threads of the services, and their clients.
+    pub(super) fn threads(&self, threads: &[Thread], all: &[groups::Group]) -> BTreeSet<ThreadId> {
+        let mut served = BTreeSet::new();
+        for service in &self.services {
+            let of_thread = threads.iter().map(|thread| thread.group);
+            served.extend(groups::members_of(all, of_thread, service.group));
+            served.extend(&service.clients);
+        }
+        served
+    }
+}
+
 /// One request as the log or the trace tells it. Times are ns since the start of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {

@@ -493,6 +493,11 @@ pub(super) fn played(replay: &Replay) -> World {
 
 /// Runs a replay on one free CPU with this quota of `/svc`.
 pub(super) fn played_under(replay: &Replay, quota_ns: Option<u64>) -> World {
+    played_until(replay, quota_ns, replay.duration_ns)
+}
+
+/// The same until this time.
+pub(super) fn played_until(replay: &Replay, quota_ns: Option<u64>, end_ns: u64) -> World {
     let mut workload = Workload::default();
     let compiled = replay
         .compile(&mut workload, CompileOptions::default())
@@ -505,7 +510,7 @@ pub(super) fn played_under(replay: &Replay, quota_ns: Option<u64>) -> World {
         .free_of_charge();
     let rules = Rules::of(Version::new(6, 18), 1, 250);
     let mut world = World::new(machine, rules, workload, 1).unwrap();
-    world.run_until(compiled.duration_ns).unwrap();
+    world.run_until(end_ns).unwrap();
     world
 }
 
