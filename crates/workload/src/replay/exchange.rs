@@ -32,8 +32,14 @@
 //! more than 1 ms after it, or that something else than a timer or device made it send.
 //!
 //! The log names connections, not threads. The connection belongs to the server that is sent a
-//! request within 1 ms of most of its requests (at least four in five), and no server is given
-//! twice. Then its requests are paired one by one, in order.
+//! request within 1 ms of most of its requests (at least four in five), and whose client is awake
+//! when they are answered; no server is given twice. A queue that another program takes jobs from
+//! does not answer them itself: a log of these jobs is none of its requests. Then each row of the
+//! log is paired with the nearest request, in order.
+//!
+//! A row may be a transaction of several requests, as `pgbench` logs them: what its connection
+//! sends from the paired request on until the row's answer, and no other row claims, are its parts.
+//! Its latency ends with the answer to the last one.
 //!
 //! # Latency
 //!
@@ -84,6 +90,8 @@ pub struct Exchanged {
     pub due_ns: Option<i64>,
     /// From then to the answer, in the recording: from the log where there is one.
     pub latency_ns: Option<u64>,
+    /// It is part of a transaction and not the last one: no latency ends with its answer.
+    pub goes_on: bool,
 }
 
 /// A client and servers that take one of its requests at a time.
@@ -128,6 +136,7 @@ pub(super) fn find(replay: &mut Replay, log: Option<&[Request]>) -> Vec<Exchange
             not_before_ns: None,
             due_ns: due_ns(replay, sender),
             latency_ns: None,
+            goes_on: false,
         });
     }
     let mut exchanges: Vec<Exchange> = by_pair
@@ -157,8 +166,11 @@ pub(super) fn find(replay: &mut Replay, log: Option<&[Request]>) -> Vec<Exchange
 
 /// When a request is due whose sender came from outside.
 fn due_ns(replay: &Replay, sender: ActivationId) -> Option<i64> {
-    match replay.activations[sender.index()].trigger {
-        Trigger::Outside { at_ns, .. } => i64::try_from(at_ns).ok(),
+    let sender = &replay.activations[sender.index()];
+    match sender.trigger {
+        Trigger::Outside { at_ns, .. } if sender.slept_before_ns.is_none() => {
+            i64::try_from(at_ns).ok()
+        }
         _ => None,
     }
 }
@@ -264,6 +276,14 @@ struct Logged {
     latency_ns: Option<u64>,
 }
 
+impl Logged {
+    /// When its client had the answer; `None` behind the end.
+    fn replied_ns(&self) -> Option<u64> {
+        let latency_ns = i64::try_from(self.latency_ns?).ok()?;
+        u64::try_from(self.scheduled_ns + latency_ns).ok()
+    }
+}
+
 /// Gives the requests of the exchanges their schedules.
 fn schedule(replay: &mut Replay, exchanges: &mut [Exchange], log: &[Request]) {
     let start_us = replay.start_ns / 1000;
@@ -289,6 +309,7 @@ fn schedule(replay: &mut Replay, exchanges: &mut [Exchange], log: &[Request]) {
             .zip(&taken)
             .enumerate()
             .filter(|(_, (_, taken))| !**taken)
+            .filter(|(_, (exchange, _))| answers(replay, exchange, times))
             .map(|(index, (exchange, _))| (agreeing(replay, exchange, times), index))
             .max_by_key(|(agreeing, index)| (*agreeing, std::cmp::Reverse(*index)));
         if let Some((agreeing, index)) = best
@@ -321,27 +342,67 @@ fn agreeing(replay: &Replay, exchange: &Exchange, times: &[Logged]) -> usize {
         .count()
 }
 
+/// Whether the client is awake when most of the logged requests are answered.
+fn answers(replay: &Replay, exchange: &Exchange, times: &[Logged]) -> bool {
+    let own = replay.activations_of(exchange.client);
+    let answered = times.iter().filter_map(Logged::replied_ns);
+    let (awake, all) = answered.fold((0, 0), |(awake, all), replied_ns| {
+        let begun = own.partition_point(|one| one.woken_ns <= replied_ns);
+        let last = begun.checked_sub(1).map(|last| &own[last]);
+        // The log is rounded to microseconds.
+        let is_awake = last.is_some_and(|last| {
+            last.end_ns
+                .is_none_or(|end_ns| end_ns + 1_000 >= replied_ns)
+        });
+        (awake + usize::from(is_awake), all + 1)
+    });
+    awake * 5 >= all * 4
+}
+
 /// Pairs requests and log. With equal numbers they are the same requests in the same order;
-/// otherwise only those whose times agree are paired.
+/// otherwise each row is given the nearest request that no earlier row has, within [`SAME_NS`].
 fn pair_up(replay: &mut Replay, exchange: &mut Exchange, times: &[Logged]) {
-    let in_order = exchange.requests.len() == times.len();
+    let sent: Vec<u64> = exchange
+        .requests
+        .iter()
+        .map(|exchanged| sent_ns(replay, exchanged))
+        .collect();
+    let in_order = sent.len() == times.len();
+    let mut rows: Vec<Option<Logged>> = vec![None; sent.len()];
     let mut from = 0;
-    for (position, exchanged) in exchange.requests.iter_mut().enumerate() {
-        let sent_ns = sent_ns(replay, exchanged);
-        let logged = if in_order {
-            times.get(position)
-        } else {
-            while from < times.len() && times[from].sent_ns + SAME_NS < sent_ns {
-                from += 1;
-            }
-            let found = times
-                .get(from)
-                .filter(|logged| logged.sent_ns.abs_diff(sent_ns) <= SAME_NS);
-            from += usize::from(found.is_some());
-            found
+    for (number, logged) in times.iter().enumerate() {
+        let apart_ns = |position: &usize| sent[*position].abs_diff(logged.sent_ns);
+        let position = match in_order {
+            true => Some(number),
+            false => (from..sent.len())
+                .take_while(|position| sent[*position] <= logged.sent_ns + SAME_NS)
+                .filter(|position| apart_ns(position) <= SAME_NS)
+                .min_by_key(apart_ns),
         };
-        if let Some(&logged) = logged {
-            give_schedule(replay, exchanged, logged);
+        if let Some(position) = position {
+            rows[position] = Some(*logged);
+            from = position + 1;
+        }
+    }
+    let mut under_way: Option<Logged> = None;
+    for (position, row) in rows.into_iter().enumerate() {
+        if let Some(logged) = row {
+            give_schedule(replay, &mut exchange.requests[position], logged);
+            under_way = row;
+            continue;
+        }
+        under_way = under_way.filter(|logged| {
+            logged
+                .replied_ns()
+                .is_none_or(|replied_ns| sent[position] < replied_ns)
+        });
+        if let Some(logged) = under_way {
+            let before = &mut exchange.requests[position - 1];
+            before.goes_on = true;
+            before.latency_ns = None;
+            let part = &mut exchange.requests[position];
+            part.due_ns = Some(logged.scheduled_ns);
+            part.latency_ns = logged.latency_ns;
         }
     }
 }

@@ -144,7 +144,8 @@ impl Replay {
             let latencies = exchange.requests.iter().filter_map(|one| one.latency_ns);
             if let Some(collected) = by_subject.get_mut(server.as_str()) {
                 collected.request_ns.extend(latencies);
-                let waiting = exchange.requests.iter().filter(|one| one.answer.is_none());
+                let last = exchange.requests.iter().filter(|one| !one.goes_on);
+                let waiting = last.filter(|one| one.answer.is_none());
                 let ages = waiting.filter_map(|one| self.age_ns(one));
                 collected.request_ages_ns.extend(ages);
             }

@@ -23,6 +23,7 @@
 //! 2 = 0: B.
 
 use super::super::Replay;
+use super::super::exchange::Exchanged;
 use super::super::model::ActivationId;
 use super::super::threads::ThreadId;
 use super::units::Units;
@@ -124,9 +125,10 @@ impl Exchanges {
             });
             let first = all.words[row].due as u32;
             let states = (first..).map(WordId).zip(requests);
+            let last = states.filter(|(_, request)| !request.goes_on);
             workload
                 .requests
-                .extend(states.map(|(state, request)| RequestSpec {
+                .extend(last.map(|(state, request)| RequestSpec {
                     metric: latency,
                     due_ns: request.due_ns,
                     state,
@@ -155,9 +157,13 @@ impl ExchangeWords {
     }
 
     /// The client has the answer of a request.
-    pub(super) fn record(&self, b: &mut ProgramBuilder, position: usize, due_ns: Option<i64>) {
+    pub(super) fn record(&self, b: &mut ProgramBuilder, position: usize, request: &Exchanged) {
         let [since, ..] = SEND;
-        match due_ns.map(|due_ns| (u64::try_from(due_ns), due_ns.unsigned_abs())) {
+        match request
+            .due_ns
+            .map(|due_ns| (u64::try_from(due_ns), due_ns.unsigned_abs()))
+        {
+            _ if request.goes_on => {}
             Some((Ok(due_ns), _)) => {
                 b.set(since, due_ns);
                 b.record_since(self.latency, since);

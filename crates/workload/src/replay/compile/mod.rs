@@ -365,7 +365,7 @@ impl<'a> Compiler<'a> {
         for &(exchange, position) in answers {
             let words = &self.exchanges.words[exchange];
             let exchanged = &self.replay.exchanges[exchange].requests[position];
-            words.record(b, position, exchanged.due_ns);
+            words.record(b, position, exchanged);
             words.take_back(b, position);
         }
         let steps = self.replay.steps_of(activation);

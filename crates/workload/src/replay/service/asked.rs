@@ -2,9 +2,9 @@
 //!
 //! # From the log
 //!
-//! The log says it all, if it is of these clients: four in five answers come while a client is
-//! awake. Where clients are on other machines, four in five come at most 1 ms after a thread of the
-//! service ran that requests wake.
+//! The log says it all, if it is of these clients: four in five requests are sent while a client is
+//! awake, and answered while one is. Where clients are on other machines, four in five come at most
+//! 1 ms after a thread of the service ran that requests wake.
 //!
 //! # From the trace
 //!
@@ -119,15 +119,20 @@ pub(super) fn from_log(
         })
         .collect();
     let own = border.of_clients(drafts);
-    let awake = |one: &&Asked| {
-        let woken = |draft: &usize| drafts[*draft].activation.woken_ns <= one.replied_ns;
+    let is_awake = |at_ns: u64| {
+        let woken = |draft: &usize| drafts[*draft].activation.woken_ns <= at_ns;
         let before = &own[..own.partition_point(woken)];
         // The clocks of log and trace are the same; the log is rounded to microseconds.
         let ends = |draft: &usize| {
             let end_ns = drafts[*draft].activation.end_ns;
-            end_ns.is_none_or(|end_ns| end_ns + 1_000 >= one.replied_ns)
+            end_ns.is_none_or(|end_ns| end_ns + 1_000 >= at_ns)
         };
         before.iter().rev().take(border.clients.len()).any(ends)
+    };
+    let awake = |one: &&Asked| {
+        // Rounded down, and none is sent before the recording begins.
+        let sent_ns = u64::try_from(one.sent_ns).map(|sent_ns| sent_ns + 999);
+        is_awake(one.replied_ns) && sent_ns.is_ok_and(is_awake)
     };
     let repliers = border.repliers();
     let ran = |one: &&Asked| {
