@@ -1,6 +1,6 @@
 //! Requests that pass several threads of a service, and what piles up between them.
 
-use super::services::scheduled;
+use super::services::{put_log, scheduled};
 use super::*;
 use crate::replay::service::Served;
 
@@ -193,6 +193,39 @@ fn what_comes_apart_is_done_by_threads_that_are_there() {
     assert!(by_second.iter().all(|woken_us| there.contains(woken_us)));
     // 25 singles, the 20 in which it preempted the proxy, and the fork.
     assert_eq!(replay.activations_of(first).len(), 25 + 20 + 1);
+}
+
+#[test]
+fn in_a_closed_loop_a_proxy_answers_when_its_backend_has() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "proxy"), (3, "backend")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3]);
+    for number in 0..25 {
+        single(&mut mini, 5_000 * number);
+    }
+    for number in 25..35 {
+        preempted(&mut mini, 5_000 * number);
+    }
+    let mut recording = mini.recording(175_000);
+    let rows: Vec<[u64; 3]> = (0..35)
+        .map(|number| 5_000 * number)
+        .map(|at| [at, at + 8, at + 375])
+        .collect();
+    put_log(&mut recording, 1, &rows);
+    let options = InferOptions {
+        client_loop: ClientLoop::Closed,
+        ..InferOptions::default()
+    };
+    let replay = infer(&recording, &options).unwrap();
+    assert_eq!(replay.services[0].closed_loop, Some(1));
+    let backend = replay.threads_named("backend").unwrap()[0];
+    let proxy = replay.threads_named("proxy").unwrap()[0];
+    let replies = |activation: &&Activation| {
+        let mut steps = replay.steps_of(activation).iter();
+        steps.any(|step| matches!(step, Step::Reply(_)))
+    };
+    let answering = replay.activations_of(proxy).iter().filter(replies);
+    let triggers: Vec<Trigger> = answering.map(|activation| activation.trigger).collect();
+    assert_eq!(triggers, [Trigger::Thread(backend); 35]);
 }
 
 #[test]
