@@ -63,7 +63,7 @@ impl Level {
     }
 }
 
-/// What was found of the drafts that were woken earlier.
+/// Levels of the drafts that were woken earlier.
 #[derive(Default)]
 struct Levels {
     /// By draft: the request whose message began it.
