@@ -20,6 +20,9 @@
 //! * Of [`DRAWS`] draws of so many single requests the one is taken whose CPU time together is
 //!   nearest to that of the episode. It is stretched to be the same, by no more than [`STRETCH`]
 //!   either way.
+//! * A thread that is forked or exits in the recording does so in the replay, too. What it did is
+//!   drawn only for episodes of its lifetime: before that nobody would answer. Where fewer than
+//!   [`SINGLES_MIN`] requests are left to draw from, the episode is kept as recorded.
 //! * A long request is seldom alone: of requests that take `d`, and come at the rate r, a share of
 //!   exp(−r·d) is. Draws are weighted by the inverse, up to its cubic term.
 //! * Work that timers begin in an episode counts as its work: it is copied, or left out, like the
@@ -83,6 +86,8 @@ struct Episode {
     requests: Vec<usize>,
     /// CPU time of the service.
     work_ns: u64,
+    /// When the youngest of its threads was forked, and when the first of them exits.
+    lives_ns: (u64, u64),
     /// Some of it cannot be done twice, or was under way at either end.
     is_fixed: bool,
 }
@@ -107,12 +112,8 @@ impl Apart<'_> {
         if singles.len() < SINGLES_MIN {
             return;
         }
-        let mut weights = self.weights(&singles, served.len());
-        let mut sum = 0.0;
-        for weight in &mut weights {
-            sum += *weight;
-            *weight = sum;
-        }
+        let weights = self.weights(&singles, served.len());
+        let weighted: Vec<(&Episode, f64)> = singles.into_iter().zip(weights).collect();
         let runs = self.running();
         let mut copies: Vec<Draft> = Vec::new();
         let mut gone = vec![false; drafts.len()];
@@ -122,7 +123,7 @@ impl Apart<'_> {
             if piled.is_fixed || is_whole {
                 continue;
             }
-            let Some(drawn) = draw(&singles, &weights, piled, number) else {
+            let Some(drawn) = draw(&weighted, piled, number) else {
                 continue;
             };
             for draft in &piled.drafts {
@@ -238,6 +239,7 @@ impl Apart<'_> {
                     drafts: Vec::new(),
                     requests: Vec::new(),
                     work_ns: 0,
+                    lives_ns: (0, u64::MAX),
                     is_fixed: to_ns >= length_ns,
                 }),
             }
@@ -279,6 +281,17 @@ impl Apart<'_> {
                 };
         }
         self.fix(&mut episodes, drafts, begun);
+        let lives_ns = lives(drafts);
+        for episode in &mut episodes {
+            for draft in &episode.drafts {
+                let thread = drafts[*draft].activation.thread;
+                if let Some((forked_ns, exits_ns)) = lives_ns.get(&thread) {
+                    let (from_ns, to_ns) = &mut episode.lives_ns;
+                    *from_ns = (*from_ns).max(*forked_ns);
+                    *to_ns = (*to_ns).min(*exits_ns);
+                }
+            }
+        }
         episodes
     }
 
@@ -410,19 +423,51 @@ fn replied_ns(one: &Served) -> u64 {
     u64::try_from(had_ns.saturating_sub_unsigned(one.read_ns)).unwrap_or(0)
 }
 
-/// Single requests for those of an episode, with nearly its CPU time.
+/// When the threads that come or go in the recording are forked and exit.
+fn lives(drafts: &[Draft]) -> BTreeMap<ThreadId, (u64, u64)> {
+    let mut lives: BTreeMap<ThreadId, (u64, u64)> = BTreeMap::new();
+    for Draft {
+        activation, deeds, ..
+    } in drafts
+    {
+        let exits = matches!(deeds.last(), Some((_, DraftStep::Exit)));
+        if activation.trigger == Trigger::Fork {
+            lives.entry(activation.thread).or_insert((0, u64::MAX)).0 = activation.woken_ns;
+        }
+        if exits {
+            lives.entry(activation.thread).or_insert((0, u64::MAX)).1 = activation.woken_ns;
+        }
+    }
+    lives
+}
+
+/// Single requests for those of an episode, with nearly its CPU time. Their threads must be there
+/// at that time.
 fn draw<'e>(
-    singles: &[&'e Episode],
-    weights: &[f64],
+    weighted: &[(&'e Episode, f64)],
     piled: &Episode,
     number: u64,
 ) -> Option<Vec<&'e Episode>> {
+    let lives = |(single, _): &&(&Episode, f64)| {
+        single.lives_ns.0 <= piled.from_ns && piled.to_ns <= single.lives_ns.1
+    };
+    let mut all = 0.0;
+    let singles: Vec<(&Episode, f64)> = weighted
+        .iter()
+        .filter(lives)
+        .map(|(single, weight)| {
+            all += weight;
+            (*single, all)
+        })
+        .collect();
+    if singles.len() < SINGLES_MIN {
+        return None;
+    }
     let mut stream = random::stream(0, random::name_hash("piled up"), number);
     let one = |stream: &mut Stream| {
-        let all = weights.last().copied().unwrap_or(0.0);
         let at = (random::draw(stream) >> 11) as f64 / (1u64 << 53) as f64 * all;
-        let position = weights.partition_point(|reached| *reached <= at);
-        singles[position.min(singles.len() - 1)]
+        let position = singles.partition_point(|(_, reached)| *reached <= at);
+        singles[position.min(singles.len() - 1)].0
     };
     let draws = (0..DRAWS).map(|_| {
         let drawn: Vec<&Episode> = piled.requests.iter().map(|_| one(&mut stream)).collect();

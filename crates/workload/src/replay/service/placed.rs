@@ -13,6 +13,12 @@
 //! Only what piled up is cut: a part at whose end its thread replies, or that was executed more
 //! than 1 ms later than its causes allow. A cause is the arrival that the part before waits for,
 //! or, at the begin of an activation, what the thread that began it had waited for by then.
+//!
+//! In a closed loop requests come in another order than recorded, so that the part behind a wait is
+//! an activation that the arrival begins, and nothing else. A part that the arrival leads to
+//! already, by what a proxy asks its backend and the backend's answer, is left whole: it would no
+//! longer wait for the backend. nginx before a Go server had a p50 of 0.64 ms simulated again when
+//! it was cut off, where the log says 1.12, and has 1.03.
 
 use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::{Activation, Trigger};
@@ -42,57 +48,77 @@ pub(super) struct Placing<'a> {
     pub service: u32,
 }
 
-/// Times before which something cannot happen under any limit, ns.
+/// Before what something cannot happen under any limit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Level {
+    at_ns: u64,
+    /// The request, by its place in the list of those asked, whose arrival leads to it.
+    asked: Option<usize>,
+}
+
+impl Level {
+    /// Of what no request is known to lead to.
+    fn at(at_ns: u64) -> Self {
+        Self { at_ns, asked: None }
+    }
+}
+
+/// Levels of the drafts that were woken earlier.
 #[derive(Default)]
 struct Levels {
+    /// By draft: the request whose message began it.
+    of_entry: BTreeMap<usize, usize>,
     /// By waking.
-    of_waking: BTreeMap<usize, u64>,
+    of_waking: BTreeMap<usize, Level>,
     /// By thread: the end of its last draft.
-    of_end: BTreeMap<ThreadId, u64>,
+    of_end: BTreeMap<ThreadId, Level>,
     /// By child: when its parent forks it.
-    of_fork: BTreeMap<ThreadId, u64>,
+    of_fork: BTreeMap<ThreadId, Level>,
 }
 
 impl Levels {
     /// Notes what a draft passes on. `changes` are the levels of its parts, each with where it
     /// begins.
-    fn pass_on(&mut self, draft: &Draft, changes: &[(u64, u64)]) {
+    fn pass_on(&mut self, draft: &Draft, changes: &[(u64, Level)]) {
         for (into_ns, waking) in draft.wakes() {
             let reached = changes.partition_point(|(from_ns, _)| *from_ns <= into_ns);
             self.of_waking.insert(waking, changes[reached.max(1) - 1].1);
         }
-        let last_ns = changes.last().map_or(0, |(_, level_ns)| *level_ns);
-        self.of_end.insert(draft.activation.thread, last_ns);
+        let last = changes.last().map_or(Level::at(0), |(_, level)| *level);
+        self.of_end.insert(draft.activation.thread, last);
     }
 }
 
 /// Where a draft waits for the arrival of requests.
 struct Gates {
-    /// Before which time the part under way cannot begin under any limit, ns.
-    level_ns: u64,
+    /// That of the part under way.
+    level: Level,
     /// The levels of the parts so far, each with where it begins.
-    changes: Vec<(u64, u64)>,
+    changes: Vec<(u64, Level)>,
     steps: Vec<(u64, DraftStep)>,
 }
 
 impl Gates {
-    fn of(level_ns: u64) -> Self {
+    fn of(level: Level) -> Self {
         Self {
-            level_ns,
-            changes: vec![(0, level_ns)],
+            level,
+            changes: vec![(0, level)],
             steps: Vec::new(),
         }
     }
 
     /// Whether a request may arrive after the part under way could begin.
     fn is_later(&self, request: &Served) -> bool {
-        request.arrives_ns > self.level_ns || request.follows.is_some()
+        request.arrives_ns > self.level.at_ns || request.follows.is_some()
     }
 
-    /// Whatever lies behind `gate_ns` waits for the request.
-    fn wait(&mut self, gate_ns: u64, id: RequestId, request: &Served) {
-        self.level_ns = self.level_ns.max(request.arrives_ns);
-        self.changes.push((gate_ns, self.level_ns));
+    /// Whatever lies behind `gate_ns` waits for the request at place `asked`.
+    fn wait(&mut self, gate_ns: u64, id: RequestId, request: &Served, asked: usize) {
+        self.level = Level {
+            at_ns: self.level.at_ns.max(request.arrives_ns),
+            asked: Some(asked),
+        };
+        self.changes.push((gate_ns, self.level));
         self.steps.push((gate_ns, DraftStep::Awaits(id)));
     }
 }
@@ -165,6 +191,10 @@ impl Placing<'_> {
                 dues_ns.map(|due_ns| chain.follows(reply.asked, due_ns.max(0) as u64));
             requests[number as usize].follows = follows[0].take().or(follows[1]);
         }
+        let mut levels = Levels {
+            of_entry: began.iter().copied().collect(),
+            ..Levels::default()
+        };
         for (draft, position) in began.into_iter().chain(self.senders(asked, drafts)) {
             let activation = &mut drafts[draft].activation;
             if let Trigger::Outside { at_ns, .. } = activation.trigger {
@@ -184,7 +214,6 @@ impl Placing<'_> {
             .filter(|draft| Some(drafts[*draft].activation.thread) != looping)
             .collect();
         in_order.sort_by_key(|draft| drafts[*draft].activation.woken_ns);
-        let mut levels = Levels::default();
         let is_parent = |draft: &Draft| {
             let mut forks = self.forks(draft);
             forks.next().is_some()
@@ -192,8 +221,8 @@ impl Placing<'_> {
         for index in in_order {
             let draft = &drafts[index];
             if self.border.backends.contains(&draft.activation.thread) {
-                let level_ns = self.level_ns(index, draft, &levels);
-                levels.pass_on(draft, &[(0, level_ns)]);
+                let level = self.level(index, draft, &levels);
+                levels.pass_on(draft, &[(0, level)]);
                 continue;
             }
             let steps = match is_parent(draft) {
@@ -227,7 +256,7 @@ impl Placing<'_> {
         levels: &mut Levels,
     ) -> Vec<(u64, DraftStep)> {
         let activation = &draft.activation;
-        let mut gates = Gates::of(self.level_ns(index, draft, levels));
+        let mut gates = Gates::of(self.level(index, draft, levels));
         let is_child = self.child(activation.thread).is_some();
         // What follows the answer of a backend is for the request that it was asked for.
         let is_led = match activation.trigger {
@@ -255,12 +284,13 @@ impl Placing<'_> {
             let sent_ns = u64::try_from(asked[reply.asked].sent_ns).unwrap_or(0);
             let sent_into_ns = self.clock.executed_of_ns(thread, index, sent_ns);
             let gate_ns = sent_into_ns.clamp(before_ns, into_ns);
-            let piled = is_here || reply.at_ns.saturating_sub(gates.level_ns) > PILED_NS;
-            let follows = is_here && request.follows.is_some();
-            let later = request.arrives_ns > gates.level_ns || follows;
+            let piled = is_here || reply.at_ns.saturating_sub(gates.level.at_ns) > PILED_NS;
+            let has_come = gates.level.asked == Some(reply.asked);
+            let follows = is_here && request.follows.is_some() && !has_come;
+            let later = request.arrives_ns > gates.level.at_ns || follows;
             // The request of a child has come when it is forked.
             if later && piled && !is_child && (is_here || gate_ns < into_ns) {
-                gates.wait(gate_ns, id, request);
+                gates.wait(gate_ns, id, request, reply.asked);
             }
             if is_here {
                 gates.steps.push((into_ns, DraftStep::Replies(id)));
@@ -274,7 +304,7 @@ impl Placing<'_> {
             let id = RequestId(first + number);
             let request = &requests[id.index()];
             if gates.is_later(request) {
-                gates.wait(from_ns, id, request);
+                gates.wait(from_ns, id, request, replies[number as usize].asked);
                 gates.changes.sort_unstable();
             }
         }
@@ -299,13 +329,19 @@ impl Placing<'_> {
         u32::try_from(to + next).ok()
     }
 
-    /// Before which time a draft cannot begin under any limit.
-    fn level_ns(&self, index: usize, draft: &Draft, levels: &Levels) -> u64 {
+    /// Before what a draft cannot begin under any limit.
+    fn level(&self, index: usize, draft: &Draft, levels: &Levels) -> Level {
         let activation = &draft.activation;
         let before = levels.of_end.get(&activation.thread);
         match (activation.trigger, activation.slept_before_ns, before) {
-            (_, Some(slept_ns), Some(before_ns)) => before_ns + slept_ns,
-            (Trigger::Outside { at_ns, .. }, ..) => at_ns,
+            (_, Some(slept_ns), Some(before)) => Level {
+                at_ns: before.at_ns + slept_ns,
+                ..*before
+            },
+            (Trigger::Outside { at_ns, .. }, ..) => Level {
+                at_ns,
+                asked: levels.of_entry.get(&index).copied(),
+            },
             (Trigger::Fork, ..) if levels.of_fork.contains_key(&activation.thread) => {
                 levels.of_fork[&activation.thread]
             }
@@ -313,7 +349,7 @@ impl Placing<'_> {
                 .border
                 .waking_of(index)
                 .and_then(|waking| levels.of_waking.get(&waking).copied())
-                .unwrap_or(activation.woken_ns),
+                .unwrap_or(Level::at(activation.woken_ns)),
         }
     }
 
@@ -343,17 +379,18 @@ impl Placing<'_> {
         requests: &[Served],
         levels: &mut Levels,
     ) -> Vec<(u64, DraftStep)> {
-        let mut gates = Gates::of(self.level_ns(index, draft, levels));
+        let mut gates = Gates::of(self.level(index, draft, levels));
         let mut gate_ns = 0;
         for (into_ns, child) in self.forks(draft) {
-            let request = child.asked.and_then(|position| chain.known.get(&position));
-            if let Some(&(id, _)) = request.filter(|_| !child.is_woken_for()) {
+            let known = |position| Some((position, chain.known.get(&position)?.0));
+            let request = child.asked.and_then(known);
+            if let Some((position, id)) = request.filter(|_| !child.is_woken_for()) {
                 let request = &requests[id.index()];
                 if gates.is_later(request) {
-                    gates.wait(gate_ns, id, request);
+                    gates.wait(gate_ns, id, request, position);
                 }
             }
-            levels.of_fork.insert(child.thread, gates.level_ns);
+            levels.of_fork.insert(child.thread, gates.level);
             gate_ns = into_ns;
         }
         levels.pass_on(draft, &gates.changes);

@@ -1,16 +1,21 @@
 //! Requests that pass several threads of a service, and what piles up between them.
 
-use super::services::scheduled;
+use super::services::{put_log, scheduled};
 use super::*;
 use crate::replay::service::Served;
 
 /// One request through a proxy and its backend with nothing else to do: 20, 300 and 30 µs of work.
 fn single(mini: &mut Mini, at: u64) {
+    single_of(mini, at, 3);
+}
+
+/// The same with another backend.
+fn single_of(mini: &mut Mini, at: u64, backend: i32) {
     mini.sends(at);
-    mini.waking(at + 38, 0, 2, SOFT, 3);
-    mini.switch(at + 40, 0, 2, "S", 3);
-    mini.waking(at + 335, 0, 3, SOFT, 2);
-    mini.switch(at + 340, 0, 3, "S", 2);
+    mini.waking(at + 38, 0, 2, SOFT, backend);
+    mini.switch(at + 40, 0, 2, "S", backend);
+    mini.waking(at + 335, 0, backend, SOFT, 2);
+    mini.switch(at + 340, 0, backend, "S", 2);
     mini.waking(at + 365, 0, 2, SOFT, 1);
     mini.switch(at + 370, 0, 2, "S", 1);
     mini.switch(at + 380, 0, 1, "S", 0);
@@ -147,6 +152,80 @@ fn a_reply_waits_for_its_backend_also_where_the_proxy_was_awake() {
     assert_eq!(triggers, [Trigger::Thread(backend); 35]);
     let executed_us = |name| of(&replay, name).iter().map(|one| one.1).sum::<u64>();
     assert_eq!(executed_us("backend"), 35 * 300);
+}
+
+#[test]
+fn what_comes_apart_is_done_by_threads_that_are_there() {
+    let names = [(1, "client"), (2, "proxy"), (3, "backend"), (4, "backend")];
+    let mut mini = Mini::new(&names);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3, 4]);
+    for number in 0..25 {
+        single(&mut mini, 5_000 * number);
+    }
+    for number in 25..35 {
+        preempted(&mut mini, 5_000 * number);
+    }
+    let forked = 175_000;
+    mini.waking(forked, 0, 0, HARD, 3);
+    mini.switch(forked + 2, 0, 0, "R", 3);
+    mini.fork(forked + 20, 0, 3, 4);
+    mini.switch(forked + 30, 0, 3, "S", 4);
+    mini.switch(forked + 40, 0, 4, "S", 0);
+    for number in 36..136 {
+        single_of(&mut mini, 5_000 * number, 4);
+    }
+    mini.waking(680_000, 0, 0, HARD, 4);
+    mini.switch(680_002, 0, 0, "R", 4);
+    mini.switch(680_020, 0, 4, "X", 0);
+    for number in 137..147 {
+        preempted(&mut mini, 5_000 * number);
+    }
+    let replay = scheduled(mini, 735_000);
+    let [first, second] = replay.threads_named("backend").unwrap()[..] else {
+        panic!("two backends");
+    };
+    let by_second: Vec<u64> = replay.activations_of(second)[1..]
+        .iter()
+        .map(|one| one.woken_ns / 1_000)
+        .collect();
+    let there = forked..680_001;
+    assert_eq!(by_second.len(), 101);
+    assert!(by_second.iter().all(|woken_us| there.contains(woken_us)));
+    // 25 singles, the 20 in which it preempted the proxy, and the fork.
+    assert_eq!(replay.activations_of(first).len(), 25 + 20 + 1);
+}
+
+#[test]
+fn in_a_closed_loop_a_proxy_answers_when_its_backend_has() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "proxy"), (3, "backend")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3]);
+    for number in 0..25 {
+        single(&mut mini, 5_000 * number);
+    }
+    for number in 25..35 {
+        preempted(&mut mini, 5_000 * number);
+    }
+    let mut recording = mini.recording(175_000);
+    let rows: Vec<[u64; 3]> = (0..35)
+        .map(|number| 5_000 * number)
+        .map(|at| [at, at + 8, at + 375])
+        .collect();
+    put_log(&mut recording, 1, &rows);
+    let options = InferOptions {
+        client_loop: ClientLoop::Closed,
+        ..InferOptions::default()
+    };
+    let replay = infer(&recording, &options).unwrap();
+    assert_eq!(replay.services[0].closed_loop, Some(1));
+    let backend = replay.threads_named("backend").unwrap()[0];
+    let proxy = replay.threads_named("proxy").unwrap()[0];
+    let replies = |activation: &&Activation| {
+        let mut steps = replay.steps_of(activation).iter();
+        steps.any(|step| matches!(step, Step::Reply(_)))
+    };
+    let answering = replay.activations_of(proxy).iter().filter(replies);
+    let triggers: Vec<Trigger> = answering.map(|activation| activation.trigger).collect();
+    assert_eq!(triggers, [Trigger::Thread(backend); 35]);
 }
 
 #[test]
