@@ -225,7 +225,7 @@ pub(super) fn find(
         }
         let border = Border::of(evidence, &members, drafts, begun)
             .or_else(|| Border::of_network(evidence, &members, begun, drafts));
-        let Some(border) = border else {
+        let Some(mut border) = border else {
             continue;
         };
         if border.is_dedicated(drafts) {
@@ -236,6 +236,7 @@ pub(super) fn find(
         let (mut asked, connections, coarse) = match asked::from_log(&border, drafts, &clock) {
             Some((asked, connections)) => {
                 found.uses_log = true;
+                border.leave_inner(&asked);
                 if let Some(forked) = &mut forked {
                     forked.give(&border, &asked, true);
                 }
@@ -474,6 +475,34 @@ impl<'a> Border<'a> {
             replies: Vec::new(),
             is_remote: true,
         })
+    }
+
+    /// Takes messages in the middle of requests off the entries: those that no logged request,
+    /// in the order of sending, is nearest to within [`placed::SAME_NS`]. They follow what their
+    /// client did before, such as the second statement of a transaction the answer to the first,
+    /// and keep no time of their own.
+    fn leave_inner(&mut self, asked: &[Asked]) {
+        if self.is_remote {
+            return;
+        }
+        let times_ns: Vec<i64> = self
+            .entries
+            .iter()
+            .map(|(_, waking)| self.time_ns(*waking) as i64)
+            .collect();
+        let mut is_first = vec![false; times_ns.len()];
+        for one in asked {
+            let next = times_ns.partition_point(|at_ns| *at_ns < one.sent_ns);
+            let around = next.saturating_sub(1)..(next + 1).min(times_ns.len());
+            let apart_ns = |entry: &usize| times_ns[*entry].abs_diff(one.sent_ns);
+            if let Some(nearest) = around.min_by_key(apart_ns)
+                && apart_ns(&nearest) <= placed::SAME_NS as u64
+            {
+                is_first[nearest] = true;
+            }
+        }
+        let mut is_first = is_first.into_iter();
+        self.entries.retain(|_| is_first.next() == Some(true));
     }
 
     /// Whether a waking is a message to the group.

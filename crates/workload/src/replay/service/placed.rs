@@ -31,7 +31,7 @@ use super::{Asked, Border, Follows, RequestId, Served};
 use std::collections::BTreeMap;
 
 /// A client that wakes a thread of the service has sent within this time before.
-const SAME_NS: i64 = 1_000_000;
+pub(super) const SAME_NS: i64 = 1_000_000;
 /// A reply that takes longer to be read than this, once its client runs, was misplaced.
 const READ_MAX_NS: u64 = 1_000_000;
 /// Limit of delay, ns: work executed this long after it could have been was held back.

@@ -698,3 +698,50 @@ fn a_client_that_stays_awake_has_replies_that_nothing_shows() {
     assert_eq!(of_burst[0][0], 0);
     assert!((10..=50).contains(&of_burst[1][0]) && (50..=66).contains(&of_burst[2][0]));
 }
+
+/// A transaction of two statements of 0.5 ms on one of two connections: its client sends the second
+/// one when it has the answer to the first, after the server was held back for `held` µs.
+fn transaction(mini: &mut Mini, at: u64, held: u64) -> [u64; 3] {
+    mini.sends(at);
+    if held > 0 {
+        mini.switch(at + 50, 0, 2, "R", 0);
+        mini.switch(at + 50 + held, 0, 0, "R", 2);
+    }
+    let answered = at + 520 + held;
+    mini.waking(answered, 0, 2, SOFT, 1);
+    mini.switch(answered + 10, 0, 2, "S", 1);
+    mini.waking(answered + 20, 0, 1, SOFT, 2);
+    mini.switch(answered + 30, 0, 1, "S", 2);
+    mini.waking(answered + 530, 0, 2, SOFT, 1);
+    mini.switch(answered + 540, 0, 2, "S", 1);
+    mini.switch(answered + 550, 0, 1, "S", 0);
+    [at, at + 5, answered + 545]
+}
+
+#[test]
+fn the_second_statement_of_a_transaction_follows_the_answer_to_the_first() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    let mut log = Vec::new();
+    for number in 0..25 {
+        let held = if number % 5 == 4 { 60_000 } else { 0 };
+        log.push(transaction(&mut mini, 100_000 * number, held));
+    }
+    let mut recording = mini.recording(2_500_000);
+    put_log(&mut recording, 2, &log);
+    let replay = infer(&recording, &open()).unwrap();
+    assert_eq!(replay.requests.len(), 25);
+    let server = replay.threads_named("server").unwrap()[0];
+    let client = replay.threads_named("client").unwrap()[0];
+    for pair in replay.activations_of(server).chunks(2) {
+        assert!(
+            matches!(pair[0].trigger, Trigger::Outside { .. }),
+            "{pair:?}"
+        );
+        assert_eq!(pair[1].trigger, Trigger::Thread(client));
+    }
+    let world = played(&replay);
+    let latency = world.probes().metric("server/request_latency").unwrap();
+    let slowest_ns = latency.values.max().unwrap();
+    assert!((1_000_000..1_300_000).contains(&slowest_ns), "{slowest_ns}");
+}
