@@ -18,7 +18,7 @@
 //! an activation that the arrival begins, and nothing else. A part that the arrival leads to
 //! already, by what a proxy asks its backend and the backend's answer, is left whole: it would no
 //! longer wait for the backend. nginx before a Go server had a p50 of 0.64 ms simulated again when
-//! it was cut off, where the log says 1.12, and has 1.03.
+//! it was cut off, where the log says 1.12, and has 1.02.
 
 use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::{Activation, Trigger};
