@@ -39,7 +39,7 @@ const SLACK_NS: u64 = 100_000;
 /// The time between wakeups varies at least so many times as much as that of the sleeps.
 const TIMES_MORE: u64 = 2;
 
-/// What the sleeps of threads of one name in one group are like.
+/// Sleeps of the threads of one name in one group.
 #[derive(Default)]
 struct Seen {
     /// Activations that were not the first of their thread.
