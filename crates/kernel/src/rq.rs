@@ -40,6 +40,8 @@ pub struct Rq {
     /// Time of interrupts and of the hypervisor that `clock_task` has not been told of yet
     /// (`prev_irq_time`, `prev_steal_time_rq` seen from the other side).
     pub nontask_ns: Ns,
+    /// Part of it that the hypervisor took.
+    pub stolen_ns: Ns,
     /// Since when the CPU is in an interrupt, where that is counted (`irq_start_time`).
     pub irq_start_ns: Option<Ns>,
     /// Load tracking of such time.
