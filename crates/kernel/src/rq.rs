@@ -78,6 +78,9 @@ pub struct Rq {
     /// The next `schedule()` does not read the clock: a wakeup that preempts has just done so
     /// (`RQCF_REQ_SKIP`).
     pub skip_clock_update: bool,
+    /// The switch at hand leaves the clock where such a wakeup has put it, balancing on its way
+    /// included (`RQCF_ACT_SKIP`, up to 6.6).
+    pub switch_skips_clock: bool,
     /// The pick at hand has put the task that ran last already.
     pub put_before_pick: bool,
     /// Since when this queue's lock is held, if it is: a CPU that looks for tasks elsewhere lets go

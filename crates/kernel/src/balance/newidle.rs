@@ -112,7 +112,7 @@ impl Kernel {
         let with_blocked = self.rules.balance.newidle_cost_with_blocked;
         let mut started_ns = p.now(cpu);
         if !self.rules.balance.newidle_leaves_clock {
-            self.update_rq_clock(p, cpu);
+            self.balancing_reads_clock(p, cpu);
         }
         self.update_blocked_to_clock(p, cpu);
         let mut cost_ns = 0;

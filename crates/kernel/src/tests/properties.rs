@@ -285,7 +285,8 @@ impl History {
             self.world.wake(Cpu(0), task);
         }
         for cpu in (0..self.cpus).map(Cpu) {
-            self.world.call(cpu, |kernel, bench| kernel.resched_curr(bench, cpu));
+            self.world
+                .call(cpu, |kernel, bench| kernel.resched_curr(bench, cpu));
         }
         let before: Vec<Ns> = self
             .tasks
