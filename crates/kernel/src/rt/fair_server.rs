@@ -234,7 +234,13 @@ impl Kernel {
         server.throttled = true;
         self.dl_take_off(cpu, None);
         if !self.fair_server_arm(p, cpu) {
-            self.fair_server_replenish(p, cpu);
+            if self.rules.late_server_renews {
+                let server = &mut self.rqs[cpu.index()].fair_server;
+                server.replenish_new_period(now, reserved);
+                self.fair_server_arm(p, cpu);
+            } else {
+                self.fair_server_replenish(p, cpu);
+            }
         }
         self.resched_curr(p, cpu);
     }

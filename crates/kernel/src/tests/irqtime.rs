@@ -91,6 +91,16 @@ fn stolen_time_is_dropped_by_an_update_at_the_same_instant() {
 }
 
 #[test]
+fn its_average_ages_with_the_others_where_there_was_none() {
+    let mut world = World::new("6.18", 2);
+    world.spawn(CPU);
+    world.advance_to(100 * MS);
+    let last = world.kernel.rqs[0].avg_irq.last_update_time;
+    assert!(last > 50 * MS, "{last}");
+    assert_eq!(world.kernel.rqs[0].avg_irq.util_sum, 0);
+}
+
+#[test]
 fn such_time_reduces_the_capacity_of_a_cpu() {
     // A tenth of every millisecond: the average swings around 102 of 1024, a tick after the last of
     // it.

@@ -65,6 +65,8 @@ changes! {
         "An idle CPU that is asked to reschedule for nothing looks for no tasks elsewhere.";
     "fair-server-stays" "cccb45d7c429" (6, 17) also [(6, 12, 92)]: (off fair_server_stops_when_empty),
         "The fair server stops when it finds nothing to run, not with the last fair task.";
+    "late-server-renews" "421fc59cf58c" (6, 17): (on late_server_renews),
+        "A fair server that uses its budget up behind its deadline begins a new period, instead of being queued anew.";
     "fair-server-waits" release (6, 19) also [(6, 12, 69), (6, 18, 9)]: (off fair_server_starts_running),
         "A fair server that ran and starts in a later period waits for zero laxity again.";
     "lower-class-reschedules" release (7, 1): (on lower_class_reschedules),
