@@ -97,7 +97,11 @@ impl Kernel {
             Some(row) => self.domains.domain(row).max_newidle_lb_cost_ns,
             None => 0,
         };
-        self.domains.overloaded && self.rqs[cpu.index()].avg_idle >= needed_ns
+        let overloaded = match row {
+            None if self.topology.isolated.contains(cpu) => self.domains.isolated_overloaded,
+            _ => self.domains.overloaded,
+        };
+        overloaded && self.rqs[cpu.index()].avg_idle >= needed_ns
     }
 
     /// When a domain is due if the CPU stays idle (`update_next_balance`).
