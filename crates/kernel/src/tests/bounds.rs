@@ -186,30 +186,6 @@ fn idle_time_takes_the_fair_servers_budget_down_to_zero_and_no_further() {
 }
 
 #[test]
-fn a_fair_server_that_is_late_begins_a_new_period_from_6_17() {
-    // The server of a task that ran 20 ms of the first second is queued at 970 ms and stays so on
-    // the idle CPU. The next task wakes behind its deadline: idle time has used its budget up, and
-    // so the tick at 2010 ms ends it. Where it is queued anew, as before, the fair task runs beside
-    // one of SCHED_FIFO; else it waits for 950 ms first.
-    for renews in [false, true] {
-        let mut world = World::with("6.17", 1, |rules| {
-            (rules.hz, rules.tick_ns) = (100, 10 * MS);
-            rules.late_server_renews = renews;
-        });
-        world.spawn(CPU);
-        world.advance_to(20 * MS);
-        world.exit(CPU);
-        world.advance_to(2005 * MS);
-        let fair = world.spawn(CPU);
-        world.advance_to(2012 * MS);
-        let fifo = world.spawn_fifo(CPU, 10, CpuSet::of(CPU));
-        world.advance_to(2013 * MS);
-        let expected = if renews { fifo } else { fair };
-        assert_eq!(world.current(CPU), expected, "{renews}");
-    }
-}
-
-#[test]
 fn up_to_6_16_the_fair_servers_bandwidth_leaves_with_the_last_fair_task() {
     let mut world = World::with("6.12", 1, |rules| rules.fair_server_stops_when_empty = true);
     world.spawn(CPU);
