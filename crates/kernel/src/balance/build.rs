@@ -258,10 +258,11 @@ fn attach_cpu(
     let own = &domains.domains[first as usize..];
     let highest = own.iter().rposition(|domain| domain.flags.share_llc);
     let llc = highest.map(|place| &own[place]);
+    let isolated = topology.isolated.contains(cpu);
     let llc_id = match llc.and_then(|llc| llc.span.lowest()) {
         Some(first) => first,
         // Those that never had domains count as of one cache.
-        None if topology.isolated.contains(cpu) => match rules.balance.isolated_share_first_cache {
+        None if isolated => match rules.balance.isolated_share_first_cache {
             true => Cpu(0),
             false => topology.isolated.lowest().unwrap_or(cpu),
         },
@@ -281,7 +282,7 @@ fn attach_cpu(
         first,
         count,
         llc: highest.map(|place| first + place as u32),
-        llc_size: llc.map_or(1, |llc| llc.span_weight),
+        llc_size: llc.map_or(u32::from(!isolated), |llc| llc.span_weight),
         llc_id,
         asym: asym.map(|place| first + place as u32),
         packing: packing.map(|place| first + place as u32),

@@ -82,13 +82,10 @@ impl Shape {
 
     /// Whether the rules of a release and the overlay can have such a machine: preferred CPUs from
     /// 6.6, clusters from 5.16, and energy models, as far as the overlay can make them, from 6.9.
-    /// Isolated CPUs are open before 6.1, and from 7.2 on beside several caches.
     pub fn is_known_to(&self, release: Version) -> bool {
         (self.priorities.is_empty() || release.since(6, 6))
             && (self.cluster == 1 || release.since(5, 16))
             && (!self.energy || release.since(6, 9))
-            && (self.isolated == 0 || release.since(6, 1))
-            && (self.isolated == 0 || self.llcs == 1 || !release.since(7, 2))
     }
 
     /// The driver of its clocks: three frequencies, at which a CPU draws a tenth, four tenths and
