@@ -157,7 +157,7 @@ impl Kernel {
             cpufreq: crate::cpufreq::Cpufreq::default(),
             cpuidle: crate::cpuidle::Cpuidle::default(),
             rt_domain: crate::rt::RtDomain::default(),
-            dl: crate::dl::Deadlines::new(cpus, &rules),
+            dl: crate::dl::Deadlines::new(&topology, &rules),
             tick: Divisor::new(rules.tick_ns),
             here: Cpu(0),
             jiffy: 0,

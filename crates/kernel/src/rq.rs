@@ -40,6 +40,8 @@ pub struct Rq {
     /// Time of interrupts and of the hypervisor that `clock_task` has not been told of yet
     /// (`prev_irq_time`, `prev_steal_time_rq` seen from the other side).
     pub nontask_ns: Ns,
+    /// Part of it that the hypervisor took.
+    pub stolen_ns: Ns,
     /// Since when the CPU is in an interrupt, where that is counted (`irq_start_time`).
     pub irq_start_ns: Option<Ns>,
     /// Load tracking of such time.
@@ -76,6 +78,9 @@ pub struct Rq {
     /// The next `schedule()` does not read the clock: a wakeup that preempts has just done so
     /// (`RQCF_REQ_SKIP`).
     pub skip_clock_update: bool,
+    /// The switch at hand leaves the clock where such a wakeup has put it, balancing on its way
+    /// included (`RQCF_ACT_SKIP`, up to 6.6).
+    pub switch_skips_clock: bool,
     /// The pick at hand has put the task that ran last already.
     pub put_before_pick: bool,
     /// Since when this queue's lock is held, if it is: a CPU that looks for tasks elsewhere lets go

@@ -2,7 +2,7 @@
 //! KINDS SEEDS STEPS [CAPACITY]…`, one capacity for each core or none, KINDS some of the letters g
 //! (groups), l (limits), r (real-time), e (deadline), c (changes), f (switches of
 //! `sched/features`), u (utilisation clamps, if the object is built with them), v (time
-//! that a hypervisor takes, the same); p = the numbers
+//! of a hypervisor and of interrupts, the same); p = the numbers
 //! behind are priorities; n = the clocks have an energy model, if the object is built with it; d =
 //! ask for decisions only, s = shrink, t = tell the trail of all steps, m = print the marks of
 //! rules reached. `lockstep OBJECT VERSION world LETTERS SEEDS STEPS` draws machine and kinds from
@@ -42,7 +42,7 @@ fn kinds_of(letters: &str) -> Kinds {
         changes: has('c'),
         features: has('f'),
         clamps: has('u'),
-        steal: has('v'),
+        nontask: has('v'),
     }
 }
 

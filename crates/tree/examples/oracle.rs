@@ -19,7 +19,7 @@ const VERSIONS: &[&str] = &[
 ];
 
 /// Mixes of steps by name.
-const MIXES: [(&str, Kinds); 9] = [
+const MIXES: [(&str, Kinds); 10] = [
     ("tasks", Kinds::TASKS),
     (
         "tasks in groups",
@@ -64,6 +64,13 @@ const MIXES: [(&str, Kinds); 9] = [
         "all kinds with clamps",
         Kinds {
             clamps: true,
+            ..Kinds::ALL
+        },
+    ),
+    (
+        "all kinds with stolen time and long interrupts",
+        Kinds {
+            nontask: true,
             ..Kinds::ALL
         },
     ),
@@ -150,7 +157,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             if !shape.is_known_to(release) {
                 continue;
             }
-            for (name, kinds) in MIXES {
+            for (name, mix) in MIXES {
+                let kinds = mix.on(shape);
+                if kinds != mix && (kinds.deadline != mix.deadline || !mix.changes) {
+                    continue;
+                }
                 // Utilisation clamps are rules from 6.1 on.
                 if kinds.clamps && !release.since(6, 1) {
                     continue;

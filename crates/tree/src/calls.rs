@@ -49,6 +49,8 @@ pub(crate) struct Machine {
     pub perf_domains: Vec<c_int>,
     /// States of the domains, by domain, then slow to fast.
     pub perf_states: Vec<PerfState>,
+    /// Bits of the CPUs that are out of balancing.
+    pub isolated: c_ulong,
     /// Seed of random numbers.
     pub seed: u64,
 }

@@ -64,6 +64,10 @@ pub(crate) fn machine(topology: &Topology, driver: Option<&FrequencyDriver>, see
             .collect(),
         priorities: topology.priorities.iter().map(|&it| it as i32).collect(),
         distances: (0..nodes * nodes).map(distance).collect(),
+        isolated: topology
+            .isolated
+            .iter()
+            .fold(0, |bits, cpu| bits | 1 << cpu.index()),
         reclaim_distance: topology.reclaim_distance as i32,
         places,
         seed,

@@ -119,6 +119,7 @@ struct RawMachine {
     perf_domains: *const c_int,
     nr_perf_states: c_int,
     perf_states: *const PerfState,
+    isolated: c_ulong,
 }
 
 /// Functions of the object.
@@ -189,6 +190,7 @@ impl World {
             },
             nr_perf_states: machine.perf_states.len() as c_int,
             perf_states: machine.perf_states.as_ptr(),
+            isolated: machine.isolated,
         };
         let guard = Guard::new(&symbols, functions.run as *const c_void);
         let result = Guard::within(guard.as_ref(), || {

@@ -26,6 +26,27 @@ fn open_ones(text: &str) -> BTreeMap<u64, (usize, String)> {
     text.lines().filter_map(line).collect()
 }
 
+/// Seeds of each tree at another tick than 1000 Hz.
+const SEEDS_AT_HZ: u64 = 100;
+
+/// Histories at a tick that a distribution has: none parts.
+fn drawn_worlds_are_equal_at(version: &str, hz: u32) {
+    let release: Version = version.parse().unwrap();
+    let mut config = full_config(release);
+    config.set(&format!("HZ_{hz}"), "y");
+    let Some(object) = object(version, config) else {
+        return;
+    };
+    for seed in 1..=SEEDS_AT_HZ {
+        let (shape, kinds) = draw_world(seed, release);
+        let outcome = run(&object, version, &draw(seed, shape, kinds, STEPS)).unwrap();
+        assert_eq!(
+            outcome.parted, None,
+            "seed {seed}, {hz} Hz, {shape}, {kinds:?}"
+        );
+    }
+}
+
 fn drawn_worlds_are_equal(version: &str) {
     let release: Version = version.parse().unwrap();
     let Some(object) = object(version, full_config(release)) else {
@@ -94,4 +115,29 @@ fn drawn_worlds_are_as_by_the_c_of_7_2() {
 #[test]
 fn drawn_worlds_are_as_by_the_c_of_7_3() {
     drawn_worlds_are_equal("7.3.4");
+}
+
+#[test]
+fn drawn_worlds_of_100_hz_are_as_by_the_c_of_5_10() {
+    drawn_worlds_are_equal_at("5.10.223", 100);
+}
+
+#[test]
+fn drawn_worlds_of_250_hz_are_as_by_the_c_of_6_12() {
+    drawn_worlds_are_equal_at("6.12.107", 250);
+}
+
+#[test]
+fn drawn_worlds_of_300_hz_are_as_by_the_c_of_7_1() {
+    drawn_worlds_are_equal_at("7.1.13", 300);
+}
+
+#[test]
+fn drawn_worlds_of_250_hz_are_as_by_the_c_of_7_3() {
+    drawn_worlds_are_equal_at("7.3.4", 250);
+}
+
+#[test]
+fn drawn_worlds_of_100_hz_are_as_by_the_c_of_6_18() {
+    drawn_worlds_are_equal_at("6.18.15", 100);
 }

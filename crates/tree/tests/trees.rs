@@ -4,18 +4,19 @@
 mod built;
 
 use built::object;
-use schedcast_tree::lockstep::{Kinds, Shape, draw, run};
+use schedcast_tree::lockstep::{
+    Action, Class, History, Kinds, Shape, Step, draw, full_config, run,
+};
 use schedcast_tree::{Builder, config::Config};
+use std::path::PathBuf;
+
+/// The object that drawn histories run on, too.
+fn full_object(version: &str) -> Option<PathBuf> {
+    object(version, full_config(version.parse().unwrap()))
+}
 
 fn is_equal(version: &str, shape: Shape, kinds: Kinds) {
-    let mut config = Config::default();
-    if kinds.clamps {
-        config.set("UCLAMP_TASK", "y");
-    }
-    if shape.energy {
-        config.set("ENERGY_MODEL", "y");
-    }
-    let Some(object) = object(version, config) else {
+    let Some(object) = full_object(version) else {
         return;
     };
     for seed in 1..=4 {
@@ -111,7 +112,7 @@ fn processes_are_equal(version: &str) {
     use schedcast_kernel::model::{Mark, take_reached};
     take_reached();
     is_equal(version, TWO_CACHES, Kinds::TASKS);
-    if object(version, Config::default()).is_some() {
+    if full_object(version).is_some() {
         let reached = take_reached();
         for mark in [Mark::LlcPreferred, Mark::LlcForgotten, Mark::LlcStays] {
             assert!(reached.contains(&mark), "{mark:?}");
@@ -178,13 +179,58 @@ fn preferred_cpus_take_tasks_as_by_the_c_of_6_18() {
 
 #[test]
 fn a_wrong_rule_is_found() {
-    let Some(object) = object("6.12.107", Config::default()) else {
+    let Some(object) = full_object("6.12.107") else {
         return;
     };
     // 6.5 still has CFS: nothing that is picked by deadlines can be equal to it.
     let outcome = run(&object, "6.5", &draw(1, Shape::ONE_CPU, Kinds::TASKS, 300)).unwrap();
     let (_, differences) = outcome.parted.expect("the two part");
     assert!(!differences.is_empty());
+}
+
+#[test]
+fn a_task_moved_out_of_a_throttled_group_waits_on_an_idle_cpu_as_by_the_c_up_to_6_18() {
+    let class = Class {
+        policy: 0,
+        nice: 0,
+        priority: 0,
+    };
+    let step = |after_ns, action| Step {
+        after_ns,
+        cpu: 0,
+        action,
+    };
+    // 1 ms in 100: the task is throttled when it is moved to the root group, and it reads its CPU
+    // time 20 ms later if it runs.
+    let steps = [
+        step(1_000_000, Action::Group(0)),
+        step(1_000_000, Action::Limit(1, 100_000_000, Some(1_000_000), 0)),
+        step(1_000_000, Action::Fork(1, class, 0, u64::MAX)),
+        step(30_000_000, Action::Move(0, 0)),
+        step(20_000_000, Action::ReadTime),
+    ];
+    for (version, runs) in [
+        ("5.10.223", false),
+        ("6.1.176", false),
+        ("6.12.107", false),
+        ("6.18.15", false),
+        ("7.1.13", true),
+        ("7.3.4", true),
+    ] {
+        let Some(object) = full_object(version) else {
+            continue;
+        };
+        let history = History {
+            shape: Shape::ONE_CPU,
+            seed: 1,
+            processes: 1,
+            features: Vec::new(),
+            steps: steps.to_vec(),
+        };
+        let outcome = run(&object, version, &history).unwrap();
+        assert_eq!(outcome.parted, None, "{version}");
+        assert_eq!(outcome.equal, 4 + usize::from(runs), "{version}");
+    }
 }
 
 #[test]

@@ -15,8 +15,15 @@ impl Kernel {
     /// Brings the averages of all queues of a CPU up to date, children first, and notes whether
     /// anything is left to decay.
     pub(crate) fn update_blocked_averages<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        self.update_rq_clock(p, cpu);
+        self.balancing_reads_clock(p, cpu);
         self.update_blocked_to_clock(p, cpu);
+    }
+
+    /// Brings the clock of a CPU up to date unless it is switching and skips that.
+    pub(super) fn balancing_reads_clock<P: Platform>(&mut self, p: &P, cpu: Cpu) {
+        if !self.rqs[cpu.index()].switch_skips_clock {
+            self.update_rq_clock(p, cpu);
+        }
     }
 
     /// The same up to where the clock of the CPU stands
@@ -58,8 +65,7 @@ impl Kernel {
             decayed |= self.update_dl_rq_load_avg(cpu, self.runs_deadline_task(cpu));
             blocked |= self.dl.rqs[cpu.index()].avg.util_avg > 0;
         }
-        let interrupted = self.rqs[cpu.index()].avg_irq.util_sum > 0;
-        decayed |= interrupted && self.update_irq_load_avg(cpu, 0);
+        decayed |= self.update_irq_load_avg(cpu, 0);
         let interrupted = self.rqs[cpu.index()].avg_irq.util_avg > 0;
         (blocked || interrupted, decayed)
     }

@@ -20,6 +20,8 @@ pub(super) struct Proto {
     pub level: Level,
     /// CPUs in it.
     pub span: CpuSet,
+    /// CPUs that its numbers are made of, isolated ones of the level perhaps included.
+    pub level_weight: u32,
     /// Flags.
     pub flags: DomainFlags,
     /// See [`Domain::imb_numa_nr`].
@@ -153,15 +155,21 @@ fn stack(
         return stack;
     }
     for &level in levels {
-        let mut span = span(topology, level, cpu).and(balanced);
+        let of_level = span(topology, level, cpu);
+        let mut span = of_level.and(balanced);
         if let Some(child) = stack.last() {
             // A level never loses CPUs of the one below, whatever the firmware says.
             span = span.or(&child.span);
         }
         let whole = span == *balanced;
+        let isolated = match rules.balance.weight_counts_isolated {
+            true => of_level.and_not(balanced).len(),
+            false => 0,
+        };
         stack.push(Proto {
             level,
             span,
+            level_weight: (span.len() + isolated) as u32,
             flags: flags(topology, rules, level),
             imb_numa_nr: 0,
             groups: (0, 0),
@@ -250,7 +258,16 @@ fn attach_cpu(
     let own = &domains.domains[first as usize..];
     let highest = own.iter().rposition(|domain| domain.flags.share_llc);
     let llc = highest.map(|place| &own[place]);
-    let llc_id = llc.and_then(|llc| llc.span.lowest()).unwrap_or(cpu);
+    let isolated = topology.isolated.contains(cpu);
+    let llc_id = match llc.and_then(|llc| llc.span.lowest()) {
+        Some(first) => first,
+        // Those that never had domains count as of one cache.
+        None if isolated => match rules.balance.isolated_share_first_cache {
+            true => Cpu(0),
+            false => topology.isolated.lowest().unwrap_or(cpu),
+        },
+        None => cpu,
+    };
     let asym = own
         .iter()
         .position(|domain| match rules.balance.asym_per_domain {
@@ -265,7 +282,7 @@ fn attach_cpu(
         first,
         count,
         llc: highest.map(|place| first + place as u32),
-        llc_size: llc.map_or(1, |llc| llc.span_weight),
+        llc_size: llc.map_or(u32::from(!isolated), |llc| llc.span_weight),
         llc_id,
         asym: asym.map(|place| first + place as u32),
         packing: packing.map(|place| first + place as u32),
@@ -298,12 +315,13 @@ fn domain(proto: &Proto) -> Domain {
         level: proto.level,
         span: proto.span,
         span_weight: weight,
+        level_weight: proto.level_weight,
         flags,
         imb_numa_nr: proto.imb_numa_nr,
         first_group: proto.groups.0,
         nr_groups: proto.groups.1,
         load_index,
-        balance_interval: weight,
+        balance_interval: proto.level_weight,
         newidle_call: 512,
         newidle_success: 256,
         newidle_ratio: 512,
@@ -316,9 +334,11 @@ fn share_llc(domains: &mut Domains) {
     let mut rows: Vec<(Cpu, u32)> = Vec::new();
     for cpu in 0..domains.cpus.len() {
         let view = &domains.cpus[cpu];
-        if view.llc.is_none() {
+        let Some(llc) = view.llc.map(|row| domains.domain(row)) else {
             continue;
-        }
+        };
+        // All CPUs idle, and isolated ones never say so.
+        let nr_busy_cpus = llc.level_weight - llc.span_weight;
         let (id, size) = (view.llc_id, view.llc_size);
         let known = rows.iter().find(|&&(other, _)| other == id);
         let row = known.map_or(domains.shared.len() as u32, |&(_, row)| row);
@@ -326,7 +346,7 @@ fn share_llc(domains: &mut Domains) {
             rows.push((id, row));
             domains.shared.push(LlcShared {
                 id,
-                nr_busy_cpus: 0,
+                nr_busy_cpus,
                 has_idle_cores: true,
                 nr_idle_scan: size,
             });

@@ -70,8 +70,8 @@ impl Domains {
             domain.imbalance_pct = knobs.imbalance_pct.unwrap_or(imbalance_pct);
             domain.cache_nice_tries = knobs.cache_nice_tries.unwrap_or(tries);
             domain.busy_factor = knobs.busy_factor.unwrap_or(rules.busy_factor);
-            domain.min_interval = knobs.min_interval.unwrap_or(domain.span_weight);
-            domain.max_interval = knobs.max_interval.unwrap_or(2 * domain.span_weight);
+            domain.min_interval = knobs.min_interval.unwrap_or(domain.level_weight);
+            domain.max_interval = knobs.max_interval.unwrap_or(2 * domain.level_weight);
         }
     }
 }

@@ -218,7 +218,7 @@ impl Kernel {
 
     /// `attach_tasks`: what was detached last is attached first.
     pub(crate) fn attach_tasks<P: Platform>(&mut self, p: &mut P, dst: Cpu) {
-        self.update_rq_clock(p, dst);
+        self.balancing_reads_clock(p, dst);
         while let Some(task) = self.domains.moving.pop() {
             self.attach_task(p, dst, task);
         }
@@ -231,7 +231,7 @@ impl Kernel {
             let task = self.rqs[env.src.index()].cfs_tasks[place];
             if self.can_migrate_task(env, task) {
                 self.detach_task(p, env, task);
-                self.update_rq_clock(p, env.dst);
+                self.balancing_reads_clock(p, env.dst);
                 self.attach_task(p, env.dst, task);
                 return true;
             }

@@ -141,6 +141,8 @@ pub struct Domain {
     pub cache_nice_tries: u32,
     /// How many times as long its intervals are while the CPU is busy.
     pub busy_factor: u32,
+    /// CPUs that its intervals are made of: up to 7.0 isolated ones of the level, too.
+    pub level_weight: u32,
     /// Shortest balance interval, ms.
     pub min_interval: u32,
     /// Longest balance interval, ms.
@@ -302,6 +304,8 @@ pub struct Domains {
     pub(crate) asym_active: bool,
     /// Some CPU has two tasks (`rd->overloaded`).
     pub(crate) overloaded: bool,
+    /// The same of isolated CPUs, where nothing ever takes it back.
+    pub(crate) isolated_overloaded: bool,
     /// Until when the balancer of SD_SERIALIZE domains is at work.
     pub(crate) serialized_until_ns: Ns,
     /// Idle CPUs ask for a new `nohz.next_balance` (`nohz.needs_update`, 5.16).
@@ -518,9 +522,12 @@ impl Kernel {
         let rq = &mut self.rqs[cpu.index()];
         let before = rq.nr_running;
         rq.nr_running += tasks;
-        // An isolated CPU is in a root domain of its own.
-        if before < 2 && rq.nr_running >= 2 && !self.topology.isolated.contains(cpu) {
-            self.domains.overloaded = true;
+        // Isolated CPUs are in a root domain of their own.
+        if before < 2 && rq.nr_running >= 2 {
+            match self.topology.isolated.contains(cpu) {
+                true => self.domains.isolated_overloaded = true,
+                false => self.domains.overloaded = true,
+            }
         }
         if self.nohz.has_full {
             self.note_tick_dependency(cpu);

@@ -97,7 +97,11 @@ impl Kernel {
             Some(row) => self.domains.domain(row).max_newidle_lb_cost_ns,
             None => 0,
         };
-        self.domains.overloaded && self.rqs[cpu.index()].avg_idle >= needed_ns
+        let overloaded = match row {
+            None if self.topology.isolated.contains(cpu) => self.domains.isolated_overloaded,
+            _ => self.domains.overloaded,
+        };
+        overloaded && self.rqs[cpu.index()].avg_idle >= needed_ns
     }
 
     /// When a domain is due if the CPU stays idle (`update_next_balance`).
@@ -112,7 +116,7 @@ impl Kernel {
         let with_blocked = self.rules.balance.newidle_cost_with_blocked;
         let mut started_ns = p.now(cpu);
         if !self.rules.balance.newidle_leaves_clock {
-            self.update_rq_clock(p, cpu);
+            self.balancing_reads_clock(p, cpu);
         }
         self.update_blocked_to_clock(p, cpu);
         let mut cost_ns = 0;

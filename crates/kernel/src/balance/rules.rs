@@ -94,6 +94,10 @@ rules! {
     pub misfit_is_no_failure: bool = false,
     /// Where cores have several threads, misfit tasks and wakeups want whole cores (7.2).
     pub asym_looks_at_cores: bool = false,
+    /// Intervals and busy CPUs of a domain are counted with isolated CPUs of its level (up to 7.0).
+    pub weight_counts_isolated: bool = true,
+    /// CPUs of `isolcpus` count as of the cache of CPU 0 (up to 7.1), or as of one of their own.
+    pub isolated_share_first_cache: bool = true,
     /// SIS_UTIL limits the search for a CPU with the capacity, too (7.2).
     pub asym_scan_is_limited: bool = false,
     /// A group of larger CPUs without waiting tasks is no source, of whatever type others are

@@ -42,19 +42,27 @@ impl Kernel {
     /// that tasks are charged by stands still meanwhile (`update_rq_clock_task`), as with
     /// `CONFIG_PARAVIRT_TIME_ACCOUNTING`.
     pub fn steal(&mut self, cpu: Cpu, steal_ns: Ns) {
-        self.rqs[cpu.index()].nontask_ns += steal_ns;
+        let rq = &mut self.rqs[cpu.index()];
+        rq.nontask_ns += steal_ns;
+        rq.stolen_ns += steal_ns;
     }
 
     /// Part of an advance of the clock that remains for tasks, ns (`update_rq_clock_task`).
-    /// Interrupt time beyond `delta` stays for the next advance.
+    /// Interrupt time beyond `delta` stays for the next advance; stolen time did so before 6.14.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_nontask_time(&mut self, cpu: Cpu, delta: Ns) -> Ns {
         let rq = &mut self.rqs[cpu.index()];
-        let taken_ns = rq.nontask_ns.min(delta);
+        let interrupts_ns = (rq.nontask_ns - rq.stolen_ns).min(delta);
+        let stolen_ns = rq.stolen_ns.min(delta - interrupts_ns);
+        let taken_ns = interrupts_ns + stolen_ns;
         reached(Mark::NontaskTime);
         rq.nontask_ns -= taken_ns;
-        if self.rules.features.nontask_capacity {
+        rq.stolen_ns -= stolen_ns;
+        if self.rules.drops_excess_steal {
+            rq.nontask_ns -= std::mem::take(&mut rq.stolen_ns);
+        }
+        if taken_ns > 0 && self.rules.features.nontask_capacity {
             self.update_irq_load_avg(cpu, taken_ns);
         }
         delta - taken_ns

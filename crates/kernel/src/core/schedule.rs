@@ -172,6 +172,7 @@ impl Kernel {
         self.hrtick_schedule_enter(cpu);
         if std::mem::take(&mut self.rqs[cpu.index()].skip_clock_update) {
             reached(Mark::ClockUpdateSkipped);
+            self.rqs[cpu.index()].switch_skips_clock = !self.rules.clock_skip_stays;
         } else {
             self.update_rq_clock(p, cpu);
         }
@@ -202,6 +203,7 @@ impl Kernel {
         // too. From 6.7 on its request to skip an update of the clock stays, and the next switch
         // reads a clock of the past.
         rq.skip_clock_update &= self.rules.clock_skip_stays;
+        rq.switch_skips_clock = false;
         if next != prev {
             self.context_switch(p, cpu, prev, next, state);
         } else {

@@ -37,6 +37,7 @@ use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::pelt::SchedAvg;
 use crate::rules::Rules;
+use crate::topology::Topology;
 use place::Latest;
 
 /// Bandwidths are numbers of 20 bits behind the point (`BW_SHIFT`).
@@ -180,7 +181,8 @@ const fn before(a: Ns, b: Ns) -> bool {
 
 impl Deadlines {
     /// State in which only the fair servers have reserved bandwidth.
-    pub(crate) fn new(cpus: usize, rules: &Rules) -> Self {
+    pub(crate) fn new(topology: &Topology, rules: &Rules) -> Self {
+        let cpus = topology.cpus();
         let mut all = Self {
             rqs: vec![DlRq::default(); cpus],
             latest: Latest::new(cpus),
@@ -189,12 +191,17 @@ impl Deadlines {
         all.set_limit(rules);
         let server_bw = rules.fair_server_bw();
         for cpu in 0..cpus {
-            all.rqs[cpu].extra_bw = all.max_bw;
+            // The servers of isolated CPUs and those of the others are counted apart.
+            let isolated = topology.isolated.contains(Cpu::from(cpu));
+            let together = match isolated {
+                true => topology.isolated.len(),
+                false => cpus - topology.isolated.len(),
+            };
+            let part = server_bw / together as u64;
+            all.rqs[cpu].extra_bw = all.max_bw - part * together as u64;
             all.rqs[cpu].this_bw = server_bw;
         }
-        for _ in 0..cpus {
-            all.reserve(server_bw as i64);
-        }
+        all.total_bw = server_bw * cpus as u64;
         all
     }
 

@@ -26,6 +26,10 @@ impl Kernel {
             if now == rq.clock && rq.curr_is_idle() && rq.clock_pelt != rq.clock_task {
                 rq.sync_clock_pelt();
             }
+            // Stolen time is looked at, too, and all of it is more than the clock advanced.
+            if now == rq.clock && rq.stolen_ns > 0 {
+                self.take_nontask_time(cpu, 0);
+            }
             return;
         }
         let mut delta = now - rq.clock;

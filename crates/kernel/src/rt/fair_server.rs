@@ -234,7 +234,13 @@ impl Kernel {
         server.throttled = true;
         self.dl_take_off(cpu, None);
         if !self.fair_server_arm(p, cpu) {
-            self.fair_server_replenish(p, cpu);
+            if self.rules.late_server_renews {
+                let server = &mut self.rqs[cpu.index()].fair_server;
+                server.replenish_new_period(now, reserved);
+                self.fair_server_arm(p, cpu);
+            } else {
+                self.fair_server_replenish(p, cpu);
+            }
         }
         self.resched_curr(p, cpu);
     }
@@ -459,6 +465,28 @@ mod tests {
                 (expected_ns, deadline_ns)
             );
             assert!(server.defer_armed && server.throttled);
+        }
+    }
+
+    /// The deadline passed at 0.9 s, and the budget is used up at 2 s. Up to 6.16 the server is
+    /// queued anew; from 6.17 on it waits for zero laxity of a new period.
+    #[test]
+    fn a_server_that_is_late_begins_a_new_period_from_6_17() {
+        for (version, waits) in [("6.16", false), ("6.17", true), ("7.3", true)] {
+            let mut world = World::new(version, 1);
+            world.spawn(Cpu(0));
+            let now = 2000 * MS;
+            world.bench.now = now;
+            let rq = &mut world.kernel.rqs[0];
+            rq.clock = now;
+            let server = &mut rq.fair_server;
+            (server.runtime_ns, server.deadline_ns) = (0, 900 * MS);
+            (server.throttled, server.defer_armed) = (false, false);
+            world.kernel.fair_server_spent(&mut world.bench, Cpu(0));
+            let server = &world.kernel.rqs[0].fair_server;
+            assert_eq!(server.deadline_ns, now + 1000 * MS, "{version}");
+            assert_eq!(server.throttled, waits, "{version}");
+            assert_eq!(server.defer_armed, waits, "{version}");
         }
     }
 }

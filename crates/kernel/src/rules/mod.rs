@@ -95,6 +95,10 @@ rules! {
     pub config_preemption: bool = false,
     /// Built with CONFIG_IRQ_TIME_ACCOUNTING: no task is charged for interrupts.
     pub irq_time_accounting: bool = false,
+    /// A fair server that uses its budget up behind its deadline begins a new period.
+    pub late_server_renews: bool = false,
+    /// Stolen time beyond an advance of the clock is dropped.
+    pub drops_excess_steal: bool = false,
     /// Built with CONFIG_UCLAMP_TASK and CONFIG_UCLAMP_TASK_GROUP: tasks and groups may clamp their
     /// utilisation.
     pub uclamp: bool = false,

@@ -148,7 +148,10 @@ impl Kernel {
             }
         }
         let prop = self.rules.features.sis_prop && !cores;
-        let mut limit = prop.then(|| self.sis_prop_limit(p, this, target));
+        let mut limit = match prop {
+            true => Some(self.sis_prop_limit(p, this, target)?),
+            false => None,
+        };
         if self.rules.features.sis_util {
             let scan = self.domains.llc_shared(target)?.nr_idle_scan as usize;
             if scan == 0 {
@@ -235,8 +238,9 @@ impl Kernel {
         let rules = &self.rules.placement;
         let counts_forbidden = rules.scan_counts_forbidden;
         let by_feature = self.rules.features.sis_avg_cpu;
+        // A waker on an isolated CPU searches nowhere.
+        let llc = self.domains.cpus[this.index()].llc?;
         if rules.scan_needs_idle_time || by_feature {
-            let llc = self.domains.cpus[this.index()].llc?;
             let cost_ns = self.domains.domain(llc).avg_scan_cost_ns + u64::from(by_feature);
             if self.rqs[this.index()].avg_idle / 512 < cost_ns {
                 reached(Mark::ScanNoIdleTime);
@@ -244,7 +248,10 @@ impl Kernel {
             }
         }
         let prop = self.rules.features.sis_prop;
-        let limit = prop.then(|| self.sis_prop_limit(p, this, target));
+        let limit = match prop {
+            true => Some(self.sis_prop_limit(p, this, target)?),
+            false => None,
+        };
         let limit = self.own_scan_limit(task, target, limit);
         let counted = if counts_forbidden { span } else { cpus };
         let started_ns = p.now(self.here);
@@ -330,18 +337,18 @@ impl Kernel {
     }
 
     /// SIS_PROP: looks the CPU can afford. Idle time is a 512th of `avg_idle` up to 5.13; later it
-    /// ages while the CPU is busy.
-    fn sis_prop_limit<P: Platform>(&mut self, p: &P, this: Cpu, target: Cpu) -> usize {
+    /// ages while the CPU is busy. `None` on a CPU without a domain.
+    fn sis_prop_limit<P: Platform>(&mut self, p: &P, this: Cpu, target: Cpu) -> Option<usize> {
+        let llc = self.domains.cpus[this.index()].llc?;
         let idle_ns = if self.rules.placement.sis_prop_ages {
             self.age_wake_avg_idle(p, this)
         } else {
             self.rqs[this.index()].avg_idle / 512
         };
         reached(Mark::SisPropLimit);
-        let llc = self.domains.cpus[this.index()].llc;
-        let cost_ns = llc.map_or(0, |row| self.domains.domain(row).avg_scan_cost_ns) + 1;
+        let cost_ns = self.domains.domain(llc).avg_scan_cost_ns + 1;
         let span = u64::from(self.domains.cpus[target.index()].llc_size);
-        sis_prop_looks(idle_ns, cost_ns, span) as usize
+        Some(sis_prop_looks(idle_ns, cost_ns, span) as usize)
     }
 
     /// Halves the idle average once per jiffy without wakeup.

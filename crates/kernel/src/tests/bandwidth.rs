@@ -494,6 +494,31 @@ fn from_6_18_tasks_are_parked_at_their_return_to_user_mode() {
 }
 
 #[test]
+fn a_task_moved_out_of_a_throttled_group_waits_on_an_idle_cpu_until_7_0() {
+    // 1 ms in 100; nothing asks the CPU to reschedule before 7.1 (`sched_move_task`).
+    for (version, runs) in [
+        ("5.10", false),
+        ("6.1", false),
+        ("6.18", false),
+        ("7.1", true),
+    ] {
+        let mut world = World::new(version, 1);
+        let group = world.group(ROOT);
+        world.limit(group, 1000, 100_000, 0);
+        let task = world.spawn_in(group, CPU, Policy::Normal, 0);
+        world.advance_to(30 * MS);
+        assert!(world.idle(CPU), "{version}");
+        world.call(CPU, |kernel, bench| {
+            kernel.set_group(bench, CPU, task, ROOT)
+        });
+        world.advance_to(50 * MS);
+        assert_eq!(!world.idle(CPU), runs, "{version}");
+        world.call(CPU, |kernel, bench| kernel.resched_curr(bench, CPU));
+        assert_eq!(world.current(CPU), task, "{version}");
+    }
+}
+
+#[test]
 fn a_parked_task_that_is_moved_takes_its_load_from_all_levels() {
     // 20 ms at full speed after a start at half of the CPU: the root queue carries that utilisation
     // for the group's entity. The group's queue is empty and throttled, it is not updated until its

@@ -60,14 +60,44 @@ fn a_request_of_whole_ticks_takes_one_more_where_ticks_are_no_runtime() {
 }
 
 #[test]
-fn what_is_more_than_the_clock_advanced_stays_for_later() {
-    let mut world = World::new("6.18", 1);
-    let task = world.spawn(CPU);
-    world.kernel.steal(CPU, 1500 * US);
-    world.advance_to(MS);
-    assert_eq!(world.runtime(task), 0);
-    world.advance_to(2 * MS);
-    assert_eq!(world.runtime(task), 500 * US);
+fn stolen_time_beyond_an_advance_of_the_clock_stays_until_6_13() {
+    for (version, second_ms) in [
+        ("5.10.234", 500 * US),
+        ("5.10.235", MS),
+        ("6.13.2", 500 * US),
+        ("6.13.3", MS),
+        ("6.14", MS),
+    ] {
+        let mut world = World::new(version, 1);
+        let task = world.spawn(CPU);
+        world.kernel.steal(CPU, 1500 * US);
+        world.advance_to(MS);
+        assert_eq!(world.runtime(task), 0, "{version}");
+        world.advance_to(2 * MS);
+        assert_eq!(world.runtime(task), second_ms, "{version}");
+    }
+}
+
+#[test]
+fn stolen_time_is_dropped_by_an_update_at_the_same_instant() {
+    for (version, runtime_ns) in [("6.13", 0), ("6.14", MS)] {
+        let mut world = World::new(version, 1);
+        let task = world.spawn(CPU);
+        world.kernel.steal(CPU, MS);
+        world.call(CPU, |kernel, bench| kernel.update_rq_clock(bench, CPU));
+        world.advance_to(MS);
+        assert_eq!(world.runtime(task), runtime_ns, "{version}");
+    }
+}
+
+#[test]
+fn its_average_ages_with_the_others_where_there_was_none() {
+    let mut world = World::new("6.18", 2);
+    world.spawn(CPU);
+    world.advance_to(100 * MS);
+    let last = world.kernel.rqs[0].avg_irq.last_update_time;
+    assert!(last > 50 * MS, "{last}");
+    assert_eq!(world.kernel.rqs[0].avg_irq.util_sum, 0);
 }
 
 #[test]

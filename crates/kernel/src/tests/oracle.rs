@@ -412,9 +412,13 @@ fn a_buddy_woken_in_sync_waits_for_its_waker() {
 }
 
 #[test]
-fn newly_idle_balance_leaves_a_clock_of_the_past_alone_from_7_1_on() {
+fn newly_idle_balance_leaves_a_clock_of_the_past_alone_up_to_6_6_and_from_7_1_on() {
     // The tick at 10 ms read the clock last, and the switch at 10.2 ms is asked not to.
     for (version, reads) in [
+        ("6.1", false),
+        ("6.6.2", false),
+        ("6.6.3", true),
+        ("6.7", true),
         ("6.18", true),
         ("7.0", true),
         ("7.1", false),

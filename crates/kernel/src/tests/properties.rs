@@ -269,7 +269,9 @@ impl History {
         }
     }
 
-    /// All tasks are woken, have the same weight and no limit: each task must get to run.
+    /// All tasks are woken, have the same weight and no limit, and every CPU looks at its queue
+    /// once: each task must get to run. Before 7.1 a task that was moved out of a throttled group
+    /// to an idle CPU waits until then.
     fn nobody_is_lost(&mut self) {
         for group in 1..GROUPS {
             self.take(&Step::Limit(group, None, 100));
@@ -281,6 +283,10 @@ impl History {
                 kernel.set_policy(bench, Cpu(0), task, Policy::Normal, 0, 0);
             });
             self.world.wake(Cpu(0), task);
+        }
+        for cpu in (0..self.cpus).map(Cpu) {
+            self.world
+                .call(cpu, |kernel, bench| kernel.resched_curr(bench, cpu));
         }
         let before: Vec<Ns> = self
             .tasks

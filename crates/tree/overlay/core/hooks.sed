@@ -32,6 +32,7 @@ s/^\t\traw_spin_rq_unlock_irq(rq);$/& sc_unlock(rq);/
 /^\(static inline void\|static void\|inline bool\|static inline bool\|bool\) dequeue_task(struct rq \*rq,.*[^;]$/,/^{/s/^{/{ if (sc_real_time(p)) sc_spend(SC_DEQUEUE_LEVEL, 1);/
 s/^\traw_spin_rq_lock(this_rq);$/& sc_relock(this_rq);/
 s/^\(\ttrace_sched_migrate_task(p, new_cpu);\)$/\1 sc_migrated(p, new_cpu);/
+s/^\tsched_init_dl_servers();$/\tsc_activate();&/
 /^static struct {$/,/^} nohz /s/^\tint has_blocked\(_load\|\);.*$/&\n#define sc_has_blocked nohz.has_blocked\1/
 /^static struct {$/,/^} nohz /s/^\tint needs_update;.*$/&\n#define sc_needs_update nohz.needs_update/
 s/^\(\tcfs_rq->throttled = 1;\)$/\1 sc_throttled(cfs_rq, 1);/

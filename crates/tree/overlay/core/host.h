@@ -105,6 +105,7 @@ struct sc_machine {
 	const int *perf_domain;		/* of each CPU, from 0 on; NULL: there is no energy model */
 	int nr_perf_states;
 	const struct sc_perf_state *perf_state;	/* by domain, then slow to fast */
+	unsigned long isolated;		/* bits of the CPUs that are out of balancing */
 };
 
 struct sc_perf_state { int domain; unsigned long khz, uw; };

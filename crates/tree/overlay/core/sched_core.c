@@ -20,6 +20,8 @@ extern const struct sc_host *sc_host;
 #define sc_lock_to_wake(queue, task) do { if (!sc_stopper(task)) sc_lock(queue); } while (0)
 #define sc_wakeup_end(task) do { if (!sc_stopper(task)) sc_spend(SC_WAKEUP_END, 1); } while (0)
 #define sc_migrated(task, to) sc_host->migrated(sc_host->world, (task)->pid, task_cpu(task), to)
+/* Behind the domains of a machine with isolated CPUs. */
+#define sc_activate() cpumask_copy(&__cpu_active_mask, cpu_online_mask)
 #include <core_hooked.c>
 #include <arch/schedcast/core/internal.h>
 #include <linux/clockchips.h>
@@ -762,6 +764,17 @@ static void perf_domains_setup(const struct sc_machine *machine)
 }
 #endif
 
+/* As isolcpus= does: domains are built of the other CPUs. */
+static void build_domains(const struct sc_machine *machine)
+{
+	int cpu;
+
+	for (cpu = 0; cpu < machine->cpus; cpu++)
+		set_cpu_active(cpu, !(machine->isolated >> cpu & 1));
+	sched_init_smp();
+	sc_activate();
+}
+
 /* Configuration to boot; read on the stack of boot(), so that a trap there has a host to go back
  * to. */
 static const struct sc_machine *booting;
@@ -808,6 +821,7 @@ static void boot(void)
 #endif
 	set_cpu_online(0, true);
 	sched_clock_init();
+	enable_sched_clock_irqtime();
 	hrtimers_init();
 	for (cpu = 1; cpu < sc_cpus; cpu++)
 		hrtimers_prepare_cpu(cpu);
@@ -853,7 +867,7 @@ static void boot(void)
 		memcpy(priorities, booting->priority, sizeof(int) * sc_cpus);
 		set_sched_topology(packed_levels);
 	}
-	sched_init_smp();
+	build_domains(booting);
 	perf_domains_setup(booting);
 	for (cpu = 0; cpu < sc_cpus; cpu++) {
 		sc_enter(cpu);

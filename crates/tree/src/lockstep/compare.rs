@@ -268,6 +268,12 @@ const RQ: &[Row<Rq>] = &[
     (&["avg_dl.util_sum"], |kernel, rq| {
         i128::from(kernel.dl.rqs[rq.cpu.index()].avg.util_sum)
     }),
+    (&["avg_irq.util_avg"], |_, rq| {
+        i128::from(rq.avg_irq.util_avg)
+    }),
+    (&["avg_irq.util_sum"], |_, rq| {
+        i128::from(rq.avg_irq.util_sum)
+    }),
     (&["dl.dl_nr_running"], |_, rq| i128::from(rq.dl_nr_running)),
     (&["dl.extra_bw"], |kernel, rq| {
         i128::from(kernel.dl.rqs[rq.cpu.index()].extra_bw)

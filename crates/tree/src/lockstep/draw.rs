@@ -2,6 +2,7 @@
 
 use super::{Action, Class, History, Step};
 use crate::config::Config;
+use schedcast_kernel::Cpu;
 use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, OperatingPoint};
 use schedcast_kernel::dl::Reservation;
 use schedcast_kernel::rules::Version;
@@ -30,6 +31,8 @@ pub struct Shape {
     pub distances: &'static [u32],
     /// CPUs of one capacity in turn share a clock with an energy model.
     pub energy: bool,
+    /// The last CPUs, so many, are out of balancing.
+    pub isolated: usize,
 }
 
 impl Shape {
@@ -44,6 +47,7 @@ impl Shape {
         cluster: 1,
         distances: &[],
         energy: false,
+        isolated: 0,
     };
 
     /// As the rules in Rust see it.
@@ -68,6 +72,9 @@ impl Shape {
         Topology {
             capacities,
             priorities,
+            isolated: (self.cpus() - self.isolated..self.cpus())
+                .map(Cpu::from)
+                .collect(),
             distances: distances.collect(),
             ..regular
         }
@@ -131,6 +138,9 @@ impl std::fmt::Display for Shape {
         if steps.peek().is_some() {
             let text = steps.map(|cores| format!("{} of {}", cores.len(), cores[0]));
             write!(f, ", {} capacity", text.collect::<Vec<_>>().join(" and "))?;
+        }
+        if self.isolated > 0 {
+            write!(f, ", {} isolated", self.isolated)?;
         }
         if self.energy {
             f.write_str(", energy model")?;
@@ -223,11 +233,25 @@ pub const SHAPES: &[Shape] = &[
         ],
         ..Shape::ONE_CPU
     },
+    Shape {
+        cores: 2,
+        smt: 2,
+        isolated: 2,
+        ..Shape::ONE_CPU
+    },
+    Shape {
+        llcs: 2,
+        cores: 4,
+        isolated: 3,
+        ..Shape::ONE_CPU
+    },
 ];
 
 /// All that the overlay can build of a release and the rules follow.
 pub fn full_config(release: Version) -> Config {
     let mut config = Config::default();
+    config.set("PARAVIRT_TIME_ACCOUNTING", "y");
+    config.set("IRQ_TIME_ACCOUNTING", "y");
     if release.since(6, 1) {
         config.set("UCLAMP_TASK", "y");
     }
@@ -276,8 +300,8 @@ pub struct Kinds {
     pub features: bool,
     /// Utilisation clamps of tasks and groups; only with a tree that is built with them.
     pub clamps: bool,
-    /// Time that a hypervisor takes; only with a tree that accounts it.
-    pub steal: bool,
+    /// Time that a hypervisor takes, and interrupts that take time.
+    pub nontask: bool,
 }
 
 impl Kinds {
@@ -290,7 +314,7 @@ impl Kinds {
         changes: false,
         features: false,
         clamps: false,
-        steal: false,
+        nontask: false,
     };
     /// Those in groups with limits.
     pub const LIMITED: Kinds = Kinds {
@@ -304,6 +328,18 @@ impl Kinds {
         changes: true,
         ..Kinds::LIMITED
     };
+
+    /// Those that the rules follow on a machine: real-time and deadline tasks know nothing of root
+    /// domains, which isolated CPUs have of their own.
+    #[must_use]
+    pub fn on(self, shape: Shape) -> Self {
+        let one_domain = shape.isolated == 0;
+        Self {
+            real_time: self.real_time && one_domain,
+            deadline: self.deadline && one_domain,
+            ..self
+        }
+    }
 }
 
 /// Switches that a history may turn, all of which the rules follow. HRTICK is none of them:
@@ -362,9 +398,9 @@ pub fn draw_world(seed: u64, release: Version) -> (Shape, Kinds) {
         features: dice.one_in(3),
         // Rules from 6.1 on.
         clamps: release.since(6, 1) && (shape.energy || dice.one_in(4)),
-        steal: false,
+        nontask: dice.one_in(3),
     };
-    (*shape, kinds)
+    (*shape, kinds.on(*shape))
 }
 
 /// A history of `length` steps with some of `kinds`.
@@ -462,11 +498,15 @@ impl Drawn {
     fn action(&mut self, dice: &mut Dice) -> Action {
         let most_tasks = (self.cpus as u64 * (2 + 2 * self.busy) + 2) as usize;
         match dice.below(40) {
-            14 if self.kinds.steal => {
+            14 if self.kinds.nontask => {
                 let most = dice.pick(&[2_000, 50_000, 1_000_000, 20_000_000]);
                 Action::Steal(1 + dice.below(most))
             }
-            15 | 16 if self.kinds.clamps => self.clamps(dice),
+            15 if self.kinds.nontask => {
+                let most = dice.pick(&[2_000, 50_000, 1_000_000]);
+                Action::LongIrq(self.task(dice), 1 + dice.below(most))
+            }
+            16 | 17 if self.kinds.clamps => self.clamps(dice),
             0..=3 if self.tasks < most_tasks => self.fork(dice),
             4..=13 if self.sync || dice.one_in(2) => {
                 Action::Wake(self.task(dice), self.sync && dice.one_in(3))

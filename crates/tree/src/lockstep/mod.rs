@@ -50,6 +50,8 @@ pub enum Action {
     Wake(usize, bool),
     /// A device of the CPU wakes a task.
     IrqWake(usize),
+    /// The same in an interrupt that takes so long, or until a timer of any CPU is almost due.
+    LongIrq(usize, Ns),
     /// The current task sleeps.
     Block,
     /// The current task yields.

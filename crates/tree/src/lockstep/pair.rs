@@ -64,6 +64,7 @@ impl Pair {
         for (switch, on) in switches {
             tree.set_feature(switch.name, on);
         }
+        rules.irq_time_accounting = tree.field(Object::Rq(0), "prev_irq_time").is_some();
         rules.uclamp = tree.field(Object::Rq(0), "uclamp_flags").is_some();
         let tick_ns = rules.tick_ns;
         let mut rust = Kernel::new(topology, rules);
@@ -230,25 +231,26 @@ impl Pair {
         Ok(())
     }
 
+    /// The next timer or tick of either side: when, on which CPU, whether it is a tick.
+    fn next_event(&self) -> Option<(Ns, usize, bool)> {
+        let rust = self
+            .bench
+            .timers
+            .iter()
+            .map(|(timer, cpu, at)| (*at, cpu.index(), matches!(timer, Timer::Tick(_))));
+        let devices = (0..self.ticks.len()).map(|cpu| (self.tree.timer(cpu), cpu, false));
+        let ticks = self
+            .ticks
+            .iter()
+            .enumerate()
+            .map(|(cpu, at)| (*at, cpu, true));
+        rust.chain(devices).chain(ticks).min()
+    }
+
     /// Lets time pass: timers and ticks of both sides fire, those of one instant by CPU, ticks
     /// last.
     fn advance(&mut self, end: Ns) -> Result<(), WorldError> {
-        loop {
-            let rust = self
-                .bench
-                .timers
-                .iter()
-                .map(|(timer, cpu, at)| (*at, cpu.index(), matches!(timer, Timer::Tick(_))));
-            let devices = (0..self.ticks.len()).map(|cpu| (self.tree.timer(cpu), cpu, false));
-            let ticks = self
-                .ticks
-                .iter()
-                .enumerate()
-                .map(|(cpu, at)| (*at, cpu, true));
-            let next = rust.chain(devices).chain(ticks).min();
-            let Some((at, cpu, tick)) = next.filter(|(at, ..)| *at <= end) else {
-                break;
-            };
+        while let Some((at, cpu, tick)) = self.next_event().filter(|(at, ..)| *at <= end) {
             self.bench.now = self.bench.now.max(at);
             if tick {
                 self.fire_tick(cpu)?;
@@ -401,6 +403,22 @@ impl Pair {
                 self.rust.irq_enter(&self.bench, here);
                 self.rust.wake(&mut self.bench, here, rust, flags);
                 self.tree(cpu, Call::IrqWake, &[i64::from(tree)])?;
+            }
+            Action::LongIrq(task, ns) => {
+                let Some((rust, tree)) = self.sleeping(task) else {
+                    return Ok(false);
+                };
+                let flags = WakeFlags {
+                    sync: false,
+                    context: Context::HardIrq,
+                };
+                self.rust.irq_enter(&self.bench, here);
+                self.rust.wake(&mut self.bench, here, rust, flags);
+                self.enter_tree(cpu, (Call::IrqWake, true), &[i64::from(tree)])?;
+                let before_next = self.next_event().map_or(Ns::MAX, |(at, ..)| at - 1);
+                self.bench.now = (self.bench.now + ns).min(before_next.max(self.bench.now));
+                self.rust.leave_kernel(&mut self.bench, here);
+                self.tree(cpu, Call::Nothing, &[])?;
             }
             Action::Block | Action::Yield | Action::Exit | Action::Exec | Action::ReadTime
                 if self.rust.is_idle_task(self.rust.current(here)) =>

@@ -91,3 +91,25 @@ fn nothing_is_balanced_to_or_from_isolated_cpus() {
         assert_eq!(sent.map(|hog| machine.cpu_of(hog)), [2, 2], "{version}");
     }
 }
+
+/// Up to 7.0 a cache of four CPUs, two of them isolated, has intervals of 4 to 8 ms, and two CPUs
+/// that are busy for good.
+#[test]
+fn isolated_cpus_count_in_intervals_and_as_busy_ones_until_7_0() {
+    for (version, weight, busy) in [
+        ("5.10", 4, 2),
+        ("6.18.32", 4, 2),
+        ("6.18.33", 2, 0),
+        ("7.1", 2, 0),
+    ] {
+        let mut topology = Topology::flat(4);
+        topology.isolated = [2, 3].map(Cpu).into_iter().collect();
+        let machine = Programs::on(topology, version);
+        let kernel = &machine.world.kernel;
+        let row = kernel.domains.cpus[0].first;
+        let domain = kernel.domains.domain(row);
+        let intervals = (domain.min_interval, domain.max_interval);
+        assert_eq!(intervals, (weight, 2 * weight), "{version}");
+        assert_eq!(kernel.nr_busy_cpus(Cpu(0)), Some(busy), "{version}");
+    }
+}

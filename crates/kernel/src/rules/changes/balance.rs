@@ -163,6 +163,10 @@ changes! {
         "Balancing before idling runs in proportion to its success (NI_RANDOM).";
     "asym-idle-cores" release (7, 2): (on balance.asym_looks_at_cores),
         "Where capacities are unequal, tasks go to whole idle cores first.";
+    "weight-of-span" "8e8e23dea43e" (7, 1) also [(6, 18, 33)]: (off balance.weight_counts_isolated),
+        "Intervals of a domain and busy CPUs of its cache count its own CPUs, without isolated ones of the level.";
+    "isolated-cache-apart" release (7, 2): (off balance.isolated_share_first_cache),
+        "CPUs of isolcpus count as of one cache of their own, not as of that of CPU 0.";
     "asym-scan-limit" release (7, 2): (on balance.asym_scan_is_limited),
         "SIS_UTIL limits the search for a CPU with the capacity, too.";
     "larger-never-help" release (7, 2): (on balance.larger_groups_never_help),

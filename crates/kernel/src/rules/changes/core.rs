@@ -28,6 +28,9 @@ changes! {
         "Behind a real-time task a CPU looks for tasks elsewhere before it picks, unless a fair one is queued.";
     "change-reads-clock" "d4c64207b88a" (6, 19): (off changes_read_clock_first),
         "The clock of a CPU is brought up to date by changes of a task's attributes only where something changes.";
+    "no-excess-steal" "108ad0999085" (6, 14)
+        also [(6, 13, 3), (6, 12, 14), (6, 6, 78), (6, 1, 129), (5, 15, 179), (5, 10, 235)]: (on drops_excess_steal),
+        "Stolen time beyond what the clock of a CPU advanced is dropped instead of taken off later.";
     "clock-skip-stays" "5ebde09d9170" (6, 7) also [(6, 5, 13), (6, 6, 3)]: (on clock_skip_stays),
         "A request to skip an update of the clock that comes up during a pick is left for the next switch.";
     "fair-server" "557a6bfc662c" (6, 12): (on fair_server) (off rt_throttling),
@@ -62,6 +65,8 @@ changes! {
         "An idle CPU that is asked to reschedule for nothing looks for no tasks elsewhere.";
     "fair-server-stays" "cccb45d7c429" (6, 17) also [(6, 12, 92)]: (off fair_server_stops_when_empty),
         "The fair server stops when it finds nothing to run, not with the last fair task.";
+    "late-server-renews" "421fc59cf58c" (6, 17): (on late_server_renews),
+        "A fair server that uses its budget up behind its deadline begins a new period, instead of being queued anew.";
     "fair-server-waits" release (6, 19) also [(6, 12, 69), (6, 18, 9)]: (off fair_server_starts_running),
         "A fair server that ran and starts in a later period waits for zero laxity again.";
     "lower-class-reschedules" release (7, 1): (on lower_class_reschedules),
