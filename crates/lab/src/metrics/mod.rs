@@ -329,7 +329,7 @@ impl<'a> Metric<'a> {
     }
 }
 
-/// What belongs to metrics, in the order of tables. A metric's key is made once.
+/// Rows of metrics in the order of tables. A metric's key is made once.
 pub(crate) fn in_table_order<'a, T>(rows: impl Iterator<Item = (Metric<'a>, T)>) -> Vec<T> {
     let mut rows: Vec<_> = rows.map(|(metric, row)| (metric.sort_key(), row)).collect();
     rows.sort_by(|(left, _), (right, _)| left.partial_cmp(right).unwrap_or(Ordering::Equal));
