@@ -83,6 +83,12 @@ impl Decay {
     fn of(self, value: u64) -> u64 {
         ((u128::from(value >> self.halvings) * u128::from(self.fraction)) >> 32) as u64
     }
+
+    /// The same of a value that fits 32 bits, as the fraction does.
+    #[inline(always)]
+    fn of_short(self, value: u32) -> u32 {
+        (((u64::from(value) >> self.halvings) * self.fraction) >> 32) as u32
+    }
 }
 
 /// `val · yⁿ` (`decay_load`).
@@ -220,7 +226,7 @@ impl SchedAvg {
         let decay = Decay::over(1 + later / UNITS_PER_PERIOD);
         self.load_sum = decay.of(self.load_sum);
         self.runnable_sum = decay.of(self.runnable_sum);
-        self.util_sum = decay.of(u64::from(self.util_sum)) as u32;
+        self.util_sum = decay.of_short(self.util_sum);
         if load != 0 {
             let contribution = segments(decay, first as u32, rest as u32);
             let inputs = Inputs {

@@ -226,22 +226,23 @@ impl Comparison {
         let mut variants = Vec::new();
         for (index, (scenario, runs)) in scenarios.iter().zip(outcomes).enumerate() {
             let mut metrics = Vec::new();
-            for (name, samples) in in_table_order(samples_by_metric(runs))? {
-                let metric = metrics::parse(&name).ok_or_else(|| unknown_metric(&name))?;
-                let below = if index == 0 {
-                    None
-                } else {
-                    baseline.get(&name)
-                };
+            let samples = samples_by_metric(runs).into_iter();
+            let rows = samples.map(|(name, samples)| {
+                let metric = metrics::parse(name).ok_or_else(|| unknown_metric(name))?;
+                Ok((metric, (metric, name, samples)))
+            });
+            let rows: Vec<_> = rows.collect::<Result<_, Error>>()?;
+            for (metric, name, samples) in metrics::in_table_order(rows.into_iter()) {
+                let below = if index == 0 { None } else { baseline.get(name) };
                 let is_baseline = index == 0;
-                let at_least = runs.iter().any(|run| run.at_least.contains(&name));
+                let at_least = runs.iter().any(|run| run.at_least.contains(name));
                 let summary = summarise(&metric, samples, is_baseline, below, &mut bootstraps).map(
                     |summary| Summary {
                         at_least,
                         ..summary
                     },
                 );
-                metrics.extend(summary.map(|summary| (name.clone(), summary)));
+                metrics.extend(summary.map(|summary| (name.to_owned(), summary)));
             }
             variants.push(Variant {
                 name: scenario.name.clone(),
@@ -302,7 +303,7 @@ impl Comparison {
                 let mut samples = vec![summary.values()];
                 for kind in &kinds {
                     samples.extend(
-                        kind.get(name)
+                        kind.get(name.as_str())
                             .map(|of| of.iter().flatten().copied().collect()),
                     );
                 }
@@ -372,12 +373,10 @@ impl Comparison {
     pub fn metric_names(&self) -> Vec<&str> {
         let all = self.variants.iter().flat_map(|variant| &variant.metrics);
         let names: BTreeSet<&str> = all.map(|(name, _)| name.as_str()).collect();
-        let mut metrics: Vec<(Metric<'_>, &str)> = names
+        let known = names
             .into_iter()
-            .filter_map(|name| Some((metrics::parse(name)?, name)))
-            .collect();
-        metrics.sort_by(|(left, _), (right, _)| order(left, right));
-        metrics.into_iter().map(|(_, name)| name).collect()
+            .filter_map(|name| Some((metrics::parse(name)?, name)));
+        metrics::in_table_order(known)
     }
 }
 
@@ -410,38 +409,18 @@ fn unknown_metric(name: &str) -> Error {
     Error::general(message)
 }
 
-fn order(left: &Metric<'_>, right: &Metric<'_>) -> std::cmp::Ordering {
-    let (left, right) = (left.sort_key(), right.sort_key());
-    left.partial_cmp(&right)
-        .unwrap_or(std::cmp::Ordering::Equal)
-}
-
-fn samples_by_metric(runs: &[Outcome]) -> BTreeMap<String, Samples> {
-    let mut samples: BTreeMap<String, Samples> = BTreeMap::new();
+fn samples_by_metric(runs: &[Outcome]) -> BTreeMap<&str, Samples> {
+    let mut samples: BTreeMap<&str, Samples> = BTreeMap::new();
     for (seed, run) in runs.iter().enumerate() {
         for (name, value) in &run.metrics {
             let row = samples
-                .entry(name.clone())
+                .entry(name)
                 .or_insert_with(|| vec![None; runs.len()]);
             // Not-a-number and infinity are no values, and JSON has none either.
             row[seed] = value.is_finite().then_some(*value);
         }
     }
     samples
-}
-
-fn in_table_order(samples: BTreeMap<String, Samples>) -> Result<Vec<(String, Samples)>, Error> {
-    if let Some(name) = samples.keys().find(|name| metrics::parse(name).is_none()) {
-        return Err(unknown_metric(name));
-    }
-    let mut rows: Vec<(String, Samples)> = samples.into_iter().collect();
-    rows.sort_by(
-        |(left, _), (right, _)| match (metrics::parse(left), metrics::parse(right)) {
-            (Some(left), Some(right)) => order(&left, &right),
-            _ => left.cmp(right),
-        },
-    );
-    Ok(rows)
 }
 
 /// One bootstrap for each number of seeds that occurs.

@@ -108,20 +108,23 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// Chunks that were hit, in ascending order: the first bucket and the counts of all.
+    fn chunks(&self) -> impl Iterator<Item = (usize, &[u64])> + '_ {
+        let all = self.directory.iter().enumerate();
+        let hit = all.filter(|&(_, &place)| place != NO_CHUNK);
+        hit.map(|(chunk, &place)| {
+            let start = usize::from(place) << CHUNK_BITS;
+            (chunk << CHUNK_BITS, &self.counts[start..start + CHUNK])
+        })
+    }
+
     /// Non-empty buckets in ascending order.
     fn buckets(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.directory
-            .iter()
-            .enumerate()
-            .filter(|&(_, &place)| place != NO_CHUNK)
-            .flat_map(|(chunk, &place)| {
-                let start = usize::from(place) << CHUNK_BITS;
-                self.counts[start..start + CHUNK]
-                    .iter()
-                    .enumerate()
-                    .filter(|&(_, &count)| count > 0)
-                    .map(move |(offset, &count)| ((chunk << CHUNK_BITS) + offset, count))
-            })
+        self.chunks().flat_map(|(first, counts)| {
+            let all = counts.iter().enumerate();
+            all.filter(|&(_, &count)| count > 0)
+                .map(move |(row, &count)| (first + row, count))
+        })
     }
 
     /// Non-empty buckets in ascending order: (smallest value, largest value, count).
@@ -170,13 +173,21 @@ impl Histogram {
         if rank > self.count {
             return None;
         }
-        let mut seen = 0;
-        for (low, high, count) in self.iter() {
-            seen += count;
-            if seen >= rank {
-                let middle = low + (high - low) / 2;
-                return Some(middle.clamp(self.min, self.max));
+        let mut left = rank;
+        for (first, counts) in self.chunks() {
+            // Whole chunks are passed by their sums.
+            let inside = counts.iter().sum();
+            if left > inside {
+                left -= inside;
+                continue;
             }
+            let mut seen = 0;
+            let row = counts.iter().position(|count| {
+                seen += count;
+                seen >= left
+            });
+            let (low, width) = range_of(first + row?);
+            return Some((low + (width - 1) / 2).clamp(self.min, self.max));
         }
         Some(self.max)
     }

@@ -70,7 +70,7 @@ impl Segment {
     }
 
     /// Time until it ends if it runs undisturbed from `now` at `speed`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn time_to_end(&self, now: Ns, speed: u32) -> Ns {
         match *self {
             Segment::None => 0,

@@ -4,6 +4,8 @@
 //! `machine`. Worked example: `schbench/request_latency.p99` is the metric `request_latency` of the
 //! program `schbench`, in us, lower is better, and `.p99` says which value of the distribution.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::MeanKind;
@@ -253,7 +255,7 @@ pub struct Metric<'a> {
     pub suffix: &'a str,
 }
 
-impl Metric<'_> {
+impl<'a> Metric<'a> {
     /// Some words behind a distribution are plain counts whatever the family's unit.
     fn is_count(&self) -> bool {
         let is_count = [COUNT, UNFINISHED, HALFWAY].contains(&self.suffix);
@@ -311,21 +313,27 @@ impl Metric<'_> {
     }
 
     /// Tables sort by this: programs, cgroups, machine; in each by name, then by family.
-    pub(crate) fn sort_key(&self) -> (Subject, String, usize, f64, String) {
+    fn sort_key(&self) -> (Subject, &'a str, usize, f64, &'a str) {
         let percent = self
             .suffix
             .strip_prefix('p')
             .and_then(|digits| digits.parse().ok());
         let percent = percent.unwrap_or(if self.suffix == "max" { 101.0 } else { -1.0 });
-        let subject = self.subject.to_string();
         (
             self.family.subject,
-            subject,
+            self.subject,
             self.rank,
             percent,
-            self.suffix.to_string(),
+            self.suffix,
         )
     }
+}
+
+/// Rows of metrics in the order of tables. A metric's key is made once.
+pub(crate) fn in_table_order<'a, T>(rows: impl Iterator<Item = (Metric<'a>, T)>) -> Vec<T> {
+    let mut rows: Vec<_> = rows.map(|(metric, row)| (metric.sort_key(), row)).collect();
+    rows.sort_by(|(left, _), (right, _)| left.partial_cmp(right).unwrap_or(Ordering::Equal));
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 /// Path of the group that a metric is of; `None` for metrics of threads and of the machine.
@@ -490,7 +498,7 @@ mod tests {
 
     #[test]
     fn tables_sort_programs_then_groups_then_machine() {
-        let mut names = vec![
+        let names = [
             "machine/busy_ratio",
             "cgroup:/a/throttled_usec",
             "b/request_latency.p99.9",
@@ -501,12 +509,9 @@ mod tests {
             "cgroup:/a/nr_periods",
             "b/request_latency.p99",
         ];
-        names.sort_by(|left, right| {
-            let key = |name| parse(name).unwrap().sort_key();
-            key(left).partial_cmp(&key(right)).unwrap()
-        });
+        let names = names.map(|name| (parse(name).unwrap(), name));
         assert_eq!(
-            names,
+            in_table_order(names.into_iter()),
             [
                 "a/time",
                 "b/request_latency.min",

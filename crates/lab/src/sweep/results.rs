@@ -81,13 +81,11 @@ impl Results {
     pub(super) fn new(experiment: &Experiment, rows: Vec<Row>) -> Results {
         let names = rows.iter().flat_map(|row| &row.metrics);
         let names: BTreeSet<&str> = names.map(|(name, _)| name.as_str()).collect();
-        let mut metrics: Vec<Metric<'_>> = names.into_iter().filter_map(metrics::parse).collect();
-        metrics.sort_by(|left, right| {
-            let (left, right) = (left.sort_key(), right.sort_key());
-            left.partial_cmp(&right)
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
-        let metrics = metrics.iter().map(full_name).collect();
+        let metrics = names
+            .into_iter()
+            .filter_map(|name| Some((metrics::parse(name)?, name)));
+        let metrics = metrics::in_table_order(metrics);
+        let metrics = metrics.into_iter().map(str::to_owned).collect();
         Results {
             title: experiment.title.clone(),
             seeds: experiment.seeds,

@@ -197,7 +197,10 @@ pub struct Probes {
     /// Since when statistics count.
     pub since: Ns,
     tasks: Table<TaskProbe>,
+    /// One per (group, CPU), see [`Probes::throttled_ns`].
     clocks: Table<ThrottledClock>,
+    /// Whether any clock has run: until then all of them are at 0.
+    has_throttled: bool,
     /// Every group with all groups below it.
     subtrees: Vec<Vec<GroupId>>,
     /// By CPU, whom the last switch that was observed went to; its idle task before the first.
@@ -234,6 +237,7 @@ impl Probes {
             since: 0,
             tasks: Table::new(),
             clocks: vec![ThrottledClock::default(); parents.len() * cpus].into(),
+            has_throttled: false,
             subtrees,
             current: (0..cpus)
                 .map(|cpu| Current {
@@ -254,6 +258,15 @@ impl Probes {
     /// Metric of a name.
     pub fn metric(&self, name: &str) -> Option<&Metric> {
         self.metrics.iter().find(|metric| metric.name == name)
+    }
+
+    /// Throttled clock of a group on a CPU.
+    #[inline(always)]
+    fn throttled_ns(&self, now: Ns, group: GroupId, cpu: Cpu) -> Ns {
+        match self.has_throttled {
+            true => self.clocks[group.index() * self.cpus + cpu.index()].read(now),
+            false => 0,
+        }
     }
 
     /// Begin of the activation that a task is in, if it is in one.
@@ -521,11 +534,14 @@ impl Probes {
         }
         if probe.waiting_since != NEVER {
             let waited = now.saturating_sub(probe.waiting_since);
-            let clock = &self.clocks[probe.group.index() * self.cpus + probe.waiting_cpu.index()];
-            let throttled =
-                probe.throttled_before + clock.read(now).saturating_sub(probe.throttled_mark);
-            let throttled = throttled.min(waited);
-            statistics.wait_throttled_ns += throttled;
+            let mut throttled = 0;
+            if self.has_throttled {
+                let row = probe.group.index() * self.cpus + probe.waiting_cpu.index();
+                let clock = self.clocks[row].read(now);
+                throttled = probe.throttled_before + clock.saturating_sub(probe.throttled_mark);
+                throttled = throttled.min(waited);
+                statistics.wait_throttled_ns += throttled;
+            }
             statistics.wait_contention_ns += waited - throttled;
             probe.waiting_since = NEVER;
         }
@@ -533,11 +549,11 @@ impl Probes {
 
     #[inline]
     fn begin_wait(&mut self, now: Ns, cpu: Cpu, task: TaskId) {
+        let mark = self.throttled_ns(now, self.tasks[task.index()].group, cpu);
         let probe = &mut self.tasks[task.index()];
-        let clock = &self.clocks[probe.group.index() * self.cpus + cpu.index()];
         probe.waiting_since = now;
         probe.waiting_cpu = cpu;
-        probe.throttled_mark = clock.read(now);
+        probe.throttled_mark = mark;
         probe.throttled_before = 0;
     }
 
@@ -558,6 +574,7 @@ impl Probes {
     }
 
     fn throttle(&mut self, now: Ns, group: GroupId, cpu: Cpu) {
+        self.has_throttled = true;
         for below in &self.subtrees[group.index()] {
             let clock = &mut self.clocks[below.index() * self.cpus + cpu.index()];
             if clock.throttled_levels == 0 {

@@ -282,6 +282,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     }
 
     /// Accounts what a CPU executed up to now.
+    #[inline(always)]
     pub(super) fn execute(&mut self, cpu: Cpu) {
         let state = &mut self.cpus[cpu.index()];
         let Some(task) = state.running else { return };
@@ -300,6 +301,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     }
 
     /// Work in kernel mode that has begun is not disturbed: the CPU is busy until it is over.
+    #[inline(never)]
     fn execute_in_kernel(&mut self, cpu: Cpu, task: TaskId) {
         let slot = <Outside>::slot(cpu, per_cpu::SEGMENT);
         let state = &mut self.cpus[cpu.index()];

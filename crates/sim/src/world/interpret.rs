@@ -58,7 +58,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// Executes what is due at the cursor as far as no other CPU can notice, so that the event at
     /// which the task begins its next segment need not take place. The outcome is the same: what is
     /// executed here depends on the task alone.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run_ahead(&mut self, task: TaskId) {
         for _ in 0..STEPS_AHEAD_MAX {
             let pc = self.out.tasks.contexts[task.index()].pc;

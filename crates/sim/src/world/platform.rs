@@ -54,7 +54,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
         self.want_line(cpu, line, access);
     }
 
-    #[inline]
+    #[inline(always)]
     fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns) {
         match timer {
             Timer::Tick(of) => {
@@ -73,7 +73,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn cancel(&mut self, timer: Timer) {
         match timer {
             Timer::Tick(of) => {

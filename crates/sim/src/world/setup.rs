@@ -13,7 +13,7 @@ use crate::hardware::lines::LineTable;
 use crate::hardware::{Baseline, Hardware};
 use crate::machine::Machine;
 use crate::probe::{NOBODY, Probes};
-use crate::program::Instruction;
+use crate::program::{Instruction, Program};
 use crate::random;
 use crate::segment::SPEED_NOMINAL;
 use crate::timers::Timers;
@@ -327,9 +327,11 @@ fn source_state(workload: &Workload, row: usize, seed: u64) -> SourceState {
 
 impl Shared {
     fn new(workload: Arc<Workload>) -> Self {
-        let mut code = Vec::new();
-        let mut entries = Vec::new();
-        let mut tables = Vec::new();
+        let programs = workload.programs.iter();
+        let length = |program: &Program| program.instructions().len() + 1;
+        let mut code = Vec::with_capacity(programs.clone().map(length).sum());
+        let mut entries = Vec::with_capacity(programs.len());
+        let mut tables = Vec::with_capacity(programs.map(|program| program.tables().len()).sum());
         for program in &workload.programs {
             let entry = code.len() as u32;
             entries.push(entry);

@@ -110,10 +110,10 @@ struct Firsts {
 pub(crate) struct Tasks {
     pub contexts: Table<Context>,
     /// Registers of all rows, `register_stride` each.
-    registers: Vec<u64>,
+    registers: Table<u64>,
     register_stride: usize,
     /// Random streams of all rows, `stream_stride` each.
-    streams: Vec<Stream>,
+    streams: Table<Stream>,
     stream_stride: usize,
     /// Live tasks.
     pub live: usize,
@@ -153,14 +153,14 @@ impl Tasks {
             .map(|(reg, _)| usize::from(reg.0) + 1);
         Self {
             contexts: Table::new(),
-            registers: Vec::new(),
+            registers: Table::new(),
             register_stride: programs
                 .clone()
                 .map(|program| program.registers())
                 .chain(specified)
                 .max()
                 .unwrap_or(0),
-            streams: Vec::new(),
+            streams: Table::new(),
             stream_stride: programs.map(|program| program.streams()).max().unwrap_or(0),
             live: 0,
             entities: Vec::new(),
@@ -245,9 +245,9 @@ impl Tasks {
                 ..Context::default()
             });
         }
-        self.registers.resize(count * self.register_stride, 0);
+        self.registers.grow(count * self.register_stride, 0);
         let unused = crate::random::stream(0, 0, 0);
-        self.streams.resize(count * self.stream_stride, unused);
+        self.streams.grow(count * self.stream_stride, unused);
         self.entities.resize(count, (0, 0));
         self.waiting.grow(count);
     }
@@ -270,8 +270,8 @@ impl Tasks {
 
     /// The same, to be changed.
     pub(crate) fn registers_mut(&mut self, task: TaskId) -> &mut [u64] {
-        let stride = self.register_stride;
-        &mut self.registers[task.index() * stride..][..stride]
+        let start = task.index() * self.register_stride;
+        &mut self.registers[start..start + self.register_stride]
     }
 
     /// Gives a task the registers of another.
