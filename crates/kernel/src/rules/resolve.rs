@@ -8,6 +8,7 @@ use super::changes::{self, Change};
 use super::features::{FEATURES, Feature};
 use super::tunables::Tunable;
 use super::{FairClass, Preemption, Rules, ThrottleModel, Version, own};
+use crate::dl::to_ratio;
 use crate::uclamp;
 use std::fmt;
 
@@ -99,6 +100,8 @@ pub enum Problem {
     },
     /// Above this other tunable, such as a runtime above its period.
     AboveOther(&'static str),
+    /// Fair servers that would reserve more of a CPU than `sched_rt_runtime_us` lets.
+    ServersReserveTooMuch,
     /// Tick frequency that no kernel can be built with.
     Hz,
     /// Lazy preemption before 6.13.
@@ -154,6 +157,10 @@ impl fmt::Display for RulesError {
             }
             Problem::Range { least, most } => format!("`{word}` must be {least} to {most}"),
             Problem::AboveOther(other) => format!("`{word}` must not be above {other}"),
+            Problem::ServersReserveTooMuch => format!(
+                "`{word}`: EBUSY: the fair server would reserve more of its CPU than \
+                 sched_rt_runtime_us of sched_rt_period_us"
+            ),
             Problem::Hz => format!("no kernel is built with HZ={word}: 100, 250, 300 or 1000"),
             Problem::ClampsUnknown => format!(
                 "utilisation clamps (`{word}`) are modelled from {} on, this is {version}",
@@ -259,6 +266,16 @@ impl Rules {
         if rules.fair_server_runtime_ns > rules.fair_server_period_ns {
             let problem = Problem::AboveOther("fair_server_period_ns");
             return Err(refuse("fair_server_runtime_ns", problem));
+        }
+        // `dl_server_apply_params` with `__dl_overflow`: the last CPU that is written to is refused.
+        let most = rules
+            .rt_runtime_ns
+            .map(|runtime| to_ratio(rules.rt_period_ns, runtime));
+        let of_servers = |name: &str| name.starts_with("fair_server_");
+        let server = choice.tunables.iter().find(|(name, _)| of_servers(name));
+        if let Some((name, _)) = server.filter(|_| most.is_some_and(|m| rules.fair_server_bw() > m))
+        {
+            return Err(refuse(name, Problem::ServersReserveTooMuch));
         }
         let of_clamps = |name: &str| name.starts_with("sched_util_clamp_");
         let clamps = choice.tunables.iter().find(|(name, _)| of_clamps(name));
@@ -629,6 +646,21 @@ mod tests {
             tune("6.12", &[("fair_server_period_ns", 40_000_000)]).unwrap_err(),
             "`fair_server_runtime_ns` must not be above fair_server_period_ns"
         );
+        // 95 % of a CPU may be reserved up to 7.1, all of it from 7.2 on.
+        assert!(tune("6.12", &[("fair_server_runtime_ns", 950_000_000)]).is_ok());
+        for version in ["6.12", "7.1"] {
+            let refused = tune(version, &[("fair_server_runtime_ns", 960_000_000)]).unwrap_err();
+            assert!(
+                refused.contains("`fair_server_runtime_ns`: EBUSY"),
+                "{refused}"
+            );
+        }
+        assert!(tune("7.2", &[("fair_server_runtime_ns", 1_000_000_000)]).is_ok());
+        let unlimited = [
+            ("fair_server_runtime_ns", 1_000_000_000),
+            ("sched_rt_runtime_us", -1),
+        ];
+        assert!(tune("6.12", &unlimited).is_ok());
         assert_eq!(
             tune("6.6", &[("fair_server_runtime_ns", 1)]).unwrap_err(),
             "kernel 6.6 has no tunable `fair_server_runtime_ns` (it exists from 6.12)"

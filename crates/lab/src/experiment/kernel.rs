@@ -533,7 +533,9 @@ impl KernelSettings {
             Problem::Hz => places.hz.clone(),
             Problem::NoLazyPreemption => places.preempt.clone(),
             Problem::ClampsUnknown => places.uclamp.clone(),
-            Problem::Range { .. } | Problem::AboveOther(_) => tunable_value(),
+            Problem::Range { .. } | Problem::AboveOther(_) | Problem::ServersReserveTooMuch => {
+                tunable_value()
+            }
             // The last of equal words: the first was fine.
             _ => listed
                 .rev()

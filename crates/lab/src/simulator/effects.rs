@@ -36,7 +36,7 @@ impl Simulator {
             told.extend(preemption(scenario));
             told.extend(features(scenario));
             told.extend(machine_keys(scenario));
-            told.extend(tunables(scenario));
+            told.extend(tunables(scenario, self.reserves(scenario)?));
             told.extend(after_the_end(scenario));
             told.extend(bursts(scenario));
             let replays = |action: &Action| matches!(action, Action::Replay(..));
@@ -50,6 +50,17 @@ impl Simulator {
         }
         let told: Vec<String> = told.into_iter().collect();
         Ok((!told.is_empty()).then(|| format!("without effect here: {}", told.join("; "))))
+    }
+
+    /// Whether tunables of real-time tasks decide what deadline tasks may reserve.
+    fn reserves(&self, scenario: &Scenario) -> Result<bool> {
+        let mut names = scenario.kernel.tunables.iter().map(|(name, _)| *name);
+        if !names.any(|name| OF_REAL_TIME.contains(&name)) {
+            return Ok(false);
+        }
+        let built = build(self, scenario, Chance::NONE)?;
+        let mut changes = built.workload.attributes.iter();
+        Ok(changes.any(|change| change.deadline.is_some()))
     }
 
     fn slices(&self, scenario: &Scenario) -> Result<Option<String>> {
@@ -123,10 +134,13 @@ fn machine_keys(scenario: &Scenario) -> Vec<String> {
     .collect()
 }
 
+/// Tunables that limit real-time tasks up to 6.11, and the reservations of deadline tasks in every
+/// release (`sched_dl_do_global`).
+const OF_REAL_TIME: [&str; 2] = ["sched_rt_runtime_us", "sched_rt_period_us"];
+
 /// Tunables that nothing asks for.
-fn tunables(scenario: &Scenario) -> Vec<String> {
+fn tunables(scenario: &Scenario, reserves: bool) -> Vec<String> {
     let kernel = &scenario.kernel;
-    let rt = ["sched_rt_runtime_us", "sched_rt_period_us"];
     let between_cpus = ["migration_cost_ns", "nr_migrate"];
     let mut aware = kernel.rules.clone();
     aware.energy.aware = true;
@@ -134,7 +148,7 @@ fn tunables(scenario: &Scenario) -> Vec<String> {
     let set = kernel.tunables.iter();
     set.filter_map(|(name, value)| {
         let why = match name {
-            name if rt.contains(name) && !kernel.rules.rt_throttling => {
+            name if OF_REAL_TIME.contains(name) && !kernel.rules.rt_throttling && !reserves => {
                 "the fair server has taken its place (6.12)".to_owned()
             }
             name if *name == "sched_energy_aware" => energy?.to_string(),
@@ -315,6 +329,25 @@ mod tests {
         Simulator::new()
             .without_effect(&experiment.scenarios)
             .unwrap()
+    }
+
+    #[test]
+    fn a_limit_of_reservations_is_not_told_where_a_deadline_task_reserves() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.json");
+        let on = |policy: &str| {
+            let tasks = format!(
+                r#"{{"tasks": {{"a": {{"loop": 3, "run": 100, "policy": "{policy}", "dl-runtime": 3000, "dl-period": 10000}}}}}}"#
+            );
+            std::fs::write(&file, tasks).unwrap();
+            told(&format!(
+                "[kernel]\nversion = \"6.12\"\nsched_rt_runtime_us = 800000\n[[program]]\nrun = \"rt-app {}\"\n",
+                file.display()
+            ))
+        };
+        assert_eq!(on("SCHED_DEADLINE"), None);
+        let fair = on("SCHED_OTHER").unwrap();
+        assert!(fair.contains("kernel.sched_rt_runtime_us"), "{fair}");
     }
 
     #[test]
