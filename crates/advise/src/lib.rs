@@ -246,7 +246,7 @@ impl<'a> Case<'a> {
         let unused = recorded.seen.unused_log;
         let busy = latency
             .as_ref()
-            .filter(|latency| latency.name == Latency::ACTIVATION && unused > 0);
+            .filter(|latency| latency.name != Latency::REQUEST && unused > 0);
         if let Some(busy) = busy
             && let Some(slo) = promises.iter().find(|slo| slo.is_taken_for(busy))
         {

@@ -267,7 +267,8 @@ impl Rules {
             let problem = Problem::AboveOther("fair_server_period_ns");
             return Err(refuse("fair_server_runtime_ns", problem));
         }
-        // `dl_server_apply_params` with `__dl_overflow`: the last CPU that is written to is refused.
+        // `dl_server_apply_params` with `__dl_overflow`: the last CPU that is written to is
+        // refused.
         let most = rules
             .rt_runtime_ns
             .map(|runtime| to_ratio(rules.rt_period_ns, runtime));
