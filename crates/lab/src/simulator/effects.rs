@@ -54,7 +54,7 @@ impl Simulator {
 
     /// Whether tunables of real-time tasks decide what deadline tasks may reserve.
     fn reserves(&self, scenario: &Scenario) -> Result<bool> {
-        let mut names = scenario.kernel.tunables.iter().map(|(name, _)| *name);
+        let mut names = scenario.kernel.tunables.keys().copied();
         if !names.any(|name| OF_REAL_TIME.contains(&name)) {
             return Ok(false);
         }

@@ -50,7 +50,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn is_paced(mut self) -> bool {
+    fn is_paced(&mut self) -> bool {
         let sleeps = self.slept_ns.len();
         if sleeps < SLEEPS_MIN || sleeps * 5 < self.activations * 4 {
             return false;
@@ -99,7 +99,7 @@ pub(super) fn tie(threads: &[Thread], is_served: impl Fn(ThreadId) -> bool, draf
     }
     let paced: BTreeMap<(&str, GroupIndex), bool> = seen
         .into_iter()
-        .map(|(kind, seen)| (kind, seen.is_paced()))
+        .map(|(kind, mut seen)| (kind, seen.is_paced()))
         .collect();
     for place in 1..drafts.len() {
         let thread = drafts[place].activation.thread;
