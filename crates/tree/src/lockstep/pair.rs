@@ -231,6 +231,16 @@ impl Pair {
         Ok(())
     }
 
+    /// An interrupt comes to a CPU of the rules and wakes a task.
+    fn interrupt_wakes(&mut self, here: Cpu, task: TaskId) {
+        let flags = WakeFlags {
+            sync: false,
+            context: Context::HardIrq,
+        };
+        self.rust.irq_enter(&self.bench, here);
+        self.rust.wake(&mut self.bench, here, task, flags);
+    }
+
     /// The next timer or tick of either side: when, on which CPU, whether it is a tick.
     fn next_event(&self) -> Option<(Ns, usize, bool)> {
         let rust = self
@@ -396,24 +406,14 @@ impl Pair {
                 let Some((rust, tree)) = self.sleeping(task) else {
                     return Ok(false);
                 };
-                let flags = WakeFlags {
-                    sync: false,
-                    context: Context::HardIrq,
-                };
-                self.rust.irq_enter(&self.bench, here);
-                self.rust.wake(&mut self.bench, here, rust, flags);
+                self.interrupt_wakes(here, rust);
                 self.tree(cpu, Call::IrqWake, &[i64::from(tree)])?;
             }
             Action::LongIrq(task, ns) => {
                 let Some((rust, tree)) = self.sleeping(task) else {
                     return Ok(false);
                 };
-                let flags = WakeFlags {
-                    sync: false,
-                    context: Context::HardIrq,
-                };
-                self.rust.irq_enter(&self.bench, here);
-                self.rust.wake(&mut self.bench, here, rust, flags);
+                self.interrupt_wakes(here, rust);
                 self.enter_tree(cpu, (Call::IrqWake, true), &[i64::from(tree)])?;
                 let before_next = self.next_event().map_or(Ns::MAX, |(at, ..)| at - 1);
                 self.bench.now = (self.bench.now + ns).min(before_next.max(self.bench.now));
