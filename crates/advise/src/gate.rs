@@ -146,10 +146,7 @@ pub fn check(
     for (scenario, runs) in experiment.scenarios.iter().zip(&runs).skip(first) {
         let limit = Limit::of(scenario, &case.target);
         let run = Run::of(scenario, run_ns);
-        let forecasts = case.promises.iter();
-        let forecasts = forecasts.map(|slo| judge::forecast(slo, runs, &fit, run));
-        let mut forecasts: Vec<Forecast> = forecasts.collect::<Result<_>>()?;
-        judge::refute(&mut forecasts, &case.promises, &fit, recorded, limit);
+        let forecasts = judge::forecasts(&case.promises, runs, &fit, run, (recorded, limit))?;
         let falls_behind = need.as_ref();
         let falls_behind = falls_behind.and_then(|need| need.why_behind(limit, runs));
         judged.push(Judged {

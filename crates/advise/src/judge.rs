@@ -84,10 +84,28 @@ pub(crate) fn may_be_kept(slos: &[Slo], forecasts: &[Forecast]) -> bool {
     pairs.all(|(slo, forecast)| forecast.may_be_kept(slo))
 }
 
+/// Forecasts that `runs` under `limit`, each of which is such a `run`, give for all promises,
+/// beside what the recording shows under `recorded`.
+///
+/// # Errors
+/// Fewer than two runs.
+pub(crate) fn forecasts(
+    slos: &[Slo],
+    runs: &Runs,
+    fit: &[RefitFigure],
+    run: Run,
+    (recorded, limit): (Limit, Limit),
+) -> Result<Vec<Forecast>> {
+    let forecasts = slos.iter().map(|slo| forecast(slo, runs, fit, run));
+    let mut forecasts: Vec<Forecast> = forecasts.collect::<Result<_>>()?;
+    refute(&mut forecasts, slos, fit, recorded, limit);
+    Ok(forecasts)
+}
+
 /// Refutes forecasts under `limit` that are better than what the recording shows under `recorded`,
 /// which grants at least as much. Worked example: under 60 ms a p99 of 124 ms was recorded, and 58
 /// ms are simulated with one of 99.6 ms. That is no hope of a p99 below 100 ms.
-pub(crate) fn refute(
+fn refute(
     forecasts: &mut [Forecast],
     slos: &[Slo],
     fit: &[RefitFigure],
@@ -230,7 +248,7 @@ pub(crate) fn refuse_few(runs: usize) -> Result<()> {
 ///
 /// # Errors
 /// Fewer than two runs.
-pub(crate) fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure], run: Run) -> Result<Forecast> {
+fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure], run: Run) -> Result<Forecast> {
     refuse_few(runs.plain.len())?;
     let metric = metrics::parse(&slo.metric);
     let mut forecast = Forecast {

@@ -147,10 +147,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         let run = Run::of(self.baseline, self.run_ns);
         let recorded = Limit::of(self.baseline, self.target);
         let runs = self.runs(limit)?;
-        let forecasts = slos.iter().map(|slo| judge::forecast(slo, runs, &fit, run));
-        let mut forecasts: Vec<Forecast> = forecasts.collect::<Result<_>>()?;
-        judge::refute(&mut forecasts, slos, &fit, recorded, limit);
-        Ok(forecasts)
+        judge::forecasts(slos, runs, &fit, run, (recorded, limit))
     }
 
     /// Requests under `limit` without drift, and why the service does not keep up if it does not.
