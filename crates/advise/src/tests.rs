@@ -1,0 +1,135 @@
+//! Tests of what an advice concludes and recommends.
+
+use super::*;
+
+#[test]
+fn an_advice_tells_the_target_and_who_pays_alone() {
+    let names = [
+        "web/activation_latency.p99",
+        "cgroup:/a/web/nr_throttled",
+        "cgroup:/a/nr_throttled",
+        "cgroup:/b/nr_throttled",
+        "batch/cpu_time",
+        "other/cpu_time",
+        "machine/busy_ratio",
+    ];
+    let rows = names.map(|name| (name.to_string(), [1.0; 4], [1.0; 4]));
+    let mut comparison = schedcast_lab::samples::compared(&rows);
+    let option = candidate(Some("batch"));
+    keep_told(&mut comparison, "/a/web", &["web".to_string()], &[option]);
+    let mut left = names.to_vec();
+    left.retain(|name| !["cgroup:/b/nr_throttled", "other/cpu_time"].contains(name));
+    let mut told = comparison.metric_names();
+    told.sort_unstable();
+    left.sort_unstable();
+    assert_eq!(told, left);
+}
+
+fn candidate(payer: Option<&str>) -> Candidate {
+    Candidate {
+        name: "burst 30ms".to_string(),
+        quota_us: Some(50_000),
+        period_us: 100_000,
+        burst_us: 30_000,
+        suits: true,
+        falls_behind: None,
+        finished: 1168.0,
+        forecasts: Vec::new(),
+        price: payer.map(|threads| Price {
+            threads: threads.to_string(),
+            metric: "cpu_time".to_string(),
+            recorded: 1.0,
+            now: 0.5,
+            growth: 1.0,
+            growth_at_most: f64::INFINITY,
+            certain: true,
+        }),
+        time_lost: 0.0,
+        periods_throttled: 0.0,
+    }
+}
+
+/// Promised are 80 ms.
+#[test]
+fn not_for_certain_and_not_at_all_are_two_answers() {
+    let scope = Scope {
+        threads: Some("a"),
+        ..Scope::default()
+    };
+    let promises = [Slo::parse("p95<80ms", scope).unwrap()];
+    let without = |mean_us: f64, most_us: f64| Candidate {
+        quota_us: None,
+        suits: most_us < 80e3,
+        forecasts: vec![Forecast {
+            metric: promises[0].metric.clone(),
+            unit: "us".to_string(),
+            mean: Some(mean_us),
+            at_least: false,
+            interval: Some([0.95 * mean_us, most_us]),
+            met: most_us < 80e3,
+            refuted: false,
+        }],
+        ..candidate(None)
+    };
+    let concluded = |option: Candidate| Conclusion::of(false, &[option], &promises);
+    assert_eq!(concluded(without(39.1e3, 104.3e3)), Conclusion::NotCertain);
+    assert_eq!(concluded(without(84e3, 104.3e3)), Conclusion::NotCertain);
+    assert_eq!(concluded(without(90e3, 104.3e3)), Conclusion::NotKept);
+    assert_eq!(
+        concluded(without(39.1e3, 60e3)),
+        Conclusion::OnlyWithoutLimit
+    );
+    let behind = Candidate {
+        falls_behind: Some("it waits".to_string()),
+        ..without(39.1e3, 104.3e3)
+    };
+    assert_eq!(concluded(behind), Conclusion::NotKept);
+    let dear = Candidate {
+        suits: false,
+        ..without(39.1e3, 60e3)
+    };
+    assert_eq!(concluded(dear), Conclusion::TooDear);
+}
+
+/// A burst is cheaper than a quota, and neither a pod nor a unit has a setting for it.
+#[test]
+fn what_the_owner_can_write_is_recommended_first() {
+    let recorded = Limit {
+        quota_us: Some(30_000),
+        period_us: 100_000,
+        burst_us: 0,
+    };
+    let with = |quota_us: u64, burst_us: u64| Candidate {
+        quota_us: Some(quota_us),
+        burst_us,
+        ..candidate(None)
+    };
+    let options = [with(48_000, 0), with(30_000, 18_000)];
+    let best = |target: &str| {
+        let options = options.iter();
+        let best = options.min_by_key(|option| option.cost(target, recorded));
+        best.unwrap().burst_us
+    };
+    assert_eq!(best("/pg"), 18_000);
+    assert_eq!(best("/system.slice/nginx.service"), 0);
+    assert_eq!(best("/kubepods/burstable/pod1/app"), 0);
+}
+
+#[test]
+fn an_advice_whose_neighbour_pays_without_bound_is_read() {
+    let option = candidate(Some("batch"));
+    let limit = option.limit();
+    let json = serde_json::json!({
+        "schema": SCHEMA,
+        "target": "/pg",
+        "recommended": option.name,
+        "options": [option],
+    });
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), json.to_string()).unwrap();
+    let read = read_recommendation(file.path()).unwrap();
+    assert_eq!(
+        (read.target.as_str(), read.limit, read.recorded),
+        ("/pg", limit, limit)
+    );
+}
