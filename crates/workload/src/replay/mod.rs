@@ -283,8 +283,8 @@ impl Folded {
         };
         let handovers = &mut folded.handovers;
         folded.found = service::find(&evidence, &mut folded.drafts, &mut folded.begun, handovers);
-        let served = folded.found.threads(&gathered.threads, &gathered.groups);
-        let is_served = |thread: ThreadId| served.contains(&thread);
+        let found = &folded.found;
+        let is_served = |thread| found.members.contains(&thread) || found.clients.contains(&thread);
         paced::tie(&gathered.threads, is_served, &mut folded.drafts);
         folded.unseen = unseen::find(
             &mut folded.drafts,

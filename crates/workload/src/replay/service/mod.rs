@@ -53,6 +53,7 @@ mod clock;
 mod closed;
 mod coarse;
 mod forked;
+mod levels;
 mod placed;
 mod rounds;
 
@@ -149,23 +150,14 @@ pub(super) struct Evidence<'a> {
 pub(super) struct Found {
     pub services: Vec<Service>,
     pub requests: Vec<Served>,
+    /// Their threads.
+    pub members: BTreeSet<ThreadId>,
+    /// Threads that send requests to them.
+    pub clients: BTreeSet<ThreadId>,
     /// Whether the log tells the requests of one of them.
     pub uses_log: bool,
     /// Activations of their threads and clients as recorded, before they were cut.
     pub uncut: BTreeMap<ThreadId, Vec<Activation>>,
-}
-
-impl Found {
-    /// The threads of the services, and their clients.
-    pub(super) fn threads(&self, threads: &[Thread], all: &[groups::Group]) -> BTreeSet<ThreadId> {
-        let mut served = BTreeSet::new();
-        for service in &self.services {
-            let of_thread = threads.iter().map(|thread| thread.group);
-            served.extend(groups::members_of(all, of_thread, service.group));
-            served.extend(&service.clients);
-        }
-        served
-    }
 }
 
 /// One request as the log or the trace tells it. Times are ns since the start of the recording.
@@ -212,7 +204,6 @@ pub(super) fn find(
     handovers: &mut u32,
 ) -> Found {
     let mut found = Found::default();
-    let mut served = BTreeSet::new();
     for (index, group) in (0u32..).map(GroupIndex).zip(evidence.groups).skip(1) {
         let direct = |thread: &Thread| thread.group == index && !thread.left_out;
         if group.autogroup || !evidence.threads.iter().any(direct) {
@@ -220,7 +211,7 @@ pub(super) fn find(
         }
         let of_thread = evidence.threads.iter().map(|thread| thread.group);
         let members = groups::members_of(evidence.groups, of_thread, index);
-        if members.iter().any(|member| served.contains(member)) {
+        if members.iter().any(|member| found.members.contains(member)) {
             continue;
         }
         let border = Border::of(evidence, &members, drafts, begun)
@@ -282,6 +273,7 @@ pub(super) fn find(
             thread,
             at_most: connections.map_or(largest, |all| all.len() as u32),
         });
+        found.clients.extend(&border.clients);
         found.services.push(Service {
             group: index,
             subject,
@@ -303,7 +295,7 @@ pub(super) fn find(
             begun[waking] = Begun::Nothing;
         }
         apart.take(drafts, begun, handovers, &mut found.requests[first..]);
-        served.extend(members);
+        found.members.extend(members);
     }
     found
 }

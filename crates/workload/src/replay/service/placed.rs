@@ -26,6 +26,7 @@ use super::super::threads::ThreadId;
 use super::super::timeline::median;
 use super::clock::Clock;
 use super::forked::{Child, Forked};
+use super::levels::{Gates, Level, Levels};
 use super::rounds::Found as Rounds;
 use super::{Asked, Border, Follows, RequestId, Served};
 use std::collections::BTreeMap;
@@ -46,81 +47,6 @@ pub(super) struct Placing<'a> {
     /// Children that serve one request each.
     pub forked: Option<&'a Forked>,
     pub service: u32,
-}
-
-/// Before what something cannot happen under any limit.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Level {
-    at_ns: u64,
-    /// The request, by its place in the list of those asked, whose arrival leads to it.
-    asked: Option<usize>,
-}
-
-impl Level {
-    /// Of what no request is known to lead to.
-    fn at(at_ns: u64) -> Self {
-        Self { at_ns, asked: None }
-    }
-}
-
-/// Levels of the drafts that were woken earlier.
-#[derive(Default)]
-struct Levels {
-    /// By draft: the request whose message began it.
-    of_entry: BTreeMap<usize, usize>,
-    /// By waking.
-    of_waking: BTreeMap<usize, Level>,
-    /// By thread: the end of its last draft.
-    of_end: BTreeMap<ThreadId, Level>,
-    /// By child: when its parent forks it.
-    of_fork: BTreeMap<ThreadId, Level>,
-}
-
-impl Levels {
-    /// Notes what a draft passes on. `changes` are the levels of its parts, each with where it
-    /// begins.
-    fn pass_on(&mut self, draft: &Draft, changes: &[(u64, Level)]) {
-        for (into_ns, waking) in draft.wakes() {
-            let reached = changes.partition_point(|(from_ns, _)| *from_ns <= into_ns);
-            self.of_waking.insert(waking, changes[reached.max(1) - 1].1);
-        }
-        let last = changes.last().map_or(Level::at(0), |(_, level)| *level);
-        self.of_end.insert(draft.activation.thread, last);
-    }
-}
-
-/// Where a draft waits for the arrival of requests.
-struct Gates {
-    /// That of the part under way.
-    level: Level,
-    /// The levels of the parts so far, each with where it begins.
-    changes: Vec<(u64, Level)>,
-    steps: Vec<(u64, DraftStep)>,
-}
-
-impl Gates {
-    fn of(level: Level) -> Self {
-        Self {
-            level,
-            changes: vec![(0, level)],
-            steps: Vec::new(),
-        }
-    }
-
-    /// Whether a request may arrive after the part under way could begin.
-    fn is_later(&self, request: &Served) -> bool {
-        request.arrives_ns > self.level.at_ns || request.follows.is_some()
-    }
-
-    /// Whatever lies behind `gate_ns` waits for the request at place `asked`.
-    fn wait(&mut self, gate_ns: u64, id: RequestId, request: &Served, asked: usize) {
-        self.level = Level {
-            at_ns: self.level.at_ns.max(request.arrives_ns),
-            asked: Some(asked),
-        };
-        self.changes.push((gate_ns, self.level));
-        self.steps.push((gate_ns, DraftStep::Awaits(id)));
-    }
 }
 
 /// A reply in the work of a draft.

@@ -1,0 +1,85 @@
+//! Levels: before what a part of the service's work cannot begin, whatever the limit.
+//!
+//! Worked example: a request arrives at 10 ms and begins an activation of a proxy, which asks its
+//! backend. The level of all three is 10 ms, and that request leads to it. A part of the proxy that
+//! was executed at 90 ms, behind a limit, piled up.
+
+use super::super::activity::{Draft, DraftStep};
+use super::super::threads::ThreadId;
+use super::{RequestId, Served};
+use std::collections::BTreeMap;
+
+/// Before what something cannot happen under any limit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Level {
+    pub(super) at_ns: u64,
+    /// The request, by its place in the list of those asked, whose arrival leads to it.
+    pub(super) asked: Option<usize>,
+}
+
+impl Level {
+    /// Of what no request is known to lead to.
+    pub(super) fn at(at_ns: u64) -> Self {
+        Self { at_ns, asked: None }
+    }
+}
+
+/// Levels of the drafts that were woken earlier.
+#[derive(Default)]
+pub(super) struct Levels {
+    /// By draft: the request whose message began it.
+    pub(super) of_entry: BTreeMap<usize, usize>,
+    /// By waking.
+    pub(super) of_waking: BTreeMap<usize, Level>,
+    /// By thread: the end of its last draft.
+    pub(super) of_end: BTreeMap<ThreadId, Level>,
+    /// By child: when its parent forks it.
+    pub(super) of_fork: BTreeMap<ThreadId, Level>,
+}
+
+impl Levels {
+    /// Notes what a draft passes on. `changes` are the levels of its parts, each with where it
+    /// begins.
+    pub(super) fn pass_on(&mut self, draft: &Draft, changes: &[(u64, Level)]) {
+        for (into_ns, waking) in draft.wakes() {
+            let reached = changes.partition_point(|(from_ns, _)| *from_ns <= into_ns);
+            self.of_waking.insert(waking, changes[reached.max(1) - 1].1);
+        }
+        let last = changes.last().map_or(Level::at(0), |(_, level)| *level);
+        self.of_end.insert(draft.activation.thread, last);
+    }
+}
+
+/// Where a draft waits for the arrival of requests.
+pub(super) struct Gates {
+    /// That of the part under way.
+    pub(super) level: Level,
+    /// The levels of the parts so far, each with where it begins.
+    pub(super) changes: Vec<(u64, Level)>,
+    pub(super) steps: Vec<(u64, DraftStep)>,
+}
+
+impl Gates {
+    pub(super) fn of(level: Level) -> Self {
+        Self {
+            level,
+            changes: vec![(0, level)],
+            steps: Vec::new(),
+        }
+    }
+
+    /// Whether a request may arrive after the part under way could begin.
+    pub(super) fn is_later(&self, request: &Served) -> bool {
+        request.arrives_ns > self.level.at_ns || request.follows.is_some()
+    }
+
+    /// Whatever lies behind `gate_ns` waits for the request at place `asked`.
+    pub(super) fn wait(&mut self, gate_ns: u64, id: RequestId, request: &Served, asked: usize) {
+        self.level = Level {
+            at_ns: self.level.at_ns.max(request.arrives_ns),
+            asked: Some(asked),
+        };
+        self.changes.push((gate_ns, self.level));
+        self.steps.push((gate_ns, DraftStep::Awaits(id)));
+    }
+}
