@@ -5,7 +5,6 @@ use schedcast_kernel::rules::{Rules, Version};
 use schedcast_kernel::topology::Topology;
 use schedcast_sim::{Machine, Workload, World};
 use schedcast_trace::{Recording, Request};
-use std::collections::BTreeSet;
 
 const REQUESTS: u64 = 25;
 /// Time between two requests.
@@ -51,13 +50,13 @@ fn recording() -> (Recording, u64) {
     (recording, at)
 }
 
-fn ask(mini: &mut Mini, at: u64) {
+pub(super) fn ask(mini: &mut Mini, at: u64) {
     mini.waking(at, 0, 0, HARD, 1);
     mini.switch(at, 0, 0, "R", 1);
     mini.waking(at + 60, 0, 1, TASK, 2);
 }
 
-fn answer(mini: &mut Mini, at: u64, work: u64) {
+pub(super) fn answer(mini: &mut Mini, at: u64, work: u64) {
     mini.waking(at + work, 0, 2, TASK, 1);
     mini.switch(at + work + 10, 0, 2, "S", 1);
     mini.switch(at + work + 30, 0, 1, "S", 0);
@@ -153,53 +152,6 @@ fn a_log_of_other_requests_is_not_believed() {
         .filter(|r| r.not_before_ns.is_some())
         .count();
     assert_eq!(known, 0);
-}
-
-/// Transactions of two requests, 1 ms and 0.3 ms of work. The first of two comes with a timer; the
-/// next one falls due during the second request and is sent with the handling of its answer.
-fn transactions() -> Replay {
-    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
-    mini.group("/limited", &[], &[2]);
-    let mut log = Vec::new();
-    for at in (0..15).map(|number| 1_000 + 10_000 * number) {
-        ask(&mut mini, at);
-        mini.switch(at + 80, 0, 1, "S", 2);
-        let mut asked = at + 80;
-        for work in [1_000, 300, 1_000] {
-            mini.waking(asked + work, 0, 2, TASK, 1);
-            mini.switch(asked + work + 10, 0, 2, "S", 1);
-            mini.waking(asked + work + 20, 0, 1, TASK, 2);
-            mini.switch(asked + work + 30, 0, 1, "S", 2);
-            asked += work + 30;
-        }
-        answer(&mut mini, asked, 300);
-        let second = at + 80 + 1_000 + 30 + 300;
-        log.push([at, at + 60, second + 10]);
-        log.push([at + 1_200, second + 20, asked + 310]);
-    }
-    let mut recording = mini.recording(160_000);
-    super::services::put_log(&mut recording, 1, &log);
-    infer(&recording, &InferOptions::default()).unwrap()
-}
-
-#[test]
-fn a_row_of_the_log_may_be_a_transaction_of_two_requests() {
-    let replay = transactions();
-    let [exchange] = &replay.exchanges[..] else {
-        panic!("one exchange: {:?}", replay.exchanges);
-    };
-    assert_eq!(exchange.requests.len(), 60);
-    for parts in exchange.requests.chunks(2) {
-        assert_eq!([parts[0].goes_on, parts[1].goes_on], [true, false]);
-        assert_eq!(parts[0].due_ns, parts[1].due_ns);
-        assert_eq!(parts[0].latency_ns, None);
-        assert_eq!(parts[1].not_before_ns, None, "it follows the first part");
-    }
-    let latencies = exchange.requests.iter().filter_map(|one| one.latency_ns);
-    assert_eq!(latencies.collect::<BTreeSet<u64>>().len(), 2);
-    let figures = replay.measured();
-    let server = figures.threads.iter().find(|one| one.name == "server");
-    assert_eq!(server.unwrap().request_latency.count, 30);
 }
 
 #[test]

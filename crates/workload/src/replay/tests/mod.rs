@@ -17,6 +17,7 @@ mod rules;
 mod sends;
 mod servers;
 mod services;
+mod transactions;
 mod worlds;
 
 use super::*;

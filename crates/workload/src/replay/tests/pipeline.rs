@@ -130,16 +130,21 @@ fn what_piled_up_between_threads_comes_apart() {
     assert!(!replay.steps.iter().any(waits));
 }
 
+/// 25 requests 5 ms apart, and ten in which the backend preempts the proxy.
+fn singles_then_preempted(mini: &mut Mini) {
+    for number in 0..25 {
+        single(mini, 5_000 * number);
+    }
+    for number in 25..35 {
+        preempted(mini, 5_000 * number);
+    }
+}
+
 #[test]
 fn a_reply_waits_for_its_backend_also_where_the_proxy_was_awake() {
     let mut mini = Mini::new(&[(1, "client"), (2, "proxy"), (3, "backend")]);
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3]);
-    for number in 0..25 {
-        single(&mut mini, 5_000 * number);
-    }
-    for number in 25..35 {
-        preempted(&mut mini, 5_000 * number);
-    }
+    singles_then_preempted(&mut mini);
     let replay = scheduled(mini, 175_000);
     assert_conserved(&replay);
     assert_eq!(replay.requests.len(), 35);
@@ -159,12 +164,7 @@ fn what_comes_apart_is_done_by_threads_that_are_there() {
     let names = [(1, "client"), (2, "proxy"), (3, "backend"), (4, "backend")];
     let mut mini = Mini::new(&names);
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3, 4]);
-    for number in 0..25 {
-        single(&mut mini, 5_000 * number);
-    }
-    for number in 25..35 {
-        preempted(&mut mini, 5_000 * number);
-    }
+    singles_then_preempted(&mut mini);
     let forked = 175_000;
     mini.waking(forked, 0, 0, HARD, 3);
     mini.switch(forked + 2, 0, 0, "R", 3);
@@ -199,12 +199,7 @@ fn what_comes_apart_is_done_by_threads_that_are_there() {
 fn in_a_closed_loop_a_proxy_answers_when_its_backend_has() {
     let mut mini = Mini::new(&[(1, "client"), (2, "proxy"), (3, "backend")]);
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3]);
-    for number in 0..25 {
-        single(&mut mini, 5_000 * number);
-    }
-    for number in 25..35 {
-        preempted(&mut mini, 5_000 * number);
-    }
+    singles_then_preempted(&mut mini);
     let mut recording = mini.recording(175_000);
     let rows: Vec<[u64; 3]> = (0..35)
         .map(|number| 5_000 * number)
