@@ -349,11 +349,7 @@ fn answers(replay: &Replay, exchange: &Exchange, times: &[Logged]) -> bool {
     let (awake, all) = answered.fold((0, 0), |(awake, all), replied_ns| {
         let begun = own.partition_point(|one| one.woken_ns <= replied_ns);
         let last = begun.checked_sub(1).map(|last| &own[last]);
-        // The log is rounded to microseconds.
-        let is_awake = last.is_some_and(|last| {
-            last.end_ns
-                .is_none_or(|end_ns| end_ns + 1_000 >= replied_ns)
-        });
+        let is_awake = last.is_some_and(|last| last.lasts_to_logged(replied_ns));
         (awake + usize::from(is_awake), all + 1)
     });
     awake * 5 >= all * 4

@@ -172,6 +172,11 @@ impl Activation {
         }
     }
 
+    /// Whether it has not ended at a time that a log tells, which is rounded to microseconds.
+    pub(super) fn lasts_to_logged(&self, at_ns: u64) -> bool {
+        self.end_ns.is_none_or(|end_ns| end_ns + 1_000 >= at_ns)
+    }
+
     /// Wakeup to sleep, ns, where both are visible. `previous_end_ns` is the end of the thread's
     /// activation before: a message that was there already then counts from that end.
     pub(crate) fn latency_ns(&self, previous_end_ns: u64) -> Option<u64> {

@@ -97,13 +97,10 @@ pub(super) fn tie(threads: &[Thread], is_served: impl Fn(ThreadId) -> bool, draf
                 .extend(next.woken_ns.checked_sub(last.woken_ns));
         }
     }
-    let paced: BTreeMap<(&str, GroupIndex), bool> = seen
-        .into_iter()
-        .map(|(kind, mut seen)| (kind, seen.is_paced()))
-        .collect();
+    seen.retain(|_, seen| seen.is_paced());
     for place in 1..drafts.len() {
         let thread = drafts[place].activation.thread;
-        if paced.get(&kind(thread)) == Some(&true)
+        if seen.contains_key(&kind(thread))
             && !is_served(thread)
             && drafts[place].activation.slept_before_ns.is_none()
             && follows(&drafts[place - 1], &drafts[place])

@@ -159,11 +159,16 @@ impl ExchangeWords {
     /// The client has the answer of a request.
     pub(super) fn record(&self, b: &mut ProgramBuilder, position: usize, request: &Exchanged) {
         let [since, ..] = SEND;
-        match request
-            .due_ns
-            .map(|due_ns| (u64::try_from(due_ns), due_ns.unsigned_abs()))
-        {
-            _ if request.goes_on => {}
+        if !request.goes_on {
+            self.record_latency(b, position, request.due_ns);
+        }
+        b.set(since, self.due + position as u64);
+        b.word_store(since, ANSWERED);
+    }
+
+    fn record_latency(&self, b: &mut ProgramBuilder, position: usize, due_ns: Option<i64>) {
+        let [since, ..] = SEND;
+        match due_ns.map(|due_ns| (u64::try_from(due_ns), due_ns.unsigned_abs())) {
             Some((Ok(due_ns), _)) => {
                 b.set(since, due_ns);
                 b.record_since(self.latency, since);
@@ -182,8 +187,6 @@ impl ExchangeWords {
                 b.bind(never);
             }
         }
-        b.set(since, self.due + position as u64);
-        b.word_store(since, ANSWERED);
     }
 
     /// Turns a count into the word of its place in the ring.

@@ -122,12 +122,9 @@ pub(super) fn from_log(
     let is_awake = |at_ns: u64| {
         let woken = |draft: &usize| drafts[*draft].activation.woken_ns <= at_ns;
         let before = &own[..own.partition_point(woken)];
-        // The clocks of log and trace are the same; the log is rounded to microseconds.
-        let ends = |draft: &usize| {
-            let end_ns = drafts[*draft].activation.end_ns;
-            end_ns.is_none_or(|end_ns| end_ns + 1_000 >= at_ns)
-        };
-        before.iter().rev().take(border.clients.len()).any(ends)
+        // The clocks of log and trace are the same.
+        let lasts = |draft: &usize| drafts[*draft].activation.lasts_to_logged(at_ns);
+        before.iter().rev().take(border.clients.len()).any(lasts)
     };
     let awake = |one: &&Asked| {
         // Rounded down, and none is sent before the recording begins.
