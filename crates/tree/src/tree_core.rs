@@ -286,6 +286,18 @@ impl Core for TreeCore {
             .expires_ns = phase_ns;
     }
 
+    /// Timers that the C armed while it booted and warmed up go on in the run.
+    fn begin<P: Platform>(&mut self, p: &mut P) {
+        for cpu in 0..self.inside.len() {
+            let at = self.tree.timer(cpu);
+            if at != Ns::MAX {
+                let cpu = Cpu::from(cpu);
+                let at = at.saturating_sub(self.mirror.uptime_ns);
+                p.arm(cpu, Timer::FairServer(cpu), at);
+            }
+        }
+    }
+
     fn irq_enter<P: Platform>(&mut self, _: &P, _: Cpu) {
         // The first handler enters the interrupt, the way out leaves it.
     }

@@ -61,6 +61,9 @@ macro_rules! core {
                 &[]
             }
 
+            /// The run is about to begin: timers that are armed already are made known.
+            fn begin<P: Platform>(&mut self, _: &mut P) {}
+
             #[doc = "As [`Kernel::irq_enter`]."]
             fn irq_enter<P: Platform>(&mut self, p: &P, cpu: Cpu);
 

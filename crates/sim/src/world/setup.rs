@@ -80,6 +80,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         world.adopt_sleepers();
         // The lines touched by the setup belong to the time before the run.
         world.out.lines = LineTable::new(&world.out.machine);
+        world.kernel.begin(&mut world.out);
         world.arm_sources();
         Ok(world)
     }
