@@ -44,6 +44,11 @@ const OBJECTS: &[&str] = &[
     "lib/list_sort",
     "lib/llist",
     "lib/math/div64",
+    "lib/math/gcd",
+    "lib/math/int_pow",
+    "lib/math/int_sqrt",
+    "lib/math/lcm",
+    "lib/math/reciprocal_div",
     "lib/nodemask",
     "lib/plist",
     "lib/rbtree",
@@ -399,7 +404,7 @@ impl Builder {
             let _ = if called.contains(name) {
                 write!(
                     assembly,
-                    ".globl {name}\n.hidden {name}\n{name}: lea 1f(%rip), %rdi\n\tjmp sc_trap\n1:\t.asciz \"{name}\"\n"
+                    ".globl {name}\n.hidden {name}\n{name}: lea 1f(%rip), %rdi\n\tmov (%rsp), %rsi\n\tjmp sc_missing\n1:\t.asciz \"{name}\"\n"
                 )
             } else {
                 write!(

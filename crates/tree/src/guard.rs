@@ -137,10 +137,15 @@ impl Guard {
         })
     }
 
+    /// The function at an address of the loaded object.
+    pub(crate) fn place<'a>(&self, symbols: &'a Symbols, address: u64) -> Option<&'a str> {
+        symbols.function(address.checked_sub(self.base)?)
+    }
+
     /// The fault that stopped the last call of this thread, if it was stopped by a guard.
     pub(crate) fn why(&self, symbols: &Symbols) -> Option<String> {
         let fault = THREAD.with(|thread| thread.fault.take())?;
-        let place = |address: u64| symbols.function(address.checked_sub(self.base)?);
+        let place = |address| self.place(symbols, address);
         let function = place(fault.at).or(place(fault.caller));
         let function = function.unwrap_or("a function of no name");
         Some(match fault.signal {

@@ -26,9 +26,20 @@ pub enum WorldError {
     /// The object cannot be loaded.
     #[error("{0} cannot be loaded: {1}")]
     Load(PathBuf, String),
-    /// The scheduler needed something that is not emulated, or fell into a trap of its own.
+    /// The scheduler fell into a trap of its own.
     #[error("the tree's scheduler stopped: {0}")]
     Trapped(String),
+    /// The scheduler needed something that is not emulated.
+    #[error(
+        "the tree's scheduler stopped: `{caller}` calls `{name}`, which is not part of the scheduler \
+         and not emulated. It may be called by way of functions that are inlined"
+    )]
+    NotEmulated {
+        /// Function that is missing.
+        name: String,
+        /// Function that calls it.
+        caller: String,
+    },
     /// The machine.
     #[error("a tree runs on 1 to 64 CPUs, not {0}")]
     Cpus(usize),
@@ -137,6 +148,7 @@ struct Functions {
     forget_past: extern "C" fn(c_longlong),
     set_now: extern "C" fn(c_longlong),
     steal: extern "C" fn(c_int, c_longlong),
+    missing_caller: extern "C" fn() -> *const c_void,
 }
 
 /// A scheduler that runs.
@@ -222,8 +234,16 @@ impl World {
         if let Some(why) = guard.and_then(|guard| guard.why(&self.symbols)) {
             return WorldError::Trapped(why);
         }
-        let last = self.inner.log.len().saturating_sub(6);
-        WorldError::Trapped(self.inner.log[last..].join(" | "))
+        let log = &self.inner.log;
+        let caller = (self.functions.missing_caller)();
+        if let (false, Some(name)) = (caller.is_null(), log.last()) {
+            let caller = guard.and_then(|guard| guard.place(&self.symbols, caller as u64));
+            return WorldError::NotEmulated {
+                name: name.clone(),
+                caller: caller.unwrap_or("a function of no name").to_owned(),
+            };
+        }
+        WorldError::Trapped(log[log.len().saturating_sub(6)..].join(" | "))
     }
 
     /// Whole members and those of one bit.
@@ -497,6 +517,7 @@ fn open(bytes: &[u8]) -> Result<(*mut c_void, OwnedFd, Functions), String> {
             forget_past: std::mem::transmute(find(c"sc_forget_past")?),
             set_now: std::mem::transmute(find(c"sc_set_now")?),
             steal: std::mem::transmute(find(c"sc_steal")?),
+            missing_caller: std::mem::transmute(find(c"sc_missing_caller")?),
         };
         Ok((library, file, functions))
     }

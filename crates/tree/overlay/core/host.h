@@ -161,4 +161,6 @@ SC_API int sc_has_to_leave(int cpu);
 SC_API void sc_forget_past(long long now);
 SC_API void sc_set_now(long long now);
 SC_API void sc_steal(int cpu, long long ns);
+/* Where the function that is not emulated would return to; NULL: another trap. */
+SC_API const void *sc_missing_caller(void);
 #endif

@@ -22,11 +22,18 @@ void sc_trap(const char *name)
 {
 	void *left;
 
-	say("not emulated:");
 	say(name);
 	sc_trapped = 1;
 	sc_swap(&left, sc_host_sp);
 	__builtin_unreachable();
+}
+/* A function that nobody defines was called. */
+static const void *missing_caller;
+const void *sc_missing_caller(void) { return missing_caller; }
+void sc_missing(const char *name, const void *caller)
+{
+	missing_caller = caller;
+	sc_trap(name);
 }
 void sc_deadlock(void) { sc_trap("a spinlock was taken twice"); }
 
@@ -240,7 +247,10 @@ static unsigned draw(int kind) { return sc_host->random(sc_host->world, kind); }
 unsigned __get_random_u32_below(unsigned ceiling) { return draw(SC_RANDOM_PERIOD) % ceiling; }
 unsigned get_random_u32_below(unsigned ceiling) { return draw(SC_RANDOM_PERIOD) % ceiling; }
 unsigned prandom_u32_state(void *state) { return draw(SC_RANDOM_DICE); }
+unsigned char get_random_u8(void) { return draw(SC_RANDOM_OTHER); }
+unsigned short get_random_u16(void) { return draw(SC_RANDOM_OTHER); }
 unsigned get_random_u32(void) { return draw(SC_RANDOM_OTHER); }
+u64 get_random_u64(void) { return (u64)draw(SC_RANDOM_OTHER) << 32 | draw(SC_RANDOM_OTHER); }
 void get_random_bytes(void *to, ul size)
 {
 	unsigned char *byte;
