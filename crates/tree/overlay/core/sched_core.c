@@ -853,7 +853,8 @@ static void boot(void)
 	for (cpu = 0; cpu < sc_cpus; cpu++) {
 		sc_enter(cpu);
 #ifdef SC_HRTIMERS_CPU_STARTING
-		hrtimers_cpu_starting(cpu);
+		if (cpu)	/* hrtimers_init() has done it for the first */
+			hrtimers_cpu_starting(cpu);
 #endif
 		meet_siblings(cpu);
 		set_cpu_online(cpu, true);
