@@ -55,6 +55,17 @@ pub(crate) struct Machine {
     pub seed: u64,
 }
 
+/// Bytes of the name of a task (`TASK_COMM_LEN`).
+pub(crate) const COMM: usize = 16;
+
+/// The first bytes of a name as a `comm`.
+pub(crate) fn comm(name: &str) -> [u8; COMM] {
+    let mut comm = [0; COMM];
+    let length = name.len().min(COMM - 1);
+    comm[..length].copy_from_slice(&name.as_bytes()[..length]);
+    comm
+}
+
 /// A task to be made.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -87,6 +98,8 @@ pub(crate) struct NewTask {
     pub util_min: c_int,
     /// Most utilisation that it asks for; −1 = none.
     pub util_max: c_int,
+    /// Its `comm`, with a 0 at the end.
+    pub name: [u8; COMM],
 }
 
 /// Call that a CPU is made to execute (`enum sc_call`), with its arguments.

@@ -17,6 +17,7 @@
 //! told by hooks, and the clock that the C reads moves on with it. Waiting for the locks of queues
 //! and for contended lines takes none.
 
+use crate::calls::{COMM, comm};
 use crate::ground::{machine, policy_number};
 use crate::mirror::Mirror;
 use crate::warm_up::warm_up;
@@ -50,6 +51,8 @@ pub struct TreeCore {
     pids: Vec<i32>,
     /// Whose habit of waking others a task that has not started takes over, as a number of the C.
     parents: Vec<i32>,
+    /// Name of each task, as its `comm`.
+    names: Vec<[u8; COMM]>,
     /// Which CPUs have entered the kernel and not left it.
     inside: Vec<bool>,
     fault: Option<String>,
@@ -105,6 +108,7 @@ impl TreeCore {
         Ok(Self {
             pids: (0..2 * cpus as i32).collect(),
             parents: vec![NONE; 2 * cpus],
+            names: vec![[0; COMM]; 2 * cpus],
             inside: vec![false; cpus],
             fault: None,
             now: 0,
@@ -185,6 +189,7 @@ impl TreeCore {
             process: record.address_space.unwrap_or(0),
             util_min: record.clamps_asked.min.map_or(-1, |asked| asked as i32),
             util_max: record.clamps_asked.max.map_or(-1, |asked| asked as i32),
+            name: self.names[task.index()],
         });
         self.pids[task.index()] = pid;
         let tasks = &mut self.mirror.tasks;
@@ -284,6 +289,10 @@ impl Core for TreeCore {
         self.mirror.tables.groups[group.index()]
             .bandwidth
             .expires_ns = phase_ns;
+    }
+
+    fn name_task(&mut self, task: TaskId, name: &str) {
+        self.names[task.index()] = comm(name);
     }
 
     /// Timers that the C armed while it booted and warmed up go on in the run.
@@ -566,6 +575,7 @@ impl Core for TreeCore {
         let rows = self.mirror.tables.tasks.len();
         self.pids.resize(rows, NONE);
         self.parents.resize(rows, NONE);
+        self.names.resize(rows, [0; COMM]);
         self.pids[task.index()] = NONE;
         self.parents[task.index()] = NONE;
         task

@@ -5,6 +5,7 @@
 //! a task for two ticks, then CPU 0 runs one for 1.5 s, in which its ticks let the load of CPU 1
 //! decay; all of this twice. Loads and times left then are reset (`sc_forget_past`).
 
+use crate::calls::comm;
 use crate::world::{Call, Event, NewTask, World, WorldError};
 use std::collections::VecDeque;
 
@@ -60,6 +61,7 @@ pub(crate) fn warm_up(tree: &mut World, cpus: usize, tick_ns: u64) -> Result<u64
             process: 0,
             util_min: -1,
             util_max: -1,
+            name: comm("warm-up"),
         });
         driver.run(cpu, Call::Start, &[i64::from(task)])?;
         driver.advance(driver.now + span_ns)?;

@@ -10,9 +10,10 @@ use schedcast_kernel::topology::Topology;
 use schedcast_sim::events::{TraceEvent, TraceKind};
 use schedcast_sim::workload::GroupSpec;
 use schedcast_sim::{Core, Machine, Workload, World};
-use schedcast_tree::TreeCore;
 use schedcast_tree::ground::{config_with, rules_as_built};
+use schedcast_tree::{TreeCore, WorldError};
 use schedcast_workload::programs::{Start, compile, split};
+use std::path::Path;
 
 const MS: u64 = 1_000_000;
 
@@ -156,6 +157,91 @@ fn hackbench_on_one_cpu() {
 fn hackbench_on_four_cpus() {
     let load = Load::alone(PLAIN);
     versions(&Topology::flat(4), &load, 300 * MS);
+}
+
+/// A patch: a timer that asks CPU 0 for a reschedule each 500 µs, armed by an initcall, and says
+/// which thread it interrupts. With a feature of `sched/features` that has no effect of its own it
+/// calls a function outside the scheduler.
+const BOOT_TIMER: &str = r#"
+static struct hrtimer boot_timer;
+static enum hrtimer_restart boot_timer_fires(struct hrtimer *timer)
+{
+	struct rq_flags rf;
+
+	if (sched_feat(LATENCY_WARN))
+		request_module_of_the_patch(current->comm);
+	rq_lock(this_rq(), &rf);
+	if (this_rq()->cfs.h_nr_runnable > 1)
+		resched_curr(this_rq());
+	rq_unlock(this_rq(), &rf);
+	if (current->mm)
+		printk("%s of %d, %d, %d\n", current->comm, get_nr_threads(current),
+		       same_thread_group(current, current->group_leader),
+		       current->tgid == current->group_leader->pid &&
+		       current->mm == current->group_leader->mm);
+	hrtimer_forward_now(timer, ns_to_ktime(500000));
+	return HRTIMER_RESTART;
+}
+static int boot_timer_arm(void)
+{
+	hrtimer_setup(&boot_timer, boot_timer_fires, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+	hrtimer_start(&boot_timer, ns_to_ktime(500000), HRTIMER_MODE_REL_PINNED_HARD);
+	return 0;
+}
+early_initcall(boot_timer_arm);
+"#;
+
+#[test]
+fn a_patch_has_its_own_timer_and_knows_programs_and_their_threads() {
+    let config = || {
+        let mut config = config_with(Preemption::Lazy);
+        config.set("HZ_100", "y");
+        config
+    };
+    let patch = format!("int request_module_of_the_patch(const char *name);\n{BOOT_TIMER}");
+    let (stock, patched) = (
+        built::object("6.18.15", config()),
+        built::patched("6.18.15", "boot-timer", &patch, config()),
+    );
+    let (Some(stock), Some(patched)) = (stock, patched) else {
+        return;
+    };
+    let topology = Topology::flat(1);
+    let machine = Machine::preset("generic-8").unwrap();
+    let machine = machine.free_of_charge().with_topology(topology.clone());
+    let rules = rules_as_built("6.18.15".parse().unwrap(), 1, Preemption::Lazy, 100);
+    let world = |object: &Path, features: &[(&str, bool)]| {
+        let tree = TreeCore::boot(object, &topology, rules.clone(), features)?;
+        let load = Load::alone("sysbench --threads=3 cpu run").workload(1);
+        Ok(World::of_core(machine.clone(), tree, load, 1).unwrap())
+    };
+    let [(before, _), (after, printed)] = [&stock, &patched].map(|object| {
+        let world: Result<_, WorldError> = world(object, &[]);
+        let (events, world) = run(world.unwrap(), 200 * MS);
+        let is_switch = |event: &&TraceEvent| {
+            matches!(event.event, TraceKind::Kernel(Observation::Switch { .. }))
+        };
+        (
+            events.iter().filter(is_switch).count(),
+            world.printed().to_vec(),
+        )
+    });
+    // One at each tick of 10 ms, or at each second interrupt of the timer: a request of 0.7 ms is
+    // protected from the first.
+    assert!(
+        before < 40 && after > 180,
+        "{before} switches in 200 ms, {after} with the timer"
+    );
+    let last = printed.last().map(String::as_str);
+    assert_eq!(last, Some("load of 4, 1, 1"));
+    // The feature is turned behind the boot, and the first interrupt is in the warm-up.
+    let stopped = world(&patched, &[("LATENCY_WARN", true)]);
+    let said = stopped.err().map(|error| error.to_string());
+    let said = said.unwrap_or_default();
+    assert!(
+        said.contains("`boot_timer_fires` calls `request_module_of_the_patch`"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -61,6 +61,10 @@ macro_rules! core {
                 &[]
             }
 
+            /// Says the name of a task that has not started.
+            #[inline(always)]
+            fn name_task(&mut self, _: TaskId, _: &str) {}
+
             /// The run is about to begin: timers that are armed already are made known.
             fn begin<P: Platform>(&mut self, _: &mut P) {}
 

@@ -127,18 +127,10 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     /// Name of a task; of the last task that used the row, for dead ones.
     pub fn task_name(&self, task: TaskId) -> &str {
-        let workload = self.workload();
-        match self
-            .out
-            .tasks
-            .contexts
-            .get(task.index())
-            .map(|row| row.name)
-        {
-            Some(tasks::Name::Spec(row)) => &workload.tasks[row as usize].name,
-            Some(tasks::Name::Fork(row)) => &workload.forks[row as usize].name,
+        match self.out.tasks.contexts.get(task.index()) {
+            Some(row) if row.name != tasks::Name::Kernel => row.name.of(self.workload()),
             _ if task.index() < self.out.cpus.len() => "swapper",
-            _ => "migration",
+            _ => tasks::Name::Kernel.of(self.workload()),
         }
     }
 

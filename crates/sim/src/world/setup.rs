@@ -223,6 +223,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             io: old.io,
             ..Context::default()
         };
+        self.kernel.name_task(task, name.of(&out.shared.workload));
         out.tasks.live += usize::from(of_user_space && !out.is_of_machine(name));
         let row = out.probes.row_of(statistics);
         out.probes.start_task(task, row, group);

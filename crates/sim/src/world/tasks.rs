@@ -24,6 +24,17 @@ pub(crate) enum Name {
     Fork(u32),
 }
 
+impl Name {
+    /// As it is written in a workload.
+    pub(crate) fn of(self, workload: &Workload) -> &str {
+        match self {
+            Self::Kernel => "migration",
+            Self::Spec(row) => &workload.tasks[row as usize].name,
+            Self::Fork(row) => &workload.forks[row as usize].name,
+        }
+    }
+}
+
 /// Where a task that blocked in the middle of an instruction goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Resume {

@@ -120,6 +120,7 @@ struct sc_task {
 	int asleep;		/* it sleeps since long ago and is never started */
 	unsigned process;	/* whose thread it is, if it is no kernel thread */
 	int util_min, util_max;	/* utilisation clamps; -1: none asked for */
+	char name[16];		/* its comm */
 };
 
 /* Static state of fair.c, and of the only root domain. */

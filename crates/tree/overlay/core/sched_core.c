@@ -40,7 +40,6 @@ static struct css_set *sets[MAX_GROUPS];
 static int nr_tasks, nr_groups;
 static unsigned long start_jiffies;	/* since when tasks that nobody forked may have woken others */
 static struct task_struct model;	/* what new tasks are copied from */
-static struct mm_struct *space;
 int sc_smt_threads = 1;	/* most threads of a core */
 extern int sc_warned, sc_trapped, tick_nohz_active;
 void sc_note_tick(void);
@@ -54,7 +53,6 @@ static struct css_set *set_for(struct task_group *group)
 	return set;
 }
 
-#ifdef SC_CACHE_GROUPS
 /* Processes with live threads; a row without any is free. */
 static struct process {
 	unsigned number;
@@ -75,24 +73,56 @@ static struct process *process_of(unsigned number)
 	}
 	row = unused ?: processes + process_rows++;
 	if (!row->mm)
-		row->mm = sc_host->alloc(sc_host->world, sizeof(*space) + 1024);
+		row->mm = sc_host->alloc(sc_host->world, sizeof(*row->mm) + 1024);
 	atomic_set(&row->mm->mm_count, 1 << 20);
 	row->number = number;
 	row->signal = *init_task.signal;
 	row->signal.nr_threads = 0;
+	INIT_LIST_HEAD(&row->signal.thread_head);
+#ifdef SC_CACHE_GROUPS
 	mm_alloc_sched(row->mm);
+#endif
 	return row;
 }
-/* What exit_mm() and release_task() do for the scheduler. */
+/* A thread, which need not be the first, of a process: what copy_process() does for it. */
+static void process_join(struct task_struct *task, struct process *process)
+{
+	task->mm = task->active_mm = process->mm;
+	task->signal = &process->signal;
+	if (process->signal.nr_threads++)
+		task->group_leader = list_first_entry(&process->signal.thread_head, struct task_struct,
+						      thread_node)->group_leader;
+	task->tgid = task->group_leader->pid;
+	list_add_tail_rcu(&task->thread_node, &process->signal.thread_head);
+#ifdef SC_THREAD_GROUP
+	if (task->group_leader != task)
+		list_add_tail_rcu(&task->thread_group, &task->group_leader->thread_group);
+#endif
+#ifdef SC_CACHE_GROUPS
+	sched_cache_fork(task);
+#endif
+}
+/* What exit_mm() and release_task() do for the scheduler. A leader is released at once; in the
+ * kernel it waits for its threads. */
 static void process_leave(struct task_struct *task)
 {
 	if (!task->mm)
 		return;
+#ifdef SC_CACHE_GROUPS
 	sched_cache_exit_mm(task);
-	if (!--task->signal->nr_threads)
-		mm_destroy_sched(task->mm);
-}
 #endif
+	list_del_rcu(&task->thread_node);
+#ifdef SC_THREAD_GROUP
+	/* A leader's is the head of the list. */
+	if (task->group_leader != task)
+		list_del_rcu(&task->thread_group);
+#endif
+	if (--task->signal->nr_threads)
+		return;
+#ifdef SC_CACHE_GROUPS
+	mm_destroy_sched(task->mm);
+#endif
+}
 
 /* Remaining part of copy_process(). */
 static struct task_struct *task_new(const struct sc_task *like, void (*entry)(void))
@@ -122,11 +152,14 @@ static struct task_struct *task_new(const struct sc_task *like, void (*entry)(vo
 	INIT_LIST_HEAD(&task->children);
 	INIT_LIST_HEAD(&task->sibling);
 	INIT_LIST_HEAD(&task->thread_node);
+#ifdef SC_THREAD_GROUP
+	INIT_LIST_HEAD(&task->thread_group);
+#endif
+	strscpy(task->comm, like->name, sizeof(task->comm));
 	raw_spin_lock_init(&task->pi_lock);
 	spin_lock_init(&task->alloc_lock);
 	task->flags = like->kthread ? PF_KTHREAD : 0;
-	task->mm = like->kthread ? NULL : space;
-	task->active_mm = task->mm;
+	task->mm = task->active_mm = NULL;
 	task->cpus_ptr = &task->cpus_mask;
 	cpumask_clear(&task->cpus_mask);
 	cpumask_bits(&task->cpus_mask)[0] = like->cpus & cpumask_bits(cpu_possible_mask)[0];
@@ -157,16 +190,8 @@ static struct task_struct *task_new(const struct sc_task *like, void (*entry)(vo
 	sc_current = &model;
 	sched_fork(0, task);
 	sc_current = was;
-#ifdef SC_CACHE_GROUPS
-	if (!like->kthread) {
-		struct process *process = process_of(like->process);
-
-		task->mm = task->active_mm = process->mm;
-		task->signal = &process->signal;
-		process->signal.nr_threads++;
-		sched_cache_fork(task);
-	}
-#endif
+	if (!like->kthread)
+		process_join(task, process_of(like->process));
 	preempt_count_inc();	/* no call is under way in which it could be preempted */
 #ifdef SC_CGROUP_FORK
 	sched_cgroup_fork(task, &args);
@@ -207,6 +232,7 @@ struct task_struct *sc_thread_new(void (*entry)(void), const char *name, int cpu
 	struct sc_task like = { .kthread = 1, .cpus = 1UL << cpu, .cpu = 0, .parent = -1,
 		.util_min = -1, .util_max = -1 };
 
+	snprintf(like.name, sizeof(like.name), "%s/%d", name, cpu);
 	return task_new(&like, entry);
 }
 
@@ -291,9 +317,7 @@ static void serve(void)
 		break;
 	case SC_EXIT:
 		current->flags |= PF_EXITING;
-#ifdef SC_CACHE_GROUPS
 		process_leave(current);
-#endif
 		preempt_disable();	/* as do_exit() does */
 		do_task_dead();
 	}
@@ -826,8 +850,6 @@ static void boot(void)
 	for (cpu = 1; cpu < sc_cpus; cpu++)
 		hrtimers_prepare_cpu(cpu);
 	model = init_task;
-	space = sc_host->alloc(sc_host->world, sizeof(*space) + 1024);
-	atomic_set(&space->mm_count, 1 << 20);
 	groups[0] = &root_task_group;
 	sets[0] = set_for(&root_task_group);
 	nr_groups = 1;

@@ -2,6 +2,7 @@
 
 use super::bench::Bench;
 use super::{Action, Class, History, Step};
+use crate::calls::comm;
 use crate::config::Config;
 use crate::ground::{machine, policy_number, policy_of, rules_as_built};
 use crate::tree_core::clamp_number;
@@ -659,6 +660,7 @@ impl Pair {
             process,
             util_min: -1,
             util_max: -1,
+            name: comm("drawn"),
         });
         self.tasks.push((rust, tree));
         self.rust.wake_up_new_task(&mut self.bench, here, rust);

@@ -1,25 +1,59 @@
 //! Objects of the trees that are at hand.
 
 use schedcast_tree::{BuildError, Builder, config::Config, trees};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+fn skip<T>(why: &str) -> Option<T> {
+    eprintln!("skipped: {why}");
+    None
+}
+
+fn find(version: &str) -> Option<PathBuf> {
+    let folder = trees::folder();
+    let folder = folder.display();
+    trees::find(version).or_else(|| {
+        skip(&format!(
+            "no tree of {version} in {folder} (SCHEDCAST_TREES)"
+        ))
+    })
+}
 
 /// The object of a tree built by a configuration, or why the test is skipped.
-pub(crate) fn object(version: &str, config: Config) -> Option<std::path::PathBuf> {
-    let skip = |why: String| {
-        eprintln!("skipped: {why}");
-        None
-    };
-    let Some(tree) = trees::find(version) else {
-        let folder = trees::folder();
-        return skip(format!(
-            "no tree of {version} in {} (SCHEDCAST_TREES)",
-            folder.display()
-        ));
-    };
-    let built = Builder::new(&tree, config).and_then(|builder| builder.object());
+pub(crate) fn object(version: &str, config: Config) -> Option<PathBuf> {
+    build(&find(version)?, config)
+}
+
+/// The object of a tree with more C at the end of `fair.c`. The patched tree has a fixed place, so
+/// that its object is cached.
+#[allow(dead_code, reason = "not every test patches")]
+pub(crate) fn patched(version: &str, name: &str, patch: &str, config: Config) -> Option<PathBuf> {
+    let tree = find(version)?;
+    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("linux-{version}-{name}"));
+    drop(fs::remove_dir_all(&copy));
+    let mut from = tree.clone();
+    let mut to = copy.clone();
+    for but in ["kernel", "sched", "fair.c"] {
+        fs::create_dir_all(&to).unwrap();
+        for entry in fs::read_dir(&from).unwrap().flatten() {
+            if entry.file_name() != but {
+                symlink(entry.path(), to.join(entry.file_name())).unwrap();
+            }
+        }
+        from.push(but);
+        to.push(but);
+    }
+    fs::write(&to, fs::read_to_string(&from).unwrap() + patch).unwrap();
+    build(&copy, config)
+}
+
+fn build(tree: &Path, config: Config) -> Option<PathBuf> {
+    let built = Builder::new(tree, config).and_then(|builder| builder.object());
     match built {
         Ok(object) => Some(object),
         Err(error @ (BuildError::Machine(_) | BuildError::NoProgram(..))) => {
-            skip(error.to_string())
+            skip(&error.to_string())
         }
         Err(error) => panic!("{error}"),
     }
