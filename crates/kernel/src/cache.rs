@@ -213,9 +213,17 @@ impl CacheAware {
         let llc_of = views
             .iter()
             .map(|view| ids.partition_point(|&id| id < view.llc_id) as u32);
-        let loads = ids
-            .iter()
-            .map(|id| views[id.index()].llc.map(|_| LlcLoad::default()));
+        // As periodic balance found them on a machine that has been idle for long.
+        let idle = |row| LlcLoad {
+            util: 0,
+            capacity: domains
+                .domain(row)
+                .span
+                .iter()
+                .map(|cpu| views[cpu.index()].capacity_orig)
+                .sum(),
+        };
+        let loads = ids.iter().map(|id| views[id.index()].llc.map(idle));
         let threads = views.iter().map(|view| view.smt.len() as u32);
         Self {
             active: rules.cache.enabled,

@@ -212,7 +212,8 @@ impl TreeCore {
         let (se, group) = (record.se, record.group);
         let charged = charged.map_or(0, |ns| ns as Ns);
         let before = std::mem::replace(&mut tables.entities[se.index()].sum_exec_runtime, charged);
-        if task.index() >= tables.cpus() {
+        // Idle tasks and migration threads come first, which the rules charge for nothing.
+        if task.index() >= 2 * tables.cpus() {
             tables.groups[group.index()].usage_ns += charged.saturating_sub(before);
         }
     }

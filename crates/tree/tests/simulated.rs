@@ -87,19 +87,26 @@ const PREEMPTIBLE: [Build; 4] = [
     ("7.3.4", Preemption::Lazy),
 ];
 
-fn is_equal_on(
+fn is_equal_on(machine: Machine, build: Build, topology: &Topology, load: &Load, until: u64) {
+    is_equal_at(1000, machine, build, topology, load, until);
+}
+
+fn is_equal_at(
+    hz: u32,
     machine: Machine,
     (version, model): Build,
     topology: &Topology,
     load: &Load,
     until: u64,
 ) {
-    let Some(object) = built::object(version, config_with(model)) else {
+    let mut config = config_with(model);
+    config.set(&format!("HZ_{hz}"), "y");
+    let Some(object) = built::object(version, config) else {
         return;
     };
     let cpus = topology.cpus();
     let machine = machine.with_topology(topology.clone());
-    let rules = rules_as_built(version.parse().unwrap(), cpus, model, 1000);
+    let rules = rules_as_built(version.parse().unwrap(), cpus, model, hz);
     let tree = TreeCore::boot(&object, topology, rules.clone(), &[]).unwrap();
     let tree = World::of_core(machine.clone(), tree, load.workload(cpus), 1).unwrap();
     let rust = World::new(machine, rules, load.workload(cpus), 1).unwrap();
@@ -307,6 +314,38 @@ fn hackbench_and_schbench_on_two_threads_a_core() {
 fn hackbench_on_four_threads_a_core() {
     let load = Load::alone(PLAIN);
     versions(&Topology::regular(1, 1, 2, 4), &load, 300 * MS);
+}
+
+#[test]
+fn threads_prefer_a_cache_from_their_first_epoch_on() {
+    let load = Load::alone("hackbench -T -g 1 -l 300");
+    for version in ["7.2.12", "7.3.4"] {
+        let build = (version, Preemption::Voluntary);
+        let topology = Topology::regular(1, 2, 4, 1);
+        is_equal(build, &topology, &load, 300 * MS);
+        let machine = Machine::preset("generic-8").unwrap();
+        is_equal_on(machine, build, &topology, &load, 300 * MS);
+    }
+}
+
+#[test]
+fn threads_that_overrun_their_reservations_take_turns() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("overrun.json");
+    let text = r#"{"tasks": {"dl": {"instance": 3, "policy": "SCHED_DEADLINE", "dl-runtime": 2000,
+        "dl-period": 8000, "run": 2500, "timer": {"ref": "unique", "period": 8000}}},
+        "global": {"duration": 1, "calibration": 100}}"#;
+    std::fs::write(&file, text).unwrap();
+    let load = Load {
+        line: format!("rt-app {}", file.display()).leak(),
+        ..Load::alone("")
+    };
+    let machine = Machine::preset("generic-8").unwrap().free_of_charge();
+    for build in VOLUNTARY {
+        for hz in [250, 1000] {
+            let machine = machine.clone();
+            is_equal_at(hz, machine, build, &Topology::flat(1), &load, 1000 * MS);
+        }
+    }
 }
 
 #[test]

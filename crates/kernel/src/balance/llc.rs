@@ -20,7 +20,7 @@
 //! over has 500. Together that makes 7500: it moves. At 7900 it would become 8400 and full, and
 //! 8400 · 100 > 2500 · 120, so it stays. At 7900 against 7800 it moves, since 8400 · 100 ≤ 7300
 //! · 120. Utilisations are those that periodic balance between the LLCs has seen last
-//! (`sd_llc_shared->util_avg`); before the first one both are 0 of 0, which counts as full.
+//! (`sd_llc_shared->util_avg`). A machine begins idle: 0 of the whole capacity, which is not full.
 
 use super::stats::GroupStats;
 use super::{CpuIdle, Env, Migration};
