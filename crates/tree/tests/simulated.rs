@@ -319,13 +319,14 @@ fn hackbench_on_four_threads_a_core() {
 
 #[test]
 fn threads_prefer_a_cache_from_their_first_epoch_on() {
-    let load = Load::alone("hackbench -T -g 1 -l 300");
-    for version in ["7.2.12", "7.3.4"] {
-        let build = (version, Preemption::Voluntary);
-        let topology = Topology::regular(1, 2, 4, 1);
-        is_equal(build, &topology, &load, 300 * MS);
-        let machine = Machine::preset("generic-8").unwrap();
-        is_equal_on(machine, build, &topology, &load, 300 * MS);
+    let topology = Topology::regular(1, 2, 4, 1);
+    for line in ["hackbench -T -g 1 -l 300", "schbench -m 1 -t 6 -r 1"] {
+        for version in ["7.2.12", "7.3.4"] {
+            let (build, load) = ((version, Preemption::Voluntary), Load::alone(line));
+            is_equal(build, &topology, &load, 300 * MS);
+            let machine = Machine::preset("generic-8").unwrap();
+            is_equal_on(machine, build, &topology, &load, 300 * MS);
+        }
     }
 }
 
