@@ -60,28 +60,28 @@ rules! {
     /// Rules and numbers of cache-aware scheduling; the numbers are those of `sched/llc_balancing`
     /// in debugfs.
     #[derive(Copy)]
-    pub struct CacheRules of (hz: u32);
+    pub(crate) struct CacheRules of (hz: u32);
 
     /// The kernel has it (7.2).
-    pub aware: bool = false,
+    pub(crate) aware: bool = false,
     /// A CPU that the platform prefers comes before a cache that a process prefers (7.3).
-    pub yields_to_priority: bool = false,
+    pub(crate) yields_to_priority: bool = false,
     /// The running task stays in its cache if it would not fit the other CPU (7.3).
-    pub running_must_fit: bool = false,
+    pub(crate) running_must_fit: bool = false,
     /// `enabled`.
-    pub enabled: bool = true,
+    pub(crate) enabled: bool = true,
     /// `aggr_tolerance`: running threads that a cache may be asked to hold, in times of its CPUs;
     /// 0 = none, from 100 on any number.
-    pub aggr_tolerance: u32 = 1,
+    pub(crate) aggr_tolerance: u32 = 1,
     /// `epoch_period`, jiffies.
-    pub epoch_period: u32 = hz / 100,
+    pub(crate) epoch_period: u32 = hz / 100,
     /// `epoch_affinity_timeout`, epochs.
-    pub epoch_affinity_timeout: u32 = 5,
+    pub(crate) epoch_affinity_timeout: u32 = 5,
     /// `imb_pct`: how much more utilised one of two caches may be, percent.
-    pub imb_pct: u32 = 20,
+    pub(crate) imb_pct: u32 = 20,
     /// `overaggr_pct`: utilisation up to which a cache is filled, percent of its capacity; half as
     /// much again where cores have one thread.
-    pub overaggr_pct: u32 = 50,
+    pub(crate) overaggr_pct: u32 = 50,
 }
 
 impl CacheRules {
@@ -109,7 +109,7 @@ pub struct CacheTime {
 #[derive(Clone, Debug, Default)]
 pub struct Process {
     /// Its live threads.
-    pub nr_threads: u32,
+    pub(crate) nr_threads: u32,
     /// A CPU of the cache it prefers.
     pub cpu: Option<Cpu>,
     /// Epoch in which a thread was given work last.

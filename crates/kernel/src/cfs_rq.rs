@@ -14,11 +14,11 @@ use crate::weight::LoadWeight;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
     /// Sort key: deadline (EEVDF) or vruntime (CFS).
-    pub key: u64,
+    pub(crate) key: u64,
     /// Virtual runtime, for eligibility.
-    pub vruntime: u64,
+    pub(crate) vruntime: u64,
     /// The entity.
-    pub entity: EntityId,
+    pub(crate) entity: EntityId,
 }
 
 /// Queued entities, smallest key first, equal keys in order of arrival.
@@ -29,7 +29,7 @@ pub(crate) struct Timeline {
 
 /// Whether `a` comes before `b` on the wrapping virtual time line.
 #[inline(always)]
-pub const fn before(a: u64, b: u64) -> bool {
+pub(crate) const fn before(a: u64, b: u64) -> bool {
     (a.wrapping_sub(b) as i64) < 0
 }
 
@@ -122,11 +122,11 @@ pub struct RemovedLoad {
 #[derive(Clone, Debug, Default)]
 pub struct CfsRq {
     /// Group it belongs to.
-    pub group: GroupId,
+    pub(crate) group: GroupId,
     /// CPU it belongs to.
-    pub cpu: Cpu,
+    pub(crate) cpu: Cpu,
     /// Its group is a `cpu.idle` one.
-    pub idle: bool,
+    pub(crate) idle: bool,
     /// The entity that stands for this queue one level up; `None` for root queues.
     pub se: Option<EntityId>,
 
@@ -153,18 +153,18 @@ pub struct CfsRq {
     /// the running task, on root queues only.
     pub curr: Option<EntityId>,
     /// The entity of this queue that the running task is or belongs to.
-    pub h_curr: Option<EntityId>,
+    pub(crate) h_curr: Option<EntityId>,
     /// Buddy to be picked next, when that is fair enough.
-    pub next: Option<EntityId>,
+    pub(crate) next: Option<EntityId>,
     /// CFS: buddy that was preempted last.
-    pub last: Option<EntityId>,
+    pub(crate) last: Option<EntityId>,
     /// CFS: entity that yielded.
-    pub skip: Option<EntityId>,
+    pub(crate) skip: Option<EntityId>,
     /// One of these three may be there.
-    pub has_buddies: bool,
+    pub(crate) has_buddies: bool,
     /// A copy of [`Rules::queue_sums`](crate::rules::Rules), for those who have the queue at hand
     /// only.
-    pub sums: QueueSums,
+    pub(crate) sums: QueueSums,
 
     /// Load tracking.
     pub avg: SchedAvg,
@@ -173,10 +173,10 @@ pub struct CfsRq {
     /// Load that this queue last added to `tg->load_avg`.
     pub tg_load_avg_contrib: u64,
     /// Runnable average that this queue last added to `tg->runnable_avg` (7.3).
-    pub tg_runnable_avg_contrib: u64,
+    pub(crate) tg_runnable_avg_contrib: u64,
     /// Time of that addition, ns (6.7); `None` before the first. The kernel has 0 then, which is
     /// long ago on a clock that began when the machine booted.
-    pub last_update_tg_load_avg_ns: Option<Ns>,
+    pub(crate) last_update_tg_load_avg_ns: Option<Ns>,
     /// Whether a change has to be propagated to the parent.
     pub propagate: bool,
     /// Signed runnable sum to be propagated.
@@ -184,9 +184,9 @@ pub struct CfsRq {
     /// Σ max estimate of queued tasks (`util_est.enqueued`), root queues only.
     pub util_est_enqueued: u64,
     /// Hierarchical load, cached for `h_load_jiffy`.
-    pub h_load: u64,
+    pub(crate) h_load: u64,
     /// Jiffy of the cached `h_load`.
-    pub h_load_jiffy: u64,
+    pub(crate) h_load_jiffy: u64,
     /// On the leaf list of its CPU.
     pub on_leaf_list: bool,
 
@@ -195,34 +195,34 @@ pub struct CfsRq {
     /// Local runtime left; negative after an overrun.
     pub runtime_remaining_ns: i64,
     /// ≤ 5.3: when local runtime expires, and the refill it came from.
-    pub runtime_expires_ns: Ns,
+    pub(crate) runtime_expires_ns: Ns,
     /// ≤ 5.3: sequence number of the refill.
-    pub expires_sequence: u32,
+    pub(crate) expires_sequence: u32,
     /// Out of runtime and on the throttled list.
     pub throttled: bool,
     /// Throttled queues from here to the root.
     pub throttle_count: u32,
     /// When throttled time started to count; 0 = it does not.
-    pub throttled_clock_ns: Ns,
+    pub(crate) throttled_clock_ns: Ns,
     /// Same, for `cpu.stat.local`.
-    pub throttled_clock_self_ns: Ns,
+    pub(crate) throttled_clock_self_ns: Ns,
     /// Time throttled by itself or an ancestor.
-    pub throttled_self_time_ns: Ns,
+    pub(crate) throttled_self_time_ns: Ns,
     /// PELT clock is stopped: while the queue is throttled and, from 6.18, empty.
-    pub pelt_clock_throttled: bool,
+    pub(crate) pelt_clock_throttled: bool,
     /// PELT clock of the CPU when it stopped.
-    pub throttled_clock_pelt_ns: Ns,
+    pub(crate) throttled_clock_pelt_ns: Ns,
     /// How long it was stopped in all.
     pub throttled_clock_pelt_time_ns: Ns,
     /// The same when the queue was last seen empty; [`Ns::MAX`] = its clock was stopped then.
-    pub throttled_pelt_idle_ns: Ns,
+    pub(crate) throttled_pelt_idle_ns: Ns,
     /// Tasks parked at their return to user mode (6.18), the last parked first.
-    pub limbo: Vec<TaskId>,
+    pub(crate) limbo: Vec<TaskId>,
 }
 
 impl CfsRq {
     /// An empty queue.
-    pub fn new(group: GroupId, cpu: Cpu, se: Option<EntityId>) -> Self {
+    pub(crate) fn new(group: GroupId, cpu: Cpu, se: Option<EntityId>) -> Self {
         Self {
             group,
             cpu,

@@ -37,7 +37,7 @@ impl CpuSet {
 
     /// Removes a CPU.
     #[inline]
-    pub fn remove(&mut self, cpu: Cpu) {
+    pub(crate) fn remove(&mut self, cpu: Cpu) {
         self.words[cpu.index() / 64 % WORDS] &= !(1 << (cpu.index() % 64));
     }
 
@@ -85,7 +85,7 @@ impl CpuSet {
 
     /// CPUs in either set.
     #[inline]
-    pub fn or(&self, other: &Self) -> Self {
+    pub(crate) fn or(&self, other: &Self) -> Self {
         let mut words = self.words;
         words
             .iter_mut()

@@ -29,34 +29,34 @@ rules! {
     pub struct EnergyRules of ();
 
     /// The kernel knows energy models (5.0; here from 5.10 on, the oldest tree that was read).
-    pub known: bool = false,
+    pub(crate) known: bool = false,
     /// The administrator has not switched it off (`sched_energy_aware`).
     pub aware: bool = true,
     /// A CPU must save 6 % of all energy over the previous one (up to 5.19).
-    pub margin: bool = true,
+    pub(crate) margin: bool = true,
     /// Domains without a candidate do not count as energy that is saved from (5.14).
-    pub base_of_candidates: bool = false,
+    pub(crate) base_of_candidates: bool = false,
     /// States that cost more than a faster one are passed over (5.16).
-    pub skips_inefficient: bool = false,
+    pub(crate) skips_inefficient: bool = false,
     /// The task's own utilisation counts beside that of its CPU, and not in it, as what the CPU is
     /// busy for (5.13).
-    pub task_time_apart: bool = false,
+    pub(crate) task_time_apart: bool = false,
     /// Power is known in µW (6.0), before in mW.
-    pub microwatts: bool = false,
+    pub(crate) microwatts: bool = false,
     /// The task is busy for as long wherever it goes (6.0); before, its time followed from the
     /// utilisation of each CPU.
-    pub one_task_time: bool = false,
+    pub(crate) one_task_time: bool = false,
     /// Misfit tasks are pulled although no CPU is overutilized (6.3).
-    pub misfit_moves: bool = false,
+    pub(crate) misfit_moves: bool = false,
     /// Models may have any number of domains, CPUs and states (6.7).
-    pub any_complexity: bool = false,
+    pub(crate) any_complexity: bool = false,
     /// States are chosen by performance, not by frequency (6.9).
-    pub by_performance: bool = false,
+    pub(crate) by_performance: bool = false,
     /// A group is overloaded only with an overutilized CPU (7.1).
-    pub overloaded_if_overutilized: bool = false,
+    pub(crate) overloaded_if_overutilized: bool = false,
     /// The time that the task waited goes with it, like the time that it ran (7.2
     /// and stable).
-    pub task_runnable_moves: bool = false,
+    pub(crate) task_runnable_moves: bool = false,
 }
 
 /// A state of a performance domain (`struct em_perf_state`).
@@ -71,12 +71,12 @@ struct State {
 /// CPUs that share a frequency, and its states, slow to fast (`struct em_perf_domain`).
 #[derive(Clone, Debug)]
 pub(crate) struct PerfDomain {
-    pub cpus: CpuSet,
+    pub(crate) cpus: CpuSet,
     states: Vec<State>,
     /// Capacity of each of its CPUs at the highest frequency.
-    pub capacity: u64,
+    pub(crate) capacity: u64,
     /// Some of its CPUs are balanced: `isolcpus` leaves its CPUs in no performance domain.
-    pub is_balanced: bool,
+    pub(crate) is_balanced: bool,
 }
 
 /// Why placement does not go by energy.
@@ -119,11 +119,11 @@ impl std::fmt::Display for Off {
 pub(crate) struct Energy {
     /// One for each frequency policy with a table, in their order; without states where that has no
     /// power.
-    pub domains: Vec<PerfDomain>,
+    pub(crate) domains: Vec<PerfDomain>,
     /// Placement goes by energy (`sched_energy_enabled`).
-    pub on: bool,
+    pub(crate) on: bool,
     /// A CPU is overutilized (`rd->overutilized`).
-    pub overutilized: bool,
+    pub(crate) overutilized: bool,
 }
 
 impl PerfDomain {

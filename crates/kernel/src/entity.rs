@@ -26,7 +26,7 @@ pub struct Entity {
     pub vlag: i64,
     /// Virtual time up to which it is protected, or the deadline at its pick (`vlag` overlay in
     /// older kernels).
-    pub vprot: u64,
+    pub(crate) vprot: u64,
     /// Request size, ns.
     pub slice: Ns,
     /// Weight on its queue.
@@ -35,7 +35,7 @@ pub struct Entity {
     /// (`h_load`).
     pub(crate) h_load: VirtualWeight,
     /// `clock_task` up to which its runtime is accounted.
-    pub exec_start: Ns,
+    pub(crate) exec_start: Ns,
     /// Total runtime, ns.
     pub sum_exec_runtime: Ns,
     /// `sum_exec_runtime` when last picked.
@@ -43,28 +43,28 @@ pub struct Entity {
     /// Load tracking.
     pub avg: SchedAvg,
     /// Number of runnable tasks below at the last `se_update_runnable`; a task stands for itself.
-    pub runnable_weight: u64,
+    pub(crate) runnable_weight: u64,
     /// Queue it is (to be) queued on.
     pub cfs_rq: CfsRqId,
     /// Group entity one level up, unless that is the root queue.
-    pub parent: Option<EntityId>,
+    pub(crate) parent: Option<EntityId>,
     /// Task or group.
-    pub owner: Owner,
+    pub(crate) owner: Owner,
     /// Queued (running included).
     pub on_rq: bool,
     /// Blocked but still queued until eligible (6.12).
     pub sched_delayed: bool,
     /// `deadline` is relative.
-    pub rel_deadline: bool,
+    pub(crate) rel_deadline: bool,
     /// `slice` was set by the user or by a child.
     pub custom_slice: bool,
     /// `util_avg` moved since the estimate was taken last (not `UTIL_AVG_UNCHANGED`).
-    pub util_avg_changed: bool,
+    pub(crate) util_avg_changed: bool,
 }
 
 impl Entity {
     /// An entity off any queue.
-    pub fn new(
+    pub(crate) fn new(
         owner: Owner,
         cfs_rq: CfsRqId,
         parent: Option<EntityId>,

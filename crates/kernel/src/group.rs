@@ -52,9 +52,9 @@ pub struct Bandwidth {
     /// Global pool.
     pub runtime_ns: Ns,
     /// Pool right after the last refill.
-    pub runtime_snap_ns: Ns,
+    pub(crate) runtime_snap_ns: Ns,
     /// Ratio in effect after the parents, 20-bit fixed point; `None` = infinite.
-    pub hierarchical_quota: Option<u64>,
+    pub(crate) hierarchical_quota: Option<u64>,
     /// Nothing was granted since the last period timer.
     pub idle: bool,
     /// The period timer is armed.
@@ -62,24 +62,24 @@ pub struct Bandwidth {
     /// The slack timer is armed.
     pub slack_started: bool,
     /// A distribution is under way (4.19–5.7).
-    pub distribute_running: bool,
+    pub(crate) distribute_running: bool,
     /// Next expiry of the period timer; kept while it is not armed.
     pub expires_ns: Ns,
     /// CPU on which the timer fires.
-    pub timer_cpu: Cpu,
+    pub(crate) timer_cpu: Cpu,
     /// ≤ 5.3: when the runtime handed out now expires.
-    pub runtime_expires_ns: Ns,
+    pub(crate) runtime_expires_ns: Ns,
     /// ≤ 5.3: number of the refill.
-    pub expires_sequence: u32,
+    pub(crate) expires_sequence: u32,
     /// Throttled queues, first to be served first.
-    pub throttled: Vec<CfsRqId>,
+    pub(crate) throttled: Vec<CfsRqId>,
     /// Counters.
     pub stat: BandwidthStat,
 }
 
 impl Bandwidth {
     /// Unlimited, with the period timer's first expiry at `phase_ns`.
-    pub fn new(phase_ns: Ns) -> Self {
+    pub(crate) fn new(phase_ns: Ns) -> Self {
         Self {
             expires_ns: phase_ns,
             ..Self::default()
@@ -91,9 +91,9 @@ impl Bandwidth {
 #[derive(Clone, Debug, Default)]
 pub struct Group {
     /// Parent; `None` for the root group.
-    pub parent: Option<GroupId>,
+    pub(crate) parent: Option<GroupId>,
     /// Children, in order of creation.
-    pub children: Vec<GroupId>,
+    pub(crate) children: Vec<GroupId>,
     /// Scaled `cpu.shares`.
     pub shares: u64,
     /// `cpu.idle`.
@@ -102,17 +102,17 @@ pub struct Group {
     pub load_avg: u64,
     /// Σ of the queues' runnable averages, 1024 for each task that runs or waits all the time
     /// (7.3).
-    pub runnable_avg: u64,
+    pub(crate) runnable_avg: u64,
     /// CPUs that its tasks may use, as its cpuset says.
-    pub nr_cpus: u32,
+    pub(crate) nr_cpus: u32,
     /// Writes to `load_avg` so far (each needs the cache line exclusive).
     pub load_avg_writes: u64,
     /// CPU time its tasks used, children included, ns.
     pub usage_ns: Ns,
     /// `cpu.uclamp.min` and `cpu.uclamp.max` as they were written.
-    pub clamps_asked: Clamps<u32>,
+    pub(crate) clamps_asked: Clamps<u32>,
     /// The part of them that the groups above leave.
-    pub clamps: Clamps<u32>,
+    pub(crate) clamps: Clamps<u32>,
     /// Bandwidth pool.
     pub bandwidth: Bandwidth,
 }

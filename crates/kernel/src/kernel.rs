@@ -67,7 +67,7 @@ pub struct Kernel {
     /// Rules of this kernel.
     pub rules: Rules,
     /// The machine as the scheduler sees it.
-    pub topology: Topology,
+    pub(crate) topology: Topology,
     /// Tasks; rows `0..cpus` are the idle tasks, rows `cpus..2 · cpus` the migration threads.
     pub tasks: Table<Task>,
     /// Entities of tasks and groups; row 0 stands for none.
@@ -87,9 +87,9 @@ pub struct Kernel {
     /// The energy model.
     pub(crate) energy: crate::energy::Energy,
     /// CPU frequency.
-    pub cpufreq: crate::cpufreq::Cpufreq,
+    pub(crate) cpufreq: crate::cpufreq::Cpufreq,
     /// Idle states.
-    pub cpuidle: crate::cpuidle::Cpuidle,
+    pub(crate) cpuidle: crate::cpuidle::Cpuidle,
     /// Real-time state of the whole machine.
     pub(crate) rt_domain: crate::rt::RtDomain,
     /// The deadline class.

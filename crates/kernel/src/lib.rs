@@ -35,7 +35,7 @@ pub mod topology;
 pub mod uclamp;
 pub mod weight;
 
-pub use ids::{CfsRqId, Cpu, EntityId, GroupId, Ns, TaskId};
+pub use ids::{CfsRqId, Cpu, GroupId, Ns, TaskId};
 pub use kernel::{Context, Kernel, WakeFlags};
 pub use platform::Platform;
 

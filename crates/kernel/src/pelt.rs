@@ -113,7 +113,7 @@ pub struct SchedAvg {
     pub util_sum: u32,
     /// From the last update to the end of its period, ns; the kernel counts the units since the
     /// start (`period_contrib`).
-    pub period_left_ns: u64,
+    pub(crate) period_left_ns: u64,
     /// load_sum · weight / divider.
     pub load_avg: u64,
     /// runnable_sum / divider.
@@ -141,11 +141,11 @@ impl Default for SchedAvg {
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs {
     /// 0 or 1 for entities, Σ weights for queues.
-    pub load: u64,
+    pub(crate) load: u64,
     /// 0 or 1 for tasks, number of runnable tasks for groups and queues.
-    pub runnable: u64,
+    pub(crate) runnable: u64,
     /// Whether it was running.
-    pub running: bool,
+    pub(crate) running: bool,
 }
 
 impl Inputs {
@@ -189,7 +189,7 @@ impl SchedAvg {
     /// was crossed (`___update_load_avg`). Returns whether it was. `weight` is unscaled, 1 for
     /// queues.
     #[inline(always)]
-    pub fn update(&mut self, now: u64, inputs: Inputs, weight: u64) -> bool {
+    pub(crate) fn update(&mut self, now: u64, inputs: Inputs, weight: u64) -> bool {
         if self.stays_within_period(now) {
             self.update_within_period(now, inputs);
             return false;

@@ -7,7 +7,8 @@ pub use crate::core::hrtick::Hrtick;
 use crate::cpuset::CpuSet;
 use crate::ids::{CfsRqId, Cpu, Ns, TaskId};
 use crate::pelt::SchedAvg;
-pub use crate::rt::{FairServer, RtRq};
+pub use crate::rt::FairServer;
+pub(crate) use crate::rt::RtRq;
 use crate::rules::Rules;
 use crate::uclamp::RqClamps;
 
@@ -39,11 +40,11 @@ pub struct Rq {
     pub clock_task: Ns,
     /// Time of interrupts and of the hypervisor that `clock_task` has not been told of yet
     /// (`prev_irq_time`, `prev_steal_time_rq` seen from the other side).
-    pub nontask_ns: Ns,
+    pub(crate) nontask_ns: Ns,
     /// Part of it that the hypervisor took.
-    pub stolen_ns: Ns,
+    pub(crate) stolen_ns: Ns,
     /// Since when the CPU is in an interrupt, where that is counted (`irq_start_time`).
-    pub irq_start_ns: Option<Ns>,
+    pub(crate) irq_start_ns: Option<Ns>,
     /// Load tracking of such time.
     pub avg_irq: SchedAvg,
     /// PELT clock: scaled by capacity and frequency while busy.
@@ -51,67 +52,67 @@ pub struct Rq {
     /// Idle time that a fully used CPU did not have; subtracted from the PELT clock.
     pub lost_idle_time_ns: Ns,
     /// PELT clock when the clocks of the idle CPU were updated last.
-    pub clock_pelt_idle: Ns,
+    pub(crate) clock_pelt_idle: Ns,
     /// Wall clock then.
-    pub clock_idle: Ns,
+    pub(crate) clock_idle: Ns,
 
     /// Tasks of all classes, delayed ones included.
     pub nr_running: u32,
     /// Task the CPU executes.
     pub curr: TaskId,
     /// Idle task.
-    pub idle: TaskId,
+    pub(crate) idle: TaskId,
     /// Works queued for the migration thread, in order.
     pub(crate) stop_works: VecDeque<StopWork>,
     /// CPU chosen last for a task whose affinity changed (`distribute_cpu_mask_prev`).
-    pub distribute_cpu_prev: Cpu,
+    pub(crate) distribute_cpu_prev: Cpu,
     /// Real-time class.
     pub rt: RtRq,
     /// Deadline tasks in their order, the fair server included (`dl.dl_nr_running`).
     pub dl_nr_running: u32,
     /// Reservation for the fair class under real-time load (6.12).
-    pub fair_server: FairServer,
+    pub(crate) fair_server: FairServer,
     /// `TIF_NEED_RESCHED` of the current task.
-    pub need_resched: bool,
+    pub(crate) need_resched: bool,
     /// `TIF_NEED_RESCHED_LAZY` (6.13).
-    pub need_resched_lazy: bool,
+    pub(crate) need_resched_lazy: bool,
     /// The next `schedule()` does not read the clock: a wakeup that preempts has just done so
     /// (`RQCF_REQ_SKIP`).
-    pub skip_clock_update: bool,
+    pub(crate) skip_clock_update: bool,
     /// The switch at hand leaves the clock where such a wakeup has put it, balancing on its way
     /// included (`RQCF_ACT_SKIP`, up to 6.6).
-    pub switch_skips_clock: bool,
+    pub(crate) switch_skips_clock: bool,
     /// The pick at hand has put the task that ran last already.
-    pub put_before_pick: bool,
+    pub(crate) put_before_pick: bool,
     /// Since when this queue's lock is held, if it is: a CPU that looks for tasks elsewhere lets go
     /// of it before its switch.
-    pub lock_held_from_ns: Ns,
+    pub(crate) lock_held_from_ns: Ns,
     /// Until when it is held: by its own CPU, to switch, or by another, to wake a task here and to
     /// send the interrupt that asks for a reschedule.
-    pub lock_held_until_ns: Ns,
+    pub(crate) lock_held_until_ns: Ns,
     /// Task that had the CPU before the last switch.
     pub switched_from: TaskId,
     /// When that switch is over; until then the previous task is not quite off it (`on_cpu`).
     pub switched_at_ns: Ns,
 
     /// The timer that ends requests (7.1).
-    pub hrtick: Hrtick,
+    pub(crate) hrtick: Hrtick,
     /// Wakeups handed over by other CPUs.
-    pub wake_list: Vec<TaskId>,
+    pub(crate) wake_list: Vec<TaskId>,
     /// `ttwu_pending`: the CPU does not count as idle.
     pub ttwu_pending: bool,
     /// The sets of idle CPUs have this one.
-    pub noted_idle: bool,
+    pub(crate) noted_idle: bool,
     /// The set of CPUs that run nothing but idle-policy tasks has this one.
-    pub noted_sched_idle: bool,
+    pub(crate) noted_sched_idle: bool,
     /// Throttled queues of this CPU to be unthrottled by it (6.3).
-    pub unthrottle_list: Vec<CfsRqId>,
+    pub(crate) unthrottle_list: Vec<CfsRqId>,
     /// A nohz balance kick is pending for this CPU.
-    pub nohz_kick: bool,
+    pub(crate) nohz_kick: bool,
     /// The balance softirq is raised.
-    pub balance_softirq: bool,
+    pub(crate) balance_softirq: bool,
     /// The idle loop watches its flag word, no interrupt is needed to wake it.
-    pub polling: bool,
+    pub(crate) polling: bool,
 
     /// When the CPU went idle, 0 = it did not.
     pub idle_stamp: Ns,
@@ -120,9 +121,9 @@ pub struct Rq {
     /// ½ of `avg_idle`'s cap.
     pub max_idle_balance_cost_ns: Ns,
     /// SIS_PROP: aged idle average (5.14–6.6).
-    pub wake_avg_idle: Ns,
+    pub(crate) wake_avg_idle: Ns,
     /// SIS_PROP: last jiffy of ageing.
-    pub wake_stamp_jiffy: u64,
+    pub(crate) wake_stamp_jiffy: u64,
     /// Next periodic balance, jiffies.
     pub next_balance: u64,
     /// Tasks in I/O wait that last ran here.
@@ -130,35 +131,35 @@ pub struct Rq {
     /// Misfit load of this CPU.
     pub misfit_task_load: u64,
     /// Leaf queues, children before parents.
-    pub leaf_cfs_rqs: Vec<CfsRqId>,
+    pub(crate) leaf_cfs_rqs: Vec<CfsRqId>,
     /// The last queue that was listed before its parent is (`tmp_alone_branch`); `None` when the
     /// branches of all are whole.
-    pub leaf_branch: Option<CfsRqId>,
+    pub(crate) leaf_branch: Option<CfsRqId>,
     /// Queued fair tasks, the most recently picked last: the kernel's `cfs_tasks` list reversed, so
     /// that balance takes its candidates from the front.
-    pub cfs_tasks: Vec<TaskId>,
+    pub(crate) cfs_tasks: Vec<TaskId>,
     /// Runnable fair tasks queued here that prefer the cache of this CPU (7.2).
     pub nr_pref_llc_running: u32,
     /// Capacity of this CPU.
-    pub cpu_capacity_orig: u64,
+    pub(crate) cpu_capacity_orig: u64,
     /// Capacity left for the fair class.
     pub cpu_capacity: u64,
     /// Frequency scale for the PELT clock, 1024 = full speed.
-    pub freq_scale: u64,
+    pub(crate) freq_scale: u64,
 
     /// The tick runs.
     pub tick_running: bool,
     /// An interrupt is under way, after which the tick of a CPU of `nohz_full` may stop.
     pub(crate) in_interrupt: bool,
     /// Idle time so far, waiting for I/O not counted.
-    pub idle_time_ns: Ns,
+    pub(crate) idle_time_ns: Ns,
     /// Since when the idle loop sleeps; `None` while the CPU executes anything.
-    pub idle_entry_ns: Option<Ns>,
+    pub(crate) idle_entry_ns: Option<Ns>,
     /// How often the idle loop stopped the tick or found it stopped.
-    pub idle_calls: u64,
+    pub(crate) idle_calls: u64,
     /// A tick came since the idle loop last went round, on a CPU without a cpuidle driver
     /// (`got_idle_tick`).
-    pub got_idle_tick: bool,
+    pub(crate) got_idle_tick: bool,
     /// In the nohz mask (`nohz_tick_stopped`).
     pub nohz_tick_stopped: bool,
     /// Blocked load may have to be decayed by others.
@@ -170,12 +171,12 @@ pub struct Rq {
     /// An active balance is under way.
     pub active_balance: bool,
     /// Where it pushes a task to.
-    pub push_cpu: Cpu,
+    pub(crate) push_cpu: Cpu,
 }
 
 impl Rq {
     /// Run queue of `cpu`, idle since time 0. `idle` is its idle task.
-    pub fn new(cpu: Cpu, idle: TaskId, capacity: u64, rules: &Rules) -> Self {
+    pub(crate) fn new(cpu: Cpu, idle: TaskId, capacity: u64, rules: &Rules) -> Self {
         let migration_cost_ns = rules.migration_cost_ns;
         Self {
             cpu,
@@ -232,13 +233,13 @@ impl Rq {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nohz {
     /// CPUs whose tick is stopped.
-    pub idle_cpus: CpuSet,
+    pub(crate) idle_cpus: CpuSet,
     /// Some idle CPU has blocked load.
-    pub has_blocked: bool,
+    pub(crate) has_blocked: bool,
     /// Next update of blocked load, jiffies.
-    pub next_blocked: u64,
+    pub(crate) next_blocked: u64,
     /// Next tickless balance, jiffies.
-    pub next_balance: u64,
+    pub(crate) next_balance: u64,
     /// Some CPU has no tick while it runs one task.
     pub(crate) has_full: bool,
     /// Such CPUs that are to be told that they need their tick.

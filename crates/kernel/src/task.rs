@@ -100,9 +100,9 @@ pub struct Task {
     /// Whether its class has it queued (delayed dequeue included).
     pub on_rq: bool,
     /// Handed to a remote wake list after its CPU changed.
-    pub wake_migrated: bool,
+    pub(crate) wake_migrated: bool,
     /// Taken off one run queue to be put on another (`TASK_ON_RQ_MIGRATING`).
-    pub migrating: bool,
+    pub(crate) migrating: bool,
     /// Whether a CPU is executing it.
     pub on_cpu: bool,
     /// Policy.
@@ -114,13 +114,13 @@ pub struct Task {
     /// Remaining SCHED_RR quantum in ticks.
     pub rr_ticks: u32,
     /// The real-time class has it queued.
-    pub rt_on_rq: bool,
+    pub(crate) rt_on_rq: bool,
     /// CPUs it may run on.
     pub affinity: CpuSet,
     /// Number of CPUs it may run on.
     pub nr_cpus_allowed: u32,
     /// Where the migration thread is to move it because its affinity changed.
-    pub migration_pending: Option<Cpu>,
+    pub(crate) migration_pending: Option<Cpu>,
     /// Address space; `None` for kernel threads.
     pub address_space: Option<u32>,
     /// `recent_used_cpu` (4.16).
@@ -128,27 +128,27 @@ pub struct Task {
     /// `wakee_flips`: how often this waker changed its wakee, halved each second.
     pub wakee_flips: u32,
     /// Time of the last halving of `wakee_flips`, ns.
-    pub wakee_flip_decay_ns: Ns,
+    pub(crate) wakee_flip_decay_ns: Ns,
     /// Last task it woke.
-    pub last_wakee: Option<TaskId>,
+    pub(crate) last_wakee: Option<TaskId>,
     /// Waiting for I/O (counts in `nr_iowait` of its CPU).
     pub in_iowait: bool,
     /// Parked by task throttling (6.18): in the limbo list of its queue.
     pub throttled: bool,
     /// Has throttle work to do at its return to user mode (6.18).
-    pub throttle_work: bool,
+    pub(crate) throttle_work: bool,
     /// Exiting: never throttled, wakes no task synchronously.
-    pub exiting: bool,
+    pub(crate) exiting: bool,
     /// Utilisation when it slept last (`enqueued`); from 6.8 the only estimate.
-    pub util_est: u32,
+    pub(crate) util_est: u32,
     /// Moving average of that (`ewma`, 4.17–6.7).
-    pub util_est_ewma: u32,
+    pub(crate) util_est_ewma: u32,
     /// Which last level cache it prefers (7.2).
     pub cache: TaskCache,
     /// Utilisation clamps that it asks for; `None` = what its policy has without asking.
     pub clamps_asked: Clamps<Option<u32>>,
     /// The part of them that its group leaves, as counted on its run queue.
-    pub clamps: Clamps<TaskClamp>,
+    pub(crate) clamps: Clamps<TaskClamp>,
 }
 
 impl Task {

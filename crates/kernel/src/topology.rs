@@ -87,7 +87,7 @@ impl Topology {
     }
 
     /// CPUs for which `same` holds with `cpu`.
-    pub fn sharing(&self, cpu: Cpu, same: impl Fn(&CpuPlace, &CpuPlace) -> bool) -> CpuSet {
+    pub(crate) fn sharing(&self, cpu: Cpu, same: impl Fn(&CpuPlace, &CpuPlace) -> bool) -> CpuSet {
         let here = &self.places[cpu.index()];
         (0..self.cpus())
             .filter(|&row| same(here, &self.places[row]))
@@ -100,13 +100,8 @@ impl Topology {
         self.sharing(cpu, |a, b| a.core == b.core)
     }
 
-    /// CPUs sharing the last level cache with `cpu`, itself included.
-    pub fn llc(&self, cpu: Cpu) -> CpuSet {
-        self.sharing(cpu, |a, b| a.llc == b.llc)
-    }
-
     /// Distance between two nodes.
-    pub fn distance(&self, a: u32, b: u32) -> u32 {
+    pub(crate) fn distance(&self, a: u32, b: u32) -> u32 {
         match self
             .distances
             .get(a as usize)

@@ -66,9 +66,9 @@ pub(crate) const ROOT: Clamps<u32> = Clamps {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClampTunables {
     /// The most that any task's clamps may be.
-    pub most: Clamps<u32>,
+    pub(crate) most: Clamps<u32>,
     /// Least utilisation of a real-time task that asks for none.
-    pub rt_min: u32,
+    pub(crate) rt_min: u32,
 }
 
 impl Default for ClampTunables {
@@ -131,20 +131,20 @@ impl std::error::Error for Refused {}
 
 /// A clamp of a task (`struct uclamp_se`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct TaskClamp {
+pub(crate) struct TaskClamp {
     /// Its effective value when the task was counted last.
-    pub value: u32,
+    pub(crate) value: u32,
     /// Counted in a bucket of its run queue.
-    pub active: bool,
+    pub(crate) active: bool,
 }
 
 /// Tasks of a run queue with similar clamps (`struct uclamp_bucket`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Bucket {
     /// Number of the tasks.
-    pub tasks: u32,
+    pub(crate) tasks: u32,
     /// Largest clamp since there was none.
-    pub value: u32,
+    pub(crate) value: u32,
 }
 
 /// A clamp of a run queue (`struct uclamp_rq`).
@@ -230,7 +230,7 @@ pub(crate) fn clamped(util: u64, clamps: Clamps<u64>) -> u64 {
 
 impl Kernel {
     /// Clamps that a task asks for: its own, or those that its policy has without a wish.
-    pub fn clamps_asked(&self, task: TaskId) -> Clamps<u32> {
+    pub(crate) fn clamps_asked(&self, task: TaskId) -> Clamps<u32> {
         let record = &self.tasks[task.index()];
         let least = match record.policy.is_rt() {
             true => self.rules.clamps.rt_min,

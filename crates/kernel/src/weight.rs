@@ -83,7 +83,7 @@ impl LoadWeight {
 
     /// Adds a child's weight (`update_load_add`).
     #[inline]
-    pub fn add(&mut self, weight: u64) {
+    pub(crate) fn add(&mut self, weight: u64) {
         self.weight += weight;
         self.unscaled = scale_load_down(self.weight);
         self.inverse = 0;
@@ -91,7 +91,7 @@ impl LoadWeight {
 
     /// Removes a child's weight (`update_load_sub`).
     #[inline]
-    pub fn sub(&mut self, weight: u64) {
+    pub(crate) fn sub(&mut self, weight: u64) {
         self.weight -= weight;
         self.unscaled = scale_load_down(self.weight);
         self.inverse = 0;
@@ -122,7 +122,7 @@ impl LoadWeight {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct VirtualWeight {
     /// Scaled weight.
-    pub weight: u64,
+    pub(crate) weight: u64,
     /// Weight in sums of virtual time: without its fraction bits up to 7.0, with them later.
     in_sums: u64,
     /// Multiplier that turns real time into virtual time …

@@ -29,10 +29,8 @@ fn usage(accounting: bool) -> (Ns, Ns) {
     machine.cost_ns[Op::TimerInterrupt as usize] = 10_000;
     machine.cost_ns[Op::Tick as usize] = 5_000;
     machine.cost_ns[Op::DeviceInterrupt as usize] = 40_000;
-    let rules = schedcast_kernel::rules::Rules {
-        irq_time_accounting: accounting,
-        ..rules(1)
-    };
+    let mut rules = rules(1);
+    rules.irq_time_accounting = accounting;
     let mut world = World::new(machine, rules, workload, 1).unwrap();
     world.run_until(101 * MS).unwrap();
     let overhead_ns = world.cpu_time(Cpu(0)).overhead_ns;

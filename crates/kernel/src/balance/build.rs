@@ -17,17 +17,17 @@ use crate::topology::{RECLAIM_DISTANCE, Topology};
 #[derive(Clone, Debug)]
 pub(super) struct Proto {
     /// Level.
-    pub level: Level,
+    pub(crate) level: Level,
     /// CPUs in it.
-    pub span: CpuSet,
+    pub(crate) span: CpuSet,
     /// CPUs that its numbers are made of, isolated ones of the level perhaps included.
-    pub level_weight: u32,
+    pub(crate) level_weight: u32,
     /// Flags.
-    pub flags: DomainFlags,
+    pub(crate) flags: DomainFlags,
     /// See [`Domain::imb_numa_nr`].
-    pub imb_numa_nr: u32,
+    pub(crate) imb_numa_nr: u32,
     /// First row in the group lists, and number of groups.
-    pub groups: (u32, u32),
+    pub(crate) groups: (u32, u32),
 }
 
 /// Stack of a CPU, bottom-up.

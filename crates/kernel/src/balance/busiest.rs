@@ -20,35 +20,35 @@ use crate::rules::hooks::Busier;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Candidate {
     /// Row of the group.
-    pub group: u32,
+    pub(crate) group: u32,
     /// Its statistics.
-    pub stats: GroupStats,
+    pub(crate) stats: GroupStats,
 }
 
 /// Statistics of a domain (`struct sd_lb_stats`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DomainStats {
     /// The local group.
-    pub local: Candidate,
+    pub(crate) local: Candidate,
     /// The busiest other group.
-    pub busiest: Option<Candidate>,
+    pub(crate) busiest: Option<Candidate>,
     /// Load of all groups.
-    pub total_load: u64,
+    pub(crate) total_load: u64,
     /// Capacity of all groups.
-    pub total_capacity: u64,
+    pub(crate) total_capacity: u64,
     /// Load per 1024 of capacity of all groups, where it is computed.
-    pub avg_load: u64,
+    pub(crate) avg_load: u64,
     /// Groups are to get tasks evenly.
-    pub prefer_sibling: bool,
+    pub(crate) prefer_sibling: bool,
 }
 
 /// A balance decision: nothing to do, or an amount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Imbalance {
     /// How much.
-    pub amount: i64,
+    pub(crate) amount: i64,
     /// Unit of the imbalance.
-    pub migration: Migration,
+    pub(crate) migration: Migration,
 }
 
 /// Whether `new` is busier than `old`, both with their group's flags (`update_sd_pick_busiest`).

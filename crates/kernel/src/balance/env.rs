@@ -34,7 +34,7 @@ pub enum Migration {
 
 impl Migration {
     /// The rule that chose it.
-    pub const fn mark(self) -> Mark {
+    pub(crate) const fn mark(self) -> Mark {
         match self {
             Migration::Load => Mark::MoveLoad,
             Migration::Util => Mark::MoveUtil,
@@ -49,44 +49,44 @@ impl Migration {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Env {
     /// Domain being balanced.
-    pub domain: u32,
+    pub(crate) domain: u32,
     /// CPU that gets tasks.
-    pub dst: Cpu,
+    pub(crate) dst: Cpu,
     /// CPU that loses tasks.
-    pub src: Cpu,
+    pub(crate) src: Cpu,
     /// Occasion of the pass.
-    pub idle: CpuIdle,
+    pub(crate) idle: CpuIdle,
     /// CPUs taken into account.
-    pub cpus: CpuSet,
+    pub(crate) cpus: CpuSet,
     /// CPUs of the local group that may get tasks instead.
-    pub dst_group: CpuSet,
+    pub(crate) dst_group: CpuSet,
     /// How much is to be moved.
-    pub imbalance: i64,
+    pub(crate) imbalance: i64,
     /// In which unit.
-    pub migration: Migration,
+    pub(crate) migration: Migration,
     /// Tasks looked at.
-    pub looked: u32,
+    pub(crate) looked: u32,
     /// Tasks to look at before a pause.
-    pub pause: u32,
+    pub(crate) pause: u32,
     /// Most tasks to look at.
-    pub limit: u32,
+    pub(crate) limit: u32,
     /// Every task seen was pinned (LBF_ALL_PINNED).
-    pub all_pinned: bool,
+    pub(crate) all_pinned: bool,
     /// A task was pinned (LBF_SOME_PINNED).
-    pub some_pinned: bool,
+    pub(crate) some_pinned: bool,
     /// A pinned task could go to this CPU of the local group (LBF_DST_PINNED).
-    pub other_dst: Option<Cpu>,
+    pub(crate) other_dst: Option<Cpu>,
     /// The pass paused (LBF_NEED_BREAK).
-    pub paused: bool,
+    pub(crate) paused: bool,
     /// Active balance (LBF_ACTIVE_LB).
-    pub active: bool,
+    pub(crate) active: bool,
     /// The same, for a task that prefers the destination's cache (LBF_ACTIVE_LB_LLC).
-    pub active_llc: bool,
+    pub(crate) active_llc: bool,
     /// A task stayed for the sake of its cache (LBF_LLC_PINNED).
-    pub llc_pinned: bool,
+    pub(crate) llc_pinned: bool,
     /// Blocked load of idle CPUs is updated on the way (4.17–5.11), and some is left.
-    pub nohz_stats: bool,
-    pub nohz_again: bool,
+    pub(crate) nohz_stats: bool,
+    pub(crate) nohz_again: bool,
 }
 
 /// Tasks moved between two pauses (`SCHED_NR_MIGRATE_BREAK`).

@@ -11,9 +11,9 @@ use crate::topology::Topology;
 /// Which domains of a stack stay, and with which flags.
 pub(super) struct Links {
     /// Rows of the stack, bottom-up.
-    pub kept: Vec<usize>,
+    pub(crate) kept: Vec<usize>,
     /// Flags of the kept ones.
-    pub flags: Vec<DomainFlags>,
+    pub(crate) flags: Vec<DomainFlags>,
 }
 
 /// Rows already made: groups and capacities by level and first CPU.

@@ -23,17 +23,17 @@ pub fn level_names(topology: &Topology, rules: &Rules) -> Vec<&'static str> {
 
 /// The numbers of one level; `None` is the kernel's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DomainKnobs {
+pub(crate) struct DomainKnobs {
     /// See [`super::Domain::imbalance_pct`].
-    pub imbalance_pct: Option<u32>,
+    pub(crate) imbalance_pct: Option<u32>,
     /// See [`super::Domain::cache_nice_tries`].
-    pub cache_nice_tries: Option<u32>,
+    pub(crate) cache_nice_tries: Option<u32>,
     /// See [`super::Domain::busy_factor`].
-    pub busy_factor: Option<u32>,
+    pub(crate) busy_factor: Option<u32>,
     /// See [`super::Domain::min_interval`].
-    pub min_interval: Option<u32>,
+    pub(crate) min_interval: Option<u32>,
     /// See [`super::Domain::max_interval`].
-    pub max_interval: Option<u32>,
+    pub(crate) max_interval: Option<u32>,
 }
 
 impl Level {

@@ -66,11 +66,11 @@ use crate::topology::Topology;
 pub(crate) use busiest::adjust_numa_imbalance;
 pub use env::{CpuIdle, Migration};
 pub(crate) use env::{Env, MIGRATE_PAUSE};
-pub use knobs::{DomainKnobs, level_names};
+pub use knobs::level_names;
 pub use nohz::Tickless;
 #[cfg(test)]
 pub(crate) use queue::nr_idle_scan;
-pub use rules::{BalanceRules, BusiestGroup, LoadGate, NumaAllowance};
+pub(crate) use rules::{BalanceRules, BusiestGroup, LoadGate, NumaAllowance};
 pub(crate) use stats::{GroupStats, GroupType};
 
 /// Resource that the CPUs of a domain share.
@@ -95,60 +95,60 @@ pub enum Level {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub(crate) struct DomainFlags {
     /// SD_BALANCE_NEWIDLE.
-    pub balance_newidle: bool,
+    pub(crate) balance_newidle: bool,
     /// SD_BALANCE_EXEC.
-    pub balance_exec: bool,
+    pub(crate) balance_exec: bool,
     /// SD_BALANCE_FORK.
-    pub balance_fork: bool,
+    pub(crate) balance_fork: bool,
     /// SD_WAKE_AFFINE.
-    pub wake_affine: bool,
+    pub(crate) wake_affine: bool,
     /// SD_SHARE_CPUCAPACITY: the CPUs are threads of one core.
-    pub share_cpucapacity: bool,
+    pub(crate) share_cpucapacity: bool,
     /// SD_CLUSTER (6.8).
-    pub cluster: bool,
+    pub(crate) cluster: bool,
     /// SD_SHARE_LLC (SD_SHARE_PKG_RESOURCES before 6.9).
-    pub share_llc: bool,
+    pub(crate) share_llc: bool,
     /// SD_ASYM_CPUCAPACITY: its CPUs have different capacities.
-    pub asym_cpucapacity: bool,
+    pub(crate) asym_cpucapacity: bool,
     /// SD_ASYM_CPUCAPACITY_FULL: it has every capacity that the machine has.
-    pub asym_cpucapacity_full: bool,
+    pub(crate) asym_cpucapacity_full: bool,
     /// SD_ASYM_PACKING: tasks go to its preferred CPUs.
-    pub asym_packing: bool,
+    pub(crate) asym_packing: bool,
     /// SD_SERIALIZE: one CPU of the machine at a time balances such domains.
-    pub serialize: bool,
+    pub(crate) serialize: bool,
     /// SD_PREFER_SIBLING: groups of the domain above spread tasks evenly.
-    pub prefer_sibling: bool,
+    pub(crate) prefer_sibling: bool,
     /// SD_OVERLAP: groups may overlap.
-    pub overlap: bool,
+    pub(crate) overlap: bool,
     /// SD_NUMA.
-    pub numa: bool,
+    pub(crate) numa: bool,
 }
 
 /// A scheduling domain of one CPU (`struct sched_domain`).
 #[derive(Clone, Debug, Default)]
 pub struct Domain {
     /// Shared resource.
-    pub level: Level,
+    pub(crate) level: Level,
     /// CPUs in it.
-    pub span: CpuSet,
+    pub(crate) span: CpuSet,
     /// Number of CPUs in it.
-    pub span_weight: u32,
+    pub(crate) span_weight: u32,
     /// Flags.
     pub(crate) flags: DomainFlags,
     /// Percentage from which a difference counts.
-    pub imbalance_pct: u32,
+    pub(crate) imbalance_pct: u32,
     /// Failures after which cache heat is ignored.
-    pub cache_nice_tries: u32,
+    pub(crate) cache_nice_tries: u32,
     /// How many times as long its intervals are while the CPU is busy.
-    pub busy_factor: u32,
+    pub(crate) busy_factor: u32,
     /// CPUs that its intervals are made of: up to 7.0 isolated ones of the level, too.
-    pub level_weight: u32,
+    pub(crate) level_weight: u32,
     /// Shortest balance interval, ms.
-    pub min_interval: u32,
+    pub(crate) min_interval: u32,
     /// Longest balance interval, ms.
-    pub max_interval: u32,
+    pub(crate) max_interval: u32,
     /// Tasks up to which NUMA imbalance is allowed (5.18).
-    pub imb_numa_nr: u32,
+    pub(crate) imb_numa_nr: u32,
     /// First row of its groups in the group lists; the local group comes first.
     pub(crate) first_group: u32,
     /// Number of its groups.
@@ -177,24 +177,24 @@ pub struct Domain {
     /// NI_RATE: when that rate was computed.
     pub(crate) newidle_stamp_ns: Ns,
     /// SIS_PROP: average cost of a scan.
-    pub avg_scan_cost_ns: Ns,
+    pub(crate) avg_scan_cost_ns: Ns,
 }
 
 /// A group of a domain (`struct sched_group`).
 #[derive(Clone, Debug)]
 pub(crate) struct SchedGroup {
     /// CPUs in it.
-    pub span: CpuSet,
+    pub(crate) span: CpuSet,
     /// Number of CPUs in it.
-    pub weight: u32,
+    pub(crate) weight: u32,
     /// Number of cores in it (6.6).
-    pub cores: u32,
+    pub(crate) cores: u32,
     /// CPUs that may balance for it.
-    pub balance_mask: CpuSet,
+    pub(crate) balance_mask: CpuSet,
     /// Its most preferred CPU (`asym_prefer_cpu`).
-    pub prefer_cpu: Cpu,
+    pub(crate) prefer_cpu: Cpu,
     /// Flags of the domain below, whose span this is.
-    pub flags: DomainFlags,
+    pub(crate) flags: DomainFlags,
     /// Row of its capacity.
     pub(crate) capacity: u32,
 }
@@ -218,57 +218,57 @@ pub struct GroupCapacity {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LlcShared {
     /// First CPU of the LLC, which names its cache line.
-    pub id: Cpu,
+    pub(crate) id: Cpu,
     /// CPUs that are not in tickless idle.
-    pub nr_busy_cpus: u32,
+    pub(crate) nr_busy_cpus: u32,
     /// Hint that some core is fully idle.
-    pub has_idle_cores: bool,
+    pub(crate) has_idle_cores: bool,
     /// SIS_UTIL: CPUs worth looking at.
-    pub nr_idle_scan: u32,
+    pub(crate) nr_idle_scan: u32,
 }
 
 /// State of one CPU that the balancer reads often, kept in one place.
 #[derive(Clone, Debug)]
 pub(crate) struct CpuView {
     /// Its domains, bottom-up, as rows `first..first + count`.
-    pub first: u32,
-    pub count: u32,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
     /// `sd_llc`: the highest domain that shares a cache.
-    pub llc: Option<u32>,
+    pub(crate) llc: Option<u32>,
     /// `sd_asym_cpucapacity`: the lowest domain that has all capacities of the machine.
-    pub asym: Option<u32>,
+    pub(crate) asym: Option<u32>,
     /// `sd_asym_packing`: the highest domain whose CPUs are preferred one to another.
-    pub packing: Option<u32>,
+    pub(crate) packing: Option<u32>,
     /// `sd_llc_size`.
-    pub llc_size: u32,
+    pub(crate) llc_size: u32,
     /// `sd_llc_id`: first CPU of the LLC.
-    pub llc_id: Cpu,
+    pub(crate) llc_id: Cpu,
     /// `sd_share_id`: first CPU of the cluster, or of the LLC where there is none.
-    pub share_id: Cpu,
+    pub(crate) share_id: Cpu,
     /// Row of the shared state of the LLC.
-    pub shared: Option<u32>,
+    pub(crate) shared: Option<u32>,
     /// Row of the state that searches use (`sd_balance_shared`, 7.2): that of `asym`, or the LLC's.
-    pub balance_shared: Option<u32>,
+    pub(crate) balance_shared: Option<u32>,
     /// Core, for counting idle siblings.
-    pub core: u32,
+    pub(crate) core: u32,
     /// SMT siblings, itself included.
-    pub smt: CpuSet,
+    pub(crate) smt: CpuSet,
     /// Capacity without other classes (`capacity_orig_of`).
-    pub capacity_orig: u64,
+    pub(crate) capacity_orig: u64,
     /// Not counted in `nr_busy_cpus` (`sd->nohz_idle`).
-    pub nohz_idle: bool,
+    pub(crate) nohz_idle: bool,
     /// `NOHZ_*` bits that wait for this CPU.
-    pub nohz_flags: u8,
+    pub(crate) nohz_flags: u8,
     /// Bits taken over by the softirq (`rq->nohz_idle_balance`).
-    pub nohz_idle_balance: u8,
+    pub(crate) nohz_idle_balance: u8,
     /// The CPU was idle when the tick or kick came (`rq->idle_balance`).
-    pub idle_balance: bool,
+    pub(crate) idle_balance: bool,
     /// Exit latency of the idle state it is in.
-    pub idle_exit_latency_ns: Option<Ns>,
+    pub(crate) idle_exit_latency_ns: Option<Ns>,
     /// `cpu_load[]` (up to 4.19).
-    pub cpu_load: [u64; 5],
+    pub(crate) cpu_load: [u64; 5],
     /// Jiffy of its last update.
-    pub cpu_load_jiffy: u64,
+    pub(crate) cpu_load_jiffy: u64,
 }
 
 /// Scheduling domains of all CPUs and what balancing remembers about them.
@@ -322,19 +322,19 @@ pub struct Domains {
 #[derive(Clone, Debug)]
 pub(crate) struct Why {
     /// The rule that decided.
-    pub rule: Mark,
+    pub(crate) rule: Mark,
     /// Wakeups: near which CPU an idle one is sought, and the rule that said so.
-    pub target: (Cpu, Mark),
+    pub(crate) target: (Cpu, Mark),
     /// CPUs looked at.
-    pub examined: u32,
+    pub(crate) examined: u32,
     /// Most CPUs a scan might look at.
-    pub scan_limit: Option<u32>,
+    pub(crate) scan_limit: Option<u32>,
     /// Wakeup preemption: what was compared.
-    pub siblings: Option<Box<Siblings>>,
+    pub(crate) siblings: Option<Box<Siblings>>,
     /// Wakeups by energy: prices of the candidates.
-    pub energies: Vec<EnergyOf>,
+    pub(crate) energies: Vec<EnergyOf>,
     /// Balance: the local and the busiest group.
-    pub groups: Option<(GroupState, GroupState)>,
+    pub(crate) groups: Option<(GroupState, GroupState)>,
 }
 
 impl Default for Why {
@@ -353,7 +353,7 @@ impl Default for Why {
 
 impl Level {
     /// Name in `/sys/kernel/debug/sched/domains`.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Level::Smt => "SMT",
             Level::Cluster => "CLS",
@@ -368,7 +368,7 @@ impl Level {
 impl Domains {
     /// Domains of a machine that was idle for long: no CPU counts as busy, idle cores are known and
     /// the whole LLC is worth a scan.
-    pub fn new(topology: &Topology, rules: &Rules) -> Self {
+    pub(crate) fn new(topology: &Topology, rules: &Rules) -> Self {
         build::build(topology, rules)
     }
 

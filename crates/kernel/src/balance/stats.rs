@@ -42,43 +42,43 @@ schedcast_base::named! {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GroupStats {
     /// Load per capacity, where it is computed.
-    pub avg_load: u64,
+    pub(crate) avg_load: u64,
     /// Load.
-    pub load: u64,
+    pub(crate) load: u64,
     /// Utilisation.
-    pub util: u64,
+    pub(crate) util: u64,
     /// Runnable average, where it counts (5.7).
-    pub runnable: u64,
+    pub(crate) runnable: u64,
     /// Capacity left for the fair class.
-    pub capacity: u64,
+    pub(crate) capacity: u64,
     /// Tasks of all classes.
-    pub nr_running: u32,
+    pub(crate) nr_running: u32,
     /// Fair tasks.
-    pub h_nr_running: u32,
+    pub(crate) h_nr_running: u32,
     /// Idle CPUs.
-    pub idle_cpus: u32,
+    pub(crate) idle_cpus: u32,
     /// CPUs.
-    pub weight: u32,
+    pub(crate) weight: u32,
     /// State.
-    pub group_type: GroupType,
+    pub(crate) group_type: GroupType,
     /// Load of the heaviest task on a CPU that is too small, or has reduced capacity.
-    pub misfit_load: u64,
+    pub(crate) misfit_load: u64,
     /// Tasks that prefer the cache of the CPU that balances (7.2).
-    pub nr_pref_dst_llc: u32,
+    pub(crate) nr_pref_dst_llc: u32,
     /// Capacity of the smallest CPU.
-    pub min_capacity: u64,
+    pub(crate) min_capacity: u64,
     /// Capacity of the largest CPU.
-    pub max_capacity: u64,
+    pub(crate) max_capacity: u64,
     /// One of its CPUs is overutilized.
-    pub overutilized: bool,
+    pub(crate) overutilized: bool,
     /// Nothing makes it overloaded, as none is (7.1).
-    pub never_overloaded: bool,
+    pub(crate) never_overloaded: bool,
     /// Up to 5.4: unbiased load.
-    pub weighted_load: u64,
+    pub(crate) weighted_load: u64,
     /// Up to 5.4: that load per task.
-    pub load_per_task: u64,
+    pub(crate) load_per_task: u64,
     /// Up to 5.4: wants to get rid of tasks.
-    pub no_capacity: bool,
+    pub(crate) no_capacity: bool,
 }
 
 impl GroupStats {

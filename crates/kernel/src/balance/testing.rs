@@ -18,7 +18,7 @@ struct Program {
 
 /// A world whose tasks have programs.
 pub(crate) struct Programs {
-    pub world: World,
+    pub(crate) world: World,
     programs: BTreeMap<TaskId, Program>,
     wakeups: Vec<(Ns, TaskId)>,
 }

@@ -14,7 +14,7 @@ const HOLD_NS: Ns = 3_000_000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HwpCpu {
     /// Limits without boost.
-    pub limits: HwpRequest,
+    pub(crate) limits: HwpRequest,
     boost_min: Option<u32>,
     last_update_ns: Ns,
     last_io_ns: Option<Ns>,
@@ -24,7 +24,7 @@ pub struct HwpCpu {
 
 impl HwpCpu {
     /// A CPU with these limits.
-    pub fn new(limits: HwpRequest) -> Self {
+    pub(crate) fn new(limits: HwpRequest) -> Self {
         Self {
             limits,
             boost_min: None,
@@ -42,7 +42,7 @@ impl HwpCpu {
 
     /// One call of the scheduler on this CPU (`intel_pstate_update_util_hwp_local`). Returns the
     /// request to be written, if it changes.
-    pub fn update(
+    pub(crate) fn update(
         &mut self,
         pstates: &PStates,
         now: Ns,

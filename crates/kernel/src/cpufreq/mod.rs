@@ -25,8 +25,8 @@ pub mod rules;
 pub mod schedutil;
 
 use crate::ids::Ns;
-pub use policy::Cpufreq;
-pub use rules::{FrequencyRules, IowaitBoost, RateLimit};
+pub(crate) use policy::Cpufreq;
+pub(crate) use rules::{FrequencyRules, IowaitBoost, RateLimit};
 
 /// Cycle counters of a CPU since time 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,7 +41,7 @@ pub struct Counters {
 
 impl Counters {
     /// Counts since `before`, with wrap-around.
-    pub fn since(self, before: Counters) -> Counters {
+    pub(crate) fn since(self, before: Counters) -> Counters {
         Counters {
             aperf: self.aperf.wrapping_sub(before.aperf),
             mperf: self.mperf.wrapping_sub(before.mperf),
@@ -92,7 +92,7 @@ impl PStates {
     }
 
     /// Frequency of a P-state, kHz.
-    pub fn khz(&self, state: u32) -> u64 {
+    pub(crate) fn khz(&self, state: u32) -> u64 {
         u64::from(state) * u64::from(self.step_khz)
     }
 }

@@ -36,18 +36,18 @@ fn fixed(x: i64) -> i64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// Counts of APERF, MPERF and TSC in the sample.
-    pub counted: Counters,
+    pub(crate) counted: Counters,
     /// Time since the sample before.
-    pub duration_ns: Ns,
+    pub(crate) duration_ns: Ns,
 }
 
 /// The parts of a kernel's rules that matter here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PidRules {
     /// Sample times after which a sample counts as late.
-    pub holdoff_samples: u32,
+    pub(crate) holdoff_samples: u32,
     /// A CPU awake for less than 1 % of a sample counts as idle.
-    pub idle_below_1_percent: bool,
+    pub(crate) idle_below_1_percent: bool,
 }
 
 /// `get_target_pstate_use_performance`: how busy a CPU is, in percent with 8 fraction bits.

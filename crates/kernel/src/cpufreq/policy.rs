@@ -57,7 +57,7 @@ struct Policy {
 
 /// The frequency driver of a machine and what it remembers; nothing when there is none.
 #[derive(Clone, Debug, Default)]
-pub struct Cpufreq {
+pub(crate) struct Cpufreq {
     kind: Kind,
     driver: Option<FrequencyDriver>,
     cpus: Vec<FrequencyCpu>,

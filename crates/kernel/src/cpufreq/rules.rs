@@ -1,11 +1,11 @@
 //! Differences between the frequency drivers and governors of kernel releases.
 
 use crate::ids::Ns;
-use crate::rules::{Rules, Version, rules};
+use crate::rules::rules;
 
 /// How schedutil treats tasks that wake from I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum IowaitBoost {
+pub(crate) enum IowaitBoost {
     /// Up to 4.8: like any other.
     None,
     /// 4.9–4.12: the highest frequency at once, halved with each evaluation without I/O.
@@ -16,7 +16,7 @@ pub enum IowaitBoost {
 
 /// Shortest time between two frequency changes when the driver does not say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum RateLimit {
+pub(crate) enum RateLimit {
     /// Up to 6.8: 1000 transition latencies, at most 10 ms.
     ThousandLatencies,
     /// 6.9: 1000 transition latencies, at most 2 ms.
@@ -27,7 +27,7 @@ pub enum RateLimit {
 
 impl RateLimit {
     /// `cpufreq_policy_transition_delay_us`, in ns.
-    pub fn delay_ns(self, transition_latency_ns: Ns) -> Ns {
+    pub(crate) fn delay_ns(self, transition_latency_ns: Ns) -> Ns {
         match (transition_latency_ns / 1000, self) {
             (0, _) => 1_000_000,
             (us, RateLimit::ThousandLatencies) => (us * 1000).min(10_000) * 1000,
@@ -39,49 +39,46 @@ impl RateLimit {
 
 rules! {
     /// Frequency rules of one kernel.
-    pub struct FrequencyRules of ();
+    pub(crate) struct FrequencyRules of ();
 
     /// intel_pstate has its PID controller (up to 4.13).
-    pub pid: bool = true,
+    pub(crate) pid: bool = true,
     /// Samples are taken when the scheduler calls (4.6); before, by a deferrable timer.
-    pub scheduler_hooks: bool = false,
+    pub(crate) scheduler_hooks: bool = false,
     /// The PID controller takes a CPU that was awake for less than 1 % of a sample as idle (4.6).
-    pub pid_idle_below_1_percent: bool = false,
+    pub(crate) pid_idle_below_1_percent: bool = false,
     /// The scheduler tells when a task wakes from I/O (4.9).
-    pub iowait_flag: bool = false,
+    pub(crate) iowait_flag: bool = false,
     /// schedutil's reaction to it.
-    pub iowait_boost: IowaitBoost = IowaitBoost::None,
+    pub(crate) iowait_boost: IowaitBoost = IowaitBoost::None,
     /// schedutil also counts runnable time (6.5).
-    pub runnable_boost: bool = false,
+    pub(crate) runnable_boost: bool = false,
     /// Without frequency invariance schedutil refers to 1.25 times the current frequency (6.8).
-    pub margin_on_current: bool = false,
+    pub(crate) margin_on_current: bool = false,
     /// schedutil adds its quarter to spare to the frequency (up to 5.13), later to the utilisation.
-    pub margin_in_frequency: bool = true,
+    pub(crate) margin_in_frequency: bool = true,
     /// schedutil holds the frequency of a CPU that was not idle since its last decision (4.12).
-    pub hold_while_busy: bool = false,
+    pub(crate) hold_while_busy: bool = false,
     /// The bandwidth of deadline tasks is the least that is asked for (6.8); before, it was added
     /// to the utilisation.
-    pub deadline_bandwidth_is_least: bool = false,
+    pub(crate) deadline_bandwidth_is_least: bool = false,
     /// Default rate limit.
-    pub rate_limit: RateLimit = RateLimit::ThousandLatencies,
+    pub(crate) rate_limit: RateLimit = RateLimit::ThousandLatencies,
     /// x86 CPUs with APERF and MPERF make the scheduler frequency invariant (5.7).
-    pub x86_invariance: bool = false,
-}
-
-impl FrequencyRules {
-    /// The rules of `version`.
-    pub fn of(version: Version) -> Self {
-        Rules::of(version, 1, 250).frequency
-    }
+    pub(crate) x86_invariance: bool = false,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::rules::{Rules, Version};
 
     #[test]
     fn rate_limits_by_version() {
-        let limit = |minor| FrequencyRules::of(Version::new(6, minor)).rate_limit;
+        let limit = |minor| {
+            Rules::of_one_cpu(Version::new(6, minor))
+                .frequency
+                .rate_limit
+        };
         assert_eq!(limit(1).delay_ns(10_000), 10_000_000);
         assert_eq!(limit(1).delay_ns(2_000), 2_000_000);
         assert_eq!(limit(8).delay_ns(10_000), 10_000_000);

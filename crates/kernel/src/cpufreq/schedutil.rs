@@ -32,26 +32,26 @@ pub(crate) struct SugovCpu {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Utilisation {
     /// Of the fair class.
-    pub fair: u64,
+    pub(crate) fair: u64,
     /// Runnable average of the fair class.
-    pub fair_runnable: u64,
+    pub(crate) fair_runnable: u64,
     /// Estimate for the tasks that are queued.
-    pub estimate: u64,
+    pub(crate) estimate: u64,
     /// Of the real-time class.
-    pub rt: u64,
+    pub(crate) rt: u64,
     /// Of interrupts and of the hypervisor, where that is counted.
-    pub irq: u64,
+    pub(crate) irq: u64,
     /// Of the deadline class.
-    pub deadline: u64,
+    pub(crate) deadline: u64,
     /// Bandwidth that deadline tasks which are not inactive reserved, as part of a CPU of 1024
     /// (`cpu_bw_dl`).
-    pub deadline_bandwidth: u64,
+    pub(crate) deadline_bandwidth: u64,
     /// A real-time task is runnable.
-    pub rt_runnable: bool,
+    pub(crate) rt_runnable: bool,
     /// Utilisation clamps of the tasks that are runnable; `None` while nobody uses any.
-    pub clamps: Option<Clamps<u64>>,
+    pub(crate) clamps: Option<Clamps<u64>>,
     /// Capacity of the CPU.
-    pub capacity: u64,
+    pub(crate) capacity: u64,
 }
 
 impl Utilisation {
@@ -146,7 +146,7 @@ impl Utilisation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
     /// In units of capacity.
-    pub utilisation: u64,
+    pub(crate) utilisation: u64,
     /// The quarter to spare is in it (6.8).
     has_margin: bool,
 }
@@ -306,7 +306,7 @@ pub(crate) fn wanted_pstate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::Version;
+    use crate::rules::{Rules, Version};
 
     const PSTATES: PStates = PStates {
         min: 8,
@@ -316,7 +316,7 @@ mod tests {
     };
 
     fn rules(major: u16, minor: u16) -> FrequencyRules {
-        FrequencyRules::of(Version::new(major, minor))
+        Rules::of_one_cpu(Version::new(major, minor)).frequency
     }
 
     const IDLE: Utilisation = Utilisation {

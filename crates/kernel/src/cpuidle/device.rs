@@ -34,9 +34,9 @@ pub(crate) struct IdleDevice {
 
 /// The idle states of a machine and how its CPUs use them.
 #[derive(Clone, Debug, Default)]
-pub struct Cpuidle {
+pub(crate) struct Cpuidle {
     /// States, shallow to deep; fewer than two = no driver, CPUs just halt.
-    pub states: Vec<IdleState>,
+    pub(crate) states: Vec<IdleState>,
     devices: Vec<IdleDevice>,
     /// PM QoS requests and who made them.
     limits: Vec<(TaskId, Ns)>,
@@ -44,7 +44,7 @@ pub struct Cpuidle {
 
 impl Cpuidle {
     /// A driver with these states on `cpus` CPUs. Fewer than two states leave nothing to choose.
-    pub fn new(states: Vec<IdleState>, kind: GovernorKind, cpus: usize) -> Self {
+    pub(crate) fn new(states: Vec<IdleState>, kind: GovernorKind, cpus: usize) -> Self {
         let device = IdleDevice {
             governor: Governor::new(kind),
             stay: None,
@@ -58,7 +58,7 @@ impl Cpuidle {
     }
 
     /// Largest exit latency that all requests allow.
-    pub fn latency_limit_ns(&self) -> Ns {
+    pub(crate) fn latency_limit_ns(&self) -> Ns {
         let limits = self.limits.iter().map(|&(_, limit_ns)| limit_ns);
         limits.min().unwrap_or(Ns::MAX)
     }

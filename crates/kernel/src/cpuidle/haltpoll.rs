@@ -24,13 +24,13 @@ pub struct Haltpoll {
     /// `guest_halt_poll_ns`: the longest it polls; 0 = it never does.
     most_ns: Ns,
     /// How long to poll before a halt; 0 = not.
-    pub poll_limit_ns: Ns,
+    pub(crate) poll_limit_ns: Ns,
     last: Option<Wake>,
 }
 
 impl Haltpoll {
     /// Nothing remembered yet, `guest_halt_poll_ns` at `most_ns`.
-    pub fn new(most_ns: Ns) -> Self {
+    pub(crate) fn new(most_ns: Ns) -> Self {
         Self {
             most_ns,
             poll_limit_ns: 0,
@@ -48,7 +48,7 @@ impl Haltpoll {
     }
 
     /// `haltpoll_select`.
-    pub fn select(&mut self, question: &Question) -> Choice {
+    pub(crate) fn select(&mut self, question: &Question) -> Choice {
         let poll = Choice {
             state: 0,
             stop_tick: false,
@@ -91,7 +91,7 @@ impl Haltpoll {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::Version;
+    use crate::rules::{Rules, Version};
 
     fn halted(us: u64) -> Wake {
         Wake {
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn worked_example_of_the_module_docs() {
         let limits = |minor| -> Vec<u64> {
-            let rules = IdleRules::of(Version::new(6, minor));
+            let rules = Rules::of_one_cpu(Version::new(6, minor)).idle;
             let mut haltpoll = Haltpoll::new(MOST_NS);
             [60, 60, 300, 300, 300, 10]
                 .into_iter()
@@ -134,13 +134,13 @@ mod tests {
             tick_stopped: false,
             nr_iowait: 0,
             tick_period_ns: 4_000_000,
-            rules: &IdleRules::of(Version::new(6, 1)),
+            rules: &Rules::of_one_cpu(Version::new(6, 1)).idle,
         })
     }
 
     #[test]
     fn it_halts_only_after_polling_in_vain() {
-        let rules = IdleRules::of(Version::new(6, 1));
+        let rules = Rules::of_one_cpu(Version::new(6, 1)).idle;
         let mut haltpoll = Haltpoll::new(MOST_NS);
         assert_eq!(select(&mut haltpoll, u64::MAX).state, 1);
         haltpoll.reflect(&rules, halted(60));
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn polling_for_lack_of_latency_leaves_a_limit_behind() {
-        let rules = IdleRules::of(Version::new(6, 18));
+        let rules = Rules::of_one_cpu(Version::new(6, 18)).idle;
         let polled = Wake {
             state: 0,
             poll_limit: true,
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_guest_told_not_to_poll_halts_unless_no_latency_is_allowed() {
-        let rules = IdleRules::of(Version::new(6, 1));
+        let rules = Rules::of_one_cpu(Version::new(6, 1)).idle;
         let mut haltpoll = Haltpoll::new(0);
         for us in [10, 60, 300] {
             haltpoll.reflect(&rules, halted(us));

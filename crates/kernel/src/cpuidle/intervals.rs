@@ -11,7 +11,7 @@ pub(super) const INTERVALS: usize = 8;
 /// The last idle periods, µs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Intervals {
-    pub by_age: [u32; INTERVALS],
+    pub(crate) by_age: [u32; INTERVALS],
     /// Place of the oldest.
     oldest: usize,
     /// The same in order, so that outliers are at the ends.

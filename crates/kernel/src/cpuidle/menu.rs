@@ -88,7 +88,7 @@ impl Menu {
     }
 
     /// `menu_select`.
-    pub fn select(&mut self, question: &Question) -> Choice {
+    pub(crate) fn select(&mut self, question: &Question) -> Choice {
         match question.rules.menu_polling {
             MenuPolling::TimerWithin5us | MenuPolling::TimerWithin20us => {
                 self.select_before_4_20(question)
@@ -328,12 +328,12 @@ mod tests {
     use super::super::SleepLength;
     use super::super::test_states::{IVB, SKX};
     use super::*;
-    use crate::rules::Version;
+    use crate::rules::{Rules, Version};
 
     const TICK_NS: Ns = 4_000_000;
 
     fn rules(major: u16, minor: u16) -> IdleRules {
-        IdleRules::of(Version::new(major, minor))
+        Rules::of_one_cpu(Version::new(major, minor)).idle
     }
 
     fn question<'a>(states: &'a [IdleState], rules: &'a IdleRules, timer_us: u64) -> Question<'a> {
@@ -412,7 +412,7 @@ mod tests {
         // 10 us are typical, the next timer is 100 us away. Looking at it says C1E (80 us); not
         // looking, that nothing is due.
         let choose = |version: Version| {
-            let rules = IdleRules::of(version);
+            let rules = Rules::of_one_cpu(version).idle;
             let mut asked = question(&IVB, &rules, 100);
             asked.tick_stopped = true;
             remembering([10; 8]).select(&asked).state
@@ -438,7 +438,7 @@ mod tests {
             },
         ];
         let choose = |version: Version| {
-            let rules = IdleRules::of(version);
+            let rules = Rules::of_one_cpu(version).idle;
             remembering([50; 8])
                 .select(&question(&states, &rules, 5000))
                 .state

@@ -25,8 +25,9 @@ pub mod rules;
 pub mod teo;
 
 use crate::ids::Ns;
-pub use device::Cpuidle;
-pub use rules::{IdleRules, MenuPolling, PollLimit};
+pub(crate) use device::Cpuidle;
+pub use rules::PollLimit;
+pub(crate) use rules::{IdleRules, MenuPolling};
 
 /// The time to the next timer as seen when there is none: `NEXT_TIMER_MAX_DELTA` jiffies of 1 ms.
 pub(crate) const FAR_AWAY_NS: Ns = ((1 << 30) - 1) * 1_000_000;
@@ -51,52 +52,52 @@ pub struct IdleState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SleepLength {
     /// To the next timer if the tick is stopped.
-    pub timer_ns: Ns,
+    pub(crate) timer_ns: Ns,
     /// To the next timer or tick as things are.
-    pub tick_ns: Ns,
+    pub(crate) tick_ns: Ns,
 }
 
 /// Question to a governor.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// States, shallow to deep; at least two.
-    pub states: &'a [IdleState],
+    pub(crate) states: &'a [IdleState],
     /// Largest exit latency that all requests allow (PM QoS).
-    pub latency_limit_ns: Ns,
+    pub(crate) latency_limit_ns: Ns,
     /// How long the CPU can sleep.
     pub(crate) sleep: SleepLength,
     /// The tick is stopped already.
-    pub tick_stopped: bool,
+    pub(crate) tick_stopped: bool,
     /// Tasks in I/O wait that last ran here.
-    pub nr_iowait: u32,
+    pub(crate) nr_iowait: u32,
     /// Tick length.
-    pub tick_period_ns: Ns,
+    pub(crate) tick_period_ns: Ns,
     /// Rules of this kernel.
-    pub rules: &'a IdleRules,
+    pub(crate) rules: &'a IdleRules,
 }
 
 /// Answer of a governor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
     /// Row of the state.
-    pub state: usize,
+    pub(crate) state: usize,
     /// The tick may be stopped.
-    pub stop_tick: bool,
+    pub(crate) stop_tick: bool,
 }
 
 /// How an idle period ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wake {
     /// Row of the state.
-    pub state: usize,
+    pub(crate) state: usize,
     /// From entering to having left it.
-    pub residency_ns: Ns,
+    pub(crate) residency_ns: Ns,
     /// From the governor's decision to its being told.
-    pub span_ns: Ns,
+    pub(crate) span_ns: Ns,
     /// The tick ended it.
-    pub by_tick: bool,
+    pub(crate) by_tick: bool,
     /// Polling reached its limit.
-    pub poll_limit: bool,
+    pub(crate) poll_limit: bool,
 }
 
 /// Which governor.
@@ -123,15 +124,6 @@ impl GovernorKind {
             most_ns: haltpoll::MOST_NS,
         },
     ];
-
-    /// Name in `/sys/devices/system/cpu/cpuidle/current_governor`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            GovernorKind::Menu => "menu",
-            GovernorKind::Teo => "teo",
-            GovernorKind::Haltpoll { .. } => "haltpoll",
-        }
-    }
 }
 
 /// State of one CPU in its governor.
@@ -147,7 +139,7 @@ pub enum Governor {
 
 impl Governor {
     /// Nothing remembered yet.
-    pub fn new(kind: GovernorKind) -> Self {
+    pub(crate) fn new(kind: GovernorKind) -> Self {
         match kind {
             GovernorKind::Menu => Governor::Menu(menu::Menu::default()),
             GovernorKind::Teo => Governor::Teo(teo::Teo::default()),
@@ -158,7 +150,7 @@ impl Governor {
     }
 
     /// Chooses a state (`cpuidle_select`).
-    pub fn select(&mut self, question: &Question) -> Choice {
+    pub(crate) fn select(&mut self, question: &Question) -> Choice {
         match self {
             Governor::Menu(menu) => menu.select(question),
             Governor::Teo(teo) => teo.select(question),
@@ -183,7 +175,7 @@ impl Governor {
     }
 
     /// How long a polling state polls; `None` = until something happens (`cpuidle_poll_time`).
-    pub fn poll_limit(
+    pub(crate) fn poll_limit(
         &mut self,
         states: &[IdleState],
         rules: &IdleRules,

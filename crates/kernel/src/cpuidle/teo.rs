@@ -83,7 +83,7 @@ impl Teo {
     ///
     /// # Panics
     /// With more than ten states.
-    pub fn select(&mut self, question: &Question) -> Choice {
+    pub(crate) fn select(&mut self, question: &Question) -> Choice {
         assert!(question.states.len() <= MAX_STATES, "too many idle states");
         if question.rules.teo_short_idles {
             self.select_since_6_14(question)
@@ -434,7 +434,7 @@ mod tests {
     use super::super::SleepLength;
     use super::super::test_states::SKX;
     use super::*;
-    use crate::rules::Version;
+    use crate::rules::{Rules, Version};
 
     const TICK_NS: Ns = 4_000_000;
 
@@ -479,7 +479,7 @@ mod tests {
     #[test]
     fn interrupted_sleeps_lead_to_the_state_they_would_have_paid_for() {
         for version in [Version::new(6, 1), Version::new(6, 12)] {
-            let rules = IdleRules::of(version);
+            let rules = Rules::of_one_cpu(version).idle;
             let mut teo = Teo::default();
             // Nothing known yet: the timers count.
             let first = run(&mut teo, &rules, 5000, 100);
@@ -493,7 +493,7 @@ mod tests {
 
     #[test]
     fn timers_that_were_right_win_again() {
-        let rules = IdleRules::of(Version::new(6, 12));
+        let rules = Rules::of_one_cpu(Version::new(6, 12)).idle;
         let mut teo = Teo::default();
         for _ in 0..4 {
             run(&mut teo, &rules, 5000, 100);
@@ -509,7 +509,7 @@ mod tests {
 
     #[test]
     fn nine_recent_wakeups_counted_up_to_6_11() {
-        let rules = IdleRules::of(Version::new(6, 1));
+        let rules = Rules::of_one_cpu(Version::new(6, 1)).idle;
         let mut teo = Teo::default();
         for _ in 0..20 {
             run(&mut teo, &rules, 5000, 5000);
@@ -525,7 +525,7 @@ mod tests {
 
     #[test]
     fn early_wakeups_no_longer_keep_the_tick_since_6_14() {
-        let rules = IdleRules::of(Version::new(6, 14));
+        let rules = Rules::of_one_cpu(Version::new(6, 14)).idle;
         let mut teo = Teo::default();
         let first = run(&mut teo, &rules, 5000, 100);
         assert_eq!((first.state, first.stop_tick), (3, true));
@@ -542,7 +542,7 @@ mod tests {
     #[test]
     fn timers_are_looked_at_for_a_shallow_state_since_6_14_unless_most_periods_are_short() {
         let chosen = |minor, slept_us, latency_limit_ns| -> Vec<(usize, bool)> {
-            let rules = IdleRules::of(Version::new(6, minor));
+            let rules = Rules::of_one_cpu(Version::new(6, minor)).idle;
             let mut teo = Teo::default();
             let run = |_| {
                 let choice = run_limited(&mut teo, &rules, (5000, slept_us), latency_limit_ns);
@@ -564,7 +564,7 @@ mod tests {
     #[test]
     fn with_the_tick_stopped_a_near_timer_is_ignored_up_to_6_18_2() {
         let choose = |version: Version| {
-            let rules = IdleRules::of(version);
+            let rules = Rules::of_one_cpu(version).idle;
             let question = Question {
                 tick_stopped: true,
                 ..question(&rules, 30, u64::MAX)
@@ -584,7 +584,7 @@ mod tests {
     #[test]
     fn a_close_timer_bounds_the_state() {
         for version in [Version::new(6, 1), Version::new(6, 12), Version::new(6, 18)] {
-            let rules = IdleRules::of(version);
+            let rules = Rules::of_one_cpu(version).idle;
             let choice = run(&mut Teo::default(), &rules, 30, 30);
             assert_eq!((choice.state, choice.stop_tick), (2, false), "{version}");
         }

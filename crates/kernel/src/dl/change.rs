@@ -23,7 +23,7 @@ pub const OLDEST: Version = Version::new(6, 1);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
     /// The refused reservation.
-    pub asked: Reservation,
+    pub(crate) asked: Reservation,
     /// Why it was refused.
     pub(crate) why: RefusedFor,
 }

@@ -64,7 +64,7 @@ pub struct Reservation {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DlEntity {
     /// The reservation; all 0 once its last effect is over.
-    pub reserved: Reservation,
+    pub(crate) reserved: Reservation,
     /// Runtime left in this period.
     pub runtime_ns: i64,
     /// Its deadline, on the clock of its run queue.
@@ -74,7 +74,7 @@ pub struct DlEntity {
     /// The same by deadline (`dl_density`).
     density: u64,
     /// Waits for a new period (`dl_throttled`).
-    pub throttled: bool,
+    pub(crate) throttled: bool,
     /// It gave the rest of its period up (`dl_yielded`).
     yielded: bool,
     /// Asleep before its 0-lag time: its utilisation counts as active (`dl_non_contending`).
@@ -132,7 +132,7 @@ pub struct DlRq {
     /// Earliest deadline of a pushable task (`earliest_dl.next`).
     earliest_pushable_ns: Ns,
     /// Bandwidth of tasks that are not inactive.
-    pub running_bw: u64,
+    pub(crate) running_bw: u64,
     /// Bandwidth of all tasks of this CPU.
     pub this_bw: u64,
     /// This CPU's part of the bandwidth that is not reserved (`extra_bw`).

@@ -17,8 +17,8 @@ use crate::select::WakeKind;
 /// A CPU and its earliest deadline.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
-    pub cpu: Cpu,
-    pub deadline_ns: Ns,
+    pub(crate) cpu: Cpu,
+    pub(crate) deadline_ns: Ns,
 }
 
 /// CPUs with deadline tasks in a heap, the latest deadline first, and those without
@@ -29,7 +29,7 @@ pub(super) struct Latest {
     /// Place of each CPU in the heap.
     places: Vec<Option<usize>>,
     /// CPUs without (`free_cpus`).
-    pub free: CpuSet,
+    pub(crate) free: CpuSet,
     /// The first of an empty heap, as it was left.
     last: Entry,
 }

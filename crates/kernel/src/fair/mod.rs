@@ -45,13 +45,13 @@ impl<const KIND: u8> Flags<KIND> {
 
     /// Whether it has one of these.
     #[inline(always)]
-    pub const fn has(self, flags: Self) -> bool {
+    pub(crate) const fn has(self, flags: Self) -> bool {
         self.0 & flags.0 != 0
     }
 
     /// The same with these, or without.
     #[inline(always)]
-    pub const fn with(self, flags: Self, on: bool) -> Self {
+    pub(crate) const fn with(self, flags: Self, on: bool) -> Self {
         if on {
             Self(self.0 | flags.0)
         } else {

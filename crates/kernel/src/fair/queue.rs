@@ -31,9 +31,9 @@ pub(crate) enum Change {
 /// Tasks added or removed at each level.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
-    pub queued: u32,
-    pub runnable: u32,
-    pub idle: u32,
+    pub(crate) queued: u32,
+    pub(crate) runnable: u32,
+    pub(crate) idle: u32,
 }
 
 impl Kernel {

@@ -40,19 +40,19 @@ const MIN_RESOLUTION_NS: Ns = 1_000_000;
 #[derive(Clone, Debug, Default)]
 pub struct FairServer {
     /// Started (`dl_server_active`).
-    pub active: bool,
+    pub(crate) active: bool,
     /// Runtime left in this period.
-    pub runtime_ns: i64,
+    pub(crate) runtime_ns: i64,
     /// End of this period.
-    pub deadline_ns: Ns,
+    pub(crate) deadline_ns: Ns,
     /// Waits for a timer (`dl_throttled`).
-    pub throttled: bool,
+    pub(crate) throttled: bool,
     /// That timer is the zero-laxity one (`dl_defer_armed`).
-    pub defer_armed: bool,
+    pub(crate) defer_armed: bool,
     /// It really runs in this period (`dl_defer_running`).
-    pub defer_running: bool,
+    pub(crate) defer_running: bool,
     /// Its last period went by in idle (`dl_defer_idle`, 7.1).
-    pub defer_idle: bool,
+    pub(crate) defer_idle: bool,
     /// Its timer is set.
     timer_queued: bool,
     /// When it was last set for.

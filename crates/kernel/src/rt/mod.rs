@@ -63,7 +63,7 @@ impl Callbacks {
 pub struct RtRq {
     /// Tasks per kernel priority (0 = rt_priority 99), first to run first, the running one
     /// included. Empty until the first real-time task arrives.
-    pub queues: Vec<Vec<TaskId>>,
+    pub(crate) queues: Vec<Vec<TaskId>>,
     /// Priorities whose list is not empty, one bit each.
     pub(crate) bitmap: u128,
     /// Queued tasks.
@@ -82,11 +82,11 @@ pub struct RtRq {
     /// (`CPUPRI_HIGHER`).
     pub(crate) behind_deadlines: bool,
     /// Time the class ran in the current throttling period (≤ 6.11).
-    pub rt_time_ns: Ns,
+    pub(crate) rt_time_ns: Ns,
     /// Runtime of this CPU per period, borrowed and lent time included; `None` = unlimited.
-    pub rt_runtime_ns: Option<Ns>,
+    pub(crate) rt_runtime_ns: Option<Ns>,
     /// Out of real-time runtime (≤ 6.11).
-    pub throttled: bool,
+    pub(crate) throttled: bool,
     /// Load tracking of the class.
     pub avg: SchedAvg,
 }

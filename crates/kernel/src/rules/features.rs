@@ -16,12 +16,10 @@ pub struct Feature {
     /// Last release that has it; `None` = it still exists.
     pub until: Option<Version>,
     /// Stable series that got it too: series and first patch level.
-    pub backports: &'static [(u16, u16, u16)],
+    pub(crate) backports: &'static [(u16, u16, u16)],
     /// First release in which turning it changes a simulation. A switch that is not modelled can
     /// only be left at its default.
-    pub modelled: Option<Version>,
-    /// Effect of the feature, in a line.
-    pub description: &'static str,
+    pub(crate) modelled: Option<Version>,
     field: fn(&mut Features) -> &mut bool,
 }
 
@@ -71,7 +69,6 @@ macro_rules! features {
             until: features!(@until $($until)?),
             backports: features!(@backports $($backports)?),
             modelled: features!(@$modelled),
-            description: $description,
             field: |features| &mut features.$field,
         },)*];
     };

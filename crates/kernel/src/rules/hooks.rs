@@ -17,7 +17,7 @@ pub struct Placement {
     /// CPU of its waker.
     pub waker_cpu: Cpu,
     /// CPU it ran on last.
-    pub prev: Cpu,
+    pub(crate) prev: Cpu,
     /// The one of these two that `wake_affine` chose.
     pub target: Cpu,
 }
@@ -26,84 +26,84 @@ pub struct Placement {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Preemption {
     /// CPU on which both are.
-    pub cpu: Cpu,
+    pub(crate) cpu: Cpu,
     /// The task that woke.
-    pub wakee: TaskId,
+    pub(crate) wakee: TaskId,
     /// The task that runs.
-    pub curr: TaskId,
+    pub(crate) curr: TaskId,
 }
 
 /// Facts that a rule about an entity of a queue gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Queued {
+pub(crate) struct Queued {
     /// The queue: of the CPU, or of a group on it.
-    pub queue: CfsRqId,
+    pub(crate) queue: CfsRqId,
     /// The entity.
-    pub entity: EntityId,
+    pub(crate) entity: EntityId,
 }
 
 /// Facts that a rule about the next entity of a queue gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Picking {
+pub(crate) struct Picking {
     /// The queue: of the CPU, or of a group on it.
-    pub queue: CfsRqId,
+    pub(crate) queue: CfsRqId,
     /// Whether the running entity's protection and buddies count.
-    pub protect: bool,
+    pub(crate) protect: bool,
 }
 
 /// Facts that a rule about the side of a wakeup gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waking {
     /// The task that wakes.
-    pub task: TaskId,
+    pub(crate) task: TaskId,
     /// CPU of its waker.
-    pub waker_cpu: Cpu,
+    pub(crate) waker_cpu: Cpu,
     /// CPU it ran on last.
-    pub prev: Cpu,
+    pub(crate) prev: Cpu,
     /// Whether the waker is about to sleep.
-    pub sync: bool,
+    pub(crate) sync: bool,
 }
 
 /// Facts that a rule about the length of a scan gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Scanning {
+pub(crate) struct Scanning {
     /// The task that wakes.
-    pub task: TaskId,
+    pub(crate) task: TaskId,
     /// CPU whose cache is looked through.
-    pub target: Cpu,
+    pub(crate) target: Cpu,
     /// CPUs that the kernel would look at; `None` is all.
-    pub limit: Option<u32>,
+    pub(crate) limit: Option<u32>,
 }
 
 /// Facts that a rule about the busiest group of CPUs gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Busier {
+pub(crate) struct Busier {
     /// CPU that would pull.
-    pub to: Cpu,
+    pub(crate) to: Cpu,
     /// The group that is compared now.
-    pub group: GroupState,
+    pub(crate) group: GroupState,
     /// The busiest one so far.
-    pub busiest: GroupState,
+    pub(crate) busiest: GroupState,
 }
 
 /// Facts that a rule about a migration gets; affinity and limits allow it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moving {
     /// A task that waits on `from`.
-    pub task: TaskId,
+    pub(crate) task: TaskId,
     /// CPU that it is on.
-    pub from: Cpu,
+    pub(crate) from: Cpu,
     /// CPU that pulls.
-    pub to: Cpu,
+    pub(crate) to: Cpu,
 }
 
 /// Facts that a rule about a group's weight gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GroupQueue {
+pub(crate) struct GroupQueue {
     /// The group.
-    pub group: GroupId,
+    pub(crate) group: GroupId,
     /// Its queue on one CPU.
-    pub queue: CfsRqId,
+    pub(crate) queue: CfsRqId,
 }
 
 macro_rules! hooks {
@@ -111,13 +111,13 @@ macro_rules! hooks {
         /// Places where a rule of your own is asked before the kernel's; `None` from it leaves the
         /// decision to the kernel.
         #[derive(Clone, Copy, Debug)]
-        pub struct Hooks {
+        pub(crate) struct Hooks {
             $($(#[$about])* pub $name: Option<fn(&Kernel, &$facts) -> Option<$answer>>,)*
         }
 
         impl Hooks {
             /// No hook at all.
-            pub const NONE: Hooks = Hooks { $($name: None,)* };
+            pub(crate) const NONE: Hooks = Hooks { $($name: None,)* };
         }
 
         impl Own {
@@ -178,7 +178,7 @@ pub struct OwnPatch {
     /// Effect of the patch, in a line.
     pub description: &'static str,
     /// Where it is asked.
-    pub hooks: Hooks,
+    pub(crate) hooks: Hooks,
 }
 
 /// Which patches of one's own a kernel has: bit i is row i.

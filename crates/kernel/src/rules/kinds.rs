@@ -11,7 +11,7 @@ pub enum FairClass {
 
 /// How a queued entity's virtual times change with its weight (EEVDF).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub enum Reweight {
+pub(crate) enum Reweight {
     /// 6.6: vruntime kept, relative deadline scaled.
     KeepVruntime,
     /// 6.7–6.12, and 6.6.30 at the latest: lag and relative deadline scaled around V.
@@ -25,7 +25,7 @@ pub enum Reweight {
 
 /// When the average idle time of a CPU follows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub enum IdleAverage {
+pub(crate) enum IdleAverage {
     /// Up to 6.19: at wakeups that end an idle period whose start was noted.
     AtWakeups,
     /// 7.0 to 7.2.6: whenever the CPU leaves idle. Where no start was noted, because a wakeup was
@@ -37,7 +37,7 @@ pub enum IdleAverage {
 
 /// How long a picked entity is protected from preemption by `RUN_TO_PARITY`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Protection {
+pub(crate) enum Protection {
     /// Up to 6.16: until its deadline changes.
     UntilDeadline,
     /// From 6.17: until `vprot`, bounded by the shortest queued slice.
@@ -48,7 +48,7 @@ pub enum Protection {
 /// (`update_idle_rq_clock_pelt`). On a CPU at full speed the two are one; on a slow one what the
 /// class that ran last counts afterwards is counted as if the CPU were fast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum IdlePeltSync {
+pub(crate) enum IdlePeltSync {
     /// 5.4 on: with the fair class's pick, which is not asked like that when a real-time task ran
     /// last. Up to 5.0 every period was scaled as it was counted, which comes to the same.
     FairOnly,
@@ -77,7 +77,7 @@ pub enum CgroupMode {
 
 /// Fate of the tasks of a throttled queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum ThrottleModel {
+pub(crate) enum ThrottleModel {
     /// Up to 6.17: the group entity is dequeued.
     Queue,
     /// From 6.18: each task leaves at its return to user mode.

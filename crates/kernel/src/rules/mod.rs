@@ -36,24 +36,26 @@ pub mod version;
 pub use changes::{Change, Origin};
 pub use domains::DOMAIN_TUNABLES;
 pub use features::{FEATURES, Feature, Features};
-pub use kinds::{
-    CgroupMode, FairClass, IdleAverage, IdlePeltSync, Preemption, Protection, Reweight,
-    ThrottleModel,
+pub(crate) use kinds::{
+    CgroupMode, IdleAverage, IdlePeltSync, Protection, Reweight, ThrottleModel,
 };
+pub use kinds::{FairClass, Preemption};
 pub use resolve::{KernelChoice, Problem, RulesError};
-pub use sums::{QueueSums, SumChange};
+pub(crate) use sums::{QueueSums, SumChange};
 pub use tunables::{TUNABLES, Tunable};
-pub use version::{DEFAULT, NEWEST, OLDEST, Version, VersionError};
+#[cfg(test)]
+pub(crate) use version::VersionError;
+pub use version::{DEFAULT, NEWEST, OLDEST, Version};
 
 /// A structure of rules of one kernel. Each field stands with its value in the oldest release, 4.5;
 /// later differences are in the table of changes.
 macro_rules! rules {
-    ($(#[$attribute:meta])* pub struct $name:ident of ($($given:ident: $kind:ty),*);
-        $($(#[$doc:meta])* pub $field:ident: $type:ty = $oldest:expr,)*) => {
+    ($(#[$attribute:meta])* $seen:vis struct $name:ident of ($($given:ident: $kind:ty),*);
+        $($(#[$doc:meta])* $visible:vis $field:ident: $type:ty = $oldest:expr,)*) => {
         $(#[$attribute])*
         #[derive(Clone, PartialEq, Eq, Debug)]
-        pub struct $name {
-            $($(#[$doc])* pub $field: $type,)*
+        $seen struct $name {
+            $($(#[$doc])* $visible $field: $type,)*
         }
 
         impl $name {
@@ -79,7 +81,7 @@ rules! {
     /// Time of the ticks within the tick grid: they fire at k · tick_ns + tick_phase_ns.
     pub tick_phase_ns: Ns = 0,
     /// Factor by which slices grow with the number of CPUs (`get_update_sysctl_factor`).
-    pub scaling_factor: u64 = tunable_scaling_factor(cpus),
+    pub(crate) scaling_factor: u64 = tunable_scaling_factor(cpus),
     /// Number of CPUs that factor counts.
     pub cpus: u32 = cpus,
     /// CFS or EEVDF.
@@ -96,225 +98,225 @@ rules! {
     /// Built with CONFIG_IRQ_TIME_ACCOUNTING: no task is charged for interrupts.
     pub irq_time_accounting: bool = false,
     /// A fair server that uses its budget up behind its deadline begins a new period.
-    pub late_server_renews: bool = false,
+    pub(crate) late_server_renews: bool = false,
     /// Stolen time beyond an advance of the clock is dropped.
-    pub drops_excess_steal: bool = false,
+    pub(crate) drops_excess_steal: bool = false,
     /// Built with CONFIG_UCLAMP_TASK and CONFIG_UCLAMP_TASK_GROUP: tasks and groups may clamp their
     /// utilisation.
     pub uclamp: bool = false,
     /// Bounds of all clamps.
-    pub clamps: ClampTunables = ClampTunables::default(),
+    pub(crate) clamps: ClampTunables = ClampTunables::default(),
     /// Clamps are counted when the class has queued a task, not before (6.12 to 6.16).
-    pub clamps_counted_late: bool = false,
+    pub(crate) clamps_counted_late: bool = false,
     /// Whether sessions get groups of their own.
     pub autogroup: bool = true,
     /// EEVDF: request size, scaled by CPUs.
     pub base_slice_ns: Ns = 750_000 * tunable_scaling_factor(cpus),
     /// EEVDF: request size before scaling (the least protection from 6.17).
-    pub normalized_base_slice_ns: Ns = 750_000,
+    pub(crate) normalized_base_slice_ns: Ns = 750_000,
     /// CFS: targeted latency, scaled by CPUs.
     pub latency_ns: Ns = 6_000_000 * tunable_scaling_factor(cpus),
     /// CFS: minimum granularity, scaled by CPUs.
-    pub min_granularity_ns: Ns = 750_000 * tunable_scaling_factor(cpus),
+    pub(crate) min_granularity_ns: Ns = 750_000 * tunable_scaling_factor(cpus),
     /// CFS: wakeup granularity, scaled by CPUs.
-    pub wakeup_granularity_ns: Ns = 1_000_000 * tunable_scaling_factor(cpus),
+    pub(crate) wakeup_granularity_ns: Ns = 1_000_000 * tunable_scaling_factor(cpus),
     /// CFS: minimum granularity of SCHED_IDLE entities, not scaled.
-    pub idle_min_granularity_ns: Ns = 750_000 * tunable_scaling_factor(cpus),
+    pub(crate) idle_min_granularity_ns: Ns = 750_000 * tunable_scaling_factor(cpus),
     /// Tasks that ran less than this ago are cache hot.
-    pub migration_cost_ns: Ns = 500_000,
+    pub(crate) migration_cost_ns: Ns = 500_000,
     /// Most tasks moved by one balance pass.
-    pub nr_migrate: u32 = 32,
+    pub(crate) nr_migrate: u32 = 32,
     /// `sched_cfs_bandwidth_slice_us` in ns.
     pub bandwidth_slice_ns: Ns = 5_000_000,
     /// How EEVDF reweights queued entities.
-    pub reweight: Reweight = Reweight::KeepVruntime,
+    pub(crate) reweight: Reweight = Reweight::KeepVruntime,
     /// How long a pick is protected.
-    pub protection: Protection = Protection::UntilDeadline,
+    pub(crate) protection: Protection = Protection::UntilDeadline,
     /// A task that is moved takes its averages away while it is dequeued (6.1), before its group
     /// is weighed anew, or after that.
-    pub dequeue_detaches: bool = false,
+    pub(crate) dequeue_detaches: bool = false,
     /// A new task's averages join its queue before it is enqueued; they are guessed for tasks of
     /// other classes, too (up to 6.0).
-    pub fork_attaches: bool = true,
+    pub(crate) fork_attaches: bool = true,
     /// The load average of a fair task follows when its policy becomes SCHED_IDLE (6.11), as for
     /// any other weight.
-    pub idle_policy_reweights: bool = false,
+    pub(crate) idle_policy_reweights: bool = false,
     /// Hints at an entity end whenever it is picked, even where it goes on running (up to 5.13,
     /// CFS).
-    pub pick_clears_buddies: bool = true,
+    pub(crate) pick_clears_buddies: bool = true,
     /// The tick check caps the ideal slice at the latency (6.3–6.5).
-    pub slice_capped_by_latency: bool = false,
+    pub(crate) slice_capped_by_latency: bool = false,
     /// A very long sleeper's vruntime is reset on placement (6.3).
-    pub long_sleeper_reset: bool = false,
+    pub(crate) long_sleeper_reset: bool = false,
     /// Waking SCHED_IDLE entities get half the minimum granularity as credit, not half the latency
     /// (5.16, CFS).
-    pub idle_sleeper_credit_is_granularity: bool = false,
+    pub(crate) idle_sleeper_credit_is_granularity: bool = false,
     /// Queues count tasks whose dequeue is delayed as runnable (6.12 to 6.12.6); the tasks
     /// themselves do not.
-    pub delayed_count_as_runnable: bool = true,
+    pub(crate) delayed_count_as_runnable: bool = true,
     /// `update_cfs_group` does nothing for an empty queue (6.13).
-    pub skip_empty_group_reweight: bool = false,
+    pub(crate) skip_empty_group_reweight: bool = false,
     /// Group entities are reweighted only when the weight changed (6.9).
-    pub reweight_only_on_change: bool = false,
+    pub(crate) reweight_only_on_change: bool = false,
     /// A non-idle entity that preempts an idle one ends its protection (6.15).
-    pub idle_preemption_cancels_protection: bool = false,
+    pub(crate) idle_preemption_cancels_protection: bool = false,
     /// A task that yields gives up the rest of its request (6.19).
-    pub yield_forfeits: bool = false,
+    pub(crate) yield_forfeits: bool = false,
     /// Unused quota may be carried over (5.14).
     pub burst: bool = false,
     /// `cpu.stat` counts bursts (5.16).
-    pub burst_statistics: bool = false,
+    pub(crate) burst_statistics: bool = false,
     /// Refill happens before the throttled list is looked at (5.14).
-    pub refill_first: bool = false,
+    pub(crate) refill_first: bool = false,
     /// Period timers start at a random offset (6.4).
     pub timer_interleave: bool = false,
     /// Other CPUs' queues are unthrottled by those CPUs (6.3).
-    pub async_unthrottle: bool = false,
+    pub(crate) async_unthrottle: bool = false,
     /// Such a round reads the queue's clock once, before the first (6.5).
-    pub unthrottles_at_one_clock: bool = false,
+    pub(crate) unthrottles_at_one_clock: bool = false,
     /// Empty throttled queues do not add to throttled time (6.6).
-    pub throttled_clock_only_when_queued: bool = false,
+    pub(crate) throttled_clock_only_when_queued: bool = false,
     /// A queue that is throttled becomes the first of the list that refills are handed out by (up
     /// to 4.19; from then to 5.7 while a distribution runs).
-    pub throttled_first_in_line: bool = true,
+    pub(crate) throttled_first_in_line: bool = true,
     /// A task that is still being switched away from is handed to its CPU (`WF_ON_CPU`, 5.8),
     /// before waited for.
-    pub switching_cpu_takes_wakeup: bool = false,
+    pub(crate) switching_cpu_takes_wakeup: bool = false,
     /// Wakeups, kicks and other calls of a CPU wait in one queue: one interrupt is sent for all,
     /// and a CPU that leaves idle takes all; before, it took wakeups only (5.8).
-    pub calls_share_a_queue: bool = false,
+    pub(crate) calls_share_a_queue: bool = false,
     /// A CPU without tasks does its wakeups itself, whichever cache it shares (6.0 and the stable
     /// 5.15.61). Before, only one that is still in the switch away from the wakee does (5.8), and
     /// that as well with one task.
-    pub idle_cpu_wakes_itself: bool = false,
+    pub(crate) idle_cpu_wakes_itself: bool = false,
     /// The migration thread of a CPU is queued by its waker (6.16 and the stable 6.12.39). Before,
     /// the CPU does that itself as for any task, later: a balance pass that pushes a running task
     /// goes on to the domain above without counting the thread.
-    pub stopper_wakes_at_once: bool = false,
+    pub(crate) stopper_wakes_at_once: bool = false,
     /// A queue about to be throttled asks for one more nanosecond (5.8).
-    pub throttle_asks_again: bool = false,
+    pub(crate) throttle_asks_again: bool = false,
     /// Local runtime expires with its period (4.18–5.3).
-    pub slice_expiry: bool = false,
+    pub(crate) slice_expiry: bool = false,
     /// Only local runtime of the present refill goes back to the pool (up to 5.3); older is lost.
-    pub returns_need_same_refill: bool = true,
+    pub(crate) returns_need_same_refill: bool = true,
     /// A pick asks for runtime for all queues that it comes by, and throttles those that get none
     /// (6.12); before, only those of the task that ran last.
-    pub picks_ask_for_runtime: bool = false,
+    pub(crate) picks_ask_for_runtime: bool = false,
     /// Queue or task throttling.
-    pub throttle_model: ThrottleModel = ThrottleModel::Queue,
+    pub(crate) throttle_model: ThrottleModel = ThrottleModel::Queue,
     /// `tg->load_avg` is written at most once per this time per queue; 0 = no limit (6.7: 1 ms).
-    pub tg_load_avg_interval_ns: Ns = 0,
+    pub(crate) tg_load_avg_interval_ns: Ns = 0,
     /// That time is measured on the clock of the CPU's queue (7.2), which stands still between
     /// updates, before on the time of day.
-    pub tg_load_avg_by_queue_clock: bool = false,
+    pub(crate) tg_load_avg_by_queue_clock: bool = false,
     /// Queues are put on the leaf list even where they or those above are throttled (up to 5.19).
-    pub throttled_leaves: bool = true,
+    pub(crate) throttled_leaves: bool = true,
     /// A queue stays on the leaf list as long as one below it does (5.14).
-    pub leaf_until_children: bool = false,
+    pub(crate) leaf_until_children: bool = false,
     /// An unthrottled queue is a leaf again if anything is left of its averages (5.13), before only
     /// if it has tasks.
-    pub unthrottled_leaf_decays: bool = false,
+    pub(crate) unthrottled_leaf_decays: bool = false,
     /// A queue stays on the leaf list until its group has heard that nothing is left of its load
     /// (6.19 and stable series). Before, what `tg_load_avg_interval_ns` kept it from telling stays
     /// in `tg->load_avg` until a task of the group comes back to the CPU.
-    pub leaf_until_group_knows: bool = false,
+    pub(crate) leaf_until_group_knows: bool = false,
     /// A task that leaves an idle CPU is aged for the time its PELT clock stood still
     /// (`migrate_se_pelt_lag`, 6.0).
-    pub migrated_sleepers_age: bool = false,
+    pub(crate) migrated_sleepers_age: bool = false,
     /// Shares are computed from max(weight, load_avg) (4.15), else from the weight alone.
-    pub shares_from_load_avg: bool = false,
+    pub(crate) shares_from_load_avg: bool = false,
     /// `select_idle_sibling` tries the recently used CPU (4.16).
-    pub recent_used_cpu: bool = false,
+    pub(crate) recent_used_cpu: bool = false,
     /// Placement at wakeup, fork and exec.
-    pub placement: PlacementRules = PlacementRules::oldest(),
+    pub(crate) placement: PlacementRules = PlacementRules::oldest(),
     /// Placement by energy.
     pub energy: EnergyRules = EnergyRules::oldest(),
     /// Load balancing.
     pub balance: BalanceRules = BalanceRules::oldest(),
     /// Cache-aware scheduling (7.2).
-    pub cache: CacheRules = CacheRules::oldest(hz),
+    pub(crate) cache: CacheRules = CacheRules::oldest(hz),
     /// Tasks whose affinity changes are spread over the new set (5.7).
-    pub affinity_distributes: bool = false,
+    pub(crate) affinity_distributes: bool = false,
     /// The slack timer moves with every return of runtime (up to 5.2), later it stays once armed.
-    pub slack_timer_is_pushed: bool = true,
+    pub(crate) slack_timer_is_pushed: bool = true,
     /// When the PELT clock of a CPU that goes idle catches up.
-    pub idle_pelt_sync: IdlePeltSync = IdlePeltSync::FairOnly,
+    pub(crate) idle_pelt_sync: IdlePeltSync = IdlePeltSync::FairOnly,
     /// Utilisation is estimated by one value (6.8), before by two.
-    pub util_est_single_value: bool = false,
+    pub(crate) util_est_single_value: bool = false,
     /// That is done before the averages of a task that goes to sleep are brought up to date (6.12),
     /// so that what it ran last is missing; before 6.12 after that.
-    pub util_est_before_dequeue: bool = false,
+    pub(crate) util_est_before_dequeue: bool = false,
     /// The estimate of a sleeper whose dequeue is delayed leaves its queue once more when its class
     /// changes (6.12 to 6.17).
-    pub delayed_estimate_leaves_twice: bool = true,
+    pub(crate) delayed_estimate_leaves_twice: bool = true,
     /// Utilisation above the CPU's capacity is no sample for the estimate to come down to (up to
     /// 6.15).
-    pub util_est_within_capacity: bool = true,
+    pub(crate) util_est_within_capacity: bool = true,
     /// The first `util_avg` of a task uses its weight without fraction bits (6.10); with them the
     /// result always was the upper limit.
-    pub initial_util_unscaled: bool = false,
+    pub(crate) initial_util_unscaled: bool = false,
     /// PLACE_DEADLINE_INITIAL halves the first request of a new task (6.12); before, the first
     /// enqueue did not know that the task was new and placed it once more, with a whole request.
-    pub first_request_halved: bool = false,
+    pub(crate) first_request_halved: bool = false,
     /// SCHED_IDLE tasks give way to others, and only SCHED_NORMAL ones preempt, whatever their
     /// groups (up to 6.11); later that is judged among siblings.
-    pub idle_policy_gives_way: bool = true,
+    pub(crate) idle_policy_gives_way: bool = true,
     /// `sched_setattr` sets the length of requests, and groups ask for the shortest among theirs
     /// (6.12).
     pub custom_slices: bool = false,
     /// Lag is bounded by the longest request queued and a tick, instead of two own requests or a
     /// tick (7.0 and stable 6.18).
-    pub lag_limit_by_longest: bool = false,
+    pub(crate) lag_limit_by_longest: bool = false,
     /// A new weight rescales what is left of the running entity's protection (7.0 and 6.18.45).
     /// 6.18.17 has the lines for it, but up to 6.18.44 `vprot` shares its memory with `vlag`, which
     /// is written first.
-    pub reweight_scales_protection: bool = false,
+    pub(crate) reweight_scales_protection: bool = false,
     /// Protection is set at picks only, not when the running task is changed (7.0 and stable 6.18).
-    pub protection_at_pick_only: bool = false,
+    pub(crate) protection_at_pick_only: bool = false,
     /// The origin of sums of virtual time follows the average where an entity enters or leaves the
     /// order of a queue (6.19 and stable series).
-    pub origin_follows_order: bool = false,
+    pub(crate) origin_follows_order: bool = false,
     /// The origin of sums of virtual time follows the average (7.0); before, it was the vruntime of
     /// the task picked last.
-    pub origin_follows_average: bool = false,
+    pub(crate) origin_follows_average: bool = false,
     /// Real time becomes virtual by a division by all of the weight (7.1), before by the inverse of
     /// its whole part.
-    pub divides_by_full_weight: bool = false,
+    pub(crate) divides_by_full_weight: bool = false,
     /// Weights count with their fraction bits in sums of virtual time (7.1).
-    pub full_weight_in_sums: bool = false,
+    pub(crate) full_weight_in_sums: bool = false,
     /// The lag of an entity whose dequeue is delayed never falls (7.1); before, only what it gains
     /// above zero was dropped.
-    pub delayed_lag_never_falls: bool = false,
+    pub(crate) delayed_lag_never_falls: bool = false,
     /// The running task is charged before a task whose dequeue is delayed is placed again (7.2).
-    pub requeue_charges_running: bool = false,
+    pub(crate) requeue_charges_running: bool = false,
     /// A forked task, or one whose dequeue is delayed, preempts by a shorter request only (6.19).
-    pub forks_do_not_preempt: bool = false,
+    pub(crate) forks_do_not_preempt: bool = false,
     /// Whether a wakeup preempts is asked of the pick itself (7.1): buddies count, and delayed
     /// entities that would be picked are taken off.
-    pub wakeup_asks_pick: bool = false,
+    pub(crate) wakeup_asks_pick: bool = false,
     /// How the sums of a queue's averages follow what leaves it.
-    pub queue_sums: QueueSums = QueueSums::default(),
+    pub(crate) queue_sums: QueueSums = QueueSums::default(),
     /// A task that leaves the fair class takes its load along before it gets the weight of its nice
     /// value (6.19), after that before.
-    pub class_change_detaches_first: bool = false,
+    pub(crate) class_change_detaches_first: bool = false,
     /// A task that was moved to another group may preempt, as after a wakeup (7.1).
-    pub moved_task_preempts: bool = false,
+    pub(crate) moved_task_preempts: bool = false,
     /// Where the tree of a queue is rotated, what it says of requests stays behind (6.12 to 7.1).
-    pub rotations_lose_slices: bool = true,
+    pub(crate) rotations_lose_slices: bool = true,
     /// A new affinity, or nice value of a real-time task, brings the clock of its CPU up to date
     /// even where nothing changes (up to 6.18).
-    pub changes_read_clock_first: bool = true,
+    pub(crate) changes_read_clock_first: bool = true,
     /// Behind a real-time or migration thread a CPU balances before it picks, if no fair task is
     /// queued, not even one whose dequeue is delayed (5.4 to 6.18); else when the pick finds
     /// nothing.
-    pub balances_before_picking: bool = false,
+    pub(crate) balances_before_picking: bool = false,
     /// A fair task that blocks without others of its class looks for some, whoever waits.
-    pub balances_without_fair: bool = false,
+    pub(crate) balances_without_fair: bool = false,
     /// A request to skip an update of the clock that comes up during a pick is left for the next
     /// switch (6.7); before, the switch at hand dropped it.
-    pub clock_skip_stays: bool = false,
+    pub(crate) clock_skip_stays: bool = false,
     /// When the average idle time of a CPU follows.
-    pub idle_average: IdleAverage = IdleAverage::AtWakeups,
+    pub(crate) idle_average: IdleAverage = IdleAverage::AtWakeups,
     /// One order for all tasks of a CPU, each with its part of the CPU over all levels as its
     /// weight (7.3); before, one order for each group's queue.
     pub flat_pick: bool = false,
@@ -322,92 +324,92 @@ rules! {
     pub cgroup_mode: CgroupMode = CgroupMode::Smp,
     /// A switch between fair tasks asks for runtime on the levels that differ (7.2), before not at
     /// all.
-    pub switches_ask_for_runtime: bool = false,
+    pub(crate) switches_ask_for_runtime: bool = false,
     /// A queue is throttled when it is charged (7.2), before when its running task is put or a task
     /// is picked.
-    pub throttles_when_charged: bool = false,
+    pub(crate) throttles_when_charged: bool = false,
     /// Shorter requests in the queue end protection at the vruntime from which the running task is
     /// not eligible, and a shorter request preempts whenever it is eligible (7.3); before,
     /// protection ended after the length of the shortest.
-    pub protects_until_ineligible: bool = false,
+    pub(crate) protects_until_ineligible: bool = false,
     /// A task that changes its class is looked at as after a wakeup.
-    pub changed_class_preempts: bool = false,
+    pub(crate) changed_class_preempts: bool = false,
     /// A lag is inflated by adding to it, and not by a product with all weights.
-    pub lag_inflated_in_parts: bool = false,
+    pub(crate) lag_inflated_in_parts: bool = false,
     /// Picks honour any buddy (6.14), before only those of wakeups with NEXT_BUDDY (EEVDF).
-    pub picks_any_buddy: bool = false,
+    pub(crate) picks_any_buddy: bool = false,
     /// A forked task runs before its parent (`sched_child_runs_first`, CFS).
-    pub child_runs_first: bool = false,
+    pub(crate) child_runs_first: bool = false,
     /// Period of real-time throttling.
-    pub rt_period_ns: Ns = 1_000_000_000,
+    pub(crate) rt_period_ns: Ns = 1_000_000_000,
     /// Real-time runtime of a CPU per period; `None` = unlimited.
-    pub rt_runtime_ns: Option<Ns> = Some(950_000_000),
+    pub(crate) rt_runtime_ns: Option<Ns> = Some(950_000_000),
     /// Real-time tasks are throttled per CPU (≤ 6.11).
     pub rt_throttling: bool = true,
     /// Fair tasks have a reservation under real-time load (6.12).
-    pub fair_server: bool = false,
+    pub(crate) fair_server: bool = false,
     /// It stops when the last fair task goes to sleep (6.12 to 6.16); from 6.17 when it finds
     /// nothing to run.
-    pub fair_server_stops_when_empty: bool = true,
+    pub(crate) fair_server_stops_when_empty: bool = true,
     /// A server that ran, stopped and starts in a later period runs at once (6.12 to 6.18.8),
     /// instead of waiting for zero laxity.
-    pub fair_server_starts_running: bool = true,
+    pub(crate) fair_server_starts_running: bool = true,
     /// Idle time uses its budget up as it passes, and a period that begins in idle ends it (7.1);
     /// before, idle time was taken off when idle ended.
-    pub fair_server_waits_out_idle: bool = false,
+    pub(crate) fair_server_waits_out_idle: bool = false,
     /// A running task whose class becomes a lower one makes its CPU reschedule (7.1, maybe 7.0).
-    pub lower_class_reschedules: bool = false,
+    pub(crate) lower_class_reschedules: bool = false,
     /// A timer that was set on a CPU before is set there again, even if the CPU idles, as long as
     /// its tick runs (7.1).
-    pub timers_stay_local: bool = false,
+    pub(crate) timers_stay_local: bool = false,
     /// Runtime of the fair servers in each of their periods, 0 = none (6.12).
-    pub fair_server_runtime_ns: Ns = 50_000_000,
+    pub(crate) fair_server_runtime_ns: Ns = 50_000_000,
     /// Their period.
-    pub fair_server_period_ns: Ns = 1_000_000_000,
+    pub(crate) fair_server_period_ns: Ns = 1_000_000_000,
     /// They count among the runnable tasks of their CPU while they run (6.12 to 6.17).
-    pub fair_server_counts: bool = true,
+    pub(crate) fair_server_counts: bool = true,
     /// A task that is pushed or pulled may preempt, as after a wakeup (7.1).
-    pub moved_locked_preempts: bool = false,
+    pub(crate) moved_locked_preempts: bool = false,
     /// A task that is picked once more is put and set again, if it is of a class above the fair
     /// one, else noted as picked last (up to 6.11).
-    pub puts_before_picking: bool = true,
+    pub(crate) puts_before_picking: bool = true,
     /// Deadline tasks are none of the real-time ones where a real-time task looks for a CPU (6.12).
-    pub rt_is_not_deadline: bool = false,
+    pub(crate) rt_is_not_deadline: bool = false,
     /// A CPU with deadline tasks is none that real-time tasks are sent to (`CPUPRI_HIGHER`).
-    pub rt_avoids_deadlines: bool = false,
+    pub(crate) rt_avoids_deadlines: bool = false,
     /// A CPU counts as overloaded with deadline tasks when one waits that may go (6.7), before when
     /// there are two of which one may go.
-    pub dl_overload_by_pushable: bool = false,
+    pub(crate) dl_overload_by_pushable: bool = false,
     /// Reclaiming is scaled by what may be reserved (6.5); before, tasks below their reservation
     /// were charged too much.
-    pub grub_of_max_bw: bool = false,
+    pub(crate) grub_of_max_bw: bool = false,
     /// Another reservation of a waiting task reschedules if its deadline is before that of the
     /// running one (6.3); before, if it was not the earliest of its CPU.
-    pub dl_change_asks_running: bool = false,
+    pub(crate) dl_change_asks_running: bool = false,
     /// Another reservation pulls and reschedules only if the deadline changed (6.19).
-    pub dl_change_compares: bool = false,
+    pub(crate) dl_change_compares: bool = false,
     /// A deadline that has passed is renewed by changes that move the task (6.19), before by all.
-    pub dl_moved_renews: bool = false,
+    pub(crate) dl_moved_renews: bool = false,
     /// Pushes pass over a task that still runs (7.3).
-    pub dl_pushes_waiting_only: bool = false,
+    pub(crate) dl_pushes_waiting_only: bool = false,
     /// An idle CPU that is asked to reschedule for nothing looks for no tasks elsewhere (`SM_IDLE`,
     /// 6.12).
-    pub idle_reenters: bool = false,
+    pub(crate) idle_reenters: bool = false,
     /// A CPU counts as overloaded with real-time tasks when one waits that may go (6.7), before
     /// when there are two of which one may go.
-    pub rt_overload_by_pushable: bool = false,
+    pub(crate) rt_overload_by_pushable: bool = false,
     /// Searches for a CPU with less urgent work take equals in turn (5.11).
-    pub rt_distributes: bool = false,
+    pub(crate) rt_distributes: bool = false,
     /// SCHED_RR slice in ticks.
-    pub rr_timeslice_ticks: u32 = hz * RR_TIMESLICE_MS / 1000,
+    pub(crate) rr_timeslice_ticks: u32 = hz * RR_TIMESLICE_MS / 1000,
     /// Frequency drivers and governors.
-    pub frequency: crate::cpufreq::FrequencyRules = crate::cpufreq::FrequencyRules::oldest(),
+    pub(crate) frequency: crate::cpufreq::FrequencyRules = crate::cpufreq::FrequencyRules::oldest(),
     /// Idle loop and governors.
     pub idle: crate::cpuidle::IdleRules = crate::cpuidle::IdleRules::oldest(),
     /// Patches of your own.
-    pub own: own::Own = own::Own::default(),
+    pub(crate) own: own::Own = own::Own::default(),
     /// intel_pstate's PID forgets the P-state after an idle time of this many sample periods.
-    pub pstate_holdoff_samples: u32 = 3,
+    pub(crate) pstate_holdoff_samples: u32 = 3,
 }
 
 impl Rules {
@@ -416,6 +418,12 @@ impl Rules {
     #[inline(always)]
     pub(crate) fn lag_overwrites_protection(&self) -> bool {
         !self.reweight_scales_protection
+    }
+
+    /// The rules of `version` with one CPU and 250 Hz.
+    #[cfg(test)]
+    pub(crate) fn of_one_cpu(version: Version) -> Self {
+        Self::of(version, 1, 250)
     }
 
     /// The rules of `version` as released, for `cpus` online CPUs and a tick of `hz`: those of the

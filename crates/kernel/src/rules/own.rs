@@ -11,7 +11,8 @@
 //! Where no hook of [`Hooks`] exists, put the change where the rule is, under
 //! `if own!(self.rules, "my-patch")`, and leave [`Hooks::NONE`] in its row.
 
-pub use super::hooks::{Hooks, Own, OwnPatch, Placement, Row};
+pub(crate) use super::hooks::{Hooks, OwnPatch};
+pub use super::hooks::{Own, Placement, Row};
 use crate::ids::Cpu;
 use crate::kernel::Kernel;
 

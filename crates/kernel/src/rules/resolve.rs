@@ -118,7 +118,7 @@ pub struct RulesError {
     /// The offending word, as written.
     pub word: String,
     /// The version it was asked of.
-    pub version: Version,
+    pub(crate) version: Version,
     /// Mistake in the word.
     pub problem: Problem,
 }

@@ -7,7 +7,7 @@
 
 /// The change of a sum when a part of its average leaves a queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub enum SumChange {
+pub(crate) enum SumChange {
     /// The part is subtracted, though rounding made the average and its sum drift apart.
     Subtract,
     /// The sum becomes what the average stands for, which forgets what it had besides.
@@ -18,21 +18,21 @@ pub enum SumChange {
 
 /// How the sums of a queue's averages follow what leaves it, case by case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct QueueSums {
+pub(crate) struct QueueSums {
     /// Load of an entity that is dequeued or gets another weight.
-    pub dequeued_load: SumChange,
+    pub(crate) dequeued_load: SumChange,
     /// Utilisation and runnable time of an entity that is detached.
-    pub detached: SumChange,
+    pub(crate) detached: SumChange,
     /// Load and runnable time of sleepers that left for another CPU.
-    pub removed: SumChange,
+    pub(crate) removed: SumChange,
     /// Utilisation of these.
-    pub removed_util: SumChange,
+    pub(crate) removed_util: SumChange,
     /// Load that a group's queue hands to the one above.
-    pub group_load: SumChange,
+    pub(crate) group_load: SumChange,
     /// Utilisation and runnable time that it hands on.
-    pub group: SumChange,
+    pub(crate) group: SumChange,
     /// The floor is compared in 64 bits (7.0), before in 32, and after additions too.
-    pub in_full: bool,
+    pub(crate) in_full: bool,
 }
 
 impl Default for QueueSums {

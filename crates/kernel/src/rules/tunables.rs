@@ -32,7 +32,7 @@ pub struct Tunable {
 
 impl Tunable {
     /// Whether a version has it.
-    pub fn exists(&self, version: Version) -> bool {
+    pub(crate) fn exists(&self, version: Version) -> bool {
         let release = Version::new(version.major, version.minor);
         release >= self.since && self.until.is_none_or(|until| release <= until)
     }
@@ -58,7 +58,7 @@ impl Tunable {
     }
 
     /// Every tunable, those of domains last.
-    pub fn all() -> impl Iterator<Item = &'static Tunable> {
+    pub(crate) fn all() -> impl Iterator<Item = &'static Tunable> {
         TUNABLES.iter().chain(DOMAIN_TUNABLES)
     }
 }

@@ -11,11 +11,11 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Version {
     /// First number.
-    pub major: u16,
+    pub(crate) major: u16,
     /// Second number.
-    pub minor: u16,
+    pub(crate) minor: u16,
     /// Stable patch level; 0 is the release as tagged.
-    pub patch: u16,
+    pub(crate) patch: u16,
 }
 
 /// The oldest release whose rules are known.
@@ -39,7 +39,7 @@ impl Version {
     }
 
     /// The stable release `major.minor.patch`.
-    pub const fn stable(major: u16, minor: u16, patch: u16) -> Self {
+    pub(crate) const fn stable(major: u16, minor: u16, patch: u16) -> Self {
         Self {
             major,
             minor,
@@ -83,7 +83,7 @@ impl Version {
     }
 
     /// The release before a release as tagged.
-    pub fn previous(self) -> Self {
+    pub(crate) fn previous(self) -> Self {
         if self.minor > 0 {
             return Self::new(self.major, self.minor - 1);
         }

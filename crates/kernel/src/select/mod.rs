@@ -39,7 +39,7 @@ use crate::platform::Platform;
 use crate::task::Policy;
 
 pub(crate) use claims::Claims;
-pub use rules::{IdleScan, IdlestGroup, PlacementRules, SchedIdleCpus, WakeAffine};
+pub(crate) use rules::{IdleScan, IdlestGroup, PlacementRules, SchedIdleCpus, WakeAffine};
 #[cfg(test)]
 pub(crate) use wakee::wake_wide;
 

@@ -2,7 +2,7 @@
 
 use crate::balance::averages::is_out_of_balance_by_load;
 use crate::balance::busiest::{Candidate, DomainStats, is_busier};
-use crate::balance::{BalanceRules, CpuIdle, Domains, Env, GroupStats, GroupType, Migration};
+use crate::balance::{CpuIdle, Domains, Env, GroupStats, GroupType, Migration};
 use crate::cpuset::CpuSet;
 use crate::ids::Cpu;
 use crate::rules::Rules;
@@ -176,7 +176,11 @@ fn idle_cpus_are_subtracted_without_a_sign() {
 
 #[test]
 fn siblings_of_the_busiest_group_decide_from_6_5_on() {
-    let rule = |version: &str| BalanceRules::of(version.parse().unwrap()).prefer_sibling_of_busiest;
+    let rule = |version: &str| {
+        Rules::of_one_cpu(version.parse().unwrap())
+            .balance
+            .prefer_sibling_of_busiest
+    };
     assert!(!rule("6.4") && rule("6.5"));
 }
 
@@ -239,7 +243,11 @@ fn siblings_compare_their_tasks_from_4_12() {
 
 #[test]
 fn idle_cpus_pull_from_lighter_groups_without_capacity_from_4_15() {
-    let rule = |version: &str| BalanceRules::of(version.parse().unwrap()).idle_forces_balance;
+    let rule = |version: &str| {
+        Rules::of_one_cpu(version.parse().unwrap())
+            .balance
+            .idle_forces_balance
+    };
     assert!(!rule("4.14") && rule("4.15"));
     // One heavy task here, two light ones that do not fit on the CPU there.
     let local = GroupStats {

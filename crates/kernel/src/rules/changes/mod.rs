@@ -54,7 +54,7 @@ pub struct From {
     /// First release.
     pub release: Version,
     /// Stable series that got it too: series and first patch level.
-    pub backports: &'static [(u16, u16, u16)],
+    pub(crate) backports: &'static [(u16, u16, u16)],
 }
 
 impl From {
@@ -73,7 +73,7 @@ pub struct Change {
     /// The kernels that have it; `None` = it was never merged.
     pub since: Option<From>,
     /// The kernels that no longer have it; `None` = it still is there.
-    pub until: Option<From>,
+    pub(crate) until: Option<From>,
     /// The fair class it changes; `None` = either.
     pub needs: Option<FairClass>,
     /// Effect of the change, in a sentence.
@@ -105,7 +105,7 @@ impl Change {
     }
 
     /// Makes the change or takes it back.
-    pub fn apply(&self, rules: &mut Rules, on: bool) {
+    pub(crate) fn apply(&self, rules: &mut Rules, on: bool) {
         (self.set)(rules, on);
     }
 }

@@ -179,11 +179,12 @@ fn a_release_is_one_row_and_one_number() {
 
 /// The names of the public fields of `of`, a struct in `text`.
 fn fields<'a>(text: &'a str, of: &str) -> Vec<&'a str> {
-    let (_, body) = text.split_once(&format!("pub struct {of} of ")).unwrap();
+    let (_, body) = text.split_once(&format!("struct {of} of ")).unwrap();
     let (body, _) = body.split_once("\n}").unwrap();
     let lines = body
         .lines()
-        .filter_map(|line| line.trim().strip_prefix("pub "));
+        .filter_map(|line| line.trim().strip_prefix("pub"))
+        .filter_map(|line| Some(line.split_once(' ')?.1));
     lines
         .filter_map(|line| Some(line.split_once(':')?.0))
         .collect()
