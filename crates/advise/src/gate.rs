@@ -12,7 +12,6 @@ use schedcast_lab::context::Context;
 use schedcast_lab::drift::{self, Drifting};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
-use schedcast_lab::limit::Limit;
 use schedcast_lab::possible::Run;
 use schedcast_lab::question::Question;
 use schedcast_lab::resimulated::{is_partial, refit, simulated_ns, tell_fit};
@@ -98,7 +97,11 @@ pub fn check(
         .scenarios
         .iter()
         .map(|scenario| {
-            Limit::of(scenario, &case.target).applied(scenario, &case.target, &scenario.name)
+            scenario.with_limits(
+                &case.target,
+                scenario.limits_of(&case.target),
+                &scenario.name,
+            )
         })
         .collect();
     let drifting = Drifting {
@@ -118,11 +121,7 @@ pub fn check(
     let run_ns = simulated_ns(&experiment, case.recorded);
     comparison.cut_to_possible(&to_come, run_ns);
     let whole = !is_partial(&experiment, case.recorded);
-    let need = case.need(
-        runs[0].hardest(),
-        Limit::of(&to_come[0], &case.target),
-        whole,
-    );
+    let need = case.need(runs[0].hardest(), to_come[0].limits_of(&case.target), whole);
     let fit = refit(
         case.recorded,
         &case.target,
@@ -133,8 +132,8 @@ pub fn check(
     let fit = judge::with_shares(fit, &case.promises);
     tell_fit(&mut comparison, &fit, case.recorded, Some(&case.target));
     comparison.warnings.extend(case.note.clone());
-    let recorded = Limit::of(&experiment.scenarios[0], &case.target);
-    let asks_for_another = |scenario| Limit::of(scenario, &case.target) != recorded;
+    let recorded = experiment.scenarios[0].limits_of(&case.target);
+    let asks_for_another = |scenario: &Scenario| scenario.limits_of(&case.target) != recorded;
     if let Some(why) = case.saturated(&fit)
         && experiment.scenarios.iter().any(asks_for_another)
     {
@@ -144,7 +143,7 @@ pub fn check(
     let first = usize::from(experiment.scenarios.len() > 1);
     let mut judged = Vec::new();
     for (scenario, runs) in experiment.scenarios.iter().zip(&runs).skip(first) {
-        let limit = Limit::of(scenario, &case.target);
+        let limit = scenario.limits_of(&case.target);
         let run = Run::of(scenario, run_ns);
         let forecasts = judge::forecasts(&case.promises, runs, &fit, run, (recorded, limit))?;
         let falls_behind = need.as_ref();

@@ -14,10 +14,10 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::slo::Slo;
+use schedcast_base::limits::CpuLimits;
 use schedcast_lab::context::{RefitFigure, moved_apart_by};
 use schedcast_lab::drift::Runs;
 use schedcast_lab::error::{Error, Result};
-use schedcast_lab::limit::Limit;
 use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::possible::Run;
@@ -94,7 +94,7 @@ pub(crate) fn forecasts(
     runs: &Runs,
     fit: &[RefitFigure],
     run: Run,
-    (recorded, limit): (Limit, Limit),
+    (recorded, limit): (CpuLimits, CpuLimits),
 ) -> Result<Vec<Forecast>> {
     let forecasts = slos.iter().map(|slo| forecast(slo, runs, fit, run));
     let mut forecasts: Vec<Forecast> = forecasts.collect::<Result<_>>()?;
@@ -109,8 +109,8 @@ fn refute(
     forecasts: &mut [Forecast],
     slos: &[Slo],
     fit: &[RefitFigure],
-    recorded: Limit,
-    limit: Limit,
+    recorded: CpuLimits,
+    limit: CpuLimits,
 ) {
     if !recorded.covers(limit) {
         return;
@@ -531,12 +531,12 @@ mod tests {
             seen: 124e3,
             chance: None,
         }];
-        let [recorded, less, more] = [60_000, 58_000, 62_000].map(|quota_us| Limit {
+        let [recorded, less, more] = [60_000, 58_000, 62_000].map(|quota_us| CpuLimits {
             quota_us: Some(quota_us),
             period_us: 100_000,
             burst_us: 0,
         });
-        let is_kept = |limit: Limit, fit: &[RefitFigure]| {
+        let is_kept = |limit: CpuLimits, fit: &[RefitFigure]| {
             let mut forecasts = [forecast(&slos[0], &runs(&[90e3; 4]), &[]).unwrap()];
             refute(&mut forecasts, &slos, fit, recorded, limit);
             assert_eq!(forecasts[0].met, are_kept_on_average(&slos, &forecasts));

@@ -55,8 +55,8 @@ pub use recommendation::{Recommendation, read_recommendation};
 use judge::Forecast;
 use pace::{Need, Requests};
 use price::Price;
+use schedcast_base::limits::CpuLimits;
 use schedcast_lab::drift;
-use schedcast_lab::limit::Limit;
 use schedcast_lab::patches::{self, Patches};
 use search::{Bench, PERIODS_US};
 use slo::{Scope, Slo};
@@ -105,8 +105,8 @@ pub struct Candidate {
 
 impl Candidate {
     /// Its limit.
-    pub fn limit(&self) -> Limit {
-        Limit {
+    pub fn limit(&self) -> CpuLimits {
+        CpuLimits {
             quota_us: self.quota_us,
             period_us: self.period_us,
             burst_us: self.burst_us,
@@ -116,7 +116,7 @@ impl Candidate {
     /// Sort key of suitable limits, best first: before all others those that the owner of `target`
     /// can write; a changed period comes last, because in many places the period is a setting of
     /// the whole node; then CPU time granted in the long run, then burst.
-    fn cost(&self, target: &str, recorded: Limit) -> (bool, bool, (u64, u64)) {
+    fn cost(&self, target: &str, recorded: CpuLimits) -> (bool, bool, (u64, u64)) {
         let limit = self.limit();
         let can_be_written = limit == recorded || patches::can_be_written(target, recorded, limit);
         (
@@ -167,7 +167,7 @@ pub struct Advice {
     pub bounded_by: Vec<String>,
     /// The nearest group above the target that has a limit, by name or path, and its limit.
     #[serde(skip)]
-    pub parent: Option<(String, Limit)>,
+    pub parent: Option<(String, CpuLimits)>,
 }
 
 impl Advice {
@@ -306,7 +306,7 @@ impl<'a> Case<'a> {
 
     /// Need of the service, from the recording and from `outcomes` under the recorded `limit`,
     /// which cover the `whole` of it or a part. `None` where the service has no threads.
-    pub(crate) fn need(&self, outcomes: &[Outcome], limit: Limit, whole: bool) -> Option<Need> {
+    pub(crate) fn need(&self, outcomes: &[Outcome], limit: CpuLimits, whole: bool) -> Option<Need> {
         let seen = &self.recorded.seen;
         let latency = self.latency.clone()?;
         let mut recorded = Requests::of(outcomes, &latency);
@@ -404,7 +404,7 @@ pub fn advise(
     bench.rare = case.recorded.seen.piece_of(target);
     bench.length_ns = case.recorded.length_ns;
     bench.run_ns = simulated_ns(&experiment, case.recorded);
-    let recorded = Limit::of(baseline, target);
+    let recorded = baseline.limits_of(target);
     step(Step {
         name: "the recorded limit",
         runs: bench.runs_of_a_limit() + u64::from(seeds),
@@ -461,16 +461,16 @@ pub struct Step {
 const BURSTS_TRIED: u64 = 9;
 
 /// Most limits that a search tries besides the recorded one.
-fn search_limits<S: Simulate, F: Fn() + Sync>(bench: &Bench<'_, S, F>, recorded: Limit) -> u64 {
+fn search_limits<S: Simulate, F: Fn() + Sync>(bench: &Bench<'_, S, F>, recorded: CpuLimits) -> u64 {
     3 * bench.most_tried(recorded.period_us) + BURSTS_TRIED + PERIODS_US.len() as u64
 }
 
 /// Named limits worth a column; the recorded one is first.
 fn look_for<S: Simulate, F: Fn() + Sync>(
     bench: &mut Bench<'_, S, F>,
-    recorded: Limit,
+    recorded: CpuLimits,
     step: &dyn Fn(Step),
-) -> Result<Vec<(String, Limit)>> {
+) -> Result<Vec<(String, CpuLimits)>> {
     let runs_of_a_limit = bench.runs_of_a_limit();
     let tell = |name: &'static str, limits: u64| {
         step(Step {
@@ -482,7 +482,7 @@ fn look_for<S: Simulate, F: Fn() + Sync>(
     let quotas = bench.most_tried(recorded.period_us);
     let ms = |us: u64| format_duration_ns(us * 1000);
     let mut limits = vec![(AS_RECORDED.to_string(), recorded)];
-    let mut add = |name: String, limit: Limit| {
+    let mut add = |name: String, limit: CpuLimits| {
         if !limits.iter().any(|(_, known)| *known == limit) {
             limits.push((name, limit));
         }
@@ -505,7 +505,7 @@ fn look_for<S: Simulate, F: Fn() + Sync>(
         let (quota, period) = (ms(limit.quota_us.unwrap_or(0)), ms(limit.period_us));
         add(format!("{quota} in {period}"), limit);
     }
-    let none = Limit {
+    let none = CpuLimits {
         quota_us: None,
         ..recorded
     };
@@ -528,7 +528,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
     question: &Question,
     case: &Case<'_>,
     bench: &mut Bench<'_, S, F>,
-    limits: &[(String, Limit)],
+    limits: &[(String, CpuLimits)],
     most: Option<f64>,
 ) -> Result<Advice> {
     let target = case.target.as_str();
@@ -536,7 +536,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
     let mut runs = Vec::new();
     let mut judged = Vec::new();
     for (name, limit) in limits {
-        scenarios.push(limit.applied(bench.baseline, target, name));
+        scenarios.push(bench.baseline.with_limits(target, *limit, name));
         runs.push(bench.runs(*limit)?.clone());
         judged.push((bench.forecasts(*limit)?, bench.pace(*limit)?));
     }
@@ -609,7 +609,9 @@ fn build<S: Simulate, F: Fn() + Sync>(
         comparison,
         context,
         promises: case.promises.clone(),
-        parent: Limit::above(bench.baseline, target)
+        parent: bench
+            .baseline
+            .limits_above(target)
             .map(|(path, limit)| (label(path.to_string()), limit)),
         bounded_by: search::bounds_of(bench.baseline, target)
             .into_iter()

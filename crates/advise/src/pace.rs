@@ -15,9 +15,9 @@
 //! 1161 finish and 9 wait: 7 fewer, allowed are 1.96 · √(2 + 9) = 6.5, so the limit does not suit.
 //! The difference between seeds under the recorded limit is allowed too.
 
+use schedcast_base::limits::CpuLimits;
 use schedcast_lab::backlog::Backlog;
 use schedcast_lab::drift::Runs;
-use schedcast_lab::limit::Limit;
 use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::recording::Latency;
@@ -72,7 +72,7 @@ const WITH_DRIFT: &str = ", where work drifts as it did in the recording";
 impl Need {
     /// Why the service does not keep up under `limit` in the hardest of `runs`; said of those with
     /// drift where it does keep up without.
-    pub(crate) fn why_behind(&self, limit: Limit, runs: &Runs) -> Option<String> {
+    pub(crate) fn why_behind(&self, limit: CpuLimits, runs: &Runs) -> Option<String> {
         let behind = |runs: &[Outcome]| {
             let requests = Requests::of(runs, &self.latency);
             self.falls_behind(limit, &requests)
@@ -87,7 +87,7 @@ impl Need {
     }
 
     /// Why the service does not keep up under `limit`, as a part of a sentence; `None` if it does.
-    pub(crate) fn falls_behind(&self, limit: Limit, requests: &Requests) -> Option<String> {
+    pub(crate) fn falls_behind(&self, limit: CpuLimits, requests: &Requests) -> Option<String> {
         let what = self.latency.counted();
         if let Some(cpus) = limit.cpus()
             && cpus < self.cpus
@@ -136,8 +136,8 @@ mod tests {
         }
     }
 
-    fn quota(quota_us: u64) -> Limit {
-        Limit {
+    fn quota(quota_us: u64) -> CpuLimits {
+        CpuLimits {
             quota_us: Some(quota_us),
             period_us: 100_000,
             burst_us: 0,

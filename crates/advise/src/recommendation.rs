@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
+use schedcast_base::limits::CpuLimits;
 use schedcast_lab::error::{Error, Result};
-use schedcast_lab::limit::Limit;
 use serde::Deserialize;
 
 use crate::SCHEMA;
@@ -37,9 +37,9 @@ pub struct Recommendation {
     /// The group.
     pub target: String,
     /// The limit that it should have.
-    pub limit: Limit,
+    pub limit: CpuLimits,
     /// The limit that it had when it was recorded.
-    pub recorded: Limit,
+    pub recorded: CpuLimits,
 }
 
 /// The recommendation in the file at `path`.
@@ -56,7 +56,7 @@ pub fn read_recommendation(path: &Path) -> Result<Recommendation> {
             "{path}: expected {SCHEMA}, found {found}"
         )));
     }
-    let limit = |option: &LimitFile| Limit {
+    let limit = |option: &LimitFile| CpuLimits {
         quota_us: option.quota_us,
         period_us: option.period_us,
         burst_us: option.burst_us,

@@ -17,13 +17,13 @@ use super::judge::{self, Forecast};
 use super::pace::{Need, Requests};
 use super::slo::Slo;
 use schedcast_base::groups::is_within;
+use schedcast_base::limits::CpuLimits;
 use schedcast_base::limits::QUOTA_MIN_US;
 use schedcast_lab::context::RefitFigure;
 use schedcast_lab::drift::{Drifting, Runs};
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::cgroup::{CgroupVersion, ratio_of};
-use schedcast_lab::limit::Limit;
 use schedcast_lab::possible::Run;
 use schedcast_lab::simulate::Simulate;
 
@@ -94,7 +94,7 @@ pub struct Bench<'a, S, F> {
     /// Whether it is enough that the mean keeps a promise.
     pub on_average: bool,
     seeds: u32,
-    runs: BTreeMap<Limit, Runs>,
+    runs: BTreeMap<CpuLimits, Runs>,
 }
 
 impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
@@ -129,9 +129,9 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     ///
     /// # Errors
     /// Refusals by the simulation.
-    pub(crate) fn runs(&mut self, limit: Limit) -> Result<&Runs> {
+    pub(crate) fn runs(&mut self, limit: CpuLimits) -> Result<&Runs> {
         if !self.runs.contains_key(&limit) {
-            let scenario = limit.applied(self.baseline, self.target, "candidate");
+            let scenario = self.baseline.with_limits(self.target, limit, "candidate");
             let mut rows = self.drifting().run_both(&[scenario], self.finished)?;
             self.runs.insert(limit, rows.pop().unwrap_or_default());
         }
@@ -142,10 +142,10 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     ///
     /// # Errors
     /// Fewer than two seeds; what the simulation refuses.
-    pub(crate) fn forecasts(&mut self, limit: Limit) -> Result<Vec<Forecast>> {
+    pub(crate) fn forecasts(&mut self, limit: CpuLimits) -> Result<Vec<Forecast>> {
         let (slos, fit) = (self.slos, self.fit.clone());
         let run = Run::of(self.baseline, self.run_ns);
-        let recorded = Limit::of(self.baseline, self.target);
+        let recorded = self.baseline.limits_of(self.target);
         let runs = self.runs(limit)?;
         judge::forecasts(slos, runs, &fit, run, (recorded, limit))
     }
@@ -154,7 +154,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     ///
     /// # Errors
     /// Refusals by the simulation.
-    pub(crate) fn pace(&mut self, limit: Limit) -> Result<(Requests, Option<String>)> {
+    pub(crate) fn pace(&mut self, limit: CpuLimits) -> Result<(Requests, Option<String>)> {
         let Some(need) = self.need.clone() else {
             return Ok((Requests::default(), None));
         };
@@ -164,7 +164,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     }
 
     /// Whether `limit` keeps the promises by its own forecast.
-    fn keeps_alone(&mut self, limit: Limit) -> Result<bool> {
+    fn keeps_alone(&mut self, limit: CpuLimits) -> Result<bool> {
         let forecasts = self.forecasts(limit)?;
         let promised = match self.on_average {
             false => forecasts.iter().all(|forecast| forecast.met),
@@ -174,7 +174,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     }
 
     /// Whether `limit` keeps the promises, and so does every limit that was run and grants no less.
-    pub(crate) fn keeps(&mut self, limit: Limit) -> Result<bool> {
+    pub(crate) fn keeps(&mut self, limit: CpuLimits) -> Result<bool> {
         let tried = self.runs.keys().filter(|tried| tried.covers(limit));
         for tried in tried.copied().collect::<Vec<_>>() {
             if !self.keeps_alone(tried)? {
@@ -185,7 +185,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     }
 
     /// How far `limit` is from its promises: below 1 they are kept with confidence.
-    fn strain(&mut self, limit: Limit) -> Result<f64> {
+    fn strain(&mut self, limit: CpuLimits) -> Result<f64> {
         if self.pace(limit)?.1.is_some() {
             return Ok(f64::INFINITY);
         }
@@ -243,16 +243,16 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         &mut self,
         period_us: u64,
         burst_us: u64,
-    ) -> Result<Option<Limit>> {
+    ) -> Result<Option<CpuLimits>> {
         let (step_us, steps) = self.quotas(period_us);
-        let limit = |steps: u64| Limit {
+        let limit = |steps: u64| CpuLimits {
             quota_us: Some(steps * step_us),
             period_us,
             burst_us: burst_us.min(steps * step_us),
         };
         let found = self.least(*steps.start(), *steps.end(), limit)?.map(limit);
-        let recorded = Limit::of(self.baseline, self.target);
-        let is_no_saving = |found: Limit| {
+        let recorded = self.baseline.limits_of(self.target);
+        let is_no_saving = |found: CpuLimits| {
             let quotas = recorded.quota_us.zip(found.quota_us);
             recorded.covers(found)
                 && recorded.burst_us == found.burst_us
@@ -268,12 +268,12 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     ///
     /// # Errors
     /// Refusals by the simulation.
-    pub(crate) fn smallest_burst(&mut self, limit: Limit) -> Result<Option<Limit>> {
+    pub(crate) fn smallest_burst(&mut self, limit: CpuLimits) -> Result<Option<CpuLimits>> {
         let Some(largest) = self.largest_burst(limit) else {
             return Ok(None);
         };
         let step_us = (limit.period_us / STEPS).max(1);
-        let with = |steps: u64| Limit {
+        let with = |steps: u64| CpuLimits {
             burst_us: steps * step_us,
             ..limit
         };
@@ -282,11 +282,11 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     }
 
     /// `limit` with as much burst as its quota allows; `None` where there is none to have.
-    pub(crate) fn largest_burst(&self, limit: Limit) -> Option<Limit> {
+    pub(crate) fn largest_burst(&self, limit: CpuLimits) -> Option<CpuLimits> {
         let burst_us = limit
             .quota_us
             .filter(|_| self.baseline.kernel.rules.burst)?;
-        Some(Limit { burst_us, ..limit })
+        Some(CpuLimits { burst_us, ..limit })
     }
 
     /// Of all periods but the recorded one, the one that comes nearest to the promises at a share
@@ -294,15 +294,15 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     ///
     /// # Errors
     /// Refusals by the simulation.
-    pub(crate) fn best_period(&mut self, cpus: f64) -> Result<Option<Limit>> {
-        let recorded = Limit::of(self.baseline, self.target);
-        let mut best: Option<(f64, Limit)> = None;
+    pub(crate) fn best_period(&mut self, cpus: f64) -> Result<Option<CpuLimits>> {
+        let recorded = self.baseline.limits_of(self.target);
+        let mut best: Option<(f64, CpuLimits)> = None;
         for period_us in PERIODS_US {
             let quota_us = (cpus * period_us as f64) as u64;
             if period_us == recorded.period_us || quota_us < QUOTA_MIN_US {
                 continue;
             }
-            let limit = Limit {
+            let limit = CpuLimits {
                 quota_us: Some(quota_us),
                 period_us,
                 burst_us: recorded.burst_us.min(quota_us),
@@ -323,7 +323,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         &mut self,
         first: u64,
         last: u64,
-        limit: impl Fn(u64) -> Limit,
+        limit: impl Fn(u64) -> CpuLimits,
     ) -> Result<Option<u64>> {
         if first > last || !self.keeps(limit(last))? {
             return Ok(None);
@@ -359,7 +359,7 @@ mod tests {
 
     impl Simulate for Toy {
         fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
-            let limit = Limit::of(scenario, "/a/b");
+            let limit = scenario.limits_of("/a/b");
             let cpus = limit.cpus().unwrap_or(2.0) + limit.burst_us as f64 / 1e6;
             let mut latency_us = 10_000.0 / cpus + seed as f64 + limit.period_us as f64 / 100.0;
             if limit.quota_us == Some(self.unlucky_us) {
@@ -385,7 +385,9 @@ mod tests {
     fn the_nearest_limited_group_above_is_the_parent() {
         let above = |target: &str, extra: &str| {
             let scenario = scenario(extra);
-            Limit::above(&scenario, target).map(|(path, _)| path.to_string())
+            scenario
+                .limits_above(target)
+                .map(|(path, _)| path.to_string())
         };
         let outer = "[cgroup.\"/a\"]\n\"cpu.max\" = \"60000 100000\"\n";
         assert_eq!(above("/a/b", outer).as_deref(), Some("/a"));
@@ -431,13 +433,13 @@ mod tests {
     #[test]
     fn less_than_a_step_below_the_recorded_limit_is_no_saving() {
         let recorded = |quota_us: u64| {
-            let limit = Limit {
+            let limit = CpuLimits {
                 quota_us: Some(quota_us),
                 period_us: 100_000,
                 burst_us: 0,
             };
             quota(
-                &limit.applied(&scenario(""), "/a/b", "recorded"),
+                &scenario("").with_limits("/a/b", limit, "recorded"),
                 0,
                 "p99<75ms",
             )
@@ -453,7 +455,7 @@ mod tests {
         // By themselves 14 and 15 ms in 100 ms keep the promise; 14.1 ms was recorded and does not.
         let recorded = |promise: &str, unlucky_us: u64| {
             with_bench(&scenario(""), unlucky_us, promise, |bench| {
-                let limit = |quota_us| Limit {
+                let limit = |quota_us| CpuLimits {
                     quota_us: Some(quota_us),
                     period_us: 100_000,
                     burst_us: 0,
@@ -472,7 +474,7 @@ mod tests {
         assert_eq!(recorded("p99<75ms", 14_100), Some(15_000));
         // A burst is no part of what 14.1 ms without one covers.
         with_bench(&scenario(""), 50_000, "p99<20.9ms", |bench| {
-            let unlucky = Limit::of(&scenario(""), "/a/b");
+            let unlucky = scenario("").limits_of("/a/b");
             let burst = bench.smallest_burst(unlucky).unwrap();
             assert_eq!(burst, None, "every burst beside 50 ms is unlucky here");
             let quota = bench.smallest_quota(100_000, 3_000).unwrap().unwrap();
@@ -513,7 +515,7 @@ mod tests {
     #[test]
     fn bursts_and_periods_are_searched_beside_the_recorded_quota() {
         let scenario = scenario("");
-        let recorded = Limit::of(&scenario, "/a/b");
+        let recorded = scenario.limits_of("/a/b");
         with_bench(&scenario, 0, "p99<20.9ms", |bench| {
             let burst = bench.smallest_burst(recorded).unwrap().unwrap();
             assert_eq!((burst.quota_us, burst.burst_us), (Some(50_000), 3_000));
@@ -530,7 +532,7 @@ mod tests {
     #[test]
     fn no_burst_is_found_where_none_is_needed() {
         let scenario = scenario("");
-        let recorded = Limit::of(&scenario, "/a/b");
+        let recorded = scenario.limits_of("/a/b");
         // 10 ms / 0.5 and some 1 ms of period.
         with_bench(&scenario, 0, "p99<30ms", |bench| {
             let burst = bench.smallest_burst(recorded).unwrap().unwrap();

@@ -94,7 +94,7 @@ fn not_for_certain_and_not_at_all_are_two_answers() {
 /// A burst is cheaper than a quota, and neither a pod nor a unit has a setting for it.
 #[test]
 fn what_the_owner_can_write_is_recommended_first() {
-    let recorded = Limit {
+    let recorded = CpuLimits {
         quota_us: Some(30_000),
         period_us: 100_000,
         burst_us: 0,

@@ -54,7 +54,7 @@ pub const fn weight_from_shares(shares: u64) -> u64 {
 pub(crate) const RATIO_SHIFT: u32 = 20;
 
 /// The bandwidth limit of one group, in the units of its files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CpuLimits {
     /// CPU time a period, µs; `None` is no limit (`max` in v2, −1 in v1).
     pub quota_us: Option<u64>,
@@ -80,6 +80,49 @@ impl CpuLimits {
     pub fn ratio(&self) -> Option<u64> {
         self.quota_us
             .map(|quota_us| bandwidth_ratio(quota_us, self.period_us))
+    }
+
+    /// CPU time and burst that it grants in a million µs: what orders limits by how generous they
+    /// are.
+    pub fn grants(&self) -> (u64, u64) {
+        let per_second = |part_us: u64| part_us * 1_000_000 / self.period_us.max(1);
+        (
+            self.quota_us.map_or(u64::MAX, per_second),
+            per_second(self.burst_us),
+        )
+    }
+
+    /// Whether it grants at any time what `other`, of the same period, grants: it has as much quota
+    /// and as much burst, or no quota at all.
+    pub fn covers(&self, other: CpuLimits) -> bool {
+        let as_much_quota = match (self.quota_us, other.quota_us) {
+            (None, _) => return true,
+            (Some(mine), Some(others)) => mine >= others,
+            (Some(_), None) => false,
+        };
+        self.period_us == other.period_us && as_much_quota && self.burst_us >= other.burst_us
+    }
+
+    /// CPUs' worth of time that it grants at most in the long run.
+    pub fn cpus(&self) -> Option<f64> {
+        self.quota_us
+            .map(|quota_us| quota_us as f64 / self.period_us as f64)
+    }
+
+    /// The limit in the units that people type: `67 ms in 100 ms = 0.67 CPU = 670m`.
+    pub fn in_words(&self) -> String {
+        let Some(quota_us) = self.quota_us else {
+            return "no limit".to_string();
+        };
+        let ms = |us: u64| format!("{} ms", us as f64 / 1000.0);
+        let (quota, period) = (ms(quota_us), ms(self.period_us));
+        let milli = (quota_us * 1000).div_ceil(self.period_us.max(1));
+        let cpus = (quota_us as f64 * 1000.0 / self.period_us.max(1) as f64).round() / 1000.0;
+        let burst = match self.burst_us {
+            0 => String::new(),
+            burst_us => format!(", burst {}", ms(burst_us)),
+        };
+        format!("{quota} in {period} = {cpus} CPU = {milli}m{burst}")
     }
 }
 

@@ -12,7 +12,6 @@ use crate::experiment::cgroup::CgroupSettings;
 use crate::experiment::program::Action;
 use crate::experiment::units::{format_duration_ns, quote_word};
 use crate::experiment::{Experiment, Scenario};
-use crate::limit::Limit;
 use crate::metrics;
 use crate::outcome::Outcome;
 use crate::patches::patches;
@@ -182,7 +181,7 @@ impl<'a> ToCome<'a> {
         };
         let mut experiment = experiment.clone();
         for scenario in &mut experiment.scenarios {
-            *scenario = Limit::of(scenario, &target).applied(scenario, &target, &scenario.name);
+            *scenario = scenario.with_limits(&target, scenario.limits_of(&target), &scenario.name);
         }
         Ok(Some(ToCome {
             recorded,
@@ -443,7 +442,7 @@ pub fn context(question: &Question, experiment: &Experiment) -> Result<Context> 
                 context.apply.push((scenario.name.clone(), commands));
             }
             if change::is_limit_of(first, scenario, &target) {
-                let limits = [first, scenario].map(|one| Limit::of(one, &target));
+                let limits = [first, scenario].map(|one| one.limits_of(&target));
                 let words = patches(&target, limits[0], limits[1], before.shares());
                 context.patches.push((scenario.name.clone(), words));
             }

@@ -20,7 +20,7 @@ use schedcast_base::limits::weight_from_shares;
 use crate::experiment::Scenario;
 use crate::experiment::cgroup::{CgroupSettings, CgroupVersion, Weight, limit_commands};
 use crate::experiment::units::quote_word;
-use crate::limit::Limit;
+use schedcast_base::limits::CpuLimits;
 
 /// One group that a column changes.
 pub(crate) struct Change<'a> {
@@ -59,8 +59,8 @@ pub(crate) fn changed_groups(scenarios: &[Scenario], target: &str) -> Vec<String
 }
 
 impl Change<'_> {
-    pub(crate) fn limits(&self) -> [Limit; 2] {
-        [&self.before, self.after].map(Limit::from)
+    pub(crate) fn limits(&self) -> [CpuLimits; 2] {
+        [&self.before, self.after].map(CgroupSettings::limits)
     }
 
     fn changes_limit(&self) -> bool {
@@ -93,7 +93,7 @@ impl Change<'_> {
 
     /// The new settings in words: `80 ms in 100 ms = 0.8 CPU = 800m, cpu.weight 200`.
     fn in_words(&self, scenario: &Scenario) -> String {
-        let is_bounded = || Limit::above(scenario, self.path).is_some();
+        let is_bounded = || scenario.limits_above(self.path).is_some();
         let limit = self.changes_limit().then(|| match self.limits()[1] {
             after if after.quota_us.is_none() && is_bounded() => "no limit of its own".to_string(),
             after => after.in_words(),
@@ -220,11 +220,13 @@ pub(crate) fn cost(recorded: &Scenario, scenario: &Scenario, target: &str) -> (i
 }
 
 fn granted(scenario: &Scenario, path: &str) -> (i64, i64) {
-    let own = Limit::of(scenario, path);
+    let own = scenario.limits_of(path);
     let all_cpus = scenario.machine.cpus() as i64 * 1_000_000;
     let quota = match own.quota_us {
         Some(_) => own.grants().0 as i64,
-        None => Limit::above(scenario, path).map_or(all_cpus, |(_, limit)| limit.grants().0 as i64),
+        None => scenario
+            .limits_above(path)
+            .map_or(all_cpus, |(_, limit)| limit.grants().0 as i64),
     };
     (quota, own.grants().1 as i64)
 }

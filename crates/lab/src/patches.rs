@@ -19,7 +19,7 @@ use schedcast_base::groups::{Owner, owner};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::cgroup::{CgroupSettings, CgroupVersion, limit_commands};
-use crate::limit::Limit;
+use schedcast_base::limits::CpuLimits;
 
 /// The period that a kubelet uses unless told otherwise, µs.
 const KUBELET_PERIOD_US: u64 = 100_000;
@@ -82,7 +82,7 @@ fn or_unsaid(said: Option<String>) -> String {
 
 /// Whether the owner of the group `target` can write `after` where it wrote `before`. Whoever owns
 /// no group can write any limit; so can docker and podman, but for burst.
-pub fn can_be_written(target: &str, before: Limit, after: Limit) -> bool {
+pub fn can_be_written(target: &str, before: CpuLimits, after: CpuLimits) -> bool {
     match owner(target) {
         None => true,
         Some(Owner::Kubelet) => unsaid_by_kubernetes(before, after).is_none(),
@@ -91,7 +91,7 @@ pub fn can_be_written(target: &str, before: Limit, after: Limit) -> bool {
 }
 
 /// How `after` is reached from `before`, for the group `target` with `shares`.
-pub fn patches(target: &str, before: Limit, after: Limit, shares: u64) -> Patches {
+pub fn patches(target: &str, before: CpuLimits, after: CpuLimits, shares: u64) -> Patches {
     let (from, to) = (settings(before), settings(after));
     let mut notes = Vec::new();
     Patches {
@@ -109,7 +109,7 @@ pub fn patches(target: &str, before: Limit, after: Limit, shares: u64) -> Patche
     }
 }
 
-fn settings(limit: Limit) -> CgroupSettings {
+fn settings(limit: CpuLimits) -> CgroupSettings {
     CgroupSettings {
         quota_us: limit.quota_us,
         period_us: limit.period_us,
@@ -128,7 +128,7 @@ fn unit(target: &str) -> &str {
     }
 }
 
-fn systemd(target: &str, limit: Limit, notes: &mut Vec<String>) -> Option<String> {
+fn systemd(target: &str, limit: CpuLimits, notes: &mut Vec<String>) -> Option<String> {
     let unit = unit(target);
     if limit.burst_us > 0 {
         notes.push(
@@ -149,7 +149,7 @@ fn systemd(target: &str, limit: Limit, notes: &mut Vec<String>) -> Option<String
     ))
 }
 
-fn oci(limit: Limit) -> serde_json::Value {
+fn oci(limit: CpuLimits) -> serde_json::Value {
     let quota = limit.quota_us.map_or(-1, |quota_us| quota_us as i64);
     let mut cpu = serde_json::json!({"quota": quota, "period": limit.period_us});
     if limit.burst_us > 0 {
@@ -160,7 +160,7 @@ fn oci(limit: Limit) -> serde_json::Value {
 
 /// Why the resources of a pod cannot say `after`. The period is one of the whole node: it can be
 /// said only where it is that of the recording, or the kubelet's own where nothing was limited.
-fn unsaid_by_kubernetes(before: Limit, after: Limit) -> Option<String> {
+fn unsaid_by_kubernetes(before: CpuLimits, after: CpuLimits) -> Option<String> {
     if after.burst_us > 0 {
         return Some("no field for burst; the file of the container's group".to_string());
     }
@@ -174,7 +174,11 @@ fn unsaid_by_kubernetes(before: Limit, after: Limit) -> Option<String> {
     })
 }
 
-fn kubernetes(before: Limit, after: Limit, notes: &mut Vec<String>) -> Option<serde_json::Value> {
+fn kubernetes(
+    before: CpuLimits,
+    after: CpuLimits,
+    notes: &mut Vec<String>,
+) -> Option<serde_json::Value> {
     if let Some(why) = unsaid_by_kubernetes(before, after) {
         notes.push(format!("Kubernetes: {why}"));
         return None;
@@ -214,7 +218,7 @@ pub(crate) fn weight_quadratic(shares: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const RECORDED: Limit = Limit {
+    const RECORDED: CpuLimits = CpuLimits {
         quota_us: Some(50_000),
         period_us: 100_000,
         burst_us: 0,
@@ -222,7 +226,7 @@ mod tests {
 
     #[test]
     fn one_limit_in_every_tongue() {
-        let after = Limit {
+        let after = CpuLimits {
             quota_us: Some(60_000),
             burst_us: 20_000,
             ..RECORDED
@@ -251,7 +255,7 @@ mod tests {
         let said = super::patches(
             "/system.slice/pg.service",
             RECORDED,
-            Limit {
+            CpuLimits {
                 burst_us: 0,
                 ..after
             },
@@ -267,7 +271,7 @@ mod tests {
 
     #[test]
     fn limits_that_tools_cannot_say_are_noted() {
-        let after = Limit {
+        let after = CpuLimits {
             quota_us: Some(3_333),
             period_us: 10_000,
             burst_us: 0,
@@ -285,7 +289,7 @@ mod tests {
         );
         let node = patches(
             "/pg",
-            Limit {
+            CpuLimits {
                 quota_us: Some(2_000),
                 ..after
             },
@@ -298,7 +302,7 @@ mod tests {
         let none = patches(
             "/pg",
             RECORDED,
-            Limit {
+            CpuLimits {
                 quota_us: None,
                 ..RECORDED
             },
@@ -311,7 +315,7 @@ mod tests {
 
     #[test]
     fn an_owner_writes_what_it_has_a_setting_for() {
-        let with = |quota_us, period_us, burst_us| Limit {
+        let with = |quota_us, period_us, burst_us| CpuLimits {
             quota_us: Some(quota_us),
             period_us,
             burst_us,

@@ -13,7 +13,6 @@ use crate::comparison::Comparison;
 use crate::context::RefitFigure;
 use crate::error::Result;
 use crate::experiment::{Experiment, Scenario};
-use crate::limit::Limit;
 use crate::metrics;
 use crate::recording::Recorded;
 use crate::simulate::{Simulate, run_all};
@@ -88,7 +87,7 @@ pub(crate) fn refit_around(
 /// `target`, and the groups above it that have limits, from the nearest to the outermost.
 fn on_the_way<'a>(scenario: &'a Scenario, target: &'a str) -> Vec<&'a str> {
     let mut groups = vec![target];
-    while let Some((above, _)) = Limit::above(scenario, groups[groups.len() - 1]) {
+    while let Some((above, _)) = scenario.limits_above(groups[groups.len() - 1]) {
         groups.push(above);
     }
     groups

@@ -22,10 +22,10 @@ use crate::backlog::Backlog;
 use crate::change;
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::experiment::Scenario;
-use crate::limit::Limit;
 use crate::metrics::scale::scale_for;
 use crate::metrics::{self, Metric};
 use crate::recording::Latency;
+use schedcast_base::limits::CpuLimits;
 
 /// Subject of the sentences.
 pub struct Subject<'a> {
@@ -59,13 +59,13 @@ impl Subject<'_> {
             .to_string()
     }
 
-    fn limit(&self, index: usize) -> Limit {
-        Limit::of(&self.scenarios[index], self.target)
+    fn limit(&self, index: usize) -> CpuLimits {
+        self.scenarios[index].limits_of(self.target)
     }
 
     /// Whether a limit of the target or of a group above it holds in a column.
     fn is_limited(&self, index: usize) -> bool {
-        Limit::holds(&self.scenarios[index], self.target)
+        self.scenarios[index].is_limited(self.target)
     }
 
     /// Whether a column changes a setting of any group.
@@ -113,7 +113,7 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
     let without = unlimited.map_or(String::new(), |summary| {
         format!("; without a limit it would be {}", value(&parsed, summary))
     });
-    let above = Limit::above(&subject.scenarios[0], subject.target);
+    let above = subject.scenarios[0].limits_above(subject.target);
     let above = above.map_or(String::new(), |(path, limit)| {
         format!(", {} above it {}", subject.named(path), limit.in_words())
     });
@@ -308,7 +308,7 @@ fn still(subject: &Subject<'_>, index: usize) -> String {
     let share = |path: &str| periods_throttled(variant, path);
     let mut worst = (subject.target, share(subject.target));
     let mut path = subject.target;
-    while let Some((above, _)) = Limit::above(scenario, path) {
+    while let Some((above, _)) = scenario.limits_above(path) {
         if share(above) > worst.1 {
             worst = (above, share(above));
         }
@@ -532,7 +532,7 @@ mod tests {
 
     #[test]
     fn limits_are_told_in_every_unit_that_people_type() {
-        let limit = |quota_us, burst_us| Limit {
+        let limit = |quota_us, burst_us| CpuLimits {
             quota_us,
             period_us: 100_000,
             burst_us,

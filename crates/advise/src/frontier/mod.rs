@@ -19,12 +19,12 @@ use serde::Serialize;
 use crate::price::{self, Price};
 use crate::search::Bench;
 use crate::{Case, judge};
+use schedcast_base::limits::CpuLimits;
 use schedcast_lab::answer::LATENCY_FIGURES;
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::context::RefitFigure;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::{Experiment, Scenario};
-use schedcast_lab::limit::Limit;
 use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::question::{Question, Subject};
@@ -82,8 +82,8 @@ pub struct Grant {
     pub burst_us: u64,
 }
 
-impl From<Limit> for Grant {
-    fn from(limit: Limit) -> Grant {
+impl From<CpuLimits> for Grant {
+    fn from(limit: CpuLimits) -> Grant {
         Grant {
             quota_us: limit.quota_us,
             period_us: limit.period_us,
@@ -166,8 +166,8 @@ impl Line {
 }
 
 impl Grant {
-    fn limit(self) -> Limit {
-        Limit {
+    fn limit(self) -> CpuLimits {
+        CpuLimits {
             quota_us: self.quota_us,
             period_us: self.period_us,
             burst_us: self.burst_us,
@@ -233,7 +233,7 @@ pub fn frontier(
     bench.drift_permille = recorded.seen.drift_of(&target);
     bench.fit = fit.to_vec();
     bench.run_ns = simulated_ns(experiment, recorded);
-    let limit = Limit::of(baseline, &target);
+    let limit = baseline.limits_of(&target);
     let whole = !is_partial(experiment, recorded);
     let runs = bench.runs(limit)?.clone();
     for slo in &case.promises {
@@ -249,7 +249,7 @@ pub fn frontier(
     let lines = bursts(&bench, limit, &quotas);
     let mut limits = vec![limit];
     for burst_us in &lines {
-        limits.extend(quotas.iter().map(|quota_us| Limit {
+        limits.extend(quotas.iter().map(|quota_us| CpuLimits {
             quota_us: Some(*quota_us),
             period_us: limit.period_us,
             burst_us: (*burst_us).min(*quota_us),
@@ -351,8 +351,8 @@ impl Frontier {
     }
 }
 
-fn without(limit: Limit) -> Limit {
-    Limit {
+fn without(limit: CpuLimits) -> CpuLimits {
+    CpuLimits {
         quota_us: None,
         burst_us: 0,
         ..limit
@@ -363,13 +363,13 @@ fn without(limit: Limit) -> Limit {
 /// the recorded one and those that were measured.
 fn quotas<S: Simulate, F: Fn() + Sync>(
     bench: &mut Bench<'_, S, F>,
-    recorded: Limit,
+    recorded: CpuLimits,
     measured: &[&schedcast_trace::Setting],
 ) -> Result<Vec<u64>> {
     let (step_us, steps) = bench.quotas(recorded.period_us);
     let (first, last) = (*steps.start(), (*steps.end()).max(*steps.start()));
     let told = PERCENTILES.len() - 1;
-    let rarest = |bench: &mut Bench<'_, S, F>, limit: Limit| -> Result<f64> {
+    let rarest = |bench: &mut Bench<'_, S, F>, limit: CpuLimits| -> Result<f64> {
         let forecasts = bench.forecasts(limit)?;
         Ok(forecasts[told].mean.unwrap_or(f64::INFINITY))
     };
@@ -377,7 +377,7 @@ fn quotas<S: Simulate, F: Fn() + Sync>(
     let begin = recorded.quota_us.map_or(first, |us| us / step_us);
     let mut top = begin.clamp(first, last);
     while top < last {
-        let limit = Limit {
+        let limit = CpuLimits {
             quota_us: Some(top * step_us),
             period_us: recorded.period_us,
             burst_us: 0,
@@ -413,11 +413,11 @@ fn quotas<S: Simulate, F: Fn() + Sync>(
 /// was recorded), and the recorded one.
 fn bursts<S: Simulate, F: Fn() + Sync>(
     bench: &Bench<'_, S, F>,
-    recorded: Limit,
+    recorded: CpuLimits,
     quotas: &[u64],
 ) -> Vec<u64> {
     let whole = recorded.quota_us.or(quotas.first().copied()).unwrap_or(0);
-    let largest = bench.largest_burst(Limit {
+    let largest = bench.largest_burst(CpuLimits {
         quota_us: Some(whole),
         ..recorded
     });
@@ -432,13 +432,14 @@ fn bursts<S: Simulate, F: Fn() + Sync>(
 fn points<S: Simulate, F: Fn() + Sync>(
     bench: &mut Bench<'_, S, F>,
     recorded: &Recorded,
-    limits: &[Limit],
+    limits: &[CpuLimits],
 ) -> Result<Vec<Point>> {
     let target = bench.target;
     let members = recorded.seen.members.get(target);
     let members = members.cloned().unwrap_or_default();
-    let scenario =
-        |(row, limit): (usize, &Limit)| limit.applied(bench.baseline, target, &row.to_string());
+    let scenario = |(row, limit): (usize, &CpuLimits)| {
+        bench.baseline.with_limits(target, *limit, &row.to_string())
+    };
     let scenarios: Vec<Scenario> = limits.iter().enumerate().map(scenario).collect();
     let first = bench.runs(limits[0])?.plain.clone();
     let baseline = Comparison::new("", &scenarios[..1], &[first])?;
@@ -481,7 +482,7 @@ fn points<S: Simulate, F: Fn() + Sync>(
 }
 
 /// Settings that were really measured and differ from the recorded one in quota and burst alone.
-fn measured(recorded: &Recorded, limit: Limit) -> Vec<&schedcast_trace::Setting> {
+fn measured(recorded: &Recorded, limit: CpuLimits) -> Vec<&schedcast_trace::Setting> {
     let settings = recorded.measured.iter().flat_map(|all| &all.settings);
     settings
         .filter(|one| one.period_us == limit.period_us)

@@ -12,7 +12,7 @@ struct Toy;
 
 impl Simulate for Toy {
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
-        let limit = Limit::of(scenario, "/pg");
+        let limit = scenario.limits_of("/pg");
         let granted_us = limit.quota_us.unwrap_or(1_000_000) + limit.burst_us / 2;
         let latency_us = 10_000.0 + 4e8 / granted_us as f64 + seed as f64;
         let mut metrics = std::collections::BTreeMap::new();
@@ -138,7 +138,7 @@ fn quotas_are_evenly_apart_in_their_ratio_from_one_step_on() {
     let case = Case::of(&question, &named, baseline).unwrap();
     let finished = || {};
     let mut bench = Bench::new(&Toy, &finished, baseline, "/pg", &case.promises, 3);
-    let recorded = Limit::of(baseline, "/pg");
+    let recorded = baseline.limits_of("/pg");
     let found = quotas(&mut bench, recorded, &[]).unwrap();
     let ms = [1, 3, 8, 24, 50, 69, 200];
     assert_eq!(found, ms.map(|ms| ms * 1000));
@@ -167,7 +167,7 @@ fn the_least_change_that_keeps_the_promise_is_recommended() {
         let case = Case::of(&question, &[promise.to_owned()], baseline).unwrap();
         let finished = || {};
         let mut bench = Bench::new(&Toy, &finished, baseline, "/pg", &case.promises, 3);
-        let recorded = Limit::of(baseline, "/pg");
+        let recorded = baseline.limits_of("/pg");
         let limits = crate::look_for(&mut bench, recorded, &|_| {}).unwrap();
         crate::build(&question, &case, &mut bench, &limits, None).unwrap()
     };

@@ -6,12 +6,12 @@ use std::time::Duration;
 use schedcast_advise::{Recommendation, read_recommendation};
 use schedcast_base::cpu_max::Quota;
 use schedcast_base::groups::owner;
+use schedcast_base::limits::CpuLimits;
 use schedcast_host::apply::{self, Journal, Wish};
 use schedcast_host::record::{self as recorder, Request, Way};
 use schedcast_host::{CpuCgroup, HostError, files, sys};
 use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
 use schedcast_lab::experiment::units::{parse_duration_ns, quote_word};
-use schedcast_lab::limit::Limit;
 
 use super::target;
 use crate::arguments::LONGEST_S;
@@ -232,13 +232,13 @@ fn refuse_twice(settings: &[String]) -> Result<()> {
 /// Refuses an advice for a limit that the group does not have any more: its forecast began there.
 fn refuse_other_limit(group: &CpuCgroup, advised: &Recommendation) -> Result<()> {
     let now = group.limits()?;
-    let now = Limit {
+    let now = CpuLimits {
         quota_us: now.quota_us,
         period_us: now.period_us,
         burst_us: now.burst_us,
     };
     // Without a limit the period says nothing.
-    let same = |one: Limit| (now.quota_us.is_none() && one.quota_us.is_none()) || now == one;
+    let same = |one: CpuLimits| (now.quota_us.is_none() && one.quota_us.is_none()) || now == one;
     // Another group that was named, such as a new one, may have none yet.
     let is_new = group.path() != advised.target && now.quota_us.is_none();
     if is_new || same(advised.recorded) || same(advised.limit) {
