@@ -386,8 +386,19 @@ impl TopologyFile {
             node: cpu.node,
             socket: cpu.socket,
         });
+        let places: Vec<CpuPlace> = places.collect();
+        for (cpu, place) in places.iter().enumerate() {
+            let first = places.iter().position(|other| other.core == place.core);
+            if let Some(first) = first.filter(|&first| places[first] != *place) {
+                return Err(format!(
+                    "topology.cpu has CPUs {first} and {cpu} on core {}, \
+                     expected one cluster, llc, node and socket for both",
+                    place.core
+                ));
+            }
+        }
         Ok(Topology {
-            places: places.collect(),
+            places,
             distances: Vec::new(),
             reclaim_distance: RECLAIM_DISTANCE,
             capacities: Vec::new(),

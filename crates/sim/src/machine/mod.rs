@@ -364,6 +364,20 @@ mod tests {
     }
 
     #[test]
+    fn threads_of_a_core_are_in_one_place() {
+        let (_, hybrid) = PRESETS
+            .iter()
+            .find(|(name, _)| *name == "hybrid-24")
+            .unwrap();
+        let two = "{ core = 0, llc = 0, node = 0, socket = 0 }";
+        let apart = hybrid.replacen(two, &two.replace("socket = 0", "socket = 1"), 1);
+        let refused = Machine::parse("test", &apart).unwrap_err().message;
+        let expected = "topology.cpu has CPUs 0 and 1 on core 0, expected one cluster, llc, node and \
+                        socket for both";
+        assert!(refused.contains(expected), "{refused}");
+    }
+
+    #[test]
     fn an_unknown_preset_names_the_nearest() {
         let message = Machine::preset("generic8").unwrap_err().to_string();
         assert!(
