@@ -302,6 +302,10 @@ pub struct ForkSpec {
     pub program: ProgramId,
     /// A process of its own (new address space) rather than a thread.
     pub process: bool,
+    /// Group that it starts in (`CLONE_INTO_CGROUP`); `None` = its parent's.
+    pub group: Option<GroupId>,
+    /// CPUs it may run on; `None` = its parent's, and of these the ones of its group's cpuset.
+    pub affinity: Option<CpuSet>,
 }
 
 /// Changes of scheduling attributes; `None` leaves one as it is.

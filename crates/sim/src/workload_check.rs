@@ -3,8 +3,8 @@
 use crate::program::operands::{Operand, for_each_operand};
 use crate::program::{DistributionError, Instruction, ObjectId};
 use crate::workload::{
-    Arrival, ArrivalAction, ArrivalSource, AttributesSpec, DistributionId, ProgramId, QueueId,
-    SemaphoreId, TaskSpec, Workload,
+    Arrival, ArrivalAction, ArrivalSource, AttributesSpec, DistributionId, ForkSpec, ProgramId,
+    QueueId, SemaphoreId, TaskSpec, Workload,
 };
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
@@ -97,11 +97,7 @@ impl Workload {
         self.check_groups()?;
         self.check_programs()?;
         for fork in &self.forks {
-            self.exists(
-                || format!("fork {}", fork.name),
-                ProgramId::WORD,
-                fork.program.0,
-            )?;
+            self.check_fork(fork, cpus)?;
         }
         for (row, attributes) in self.attributes.iter().enumerate() {
             self.check_attributes(row, attributes, cpus)?;
@@ -232,6 +228,18 @@ impl Workload {
             affinity_in_range(place, affinity, cpus)?;
         }
         if let Some(group) = attributes.group {
+            self.group_exists(place, group)?;
+        }
+        Ok(())
+    }
+
+    fn check_fork(&self, fork: &ForkSpec, cpus: usize) -> Result<(), WorkloadError> {
+        let place = || format!("fork {}", fork.name);
+        self.exists(place, ProgramId::WORD, fork.program.0)?;
+        if let Some(affinity) = &fork.affinity {
+            affinity_in_range(place, affinity, cpus)?;
+        }
+        if let Some(group) = fork.group {
             self.group_exists(place, group)?;
         }
         Ok(())

@@ -230,6 +230,8 @@ fn children_inherit_registers_and_can_be_joined() {
         statistics: None,
         program: child,
         process: false,
+        group: None,
+        affinity: None,
     });
     task(&mut workload, "parent", 0, |b| {
         b.set(A, 2 * MS);
@@ -461,6 +463,8 @@ fn rows_of_dead_tasks_are_used_again() {
         statistics: None,
         program: child,
         process: true,
+        group: None,
+        affinity: None,
     });
     task(&mut workload, "parent", 0, |b| {
         b.repeat(A, 500, |b| {
@@ -545,6 +549,8 @@ fn clamps_are_set_inherited_and_bounded_by_groups() {
         statistics: None,
         program: child,
         process: true,
+        group: None,
+        affinity: None,
     });
     let change = workload.add_attributes(AttributesSpec {
         clamps: Clamps {

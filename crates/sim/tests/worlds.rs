@@ -74,6 +74,8 @@ fn mixture() -> Workload {
         statistics: None,
         program: child,
         process: true,
+        group: None,
+        affinity: None,
     });
     let forker = program(&mut workload, |b| {
         let top = b.here();

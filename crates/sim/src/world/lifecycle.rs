@@ -28,12 +28,20 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let shared = std::sync::Arc::clone(&self.out.shared);
         let spec = &shared.workload.forks[fork.0 as usize];
         let parent = &self.kernel.tables().tasks[task.index()];
+        let group = spec.group.unwrap_or(parent.group);
+        // `cpuset_fork`: a child that starts elsewhere has the CPUs that the cpuset there leaves.
+        let asked = spec.affinity.unwrap_or(parent.affinity);
+        let affinity = match self.out.cpuset(group) {
+            Some(cpus) if asked.and(&cpus).is_empty() => cpus,
+            Some(cpus) => asked.and(&cpus),
+            None => asked,
+        };
         let attributes = TaskAttributes {
             policy: parent.policy,
             nice: parent.nice,
             rt_priority: parent.rt_priority,
-            affinity: parent.affinity,
-            group: parent.group,
+            affinity,
+            group,
             address_space: parent.address_space,
             custom_slice_ns: None,
             cpu,

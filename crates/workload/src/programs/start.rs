@@ -109,6 +109,8 @@ impl Compiler<'_> {
             statistics: None,
             program,
             process,
+            group: None,
+            affinity: None,
         })
     }
 

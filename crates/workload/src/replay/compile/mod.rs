@@ -34,7 +34,7 @@ mod units;
 use super::Replay;
 use super::groups::GroupIndex;
 use super::model::{Activation, ActivationId, Step, Trigger};
-use super::threads::ThreadId;
+use super::threads::{Origin, ThreadId};
 use crate::registers::registers;
 use exchanges::Exchanges;
 use schedcast_kernel::cpuset::CpuSet;
@@ -75,6 +75,14 @@ impl CompileOptions {
     /// The CPU that stands for a recorded one.
     fn cpu(&self, recorded: u32) -> Cpu {
         Cpu(recorded % self.cpus)
+    }
+
+    /// Number of CPUs of the machine; the recorded one's, where nothing else is known.
+    fn machine_cpus(&self, replay: &Replay) -> u32 {
+        match self.cpus {
+            u32::MAX => replay.cpus,
+            cpus => cpus,
+        }
     }
 
     /// The CPUs that stand for recorded ones.
@@ -142,7 +150,7 @@ impl Replay {
         options: CompileOptions,
     ) -> Result<Compiled, ProgramError> {
         let groups = self.add_groups(workload);
-        let compiler = Compiler::new(self, options, workload);
+        let compiler = Compiler::new(self, options, &groups, workload);
         for unit in 0..compiler.units.all.len() {
             let program = compiler.program(unit)?;
             compiler.workload.add_program(program);
@@ -213,7 +221,12 @@ struct Compiler<'a> {
 
 impl<'a> Compiler<'a> {
     /// Gives every thread that does something its inbox and the place of its program.
-    fn new(replay: &'a Replay, options: CompileOptions, workload: &'a mut Workload) -> Self {
+    fn new(
+        replay: &'a Replay,
+        options: CompileOptions,
+        groups: &[GroupId],
+        workload: &'a mut Workload,
+    ) -> Self {
         let mut forked = vec![false; replay.threads.len()];
         for step in &replay.steps {
             if let Step::Fork(child) = step {
@@ -246,11 +259,23 @@ impl<'a> Compiler<'a> {
         for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
             metrics.push(workload.add_metric(&format!("{}/reply_latency", thread.subject)));
             forks.push(forked[id.index()].then(|| {
+                let parent = match thread.origin {
+                    Origin::Fork(parent) => Some(&replay.threads[parent.index()]),
+                    Origin::Before | Origin::UnknownFork => None,
+                };
+                let is_elsewhere = parent.is_none_or(|parent| parent.group != thread.group);
+                let is_bound_anew = parent.is_none_or(|parent| parent.cpus != thread.cpus);
+                let all = || CpuSet::first(options.machine_cpus(replay) as usize);
                 workload.add_fork(ForkSpec {
                     name: thread.name.clone(),
                     statistics: Some(thread.subject.clone()),
                     program: units.of(id).program,
                     process: true,
+                    group: is_elsewhere.then(|| groups[thread.group.index()]),
+                    affinity: is_bound_anew.then(|| match thread.cpus {
+                        Some(cpus) => options.cpus_for(&cpus),
+                        None => all(),
+                    }),
                 })
             }));
         }

@@ -1,5 +1,6 @@
-//! Threads that may run on some CPUs only.
+//! Threads that may run on some CPUs only, and threads that were moved to a group.
 
+use super::services::played_under;
 use super::*;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::ids::Cpu;
@@ -36,4 +37,47 @@ fn threads_stay_on_the_cpus_that_the_recorder_saw_them_restricted_to() {
     let child = replay.threads_named("child").unwrap()[0];
     assert_eq!(replay.threads[child.index()].cpus, bound);
     assert_eq!(affinity("free"), None);
+}
+
+/// `sh` forks 2 outside `/svc` at 20 µs; it is moved there and bound, works 30 ms, forks 3, which
+/// works 25 ms, and sleeps.
+fn started_outside() -> Mini {
+    let mut mini = Mini::new(&[(1, "sh"), (2, "server"), (3, "worker")]);
+    mini.group("/svc", &[("cpu.max", "10000 100000")], &[]);
+    mini.members_after("/svc", &[2]);
+    mini.meta.thread_cpus = vec![BoundThreads {
+        cpus: vec![0],
+        threads: vec![2],
+    }];
+    mini.waking(0, 0, 0, HARD, 1);
+    mini.switch(10, 0, 0, "R", 1);
+    mini.fork(20, 0, 1, 2);
+    mini.switch(30, 0, 1, "S", 2);
+    mini.fork(30_020, 0, 2, 3);
+    mini.switch(30_030, 0, 2, "S", 3);
+    mini.switch(55_030, 0, 3, "X", 0);
+    mini
+}
+
+#[test]
+fn a_service_that_starts_while_recording_runs_in_the_group_that_it_was_moved_to() {
+    let replay = inferred(started_outside(), 1_000_000);
+    let svc = replay.group("/svc").unwrap();
+    // No list has the worker any more: it has its parent's group.
+    let groups = replay.threads.iter().map(|thread| thread.group);
+    assert_eq!(groups.collect::<Vec<_>>(), [GroupIndex::ROOT, svc, svc]);
+    let world = played_under(&replay, Some(10_000_000));
+    let stat = world.kernel().groups[1].bandwidth.stat;
+    assert!(stat.nr_throttled >= 5, "55 ms of work: {stat:?}");
+}
+
+#[test]
+fn a_service_that_starts_while_recording_has_its_own_cpus() {
+    let replay = inferred(started_outside(), 1_000_000);
+    let mut workload = Workload::default();
+    let options = CompileOptions::default();
+    replay.compile(&mut workload, options).unwrap();
+    let cpus = workload.forks.iter().map(|fork| fork.affinity);
+    // The worker inherits them.
+    assert_eq!(cpus.collect::<Vec<_>>(), [Some(CpuSet::of(Cpu(0))), None]);
 }

@@ -12,6 +12,8 @@ pub(super) struct Mini {
     pub meta: Meta,
     pub counts: Counts,
     groups: serde_json::Map<String, serde_json::Value>,
+    /// Members at the end, where a test has them.
+    tasks_after: Vec<(String, Vec<Pid>)>,
     names: Vec<(Pid, &'static str)>,
 }
 
@@ -29,6 +31,7 @@ impl Mini {
             meta: Meta::default(),
             counts: Counts::default(),
             groups: serde_json::Map::new(),
+            tasks_after: Vec::new(),
             names: names.to_vec(),
         }
     }
@@ -142,20 +145,31 @@ impl Mini {
         self.groups.insert(path.to_owned(), group.into());
     }
 
+    /// Members of a cgroup at the end, where it was made before.
+    pub(super) fn members_after(&mut self, path: &str, tasks: &[Pid]) {
+        self.tasks_after.push((path.to_owned(), tasks.to_vec()));
+    }
+
     pub(super) fn recording(mut self, end_us: u64) -> Recording {
         self.meta.start_ns = Some(START_NS);
         self.meta.end_ns = Some(START_NS + end_us * 1000);
         self.groups
             .entry("/")
             .or_insert_with(|| serde_json::json!({ "tasks": [] }));
+        let mut after = self.groups.clone();
+        for (path, tasks) in &self.tasks_after {
+            after[path]["tasks"] = tasks.as_slice().into();
+        }
         let cgroups = serde_json::from_value(self.groups.into()).unwrap();
+        let after = (!self.tasks_after.is_empty())
+            .then(|| serde_json::from_value(after.into()).unwrap());
         let cpus = self.events.iter().map(|event| event.cpu as usize + 1).max();
         self.counts.events_per_cpu = vec![1; cpus.unwrap_or(1)];
         Recording {
             trace: PathBuf::from("mini/trace.txt"),
             meta: self.meta,
             cgroups_before: Some(cgroups),
-            cgroups_after: None,
+            cgroups_after: after,
             requests: None,
             measured: None,
             events: self.events,

@@ -336,6 +336,8 @@ impl<'a> Compiler<'a> {
             statistics: None,
             program: ProgramId(0),
             process: false,
+            group: None,
+            affinity: None,
         });
         self.forks.insert(key, fork);
         self.pending.push((task, inherited, fork));
