@@ -133,6 +133,21 @@ pub enum HostError {
         /// The path of both.
         cgroup: String,
     },
+    /// An undo of a file that somebody else has set since.
+    #[error(
+        "{path}: expected `{}`, which apply wrote, or `{before}` from before it, found `{found}`: somebody else set it \
+         since, and it stays as it is", written.as_deref().unwrap_or(before)
+    )]
+    SetByOther {
+        /// The file.
+        path: PathBuf,
+        /// Its value.
+        found: String,
+        /// Its value before the first apply.
+        before: String,
+        /// The last value that an apply wrote, if one did.
+        written: Option<String>,
+    },
     /// A command that could not be started.
     #[error("cannot start {command:?}: {source}")]
     Start {

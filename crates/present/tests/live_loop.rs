@@ -166,7 +166,7 @@ fn the_loop_is_closed() {
     }
     let measured_cpu_ns = OWN_CPU_NS * p90s.len() as u64;
     let while_measured = disturbed(&times, measured_cpu_ns);
-    apply::undo(&group, &journals, &mut |_| {}).unwrap();
+    apply::undo(&group, &journals, false, &mut |_| {}).unwrap();
     assert_eq!(files(&group), before, "every byte is back");
 
     let median = median(&p90s[..]).unwrap();

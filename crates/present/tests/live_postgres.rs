@@ -179,7 +179,7 @@ fn a_database_gets_what_it_needs() {
 
     apply::apply(group, &wish(best), &at("undo"), &mut |_| {}).unwrap();
     let others = service.record(&at("applied"));
-    apply::undo(group, &at("undo"), &mut |_| {}).unwrap();
+    apply::undo(group, &at("undo"), false, &mut |_| {}).unwrap();
     assert_eq!(files(group), before, "every byte is back");
 
     let slos = [PROMISE.to_owned()];

@@ -131,6 +131,9 @@ pub(crate) struct UndoArguments {
     /// The group
     #[command(flatten)]
     pub target: Target,
+    /// Take back even where somebody has set another value since
+    #[arg(long)]
+    pub force_limit: bool,
     /// Folder that keeps the previous values
     #[arg(long, value_name = "DIR", default_value = schedcast_host::apply::JOURNALS)]
     pub journal: PathBuf,

@@ -343,8 +343,20 @@ pub(super) fn undo(arguments: &UndoArguments, out: &mut impl Write) -> Result<u8
         }
     };
     let group = CpuCgroup::open(&path)?;
-    let undone = apply::undo(&group, &arguments.journal, &mut |_| {});
-    let writes = undone?;
+    let undone = apply::undo(
+        &group,
+        &arguments.journal,
+        arguments.force_limit,
+        &mut |_| {},
+    );
+    let writes = undone.map_err(|error| {
+        let is_foreign = matches!(error, HostError::SetByOther { .. });
+        let error = Error::from(error);
+        match is_foreign {
+            true => error.hint("--force-limit takes it back all the same"),
+            false => error,
+        }
+    })?;
     let mut text = lines(&group, &writes);
     text += &format!("{path} is as it was before the first apply\n");
     written(out.write_all(text.as_bytes()))?;

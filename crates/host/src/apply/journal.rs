@@ -8,11 +8,15 @@
 //! `apply` and `undo` hold a lock on the directory of the journals from the first look at a group
 //! to the last, so that two processes do not write alternately.
 //!
+//! Between an apply and its undo somebody else may set the group. So a journal also has every value
+//! that an apply was about to write: one that is neither among these nor from before is theirs.
+//!
 //! A group may end before it is undone, with a restart of its service or of the machine, and
 //! another be made at its path. The values of the one are nothing to the other, so a journal says
 //! which group it is of: the boot, and the inode of the directory, which no later group of that
 //! boot has.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -110,8 +114,45 @@ pub struct Journal {
 pub(super) struct Found {
     pub journal: Journal,
     pub saved: Saved,
+    /// Values that an apply wrote, by file; `None` in journals that do not say.
+    pub written: Option<BTreeMap<String, Vec<String>>>,
     /// Whether the group at its path is the one it was written for.
     pub of_this_group: bool,
+}
+
+impl Found {
+    /// Refuses to go on where a file of `group` has neither its value from before the first apply
+    /// nor one that an apply wrote.
+    pub(super) fn refuse_foreign(&self, group: &CpuCgroup) -> Result<()> {
+        let Some(written) = &self.written else {
+            return Ok(());
+        };
+        let now = Saved::read(group)?;
+        let is_idle = now
+            .files
+            .iter()
+            .any(|(file, text)| *file == CpuFile::Idle && text == "1");
+        for (file, found) in now.files {
+            // cpu.idle 1 decides the weight that the kernel shows.
+            if is_idle && matches!(file, CpuFile::Shares | CpuFile::Weight) {
+                continue;
+            }
+            let saved = self.saved.files.iter().find(|(saved, _)| *saved == file);
+            let own = written.get(file.name()).map_or(&[][..], Vec::as_slice);
+            let Some((_, before)) = saved.filter(|(_, before)| *before != found) else {
+                continue;
+            };
+            if !own.contains(&found) {
+                return Err(HostError::SetByOther {
+                    path: group.dir().join(file.name()),
+                    found,
+                    before: before.clone(),
+                    written: own.last().cloned(),
+                });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Identity of a group: distinguishes it from earlier and later groups at the same path.
@@ -170,20 +211,33 @@ impl Journal {
     }
 
     /// The journal of `group`: the one that is there, or a new one with `now`, also in place of
-    /// that of a group which is gone. Tells whether it is new.
+    /// that of a group which is gone. `writes` are added to what it says was written. Tells whether
+    /// it is new.
     pub(super) fn open_or_save(
         directory: &Path,
         group: &CpuCgroup,
         now: &Saved,
+        writes: &[Write],
     ) -> Result<(Journal, bool)> {
         let path = Journal::place(directory, group);
+        let mut found = None;
         if is_there(&path)? {
-            let found = Journal::open(directory, group)?;
-            if found.of_this_group {
-                return Ok((found.journal, false));
-            }
+            found = Some(Journal::open(directory, group)?).filter(|found| found.of_this_group);
         }
-        let files: serde_json::Map<String, serde_json::Value> = now
+        let is_new = found.is_none();
+        let (saved, written) = match found {
+            Some(found) => (found.saved, found.written),
+            None => (now.clone(), Some(BTreeMap::new())),
+        };
+        let written = written.map(|mut written| {
+            for write in writes {
+                let values = written.entry(write.file.name().to_owned()).or_default();
+                values.retain(|value| *value != write.value);
+                values.push(write.value.clone());
+            }
+            written
+        });
+        let files: serde_json::Map<String, serde_json::Value> = saved
             .files
             .iter()
             .map(|(file, text)| (file.name().to_owned(), text.clone().into()))
@@ -194,10 +248,13 @@ impl Journal {
         json.insert("directory".into(), group.dir().to_string_lossy().into());
         json.insert("group".into(), identity(group)?.into());
         json.insert("files".into(), files.into());
+        if let Some(written) = written {
+            json.insert("written".into(), serde_json::json!(written));
+        }
         json.insert(CHECKSUM.into(), checksum(&json).into());
         let json = serde_json::Value::from(json);
         save(directory, &path, &format!("{json:#}\n"))?;
-        Ok((Journal { path }, true))
+        Ok((Journal { path }, is_new))
     }
 
     /// The journal of `group` and what it says.
@@ -235,6 +292,12 @@ impl Journal {
                 .files
                 .push((CpuFile::from_name(name)?, text.to_owned()));
         }
+        let written = match json_of("written") {
+            serde_json::Value::Null => None,
+            told => {
+                Some(serde_json::from_value(told.clone()).map_err(|error| bad(error.to_string()))?)
+            }
+        };
         // Older journals do not say.
         let of_this_group = match json_of("group").as_str() {
             Some(told) => told == identity(group)?,
@@ -243,6 +306,7 @@ impl Journal {
         Ok(Found {
             journal: Journal { path },
             saved,
+            written,
             of_this_group,
         })
     }

@@ -175,7 +175,7 @@ pub fn apply(
     }
     let now = Saved::read(group)?;
     now.refuse_without(group, &writes)?;
-    let (journal, fresh) = Journal::open_or_save(journals, group, &now)?;
+    let (journal, fresh) = Journal::open_or_save(journals, group, &now, &writes)?;
     notice(&Step::Saved(journal.path().to_owned()));
     if let Err(error) = make(group, &writes, notice) {
         // Back to what stood there a moment ago; the journal of an earlier apply stays.
@@ -229,14 +229,17 @@ fn restore(group: &CpuCgroup, saved: &Saved, notice: &mut dyn FnMut(&Step)) -> R
     Ok(writes)
 }
 
-/// Takes back what `apply` wrote to `group`, and forgets the journal.
+/// Takes back what `apply` wrote to `group`, and forgets the journal. What somebody else set since
+/// is overwritten where `is_forced` only.
 ///
 /// # Errors
-/// No journal of this group; what the kernel refuses. The journal stays then. A journal of a group
+/// No journal of this group; a value that somebody else set; what the kernel refuses. The journal
+/// stays then. A journal of a group
 /// that is gone, and with it what was written: nothing is touched, and the journal is forgotten.
 pub fn undo(
     group: &CpuCgroup,
     journals: &Path,
+    is_forced: bool,
     notice: &mut dyn FnMut(&Step),
 ) -> Result<Vec<Write>> {
     // Without a journal nothing is made, not even the lock.
@@ -248,6 +251,9 @@ pub fn undo(
         return Err(HostError::GroupGone {
             cgroup: group.path().to_owned(),
         });
+    }
+    if !is_forced {
+        found.refuse_foreign(group)?;
     }
     let writes = restore(group, &found.saved, notice)?;
     found.journal.remove()?;

@@ -47,7 +47,7 @@ fn quietly(group: &CpuCgroup, wish: &Wish, journals: &Path) -> Result<Vec<Write>
 }
 
 fn take_back(group: &CpuCgroup, journals: &Path) -> Result<Vec<Write>> {
-    undo(group, journals, &mut |_| {})
+    undo(group, journals, false, &mut |_| {})
 }
 
 fn text(group: &CpuCgroup) -> Vec<(CpuFile, String)> {
@@ -103,6 +103,28 @@ fn what_was_applied_is_taken_back_to_the_byte() {
             .starts_with("nothing to undo for /web: there is no "),
         "{error}"
     );
+}
+
+#[test]
+fn what_somebody_else_set_after_an_apply_is_not_overwritten() {
+    let (_root, journals, group) = place();
+    let before = text(&group);
+    quietly(&group, &wish(&[("cpu.max", "50000")]), &journals).unwrap();
+    quietly(&group, &wish(&[("cpu.max", "40000")]), &journals).unwrap();
+    fs::write(group.dir().join("cpu.max"), "70000 100000\n").unwrap();
+    let refused = take_back(&group, &journals).unwrap_err().to_string();
+    for told in ["web/cpu.max", "`70000 100000`", "`40000 100000`"] {
+        assert!(refused.contains(told), "{refused}");
+    }
+    assert_eq!(group.read(CpuFile::Max).unwrap(), "70000 100000");
+    // A value of an earlier apply is no stranger's.
+    fs::write(group.dir().join("cpu.max"), "50000 100000\n").unwrap();
+    take_back(&group, &journals).unwrap();
+    assert_eq!(text(&group), before);
+    quietly(&group, &wish(&[("cpu.max", "50000")]), &journals).unwrap();
+    fs::write(group.dir().join("cpu.max"), "70000 100000\n").unwrap();
+    undo(&group, &journals, true, &mut |_| {}).unwrap();
+    assert_eq!(text(&group), before);
 }
 
 #[test]
@@ -339,6 +361,6 @@ fn the_live_v1_controller_takes_and_gives_back() {
         &mut |_| {},
     )
     .unwrap();
-    undo(&group, journals.path(), &mut |_| {}).unwrap();
+    undo(&group, journals.path(), false, &mut |_| {}).unwrap();
     assert_eq!(text(&group), before);
 }
