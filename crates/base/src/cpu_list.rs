@@ -5,6 +5,9 @@
 
 use std::fmt;
 
+/// CPUs that the list of a kernel may name: the largest `NR_CPUS` that distributions build with.
+pub const NR_CPUS_MAX: u32 = 8192;
+
 /// How a list writes the stride of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stride {

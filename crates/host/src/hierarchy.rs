@@ -36,20 +36,29 @@ pub struct CpuHierarchy {
 /// CPU time that a group of version 1 used, in ns.
 pub(crate) const USAGE: &str = "cpuacct.usage";
 
-/// The accounting of version 1, which may have groups of its own.
-pub(crate) struct Accounting {
+/// CPUs that were given to a cpuset of version 1.
+const CPUSET: &str = "cpuset.cpus";
+
+/// A controller of version 1 beside the cpu controller, which may have groups of its own: the
+/// accounting, or the cpusets.
+pub(crate) struct Beside {
     /// The directory of its root group.
     pub(crate) mount: PathBuf,
     /// That of the cpu controller: the same directory where both are mounted together.
     pub(crate) cpu: PathBuf,
 }
 
-impl Accounting {
-    /// The file that tells what the group used. `None` where the accounting has no such group, or
-    /// has one of the same name without the processes of the cpu controller's group: what it
-    /// counts would be somebody else's time.
+impl Beside {
+    /// The file of accounting that tells what the group used. `None` where there is no such group,
+    /// or one of the same name without the processes of the cpu controller's group: what it counts
+    /// would be somebody else's time.
     pub(crate) fn usage_file(&self, path: &str) -> Option<PathBuf> {
-        let file = self.mount.join(path.trim_matches('/')).join(USAGE);
+        self.file(path, USAGE)
+    }
+
+    /// The file `name` of the same group, where [it has its processes](Self::counts).
+    pub(crate) fn file(&self, path: &str, name: &str) -> Option<PathBuf> {
+        let file = self.mount.join(path.trim_matches('/')).join(name);
         (self.counts(path) && file.is_file()).then_some(file)
     }
 
@@ -111,23 +120,33 @@ impl CpuHierarchy {
 
     /// Where version 1 counts CPU time used, which is a controller of its own; `None` with version
     /// 2 and where it is not mounted.
-    pub(crate) fn accounting(&self) -> Option<Accounting> {
+    pub(crate) fn accounting(&self) -> Option<Beside> {
+        self.beside("cpuacct", USAGE)
+    }
+
+    /// Where version 1 keeps cpusets, as for [`Self::accounting`].
+    pub(crate) fn cpusets(&self) -> Option<Beside> {
+        self.beside("cpuset", CPUSET)
+    }
+
+    /// The controller of this name, whose groups have `file`.
+    fn beside(&self, controller: &str, file: &str) -> Option<Beside> {
         let cpu = self.mount.clone();
-        if self.mount.join(USAGE).is_file() {
+        if self.mount.join(file).is_file() {
             let mount = cpu.clone();
-            return Some(Accounting { mount, cpu });
+            return Some(Beside { mount, cpu });
         }
         let text = std::fs::read_to_string(MOUNTS).ok()?;
-        let counts = |mount: &Mount| {
+        let has_it = |mount: &Mount| {
             let mut options = mount.options.split(',');
-            mount.kind == "cgroup" && options.any(|option| option == "cpuacct")
+            mount.kind == "cgroup" && options.any(|option| option == controller)
         };
         let mut mounts = text.lines().filter_map(parse_mount);
         let found = mounts
-            .find(counts)
+            .find(has_it)
             .filter(|_| self.version == CgroupVersion::V1)?;
         let mount = found.point;
-        Some(Accounting { mount, cpu })
+        Some(Beside { mount, cpu })
     }
 
     /// The folders that a process of the group at `dir` is to join: that one, and that of the same

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::cgroup::read_limits;
 use crate::error::Result;
 use crate::groups::{GroupNames, Groups};
-use crate::hierarchy::{Accounting, CgroupVersion, CpuHierarchy};
+use crate::hierarchy::{Beside, CgroupVersion, CpuHierarchy};
 use crate::stat::read_cpu_stat;
 use crate::sys;
 use schedcast_base::cpu_stat::CpuStat;
@@ -159,7 +159,7 @@ impl Look {
 
 /// `None` for a group without bandwidth control, such as the root of version 2, and for one that
 /// went away.
-fn count(hierarchy: &CpuHierarchy, accounting: Option<&Accounting>, path: &str) -> Option<Counted> {
+fn count(hierarchy: &CpuHierarchy, accounting: Option<&Beside>, path: &str) -> Option<Counted> {
     let dir = hierarchy.dir(path);
     let limits = read_limits(hierarchy.version(), &dir).ok()?;
     let file = dir.join("cpu.stat");

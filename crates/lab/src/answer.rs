@@ -23,6 +23,9 @@ use crate::simulator::Simulator;
 use crate::trust;
 use crate::verdict;
 use schedcast_base::groups::is_within;
+use schedcast_kernel::Cpu;
+use schedcast_kernel::cpuset::CpuSet;
+use std::collections::BTreeMap;
 
 /// An answered question.
 #[derive(Clone, Debug)]
@@ -105,6 +108,8 @@ pub fn answer(
         comparison.widen_by(&context.fit);
         comparison.cut_to_possible(scenarios, simulated_ns(experiment, recorded));
         tell_fit(&mut comparison, &context.fit, recorded, target.as_deref());
+        let unknown = unknown_cpusets(scenarios, &recorded.seen.bound);
+        comparison.warnings.extend(unknown);
         if let Some(target) = &target
             && let Some(latency) = recorded.seen.latency(target)
         {
@@ -141,6 +146,40 @@ pub fn answer(
         comparison,
         context,
     })
+}
+
+/// Warnings of columns that give CPUs to groups whose threads stay where the recording has them,
+/// for it does not tell whether they or their cpuset were bound there.
+fn unknown_cpusets(scenarios: &[Scenario], bound: &BTreeMap<String, CpuSet>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (path, cpus) in bound {
+        let is_wider = |scenario: &&Scenario| {
+            let mut set = scenario
+                .cgroups
+                .iter()
+                .filter(|(above, _)| is_within(path, above));
+            set.any(|(_, settings)| {
+                let given = settings.cpus.iter().flat_map(|list| list.cpus());
+                let mut known = given.map(|cpu| cpus.contains(Cpu(*cpu)));
+                // With none of theirs they get all of the cpuset's.
+                known.clone().any(|known| known) && known.any(|known| !known)
+            })
+        };
+        let columns: Vec<String> = scenarios
+            .iter()
+            .filter(is_wider)
+            .map(|scenario| format!("`{}`", scenario.name))
+            .collect();
+        if !columns.is_empty() {
+            warnings.push(format!(
+                "{}: threads of {path} stay on CPU {}, where the recording has them: it does not tell whether their \
+                 cpuset kept them there; record again, and the cpusets are recorded too",
+                columns.join(", "),
+                crate::explain::cpu_list(cpus)
+            ));
+        }
+    }
+    warnings
 }
 
 /// Why no column may be recommended: what is unknown, or what the simulation of the recorded limit
@@ -542,5 +581,37 @@ fn machine(scenarios: &[Scenario]) -> String {
     match cpus.as_slice() {
         [one] if one == "1" => "1 CPU".to_string(),
         _ => format!("{} CPUs", cpus.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Source;
+    use crate::experiment::{self, Surroundings, document};
+
+    fn scenario(cpus: &str) -> Scenario {
+        let text = format!(
+            "[machine]\ncpus = 4\n[cgroup.\"/a\"]\n\"cpuset.cpus\" = \"{cpus}\"\n\
+             [[program]]\nrun = \"hackbench\"\n"
+        );
+        let table = document::parse(&Source::new("t", text)).unwrap();
+        let experiment = experiment::read(&table, &Surroundings::default()).unwrap();
+        experiment.scenarios.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn a_wider_cpuset_that_moves_nobody_is_told() {
+        let bound = [("/a/b".to_string(), CpuSet::of(Cpu(0)))].into();
+        let told = |cpus: &str| unknown_cpusets(&[scenario(cpus)], &bound);
+        let wider = told("0-1");
+        assert!(
+            wider[0].contains("threads of /a/b stay on CPU 0"),
+            "{wider:?}"
+        );
+        let none: [String; 0] = [];
+        assert_eq!(told("0"), none);
+        assert_eq!(told("1-2"), none, "they go there");
+        assert_eq!(unknown_cpusets(&[scenario("0-1")], &BTreeMap::new()), none);
     }
 }

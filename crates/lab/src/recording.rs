@@ -24,6 +24,7 @@ use std::path::Path;
 use schedcast_base::groups::is_within;
 use schedcast_base::groups::{Miss, NamedGroup, Wanted, find, label_of};
 use schedcast_base::names::nearest;
+use schedcast_kernel::cpuset::CpuSet;
 use schedcast_trace::{MeasuredSettings, Recording, Request};
 use schedcast_workload::replay::{self, GroupIndex, Rare, Replay};
 
@@ -72,6 +73,9 @@ pub struct Seen {
     pub closed_loops: BTreeMap<String, ClosedLoop>,
     /// Cgroups of which the recording shows when their periods end.
     pub timed_periods: BTreeSet<String>,
+    /// Cgroups of whose cpusets the recording has no file, with the CPUs that some of their threads
+    /// were bound to.
+    pub bound: BTreeMap<String, CpuSet>,
     /// Whether the machine shares its CPUs with other guests.
     pub is_virtual: bool,
     /// Requests of a log beside it of which nothing is used.
@@ -178,7 +182,16 @@ impl Seen {
         let path = |group: GroupIndex| replay.groups[group.index()].path.clone();
         let timed = replay.groups.iter().filter(|group| group.phase.is_some());
         let closed_loops = services.map(|one| (path(one.group), told(one))).collect();
+        let bound = (0u32..).map(GroupIndex).zip(&replay.groups).skip(1);
+        let bound = bound.filter(|(index, _)| replay.cpuset_of(*index).is_none());
+        let bound = bound.filter_map(|(index, group)| {
+            let members = replay.threads.iter().filter(|one| one.group == index);
+            let cpus = members.filter_map(|one| one.cpus);
+            let cpus = cpus.fold(CpuSet::EMPTY, |all, cpus| all.or(&cpus));
+            (!cpus.is_empty()).then(|| (group.path.clone(), cpus))
+        });
         Seen {
+            bound: bound.collect(),
             figures: Some(figures),
             timed_periods: timed.map(|group| group.path.clone()).collect(),
             members,

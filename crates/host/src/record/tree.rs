@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 use schedcast_base::groups::is_within;
 
 use crate::error::{Result, io_error};
-use crate::hierarchy::{Accounting, CgroupVersion, CpuHierarchy, USAGE, child_groups, is_gone};
+use crate::hierarchy::{Beside, CgroupVersion, CpuHierarchy, USAGE, child_groups, is_gone};
 use crate::stat::{self, TaskTimes};
 use crate::sys;
 
 /// Files that are kept where a group has them.
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "cpu.shares",
     "cpu.cfs_quota_us",
     "cpu.cfs_period_us",
@@ -25,7 +25,11 @@ const FILES: [&str; 10] = [
     "cpu.idle",
     "cpu.stat",
     "cpuset.cpus",
+    "cpuset.cpus.effective",
 ];
+
+/// Files of a cpuset of version 1, which is a controller of its own.
+const CPUSET_FILES: [&str; 2] = ["cpuset.cpus", "cpuset.effective_cpus"];
 
 /// Those of them that say how much it may use.
 const LIMIT: [&str; 3] = ["cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.max"];
@@ -36,6 +40,9 @@ pub(super) fn read(hierarchy: &CpuHierarchy, scope: Option<&str>) -> Result<Map<
     visit(hierarchy, "", hierarchy.mount(), scope, &mut groups)?;
     if let Some(accounting) = hierarchy.accounting() {
         add_usage(&accounting, &mut groups);
+    }
+    if let Some(cpusets) = hierarchy.cpusets() {
+        add_cpusets(&cpusets, &mut groups);
     }
     Ok(groups)
 }
@@ -83,7 +90,7 @@ fn visit(
 /// CPU time used, which version 1 counts in a controller that may be mounted elsewhere. A group
 /// that is not there has none, and neither has one above a group whose processes are counted
 /// elsewhere.
-fn add_usage(accounting: &Accounting, groups: &mut Map<String, Value>) {
+fn add_usage(accounting: &Beside, groups: &mut Map<String, Value>) {
     let elsewhere: Vec<String> = groups
         .keys()
         .filter(|path| !accounting.counts(path))
@@ -97,6 +104,21 @@ fn add_usage(accounting: &Accounting, groups: &mut Map<String, Value>) {
         let text = accounting.usage_file(path).map(fs::read_to_string);
         if let (Value::Object(files), Some(Ok(text))) = (group, text) {
             files.insert(USAGE.to_owned(), text.trim_end().into());
+        }
+    }
+}
+
+/// CPUs that cpusets of version 1 leave to the groups whose processes they have.
+fn add_cpusets(cpusets: &Beside, groups: &mut Map<String, Value>) {
+    for (path, group) in groups {
+        let Value::Object(files) = group else {
+            continue;
+        };
+        for name in CPUSET_FILES {
+            let text = cpusets.file(path, name).map(fs::read_to_string);
+            if let Some(Ok(text)) = text {
+                files.insert(name.to_owned(), text.trim_end().into());
+            }
         }
     }
 }
@@ -285,6 +307,31 @@ mod tests {
     }
 
     #[test]
+    fn cpusets_come_from_the_group_that_has_the_same_processes() {
+        let [cpu, sets] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let own = std::process::id().to_string();
+        for (group, process) in [("a", own.as_str()), ("b", "1")] {
+            for place in [&cpu, &sets] {
+                fs::create_dir(place.path().join(group)).unwrap();
+            }
+            fs::write(cpu.path().join(group).join("cgroup.procs"), &own).unwrap();
+            let set = sets.path().join(group);
+            fs::write(set.join("cgroup.procs"), process).unwrap();
+            fs::write(set.join("cpuset.cpus"), "0-1\n").unwrap();
+            fs::write(set.join("cpuset.effective_cpus"), "0\n").unwrap();
+        }
+        let cpusets = Beside {
+            mount: sets.path().to_owned(),
+            cpu: cpu.path().to_owned(),
+        };
+        let mut groups = read(&CpuHierarchy::at(CgroupVersion::V1, cpu.path()), None).unwrap();
+        add_cpusets(&cpusets, &mut groups);
+        let files = |group: &str| CPUSET_FILES.map(|name| groups[group].get(name).cloned());
+        assert_eq!(files("/a"), [Some("0-1".into()), Some("0".into())]);
+        assert_eq!(files("/b"), [None, None], "another group of that name");
+    }
+
+    #[test]
     fn usage_comes_from_where_the_same_processes_are_accounted() {
         let [cpu, counted] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let own = std::process::id().to_string();
@@ -306,7 +353,7 @@ mod tests {
                 fs::write(dir.join(USAGE), "1234567\n").unwrap();
             }
         }
-        let accounting = Accounting {
+        let accounting = Beside {
             mount: counted.path().to_owned(),
             cpu: cpu.path().to_owned(),
         };

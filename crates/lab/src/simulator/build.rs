@@ -296,17 +296,26 @@ impl Builder<'_> {
 
     /// CPUs that the cpusets of a group and of those above it leave (`cpuset_cpus_allowed`).
     fn cpuset(&self, group: GroupId) -> CpuSet {
-        let mut lists = Vec::new();
+        let mut sets = Vec::new();
         let row = group.index().checked_sub(1);
         let mut path = row.map_or("/", |row| self.workload.groups[row].path.as_str());
         while path != "/" {
-            let settings = self.scenario.cgroups.get(path);
-            lists.extend(settings.and_then(|settings| settings.cpus.as_ref()));
+            sets.extend(match self.scenario.cgroups.get(path) {
+                Some(settings) => settings
+                    .cpus
+                    .as_ref()
+                    .map(|list| list.cpus().iter().copied().map(Cpu).collect()),
+                // A recording's group that the scenario does not set.
+                None => self
+                    .groups
+                    .get(path)
+                    .and_then(|group| self.workload.groups[group.index() - 1].cpus),
+            });
             path = parent_path(path);
         }
         let mut allowed = CpuSet::first(self.scenario.machine.cpus());
-        for list in lists.iter().rev() {
-            let set: CpuSet = list.cpus().iter().copied().map(Cpu).collect();
+        for set in sets.into_iter().rev() {
+            let set: CpuSet = set;
             let both = allowed.and(&set);
             // A cpuset of which the one above has no CPU has that one's (`cpuset.cpus.effective`).
             allowed = if both.is_empty() { allowed } else { both };

@@ -18,6 +18,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
+use schedcast_base::cpu_list::{CpuList, NR_CPUS_MAX, Stride};
 use schedcast_base::cpu_stat::{self, CpuStat, Refused};
 use schedcast_base::limits::{PERIOD_US, QUOTA_MAX_US};
 
@@ -180,6 +181,26 @@ impl Cgroup {
         Ok(Some(stat))
     }
 
+    /// CPUs that its cpuset leaves it; `None` where no file tells.
+    ///
+    /// # Errors
+    /// If the file does not hold a list of CPUs.
+    pub fn cpus(&self) -> Result<Option<CpuList>, String> {
+        let names = [
+            "cpuset.cpus.effective",
+            "cpuset.effective_cpus",
+            "cpuset.cpus",
+        ];
+        let files = names
+            .into_iter()
+            .filter_map(|name| Some((name, self.files.get(name)?)));
+        // An empty one is that of the parent.
+        let mut told = files.filter(|(_, text)| !text.trim().is_empty());
+        told.next()
+            .map(|(name, text)| cpu_list(name, text))
+            .transpose()
+    }
+
     fn number(&self, file: &str) -> Result<Option<u64>, String> {
         self.files
             .get(file)
@@ -195,6 +216,10 @@ fn check_file(name: &str, text: &str) -> Result<(), String> {
         "cpu.stat" => cpu_stat(text).map(drop),
         "cpu.idle" => cpu_idle(text).map(drop),
         "cpu.cfs_quota_us" => cfs_quota(text).map(drop),
+        "cpuset.cpus" | "cpuset.cpus.effective" | "cpuset.effective_cpus" => {
+            let is_set = !text.trim().is_empty();
+            is_set.then(|| cpu_list(name, text)).transpose().map(drop)
+        }
         "cpu.shares" | "cpu.weight" | "cpu.cfs_period_us" | "cpu.cfs_burst_us"
         | "cpu.max.burst" | "cpuacct.usage" => number(name, text).map(drop),
         _ => Ok(()),
@@ -213,6 +238,11 @@ fn cpu_max(text: &str) -> Result<(Option<u64>, u64), String> {
         Some(number("cpu.max", quota)?)
     };
     Ok((quota_us, number("cpu.max", period)?))
+}
+
+fn cpu_list(file: &str, text: &str) -> Result<CpuList, String> {
+    CpuList::parse(text.trim(), NR_CPUS_MAX, Stride::UsedOfGroup)
+        .map_err(|_| unexpected(file, "CPUs such as `0-3,6`", text))
 }
 
 fn cfs_quota(text: &str) -> Result<Option<u64>, String> {
@@ -502,6 +532,25 @@ mod tests {
     }
 
     #[test]
+    fn the_cpus_in_force_come_before_those_asked_for() {
+        let cpus = |files: &[(&str, &str)]| {
+            let cpus = group(files).cpus().unwrap();
+            cpus.map(|list| list.cpus().to_vec())
+        };
+        let asked = ("cpuset.cpus", "0-3");
+        assert_eq!(cpus(&[asked]), Some(vec![0, 1, 2, 3]));
+        assert_eq!(
+            cpus(&[asked, ("cpuset.cpus.effective", "0-1")]),
+            Some(vec![0, 1])
+        );
+        assert_eq!(
+            cpus(&[asked, ("cpuset.effective_cpus", "2")]),
+            Some(vec![2])
+        );
+        assert_eq!(cpus(&[("cpuset.cpus", "")]), None);
+    }
+
+    #[test]
     fn files_that_say_something_else() {
         for (file, text) in [
             ("cpu.max", "50000"),
@@ -514,6 +563,8 @@ mod tests {
             ("cpu.stat", "nr_period 5"),
             ("cpu.stat", "usage_usec 99999999999999999"),
             ("cpuacct.usage", "9 ms"),
+            ("cpuset.cpus", "0-"),
+            ("cpuset.effective_cpus", "all"),
         ] {
             let message = check_file(file, text).unwrap_err();
             assert!(message.contains(file), "{file} `{text}`: {message}");

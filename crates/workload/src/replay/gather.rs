@@ -8,7 +8,7 @@ use super::report::Report;
 use super::subject;
 use super::threads::{Identity, Origin, ThreadId, Threads};
 use super::timeline::{self, CpuTimeline, Repairs, Run};
-use schedcast_kernel::cpuset::{CpuSet, MAX_CPUS};
+use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::ids::Cpu;
 use schedcast_kernel::task::Policy;
 use schedcast_sim::workload::ArrivalContext;
@@ -61,11 +61,10 @@ impl Gathered {
             pass.see(index, event);
         }
         let identities = pass.threads.identities;
-        let mut threads: Vec<Thread> = identities
+        let threads: Vec<Thread> = identities
             .iter()
             .map(|identity| thread(identity, recording))
             .collect();
-        bind(&mut threads, recording);
         pass.deeds.resize(identities.len(), Vec::new());
         Self {
             start_ns,
@@ -112,6 +111,7 @@ impl Gathered {
         for (thread, group) in self.threads.iter_mut().zip(placement.of_thread) {
             thread.group = group;
         }
+        bind(&mut self.threads, &self.groups, recording);
         subject::assign(&mut self.threads, &self.groups);
         Ok(())
     }
@@ -158,23 +158,17 @@ fn thread(identity: &Identity, recording: &Recording) -> Thread {
 }
 
 /// Gives threads the CPUs that the recorder saw them restricted to. One that it never saw inherits
-/// its parent's.
-fn bind(threads: &mut [Thread], recording: &Recording) {
-    let is_known = |cpu: &u32| (*cpu as usize) < MAX_CPUS;
+/// its parent's. The CPUs that a thread's cpuset leaves it are the cpuset's and no binding of its
+/// own: with a wider one it would have more (`cpuset_attach`, `update_tasks_cpumask`).
+fn bind(threads: &mut [Thread], groups: &[Group], recording: &Recording) {
     let mut by_pid: BTreeMap<Pid, CpuSet> = BTreeMap::new();
     for bound in &recording.meta.thread_cpus {
-        let cpus: CpuSet = bound
-            .cpus
-            .iter()
-            .copied()
-            .filter(is_known)
-            .map(Cpu)
-            .collect();
+        let cpus = groups::cpu_set(&bound.cpus);
         by_pid.extend(bound.threads.iter().map(|pid| (*pid, cpus)));
     }
     let trees = [&recording.cgroups_before, &recording.cgroups_after];
-    let groups = trees.into_iter().flatten().flat_map(|tree| tree.iter());
-    let seen: BTreeSet<Pid> = groups.flat_map(|(_, group)| group.tasks.clone()).collect();
+    let listed = trees.into_iter().flatten().flat_map(|tree| tree.iter());
+    let seen: BTreeSet<Pid> = listed.flat_map(|(_, group)| group.tasks.clone()).collect();
     for index in 0..threads.len() {
         let thread = &threads[index];
         if thread.cpus.is_some() {
@@ -185,7 +179,10 @@ fn bind(threads: &mut [Thread], recording: &Recording) {
             Origin::Fork(parent) if !seen.contains(&thread.pid) => threads[parent.index()].cpus,
             _ => None,
         };
-        threads[index].cpus = own.or(inherited).filter(|cpus| !cpus.is_empty());
+        let of_cpuset = groups::cpus_of(groups, thread.group);
+        threads[index].cpus = own
+            .or(inherited)
+            .filter(|cpus| !cpus.is_empty() && Some(*cpus) != of_cpuset);
     }
 }
 

@@ -3,7 +3,9 @@
 //! Membership is by pid. A thread that existed before the recording is where `before` of
 //! `cgroups.json` lists it, else where `after` does, else in the root group. A forked thread is
 //! where `after` lists it, else in its parent's group. Kernel threads are in the root group unless
-//! listed.
+//! listed. So a service that is started while recording is in the group that it was moved to, from
+//! its fork on, and so are its threads: who starts one forks, moves the child and lets it execute
+//! the service within milliseconds.
 //!
 //! # Autogroups
 //!
@@ -15,6 +17,8 @@
 
 use super::threads::{Origin, ThreadId};
 use schedcast_base::cpu_stat::CpuStat;
+use schedcast_kernel::Cpu;
+use schedcast_kernel::cpuset::{CpuSet, MAX_CPUS};
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::task::Policy;
 use schedcast_trace::{CgroupTree, Pid, Weight};
@@ -45,6 +49,8 @@ pub struct Group {
     pub shares: u64,
     /// `cpu.idle`.
     pub idle: bool,
+    /// CPUs that its cpuset left it at the end; `None` where that is not known.
+    pub cpus: Option<CpuSet>,
     /// Limit in force while recording.
     pub limit: BandwidthLimit,
     /// Made by autogroup, no cgroup.
@@ -74,6 +80,7 @@ impl Group {
             parent: None,
             shares: 1024,
             idle: false,
+            cpus: None,
             limit: BandwidthLimit::UNLIMITED,
             autogroup: false,
             stat: None,
@@ -249,6 +256,7 @@ fn read(
         Some(Weight::Weight(weight)) => shares_of_weight(weight),
         None => 1024,
     };
+    let cpus = after.as_ref().unwrap_or(files).cpus().map_err(in_group)?;
     let up = path.rsplit_once('/').map_or("/", |(up, _)| up);
     let stat = |group: &Option<schedcast_trace::Cgroup>| match group {
         Some(group) => group.stat().map_err(in_group),
@@ -258,6 +266,7 @@ fn read(
         path: path.to_owned(),
         parent: Some(by_path.get(up).copied().unwrap_or(GroupIndex::ROOT)),
         shares,
+        cpus: cpus.map(|list| cpu_set(list.cpus())),
         idle: files.is_idle().map_err(in_group)?.unwrap_or(false),
         limit: match bandwidth {
             Some(limit) => BandwidthLimit {
@@ -271,6 +280,20 @@ fn read(
         stat: stat(&before)?.zip(stat(&after)?),
         phase: None,
     })
+}
+
+/// These of the CPUs that a set can hold.
+pub(super) fn cpu_set(cpus: &[u32]) -> CpuSet {
+    let known = cpus
+        .iter()
+        .copied()
+        .filter(|cpu| (*cpu as usize) < MAX_CPUS);
+    known.map(Cpu).collect()
+}
+
+/// CPUs that the nearest cpuset leaves to `group`; `None` where that is not known.
+pub(super) fn cpus_of(groups: &[Group], group: GroupIndex) -> Option<CpuSet> {
+    lineage(groups, group).find_map(|group| groups[group.index()].cpus)
 }
 
 /// `cpu.weight` to `cpu.shares`: 1024 / 100, rounded to nearest (`CGROUP_WEIGHT_DFL`).

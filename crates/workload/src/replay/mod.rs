@@ -90,6 +90,7 @@ pub use unseen::Unseen;
 
 use activity::{Begun, Draft, Folder};
 use gather::Gathered;
+use schedcast_kernel::cpuset::CpuSet;
 use schedcast_trace::{Recording, Request};
 use std::collections::BTreeMap;
 
@@ -345,6 +346,11 @@ impl Replay {
     pub fn members(&self, group: GroupIndex) -> Vec<ThreadId> {
         let of_thread = self.threads.iter().map(|thread| thread.group);
         groups::members_of(&self.groups, of_thread, group)
+    }
+
+    /// CPUs that the nearest cpuset leaves to `group`; `None` where the recording does not tell.
+    pub fn cpuset_of(&self, group: GroupIndex) -> Option<CpuSet> {
+        groups::cpus_of(&self.groups, group)
     }
 
     /// The steps of an activation.

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use schedcast_base::cpu_list::{CpuList, Stride};
+use schedcast_base::cpu_list::{CpuList, NR_CPUS_MAX, Stride};
 use schedcast_base::limits::{self, CpuLimits, LimitError, shares_from_weight};
 use schedcast_base::names::nearest;
 use schedcast_kernel::uclamp::{self, Clamps};
@@ -29,9 +29,6 @@ use crate::error::{Error, Place, Result, hint_for};
 mod files;
 #[cfg(test)]
 mod tests;
-
-/// CPUs a list may name: the largest `NR_CPUS` that distributions build with.
-const LIST_CPUS: u32 = 8192;
 
 /// The hierarchy the names belong to; it decides whether a child may exceed its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,7 +264,7 @@ impl CgroupTree {
         }
         if let Some(value) = files.get("cpuset.cpus") {
             let text = file_text(value)?;
-            let cpus = CpuList::parse(&text, LIST_CPUS, Stride::UsedOfGroup);
+            let cpus = CpuList::parse(&text, NR_CPUS_MAX, Stride::UsedOfGroup);
             let cpus = cpus.map_err(|why| refused(value, "EINVAL", &why))?;
             group.settings.cpus = Some(cpus);
         }

@@ -32,8 +32,8 @@ mod services;
 mod units;
 
 use super::Replay;
-use super::groups::GroupIndex;
-use super::model::{Activation, ActivationId, Step, Trigger};
+use super::groups::{self, GroupIndex};
+use super::model::{Activation, ActivationId, Step, Thread, Trigger};
 use super::threads::{Origin, ThreadId};
 use crate::registers::registers;
 use exchanges::Exchanges;
@@ -149,7 +149,7 @@ impl Replay {
         workload: &mut Workload,
         options: CompileOptions,
     ) -> Result<Compiled, ProgramError> {
-        let groups = self.add_groups(workload);
+        let groups = self.add_groups(workload, &options);
         let compiler = Compiler::new(self, options, &groups, workload);
         for unit in 0..compiler.units.all.len() {
             let program = compiler.program(unit)?;
@@ -186,7 +186,7 @@ impl Replay {
         phase.offset_ns.checked_rem(period_ns)
     }
 
-    fn add_groups(&self, workload: &mut Workload) -> Vec<GroupId> {
+    fn add_groups(&self, workload: &mut Workload, options: &CompileOptions) -> Vec<GroupId> {
         let mut ids = Vec::with_capacity(self.groups.len());
         for (index, group) in (0u32..).map(GroupIndex).zip(&self.groups) {
             let Some(parent) = group.parent else {
@@ -197,6 +197,7 @@ impl Replay {
             spec.shares = group.shares;
             spec.idle = group.idle;
             spec.limit = group.limit;
+            spec.cpus = groups::cpus_of(&self.groups, index).map(|cpus| options.cpus_for(&cpus));
             spec.period_phase_ns = self.period_phase_ns(index, group.limit.period_ns);
             ids.push(workload.add_group(spec));
         }
@@ -264,7 +265,9 @@ impl<'a> Compiler<'a> {
                     Origin::Before | Origin::UnknownFork => None,
                 };
                 let is_elsewhere = parent.is_none_or(|parent| parent.group != thread.group);
-                let is_bound_anew = parent.is_none_or(|parent| parent.cpus != thread.cpus);
+                let allowed =
+                    |one: &Thread| one.cpus.or(groups::cpus_of(&replay.groups, one.group));
+                let is_bound_anew = parent.and_then(allowed) != allowed(thread);
                 let all = || CpuSet::first(options.machine_cpus(replay) as usize);
                 workload.add_fork(ForkSpec {
                     name: thread.name.clone(),

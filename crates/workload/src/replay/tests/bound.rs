@@ -81,3 +81,27 @@ fn a_service_that_starts_while_recording_has_its_own_cpus() {
     // The worker inherits them.
     assert_eq!(cpus.collect::<Vec<_>>(), [Some(CpuSet::of(Cpu(0))), None]);
 }
+
+#[test]
+fn the_cpus_of_a_cpuset_bind_no_thread_by_themselves() {
+    let mut mini = Mini::new(&[(1, "of cpuset"), (2, "bound"), (3, "outside")]);
+    let files = [("cpuset.cpus", "0-1"), ("cpuset.effective_cpus", "0-1")];
+    mini.group("/svc", &files, &[1, 2]);
+    let bound = |cpus: &[u32], threads: &[i32]| BoundThreads {
+        cpus: cpus.to_vec(),
+        threads: threads.to_vec(),
+    };
+    mini.meta.thread_cpus = vec![bound(&[0, 1], &[1, 3]), bound(&[1], &[2])];
+    for (at, pid) in [(0, 1), (100, 2), (200, 3)] {
+        mini.wakes_for_nothing(at, pid);
+    }
+    let replay = inferred(mini, 300);
+    let two: CpuSet = [Cpu(0), Cpu(1)].into_iter().collect();
+    let cpus = replay.threads.iter().map(|thread| thread.cpus);
+    let expected = [None, Some(CpuSet::of(Cpu(1))), Some(two)];
+    assert_eq!(cpus.collect::<Vec<_>>(), expected);
+    let mut workload = Workload::default();
+    let options = CompileOptions::default();
+    replay.compile(&mut workload, options).unwrap();
+    assert_eq!(workload.groups[0].cpus, Some(two));
+}

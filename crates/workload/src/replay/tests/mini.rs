@@ -161,8 +161,8 @@ impl Mini {
             after[path]["tasks"] = tasks.as_slice().into();
         }
         let cgroups = serde_json::from_value(self.groups.into()).unwrap();
-        let after = (!self.tasks_after.is_empty())
-            .then(|| serde_json::from_value(after.into()).unwrap());
+        let after =
+            (!self.tasks_after.is_empty()).then(|| serde_json::from_value(after.into()).unwrap());
         let cpus = self.events.iter().map(|event| event.cpu as usize + 1).max();
         self.counts.events_per_cpu = vec![1; cpus.unwrap_or(1)];
         Recording {
