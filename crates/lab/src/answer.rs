@@ -4,7 +4,7 @@ use schedcast_workload::replay::ClientLoop;
 use schedcast_workload::replay::subject::is_recorder;
 
 use crate::change;
-use crate::comparison::{Comparison, MeasuredFigure};
+use crate::comparison::{Comparison, MeasuredFigure, Variant};
 use crate::context::{About, Context, RefitFigure};
 use crate::drift::Drifting;
 use crate::error::Result;
@@ -122,7 +122,7 @@ pub fn answer(
                 latency: &latency,
                 labels: &context.labels,
                 run_ns: simulated_ns(experiment, recorded),
-                doubt: doubt(&of_target, &latency),
+                doubt: doubt(&of_target, &latency, &comparison.variants[0]),
                 misfit: trust::poor_fit(&of_target),
             };
             if let Some(column) = verdict::cheapest(&subject)
@@ -184,9 +184,10 @@ fn unknown_cpusets(scenarios: &[Scenario], bound: &BTreeMap<String, CpuSet>) -> 
 
 /// Why no column may be recommended: what is unknown, or what the simulation of the recorded limit
 /// misses of how much finishes, of throttling and of `latency`.
-fn doubt(fit: &[RefitFigure], latency: &Latency) -> Option<String> {
-    let told = latency.metric(verdict::TOLD);
-    let decisive = trust::decisive(fit, &[told.as_str()]);
+fn doubt(fit: &[RefitFigure], latency: &Latency, now: &Variant) -> Option<String> {
+    let told = verdict::told_of(now, latency);
+    let told: Vec<&str> = told.iter().map(String::as_str).collect();
+    let decisive = trust::decisive(fit, &told);
     trust::saturated(fit, Some(latency)).or_else(|| {
         let missed = trust::poor_fit(&decisive)?;
         Some(format!(

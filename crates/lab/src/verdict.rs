@@ -85,18 +85,29 @@ impl Subject<'_> {
     }
 }
 
-/// Which value of the latency is told.
-pub(crate) const TOLD: &str = "p99";
+/// Which value of the latency is told: the highest percentile that single values do not decide.
+const TOLD: [&str; 2] = ["p99", "p95"];
+
+/// The value of `latency` that is told of columns whose first one is `now`; `None` where each is
+/// that of [too few](Metric::values_needed).
+///
+/// Worked example: a shell starts two programs, waits for them, and wakes seven times for some 10
+/// µs each. Nothing is said of how long they take.
+pub(crate) fn told_of(now: &Variant, latency: &Latency) -> Option<String> {
+    let number = |suffix: &str| Some(now.get(&latency.metric(suffix))?.mean);
+    let all =
+        number(metrics::COUNT).map(|count| count + number(metrics::UNFINISHED).unwrap_or(0.0));
+    TOLD.iter()
+        .map(|suffix| latency.metric(suffix))
+        .find(|name| {
+            let needed = metrics::parse(name).map_or(0.0, |metric| metric.values_needed());
+            all.is_none_or(|all| all >= needed)
+        })
+}
 
 /// The sentences, a line each; none where nothing is known of the latency.
 pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
-    let metric = subject.latency.metric(TOLD);
-    let (Some(parsed), [now, others @ ..]) =
-        (metrics::parse(&metric), &subject.comparison.variants[..])
-    else {
-        return Vec::new();
-    };
-    let Some(before) = now.get(&metric) else {
+    let [now, others @ ..] = &subject.comparison.variants[..] else {
         return Vec::new();
     };
     let lost = time_lost(now, subject.members);
@@ -104,6 +115,23 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
         "{:.1} % of the time that its threads want to run is lost to throttling",
         100.0 * lost
     );
+    let above = Limit::above(&subject.scenarios[0], subject.target);
+    let above = above.map_or(String::new(), |(path, limit)| {
+        format!(", {} above it {}", subject.named(path), limit.in_words())
+    });
+    let own = match (subject.limit(0), above.is_empty()) {
+        (limit, false) if limit.quota_us.is_none() => "no limit of its own".to_string(),
+        (limit, _) => limit.in_words(),
+    };
+    let Some(metric) = told_of(now, subject.latency) else {
+        let (threads, what) = (&subject.latency.threads, subject.latency.counted());
+        return vec![format!(
+            "now: {own}{above}: {lost}; {threads} has too few {what} to say anything of how long they take."
+        )];
+    };
+    let (Some(parsed), Some(before)) = (metrics::parse(&metric), now.get(&metric)) else {
+        return Vec::new();
+    };
     let unlimited = others
         .iter()
         .enumerate()
@@ -113,14 +141,6 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
     let without = unlimited.map_or(String::new(), |summary| {
         format!("; without a limit it would be {}", value(&parsed, summary))
     });
-    let above = subject.scenarios[0].limits_above(subject.target);
-    let above = above.map_or(String::new(), |(path, limit)| {
-        format!(", {} above it {}", subject.named(path), limit.in_words())
-    });
-    let own = match (subject.limit(0), above.is_empty()) {
-        (limit, false) if limit.quota_us.is_none() => "no limit of its own".to_string(),
-        (limit, _) => limit.in_words(),
-    };
     let mut sentences = vec![format!(
         "now: {own}{above}: {metric} is {}{without}; {lost}.",
         value(&parsed, before)
@@ -142,7 +162,7 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
     let unlimited = subject.limit(0).quota_us.is_none();
     let sets_limit = |index: usize| unlimited && subject.limit(index).quota_us.is_some();
     if (1..=others.len()).any(sets_limit) {
-        sentences.push(harmless(subject, &parsed));
+        sentences.push(harmless(subject, &parsed, &metric));
     }
     if !(1..=others.len()).any(|index| subject.changes(index) && !sets_limit(index)) {
         return sentences;
@@ -167,11 +187,10 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
 }
 
 /// Sentence on the smallest limit that costs nothing where there was none.
-fn harmless(subject: &Subject<'_>, metric: &Metric<'_>) -> String {
-    let name = subject.latency.metric(TOLD);
+fn harmless(subject: &Subject<'_>, metric: &Metric<'_>, name: &str) -> String {
     let limit = |index: usize| subject.limit(index);
     let is_harmless = |variant: &&Variant| {
-        let Some(summary) = variant.get(&name).filter(|summary| !summary.at_least) else {
+        let Some(summary) = variant.get(name).filter(|summary| !summary.at_least) else {
             return false;
         };
         let change = summary.vs_baseline.as_ref();
@@ -190,7 +209,7 @@ fn harmless(subject: &Subject<'_>, metric: &Metric<'_>) -> String {
     let limited = variants.filter(|(index, _)| limit(*index).quota_us.is_some());
     let kept = limited.filter(|(_, variant)| is_harmless(variant));
     let smallest = kept.min_by_key(|(index, _)| limit(*index).grants());
-    match smallest.and_then(|(index, variant)| Some((index, variant, variant.get(&name)?))) {
+    match smallest.and_then(|(index, variant)| Some((index, variant, variant.get(name)?))) {
         Some((index, variant, after)) => format!(
             "smallest limit that costs nothing for certain: “{}”, {}: it is {}{}{}.",
             variant.name,
@@ -202,7 +221,10 @@ fn harmless(subject: &Subject<'_>, metric: &Metric<'_>) -> String {
         None if subject.is_limited(0) => {
             "every column with a limit of its own makes it longer, or falls behind.".to_string()
         }
-        None => "every column with a limit makes it longer, or falls behind.".to_string(),
+        None => {
+            let of = subject.named(subject.target);
+            format!("every column with a limit of {of} makes it longer, or falls behind.")
+        }
     }
 }
 
@@ -232,11 +254,11 @@ fn falls_behind(subject: &Subject<'_>, variant: &Variant) -> Option<String> {
 /// 30 ms brought the p99 from 145 to 49 ms. They did not: measured were 142 ms with the burst too,
 /// as whoever has a reply sooner asks sooner, and uses the burst up.
 pub(crate) fn only_in_open_loop(closed: &Comparison, latency: &Latency) -> Option<String> {
-    let metric = latency.metric(TOLD);
-    let parsed = metrics::parse(&metric)?;
     let [now, then] = &closed.variants[..] else {
         return None;
     };
+    let metric = told_of(now, latency)?;
+    let parsed = metrics::parse(&metric)?;
     let (before, after) = (now.get(&metric)?, then.get(&metric)?);
     (!helps(after)).then(|| {
         format!(
@@ -266,7 +288,7 @@ pub fn cheapest(subject: &Subject<'_>) -> Option<usize> {
     if subject.doubt.is_some() {
         return None;
     }
-    let metric = subject.latency.metric(TOLD);
+    let metric = told_of(subject.comparison.variants.first()?, subject.latency)?;
     let variants = subject.comparison.variants.iter().enumerate().skip(1);
     let candidates = variants.filter_map(|(index, variant)| {
         variant.get(&metric).filter(|summary| helps(summary))?;
@@ -435,7 +457,7 @@ mod tests {
     }
 
     /// Sentences on columns of `/par/web` and its p99 in ms, the recorded one first.
-    fn told_of(groups: &str, columns: &[(&str, f64)]) -> Vec<String> {
+    fn told_in(groups: &str, columns: &[(&str, f64)]) -> Vec<String> {
         let mut text = groups.to_string();
         for (number, (files, _)) in columns.iter().enumerate() {
             text += &format!("[[variant]]\nname = \"{number}\"\n{files}\n");
@@ -483,7 +505,7 @@ mod tests {
         let parent = "cgroup.\"/par\".\"cpu.max\" = 80000";
         let own = "cgroup.\"/par/web\".\"cpu.max\" = \"max\"";
         let both = format!("{parent}\n{own}");
-        let told = told_of(&groups, &[("", 400.0), (parent, 300.0), (&both, 60.0)]);
+        let told = told_in(&groups, &[("", 400.0), (parent, 300.0), (&both, 60.0)]);
         let now = &told[0];
         assert!(now.starts_with("now: 25 ms in 100 ms = 0.25 CPU = 250m, /par above it 40 ms"));
         assert!(!now.contains("without a limit"), "{now}");
@@ -495,7 +517,7 @@ mod tests {
         );
         let none = "cgroup.\"/par\".\"cpu.max\" = \"max\"";
         let none = format!("{none}\n{own}");
-        let told = told_of(&groups, &[("", 400.0), (&none, 50.0)]);
+        let told = told_in(&groups, &[("", 400.0), (&none, 50.0)]);
         assert!(
             told[0].contains("; without a limit it would be 50.00 ms"),
             "{told:?}"
@@ -508,7 +530,7 @@ mod tests {
         let weight = "cgroup.\"/par/web\".\"cpu.weight\" = 1000";
         let sibling = "cgroup.\"/par/bat\".\"cpu.max\" = 25000";
         let own = "cgroup.\"/par/web\".\"cpu.max\" = 20000";
-        let told = told_of(&groups, &[("", 90.0), (weight, 60.0), (own, 300.0)]);
+        let told = told_in(&groups, &[("", 90.0), (weight, 60.0), (own, 300.0)]);
         assert!(
             told[0].starts_with("now: no limit of its own, /par above it 40 ms"),
             "{told:?}"
@@ -521,13 +543,34 @@ mod tests {
             told[2].contains("helps: “1”, cpu.weight 1000: it becomes 60.0"),
             "{told:?}"
         );
-        let told = told_of(&groups, &[("", 90.0), (weight, 60.0), (sibling, 30.0)]);
+        let told = told_in(&groups, &[("", 90.0), (weight, 60.0), (sibling, 30.0)]);
         assert!(
             told[1].contains("“2”, /par/bat with 25 ms in 100 ms = 0.25 CPU = 250m: it becomes"),
             "the shorter one of two that cost nothing: {told:?}"
         );
-        let told = told_of(&groups, &[("", 90.0), (weight, 90.0)]);
+        let told = told_in(&groups, &[("", 90.0), (weight, 90.0)]);
         assert_eq!(told[1], "no column makes it shorter for certain.");
+    }
+
+    #[test]
+    fn a_percentile_of_too_few_values_is_no_subject() {
+        let latency = Latency::new("a", Latency::ACTIVATION);
+        let told = |count: f64| {
+            let metrics = [("a/activation_latency.count".to_string(), count)];
+            let run = Outcome {
+                metrics: metrics.into(),
+                ..Outcome::default()
+            };
+            let text = "[[program]]\nrun = \"hackbench\"\n";
+            let document = document::parse(&Source::new("t.toml", text)).unwrap();
+            let scenarios = experiment::read(&document, &Surroundings::default()).unwrap();
+            let scenarios = scenarios.scenarios;
+            let comparison = Comparison::new("", &scenarios, &[vec![run]]).unwrap();
+            super::told_of(&comparison.variants[0], &latency)
+        };
+        let name = |suffix: &str| Some(latency.metric(suffix));
+        assert_eq!((told(100.0), told(99.0)), (name("p99"), name("p95")));
+        assert_eq!((told(20.0), told(7.0)), (name("p95"), None));
     }
 
     #[test]
