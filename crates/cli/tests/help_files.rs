@@ -19,6 +19,14 @@ fn every_verb_has_a_page_and_every_shell_its_completions() {
         sweep.contains("\\-\\-workers") && sweep.contains("resumed"),
         "{sweep}"
     );
+    let explain = read("man1/schedcast-explain.1");
+    let (_, notes) = explain.split_once(".SH NOTES\n.nf\n").unwrap();
+    let lines: Vec<&str> = notes.lines().collect();
+    assert_eq!(
+        lines[1],
+        "schedcast explain exp.toml \\-\\-task worker \\-\\-kind place"
+    );
+    assert!(!explain.contains("EXTRA"));
     for name in ["schedcast.bash", "_schedcast", "schedcast.fish"] {
         let completions = read(&format!("completions/{name}"));
         assert!(completions.contains("what-if"), "{name}");

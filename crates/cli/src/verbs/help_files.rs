@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use clap::builder::Resettable;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -38,13 +39,35 @@ pub(crate) fn help_files(arguments: &HelpFilesArguments) -> Result<()> {
 
 /// A page for the command and one for each verb: `schedcast.1`, `schedcast-compare.1` and so on.
 fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
-    let man = Man::new(command.clone());
+    let notes = command.get_after_help().map(ToString::to_string);
+    // The generator would run its lines together.
+    let man = Man::new(command.clone().after_help(Resettable::Reset));
     let mut text = Vec::new();
     man.render(&mut text)?;
+    text.extend(
+        notes
+            .iter()
+            .flat_map(|notes| notes_section(notes).into_bytes()),
+    );
     fresh::write(&folder.join(man.get_filename()), text)?;
     let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     for verb in shown {
         write_pages(verb, folder)?;
     }
     Ok(())
+}
+
+/// The section with what stands below the help of a verb, line by line as it stands there.
+fn notes_section(notes: &str) -> String {
+    let mut section = String::from(".SH NOTES\n.nf\n");
+    for line in notes.lines() {
+        let line = line.replace('\\', "\\e").replace('-', "\\-");
+        // A line that begins with one of these would be a request.
+        if line.starts_with(['.', '\'']) {
+            section += "\\&";
+        }
+        section += &line;
+        section.push('\n');
+    }
+    section + ".fi\n"
 }
