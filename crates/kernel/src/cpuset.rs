@@ -85,7 +85,7 @@ impl CpuSet {
 
     /// CPUs in either set.
     #[inline]
-    pub(crate) fn or(&self, other: &Self) -> Self {
+    pub fn or(&self, other: &Self) -> Self {
         let mut words = self.words;
         words
             .iter_mut()

@@ -115,7 +115,7 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
         "{:.1} % of the time that its threads want to run is lost to throttling",
         100.0 * lost
     );
-    let above = Limit::above(&subject.scenarios[0], subject.target);
+    let above = subject.scenarios[0].limits_above(subject.target);
     let above = above.map_or(String::new(), |(path, limit)| {
         format!(", {} above it {}", subject.named(path), limit.in_words())
     });
