@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle fuzz swarm faults mutants lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test test-aarch64 sums reproducible wheels services services-pages circle overhead clean
+.PHONY: demo test truth truth-sample oracle fuzz swarm faults mutants lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test test-aarch64 sums reproducible wheels services services-pages circle overhead clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -43,12 +43,18 @@ test: lint
 	$(CARGO) test --locked --workspace --no-fail-fast
 	$(MAKE) python
 	$(MAKE) instructions
+	$(MAKE) truth-sample
 	$(MAKE) validate-quick
 
 # Instructions of the shipped program against those on record; skips, saying so, without valgrind. The test is that of
 # `make test`: with `-p` its crates would be built again, with other features of what they depend on.
 instructions: build
 	SCHEDCAST="$(abspath $(SCHEDCAST))" $(CARGO) test --locked --workspace --test instructions -- --ignored
+
+# Stored measurements and published bands that the shipped program forecasts, against those on record: they may only rise.
+truth-sample truth: build
+	SCHEDCAST="$(abspath $(SCHEDCAST))" $(CARGO) test --locked --workspace --test truth -- --ignored \
+		$(if $(filter truth,$@),everything,sample)
 
 # The Python package in a virtualenv of its own, installed as a user would, held against the command. In the profile of
 # the tests, whose crates are built already: a release takes four minutes more and answers the same to the byte.
