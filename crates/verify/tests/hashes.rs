@@ -1,9 +1,9 @@
 //! The first fifty drawn worlds that run end as they did before: with the same events and the same
 //! metrics to the byte. Kernels from 4.5 to 7.3, all machines, limits, changes while they run.
 //!
-//! After a change that is meant to move some, `RENEW=1 cargo test -p schedcast-verify --test hashes`
-//! writes `hashes.txt` anew: a seed, the hash of its events and that of its metrics as JSON a line.
-//! The commit says which moved and why.
+//! After a change that is meant to move some, `RENEW=1 cargo test -p schedcast-verify --test
+//! hashes` writes `hashes.txt` anew: a seed, the hash of its events and that of its metrics as JSON
+//! a line. The commit says which moved and why.
 
 use std::path::Path;
 
