@@ -8,7 +8,7 @@ use crate::fair::EnqueueFlags;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Arrival, Kernel, WakeFlags};
 use crate::model::{Mark, reached};
-use crate::platform::{Observation, Op, Platform};
+use crate::platform::{Access, Line, Observation, Op, Platform};
 use crate::rules::{FairClass, IdleAverage};
 use crate::select::WakeKind;
 use crate::task::{Policy, TaskState};
@@ -146,6 +146,7 @@ impl Kernel {
     /// 1 has just switched to.
     #[inline(always)]
     pub fn rq_lock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        p.touch(self.here, Line::RqLock(cpu), Access::Write);
         let rq = &self.rqs[cpu.index()];
         if p.now(self.here) < rq.lock_held_from_ns {
             return;
