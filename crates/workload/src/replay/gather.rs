@@ -106,6 +106,7 @@ impl Gathered {
         );
         self.report.unlisted_threads = placement.unlisted;
         self.report.moved_threads = placement.moved;
+        self.report.relimited_groups = placement.relimited;
         self.report.autogroup = autogroup;
         self.groups = placement.groups;
         for (thread, group) in self.threads.iter_mut().zip(placement.of_thread) {

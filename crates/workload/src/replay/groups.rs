@@ -109,6 +109,8 @@ pub(super) struct Placement {
     pub unlisted: u32,
     /// Threads whose group changed during the recording.
     pub moved: u32,
+    /// Groups whose limit changed during the recording.
+    pub relimited: Vec<String>,
 }
 
 /// Reads the groups and places the threads.
@@ -139,6 +141,7 @@ pub(super) fn place(
         of_thread: Vec::with_capacity(members.len()),
         unlisted: 0,
         moved: 0,
+        relimited: relimited(before, after)?,
     };
     for member in members {
         let group = placement.group_of(member, &first, &last);
@@ -236,6 +239,23 @@ fn listed(
         listed.extend(group.tasks.iter().map(|pid| (*pid, index)));
     }
     listed
+}
+
+/// Groups that have another limit after than before.
+fn relimited(
+    before: Option<&CgroupTree>,
+    after: Option<&CgroupTree>,
+) -> Result<Vec<String>, String> {
+    let mut paths = Vec::new();
+    for (path, group) in before.into_iter().flat_map(CgroupTree::iter) {
+        let later = after.and_then(|tree| tree.get(path));
+        if let Some(later) = later
+            && later.bandwidth()? != group.bandwidth()?
+        {
+            paths.push(path.to_owned());
+        }
+    }
+    Ok(paths)
 }
 
 fn read(

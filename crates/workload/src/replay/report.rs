@@ -37,6 +37,8 @@ pub struct Report {
     pub unlisted_threads: u32,
     /// Threads whose group changed while recording (the first one is used).
     pub moved_threads: u32,
+    /// Groups whose limit changed while recording (the first one is used).
+    pub relimited_groups: Vec<String>,
     /// Whether the root group's user threads are grouped by session.
     pub autogroup: bool,
     /// CPU time the recording shows, ns.
@@ -136,6 +138,12 @@ impl Report {
             if number > 0 {
                 notes.push(format!("{begin}{number} {end}"));
             }
+        }
+        for path in &self.relimited_groups {
+            notes.push(format!(
+                "the limit of {path} changed during the recording: the replay has the first one, and figures of the \
+                 recording are of both"
+            ));
         }
         let incomplete = &self.incomplete;
         let activations = u64::from(self.from_threads) + u64::from(self.from_outside);

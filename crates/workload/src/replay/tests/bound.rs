@@ -105,3 +105,18 @@ fn the_cpus_of_a_cpuset_bind_no_thread_by_themselves() {
     replay.compile(&mut workload, options).unwrap();
     assert_eq!(workload.groups[0].cpus, Some(two));
 }
+
+#[test]
+fn a_limit_that_changed_while_recording_is_named() {
+    let noted = |after: &'static str| {
+        let mut mini = Mini::new(&[(1, "server")]);
+        mini.group("/svc", &[("cpu.max", "30000 100000")], &[1]);
+        mini.file_after("/svc", "cpu.max", after);
+        mini.wakes_for_nothing(0, 1);
+        let notes = inferred(mini, 100).report.notes();
+        notes
+            .iter()
+            .any(|note| note.starts_with("the limit of /svc changed"))
+    };
+    assert!(noted("60000 100000") && !noted("30000 100000"));
+}

@@ -14,6 +14,8 @@ pub(super) struct Mini {
     groups: serde_json::Map<String, serde_json::Value>,
     /// Members at the end, where a test has them.
     tasks_after: Vec<(String, Vec<Pid>)>,
+    /// Files that have another text at the end: path, name, text.
+    files_after: Vec<[&'static str; 3]>,
     names: Vec<(Pid, &'static str)>,
 }
 
@@ -32,6 +34,7 @@ impl Mini {
             counts: Counts::default(),
             groups: serde_json::Map::new(),
             tasks_after: Vec::new(),
+            files_after: Vec::new(),
             names: names.to_vec(),
         }
     }
@@ -150,6 +153,16 @@ impl Mini {
         self.tasks_after.push((path.to_owned(), tasks.to_vec()));
     }
 
+    /// A file of a cgroup that has this text at the end.
+    pub(super) fn file_after(
+        &mut self,
+        path: &'static str,
+        name: &'static str,
+        text: &'static str,
+    ) {
+        self.files_after.push([path, name, text]);
+    }
+
     pub(super) fn recording(mut self, end_us: u64) -> Recording {
         self.meta.start_ns = Some(START_NS);
         self.meta.end_ns = Some(START_NS + end_us * 1000);
@@ -160,9 +173,12 @@ impl Mini {
         for (path, tasks) in &self.tasks_after {
             after[path]["tasks"] = tasks.as_slice().into();
         }
+        for [path, name, text] in &self.files_after {
+            after[*path][*name] = (*text).into();
+        }
+        let has_after = !self.tasks_after.is_empty() || !self.files_after.is_empty();
         let cgroups = serde_json::from_value(self.groups.into()).unwrap();
-        let after =
-            (!self.tasks_after.is_empty()).then(|| serde_json::from_value(after.into()).unwrap());
+        let after = has_after.then(|| serde_json::from_value(after.into()).unwrap());
         let cpus = self.events.iter().map(|event| event.cpu as usize + 1).max();
         self.counts.events_per_cpu = vec![1; cpus.unwrap_or(1)];
         Recording {
