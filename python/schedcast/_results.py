@@ -48,12 +48,20 @@ class Metric:
     at_least: bool
     #: 95 % interval of the mean; None with fewer than two samples.
     ci95: tuple[float, float] | None
+    #: 95 % interval of one more run, in answers from a recording: where a measurement will lie. The
+    #: printed table has this one. None elsewhere.
+    one_run95: tuple[float, float] | None
     #: One value for each seed, in seed order; None where the run had none.
     samples: tuple[float | None, ...]
     #: The change against the baseline; None in the baseline and where it lacks the metric.
     vs_baseline: Change | None
     #: What really happened under these settings, where a recording knows.
     measured: Measured | None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval that the printed table has: of one run, else of the mean."""
+        return self.one_run95 or self.ci95
 
     @classmethod
     def _of(cls, name: str, form: dict[str, Any]) -> Metric:
@@ -66,6 +74,7 @@ class Metric:
             mean=form["mean"],
             at_least=form.get("at_least", False),
             ci95=_pair(form["ci95"]),
+            one_run95=_pair(form.get("one_run95")),
             samples=tuple(form["samples"]),
             vs_baseline=change
             and Change(change["ratio"], _pair(change["ci95"]), change["significant"]),
@@ -184,9 +193,10 @@ class Comparison(_Arrow):
     def summary(self) -> Table:
         """Return one row for each variant and metric.
 
-        Columns: `variant`, `metric`, `unit`, `better` (text); `mean`, `ci95_low`, `ci95_high` (in
-        the unit); `ratio`, `ratio_ci95_low`, `ratio_ci95_high` (of the baseline); `significant`;
-        `at_least` (the mean is a lower bound).
+        Columns: `variant`, `metric`, `unit`, `better` (text); `mean`, `ci95_low`, `ci95_high` (of
+        the mean, in the unit); `one_run95_low`, `one_run95_high` (of one run); `ratio`,
+        `ratio_ci95_low`, `ratio_ci95_high` (of the baseline); `significant`; `at_least` (the mean
+        is a lower bound).
         """
         return self._answer.summary()
 

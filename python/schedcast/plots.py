@@ -54,7 +54,7 @@ def means(comparison: Comparison, metric: str) -> altair.LayerChart:
         if metric not in comparison[variant]:
             continue
         found = comparison[variant][metric]
-        low, high = found.ci95 or (found.mean, found.mean)
+        low, high = found.interval or (found.mean, found.mean)
         rows.append({"variant": variant, "mean": found.mean, "low": low, "high": high})
         samples = enumerate(found.samples)
         seeds += [{"variant": variant, "seed": seed, "value": value} for seed, value in samples]
@@ -89,7 +89,7 @@ def distribution(comparison: Comparison, latency: str) -> altair.LayerChart:
         for name, found in metrics.items():
             if (match := pattern.match(name)) and found.mean > 0:
                 unit = found.unit
-                low, high = found.ci95 or (found.mean, found.mean)
+                low, high = found.interval or (found.mean, found.mean)
                 row = {"variant": variant, "percentile": float(match[1]), "value": found.mean}
                 rows.append({**row, "low": max(low, 1e-3), "high": high})
     if not rows:

@@ -128,6 +128,14 @@ impl Answer {
             ("ci95_low", number(&|summary| summary.ci95.map(|ci| ci[0]))),
             ("ci95_high", number(&|summary| summary.ci95.map(|ci| ci[1]))),
             (
+                "one_run95_low",
+                number(&|summary| summary.one_run95.map(|ends| ends[0])),
+            ),
+            (
+                "one_run95_high",
+                number(&|summary| summary.one_run95.map(|ends| ends[1])),
+            ),
+            (
                 "ratio",
                 number(&|summary| summary.vs_baseline.as_ref().and_then(|change| change.ratio)),
             ),

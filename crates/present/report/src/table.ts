@@ -10,9 +10,8 @@ function verdict(row: Row, cell: Cell): string {
 
 function body(row: Row, cell: Cell | null, name: string): HTMLElement {
   if (cell === null) return element("td", { class: "none", "data-name": name }, "–");
-  const half = cell.ci95 ? (cell.ci95[1] - cell.ci95[0]) / 2 : null;
   const td = element("td", { "data-name": name }, element("b", {}, `${cell.at_least ? "≥" : ""}${number(cell.mean, row.digits)}`));
-  if (half !== null && half > 0) td.append(element("span", { class: "spread" }, ` ±${number(half, row.digits)}`));
+  if (cell.spread !== "") td.append(element("span", { class: "spread" }, ` ${cell.spread}`));
   if (cell.change !== null) {
     const ends = cell.change_ci95;
     const title = ends ? `95 % interval of the paired change: ${ends[0]} to ${ends[1]}` : "one seed: no interval";

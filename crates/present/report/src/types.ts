@@ -64,7 +64,8 @@ export interface Cell {
   mean: number;
   /** The mean is a lower bound. */
   at_least: boolean;
-  ci95: [number, number] | null;
+  /** The interval in the words of the terminal, such as `±3.2` or `≤7.5`; empty for none. */
+  spread: string;
   recorded: number | null;
   /** In words: per cent, large ones as factors. */
   change: string | null;

@@ -8,6 +8,7 @@
 //! With “burst 100 ms”, schbench/request_latency.p99 falls from 212.4 to 71.0 ms (÷3.0).
 //! ```
 
+use crate::tables::text::spread;
 use crate::tables::{Context, change_text, full_name, rows, scale_for, shown_metrics};
 use schedcast_lab::comparison::{Comparison, Summary, Variant};
 use schedcast_lab::metrics::{Better, Metric};
@@ -101,13 +102,11 @@ fn telling<'a>(comparison: &'a Comparison, context: &Context) -> Vec<Metric<'a>>
 
 fn value(metric: &Metric<'_>, summary: &Summary) -> String {
     let scale = scale_for(metric, summary.mean.abs());
-    let spread = summary
-        .one_run95
-        .or(summary.ci95)
-        .map_or(String::new(), |[low, high]| match summary.misfit {
-            true => format!(" ({}–{})", scale.number(low), scale.number(high)),
-            false => format!(" ±{}", scale.number((high - low) / 2.0)),
-        });
+    let spread = match (spread(summary, &scale), summary.misfit) {
+        (spread, _) if spread.is_empty() => spread,
+        (spread, true) => format!(" ({spread})"),
+        (spread, false) => format!(" {spread}"),
+    };
     let unit = if scale.unit.is_empty() { "" } else { " " };
     let mean = scale.bound(summary.mean, summary.at_least);
     format!("{mean}{spread}{unit}{}", scale.unit)

@@ -402,6 +402,21 @@ fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
             ..Cell::default()
         };
     };
+    let sure = summary.vs_baseline.as_ref();
+    let sure = sure.filter(|change| change.significant);
+    Cell {
+        value: scale.bound(summary.mean, summary.at_least),
+        spread: spread(summary, scale),
+        star: sure.is_some(),
+        change: sure
+            .and_then(|change| change.ratio)
+            .map_or_else(String::new, change_text),
+    }
+}
+
+/// The interval beside a mean, as every table has it: `±3.2`, `≤7.5`, `≥0.4` or `3.1–7.5`. It is
+/// that of one run where the answer is from a recording, and that of the mean elsewhere.
+pub(crate) fn spread(summary: &Summary, scale: &Scale) -> String {
     // Half an interval around the mean may reach beyond what is possible. Of what is never negative
     // only the upper end says something where the lower one would be 0 or less; of a share in one
     // run only the lower end where the upper one would be all of it.
@@ -424,23 +439,14 @@ fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
         let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         format!("{}..{}", scale.number(least), scale.number(most))
     };
-    let sure = summary.vs_baseline.as_ref();
-    let sure = sure.filter(|change| change.significant);
-    Cell {
-        value: scale.bound(summary.mean, summary.at_least),
-        spread: match (summary.misfit, summary.one_run95) {
-            (true, Some([low, high])) => format!("{}–{}", scale.number(low), scale.number(high)),
-            _ if summary.phases_decide() => ends(),
-            _ => summary
-                .one_run95
-                .or(summary.ci95)
-                .map(half)
-                .unwrap_or_default(),
-        },
-        star: sure.is_some(),
-        change: sure
-            .and_then(|change| change.ratio)
-            .map_or_else(String::new, change_text),
+    match (summary.misfit, summary.one_run95) {
+        (true, Some([low, high])) => format!("{}–{}", scale.number(low), scale.number(high)),
+        _ if summary.phases_decide() => ends(),
+        _ => summary
+            .one_run95
+            .or(summary.ci95)
+            .map(half)
+            .unwrap_or_default(),
     }
 }
 
