@@ -21,9 +21,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::possible::Run;
-use schedcast_lab::statistics::{
-    Interval, MeanKind, mean, prediction_interval_of_all, values_that_bound,
-};
+use schedcast_lab::statistics::{Interval, MeanKind, mean, prediction_interval_of_all};
 use schedcast_lab::trust;
 
 /// Forecast for one promise under one limit.
@@ -195,10 +193,9 @@ pub(crate) fn refuse_unreported(slo: &Slo, outcomes: &[Outcome]) -> Result<()> {
 /// Percentiles that may be promised instead of one that has too few values, the highest first.
 const LOWER_PERCENTILES: [&str; 4] = ["p95", "p90", "p75", "p50"];
 
-/// Refuses a promise that a recording is too short to tell anything about with the
-/// [confidence](statistics::values_that_bound) that an answer claims: `outcomes` under the recorded
-/// limit have fewer values than a percentile needs, or fewer periods than a share of them. Worked
-/// example: the slowest of 31 replies is below the true p95 in 20 of 100 recordings; it takes 59.
+/// Refuses a promise about a percentile that single values decide: `outcomes` under the recorded
+/// limit have fewer than it needs. Worked example: a p99 of 27 replies is the slowest of them; it
+/// takes 100 before one lies above it.
 ///
 /// # Errors
 /// How many there are and how many it takes.
@@ -206,39 +203,29 @@ pub(crate) fn refuse_few_values(slo: &Slo, outcomes: &[Outcome], hint: &str) -> 
     let Some(metric) = metrics::parse(&slo.metric) else {
         return Ok(());
     };
-    let mean_of = |name: String| {
+    let mean_of = |suffix: &str| {
+        let name = metric.beside(suffix);
         let values = outcomes.iter().filter_map(|run| run.metrics.get(&name));
         let values: Vec<f64> = values.copied().collect();
         mean(MeanKind::Arithmetic, &values)
     };
-    let periods = slo.metric.strip_suffix("/throttled_ratio");
-    let (all, needed, of) = match periods {
-        Some(group) => {
-            let periods = mean_of(format!("{group}/nr_periods")).unwrap_or(0.0);
-            (periods, values_that_bound(slo.limit), "periods")
-        }
-        None => {
-            let finished = mean_of(metric.beside(metrics::COUNT)).unwrap_or(0.0);
-            let unfinished = mean_of(metric.beside(metrics::UNFINISHED)).unwrap_or(0.0);
-            (finished + unfinished, metric.values_that_bound(), "values")
-        }
+    let Some(finished) = mean_of(metrics::COUNT) else {
+        return Ok(());
     };
-    // The number is not known: none was counted, or the recorded limit has no periods.
-    if all == 0.0 || all >= needed {
+    let all = finished + mean_of(metrics::UNFINISHED).unwrap_or(0.0);
+    let needed = metric.values_needed();
+    if all >= needed {
         return Ok(());
     }
     let message = format!(
-        "`{}` is that of {all:.0} {of} in this recording, too few for a promise: it takes {needed:.0} before what they \
-         show bounds it in 95 of 100 recordings",
+        "`{}` is that of {all:.0} values in this recording, and single ones decide it: it takes {needed:.0}",
         slo.metric
     );
     let longer = (needed / all.max(1.0)).ceil();
-    let lower = LOWER_PERCENTILES.iter().filter(|_| periods.is_none());
-    let lower = lower.into_iter().find_map(|suffix| {
+    let lower = LOWER_PERCENTILES.iter().find_map(|suffix| {
         let name = metric.beside(suffix);
         let lower = metrics::parse(&name)?;
-        let is_lower = lower.values_that_bound() < needed;
-        (is_lower && lower.values_that_bound() <= all).then(|| format!(" or promise {suffix}"))
+        (lower.values_needed() <= all).then(|| format!(" or promise {suffix}"))
     });
     let lower = lower.unwrap_or_default();
     Err(slo
@@ -346,6 +333,7 @@ mod tests {
         assert_eq!((starved.mean, starved.met), (None, false));
     }
 
+    /// 27 replies have no p99, and a p95.
     #[test]
     fn a_mean_keeps_a_promise_that_single_runs_break() {
         let slo = slo("p99<75ms");
@@ -357,35 +345,6 @@ mod tests {
         assert_eq!(kept(&[80_000.0, 84_000.0, 72_000.0]), (false, false));
     }
 
-    #[test]
-    fn a_share_of_too_few_periods_is_refused() {
-        let scope = Scope {
-            cgroup: Some("/pg"),
-            ..Scope::default()
-        };
-        let promise = Slo::parse("throttled_ratio<5%", scope).unwrap();
-        let with = |periods: f64| {
-            let mut runs = runs(&[1.0; 2]).plain;
-            for run in &mut runs {
-                run.metrics
-                    .insert("cgroup:/pg/nr_periods".to_string(), periods);
-            }
-            refuse_few_values(&promise, &runs, "").map_err(|error| error.to_string())
-        };
-        let told = with(10.0).unwrap_err();
-        assert!(
-            told.contains("10 periods") && told.contains("it takes 59"),
-            "{told}"
-        );
-        assert!(told.contains("record 6 times as long"), "{told}");
-        assert_eq!(
-            (with(59.0), with(0.0)),
-            (Ok(()), Ok(())),
-            "0: no limit was recorded"
-        );
-    }
-
-    /// 27 replies have a p75.
     #[test]
     fn a_percentile_of_too_few_values_is_refused() {
         let with = |count: f64, unfinished: f64| {
@@ -406,17 +365,15 @@ mod tests {
         };
         let told = refused("p99<50ms", &with(26.0, 1.0)).unwrap();
         assert!(
-            told.contains("that of 27 values") && told.contains("it takes 299 before"),
+            told.contains("that of 27 values") && told.contains("it takes 100"),
             "{told}"
         );
         assert!(
-            told.contains("record 12 times as long or promise p75; --force"),
+            told.contains("record 4 times as long or promise p95; --force"),
             "{told}"
         );
-        let told = refused("p95<50ms", &with(31.0, 0.0)).unwrap();
-        assert!(told.contains("it takes 59"), "{told}");
-        assert_eq!(refused("p95<50ms", &with(58.0, 1.0)), None);
-        assert_eq!(refused("p99<50ms", &with(298.0, 1.0)), None);
+        assert_eq!(refused("p95<50ms", &with(26.0, 1.0)), None);
+        assert_eq!(refused("p99<50ms", &with(99.0, 1.0)), None);
         assert_eq!(
             refused("p99<50ms", &runs(&[1.0; 2]).plain),
             None,

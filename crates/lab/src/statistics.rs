@@ -91,18 +91,6 @@ const STUDENT_QUANTILE: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
-/// Confidence of every promise: 95 of 100 runs keep it.
-const CONFIDENCE: f64 = 0.95;
-
-/// Number of values of which the largest exceeds what a `share` of all values exceed, in 95 of 100
-/// samples (Wilks, Annals of Mathematical Statistics 12, 1941): the least n with 1 − (1 − share)ⁿ ≥
-/// 0.95. With fewer, no bound that the sample shows is one. Worked example: of 31 values all are
-/// below the true p95 in 0.95³¹ = 20 of 100 samples; it takes 59.
-pub fn values_that_bound(share: f64) -> f64 {
-    let share = share.clamp(1e-5, 0.5);
-    ((1.0 - CONFIDENCE).ln() / (1.0 - share).ln()).ceil()
-}
-
 /// 95 % interval of one further run of the same kind: mean ± t·s·√(1 + 1/n). Where the interval of
 /// the mean says how well the mean is known, this says where a single measurement will lie. `None`
 /// for fewer than two samples.
@@ -577,12 +565,6 @@ mod tests {
         // One run shows no spread.
         let all = prediction_interval_of_all(&[vec![100.0; 2], vec![7.0], Vec::new()]);
         assert_eq!(all.map(|all| (all.low, all.high)), Some((100.0, 100.0)));
-    }
-
-    #[test]
-    fn so_many_values_bound_a_percentile() {
-        let numbers = [0.5, 0.05, 0.01, 0.001].map(values_that_bound);
-        assert_eq!(numbers, [5.0, 59.0, 299.0, 2995.0]);
     }
 
     #[test]

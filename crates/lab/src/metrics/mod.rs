@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use crate::statistics::{self, MeanKind};
+use crate::statistics::MeanKind;
 use schedcast_base::columns::wrap;
 
 mod refuse;
@@ -294,21 +294,10 @@ impl<'a> Metric<'a> {
     /// Values that a percentile needs before one lies above it: 100 for p99. 0 for what is no
     /// percentile.
     pub fn values_needed(&self) -> f64 {
-        let above = self.share_above();
-        above.map_or(0.0, |above| 1.0 / above.clamp(1e-5, 0.5))
-    }
-
-    /// The same before the largest of them bounds the percentile
-    /// [with confidence](statistics::values_that_bound): 299 for p99.
-    pub fn values_that_bound(&self) -> f64 {
-        let above = self.share_above();
-        above.map_or(0.0, statistics::values_that_bound)
-    }
-
-    /// Share of values above a percentile; `None` for what is no percentile.
-    fn share_above(&self) -> Option<f64> {
-        let percent: f64 = self.suffix.strip_prefix('p')?.parse().ok()?;
-        (self.family.suffix == Suffix::Distribution).then(|| (100.0 - percent) / 100.0)
+        let percent = self.suffix.strip_prefix('p');
+        let percent: Option<f64> = percent.and_then(|text| text.parse().ok());
+        let percent = percent.filter(|_| self.family.suffix == Suffix::Distribution);
+        percent.map_or(0.0, |percent| 100.0 / (100.0 - percent).clamp(1e-3, 50.0))
     }
 
     /// Metric of how many durations of the same kind there were, by `suffix`: [`COUNT`] or
