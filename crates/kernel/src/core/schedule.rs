@@ -381,7 +381,7 @@ impl Kernel {
             let cpu = self.tasks[prev.index()].cpu;
             self.fair_server_update_idle(cpu);
             self.update_curr_idle(p, cpu);
-            if self.rules.idle_average != IdleAverage::AtWakeups {
+            if self.rules.idle_average != IdleAverage::Wakeups {
                 self.end_idle_stamp(cpu);
             }
         } else if policy.is_fair() {

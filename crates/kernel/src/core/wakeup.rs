@@ -207,7 +207,7 @@ impl Kernel {
         p.observe(cpu, Observation::Wakeup { task, cpu });
         self.wakeup_preempt(p, cpu, task, arrival);
         self.task_woken(p, cpu, task);
-        if self.rules.idle_average == IdleAverage::AtWakeups {
+        if self.rules.idle_average == IdleAverage::Wakeups {
             self.end_idle_stamp(cpu);
         }
     }
@@ -240,7 +240,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn end_idle_stamp(&mut self, cpu: Cpu) {
         let rq = &mut self.rqs[cpu.index()];
-        if rq.idle_stamp == 0 && self.rules.idle_average != IdleAverage::AtEveryEnd {
+        if rq.idle_stamp == 0 && self.rules.idle_average != IdleAverage::EveryEnd {
             return;
         }
         let idle_ns = rq.clock - rq.idle_stamp;

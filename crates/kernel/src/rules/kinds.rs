@@ -27,12 +27,12 @@ pub(crate) enum Reweight {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub(crate) enum IdleAverage {
     /// Up to 6.19: at wakeups that end an idle period whose start was noted.
-    AtWakeups,
+    Wakeups,
     /// 7.0 to 7.2.6: whenever the CPU leaves idle. Where no start was noted, because a wakeup was
     /// on its way before balancing, all time since boot counts as idle.
-    AtEveryEnd,
+    EveryEnd,
     /// From 7.2.7 on: whenever the CPU leaves an idle period whose start was noted.
-    AtEndsWithStart,
+    EndsWithStart,
 }
 
 /// How long a picked entity is protected from preemption by `RUN_TO_PARITY`.

@@ -316,7 +316,7 @@ rules! {
     /// switch (6.7); before, the switch at hand dropped it.
     pub(crate) clock_skip_stays: bool = false,
     /// When the average idle time of a CPU follows.
-    pub(crate) idle_average: IdleAverage = IdleAverage::AtWakeups,
+    pub(crate) idle_average: IdleAverage = IdleAverage::Wakeups,
     /// One order for all tasks of a CPU, each with its part of the CPU over all levels as its
     /// weight (7.3); before, one order for each group's queue.
     pub flat_pick: bool = false,

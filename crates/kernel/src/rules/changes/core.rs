@@ -77,10 +77,10 @@ changes! {
         "Idle time uses the fair server's budget up as it passes; after a whole period of that the server stops.";
     "lazy-or-full" "7dadeaa6e851" (7, 0): (on preempts_at_least_lazily),
         "Kernels for x86 have full and lazy preemption only; what was built with none or voluntary is lazy.";
-    "avg-idle-at-start" "4b603f1551a7" (7, 0): (idle_average: IdleAverage::AtWakeups => IdleAverage::AtEveryEnd, ..),
+    "avg-idle-at-start" "4b603f1551a7" (7, 0): (idle_average: IdleAverage::Wakeups => IdleAverage::EveryEnd, ..),
         "The average idle time follows whenever a CPU leaves idle, not only at wakeups.";
     "avg-idle-needs-start" "c6dcd97c8be7" (7, 3) also [(7, 2, 7)]:
-        (idle_average: IdleAverage::AtEveryEnd => IdleAverage::AtEndsWithStart),
+        (idle_average: IdleAverage::EveryEnd => IdleAverage::EndsWithStart),
         "The average idle time leaves out idle periods whose start was not noted, instead of taking all time since boot.";
     "hrtick" "96d1610e0b20" (7, 1): (on features.hrtick) (on features.hrtick_dl),
         "A timer ends requests of the fair class exactly instead of the next tick (HRTICK).";
