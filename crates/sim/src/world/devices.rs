@@ -13,15 +13,14 @@ use super::tasks::Message;
 use super::{Core, World};
 use crate::program::{Amount, Ref, Reg};
 use crate::wheel::{Key, Slot};
-use crate::workload::{DeviceId, DeviceSpec, Interrupts, QueueId};
+use crate::workload::{DeviceId, DeviceSpec, QueueId};
 use schedcast_kernel::{Context as WakeContext, Cpu, Ns, TaskId};
 
 /// A request that a device has.
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    /// CPU that is interrupted, unless the receiver's is.
+    /// CPU that is interrupted.
     cpu: Cpu,
-    by_receiver: bool,
     queue: usize,
     value: u64,
 }
@@ -71,13 +70,9 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let service_ns = self.amount(task, service);
         self.syscall(cpu);
         let out = &mut self.out;
-        let interrupts = out.shared.workload.devices[usize::from(device.0)].interrupts;
+        let interrupted = out.shared.workload.devices[usize::from(device.0)].interrupt_cpu;
         let request = Request {
-            cpu: match interrupts {
-                Interrupts::Fixed(fixed) => fixed,
-                Interrupts::Submitter | Interrupts::Receiver => cpu,
-            },
-            by_receiver: interrupts == Interrupts::Receiver,
+            cpu: interrupted.unwrap_or(cpu),
             queue,
             value: out.tasks.register(task, value.0),
         };
@@ -102,10 +97,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     /// The interrupt of a device that is done with a request.
     pub(super) fn request_done(&mut self, slot: Slot, row: usize) -> Run<()> {
-        let mut request = self.out.devices.requests[row];
-        if request.by_receiver {
-            request.cpu = self.receiver_cpu(request.queue).unwrap_or(request.cpu);
-        }
+        let request = self.out.devices.requests[row];
         if !self.enter(request.cpu, slot, class::ARRIVAL) {
             return Ok(());
         }

@@ -25,7 +25,6 @@ use super::model::{Activation, HandoverId, Trigger};
 use super::service::RequestId;
 use super::threads::{Origin, ThreadId};
 use super::timeline::{Leave, Run};
-use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::PrevState;
 
 /// A `sched_waking`.
@@ -48,7 +47,7 @@ pub(super) enum Source {
     /// A thread, on its own behalf.
     Thread(ThreadId),
     /// An interrupt (or the idle task).
-    Outside { context: ArrivalContext },
+    Outside { soft: bool },
 }
 
 /// Action of a thread, or an action on it, at some event.
@@ -344,9 +343,9 @@ impl<'a> Folder<'a> {
     fn woken(&mut self, index: usize, at_ns: u64) {
         let waking = self.context.wakings[index];
         let source = match waking.source {
-            Source::Thread(by) if self.context.left_out[by.index()] => Source::Outside {
-                context: ArrivalContext::HardIrq,
-            },
+            Source::Thread(by) if self.context.left_out[by.index()] => {
+                Source::Outside { soft: false }
+            }
             source => source,
         };
         if let State::Waiting { since_ns } = self.state {
@@ -380,10 +379,10 @@ impl<'a> Folder<'a> {
         let woken_ns = self.relative(waking.time_ns);
         let trigger = match source {
             Source::Thread(by) => Trigger::Thread(by),
-            Source::Outside { context } => Trigger::Outside {
+            Source::Outside { soft } => Trigger::Outside {
                 at_ns: woken_ns,
                 cpu: waking.cpu,
-                context,
+                soft,
             },
         };
         if matches!(source, Source::Thread(_)) {
@@ -430,7 +429,7 @@ impl<'a> Folder<'a> {
                 Trigger::Outside {
                     at_ns: woken_ns,
                     cpu,
-                    context: ArrivalContext::HardIrq,
+                    soft: false,
                 }
             }
         }

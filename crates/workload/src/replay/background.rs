@@ -308,11 +308,14 @@ impl Adding<'_> {
     fn woken_from_outside(&self, activation: &Activation) -> Option<(u64, u32, ArrivalContext)> {
         let thread = &self.replay.threads[activation.thread.index()];
         match activation.trigger {
-            Trigger::Outside {
+            Trigger::Outside { at_ns, cpu, soft } => Some((
                 at_ns,
                 cpu,
-                context,
-            } => Some((at_ns, cpu, context)),
+                match soft {
+                    true => ArrivalContext::SoftIrq,
+                    false => ArrivalContext::HardIrq,
+                },
+            )),
             Trigger::Start | Trigger::Fork => {
                 let forked_by_member = match thread.origin {
                     Origin::Fork(parent) => self.members.contain(parent),

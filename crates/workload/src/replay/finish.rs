@@ -9,7 +9,6 @@ use super::model::{ActivationId, Step, Trigger};
 use super::threads::ThreadId;
 use super::timeline::{self, median};
 use super::{Folded, InferOptions, Replay, exchange, groups, report, steal};
-use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::Recording;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -240,7 +239,7 @@ fn cut_loose(drafts: &mut [Draft], begun: &mut [Begun], wakings: &[Waking]) {
             activation.trigger = Trigger::Outside {
                 at_ns: activation.woken_ns,
                 cpu: 0,
-                context: ArrivalContext::HardIrq,
+                soft: false,
             };
         }
     }
@@ -264,7 +263,7 @@ fn cut_loose(drafts: &mut [Draft], begun: &mut [Begun], wakings: &[Waking]) {
                 activation.trigger = Trigger::Outside {
                     at_ns: activation.woken_ns,
                     cpu: wakings[waking].cpu,
-                    context: ArrivalContext::HardIrq,
+                    soft: false,
                 };
             }
             Begun::Handover(handover) => orphans.push(handover),

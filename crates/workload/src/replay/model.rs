@@ -5,7 +5,6 @@ use super::service::{Follows, RequestId};
 use super::threads::{Origin, ThreadId};
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
-use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::Pid;
 use std::ops::Range;
 
@@ -77,16 +76,9 @@ pub enum Trigger {
         at_ns: u64,
         /// CPU that took the interrupt.
         cpu: u32,
-        /// Kind of the interrupt. A timer of the thread itself expires where the thread sleeps.
-        context: ArrivalContext,
+        /// Whether it came from a softirq rather than a hard interrupt.
+        soft: bool,
     },
-}
-
-impl Trigger {
-    /// Whether a timer or a device began it, and no softirq.
-    pub(super) fn is_hard_interrupt(self) -> bool {
-        matches!(self, Trigger::Outside { context, .. } if context != ArrivalContext::SoftIrq)
-    }
 }
 
 /// One thing a thread does in an activation.

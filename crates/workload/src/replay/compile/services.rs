@@ -41,8 +41,9 @@ use super::super::threads::ThreadId;
 use super::units::under_way;
 use super::{Compiler, MESSAGE, SEND, SENT, SINCE};
 use crate::registers::registers;
+use schedcast_kernel::Cpu;
 use schedcast_sim::program::Label;
-use schedcast_sim::workload::{DeviceId, DeviceSpec, Interrupts, MetricId, QueueId, WordId};
+use schedcast_sim::workload::{DeviceId, DeviceSpec, MetricId, QueueId, WordId};
 use schedcast_sim::{
     ANSWERED, Arithmetic, Compare, NOT_DUE, ProgramBuilder, RequestSpec, Workload,
 };
@@ -149,12 +150,12 @@ impl Next {
     }
 }
 
-/// A device that hands messages on after as long as its user says: a timer of the receiver.
-fn delays(workload: &mut Workload) -> DeviceId {
+/// A device that hands messages on after as long as its user says, by an interrupt of one CPU.
+fn delays_on(cpu: u32, workload: &mut Workload) -> DeviceId {
     workload.add_device(DeviceSpec {
-        name: "delays".to_owned(),
+        name: format!("delays on CPU {cpu}"),
         channels: 0,
-        interrupts: Interrupts::Receiver,
+        interrupt_cpu: Some(Cpu(cpu)),
     })
 }
 
@@ -166,8 +167,8 @@ pub(super) struct Services {
     states: Vec<WordId>,
     /// Consequences of the reply to a request in a closed loop.
     next: BTreeMap<RequestId, Vec<Next>>,
-    /// Delays the messages of clients that think, and of requests that sleep, if any do.
-    delays: Option<DeviceId>,
+    /// By CPU: what delays the messages of clients that think, and of requests that sleep.
+    devices: Vec<DeviceId>,
     /// By thread, in the order of its steps.
     gates: BTreeMap<ThreadId, Vec<Gate>>,
     /// Handovers whose wait is a gate.
@@ -203,6 +204,7 @@ impl Services {
     pub(super) fn new(
         replay: &Replay,
         loose: &BTreeSet<HandoverId>,
+        cpus: u32,
         workload: &mut Workload,
     ) -> Self {
         let services = replay.services.iter();
@@ -221,8 +223,10 @@ impl Services {
         }
         let next = Next::of(replay);
         let is_later = |step: &Step| matches!(step, Step::Later(_));
-        let any = !next.is_empty() || replay.steps.iter().any(is_later);
-        let delays = any.then(|| delays(workload));
+        let devices = match next.is_empty() && !replay.steps.iter().any(is_later) {
+            true => Vec::new(),
+            false => (0..cpus).map(|cpu| delays_on(cpu, workload)).collect(),
+        };
         let mut gates: BTreeMap<ThreadId, Vec<Gate>> = BTreeMap::new();
         let mut posts = BTreeMap::new();
         for activation in &replay.activations {
@@ -253,7 +257,7 @@ impl Services {
             latency,
             states,
             next,
-            delays,
+            devices,
             gates,
             posts,
             looping: looping.collect(),
@@ -411,11 +415,9 @@ impl Compiler<'_> {
     pub(super) fn begin_later(&self, b: &mut ProgramBuilder, id: ActivationId, after_ns: u64) {
         let activation = &self.replay.activations[id.index()];
         let thread = activation.thread;
-        let (Trigger::Outside { .. }, Some(delays), Some(inbox)) = (
-            activation.trigger,
-            self.services.delays,
-            self.inboxes[thread.index()],
-        ) else {
+        let (Trigger::Outside { cpu, .. }, Some(inbox)) =
+            (activation.trigger, self.inboxes[thread.index()])
+        else {
             return;
         };
         let messages = self.units.of(thread).messages;
@@ -423,7 +425,9 @@ impl Compiler<'_> {
         b.add(SENT, after_ns);
         b.arithmetic(Arithmetic::Multiply, SENT, messages);
         b.add(SENT, self.units.number(self.replay, id));
-        b.submit(delays, after_ns, inbox, SENT);
+        let cpu = self.options.cpu(cpu);
+        let device = self.services.devices[cpu.index() % self.services.devices.len()];
+        b.submit(device, after_ns, inbox, SENT);
     }
 
     /// A thread gets to what another one waits for.

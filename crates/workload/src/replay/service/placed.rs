@@ -29,7 +29,6 @@ use super::forked::{Child, Forked};
 use super::levels::{Gates, Level, Levels};
 use super::rounds::Found as Rounds;
 use super::{Asked, Border, Follows, RequestId, Served};
-use schedcast_sim::workload::ArrivalContext;
 use std::collections::BTreeMap;
 
 /// A client that wakes a thread of the service has sent within this time before.
@@ -347,7 +346,7 @@ impl Placing<'_> {
             drafts[draft].activation.trigger = Trigger::Outside {
                 at_ns,
                 cpu: self.border.evidence.wakings[waking].cpu,
-                context: ArrivalContext::SoftIrq,
+                soft: true,
             };
         }
         began
@@ -591,7 +590,7 @@ fn cut_off(
     let trigger = Trigger::Outside {
         at_ns: arrives_ns,
         cpu: 0,
-        context: ArrivalContext::SoftIrq,
+        soft: true,
     };
     let mut part = Activation::new(whole.thread, trigger, arrives_ns.max(whole.woken_ns));
     part.follows = Some(follows);

@@ -69,7 +69,7 @@ impl Mini {
         self.push(us, cpu, prev, TASK, kind);
     }
 
-    pub(super) fn wakeup(&mut self, pid: Pid, target_cpu: u32) -> Wakeup {
+    fn wakeup(&mut self, pid: Pid, target_cpu: u32) -> Wakeup {
         Wakeup {
             pid,
             comm: self.comm(pid),
