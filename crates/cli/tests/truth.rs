@@ -65,7 +65,7 @@ fn hold(studies: &[&str]) {
             .iter()
             .map(|study| (study.to_string(), bands(study))),
     );
-    println!("{today:?}");
+    eprintln!("{today:?}");
     let renews = std::env::var_os("RENEW").is_some();
     let fell = |(name, score): &(&String, &u64)| known.get(*name).is_some_and(|was| score < &was);
     let fell: Vec<_> = today.iter().filter(fell).collect();
