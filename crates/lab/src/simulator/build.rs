@@ -296,7 +296,7 @@ impl Builder<'_> {
 
     /// CPUs that the cpusets of a group and of those above it leave (`cpuset_cpus_allowed`).
     fn cpuset(&self, group: GroupId) -> CpuSet {
-        let mut sets = Vec::new();
+        let mut sets: Vec<CpuSet> = Vec::new();
         let row = group.index().checked_sub(1);
         let mut path = row.map_or("/", |row| self.workload.groups[row].path.as_str());
         while path != "/" {
@@ -315,7 +315,6 @@ impl Builder<'_> {
         }
         let mut allowed = CpuSet::first(self.scenario.machine.cpus());
         for set in sets.into_iter().rev() {
-            let set: CpuSet = set;
             let both = allowed.and(&set);
             // A cpuset of which the one above has no CPU has that one's (`cpuset.cpus.effective`).
             allowed = if both.is_empty() { allowed } else { both };
