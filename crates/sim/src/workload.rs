@@ -275,8 +275,20 @@ pub struct DeviceSpec {
     pub name: String,
     /// Requests it serves at the same time; 0 = any number.
     pub channels: u32,
-    /// CPU that takes its interrupts; `None` = the one that submitted (a queue for each CPU).
-    pub interrupt_cpu: Option<Cpu>,
+    /// Where its interrupts come.
+    pub interrupts: Interrupts,
+}
+
+/// CPU that a device interrupts when a request is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interrupts {
+    /// The one that submitted the request: the device has a queue for each CPU.
+    Submitter,
+    /// Always this one.
+    Fixed(Cpu),
+    /// The one where the task that waits for the answer went to sleep, as a timer of its own
+    /// would. Where none waits: the one that submitted.
+    Receiver,
 }
 
 /// Task that a fork starts.
@@ -380,6 +392,9 @@ impl TaskSpec {
 pub enum ArrivalContext {
     /// Device interrupt.
     HardIrq,
+    /// A timer of the task that waits: a hard interrupt of the CPU where the task went to sleep,
+    /// wherever that is by then. Where none waits, [`Arrival::cpu`] takes it.
+    OwnTimer,
     /// Soft interrupt, e.g. network receive.
     SoftIrq,
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{MS, US, free_machine, rules, task};
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::{Cpu, GroupId, Ns};
-use schedcast_sim::workload::{DeviceSpec, QueueSpec};
+use schedcast_sim::workload::{DeviceSpec, Interrupts, QueueSpec};
 use schedcast_sim::{Reg, Workload, World};
 
 const VALUE: Reg = Reg(0);
@@ -17,7 +17,7 @@ fn usage(accounting: bool) -> (Ns, Ns) {
     let disk = workload.add_device(DeviceSpec {
         name: "disk".to_owned(),
         channels: 0,
-        interrupt_cpu: Some(Cpu(0)),
+        interrupts: Interrupts::Fixed(Cpu(0)),
     });
     let queue = workload.add_queue(QueueSpec::UNBOUNDED);
     task(&mut workload, "t", 0, |b| {

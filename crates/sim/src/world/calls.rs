@@ -254,6 +254,13 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         }
     }
 
+    /// CPU where the first task that waits for messages of a queue went to sleep.
+    pub(super) fn receiver_cpu(&self, row: usize) -> Option<Cpu> {
+        let readers = self.out.tasks.reader_queue(row);
+        let reader = self.out.tasks.waiting.first(readers)?;
+        Some(self.kernel.tables().tasks[reader.index()].cpu)
+    }
+
     /// Takes the oldest message and wakes senders when there is room again. The flag tells whether
     /// a task was woken.
     fn take_message(&mut self, cpu: Cpu, row: usize) -> Option<(u64, bool)> {

@@ -13,14 +13,15 @@ use super::tasks::Message;
 use super::{Core, World};
 use crate::program::{Amount, Ref, Reg};
 use crate::wheel::{Key, Slot};
-use crate::workload::{DeviceId, DeviceSpec, QueueId};
+use crate::workload::{DeviceId, DeviceSpec, Interrupts, QueueId};
 use schedcast_kernel::{Context as WakeContext, Cpu, Ns, TaskId};
 
 /// A request that a device has.
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    /// CPU that is interrupted.
+    /// CPU that is interrupted, unless the receiver's is.
     cpu: Cpu,
+    by_receiver: bool,
     queue: usize,
     value: u64,
 }
@@ -70,9 +71,13 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let service_ns = self.amount(task, service);
         self.syscall(cpu);
         let out = &mut self.out;
-        let interrupted = out.shared.workload.devices[usize::from(device.0)].interrupt_cpu;
+        let interrupts = out.shared.workload.devices[usize::from(device.0)].interrupts;
         let request = Request {
-            cpu: interrupted.unwrap_or(cpu),
+            cpu: match interrupts {
+                Interrupts::Fixed(fixed) => fixed,
+                Interrupts::Submitter | Interrupts::Receiver => cpu,
+            },
+            by_receiver: interrupts == Interrupts::Receiver,
             queue,
             value: out.tasks.register(task, value.0),
         };
@@ -97,7 +102,10 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     /// The interrupt of a device that is done with a request.
     pub(super) fn request_done(&mut self, slot: Slot, row: usize) -> Run<()> {
-        let request = self.out.devices.requests[row];
+        let mut request = self.out.devices.requests[row];
+        if request.by_receiver {
+            request.cpu = self.receiver_cpu(request.queue).unwrap_or(request.cpu);
+        }
         if !self.enter(request.cpu, slot, class::ARRIVAL) {
             return Ok(());
         }

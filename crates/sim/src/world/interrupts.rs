@@ -201,9 +201,15 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     /// The next event of an arrival source.
     pub(super) fn arrive(&mut self, slot: Slot, row: usize) -> Run<()> {
-        let Some(arrival) = self.next_arrival(row) else {
+        let Some(mut arrival) = self.next_arrival(row) else {
             return Ok(());
         };
+        if let (ArrivalContext::OwnTimer, ArrivalAction::Send { queue, .. }) =
+            (arrival.context, arrival.action)
+        {
+            let sleeps_on = self.receiver_cpu(queue.0 as usize);
+            arrival.cpu = sleeps_on.unwrap_or(arrival.cpu);
+        }
         self.take_arrival(row);
         if let Some(next) = self.next_arrival(row) {
             self.out
@@ -252,7 +258,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     fn interrupted_by(&mut self, arrival: Arrival) {
         self.device_interrupt(arrival.cpu);
         let context = match arrival.context {
-            ArrivalContext::HardIrq => WakeContext::HardIrq,
+            ArrivalContext::HardIrq | ArrivalContext::OwnTimer => WakeContext::HardIrq,
             ArrivalContext::SoftIrq => WakeContext::SoftIrq,
         };
         match arrival.action {

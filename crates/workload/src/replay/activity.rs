@@ -25,6 +25,7 @@ use super::model::{Activation, HandoverId, Trigger};
 use super::service::RequestId;
 use super::threads::{Origin, ThreadId};
 use super::timeline::{Leave, Run};
+use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::PrevState;
 
 /// A `sched_waking`.
@@ -47,7 +48,7 @@ pub(super) enum Source {
     /// A thread, on its own behalf.
     Thread(ThreadId),
     /// An interrupt (or the idle task).
-    Outside { soft: bool },
+    Outside { context: ArrivalContext },
 }
 
 /// Action of a thread, or an action on it, at some event.
@@ -343,9 +344,9 @@ impl<'a> Folder<'a> {
     fn woken(&mut self, index: usize, at_ns: u64) {
         let waking = self.context.wakings[index];
         let source = match waking.source {
-            Source::Thread(by) if self.context.left_out[by.index()] => {
-                Source::Outside { soft: false }
-            }
+            Source::Thread(by) if self.context.left_out[by.index()] => Source::Outside {
+                context: ArrivalContext::HardIrq,
+            },
             source => source,
         };
         if let State::Waiting { since_ns } = self.state {
@@ -379,10 +380,10 @@ impl<'a> Folder<'a> {
         let woken_ns = self.relative(waking.time_ns);
         let trigger = match source {
             Source::Thread(by) => Trigger::Thread(by),
-            Source::Outside { soft } => Trigger::Outside {
+            Source::Outside { context } => Trigger::Outside {
                 at_ns: woken_ns,
                 cpu: waking.cpu,
-                soft,
+                context,
             },
         };
         if matches!(source, Source::Thread(_)) {
@@ -429,7 +430,7 @@ impl<'a> Folder<'a> {
                 Trigger::Outside {
                     at_ns: woken_ns,
                     cpu,
-                    soft: false,
+                    context: ArrivalContext::HardIrq,
                 }
             }
         }

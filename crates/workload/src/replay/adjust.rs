@@ -15,6 +15,7 @@ use super::model::{Activation, Step, Trigger};
 use super::service::{ClientLoop, Follows};
 use super::threads::ThreadId;
 use super::{Replay, groups};
+use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::{Pid, Recording};
 use std::collections::BTreeSet;
 
@@ -139,8 +140,9 @@ fn scale_arrivals(replay: &mut Replay, permille: u64) {
     }
     for activation in &mut replay.activations {
         let asks = clients.is_empty() || clients.contains(&activation.thread);
-        if let Trigger::Outside { at_ns, soft, .. } = &mut activation.trigger
-            && (asks || (*soft && serving.contains(&activation.thread)))
+        if let Trigger::Outside { at_ns, context, .. } = &mut activation.trigger
+            && (asks
+                || (*context == ArrivalContext::SoftIrq && serving.contains(&activation.thread)))
         {
             *at_ns = scaled(*at_ns);
         }
@@ -284,7 +286,7 @@ fn keep_in_front(replay: &mut Replay, group: GroupIndex) {
             activation.trigger = Trigger::Outside {
                 at_ns: activation.woken_ns,
                 cpu: replay.threads[activation.thread.index()].first_cpu,
-                soft: false,
+                context: ArrivalContext::HardIrq,
             };
         }
     }

@@ -308,14 +308,11 @@ impl Adding<'_> {
     fn woken_from_outside(&self, activation: &Activation) -> Option<(u64, u32, ArrivalContext)> {
         let thread = &self.replay.threads[activation.thread.index()];
         match activation.trigger {
-            Trigger::Outside { at_ns, cpu, soft } => Some((
+            Trigger::Outside {
                 at_ns,
                 cpu,
-                match soft {
-                    true => ArrivalContext::SoftIrq,
-                    false => ArrivalContext::HardIrq,
-                },
-            )),
+                context,
+            } => Some((at_ns, cpu, context)),
             Trigger::Start | Trigger::Fork => {
                 let forked_by_member = match thread.origin {
                     Origin::Fork(parent) => self.members.contain(parent),

@@ -34,6 +34,7 @@ use super::groups::{self, GroupIndex};
 use super::model::{Thread, Trigger};
 use super::threads::ThreadId;
 use super::timeline::median;
+use schedcast_sim::workload::ArrivalContext;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer requests than this do not show what a thread does.
@@ -103,10 +104,14 @@ impl Facts<'_> {
             return Some(Part::Replied { tail_ns });
         }
         match activation.trigger {
-            Trigger::Thread(_) | Trigger::Outside { soft: true, .. } => Some(Part::Asked {
+            Trigger::Thread(_)
+            | Trigger::Outside {
+                context: ArrivalContext::SoftIrq,
+                ..
+            } => Some(Part::Asked {
                 work_ns: activation.executed_ns,
             }),
-            Trigger::Outside { soft: false, .. } => Some(Part::Inside),
+            Trigger::Outside { .. } => Some(Part::Inside),
             _ => None,
         }
     }
@@ -237,7 +242,7 @@ pub(super) fn follows(before: &Draft, draft: &Draft) -> bool {
     one.thread == other.thread
         && one.slept
         && one.end_ns.is_some_and(|end_ns| end_ns <= woken_ns)
-        && matches!(other.trigger, Trigger::Outside { soft: false, .. })
+        && other.trigger.is_hard_interrupt()
 }
 
 /// Lets the draft at `place`, which [`follows`] the one before it, begin so long after its end as

@@ -9,6 +9,7 @@ use super::model::{ActivationId, Step, Trigger};
 use super::threads::ThreadId;
 use super::timeline::{self, median};
 use super::{Folded, InferOptions, Replay, exchange, groups, report, steal};
+use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::Recording;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -239,7 +240,7 @@ fn cut_loose(drafts: &mut [Draft], begun: &mut [Begun], wakings: &[Waking]) {
             activation.trigger = Trigger::Outside {
                 at_ns: activation.woken_ns,
                 cpu: 0,
-                soft: false,
+                context: ArrivalContext::HardIrq,
             };
         }
     }
@@ -263,7 +264,7 @@ fn cut_loose(drafts: &mut [Draft], begun: &mut [Begun], wakings: &[Waking]) {
                 activation.trigger = Trigger::Outside {
                     at_ns: activation.woken_ns,
                     cpu: wakings[waking].cpu,
-                    soft: false,
+                    context: ArrivalContext::HardIrq,
                 };
             }
             Begun::Handover(handover) => orphans.push(handover),

@@ -11,7 +11,8 @@ use super::timeline::{self, CpuTimeline, Repairs, Run};
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::ids::Cpu;
 use schedcast_kernel::task::Policy;
-use schedcast_trace::{Context, Event, EventKind, Level, Pid, Recording, Wakeup};
+use schedcast_sim::workload::ArrivalContext;
+use schedcast_trace::{Event, EventKind, Level, Pid, Recording, Wakeup};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything the events say, by thread and by CPU.
@@ -238,14 +239,19 @@ impl Pass {
             return;
         }
         let waker = self.threads.current(event.task);
-        let source = source(event.context, waker);
+        let source = source(event, wakeup, waker);
         let waking = self.wakings.len();
         self.wakings.push(Waking {
             time_ns: event.time_ns,
             cpu: event.cpu,
             wakee,
             source,
-            under: waker.filter(|_| source == Source::Outside { soft: true }),
+            under: waker.filter(|_| {
+                source
+                    == Source::Outside {
+                        context: ArrivalContext::SoftIrq,
+                    }
+            }),
             remote: false,
         });
         if self.last_waking.len() <= wakee.index() {
@@ -254,12 +260,13 @@ impl Pass {
         self.last_waking[wakee.index()] = Some(waking);
         self.deed(index, event, wakeup.pid, DeedKind::Woken(waking));
         match source {
-            Source::Thread(_) | Source::Outside { soft: true } => {
+            Source::Thread(_)
+            | Source::Outside {
+                context: ArrivalContext::SoftIrq,
+            } => {
                 self.deed(index, event, event.task, DeedKind::Wakes(waking));
             }
-            Source::Outside { soft: false } => {
-                self.deed(index, event, event.task, DeedKind::Interrupted)
-            }
+            Source::Outside { .. } => self.deed(index, event, event.task, DeedKind::Interrupted),
         }
     }
 
@@ -282,11 +289,17 @@ impl Pass {
 ///
 /// A trace without flag columns does not tell interrupts from tasks; then the running thread is
 /// taken for the waker.
-fn source(context: Context, current: Option<ThreadId>) -> Source {
-    match (context.level(), current) {
+fn source(event: &Event, wakeup: Wakeup, current: Option<ThreadId>) -> Source {
+    match (event.context.level(), current) {
         (Some(Level::Task) | None, Some(waker)) => Source::Thread(waker),
         (level, _) => Source::Outside {
-            soft: level == Some(Level::SoftIrq),
+            context: match level {
+                Some(Level::SoftIrq) => ArrivalContext::SoftIrq,
+                // `sched_waking` names the CPU where the task went to sleep. Its timers expire
+                // there, and devices interrupt the CPU that gave them work, where they can.
+                _ if wakeup.target_cpu == event.cpu => ArrivalContext::OwnTimer,
+                _ => ArrivalContext::HardIrq,
+            },
         },
     }
 }

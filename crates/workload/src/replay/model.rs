@@ -5,6 +5,7 @@ use super::service::{Follows, RequestId};
 use super::threads::{Origin, ThreadId};
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
+use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::Pid;
 use std::ops::Range;
 
@@ -76,9 +77,16 @@ pub enum Trigger {
         at_ns: u64,
         /// CPU that took the interrupt.
         cpu: u32,
-        /// Whether it came from a softirq rather than a hard interrupt.
-        soft: bool,
+        /// Kind of the interrupt. A timer of the thread itself expires where the thread sleeps.
+        context: ArrivalContext,
     },
+}
+
+impl Trigger {
+    /// Whether a timer or a device began it, and no softirq.
+    pub(super) fn is_hard_interrupt(self) -> bool {
+        matches!(self, Trigger::Outside { context, .. } if context != ArrivalContext::SoftIrq)
+    }
 }
 
 /// One thing a thread does in an activation.

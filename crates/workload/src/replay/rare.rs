@@ -34,6 +34,7 @@ use super::groups::GroupIndex;
 use super::model::{Activation, Step, Thread, Trigger};
 use super::threads::{Origin, ThreadId};
 use schedcast_kernel::task::Policy;
+use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::{Pid, Recording, ThreadTimes};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -145,7 +146,7 @@ impl Replay {
         let trigger = Trigger::Outside {
             at_ns: piece.at_ns,
             cpu: 0,
-            soft: false,
+            context: ArrivalContext::HardIrq,
         };
         let mut activation = Activation::new(id, trigger, piece.at_ns);
         let first = self.steps.len() as u32;

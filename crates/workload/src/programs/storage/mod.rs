@@ -20,7 +20,7 @@ mod ext4;
 mod workers;
 mod xfs;
 
-use schedcast_sim::workload::{DeviceId, DeviceSpec, QueueId, QueueSpec};
+use schedcast_sim::workload::{DeviceId, DeviceSpec, Interrupts, QueueId, QueueSpec};
 use schedcast_sim::{Distribution, ProgramBuilder, Reg};
 
 use super::command::{CommandError, Given};
@@ -118,7 +118,7 @@ impl Storage {
         compiler.workload.add_device(DeviceSpec {
             name: "disk-stream".to_owned(),
             channels: 1,
-            interrupt_cpu: None,
+            interrupts: Interrupts::Submitter,
         })
     }
 
@@ -193,7 +193,7 @@ impl Disk {
             device: compiler.workload.add_device(DeviceSpec {
                 name: name.to_owned(),
                 channels,
-                interrupt_cpu: None,
+                interrupts: Interrupts::Submitter,
             }),
             write: compiler.workload.add_distribution(Distribution::Uniform {
                 low: write_ns * 4 / 5,

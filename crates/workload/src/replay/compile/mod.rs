@@ -254,7 +254,7 @@ impl<'a> Compiler<'a> {
         let first_program = ProgramId(workload.programs.len() as u32);
         let units = Units::new(replay, &forked, &loose, first_program);
         let exchanges = Exchanges::new(replay, &units, &inboxes, workload);
-        let services = Services::new(replay, &loose, replay.cpus.min(options.cpus), workload);
+        let services = Services::new(replay, &loose, workload);
         let mut metrics = Vec::new();
         let mut forks = Vec::new();
         for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
@@ -519,7 +519,7 @@ impl<'a> Compiler<'a> {
 
     fn arrivals(&self) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
-        let mut add = |to: ThreadId, number: u64, at_ns: u64, cpu: u32, soft: bool| {
+        let mut add = |to: ThreadId, number: u64, at_ns: u64, cpu: u32, context: ArrivalContext| {
             let Some(queue) = self.inboxes[to.index()] else {
                 return;
             };
@@ -527,11 +527,7 @@ impl<'a> Compiler<'a> {
             arrivals.push(Arrival {
                 at_ns,
                 cpu: self.options.cpu(cpu),
-                context: if soft {
-                    ArrivalContext::SoftIrq
-                } else {
-                    ArrivalContext::HardIrq
-                },
+                context,
                 sync: false,
                 action: ArrivalAction::Send {
                     queue,
@@ -541,12 +537,16 @@ impl<'a> Compiler<'a> {
             });
         };
         for (id, activation) in (0u32..).map(ActivationId).zip(&self.replay.activations) {
-            if let Trigger::Outside { at_ns, cpu, soft } = activation.trigger
+            if let Trigger::Outside {
+                at_ns,
+                cpu,
+                context,
+            } = activation.trigger
                 && activation.follows.is_none()
                 && activation.slept_before_ns.is_none()
             {
                 let number = self.units.number(self.replay, id);
-                add(activation.thread, number, at_ns, cpu, soft);
+                add(activation.thread, number, at_ns, cpu, context);
             }
         }
         for unit in &self.units.all {
@@ -554,7 +554,7 @@ impl<'a> Compiler<'a> {
             let client = unit.threads[0];
             let cpu = self.replay.threads[client.index()].first_cpu;
             for (number, timer) in (first..).zip(self.exchanges.timers_of(client)) {
-                add(client, number, timer.at_ns, cpu, false);
+                add(client, number, timer.at_ns, cpu, ArrivalContext::OwnTimer);
             }
             let of_unit = unit.threads.iter();
             let gates =
@@ -562,7 +562,7 @@ impl<'a> Compiler<'a> {
             for (number, (id, gate)) in (unit.first_gate..).zip(gates) {
                 let cpu = self.replay.threads[id.index()].first_cpu;
                 if let Opens::Arrival { at_ns } = gate.opens {
-                    add(id, number, at_ns, cpu, true);
+                    add(id, number, at_ns, cpu, ArrivalContext::SoftIrq);
                 }
             }
         }

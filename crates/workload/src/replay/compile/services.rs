@@ -41,9 +41,8 @@ use super::super::threads::ThreadId;
 use super::units::under_way;
 use super::{Compiler, MESSAGE, SEND, SENT, SINCE};
 use crate::registers::registers;
-use schedcast_kernel::Cpu;
 use schedcast_sim::program::Label;
-use schedcast_sim::workload::{DeviceId, DeviceSpec, MetricId, QueueId, WordId};
+use schedcast_sim::workload::{DeviceId, DeviceSpec, Interrupts, MetricId, QueueId, WordId};
 use schedcast_sim::{
     ANSWERED, Arithmetic, Compare, NOT_DUE, ProgramBuilder, RequestSpec, Workload,
 };
@@ -150,12 +149,12 @@ impl Next {
     }
 }
 
-/// A device that hands messages on after as long as its user says, by an interrupt of one CPU.
-fn delays_on(cpu: u32, workload: &mut Workload) -> DeviceId {
+/// What hands messages on after as long as its user says: a timer of who waits for them.
+fn delays(workload: &mut Workload) -> DeviceId {
     workload.add_device(DeviceSpec {
-        name: format!("delays on CPU {cpu}"),
+        name: "delays".to_owned(),
         channels: 0,
-        interrupt_cpu: Some(Cpu(cpu)),
+        interrupts: Interrupts::Receiver,
     })
 }
 
@@ -167,8 +166,8 @@ pub(super) struct Services {
     states: Vec<WordId>,
     /// Consequences of the reply to a request in a closed loop.
     next: BTreeMap<RequestId, Vec<Next>>,
-    /// By CPU: what delays the messages of clients that think, and of requests that sleep.
-    devices: Vec<DeviceId>,
+    /// What delays the messages of clients that think, and of requests that sleep, if any do.
+    delays: Option<DeviceId>,
     /// By thread, in the order of its steps.
     gates: BTreeMap<ThreadId, Vec<Gate>>,
     /// Handovers whose wait is a gate.
@@ -204,7 +203,6 @@ impl Services {
     pub(super) fn new(
         replay: &Replay,
         loose: &BTreeSet<HandoverId>,
-        cpus: u32,
         workload: &mut Workload,
     ) -> Self {
         let services = replay.services.iter();
@@ -223,10 +221,8 @@ impl Services {
         }
         let next = Next::of(replay);
         let is_later = |step: &Step| matches!(step, Step::Later(_));
-        let devices = match next.is_empty() && !replay.steps.iter().any(is_later) {
-            true => Vec::new(),
-            false => (0..cpus).map(|cpu| delays_on(cpu, workload)).collect(),
-        };
+        let any = !next.is_empty() || replay.steps.iter().any(is_later);
+        let delays = any.then(|| delays(workload));
         let mut gates: BTreeMap<ThreadId, Vec<Gate>> = BTreeMap::new();
         let mut posts = BTreeMap::new();
         for activation in &replay.activations {
@@ -257,7 +253,7 @@ impl Services {
             latency,
             states,
             next,
-            devices,
+            delays,
             gates,
             posts,
             looping: looping.collect(),
@@ -415,9 +411,11 @@ impl Compiler<'_> {
     pub(super) fn begin_later(&self, b: &mut ProgramBuilder, id: ActivationId, after_ns: u64) {
         let activation = &self.replay.activations[id.index()];
         let thread = activation.thread;
-        let (Trigger::Outside { cpu, .. }, Some(inbox)) =
-            (activation.trigger, self.inboxes[thread.index()])
-        else {
+        let (Trigger::Outside { .. }, Some(delays), Some(inbox)) = (
+            activation.trigger,
+            self.services.delays,
+            self.inboxes[thread.index()],
+        ) else {
             return;
         };
         let messages = self.units.of(thread).messages;
@@ -425,9 +423,7 @@ impl Compiler<'_> {
         b.add(SENT, after_ns);
         b.arithmetic(Arithmetic::Multiply, SENT, messages);
         b.add(SENT, self.units.number(self.replay, id));
-        let cpu = self.options.cpu(cpu);
-        let device = self.services.devices[cpu.index() % self.services.devices.len()];
-        b.submit(device, after_ns, inbox, SENT);
+        b.submit(delays, after_ns, inbox, SENT);
     }
 
     /// A thread gets to what another one waits for.

@@ -48,6 +48,7 @@ use super::super::threads::ThreadId;
 use super::super::timeline::Run;
 use super::{Follows, RequestId, Served};
 use schedcast_sim::random::{self, Stream};
+use schedcast_sim::workload::ArrivalContext;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A service that has not run for so long although it had something to do was held back.
@@ -536,16 +537,20 @@ impl Copying<'_, '_> {
             activation.replied_ns = activation.replied_ns.map(shifted);
             activation.executed_ns = stretched(activation.executed_ns);
             activation.trigger = match activation.trigger {
-                Trigger::Outside { at_ns, cpu, soft } => Trigger::Outside {
+                Trigger::Outside {
+                    at_ns,
+                    cpu,
+                    context,
+                } => Trigger::Outside {
                     at_ns: shifted(at_ns),
                     cpu,
-                    soft,
+                    context,
                 },
                 trigger if caused.contains(index) => trigger,
                 _ => Trigger::Outside {
                     at_ns: activation.woken_ns,
                     cpu: 0,
-                    soft: true,
+                    context: ArrivalContext::SoftIrq,
                 },
             };
             let deeds = draft.deeds.iter().filter_map(|(into_ns, step)| {

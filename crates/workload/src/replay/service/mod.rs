@@ -66,6 +66,7 @@ use clock::Clock;
 pub use closed::ClientLoop;
 use forked::Forked;
 pub use rounds::Rounds;
+use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::Request;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -438,7 +439,12 @@ impl<'a> Border<'a> {
         let inside = inside(evidence, members);
         let wakings = evidence.wakings.iter().enumerate();
         let by_softirq: BTreeMap<(ThreadId, u64), usize> = wakings
-            .filter(|(_, waking)| waking.source == Source::Outside { soft: true })
+            .filter(|(_, waking)| {
+                waking.source
+                    == Source::Outside {
+                        context: ArrivalContext::SoftIrq,
+                    }
+            })
             .map(|(index, waking)| {
                 let since_ns = waking.time_ns.saturating_sub(evidence.start_ns);
                 ((waking.wakee, since_ns), index)
@@ -451,7 +457,13 @@ impl<'a> Border<'a> {
                 woken_ns,
                 ..
             } = &draft.activation;
-            let by_network = matches!(trigger, Trigger::Outside { soft: true, .. });
+            let by_network = matches!(
+                trigger,
+                Trigger::Outside {
+                    context: ArrivalContext::SoftIrq,
+                    ..
+                }
+            );
             let waking = by_softirq.get(&(*thread, *woken_ns))?;
             (by_network && inside[thread.index()]).then_some((index, *waking))
         };
@@ -595,9 +607,6 @@ impl<'a> Border<'a> {
 
     /// Whether an interrupt, such as that of a timer, began a draft.
     fn is_prompt(draft: &Draft) -> bool {
-        matches!(
-            draft.activation.trigger,
-            Trigger::Outside { soft: false, .. }
-        )
+        draft.activation.trigger.is_hard_interrupt()
     }
 }

@@ -29,6 +29,7 @@ use super::forked::{Child, Forked};
 use super::levels::{Gates, Level, Levels};
 use super::rounds::Found as Rounds;
 use super::{Asked, Border, Follows, RequestId, Served};
+use schedcast_sim::workload::ArrivalContext;
 use std::collections::BTreeMap;
 
 /// A client that wakes a thread of the service has sent within this time before.
@@ -346,7 +347,7 @@ impl Placing<'_> {
             drafts[draft].activation.trigger = Trigger::Outside {
                 at_ns,
                 cpu: self.border.evidence.wakings[waking].cpu,
-                soft: true,
+                context: ArrivalContext::SoftIrq,
             };
         }
         began
@@ -590,7 +591,7 @@ fn cut_off(
     let trigger = Trigger::Outside {
         at_ns: arrives_ns,
         cpu: 0,
-        soft: true,
+        context: ArrivalContext::SoftIrq,
     };
     let mut part = Activation::new(whole.thread, trigger, arrives_ns.max(whole.woken_ns));
     part.follows = Some(follows);

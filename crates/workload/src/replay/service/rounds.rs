@@ -41,6 +41,7 @@ use super::apart::{LOOP_PERCENT, moved};
 use super::placed::Reply;
 use super::{RequestId, Served};
 use schedcast_sim::random;
+use schedcast_sim::workload::ArrivalContext;
 use std::collections::BTreeMap;
 
 /// Piles of less work than this say nothing, as the way from the wakeup to the first request is in
@@ -318,7 +319,7 @@ fn cut(draft: &mut Draft, parts: &[Part], served: &[Served], first: u32) -> Vec<
             let trigger = Trigger::Outside {
                 at_ns: one.arrives_ns,
                 cpu: 0,
-                soft: true,
+                context: ArrivalContext::SoftIrq,
             };
             let woken_ns = one.arrives_ns.max(draft.activation.woken_ns);
             let mut activation = Activation::new(draft.activation.thread, trigger, woken_ns);

@@ -69,7 +69,7 @@ impl Mini {
         self.push(us, cpu, prev, TASK, kind);
     }
 
-    fn wakeup(&mut self, pid: Pid, target_cpu: u32) -> Wakeup {
+    pub(super) fn wakeup(&mut self, pid: Pid, target_cpu: u32) -> Wakeup {
         Wakeup {
             pid,
             comm: self.comm(pid),

@@ -22,6 +22,7 @@ mod worlds;
 
 use super::*;
 use mini::{HARD, Mini, SOFT, TASK};
+use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::Context;
 
 fn inferred(mini: Mini, end_us: u64) -> Replay {
@@ -47,10 +48,20 @@ fn run(us: u64) -> Step {
 }
 
 fn hard(us: u64, cpu: u32) -> Trigger {
+    outside(us, cpu, ArrivalContext::HardIrq)
+}
+
+/// A timer of the thread itself.
+fn timer(us: u64, cpu: u32) -> Trigger {
+    outside(us, cpu, ArrivalContext::OwnTimer)
+}
+
+fn outside(us: u64, cpu: u32, context: ArrivalContext) -> Trigger {
+    let at_ns = us * 1000;
     Trigger::Outside {
-        at_ns: us * 1000,
+        at_ns,
         cpu,
-        soft: false,
+        context,
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use schedcast_kernel::platform::Op;
-use schedcast_trace::LostEvents;
+use schedcast_sim::workload::ArrivalContext;
+use schedcast_trace::{EventKind, LostEvents};
 
 /// The example of the module's documentation.
 fn example() -> Mini {
@@ -34,7 +35,7 @@ fn the_worked_example() {
     assert_eq!(
         of(&replay, "pgbench"),
         [
-            (hard(0, 0), 97, vec![run(70), Step::Wake(request), run(27)]),
+            (timer(0, 0), 97, vec![run(70), Step::Wake(request), run(27)]),
             (Trigger::Thread(postgres), 34, vec![run(34)]),
         ]
     );
@@ -93,10 +94,27 @@ fn throttled_time_is_not_work() {
     let replay = inferred(mini, 70_000);
     assert_eq!(
         of(&replay, "postgres"),
-        [(hard(0, 0), 7_000, vec![run(7_000)])]
+        [(timer(0, 0), 7_000, vec![run(7_000)])]
     );
     let measured = replay.measured();
     assert_eq!(measured.threads[0].activation_latency.p50_ns, 62_010_000);
+}
+
+#[test]
+fn an_interrupt_of_another_cpu_is_no_timer_of_the_thread() {
+    let mut mini = Mini::new(&[(2, "cp")]);
+    for (us, cpu) in [(0, 0), (1_000, 1)] {
+        let wakeup = mini.wakeup(2, 0);
+        mini.push(us, cpu, 0, HARD, EventKind::Waking(wakeup));
+        mini.switch(us + 10, 0, 0, "R", 2);
+        mini.switch(us + 110, 0, 2, "S", 0);
+    }
+    let replay = inferred(mini, 2_000);
+    let work = || vec![run(100)];
+    assert_eq!(
+        of(&replay, "cp"),
+        [(timer(0, 0), 100, work()), (hard(1_000, 1), 100, work())]
+    );
 }
 
 #[test]
@@ -112,7 +130,7 @@ fn a_device_wait_stays_inside_its_activation() {
     let io = Step::Io { delay_ns: 790_000 };
     assert_eq!(
         of(&replay, "cp"),
-        [(hard(0, 0), 140, vec![run(100), io, run(40)])]
+        [(timer(0, 0), 140, vec![run(100), io, run(40)])]
     );
     assert_eq!(replay.report.device_waits, 1);
 }
@@ -160,7 +178,7 @@ fn a_waking_while_it_runs_begins_the_next_activation() {
     let soft = Trigger::Outside {
         at_ns: 0,
         cpu: 0,
-        soft: true,
+        context: ArrivalContext::SoftIrq,
     };
     let client = replay.threads_named("client").unwrap()[0];
     assert_eq!(
@@ -312,7 +330,7 @@ fn what_was_under_way_at_start_and_end_is_cut() {
         "500 µs before the first event, 300 µs after the last switch"
     );
     assert_eq!(of(&replay, "queued")[0].0, Trigger::Start);
-    assert_eq!(of(&replay, "late"), [(hard(900, 0), 0, vec![])]);
+    assert_eq!(of(&replay, "late"), [(timer(900, 0), 0, vec![])]);
     let incomplete = replay.report.incomplete;
     assert_eq!((incomplete.at_start, incomplete.at_end), (2, 2));
     assert_eq!(replay.measured().threads[0].activation_latency.count, 0);

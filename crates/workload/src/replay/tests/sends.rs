@@ -2,6 +2,7 @@
 
 use super::super::sends::Woken;
 use super::*;
+use schedcast_sim::workload::ArrivalContext;
 use std::collections::BTreeMap;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -89,7 +90,15 @@ fn a_machine_without_idle_time_is_hit_by_interrupts() {
         mini.switch(at + 900, 0, current, "R", next);
     }
     let replay = inferred(mini, 90_010);
-    let outside = |trigger: &Trigger| matches!(trigger, Trigger::Outside { soft: true, .. });
+    let outside = |trigger: &Trigger| {
+        matches!(
+            trigger,
+            Trigger::Outside {
+                context: ArrivalContext::SoftIrq,
+                ..
+            }
+        )
+    };
     let server = of(&replay, "server");
     assert_eq!(server.len(), 90);
     assert!(server.iter().all(|(trigger, ..)| outside(trigger)));
