@@ -16,6 +16,7 @@
 //! are not in a recording; they stay those of the preset.
 
 mod layers;
+mod wakeups;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -27,6 +28,7 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_trace::{MeasuredSettings, Recording, Request};
 use schedcast_workload::replay::{self, GroupIndex, Rare, Replay};
 
+use self::wakeups::RemoteWakeups;
 use crate::comparison::Tier;
 use crate::error::{Error, Result};
 use crate::experiment::document::{Entry, Table};
@@ -335,11 +337,13 @@ impl Recorded {
     pub fn open(folder: &Path) -> Result<Recorded> {
         let recording =
             Recording::open(folder).map_err(|error| Error::general(error.to_string()))?;
-        let mut recorded = Recorded::of(&recording, &folder.display().to_string())?;
+        let wakeups = RemoteWakeups::of(&recording);
+        let mut recorded = Recorded::with(&recording, &folder.display().to_string(), &wakeups)?;
         let replay = replay::infer(&recording, &replay::InferOptions::default())
             .map_err(|error| Error::general(error.to_string()))?;
         recorded.seen = Box::new(Seen::of(&replay, &recording));
         recorded.notes = replay.report.notes();
+        recorded.notes.extend(wakeups.note());
         Ok(recorded)
     }
 
@@ -348,8 +352,13 @@ impl Recorded {
     /// # Errors
     /// A topology that is not regular.
     pub fn of(recording: &Recording, folder: &str) -> Result<Recorded> {
+        Recorded::with(recording, folder, &RemoteWakeups::of(recording))
+    }
+
+    fn with(recording: &Recording, folder: &str, wakeups: &RemoteWakeups) -> Result<Recorded> {
         let mut layer = layers::machine(recording, folder)?;
         layer.merge(&layers::kernel(&recording.meta, folder));
+        layer.merge(&layers::wakeups(wakeups, folder));
         if let Some(tree) = &recording.cgroups_before {
             layer.merge(&layers::cgroups(tree, folder));
         }
@@ -367,7 +376,11 @@ impl Recorded {
                 .flat_map(|tree| recording.meta.named_groups(tree))
                 .collect(),
             asked: recording.meta.cgroup.clone(),
-            notes: recording.notes(),
+            notes: recording
+                .notes()
+                .into_iter()
+                .chain(wakeups.note())
+                .collect(),
         })
     }
 

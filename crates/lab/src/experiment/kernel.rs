@@ -114,7 +114,7 @@ fn words(words: &[Located<String>]) -> Vec<&str> {
 }
 
 /// Keys of `[kernel]` that are not tunables.
-pub(crate) const KEYS: [Key; 11] = keys! {
+pub(crate) const KEYS: [Key; 12] = keys! {
     "version" => Takes::Words("a release such as `\"6.12\"` or `\"6.1.140\"`, or `host`"),
         "the newest that was held against measurements",
         "The release. One that is newer than the newest known has the rules of that. `host` takes the other keys from the running kernel, too.";
@@ -124,6 +124,8 @@ pub(crate) const KEYS: [Key; 11] = keys! {
     "hz" => Takes::Words("100, 250, 300 or 1000 ticks a second"), "250", "`CONFIG_HZ`.";
     "patches" => Takes::Words("array of names; `-NAME` takes one away"), "those of the release",
         "Changes of the kernel: `schedcast list patches`.";
+    "recorded_patches" => Takes::Words("array of names"), "none",
+        "Changes that a recording shows; they count where neither `patches` nor a `tree` is given.";
     "features" => Takes::Words("array of names, `NO_` in front to clear"), "those of the release",
         "As written to `sched/features`.";
     "preempt" => Takes::Words("`none`, `voluntary`, `full` or `lazy`"),
@@ -234,6 +236,11 @@ impl KernelSettings {
                 }
                 "autogroup" => settings.autogroup = value.boolean("true or false")?,
                 "patches" => settings.patches = read_words(value, "patch")?,
+                "recorded_patches" => {
+                    if settings.tree.is_none() && section.get("patches").is_none() {
+                        settings.patches = read_words(value, "patch")?;
+                    }
+                }
                 "features" => settings.features = read_words(value, "feature")?,
                 DOMAINS => settings.read_domains(value, &mut places)?,
                 _ => settings.read_tunable(entry, &names(&KEYS), &mut places)?,

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use schedcast_base::names::nearest;
+use schedcast_kernel::Ns;
+use schedcast_kernel::platform::Op;
 use schedcast_sim::Machine;
 use schedcast_sim::machine::PRESETS;
 
@@ -26,7 +28,7 @@ use crate::host_machine;
 pub(crate) const DEFAULT_PRESET: &str = "generic-8";
 
 /// Keys of `[machine]`.
-pub(crate) const KEYS: [Key; 18] = keys! {
+pub(crate) const KEYS: [Key; 19] = keys! {
     "preset" => Takes::Words("a name of `schedcast list machines`, a path, or `host`"), "`generic-8`",
         "The machine that everything else is laid over.";
     "cpus" => Takes::Whole(1, schedcast_kernel::cpuset::MAX_CPUS as i64, "CPUs"), "the preset's",
@@ -38,6 +40,8 @@ pub(crate) const KEYS: [Key; 18] = keys! {
     "topology" => Takes::Words("table"), "the preset's", "CPUs and what they share.";
     "cost" => Takes::Words("table"), "the preset's", "CPU time of operations.";
     "latency" => Takes::Words("table"), "the preset's", "Times in which no CPU executes.";
+    "recorded_idle_wakeup_ns" => Takes::Whole(0, 1_000_000_000, "ns"), "the preset's",
+        "From a wakeup to an idle CPU that hears of it, as a recording shows it. Where no `preset` is named, `latency.ipi_to_idle_ns` follows from it.";
     "smt" => Takes::Words("table"), "the preset's", "Threads that share a core.";
     "cluster" => Takes::Words("table"), "the preset's", "Cores that share a level 2 cache.";
     "llc" => Takes::Words("table"), "the preset's", "Cores that share a last level cache.";
@@ -98,12 +102,17 @@ impl MachineSettings {
         changes.take("preset");
         let cpus = changes.take("cpus");
         changes.take("background");
+        let idle_wakeup = changes.take("recorded_idle_wakeup_ns");
         table.merge(&changes);
         if let Some(cpus) = &cpus {
             set_cpus(&mut table, section, &cpus.value)?;
         }
-        let machine = Machine::from_table(&file, to_toml(&table)?)
+        let mut machine = Machine::from_table(&file, to_toml(&table)?)
             .map_err(|error| locate(&error.message, &file, section))?;
+        if let (Some(recorded), None) = (idle_wakeup, section.get("preset")) {
+            let way_ns = keys::whole(&KEYS, "recorded_idle_wakeup_ns", &recorded.value)?;
+            delay_idle_wakeups(&mut machine, way_ns as Ns);
+        }
         Ok(MachineSettings {
             preset: preset.to_string(),
             machine,
@@ -112,6 +121,14 @@ impl MachineSettings {
             housekeeping: section.get("background").is_none(),
         })
     }
+}
+
+/// Lets an idle CPU hear of a wakeup `way_ns` after it, if it would hear of it earlier.
+fn delay_idle_wakeups(machine: &mut Machine, way_ns: Ns) {
+    let own = [Op::Wakeup, Op::IpiSend, Op::IpiReceive];
+    let own_ns: Ns = own.map(|op| machine.price_ns(op)).iter().sum();
+    let own_ns = own_ns + machine.ipi_delivery_ns + machine.idle_exit_ns;
+    machine.ipi_to_idle_ns = machine.ipi_to_idle_ns.max(way_ns.saturating_sub(own_ns));
 }
 
 /// Every key of a table and of those in it, joined by dots.
@@ -305,6 +322,16 @@ mod tests {
 
     fn refuse(text: &str) -> String {
         read(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_recorded_wakeup_of_an_idle_cpu_yields_to_a_preset() {
+        let way_ns = |text: &str| read(text).unwrap().machine.ipi_to_idle_ns;
+        assert_eq!(way_ns("recorded_idle_wakeup_ns = 20000\n"), 20_000 - 4110);
+        // The preset's own way is longer.
+        assert_eq!(way_ns("recorded_idle_wakeup_ns = 3000\n"), 0);
+        let named = "preset = \"generic-8\"\nrecorded_idle_wakeup_ns = 20000\n";
+        assert_eq!(way_ns(named), 0);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use schedcast_trace::recording::Preempt;
 use schedcast_trace::{CgroupTree, Meta, Recording};
 
+use super::wakeups::RemoteWakeups;
 use crate::error::{Error, Place, Result, Source};
 use crate::experiment::document::{Entry, Kind, Table, Value, nest};
 
@@ -20,6 +21,9 @@ const SETTINGS: [&str; 10] = [
     "cpu.uclamp.min",
     "cpu.uclamp.max",
 ];
+
+/// The patch of kernels that keep a task on its waker's CPU.
+const VCPU_PACK: &str = "vcpu-pack";
 
 /// Files that the kernel derives while `cpu.idle` is 1, and refuses to have written.
 const FIXED_BY_IDLE: [&str; 2] = ["cpu.weight", "cpu.shares"];
@@ -111,6 +115,30 @@ pub(super) fn kernel(meta: &Meta, folder: &str) -> Table {
         if let Some(kind) = kind {
             layer.merge(&leaf(&file, &["kernel", key], kind));
         }
+    }
+    layer
+}
+
+/// What the wakeups tell, as keys that yield to those of a user.
+pub(super) fn wakeups(wakeups: &RemoteWakeups, folder: &str) -> Table {
+    let file = format!("{folder}/recording.json");
+    let mut layer = Table::default();
+    if wakeups.pack() {
+        let path = ["kernel".to_string(), "recorded_patches".to_string()];
+        let place = Place::new(&Source::new(file.as_str(), VCPU_PACK), 0..VCPU_PACK.len());
+        let patch = Value {
+            kind: Kind::Text(VCPU_PACK.to_string()),
+            place: place.clone(),
+        };
+        let patches = Value {
+            kind: Kind::Array(vec![patch]),
+            place: place.clone(),
+        };
+        layer.merge(&nest(&path, &place, patches));
+    }
+    if let Some(way_ns) = wakeups.way_ns() {
+        let way = Kind::Integer(i64::try_from(way_ns).unwrap_or(i64::MAX));
+        layer.merge(&leaf(&file, &["machine", "recorded_idle_wakeup_ns"], way));
     }
     layer
 }

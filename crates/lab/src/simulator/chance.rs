@@ -128,6 +128,7 @@ impl Chance {
             &mut machine.idle_exit_ns,
             &mut machine.polling_wakeup_ns,
             &mut machine.ipi_stall_ns,
+            &mut machine.ipi_to_idle_ns,
         ];
         for (row, latency_ns) in (1000..).zip(latencies) {
             *latency_ns = self.priced(*latency_ns, row);

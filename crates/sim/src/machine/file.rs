@@ -114,6 +114,10 @@ pub(super) struct LatencyFile {
     /// in a virtual machine the way out of the guest and back.
     #[serde(default)]
     ipi_stall_ns: Ns,
+    /// How much longer an interprocessor interrupt takes to an idle CPU: in a virtual machine the
+    /// host has to run the CPU first.
+    #[serde(default)]
+    ipi_to_idle_ns: Ns,
     /// From a wakeup's choice of an idle CPU until other wakeups see it taken.
     #[serde(default)]
     wakeup_mark_ns: Ns,
@@ -233,6 +237,7 @@ impl MachineFile {
             deadline_write_ns: self.cost.deadline_write_ns,
             ipi_delivery_ns: self.latency.ipi_delivery_ns,
             ipi_stall_ns: self.latency.ipi_stall_ns,
+            ipi_to_idle_ns: self.latency.ipi_to_idle_ns,
             polling_wakeup_ns: self.latency.polling_wakeup_ns,
             idle_exit_ns: self.latency.idle_exit_ns,
             wakeup_mark_ns: self.latency.wakeup_mark_ns,

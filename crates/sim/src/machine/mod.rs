@@ -77,6 +77,9 @@ pub struct Machine {
     /// virtual machine the way out of the guest and back. The task pays; the handler begins as late
     /// as without, if the sending takes as long.
     pub ipi_stall_ns: Ns,
+    /// How much longer such an interrupt takes to a CPU that idles, ns: in a virtual machine the
+    /// host has to run it first.
+    pub ipi_to_idle_ns: Ns,
     /// From a store to the flag word of a polling idle CPU to its leaving the loop, ns.
     pub polling_wakeup_ns: Ns,
     /// From an interrupt to the first instruction of a CPU that idles, ns.
@@ -186,6 +189,7 @@ impl Machine {
         self.deadline_write_ns = 0;
         self.ipi_delivery_ns = 0;
         self.ipi_stall_ns = 0;
+        self.ipi_to_idle_ns = 0;
         self.polling_wakeup_ns = 0;
         self.idle_exit_ns = 0;
         self.wakeup_mark_ns = 0;

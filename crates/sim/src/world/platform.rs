@@ -195,7 +195,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             self.now
                 .max(there.saturating_sub(self.machine.ipi_stall_ns))
         } else {
-            at + self.machine.ipi_delivery_ns
+            at + self.machine.ipi_delivery_ns + self.machine.ipi_to_idle_ns
         };
         let key = Key::new(arrival, class::IPI);
         let slot = Self::ipi_slot(to, ipi);

@@ -133,6 +133,18 @@ pub struct BoundThreads {
 }
 
 impl Meta {
+    /// Whether two CPUs share a last-level cache. All do where that was not recorded.
+    #[must_use]
+    pub fn share_cache(&self, one: u32, other: u32) -> bool {
+        let of = |cpu: u32| {
+            self.llc
+                .iter()
+                .flatten()
+                .position(|cache| cache.contains(&cpu))
+        };
+        of(one) == of(other)
+    }
+
     /// The keys of `recording.json` that are unknown, in the file's order.
     #[must_use]
     pub fn unknown(&self) -> Vec<&'static str> {
