@@ -9,7 +9,8 @@
 //! Behind the prompt `#` are commands for root on a live machine: they run where the cpu controller
 //! of cgroup v1 can be written, any number will do, and notes that the hypervisor took time or that
 //! tracefs hides a CPU's idle task are no part of them: whether it is so is of that machine.
-//! `SCHEDCAST_WRITE_BOOK=1` writes today's numbers into the pages.
+//! `SCHEDCAST_WRITE_BOOK=1` writes today's numbers into the pages, apart from those of root, and
+//! all lines of a transcript that leaves none out.
 
 mod pages;
 mod transcript;
@@ -69,6 +70,9 @@ fn renewed(shown: &Shown, directory: &Path, write: bool) -> Result<Vec<String>, 
     if shown.live {
         printed = without_machine(&printed);
     }
+    if write && !shown.lines.iter().any(|line| line == "…") {
+        return Ok(printed.trim_end().lines().map(str::to_string).collect());
+    }
     let today = matched(&shown.lines, &printed)
         .map_err(|line| format!("{}: no {line} in\n{printed}", shown.command))?;
     let exact = shown.command.starts_with("cat ");
@@ -100,19 +104,26 @@ fn transcripts_are_what_the_command_prints() {
     let docs = root().join("docs");
     let mut complaints = Vec::new();
     let mut commands = 0;
-    for page in pages(&docs).iter().filter(|page| page.contains(&only)) {
+    let mut pages = pages(&docs);
+    pages.insert("../README.md".to_string());
+    for page in pages.iter().filter(|page| page.contains(&only)) {
         link_examples(docs.join(page).parent().unwrap(), temporary.path());
         let text = read(&docs.join(page));
         let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
+        let mut renewals = Vec::new();
         for shown in transcripts(&text) {
             commands += 1;
-            if shown.live && !live {
+            if shown.live && (!live || write) {
                 continue;
             }
             match renewed(&shown, temporary.path(), write) {
-                Ok(today) => lines[shown.range].clone_from_slice(&today),
+                Ok(today) => renewals.push((shown.range, today)),
                 Err(complaint) => complaints.push(format!("{page}: {complaint}")),
             }
+        }
+        // From the last one up: a transcript that is longer today moves what follows it.
+        for (range, today) in renewals.into_iter().rev() {
+            lines.splice(range, today);
         }
         if write {
             std::fs::write(docs.join(page), lines.join("\n") + "\n").unwrap();

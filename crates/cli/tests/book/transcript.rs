@@ -162,27 +162,33 @@ pub(crate) fn alike(shown: &str, printed: &str, numbers: Numbers) -> bool {
     shown.len() == printed.len() && shown.iter().zip(&printed).all(|(one, two)| same(one, two))
 }
 
-/// The printed line for each shown one; the shown line that has none.
+/// The printed line for each shown one; the shown line that has none. What follows a `…` begins
+/// where the lines up to the next one begin as the printed ones do.
 pub(crate) fn matched(shown: &[String], printed: &str) -> Result<Vec<String>, String> {
-    let mut printed = printed.lines();
-    let mut skipping = false;
+    let first = |line: &str| line.split_whitespace().next().map(str::to_string);
+    let printed: Vec<&str> = printed.trim_end().lines().collect();
+    let mut at = 0;
     let mut found = Vec::new();
-    for line in shown {
-        if line == "…" {
-            skipping = true;
-            found.push(line.clone());
-            continue;
-        }
-        let first = line.split_whitespace().next();
-        let next = match skipping {
-            true => printed.find(|other| other.split_whitespace().next() == first),
-            false => printed.next(),
+    for (index, block) in shown.split(|line| line == "…").enumerate() {
+        let here = |from: usize| {
+            let there = printed.get(from..from + block.len());
+            there.is_some_and(|there| block.iter().zip(there).all(|(a, b)| first(a) == first(b)))
         };
-        skipping = false;
-        found.push(next.ok_or_else(|| line.clone())?.to_string());
+        if index > 0 {
+            found.push("…".to_string());
+            at = (at..printed.len())
+                .find(|from| here(*from))
+                .ok_or_else(|| block.first().cloned().unwrap_or_default())?;
+        }
+        let there = printed.get(at..at + block.len());
+        let there = there.ok_or_else(|| block[printed.len() - at].clone())?;
+        found.extend(there.iter().map(|line| line.to_string()));
+        at += block.len();
     }
-    match printed.find(|line| !line.is_empty()) {
-        Some(rest) if !skipping => Err(format!("(end, but printed is: {rest})")),
+    match printed.get(at) {
+        Some(rest) if shown.last().is_some_and(|line| line != "…") => {
+            Err(format!("(end, but printed is: {rest})"))
+        }
         _ => Ok(found),
     }
 }
