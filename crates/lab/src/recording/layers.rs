@@ -119,7 +119,7 @@ pub(super) fn kernel(meta: &Meta, folder: &str) -> Table {
     layer
 }
 
-/// What the wakeups tell, as keys that yield to those of a user.
+/// The keys that wakeups tell; they yield to those of a user.
 pub(super) fn wakeups(wakeups: &RemoteWakeups, folder: &str) -> Table {
     let file = format!("{folder}/recording.json");
     let mut layer = Table::default();

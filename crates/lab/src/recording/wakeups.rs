@@ -107,7 +107,7 @@ impl RemoteWakeups {
         (self.ways_ns.len() >= FEWEST).then_some(median_ns as Ns)
     }
 
-    /// What a reader needs to know about the placement.
+    /// A sentence for readers where the placement is not that of the release.
     pub(super) fn note(&self) -> Option<String> {
         let all = self.to_idle + self.to_waker;
         self.pack().then(|| {

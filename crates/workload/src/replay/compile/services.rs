@@ -149,7 +149,8 @@ impl Next {
     }
 }
 
-/// What hands messages on after as long as its user says: a timer of who waits for them.
+/// A device that hands messages on after as long as its user says: a timer of the thread that
+/// waits.
 fn delays(workload: &mut Workload) -> DeviceId {
     workload.add_device(DeviceSpec {
         name: "delays".to_owned(),
@@ -166,7 +167,7 @@ pub(super) struct Services {
     states: Vec<WordId>,
     /// Consequences of the reply to a request in a closed loop.
     next: BTreeMap<RequestId, Vec<Next>>,
-    /// What delays the messages of clients that think, and of requests that sleep, if any do.
+    /// Delays the messages of clients that think and of requests that sleep, if any do.
     delays: Option<DeviceId>,
     /// By thread, in the order of its steps.
     gates: BTreeMap<ThreadId, Vec<Gate>>,
