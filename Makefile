@@ -43,6 +43,7 @@ test: lint
 	$(CARGO) test --locked --workspace --no-fail-fast
 	$(MAKE) python
 	$(MAKE) instructions
+	$(MAKE) truth-sample
 	$(MAKE) validate-quick
 
 # Instructions of the shipped program against those on record; skips, saying so, without valgrind. The test is that of
