@@ -155,6 +155,7 @@ pub(crate) fn with_shares(mut fit: Vec<RefitFigure>, slos: &[Slo]) -> Vec<RefitF
             metric: format!("{group}/throttled_ratio"),
             predicted: drawn(throttled.predicted),
             seen: share(throttled.seen, periods.seen),
+            inferred: false,
             chance: throttled.chance.map(|ends| ends.map(drawn)),
         });
     }
@@ -394,6 +395,7 @@ mod tests {
             metric: format!("cgroup:/pg/{file}"),
             predicted,
             seen,
+            inferred: false,
             chance: None,
         };
         let figures = vec![
@@ -448,6 +450,7 @@ mod tests {
             metric: "a/activation_latency.p99".to_string(),
             predicted,
             seen: 160_000.0,
+            inferred: false,
             chance: None,
         };
         let slo = slo("p99<75ms");
@@ -468,6 +471,7 @@ mod tests {
                 metric: "a/activation_latency.p99".to_string(),
                 predicted: predicted_us,
                 seen: 4_100.0,
+                inferred: false,
                 chance: None,
             };
             is_misjudged(&slo(promise), &[fit])
@@ -489,6 +493,7 @@ mod tests {
             metric: "cgroup:/pg/nr_throttled".to_string(),
             predicted: 50.0,
             seen: 100.0,
+            inferred: false,
             chance: None,
         };
         let widened = forecast(&slo("p99<75ms"), &runs(&[72_000.0; 4]), &[poor]).unwrap();
@@ -505,6 +510,7 @@ mod tests {
                 metric: "a/activation_latency.p99".to_string(),
                 predicted,
                 seen,
+                inferred: false,
                 chance: None,
             }]
         };
@@ -529,6 +535,7 @@ mod tests {
             metric: slos[0].metric.clone(),
             predicted: 105e3,
             seen: 124e3,
+            inferred: false,
             chance: None,
         }];
         let [recorded, less, more] = [60_000, 58_000, 62_000].map(|quota_us| CpuLimits {

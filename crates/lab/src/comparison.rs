@@ -166,6 +166,9 @@ pub struct Summary {
     /// Value that the recording itself shows, in the column of its settings; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<f64>,
+    /// That value is about requests, and inferred from wakeups: no log of them is in use.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inferred: bool,
     /// One value for each seed, in seed order; null where the run had none.
     pub samples: Vec<Option<f64>>,
     /// In the baseline, the largest relative change that 95 of 100 comparisons of it with itself
@@ -308,6 +311,10 @@ impl Comparison {
                     );
                 }
                 summary.one_run95 = ends(prediction_interval_of_all(&samples));
+                if let Some(change) = &mut summary.vs_baseline {
+                    let tiny = |ratio: f64| (ratio - 1.0).abs() < SMALLEST_CHANGE_OF_A_SERVICE;
+                    change.significant &= !change.ratio.is_some_and(tiny);
+                }
             }
         }
     }
@@ -354,12 +361,13 @@ impl Comparison {
         }
     }
 
-    /// Adds what the recording shows of `metric` to the baseline.
-    pub(crate) fn set_recorded(&mut self, metric: &str, value: f64) {
+    /// Adds a figure of the recording to the baseline.
+    pub(crate) fn set_recorded(&mut self, figure: &RefitFigure) {
         let baseline = self.variants.first_mut();
         let metrics = baseline.into_iter().flat_map(|one| &mut one.metrics);
-        for (_, summary) in metrics.filter(|(name, _)| name == metric) {
-            summary.recorded = Some(value);
+        for (_, summary) in metrics.filter(|(name, _)| **name == figure.metric) {
+            summary.recorded = Some(figure.seen);
+            summary.inferred = figure.inferred;
         }
     }
 
@@ -441,6 +449,10 @@ fn ends(interval: Option<Interval>) -> Option<[f64; 2]> {
 /// price is known to 2.5 %, so one nanosecond more of it is true, and nothing to tell.
 const SMALLEST_CHANGE: f64 = 0.005;
 
+/// The same for forecasts from recordings, however sure: the same load on the same machine takes
+/// some per cent more or less from one run to the next.
+const SMALLEST_CHANGE_OF_A_SERVICE: f64 = 0.01;
+
 /// Nor has a change that does not show in the four digits of a table.
 const PRINTED_CHANGE: f64 = 0.0005;
 
@@ -496,6 +508,7 @@ fn summarise(
         one_run95: None,
         misfit: false,
         recorded: None,
+        inferred: false,
         chaos_floor,
         samples,
         vs_baseline,

@@ -86,9 +86,19 @@ pub struct RefitFigure {
     pub predicted: f64,
     /// Value that the recording shows, in the metric's unit.
     pub seen: f64,
+    /// That value is about requests, and inferred from wakeups: no log of them is in use.
+    pub inferred: bool,
     /// Least and most of the seeds, where the recording does not show when its periods end. Each
     /// seed draws that then, and the recorded run is one of the draws.
     pub chance: Option<[f64; 2]>,
+}
+
+/// Word for the source of a recording's value: its trace and log, or what wakeups say of requests.
+pub fn source_of(inferred: bool) -> &'static str {
+    match inferred {
+        true => "inferred",
+        false => "recorded",
+    }
 }
 
 impl RefitFigure {
@@ -101,6 +111,11 @@ impl RefitFigure {
             true => metric.shown().to_string(),
             false => format!("{}/{}", metric.subject, metric.shown()),
         }
+    }
+
+    /// Word for the source of the recording's value.
+    pub fn source(&self) -> &'static str {
+        source_of(self.inferred)
     }
 
     /// The simulated value to judge the simulation by: the mean, or where chance decides when

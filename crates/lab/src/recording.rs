@@ -263,6 +263,11 @@ impl Seen {
         })
     }
 
+    /// Whether requests are inferred from wakeups, as no log of them is in use.
+    pub fn requests_are_inferred(&self) -> bool {
+        self.unused_log >= self.logged as u64
+    }
+
     /// How many requests that `latency` times finished in the recording.
     pub fn finished(&self, latency: &Latency) -> Option<u64> {
         Some(self.quantiles(latency)?.count)

@@ -14,7 +14,7 @@ use crate::context::RefitFigure;
 use crate::error::Result;
 use crate::experiment::{Experiment, Scenario};
 use crate::metrics;
-use crate::recording::Recorded;
+use crate::recording::{Latency, Recorded};
 use crate::simulate::{Simulate, run_all};
 use crate::trust;
 
@@ -144,14 +144,18 @@ fn fit(
         .iter()
         .find(|one| Some(one.name.as_str()) == main)
     {
-        let latencies = [
-            ("request_latency", &threads.request_latency),
-            ("activation_latency", &threads.activation_latency),
+        let told = recorded.seen.latency(target).map(|latency| latency.name);
+        let mut latencies = vec![
+            (Latency::REQUEST, &threads.request_latency),
+            (Latency::ACTIVATION, &threads.activation_latency),
         ];
+        if told == Some(Latency::REPLY) {
+            latencies.push((Latency::REPLY, &threads.reply_latency));
+        }
         let known = |latency: &Quantiles| latency.count > 0;
         let requests = known(&threads.request_latency);
         for (name, latency) in latencies.iter().filter(|(_, latency)| known(latency)) {
-            if requests == (*name == "request_latency") {
+            if requests == (*name == Latency::REQUEST) && *name != Latency::REPLY {
                 let metric = format!("{}/{name}.{}", threads.name, metrics::COUNT);
                 seen.push((metric, latency.count as f64));
             }
@@ -175,11 +179,17 @@ fn fit(
             chance: (!is_timed(&metric))
                 .then(|| range(&summary.samples))
                 .flatten(),
+            inferred: recorded.seen.requests_are_inferred() && is_about_requests(&metric),
             metric,
             seen,
         })
     };
     seen.into_iter().filter_map(fit).collect()
+}
+
+/// Whether `metric` is a latency or a number of requests.
+fn is_about_requests(metric: &str) -> bool {
+    metrics::parse(metric).is_some_and(|metric| metric.name.starts_with(Latency::REQUEST))
 }
 
 /// Least and most of the values; `None` if there are none.
@@ -199,7 +209,7 @@ pub fn tell_fit(
     target: Option<&str>,
 ) {
     for one in fit {
-        comparison.set_recorded(&one.metric, one.seen);
+        comparison.set_recorded(one);
     }
     let latency = target.and_then(|target| recorded.seen.latency(target));
     comparison.warnings = trust::warnings(fit, latency.as_ref(), recorded.seen.logged);

@@ -204,11 +204,12 @@ fn in_words(figures: &[&RefitFigure], fit: &[RefitFigure]) -> Option<String> {
         let scale = scale_for(&metric, one.predicted.abs().max(one.seen.abs()));
         let unit = if scale.unit.is_empty() { "" } else { " " };
         Some(format!(
-            "{} {} simulated, {}{unit}{} recorded",
+            "{} {} simulated, {}{unit}{} {}",
             one.shown_among(fit, &metric),
             scale.number(one.predicted),
             scale.number(one.seen),
-            scale.unit
+            scale.unit,
+            one.source()
         ))
     };
     let parts: Vec<String> = figures.iter().copied().filter_map(part).collect();
@@ -240,7 +241,7 @@ pub(crate) fn warnings(
              larger or smaller than forecast; {UNSATURATED}"
         )
     });
-    let server = latency.filter(|latency| !latency.is_seen_by_clients());
+    let server = latency.filter(|latency| latency.name != Latency::REQUEST);
     let server = server.map(|latency| {
         let threads = &latency.threads;
         let log = match logged {
@@ -251,11 +252,17 @@ pub(crate) fn warnings(
                  service or because they hardly ever sleep"
             ),
         };
-        format!(
-            "the recording does not show what clients wait for: latencies are those of the threads \
-             `{threads}` on the CPU of the server, without network, queues before it and retries; \
-             {log}"
-        )
+        let what = match latency.is_seen_by_clients() {
+            true => format!(
+                "latencies are those from a message to `{threads}` until they reply, without network, \
+                 retries and queues before them, such as that of a broker which hands them jobs"
+            ),
+            false => format!(
+                "latencies are those of the threads `{threads}` on the CPU of the server, without \
+                 network, queues before it and retries"
+            ),
+        };
+        format!("the recording does not show all that clients wait for: {what}; {log}")
     });
     let all = filled.into_iter().chain(poor).chain(beside);
     all.chain(server).collect()
@@ -291,6 +298,7 @@ mod tests {
             metric: metric.to_string(),
             predicted,
             seen,
+            inferred: false,
             chance: None,
         }
     }
@@ -455,6 +463,7 @@ mod tests {
         let without = &told(Latency::ACTIVATION, 0)[0];
         assert!(without.contains("`redis`") && without.contains("a log of the requests"));
         assert!(told(Latency::ACTIVATION, 812)[0].contains("the log of 812 requests"));
+        assert!(told(Latency::REPLY, 0)[0].contains("broker"));
         assert!(told(Latency::REQUEST, 0).is_empty());
     }
 }

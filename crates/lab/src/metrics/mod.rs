@@ -337,7 +337,7 @@ pub(crate) fn in_table_order<'a, T>(rows: impl Iterator<Item = (Metric<'a>, T)>)
 }
 
 /// Path of the group that a metric is of; `None` for metrics of threads and of the machine.
-pub(crate) fn group_of(metric: &str) -> Option<&str> {
+pub fn group_of(metric: &str) -> Option<&str> {
     let (path, _) = metric.strip_prefix(CGROUP)?.rsplit_once('/')?;
     Some(path)
 }

@@ -4,13 +4,14 @@
 //! what is recommended, what was simulated and how well it fits, and how to get it again. How to
 //! apply it follows.
 
-use super::text::{Cell, RECORDED, Row, body, header, provenance, separated, words};
+use super::text::{Cell, Row, body, header, provenance, separated, words};
 use super::{Context, Scale, scale_for, wrap_to};
 use schedcast_advise::gate::{Gate, Judged};
 use schedcast_advise::judge::Forecast;
 use schedcast_advise::slo::Slo;
 use schedcast_advise::{Advice, Candidate, Conclusion};
 use schedcast_lab::comparison::Comparison;
+use schedcast_lab::context::source_of;
 use schedcast_lab::metrics;
 use schedcast_lab::patches::Patches;
 
@@ -110,7 +111,7 @@ fn recorded_row(comparison: &Comparison, slo: &Slo, forecasts: &[&Forecast]) -> 
     let mut cells = vec![plain(scale.number(summary.recorded?))];
     cells.extend(forecasts.iter().skip(1).map(|_| Cell::default()));
     Some(Row {
-        label: format!("  {RECORDED}"),
+        label: format!("  {}", source_of(summary.inferred)),
         cells,
     })
 }
@@ -273,8 +274,13 @@ fn verdict(advice: &Advice) -> String {
             };
             let brings: Vec<String> = brings(advice, option);
             let lost = 100.0 * option.periods_throttled;
+            let now = &advice.options[0];
+            let healthy = match now.suits && now.quota_us.is_none() {
+                true => "none is needed; the smallest limit that keeps what is promised is ",
+                false => "",
+            };
             format!(
-                "advice: {}: {}: {}; {lost:.1} % of its periods are still throttled{price}",
+                "advice: {healthy}{}: {}: {}; {lost:.1} % of its periods are still throttled{price}",
                 option.name,
                 describe(option),
                 brings.join(", ")

@@ -16,7 +16,7 @@ pub(super) use below::{applied, notes, verdict};
 
 use std::ops::Range;
 
-use schedcast_lab::context::RefitFigure;
+use schedcast_lab::context::{RefitFigure, source_of};
 
 use super::paint::{Paint, painted};
 
@@ -36,7 +36,6 @@ const LONGEST_WORD: usize = 40;
 /// From so many columns on a change stands beside its star.
 const CHANGE_COLUMNS: usize = 120;
 /// Label of the rows with what the recording shows.
-pub(super) const RECORDED: &str = "recorded";
 /// Label of the rows with what really happened.
 const MEASURED: &str = "measured";
 /// Mark of a percentile of too few values.
@@ -205,11 +204,12 @@ fn fit(fit: &[RefitFigure], verbose: bool, columns: usize) -> String {
             false => format!(" ({})", change_text(fit.predicted / fit.seen)),
         };
         Some(format!(
-            "{} {} re-simulated vs {}{unit}{} recorded{error}",
+            "{} {} re-simulated vs {}{unit}{} {}{error}",
             fit.shown_among(all, &metric),
             scale.number(fit.predicted),
             scale.number(fit.seen),
             scale.unit,
+            fit.source(),
         ))
     };
     let figures = fit.iter().filter_map(|one| Some((one.miss(), part(one)?)));
@@ -279,13 +279,13 @@ fn push_rows(
         paints: paints.collect(),
     });
     let known = || summaries.iter().flatten();
-    if known().any(|summary| summary.recorded.is_some()) {
+    if let Some(recorded) = known().find(|summary| summary.recorded.is_some()) {
         rows.push(TableRow {
             kind: RowKind::Recorded,
             metric: name.clone(),
             short: String::new(),
             row: Row {
-                label: format!("  {RECORDED}"),
+                label: format!("  {}", source_of(recorded.inferred)),
                 cells: cells(recorded_cell),
             },
             paints: Vec::new(),
@@ -338,9 +338,9 @@ impl TableRow {
 
     fn plain(row: &Row) -> TableRow {
         TableRow {
-            kind: match row.label.trim() {
-                RECORDED => RowKind::Recorded,
-                _ => RowKind::Values,
+            kind: match [false, true].map(source_of).contains(&row.label.trim()) {
+                true => RowKind::Recorded,
+                false => RowKind::Values,
             },
             metric: String::new(),
             short: String::new(),

@@ -116,12 +116,14 @@ fn a_recording_shows_its_fit_below_the_table() {
                 metric: "cgroup:/test/nr_throttled".to_string(),
                 predicted: 41.0,
                 seen: 40.0,
+                inferred: false,
                 chance: None,
             },
             RefitFigure {
                 metric: "schbench/request_latency.p99".to_string(),
                 predicted: 212_100.0,
                 seen: 209_000.0,
+                inferred: false,
                 chance: None,
             },
         ],
@@ -137,6 +139,7 @@ fn the_figure_that_is_farthest_off_is_told_in_either_direction() {
         metric: metric.to_string(),
         predicted,
         seen,
+        inferred: false,
         chance: None,
     };
     let figures = [

@@ -3,6 +3,7 @@
 use super::super::{Context, Style, advice, width, wrap_to};
 use super::{Body, FEW, RowKind, TableRow, fitting, separated, words};
 use schedcast_lab::comparison::{Comparison, Tier};
+use schedcast_lab::context::source_of;
 use schedcast_lab::metrics::{self, Better};
 
 /// Legend of the marks that occur.
@@ -50,8 +51,16 @@ pub(in crate::tables) fn notes(comparison: &Comparison, table: &Body, style: &St
             "† of too few values (p99 needs 100, p95 20): a single one decides it".to_string(),
         );
     }
-    if rows.iter().any(|row| row.kind == RowKind::Recorded) {
+    let is_shown = |inferred: bool| {
+        let of = |row: &TableRow| row.row.label.trim() == source_of(inferred);
+        rows.iter()
+            .any(|row| row.kind == RowKind::Recorded && of(row))
+    };
+    if is_shown(false) {
         notes.push("recorded: what the recording itself shows".to_string());
+    }
+    if is_shown(true) {
+        notes.push("inferred: what wakeups say of requests, for want of a log of them".to_string());
     }
     if rows.iter().any(|row| row.kind == RowKind::Measured) {
         notes.push("measured: median and range of the real repeats".to_string());
