@@ -14,7 +14,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::possible::Run;
 use schedcast_lab::question::Question;
-use schedcast_lab::resimulated::{is_partial, refit, simulated_ns, tell_fit};
+use schedcast_lab::resimulated::{is_partial, refit, simulated_ns};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::trust;
 
@@ -130,7 +130,7 @@ pub fn check(
         finished,
     )?;
     let fit = judge::with_shares(fit, &case.promises);
-    tell_fit(&mut comparison, &fit, case.recorded, Some(&case.target));
+    case.tell_fit(&mut comparison, &fit);
     comparison.warnings.extend(case.note.clone());
     let recorded = experiment.scenarios[0].limits_of(&case.target);
     let asks_for_another = |scenario: &Scenario| scenario.limits_of(&case.target) != recorded;

@@ -231,6 +231,11 @@ impl<'a> Case<'a> {
             let message = format!("the recording has no cgroup `{target}`");
             return Err(Error::general(message).hint(hint_for(&target, &groups)));
         }
+        if recorded.seen.main_threads(&target).is_none() {
+            let groups: Vec<&str> = recorded.seen.members.keys().map(String::as_str).collect();
+            let message = format!("no thread of `{target}` ran in the recording");
+            return Err(Error::general(message).hint(hint_for(&target, &groups)));
+        }
         let latency = recorded.seen.latency(&target);
         if slos.iter().all(|text| text.trim().is_empty()) {
             let hint = how_to_promise(recorded, latency.as_ref());
@@ -267,6 +272,18 @@ impl<'a> Case<'a> {
             latency,
             note: None,
         })
+    }
+
+    /// Puts the recorded values beside `comparison`, with warnings about what is promised: where
+    /// all promises are about groups, a poor fit of latencies and what clients wait for are beside
+    /// it.
+    pub(crate) fn tell_fit(&self, comparison: &mut Comparison, fit: &[RefitFigure]) {
+        let of_group = |metric: &str| metrics::group_of(metric).is_some();
+        let all = !self.promises.iter().all(|slo| of_group(&slo.metric));
+        let told = fit.iter().filter(|one| all || of_group(&one.metric));
+        let told: Vec<RefitFigure> = told.cloned().collect();
+        let target = all.then_some(self.target.as_str());
+        tell_fit(comparison, &told, self.recorded, target);
     }
 
     /// Takes activations for replies where the recording shows replies and a run of `baseline`
@@ -543,7 +560,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
     let mut comparison = drift::compared("", &scenarios, &runs)?;
     comparison.tier = Some(case.recorded.tier);
     comparison.cut_to_possible(&scenarios, bench.run_ns);
-    tell_fit(&mut comparison, &bench.fit, case.recorded, Some(target));
+    case.tell_fit(&mut comparison, &bench.fit);
     comparison.warnings.extend(case.note.clone());
     let members = case.recorded.seen.members.get(target);
     let members = members.cloned().unwrap_or_default();

@@ -85,3 +85,38 @@ fn without_a_promise_one_that_fits_the_recording_is_named() {
         }
     }
 }
+
+/// A gate on a name that was typed wrongly would be green for ever.
+#[test]
+fn a_group_without_threads_keeps_no_promise() {
+    let shipped = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../recordings/postgres-quota"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["recording.json", "trace.txt.gz"] {
+        let from = std::path::Path::new(shipped).join(file);
+        std::fs::copy(from, folder.path().join(file)).unwrap();
+    }
+    let text = std::fs::read_to_string(format!("{shipped}/cgroups.json")).unwrap();
+    let mut groups: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for side in ["before", "after"] {
+        let mut empty = groups[side]["/pg"].clone();
+        empty["tasks"] = serde_json::json!([]);
+        groups[side]["/empty"] = empty;
+    }
+    std::fs::write(folder.path().join("cgroups.json"), groups.to_string()).unwrap();
+    for promise in ["throttled_ratio<5%", "p95<80ms"] {
+        for verb in ["check", "advise"] {
+            let output = Command::new(env!("CARGO_BIN_EXE_schedcast"))
+                .arg(verb)
+                .arg(folder.path())
+                .args(["--cgroup", "/empty", "--slo", promise, "--seeds", SEEDS])
+                .output()
+                .unwrap();
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(3), "{told}");
+            assert!(told.contains("no thread of `/empty` ran"), "{told}");
+        }
+    }
+}
