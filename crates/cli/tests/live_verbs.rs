@@ -55,6 +55,8 @@ fn what_apply_writes_undo_takes_back() {
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     assert!(text(&applied.stdout).contains("read back and verified"));
     assert_eq!(limits(&group)[..3], ["8000", "40000", "4000"]);
+    let dry = apply("cpu.max=8000 40000", &["--dry-run"]);
+    assert!(text(&dry.stdout).contains("has these settings already"));
     let again = apply("cpu.weight=300", &[]);
     assert!(again.status.success(), "{}", text(&again.stderr));
 

@@ -255,6 +255,9 @@ impl CpuCgroup {
             parent: self.parent_of(&rule).map(String::into_boxed_str),
             rule,
         };
+        if self.dir == self.hierarchy.mount() && target.quota_us.is_some() {
+            return Err(refuse(LimitError::RootGroup));
+        }
         limits::validate(target).map_err(refuse)?;
         let current = self.limits()?;
         match self.version() {
@@ -266,6 +269,24 @@ impl CpuCgroup {
             }
             CgroupVersion::V2 => Ok(v2_writes(&current, target)),
         }
+    }
+
+    /// Whether a process is in the group or in one below it. A group below that goes away
+    /// meanwhile has none.
+    pub fn is_populated(&self) -> bool {
+        let mut open = vec![self.dir.clone()];
+        while let Some(dir) = open.pop() {
+            if read_ids(&dir.join("cgroup.procs")).is_ok_and(|ids| !ids.is_empty()) {
+                return true;
+            }
+            let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+            open.extend(
+                entries
+                    .map(|entry| entry.path())
+                    .filter(|path| path.is_dir()),
+            );
+        }
+        false
     }
 
     /// Process ids in the group itself.

@@ -223,6 +223,18 @@ fn wrong_groups_are_refused_by_name() {
         Err(HostError::CgroupExists { .. })
     ));
     let root = CpuCgroup::open("/").unwrap();
+    assert!(root.is_populated() && !group.is_populated());
+    let planned = root.set_limits(&CpuLimits {
+        quota_us: Some(50_000),
+        ..CpuLimits::default()
+    });
+    assert!(matches!(
+        planned,
+        Err(HostError::Refused {
+            rule: LimitError::RootGroup,
+            ..
+        })
+    ));
     assert!(matches!(
         root.write(CpuFile::CfsQuotaUs, "50000"),
         Err(HostError::Refused {

@@ -79,6 +79,15 @@ pub(super) fn record(arguments: &RecordArguments, out: &mut impl Write) -> Resul
     if report.is_group_gone {
         text += "note: the group went away, which ended the recording\n";
     }
+    if let Some(group) = &group
+        && !report.is_group_gone
+        && CpuCgroup::open(&group.path).is_ok_and(|group| !group.is_populated())
+    {
+        text += &format!(
+            "note: no process is in {}: nothing of it may be in the recording\n",
+            group.path
+        );
+    }
     if report.steal_ratio >= 0.01 {
         let percent = report.steal_ratio * 100.0;
         text += &format!("note: the hypervisor took {percent:.1} % of the machine's time\n");
@@ -290,7 +299,10 @@ pub(super) fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<
     }
     if arguments.dry_run {
         let writes = apply::plan(&group, &wish)?;
-        let text = lines(&group, &writes) + "nothing was written\n";
+        let text = match writes.len() {
+            0 => format!("{path} has these settings already\n"),
+            _ => lines(&group, &writes) + "nothing was written\n",
+        };
         written(out.write_all(text.as_bytes()))?;
         return Ok(0);
     }
