@@ -14,7 +14,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::possible::Run;
 use schedcast_lab::question::Question;
-use schedcast_lab::resimulated::{is_partial, refit, simulated_ns};
+use schedcast_lab::resimulated::{bound_ns, is_partial, refit};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::trust;
 
@@ -118,7 +118,7 @@ pub fn check(
     }
     let mut comparison = drift::compared(&experiment.title, &to_come, &runs)?;
     comparison.tier = Some(case.recorded.tier);
-    let run_ns = simulated_ns(&experiment, case.recorded);
+    let run_ns = bound_ns(&experiment, case.recorded);
     comparison.cut_to_possible(&to_come, run_ns);
     let whole = !is_partial(&experiment, case.recorded);
     let need = case.need(runs[0].hardest(), to_come[0].limits_of(&case.target), whole);

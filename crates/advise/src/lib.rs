@@ -32,7 +32,7 @@ use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::question::{AS_RECORDED, Question, Subject};
 use schedcast_lab::recording::{Latency, Recorded};
-use schedcast_lab::resimulated::{is_partial, refit, simulated_ns, tell_fit};
+use schedcast_lab::resimulated::{bound_ns, is_partial, refit, tell_fit};
 use schedcast_lab::simulate::{Simulate, run_all};
 use schedcast_lab::trust;
 use schedcast_lab::verdict::{periods_throttled, time_lost};
@@ -241,9 +241,14 @@ impl<'a> Case<'a> {
             let hint = how_to_promise(recorded, latency.as_ref());
             return Err(Error::usage("nothing is promised").hint(hint));
         }
+        let job = latency.as_ref().filter(|latency| latency.is_job());
+        let main = recorded.seen.main_threads(&target);
         let scope = Scope {
-            threads: recorded.seen.main_threads(&target),
-            latency: latency.as_ref().map(|latency| latency.name),
+            threads: job.map(|job| job.threads.as_str()).or(main),
+            latency: latency
+                .as_ref()
+                .map(|one| one.name)
+                .filter(|_| job.is_none()),
             cgroup: Some(&target),
         };
         let promises = slos.iter().map(|text| Slo::parse(text, scope));
@@ -325,7 +330,8 @@ impl<'a> Case<'a> {
     /// which cover the `whole` of it or a part. `None` where the service has no threads.
     pub(crate) fn need(&self, outcomes: &[Outcome], limit: CpuLimits, whole: bool) -> Option<Need> {
         let seen = &self.recorded.seen;
-        let latency = self.latency.clone()?;
+        // A job that takes longer is late, and not behind.
+        let latency = self.latency.clone().filter(|latency| !latency.is_job())?;
         let mut recorded = Requests::of(outcomes, &latency);
         if let Some(count) = seen.finished(&latency).filter(|_| whole) {
             recorded.finished = recorded.finished.min(count as f64);
@@ -369,6 +375,18 @@ pub fn refuse_slips(question: &Question, slos: &[String]) -> Result<()> {
 
 /// A promise to begin with, and the figures of the recording that tell which one makes sense.
 fn how_to_promise(recorded: &Recorded, latency: Option<&Latency>) -> String {
+    if let Some(job) = latency.filter(|latency| latency.is_job()) {
+        let took = recorded.seen.figures.iter().flat_map(|one| &one.jobs);
+        let took = took.filter(|one| one.name == job.threads);
+        let longest_ns = took.map(|one| one.length_ns).max().unwrap_or(0);
+        let promise = round_promise(longest_ns);
+        return format!(
+            "say what must hold, such as --slo '{}<{promise}'; {} took {:.3} s in the recording",
+            job.name,
+            job.threads,
+            longest_ns as f64 / 1e9
+        );
+    }
     let shown = latency.and_then(|latency| Some((latency, recorded.seen.quantiles(latency)?)));
     let Some((latency, shown)) = shown.filter(|(_, shown)| shown.count > 0) else {
         return "say what must hold, such as --slo 'p99<80ms'".to_string();
@@ -420,7 +438,7 @@ pub fn advise(
     bench.drift_permille = case.recorded.seen.drift_of(target);
     bench.rare = case.recorded.seen.piece_of(target);
     bench.length_ns = case.recorded.length_ns;
-    bench.run_ns = simulated_ns(&experiment, case.recorded);
+    bench.run_ns = bound_ns(&experiment, case.recorded);
     let recorded = baseline.limits_of(target);
     step(Step {
         name: "the recorded limit",

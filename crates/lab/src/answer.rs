@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 use crate::patches::patches;
 use crate::question::{Question, Subject};
 use crate::recording::{ClosedLoop, Latency, Recorded};
-use crate::resimulated::{is_partial, refit_around, simulated_ns, tell_fit};
+use crate::resimulated::{bound_ns, is_partial, refit_around, simulated_ns, tell_fit};
 use crate::simulate::{Simulate, run_all, run_seeds};
 use crate::simulator::Simulator;
 use crate::trust;
@@ -106,7 +106,7 @@ pub fn answer(
         let kinds = drifting.map(|drifting| drifting.run_kinds(scenarios, finished));
         comparison.add_intervals_of_one_run(&kinds.transpose()?.unwrap_or_default());
         comparison.widen_by(&context.fit);
-        comparison.cut_to_possible(scenarios, simulated_ns(experiment, recorded));
+        comparison.cut_to_possible(scenarios, bound_ns(experiment, recorded));
         tell_fit(&mut comparison, &context.fit, recorded, target.as_deref());
         let unknown = unknown_cpusets(scenarios, &recorded.seen.bound);
         comparison.warnings.extend(unknown);

@@ -33,6 +33,7 @@ use crate::comparison::Tier;
 use crate::error::{Error, Result};
 use crate::experiment::document::{Entry, Table};
 use crate::experiment::{self, Surroundings};
+use crate::metrics;
 
 /// Facts that a recording holds about itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,6 +83,8 @@ pub struct Seen {
     pub unused_log: u64,
     /// Subjects whose threads all were there for less than half of the recording.
     pub brief: BTreeSet<String>,
+    /// Cgroups in which threads were.
+    pub peopled: BTreeSet<String>,
     /// Requests in the log beside the trace, whether they are of these threads or not.
     pub logged: usize,
 }
@@ -190,6 +193,7 @@ impl Seen {
             let cpus = cpus.fold(CpuSet::EMPTY, |all, cpus| all.or(&cpus));
             (!cpus.is_empty()).then(|| (group.path.clone(), cpus))
         });
+        let peopled = replay.threads.iter().map(|thread| path(thread.group));
         Seen {
             bound: bound.collect(),
             figures: Some(figures),
@@ -201,6 +205,7 @@ impl Seen {
             is_virtual,
             unused_log: replay.report.unused_log,
             brief: brief(replay, recording),
+            peopled: peopled.collect(),
             logged: log.len(),
         }
     }
@@ -226,8 +231,13 @@ impl Seen {
     /// Latency of the requests of `cgroup` as its clients see it, where the recording shows that
     /// for a service or for most of what its main threads do: from the time a request is due to its
     /// answer, else from the message to its reply. Where the recording shows neither: the
-    /// activations of these threads.
+    /// activations of these threads. Of a group whose threads all end it is how long that takes, of
+    /// several jobs the longest.
     pub fn latency(&self, cgroup: &str) -> Option<Latency> {
+        let jobs = self.jobs_of(cgroup).into_iter();
+        if let Some(job) = jobs.max_by_key(|job| job.length_ns) {
+            return Some(Latency::new(&job.name, Latency::JOB));
+        }
         let main = self.main_threads(cgroup)?;
         let figures = self.figures.as_ref();
         let threads = figures.and_then(|all| all.threads.iter().find(|one| one.name == main));
@@ -259,6 +269,7 @@ impl Seen {
         Some(match latency.name {
             Latency::REQUEST => &threads.request_latency,
             Latency::REPLY => &threads.reply_latency,
+            Latency::JOB => return None,
             _ => &threads.activation_latency,
         })
     }
@@ -266,6 +277,18 @@ impl Seen {
     /// Whether requests are inferred from wakeups, as no log of them is in use.
     pub fn requests_are_inferred(&self) -> bool {
         self.unused_log >= self.logged as u64
+    }
+
+    /// The jobs in `cgroup` and below it, if all its threads ended in the recording.
+    pub(crate) fn jobs_of(&self, cgroup: &str) -> Vec<&replay::MeasuredJob> {
+        let jobs = self.figures.iter().flat_map(|figures| &figures.jobs);
+        let mut own: Vec<&replay::MeasuredJob> =
+            jobs.filter(|job| is_within(&job.path, cgroup)).collect();
+        let mut busy = self.peopled.iter().filter(|path| is_within(path, cgroup));
+        if !busy.all(|path| own.iter().any(|job| job.path == *path)) {
+            own.clear();
+        }
+        own
     }
 
     /// How many requests that `latency` times finished in the recording.
@@ -290,12 +313,12 @@ impl Seen {
     }
 }
 
-/// A latency of the threads that do a service's work.
+/// A latency of the threads that do a service's work, or how long a job takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// Name of the threads.
     pub threads: String,
-    /// [`Latency::REQUEST`], [`Latency::REPLY`] or [`Latency::ACTIVATION`].
+    /// [`Latency::REQUEST`], [`Latency::REPLY`], [`Latency::ACTIVATION`] or [`Latency::JOB`].
     pub name: &'static str,
 }
 
@@ -307,18 +330,30 @@ impl Latency {
     /// From a thread's wakeup to its next block.
     pub const ACTIVATION: &'static str = "activation_latency";
 
+    /// From a job's first start to its last exit: one value.
+    pub const JOB: &'static str = metrics::TIME;
+
     /// The latency `name` of `threads`.
     pub fn new(threads: &str, name: &'static str) -> Latency {
         let threads = threads.to_string();
         Latency { threads, name }
     }
 
-    /// The full name of a value of it: `postgres/request_latency.p99` for `p99`.
+    /// The full name of a value of it: `postgres/request_latency.p99` for `p99`. All percentiles of
+    /// a job are its only value.
     pub fn metric(&self, suffix: &str) -> String {
+        if self.is_job() && suffix.starts_with('p') {
+            return format!("{}/{}", self.threads, self.name);
+        }
         format!("{}/{}.{suffix}", self.threads, self.name)
     }
 
-    /// Whether it is what clients see.
+    /// Whether it is the time of a job.
+    pub fn is_job(&self) -> bool {
+        self.name == Latency::JOB
+    }
+
+    /// Whether it is what clients see, or whoever waits for a job.
     pub(crate) fn is_seen_by_clients(&self) -> bool {
         self.name != Latency::ACTIVATION
     }
@@ -328,6 +363,7 @@ impl Latency {
         match self.name {
             Latency::REQUEST => "requests",
             Latency::REPLY => "replies",
+            Latency::JOB => "jobs",
             _ => "activations",
         }
     }
@@ -348,8 +384,26 @@ impl Recorded {
             .map_err(|error| Error::general(error.to_string()))?;
         recorded.seen = Box::new(Seen::of(&replay, &recording));
         recorded.notes = replay.report.notes();
+        recorded.notes.extend(recorded.jobs_under_way());
         recorded.notes.extend(wakeups.note());
         Ok(recorded)
+    }
+
+    /// Notes of jobs whose beginning the recording does not show, of the group that was named when
+    /// it was made, or of all.
+    fn jobs_under_way(&self) -> Vec<String> {
+        let jobs = self.seen.figures.iter().flat_map(|figures| &figures.jobs);
+        let asked = self.asked.as_ref();
+        let told = jobs
+            .filter(|job| !job.is_whole && asked.is_none_or(|asked| is_within(&job.path, asked)));
+        let told = told.map(|job| {
+            let (name, path) = (&job.name, &job.path);
+            format!(
+                "`{name}` of {path} was running when the recording began: `{name}/{}` is its rest",
+                metrics::TIME
+            )
+        });
+        told.collect()
     }
 
     /// Facts that `recording`, read from `folder`, holds.

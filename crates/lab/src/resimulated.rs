@@ -38,6 +38,15 @@ pub fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
     }
 }
 
+/// Length that bounds what a run shows, nanoseconds; none where runs wait for a job.
+pub fn bound_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
+    let mut scenarios = experiment.scenarios.iter();
+    match scenarios.any(|one| one.awaits.is_some() && one.duration_ns.is_none()) {
+        true => u64::MAX,
+        false => simulated_ns(experiment, recorded),
+    }
+}
+
 /// How the recorded run comes out when the first scenario of `experiment` is simulated with its
 /// periods where they were; nothing where that is a part of the recording only. Figures of `target`
 /// stand before those of the groups above it whose limits hold.
@@ -138,7 +147,11 @@ fn fit(
             group.throttled_ns.map(|ns| ns as f64 / 1000.0),
         );
     }
-    let main = recorded.seen.main_threads(target);
+    let jobs = recorded.seen.jobs_of(target);
+    let main = recorded
+        .seen
+        .main_threads(target)
+        .filter(|_| jobs.is_empty());
     if let Some(threads) = figures
         .threads
         .iter()
@@ -167,6 +180,10 @@ fn fit(
             let metric = |suffix: &str| format!("{}/{name}.{suffix}", threads.name);
             seen.extend(values.map(|(suffix, ns)| (metric(suffix), ns as f64 / 1000.0)));
         }
+    }
+    for job in jobs {
+        let seconds = job.length_ns as f64 / 1e9;
+        seen.push((format!("{}/{}", job.name, metrics::TIME), seconds));
     }
     let is_timed = |metric: &str| {
         let group = metrics::group_of(metric).unwrap_or(target);
@@ -219,6 +236,26 @@ pub fn tell_fit(
         .unwrap_or(0);
     let rare = rare.filter(|rare| is_worth_a_warning(rare.piece_ns, p99_ns));
     comparison.warnings.extend(rare.map(trust::told));
+    let jobs = target.map_or(Vec::new(), |target| recorded.seen.jobs_of(target));
+    let late = jobs
+        .iter()
+        .flat_map(|job| unfinished(comparison, &job.name));
+    let late: Vec<String> = late.collect();
+    comparison.warnings.extend(late);
+}
+
+/// A sentence on each column in which a job did not end in all runs.
+fn unfinished(comparison: &Comparison, job: &str) -> Vec<String> {
+    let metric = format!("{job}/{}", metrics::TIME);
+    let late = comparison.variants.iter().filter_map(|variant| {
+        let summary = variant.get(&metric).filter(|summary| summary.at_least)?;
+        let [_, longest] = range(&summary.samples)?;
+        let name = &variant.name;
+        Some(format!(
+            "“{name}”: {job} did not end within {longest:.1} s in every run, so that its time is more"
+        ))
+    });
+    late.collect()
 }
 
 /// Rare work that is less than a tenth of the told p99 is not warned of: forecasts of a p99 are not

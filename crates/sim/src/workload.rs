@@ -530,6 +530,19 @@ pub struct Workload {
     pub messages: Vec<MessageSpec>,
     /// Requests that count as unfinished from when they are due to their answer.
     pub requests: Vec<RequestSpec>,
+    /// Jobs, which say when they have ended.
+    pub jobs: Vec<JobSpec>,
+}
+
+/// A job: tasks that all end, and the metric that has its time when the last of them does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobSpec {
+    /// The metric.
+    pub metric: MetricId,
+    /// Group of its tasks.
+    pub group: GroupId,
+    /// When it begins, as far as that is known before the run.
+    pub begins_ns: Ns,
 }
 
 fn push<T>(table: &mut Vec<T>, row: T) -> u32 {

@@ -29,7 +29,7 @@ use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
-use schedcast_lab::resimulated::{is_partial, refit, simulated_ns};
+use schedcast_lab::resimulated::{bound_ns, is_partial, refit};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::verdict;
 
@@ -232,7 +232,7 @@ pub fn frontier(
     );
     bench.drift_permille = recorded.seen.drift_of(&target);
     bench.fit = fit.to_vec();
-    bench.run_ns = simulated_ns(experiment, recorded);
+    bench.run_ns = bound_ns(experiment, recorded);
     let limit = baseline.limits_of(&target);
     let whole = !is_partial(experiment, recorded);
     let runs = bench.runs(limit)?.clone();

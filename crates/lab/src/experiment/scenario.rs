@@ -33,6 +33,8 @@ pub struct Scenario {
     pub changes: Vec<TimedChange>,
     /// How long to simulate; `None` until the programs end.
     pub duration_ns: Option<u64>,
+    /// Group whose recorded jobs a run without a duration waits for beyond the recorded end.
+    pub awaits: Option<String>,
     /// When statistics begin.
     pub warmup_ns: u64,
 }
@@ -119,6 +121,7 @@ pub fn build(name: &str, layers: &[Table], directory: &Path) -> Result<Scenario>
         cgroups: settings,
         programs,
         duration_ns: read_duration(&merged)?,
+        awaits: None,
         warmup_ns: read_warmup(&merged)?,
     })
 }

@@ -215,6 +215,8 @@ pub(crate) static FAMILIES: [Family; 64] = families! {
 /// Words a distribution suffix may be, besides `pNN`.
 const DISTRIBUTION_WORDS: [&str; 7] = ["min", "avg", "mean", "max", COUNT, UNFINISHED, HALFWAY];
 
+/// Name of how long a program took, or a job of a recording.
+pub const TIME: &str = "time";
 /// Suffix of how many durations ended.
 pub const COUNT: &str = "count";
 /// Suffix of how many had no end when the run ended. Percentiles count them with their age.

@@ -131,7 +131,7 @@ impl Question {
             Subject::Recording(recorded) => {
                 let document = experiment::replay_document(&recorded.folder);
                 let mut experiment = experiment::read(&document, &surroundings)?;
-                end_with(recorded, &mut experiment);
+                end_with(recorded, self.target()?, &mut experiment);
                 Ok(experiment)
             }
         }
@@ -332,11 +332,14 @@ fn refuse_undistilled(path: &Path, experiment: &Experiment) -> Result<()> {
 }
 
 /// A replay ends with its recording: nothing is known of what came then, and idle CPUs would count
-/// as if they were.
-fn end_with(recorded: &Recorded, experiment: &mut Experiment) {
+/// as if they were. Only of a job of the `target` everything is known, so it may end later.
+fn end_with(recorded: &Recorded, target: Option<String>, experiment: &mut Experiment) {
+    let is_job = |path: &String| !recorded.seen.jobs_of(path).is_empty();
+    let awaits = target.filter(is_job);
     for scenario in &mut experiment.scenarios {
         let asked_ns = scenario.duration_ns;
         scenario.duration_ns = asked_ns.filter(|asked_ns| *asked_ns < recorded.length_ns);
+        scenario.awaits.clone_from(&awaits);
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) fn outcome<K: Core>(
     let mut at_least = BTreeSet::new();
     add_names(world, &under_way, &mut metrics, &mut at_least);
     add_program_metrics(world, programs, &under_way, &mut metrics, &mut at_least);
+    add_jobs(world, &mut metrics, &mut at_least);
     add_groups(world, before, &mut metrics);
     add_machine(world, &mut metrics);
     Outcome {
@@ -229,8 +230,10 @@ fn add_program_metrics<K: Core>(
     at_least: &mut BTreeSet<String>,
 ) {
     let of_nobody = |name: &str| !programs.iter().any(|program| program.records(name));
+    let jobs = &world.workload().jobs;
+    let of_job = |row: usize| jobs.iter().any(|job| job.metric.0 as usize == row);
     let all = world.probes().metrics.iter().enumerate();
-    for (row, metric) in all.filter(|(_, metric)| of_nobody(&metric.name)) {
+    for (row, metric) in all.filter(|(row, metric)| of_nobody(&metric.name) && !of_job(*row)) {
         match under_way.of_metric(row) {
             Some(ages) => {
                 add_unfinished(metrics, at_least, &metric.name, &metric.values, ages);
@@ -243,6 +246,22 @@ fn add_program_metrics<K: Core>(
     }
     for program in programs {
         metrics.extend(program.metrics(world.probes(), world.now()));
+    }
+}
+
+/// Adds how long each job took; one that has not ended takes at least its age.
+fn add_jobs<K: Core>(
+    world: &World<false, K>,
+    metrics: &mut MetricMap,
+    at_least: &mut BTreeSet<String>,
+) {
+    for job in &world.workload().jobs {
+        let time = &world.probes().metrics[job.metric.0 as usize];
+        let ns = time.values.max().unwrap_or_else(|| {
+            at_least.insert(time.name.clone());
+            world.now().saturating_sub(job.begins_ns)
+        });
+        metrics.insert(time.name.clone(), ns as f64 / NS_PER_S);
     }
 }
 

@@ -14,6 +14,7 @@ mod build;
 mod chance;
 mod effects;
 mod futures;
+mod jobs;
 mod measure;
 #[cfg(test)]
 mod tests;
@@ -549,7 +550,12 @@ impl<K: Core> Course<K> {
         self.change_kernels(scenario, self.duration_ns.unwrap_or(Ns::MAX), run)?;
         self.warm_up(Ns::MAX)?;
         match self.duration_ns {
-            Some(end_ns) => run(&mut self.world, end_ns).map_err(bad_input)?,
+            Some(end_ns) => {
+                run(&mut self.world, end_ns).map_err(bad_input)?;
+                if let (Some(group), None) = (&scenario.awaits, scenario.duration_ns) {
+                    jobs::finish(&mut self.world, group, end_ns, run).map_err(bad_input)?;
+                }
+            }
             None => run_to_the_end(&mut self.world, scenario, run)?,
         }
         Ok(Finished {

@@ -51,6 +51,7 @@ impl<'a> Fingerprints<'a> {
             programs,
             changes,
             duration_ns,
+            awaits,
             warmup_ns,
         } = scenario;
         let settings = (&self.build, self.seeds, &machine.machine);
@@ -87,6 +88,9 @@ impl<'a> Fingerprints<'a> {
             }
         }
         let _ = write!(hash, "{duration_ns:?} {warmup_ns}");
+        if let Some(group) = awaits {
+            let _ = write!(hash, "awaits {group}");
+        }
         let _ = write!(hash, "{}", machine.housekeeping);
         if let Some(background) = &machine.background {
             hash.add(&self.contents(&background.value)?.to_le_bytes());

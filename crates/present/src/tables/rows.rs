@@ -48,9 +48,10 @@ pub(crate) struct Rows<'a> {
 }
 
 /// Metrics of threads that a table about a recording shows: a request from its schedule to its
-/// answer where clients are known, a thread's wakeup to its next block, which they wait for, and
-/// time lost to throttling, which the limit is to blame for.
-const RECORDING_METRICS: [&str; 8] = [
+/// answer where clients are known, a thread's wakeup to its next block, which they wait for, time
+/// lost to throttling, which the limit is to blame for, and how long a job took.
+const RECORDING_METRICS: [&str; 9] = [
+    metrics::TIME,
     "request_latency.count",
     "request_latency.p50",
     "request_latency.p95",
@@ -245,7 +246,7 @@ fn is_shown_of_target(about: &About, comparison: &Comparison, metric: &Metric<'_
     let shown = match metric.subject.strip_prefix(CGROUP) {
         None => about
             .member(metric.subject)
-            .is_some_and(|place| place < MEMBERS_MAX),
+            .is_some_and(|place| place < MEMBERS_MAX || metric.name == metrics::TIME),
         Some(path) => {
             path == about.path || about.changes(path) || throttles(comparison, metric.subject)
         }

@@ -117,6 +117,13 @@ impl Gathered {
         Ok(())
     }
 
+    /// By thread: when it first called `exec`, ns since the start.
+    pub(super) fn execs_ns(&self) -> Vec<Option<u64>> {
+        let execs = self.identities.iter().map(|one| one.execs_at_ns);
+        let since = |at_ns: u64| at_ns.saturating_sub(self.start_ns);
+        execs.map(|at_ns| at_ns.map(since)).collect()
+    }
+
     /// The runs of every thread.
     pub(super) fn runs(&self) -> (Vec<Vec<Run>>, Repairs) {
         let of_thread: Vec<GroupIndex> = self.threads.iter().map(|t| t.group).collect();

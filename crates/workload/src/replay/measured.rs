@@ -108,6 +108,19 @@ pub struct MeasuredGroup {
     pub usage_ns: u64,
 }
 
+/// A job and how long it took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasuredJob {
+    /// Path of its group.
+    pub path: String,
+    /// Subject of its first thread.
+    pub name: String,
+    /// From its first thread's start, or from the begin of the recording, to its last exit, ns.
+    pub length_ns: u64,
+    /// Whether the recording shows its start.
+    pub is_whole: bool,
+}
+
 /// Figures that the recording itself shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedFigures {
@@ -115,6 +128,8 @@ pub struct RecordedFigures {
     pub threads: Vec<MeasuredThreads>,
     /// Cgroups that have statistics at both ends, in the order of [`Replay::groups`].
     pub groups: Vec<MeasuredGroup>,
+    /// Groups whose threads all end.
+    pub jobs: Vec<MeasuredJob>,
 }
 
 impl Replay {
@@ -179,9 +194,16 @@ impl Replay {
             .map(super::GroupIndex)
             .zip(&self.groups)
             .filter_map(|(index, group)| self.measured_group(index, group));
+        let jobs = self.jobs.iter().map(|job| MeasuredJob {
+            path: self.groups[job.group.index()].path.clone(),
+            name: job.subject.clone(),
+            length_ns: job.ends_ns.saturating_sub(job.begins_ns),
+            is_whole: job.is_whole,
+        });
         RecordedFigures {
             threads: threads.collect(),
             groups: groups.collect(),
+            jobs: jobs.collect(),
         }
     }
 

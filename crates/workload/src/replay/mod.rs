@@ -38,7 +38,8 @@
 //! device ends), `sends` (messages over sockets), `rare` (work that may not show), `service`
 //! (requests of event loops and pools), `unseen` (messages without a wakeup), `steal` (time the
 //! hypervisor took), `exchange` (clients that wait for answers), `costs` (charges of the simulator
-//! itself), `charged` (time that the kernel charges before a switch in).
+//! itself), `jobs` (groups whose threads all end), `charged` (time that the kernel charges before a
+//! switch in).
 
 mod activity;
 mod adjust;
@@ -53,6 +54,7 @@ mod exchange;
 mod finish;
 mod gather;
 mod groups;
+mod jobs;
 mod measured;
 mod model;
 mod paced;
@@ -78,7 +80,8 @@ pub use costs::Costs;
 pub use error::ReplayError;
 pub use exchange::{Exchange, Exchanged};
 pub use groups::{Group, GroupIndex};
-pub use measured::{MeasuredGroup, Quantiles, RecordedFigures};
+pub use jobs::Job;
+pub use measured::{MeasuredGroup, MeasuredJob, Quantiles, RecordedFigures};
 pub use model::{Activation, ActivationId, HandoverId, Step, Thread, Trigger};
 pub use phase::Phase;
 pub use rare::Rare;
@@ -91,7 +94,7 @@ pub use unseen::Unseen;
 use activity::{Begun, Draft, Folder};
 use gather::Gathered;
 use schedcast_kernel::cpuset::CpuSet;
-use schedcast_trace::{Recording, Request};
+use schedcast_trace::Recording;
 use std::collections::BTreeMap;
 
 /// User's choices about a replay.
@@ -144,6 +147,8 @@ pub struct Replay {
     pub services: Vec<Service>,
     /// Their requests.
     pub requests: Vec<Served>,
+    /// Groups whose threads all end.
+    pub jobs: Vec<Job>,
     /// By thread of a service or its clients: its activations as recorded, before they were cut
     /// into requests. Their `steps` are not set.
     pub uncut: BTreeMap<ThreadId, Vec<Activation>>,
@@ -172,12 +177,7 @@ pub fn infer(recording: &Recording, options: &InferOptions) -> Result<Replay, Re
     let (runs, repairs) = gathered.runs();
     let machine_ns = (gathered.end_ns - gathered.start_ns) * u64::from(gathered.cpus);
     sends::claim(&mut gathered.wakings, &gathered.threads, &runs, machine_ns);
-    let folded = Folded::of(
-        &gathered,
-        &runs,
-        recording.requests.as_deref(),
-        options.client_loop,
-    );
+    let folded = Folded::of(&gathered, &runs, recording, options.client_loop);
     let mut replay = finish::finish(gathered, folded, options, &runs, recording);
     replay.report.repairs = repairs;
     replay.report.lost_events_allowed = recording.counts.lost_events().is_none_or(|lost| lost > 0)
@@ -216,13 +216,14 @@ struct Folded {
     incomplete: Incomplete,
     unseen: Unseen,
     found: service::Found,
+    jobs: Vec<Job>,
 }
 
 impl Folded {
     fn of(
         gathered: &Gathered,
         runs: &[Vec<timeline::Run>],
-        log: Option<&[Request]>,
+        recording: &Recording,
         client_loop: ClientLoop,
     ) -> Self {
         let left_out: Vec<bool> = gathered.threads.iter().map(|t| t.left_out).collect();
@@ -238,6 +239,7 @@ impl Folded {
             incomplete: Incomplete::default(),
             unseen: Unseen::default(),
             found: service::Found::default(),
+            jobs: Vec::new(),
         };
         for (id, thread) in (0u32..).map(ThreadId).zip(&gathered.threads) {
             if thread.left_out {
@@ -277,7 +279,7 @@ impl Folded {
             groups: &gathered.groups,
             runs,
             wakings: &gathered.wakings,
-            log,
+            log: recording.requests.as_deref(),
             client_loop,
             start_ns: gathered.start_ns,
             end_ns: gathered.end_ns,
@@ -287,6 +289,14 @@ impl Folded {
         let found = &folded.found;
         let is_served = |thread| found.members.contains(&thread) || found.clients.contains(&thread);
         paced::tie(&gathered.threads, is_served, &mut folded.drafts);
+        let facts = jobs::Facts {
+            threads: &gathered.threads,
+            groups: &gathered.groups,
+            wakings: &gathered.wakings,
+            execs_ns: &gathered.execs_ns(),
+            recording,
+        };
+        folded.jobs = jobs::find(&facts, is_served, &mut folded.drafts);
         folded.unseen = unseen::find(
             &mut folded.drafts,
             &gathered.wakings,

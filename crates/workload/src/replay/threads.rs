@@ -44,6 +44,8 @@ pub(super) struct Identity {
     pub cpus: Option<(u32, u32)>,
     /// It slept in a state only kernel threads use.
     kernel_state: bool,
+    /// When it first called `exec`, on the trace's clock.
+    pub execs_at_ns: Option<u64>,
 }
 
 /// All threads of a recording and the pids that name them now.
@@ -134,6 +136,10 @@ impl Threads {
                 {
                     self.by_pid.insert(pid, thread);
                 }
+                if let Some(thread) = self.by_pid.get(&pid) {
+                    let execs_at_ns = &mut self.identities[thread.index()].execs_at_ns;
+                    execs_at_ns.get_or_insert(event.time_ns);
+                }
             }
             EventKind::Exit { pid, comm, prio } => {
                 self.named(pid, comm, Some(prio));
@@ -157,6 +163,7 @@ impl Threads {
                 first_cpu: None,
                 cpus: None,
                 kernel_state: false,
+                execs_at_ns: None,
             });
         }
         thread

@@ -28,6 +28,7 @@
 //! program, so that each can do what the recording shows for any of them.
 
 mod exchanges;
+mod jobs;
 mod services;
 mod units;
 
@@ -37,6 +38,7 @@ use super::model::{Activation, ActivationId, Step, Thread, Trigger};
 use super::threads::{Origin, ThreadId};
 use crate::registers::registers;
 use exchanges::Exchanges;
+use jobs::Jobs;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::program::Label;
@@ -218,6 +220,7 @@ struct Compiler<'a> {
     handovers: Vec<SemaphoreId>,
     exchanges: Exchanges,
     services: Services,
+    jobs: Jobs,
 }
 
 impl<'a> Compiler<'a> {
@@ -255,6 +258,7 @@ impl<'a> Compiler<'a> {
         let units = Units::new(replay, &forked, &loose, first_program);
         let exchanges = Exchanges::new(replay, &units, &inboxes, workload);
         let services = Services::new(replay, &loose, workload);
+        let jobs = Jobs::new(replay, groups, workload);
         let mut metrics = Vec::new();
         let mut forks = Vec::new();
         for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
@@ -293,6 +297,7 @@ impl<'a> Compiler<'a> {
             handovers,
             exchanges,
             services,
+            jobs,
         }
     }
 
@@ -320,6 +325,7 @@ impl<'a> Compiler<'a> {
         let mut b = ProgramBuilder::new(format!("{}-{}", first.name, first.pid));
         let wait = b.label();
         let handlers: Vec<Label> = (0..unit.messages).map(|_| b.label()).collect();
+        self.jobs.number(&mut b, self.replay, unit);
         self.begin(&mut b, unit, wait);
         b.bind(wait);
         match (&unit.threads[..], self.inboxes[unit.threads[0].index()]) {
@@ -333,6 +339,7 @@ impl<'a> Compiler<'a> {
         b.set(SINCE, MESSAGE);
         b.arithmetic(Arithmetic::Divide, SINCE, unit.messages);
         b.arithmetic(Arithmetic::Remainder, MESSAGE, unit.messages);
+        self.jobs.renumber(&mut b, self.replay, unit);
         b.jump_indexed(MESSAGE, &handlers);
         b.jump(wait);
         // The ones that were under way are no messages, but numbers are easier kept.
@@ -384,6 +391,7 @@ impl<'a> Compiler<'a> {
     /// it is.
     fn handler(&self, b: &mut ProgramBuilder, id: ActivationId, mut gates: Option<Gates<'_, '_>>) {
         let activation = &self.replay.activations[id.index()];
+        self.jobs.begins(b, id, activation);
         // From here on the client may ask again, at the latest when it has done with the answer.
         let answers = self
             .exchanges
@@ -489,7 +497,10 @@ impl<'a> Compiler<'a> {
                     b.fork(fork, CHILD);
                 }
             }
-            Step::Exit => b.exit(),
+            Step::Exit => {
+                self.jobs.ends(b, activation.thread);
+                b.exit();
+            }
         }
     }
 

@@ -129,6 +129,17 @@ impl Mini {
         self.push(us + 1, cpu, parent, TASK, kind);
     }
 
+    /// `pid` calls `exec`.
+    pub(super) fn exec(&mut self, us: u64, cpu: u32, pid: Pid) {
+        let filename = self.comms.intern(b"/usr/bin/make");
+        let kind = EventKind::Exec {
+            pid,
+            old_pid: pid,
+            filename,
+        };
+        self.push(us, cpu, pid, TASK, kind);
+    }
+
     /// Changes the kernel priority of whom event `index` wakes or switches to.
     pub(super) fn set_prio(&mut self, index: usize, to: i32) {
         match &mut self.events[index].kind {

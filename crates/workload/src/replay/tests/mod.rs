@@ -8,6 +8,7 @@ mod bound;
 mod closed_loops;
 mod exchanges;
 mod forked;
+mod jobs;
 mod mini;
 mod paced;
 mod pipeline;
