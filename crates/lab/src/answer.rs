@@ -137,6 +137,7 @@ pub fn answer(
                 let closed = Comparison::new(&experiment.title, &pair, &outcomes)?;
                 subject.doubt = verdict::only_in_open_loop(&closed, &latency);
             }
+            context.told = verdict::told_of(&comparison.variants[0], &latency);
             context.verdict = verdict::sentences(&subject);
             context.cheapest =
                 verdict::cheapest(&subject).map(|column| comparison.variants[column].name.clone());

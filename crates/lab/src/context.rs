@@ -65,6 +65,8 @@ pub struct Context {
     pub fit: Vec<RefitFigure>,
     /// Verdict of an answer from a recording, a sentence each.
     pub verdict: Vec<String>,
+    /// Metric that the verdict names.
+    pub told: Option<String>,
     /// Name of the column of the cheapest change that helps.
     pub cheapest: Option<String>,
     /// Why there is no such comparison, where the run is only a part of the recording.

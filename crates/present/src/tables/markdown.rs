@@ -1,7 +1,7 @@
 //! The table for people, in Markdown: the same rows and cells as [`super::text`].
 
-use super::Context;
 use super::text::{RowKind, applied, contents, header, notes, provenance};
+use super::{Context, rows};
 use schedcast_base::harmless::{harmless, one_line};
 use schedcast_lab::comparison::Comparison;
 
@@ -40,7 +40,7 @@ pub(crate) fn render(comparison: &Comparison, context: &Context) -> String {
     if !applied.is_empty() {
         text += &block(&applied);
     }
-    for sentence in &context.verdict {
+    for sentence in rows::verdict(comparison, context) {
         text += &format!("\n{}\n", escape(sentence));
     }
     text + &block(&provenance(comparison, context))

@@ -143,7 +143,10 @@ pub(crate) fn rows<'a>(comparison: &'a Comparison, context: &Context) -> Rows<'a
     let neighbours: Vec<Metric<'a>> = match everything {
         true => of(Part::Neighbour).collect(),
         false => {
-            let shown = |metric: &Metric<'a>| is_shown_of_target(about, comparison, metric);
+            let shown = |metric: &Metric<'a>| {
+                is_shown_of_target(about, comparison, metric)
+                    || context.told.as_ref() == Some(&full_name(metric))
+            };
             hidden.members = left_out(comparison, &target, &shown);
             target.retain(shown);
             let neighbours: Vec<Metric<'a>> = of(Part::Neighbour).collect();
@@ -180,6 +183,15 @@ pub(crate) fn rows<'a>(comparison: &'a Comparison, context: &Context) -> Rows<'a
 pub(crate) fn shown_metrics<'a>(comparison: &'a Comparison, context: &Context) -> Vec<Metric<'a>> {
     let sections = rows(comparison, context).sections.into_iter();
     sections.flat_map(|section| section.metrics).collect()
+}
+
+/// The verdict, if the table shows the row that it names.
+pub(crate) fn verdict<'a>(comparison: &Comparison, context: &'a Context) -> &'a [String] {
+    let is_told = |metric: &Metric<'_>| context.told.as_ref() == Some(&full_name(metric));
+    match context.told.is_none() || shown_metrics(comparison, context).iter().any(is_told) {
+        true => &context.verdict,
+        false => &[],
+    }
 }
 
 /// Names that are counted in the line below the table.
@@ -421,6 +433,30 @@ pub(super) mod tests {
             (heading.to_string(), names)
         });
         assert_eq!(printed(&about_web()), expected);
+    }
+
+    #[test]
+    fn the_verdict_names_only_rows_that_are_shown() {
+        let comparison = node();
+        let telling = |told: &str, selection: Selection| Context {
+            told: Some(told.to_string()),
+            verdict: vec![format!("now: {told} is 3.")],
+            selection,
+            ..about_web()
+        };
+        // A row that is not usual is shown because it is told.
+        let replies = telling("web/switches", Selection::default());
+        assert_eq!(verdict(&comparison, &replies), replies.verdict);
+        assert!(printed(&replies)[0].1.contains(&"web/switches".to_string()));
+        let select = |pattern: &str| Selection::new(&[pattern.to_string()]).unwrap();
+        let told = "web/activation_latency.p99";
+        let shown = telling(told, select("web/*"));
+        assert_eq!(verdict(&comparison, &shown), shown.verdict);
+        let none: [String; 0] = [];
+        assert_eq!(
+            verdict(&comparison, &telling(told, select("cache/*"))),
+            none
+        );
     }
 
     #[test]

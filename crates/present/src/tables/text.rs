@@ -110,7 +110,7 @@ pub(crate) fn render(comparison: &Comparison, context: &Context) -> String {
     text += &lines(comparison, &table.rows, &context.style);
     text += &notes(comparison, &table, &context.style);
     text += &applied(context);
-    text += &verdict(context);
+    text += &verdict(rows::verdict(comparison, context), context);
     text + &provenance(comparison, context)
 }
 

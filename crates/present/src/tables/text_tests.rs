@@ -68,7 +68,7 @@ fn a_long_path_gives_way_to_what_its_group_is_called() {
         ..labelled
     };
     assert_eq!(
-        verdict(&told),
+        verdict(&told.verdict, &told),
         "now: 5 ms: cgroup:shop/checkout/app/nr_throttled is 3.\n"
     );
 }

@@ -103,15 +103,17 @@ fn chaos_floor(comparison: &Comparison, rows: &[TableRow]) -> Option<String> {
     })
 }
 
-/// Verdict, wrapped to the width of the terminal. Names of metrics are as short as in the table.
-pub(in crate::tables) fn verdict(context: &Context) -> String {
-    let sentences = context.verdict.iter();
+/// Sentences of the verdict, wrapped to the width of the terminal. Names of metrics are as short as
+/// in the table.
+pub(in crate::tables) fn verdict(sentences: &[String], context: &Context) -> String {
     let columns = context.style.columns;
     let short = |word: String| match metrics::parse(&word) {
         Some(metric) => fitting(&metric, 0, context),
         None => word,
     };
-    let sentences = sentences.map(|one| words(one).into_iter().map(short));
+    let sentences = sentences
+        .iter()
+        .map(|one| words(one).into_iter().map(short));
     sentences
         .map(|one| wrap_to(columns, "", &one.collect::<Vec<_>>(), 5))
         .collect()
