@@ -150,7 +150,7 @@ pub(super) fn from_trace(
     border: &Border<'_>,
     drafts: &[Draft],
 ) -> Option<(Vec<Asked>, Option<Coarse>)> {
-    if border.is_remote {
+    if border.only_log_tells {
         return None;
     }
     let (serving, passing) = serving(border);

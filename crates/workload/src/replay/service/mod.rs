@@ -195,6 +195,9 @@ struct Border<'a> {
     /// The clients are on other machines: nothing of them is in the trace but what a network card
     /// wakes.
     is_remote: bool,
+    /// The trace shows no replies: the clients are on other machines, or wait for a CPU when they
+    /// are answered. Only a log tells the requests then.
+    only_log_tells: bool,
 }
 
 /// Finds the services and puts their requests into the drafts.
@@ -215,15 +218,19 @@ pub(super) fn find(
         if members.iter().any(|member| found.members.contains(member)) {
             continue;
         }
-        let border = Border::of(evidence, &members, drafts, begun)
-            .or_else(|| Border::of_network(evidence, &members, begun, drafts));
+        let clock = Clock::new(evidence, drafts);
+        let border = Border::of(evidence, &members, drafts, begun, false).or_else(|| {
+            let remote = Border::of_network(evidence, &members, begun, drafts);
+            let unanswered = || Border::of(evidence, &members, drafts, begun, true);
+            let told = |border: &Border<'_>| asked::from_log(border, drafts, &clock).is_some();
+            remote.filter(told).or_else(|| unanswered().filter(told))
+        });
         let Some(mut border) = border else {
             continue;
         };
         if border.is_dedicated(drafts) {
             continue;
         }
-        let clock = Clock::new(evidence, drafts);
         let mut forked = Forked::of(&border, drafts);
         let (mut asked, connections, coarse) = match asked::from_log(&border, drafts, &clock) {
             Some((asked, connections)) => {
@@ -363,13 +370,18 @@ fn began_by(begun: &[Begun]) -> BTreeMap<usize, usize> {
 }
 
 impl<'a> Border<'a> {
-    /// The border of a group with clients on the same machine.
+    /// The border of a group with clients on the same machine. `only_log_tells`: the trace shows
+    /// none of their replies.
     fn of(
         evidence: &'a Evidence<'a>,
         members: &[ThreadId],
         drafts: &[Draft],
         begun: &'a [Begun],
+        only_log_tells: bool,
     ) -> Option<Self> {
+        if only_log_tells {
+            evidence.log?;
+        }
         let inside = inside(evidence, members);
         let subject = |id: ThreadId| evidence.threads[id.index()].subject.as_str();
         // By subject: a client may be a new process for each of its requests.
@@ -389,7 +401,9 @@ impl<'a> Border<'a> {
         }
         let is_client = |id: &ThreadId| {
             let enough = |count: &usize| *count >= MESSAGES_MIN;
-            !evidence.threads[id.index()].kernel && counts[subject(*id)].iter().all(enough)
+            let needed = if only_log_tells { 1 } else { 2 };
+            let counts = &counts[subject(*id)][..needed];
+            !evidence.threads[id.index()].kernel && counts.iter().all(enough)
         };
         let talking: BTreeSet<ThreadId> = talking.into_iter().filter(is_client).collect();
         let acting = acting(evidence, drafts, begun, &inside, &talking);
@@ -424,6 +438,7 @@ impl<'a> Border<'a> {
             entries,
             replies,
             is_remote: false,
+            only_log_tells,
         })
     }
 
@@ -478,6 +493,7 @@ impl<'a> Border<'a> {
             entries,
             replies: Vec::new(),
             is_remote: true,
+            only_log_tells: true,
         })
     }
 
@@ -531,7 +547,7 @@ impl<'a> Border<'a> {
     /// Whether each thread serves one request of one client at a time, as processes of PostgreSQL
     /// do.
     fn is_dedicated(&self, drafts: &[Draft]) -> bool {
-        if self.is_remote {
+        if self.only_log_tells {
             return false;
         }
         let (mut all, mut single, mut sockets) = (0, 0, 0);
@@ -562,11 +578,11 @@ impl<'a> Border<'a> {
         single * 100 >= all * needed
     }
 
-    /// How many replies each thread of the group sent. Replies to other machines wake no thread:
-    /// who is woken by requests answers them.
+    /// How many replies each thread of the group sent. Where replies wake no thread, who is woken
+    /// by requests answers them.
     fn repliers(&self) -> BTreeMap<ThreadId, usize> {
         let mut counts = BTreeMap::new();
-        if self.is_remote {
+        if self.only_log_tells {
             for (_, waking) in &self.entries {
                 let wakee = self.evidence.wakings[*waking].wakee;
                 *counts.entry(wakee).or_default() += 1;

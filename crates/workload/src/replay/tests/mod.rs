@@ -9,6 +9,7 @@ mod closed_loops;
 mod exchanges;
 mod forked;
 mod jobs;
+mod logs;
 mod mini;
 mod paced;
 mod pipeline;
