@@ -88,8 +88,9 @@ fn a_run_goes_on_until_the_job_has_ended() {
     assert!(recorded.notes.iter().all(|note| !note.contains("`tar`")));
     let [now, limited] = times(&answered).unwrap();
     assert!((now - 0.1).abs() < 0.002, "{now}");
-    // 100 ms in pieces of 20 ms begin within a period and end within the fifth one after it.
-    assert!((0.4..0.53).contains(&limited), "{limited}");
+    // 20 ms at once, and 20 ms at each of the next four beginnings of periods of 100 ms: the first
+    // one falls anywhere.
+    assert!((0.31..0.43).contains(&limited), "{limited}");
     let fit = &answered.context.fit;
     let time = fit.iter().find(|one| one.metric == "tar/time").unwrap();
     assert!((time.seen - 0.1).abs() < 1e-6, "{time:?}");
@@ -99,17 +100,17 @@ fn a_run_goes_on_until_the_job_has_ended() {
         answered.comparison.warnings
     );
     let verdict = &answered.context.verdict[0];
-    assert!(verdict.contains("tar/time is 0.1"), "{verdict}");
+    assert!(verdict.contains("tar/time is 0.0999"), "{verdict}");
 }
 
 #[test]
 fn a_job_that_does_not_end_is_a_lower_bound_and_says_so() {
-    // A thousandth of a CPU takes 100 s, and a hundred recordings are 12 s.
+    // A thousandth of a CPU takes 100 s, and a hundred recordings are 11.1 s.
     let (_, answered) = asked(true, false, "cpu.max=1000 1000000");
     let time = answered.comparison.variants[1].get("tar/time").unwrap();
     assert!(time.at_least && time.mean > 11.0, "{time:?}");
     let warning = &answered.comparison.warnings[0];
-    let told = "“cpu.max=1000 1000000”: tar did not end within 12.0 s in every run";
+    let told = "“cpu.max=1000 1000000”: tar did not end within 11.1 s in every run";
     assert!(warning.starts_with(told), "{warning}");
 }
 
