@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test truth truth-sample oracle fuzz swarm faults mutants lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test test-aarch64 sums reproducible wheels services services-pages circle overhead clean
+.PHONY: demo test truth truth-sample oracle fuzz swarm faults mutants lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test renew kernels packages packages-test test-aarch64 sums reproducible wheels services services-pages circle overhead clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -127,9 +127,16 @@ oracle:
 book:
 	mdbook build docs
 
-# The reference pages of a machine's and an experiment's file, from the types and rows that read them.
-reference:
-	UPDATE_REFERENCE=1 $(CARGO) test --locked -p schedcast-sim -p schedcast-lab --lib -- the_page_is_that_of
+# Every expectation anew from what the code gives today, and which files moved: snapshots, pages that are written from
+# tables, transcripts, the ends of drawn worlds; then the instructions and the scores of the shipped program.
+EXPECTED := answer book drawn hashes terminal transcripts
+renew: export RENEW = 1
+renew: export INSTA_UPDATE = always
+renew:
+	failed=0; \
+	$(CARGO) test --locked --workspace --no-fail-fast --lib $(EXPECTED:%=--test %) || failed=1; \
+	$(MAKE) instructions truth-sample || failed=1; \
+	git --no-pager diff --stat; exit $$failed
 
 # How soon the report and the served page are there, in Chromium: the tables of docs/report.md.
 page-speed: build

@@ -3,8 +3,7 @@
 //!
 //! `make instructions` builds the release binary and runs this test with it, under valgrind's
 //! callgrind. Counts repeat to the last digits, so a count may grow by [`GROWTH_MAX`] only. After a
-//! change that is worth more, or that saves some, `UPDATE_INSTRUCTIONS=1 make instructions` writes
-//! the table anew.
+//! change that is worth more, or that saves some, `make renew` writes the table anew.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -60,7 +59,7 @@ fn instructions_do_not_grow() {
         };
         counts.insert(name.to_owned(), count);
     }
-    if std::env::var_os("UPDATE_INSTRUCTIONS").is_some() {
+    if std::env::var_os("RENEW").is_some() {
         let text = toml::to_string(&counts).unwrap();
         std::fs::write(table(), text).unwrap();
         return;

@@ -45,7 +45,7 @@ fn progress_on_a_terminal_does_not_stop_the_threads_that_report_it() {
     assert!(seen.contains("cyclictest/latency"), "no table: {seen}");
 }
 
-/// Output for a recording on terminals of three widths. `INSTA_UPDATE=always` renews it.
+/// Output for a recording on terminals of three widths. `make renew` writes it anew.
 #[test]
 fn answers_are_set_to_the_width_of_the_terminal() {
     for (name, words) in [

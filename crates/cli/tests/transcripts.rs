@@ -1,7 +1,7 @@
 //! The commands of the documentation print what the documentation says.
 //!
 //! A block marked `console` starts with `$ schedcast …`; the lines behind it are its output. With
-//! `UPDATE_TRANSCRIPTS=1` in the environment the pages are rewritten instead.
+//! `RENEW=1` in the environment the pages are rewritten instead: `make renew`.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -51,10 +51,10 @@ fn pages_show_what_the_commands_print() {
         std::env::set_current_dir(file.parent().unwrap()).unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         let today = renewed(&text);
-        if std::env::var_os("UPDATE_TRANSCRIPTS").is_some() {
+        if std::env::var_os("RENEW").is_some() {
             std::fs::write(&file, today).unwrap();
         } else {
-            assert_eq!(text, today, "{page}: renew it with UPDATE_TRANSCRIPTS=1");
+            assert_eq!(text, today, "{page}: `make renew` writes it anew");
         }
     }
 }

@@ -77,10 +77,7 @@ fn hold(studies: &[&str]) {
         let rose = today
             .iter()
             .find(|(name, score)| known.get(*name) != Some(score));
-        assert_eq!(
-            rose, None,
-            "more than before: write it down, RENEW=1 make truth"
-        );
+        assert_eq!(rose, None, "more than before: `make renew` writes it down");
     }
 }
 

@@ -2,7 +2,7 @@
 //! machine and which kinds of steps there are. `SCHEDCAST_DRAWN=500` tries 500 seeds of each tree.
 //!
 //! Histories that part today stand in `drawn/VERSION.txt`, a seed, a step and a member a line.
-//! `UPDATE_DRAWN=1` writes the file anew. `lockstep OBJECT VERSION world s SEED 300` shrinks one.
+//! `make renew` writes the file anew. `lockstep OBJECT VERSION world s SEED 300` shrinks one.
 
 mod built;
 
@@ -55,7 +55,7 @@ fn drawn_worlds_are_equal(version: &str) {
     let seeds = std::env::var("SCHEDCAST_DRAWN").map_or(SEEDS, |count| count.parse().unwrap());
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drawn");
     let file = folder.join(format!("{version}.txt"));
-    let writes = std::env::var_os("UPDATE_DRAWN").is_some();
+    let writes = std::env::var_os("RENEW").is_some();
     let open = open_ones(&std::fs::read_to_string(&file).unwrap_or_default());
     let (mut text, mut steps) = (String::new(), 0);
     for seed in 1..=seeds {

@@ -1,9 +1,8 @@
 //! The first fifty drawn worlds that run end as they did before: with the same events and the same
 //! metrics to the byte. Kernels from 4.5 to 7.3, all machines, limits, changes while they run.
 //!
-//! After a change that is meant to move some, `RENEW=1 cargo test -p schedcast-verify --test
-//! hashes` writes `hashes.txt` anew: a seed, the hash of its events and that of its metrics as JSON
-//! a line. The commit says which moved and why.
+//! After a change that is meant to move some, `make renew` writes `hashes.txt` anew: a seed, the
+//! hash of its events and that of its metrics as JSON a line. The commit says which moved and why.
 
 use std::path::Path;
 
@@ -44,5 +43,8 @@ fn drawn_worlds_end_as_before() {
     }
     let before = std::fs::read_to_string(&file).unwrap();
     let before: Vec<&str> = before.lines().collect();
-    assert_eq!(today, before, "RENEW=1 writes down what is meant to move");
+    assert_eq!(
+        today, before,
+        "`make renew` writes down what is meant to move"
+    );
 }

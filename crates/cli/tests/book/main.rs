@@ -9,8 +9,8 @@
 //! Behind the prompt `#` are commands for root on a live machine: they run where the cpu controller
 //! of cgroup v1 can be written, any number will do, and notes that the hypervisor took time or that
 //! tracefs hides a CPU's idle task are no part of them: whether it is so is of that machine.
-//! `SCHEDCAST_WRITE_BOOK=1` writes today's numbers into the pages, apart from those of root, and
-//! all lines of a transcript that leaves none out.
+//! `make renew` writes today's numbers into the pages, apart from those of root, and all lines of a
+//! transcript that leaves none out.
 
 mod pages;
 mod transcript;
@@ -95,7 +95,7 @@ fn transcripts_are_what_the_command_prints() {
         let target = root().join(folder).canonicalize().unwrap();
         std::os::unix::fs::symlink(target, temporary.path().join(folder)).unwrap();
     }
-    let write = std::env::var_os("SCHEDCAST_WRITE_BOOK").is_some();
+    let write = std::env::var_os("RENEW").is_some();
     let only = std::env::var("SCHEDCAST_BOOK_PAGE").unwrap_or_default();
     let live = is_live();
     if !live {
@@ -133,7 +133,7 @@ fn transcripts_are_what_the_command_prints() {
         commands >= 30 || !only.is_empty(),
         "only {commands} commands are shown"
     );
-    let advice = "if the new lines are right and the text still holds: SCHEDCAST_WRITE_BOOK=1";
+    let advice = "if the new lines are right and the text still holds: make renew";
     assert!(complaints.is_empty(), "{}\n{advice}", complaints.join("\n"));
 }
 

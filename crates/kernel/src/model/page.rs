@@ -64,11 +64,11 @@ that another CPU is at, and a task that is still being switched away from (`on_c
 
 ";
 
-/// UPDATE_MODEL=1 renews the page.
+/// `make renew` writes the page anew.
 #[test]
 fn the_page_is_that_of_the_table() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/model.md");
-    if std::env::var_os("UPDATE_MODEL").is_some() {
+    if std::env::var_os("RENEW").is_some() {
         std::fs::write(file, page()).unwrap();
     }
     assert_eq!(std::fs::read_to_string(file).unwrap(), page());

@@ -158,11 +158,11 @@ fn page() -> String {
     text
 }
 
-/// UPDATE_REFERENCE=1 renews the page.
+/// `make renew` writes the page anew.
 #[test]
 fn the_page_is_that_of_the_types() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/machine.md");
-    if std::env::var_os("UPDATE_REFERENCE").is_some() {
+    if std::env::var_os("RENEW").is_some() {
         std::fs::write(file, page()).unwrap();
     }
     assert_eq!(std::fs::read_to_string(file).unwrap_or_default(), page());
