@@ -103,3 +103,55 @@ fn every_place_on_the_page_of_architecture_exists() {
         assert!(place.exists(), "{}", place.display());
     }
 }
+
+/// How often `text` defines `word`.
+fn definitions(text: &str, word: &str) -> usize {
+    let kinds = [
+        "fn", "struct", "enum", "trait", "const", "static", "type", "mod",
+    ];
+    let words = |line: &str| {
+        let code = line.split("//").next().unwrap_or_default().to_string();
+        let parts = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+        parts.map(str::to_string).collect::<Vec<_>>()
+    };
+    let defines = |pair: &[String]| kinds.contains(&&*pair[0]) && pair[1] == word;
+    let lines = text.lines().map(words);
+    lines
+        .map(|line| line.windows(2).filter(|pair| defines(pair)).count())
+        .sum()
+}
+
+/// The question, file and word of each answer in the table of the page.
+#[test]
+fn every_look_up_of_the_page_ends_at_one_definition() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/architecture.md")).unwrap();
+    let (_, table) = page.split_once("| question | file | word |\n").unwrap();
+    let rows = table
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with('|'));
+    let mut answered = 0;
+    for row in rows {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, question, file, word, _] = cells[..] else {
+            panic!("not three cells: {row}");
+        };
+        let text = std::fs::read_to_string(root.join(file.trim_matches('`')));
+        let text = text.unwrap_or_else(|error| panic!("{question}: {file}: {error}"));
+        let found = definitions(&text, word.trim_matches('`'));
+        assert_eq!(found, 1, "{question}: definitions of {word} in {file}");
+        answered += 1;
+    }
+    assert!(answered >= 12, "{answered} look-ups");
+}
+
+#[test]
+fn a_definition_is_told_from_a_use() {
+    let text =
+        "struct Core;\n// the struct Core\nfn of(core: Core) {}\nmod core;\nlet core = Core;";
+    assert_eq!(definitions(text, "Core"), 1);
+    assert_eq!(definitions(text, "of"), 1);
+    assert_eq!(definitions(text, "core"), 1);
+    assert_eq!(definitions(text, "text"), 0);
+}
