@@ -19,6 +19,7 @@ use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::{answer, bisect, determinism, metrics};
 use schedcast_present::lists;
+use schedcast_verify::real::guest;
 
 use crate::arguments::target::Target;
 use crate::arguments::{
@@ -112,6 +113,9 @@ pub(crate) fn run(
     };
     let machines = on_host::machines(arguments)?;
     columns.0.leading.extend(on_host::settings(&machines)?);
+    if arguments.guest {
+        columns.0.leading.extend(guest::guest_settings());
+    }
     let question = question(
         subject,
         &columns,

@@ -45,16 +45,18 @@ impl Prepared<'_> {
         let commands = self.commands.iter().zip(&real.report.commands);
         for ((known, command), served) in commands.zip(&real.servers) {
             let name = &known.program.name;
-            if is_shown {
-                let usage = command.usage;
-                let switches = usage.voluntary_switches + usage.involuntary_switches;
+            if is_shown && self.setup.window.is_none() {
                 figures.insert(format!("{name}/time"), command.wall_ns as f64 / 1e9);
-                figures.insert(format!("{name}/switches"), switches as f64);
             }
             // Ended programs have not told the usage of their children, and no program tells its
             // usage in a part of the time.
-            if is_shown || (!real.report.timed_out && self.setup.window.is_none()) {
+            if !real.report.timed_out && self.setup.window.is_none() {
                 figures.extend(cpu_times(name, command, *served));
+                if is_shown {
+                    let usage = command.usage;
+                    let switches = usage.voluntary_switches + usage.involuntary_switches;
+                    figures.insert(format!("{name}/switches"), switches as f64);
+                }
             }
             let text = String::from_utf8_lossy(&command.stdout);
             figures.extend(printed::metrics(known.tool, &known.words, name, &text));

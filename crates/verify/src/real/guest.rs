@@ -58,12 +58,21 @@ pub fn layers(image: &KernelImage) -> Vec<Table> {
 
 /// The same as settings of a question.
 pub fn settings(image: &KernelImage) -> Vec<Setting> {
+    flags(keys(image))
+}
+
+/// The same as [`guest_layers`], as settings of a question.
+pub fn guest_settings() -> Vec<Setting> {
+    flags(Accelerator::around().map(emulated).unwrap_or_default())
+}
+
+fn flags(keys: Vec<([&'static str; 2], String)>) -> Vec<Setting> {
     let setting = |(key, argument)| Setting::Flag {
         flag: FLAG,
         key,
         argument,
     };
-    keys(image).into_iter().map(setting).collect()
+    keys.into_iter().map(setting).collect()
 }
 
 /// Refuses variants that name a kernel of their own.

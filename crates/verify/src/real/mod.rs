@@ -216,7 +216,7 @@ fn refuse_what_only_simulates(scenario: &Scenario, purpose: Purpose<'_>) -> Resu
         "an experiment without programs"
     } else if !scenario.changes.is_empty() {
         "changes while programs run ([[at]])"
-    } else if scenario.warmup_ns > 0 && matches!(purpose, Purpose::Shown) {
+    } else if scenario.warmup_ns > 0 && matches!(purpose, Purpose::Shown) && !is_emulated() {
         "a warm-up"
     } else if scenario.programs.iter().any(|one| one.start_ns > 0) {
         "a program that starts later than the others"
