@@ -41,7 +41,7 @@ pub enum WorldError {
         caller: String,
     },
     /// The machine.
-    #[error("a tree runs on 1 to 64 CPUs, not {0}")]
+    #[error("a tree runs on 1 to 64 CPUs, not {0}; `--cpus 64` takes a part of the machine")]
     Cpus(usize),
 }
 

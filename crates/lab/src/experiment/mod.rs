@@ -215,18 +215,30 @@ pub fn read(document: &Table, surroundings: &Surroundings) -> Result<Experiment>
     let mut variants = read_variants(document, &surroundings.plain_variant)?;
     add_variants(&mut variants, &surroundings.variants)?;
     let base = base_layers(document, surroundings)?;
-    let (mut scenarios, mut cells) = (Vec::new(), Vec::new());
+    let (mut columns, mut cells) = (Vec::new(), Vec::new());
     for (variant, layers) in &variants {
         for point in sweep::points(&axes) {
             let mut all = base.clone();
             all.extend(layers.iter().cloned());
             all.push(point.layer);
-            let name = column_name(variant, variants.len(), &point.label);
-            scenarios.push(scenario::build(&name, &all, &surroundings.directory)?);
+            columns.push((column_name(variant, variants.len(), &point.label), all));
             cells.push(Cell {
                 variant: variant.clone(),
                 values: point.values,
             });
+        }
+    }
+    let build = |(name, layers): &(String, Vec<Table>)| {
+        scenario::build(name, layers, &surroundings.directory)
+    };
+    let mut scenarios: Vec<Scenario> = columns.iter().map(build).collect::<Result<_>>()?;
+    if scenarios.iter().any(|one| one.kernel.tree.is_some()) {
+        for (_, layers) in &mut columns {
+            layers.iter_mut().for_each(without_recorded_patches);
+        }
+        scenarios = columns.iter().map(build).collect::<Result<_>>()?;
+        for scenario in &mut scenarios {
+            scenario.machine.machine.leave_out_what_trees_lack();
         }
     }
     Ok(Experiment {
@@ -237,6 +249,22 @@ pub fn read(document: &Table, surroundings: &Surroundings) -> Result<Experiment>
         axes,
         cells,
     })
+}
+
+/// Takes away what a recording says of its kernel's patches. A tree has them or not, by itself, and
+/// the columns of one table differ in what their user asked for only.
+fn without_recorded_patches(layer: &mut Table) {
+    for entry in layer
+        .entries
+        .iter_mut()
+        .filter(|entry| entry.key == "kernel")
+    {
+        if let document::Kind::Table(kernel) = &mut entry.value.kind {
+            kernel
+                .entries
+                .retain(|entry| entry.key != "recorded_patches");
+        }
+    }
 }
 
 /// The layers all variants share: what lies below, the document itself, what the command line sets.

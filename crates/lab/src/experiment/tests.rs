@@ -555,3 +555,27 @@ fn a_release_takes_the_place_of_a_tree_below_it_and_the_other_way_round() {
         expected.map(|(version, tree)| (version.to_owned(), tree))
     );
 }
+
+/// Stars between columns were of the recorded kernel's patch, and of idle states.
+#[test]
+fn columns_beside_a_tree_have_what_the_tree_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let makefile = "VERSION = 6\nPATCHLEVEL = 18\nSUBLEVEL = 15\n";
+    std::fs::write(folder.path().join("Makefile"), makefile).unwrap();
+    let tree = folder.path().display();
+    let rules = "[machine]\npreset = \"hwp-desktop-8\"\n[kernel]\nversion = \"6.18.15\"\n\
+                 recorded_patches = [\"vcpu-pack\"]\n[[variant]]\nname = \"a\"\n";
+    let shown = |text: &str| {
+        let first = read_text(text).unwrap().scenarios.remove(0);
+        let machine = first.machine.machine;
+        let patches = first.kernel.patches.into_iter().map(|one| one.value);
+        (
+            patches.collect::<Vec<_>>(),
+            machine.idle.is_some(),
+            machine.frequency.is_some(),
+        )
+    };
+    assert_eq!(shown(rules), (vec!["vcpu-pack".to_owned()], true, true));
+    let beside = format!("{rules}[[variant]]\nname = \"b\"\nkernel.tree = \"{tree}\"\n");
+    assert_eq!(shown(&beside), (Vec::new(), false, false));
+}

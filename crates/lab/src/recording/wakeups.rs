@@ -113,7 +113,7 @@ impl RemoteWakeups {
         self.pack().then(|| {
             format!(
                 "{} of {all} tasks that had slept on an idle CPU woke on their waker's, as under no \
-                 published kernel; the simulated one does so too (patch `vcpu-pack`)",
+                 published kernel; the simulated one does so too (patch `vcpu-pack`), except beside a kernel tree",
                 self.to_waker
             )
         })

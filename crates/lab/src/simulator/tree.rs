@@ -24,7 +24,7 @@ use crate::experiment::kernel::{KernelSettings, feature_name};
 
 /// Parts that a world with a tree leaves out, for readers of a report.
 pub const LEFT_OUT: &str =
-    "with a kernel tree the machine has neither idle states nor changing clocks";
+    "beside a kernel tree no column has idle states, changing clocks or recorded patches";
 
 /// Objects that were built, by tree and configuration.
 #[derive(Default)]
@@ -184,8 +184,7 @@ impl Simulator {
         let chance = self.chance(seed);
         let mut built = build::build(self, scenario, chance)?;
         let (mut machine, mut rules) = ground(scenario, chance, &mut built.workload);
-        machine.idle = None;
-        machine.frequency = None;
+        machine.leave_out_what_trees_lack();
         let features = features_at_boot(kernel);
         as_built(&mut rules);
         let stopped =

@@ -181,6 +181,12 @@ impl Machine {
         self.cost_ns[op as usize]
     }
 
+    /// Takes away what a world with a kernel's own C does not have: idle states, changing clocks.
+    pub fn leave_out_what_trees_lack(&mut self) {
+        self.idle = None;
+        self.frequency = None;
+    }
+
     /// This machine with all prices and latencies at 0, for tests of decisions alone.
     pub fn free_of_charge(mut self) -> Self {
         self.cost_ns = [0; Op::COUNT];
