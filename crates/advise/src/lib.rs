@@ -242,16 +242,20 @@ impl<'a> Case<'a> {
             return Err(Error::usage("nothing is promised").hint(hint));
         }
         let job = latency.as_ref().filter(|latency| latency.is_job());
-        let main = recorded.seen.main_threads(&target);
-        let scope = Scope {
-            threads: job.map(|job| job.threads.as_str()).or(main),
-            latency: latency
-                .as_ref()
-                .map(|one| one.name)
-                .filter(|_| job.is_none()),
-            cgroup: Some(&target),
+        let of_threads = recorded.seen.thread_latency(&target);
+        // `time` is that of a job, everything else is about the threads that do its work.
+        let scope = |text: &str| {
+            let job = job.filter(|_| text.trim_start().starts_with(metrics::TIME));
+            Scope {
+                threads: match job {
+                    Some(job) => Some(job.threads.as_str()),
+                    None => recorded.seen.main_threads(&target),
+                },
+                latency: of_threads.as_ref().map(|one| one.name),
+                cgroup: Some(&target),
+            }
         };
-        let promises = slos.iter().map(|text| Slo::parse(text, scope));
+        let promises = slos.iter().map(|text| Slo::parse(text, scope(text)));
         let promises: Vec<Slo> = promises.collect::<Result<_>>()?;
         let unused = recorded.seen.unused_log;
         let busy = latency

@@ -94,7 +94,7 @@ fn a_group_without_threads_keeps_no_promise() {
         "/../../recordings/postgres-quota"
     );
     let folder = tempfile::tempdir().unwrap();
-    for file in ["recording.json", "trace.txt.gz"] {
+    for file in ["recording.json", "trace.txt.gz", "requests.csv"] {
         let from = std::path::Path::new(shipped).join(file);
         std::fs::copy(from, folder.path().join(file)).unwrap();
     }

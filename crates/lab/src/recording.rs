@@ -228,16 +228,21 @@ impl Seen {
         Some((cgroup.to_string(), rare.piece_ns))
     }
 
+    /// How long `cgroup` takes, of several jobs the longest, if its threads all end; else the
+    /// [latency of its threads](Self::thread_latency).
+    pub fn latency(&self, cgroup: &str) -> Option<Latency> {
+        let jobs = self.jobs_of(cgroup).into_iter();
+        match jobs.max_by_key(|job| job.length_ns) {
+            Some(job) => Some(Latency::new(&job.name, Latency::JOB)),
+            None => self.thread_latency(cgroup),
+        }
+    }
+
     /// Latency of the requests of `cgroup` as its clients see it, where the recording shows that
     /// for a service or for most of what its main threads do: from the time a request is due to its
     /// answer, else from the message to its reply. Where the recording shows neither: the
-    /// activations of these threads. Of a group whose threads all end it is how long that takes, of
-    /// several jobs the longest.
-    pub fn latency(&self, cgroup: &str) -> Option<Latency> {
-        let jobs = self.jobs_of(cgroup).into_iter();
-        if let Some(job) = jobs.max_by_key(|job| job.length_ns) {
-            return Some(Latency::new(&job.name, Latency::JOB));
-        }
+    /// activations of these threads.
+    pub fn thread_latency(&self, cgroup: &str) -> Option<Latency> {
         let main = self.main_threads(cgroup)?;
         let figures = self.figures.as_ref();
         let threads = figures.and_then(|all| all.threads.iter().find(|one| one.name == main));

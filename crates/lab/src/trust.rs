@@ -241,7 +241,7 @@ pub(crate) fn warnings(
              larger or smaller than forecast; {UNSATURATED}"
         )
     });
-    let server = latency.filter(|latency| latency.name != Latency::REQUEST);
+    let server = latency.filter(|one| matches!(one.name, Latency::REPLY | Latency::ACTIVATION));
     let server = server.map(|latency| {
         let threads = &latency.threads;
         let log = match logged {
