@@ -12,6 +12,7 @@
 mod bench;
 mod compare;
 mod draw;
+mod members;
 mod pair;
 mod shrink;
 

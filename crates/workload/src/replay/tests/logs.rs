@@ -1,6 +1,6 @@
 //! Logs of requests beside a trace that tells less.
 
-use super::services::{open, put_log};
+use super::services::{apart, of_pile, open, put_log};
 use super::*;
 
 /// On a busy machine a server preempts its client, which waits for the CPU when it is answered: no
@@ -32,4 +32,92 @@ fn a_log_stays_with_the_threads_that_answer_it() {
     let server = threads.find(|one| one.name == "server").unwrap();
     let latency = server.request_latency;
     assert_eq!((latency.count, latency.p50_ns), (40, 130_000));
+}
+
+/// The requests of [`event_loop`] from another machine, 60 µs away, with their log.
+fn remote(way_back_us: u64) -> Recording {
+    let mut mini = Mini::new(&[(2, "server")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    let mut rows: Vec<[u64; 3]> = Vec::new();
+    for at in (0..25).map(|number| 5_000 * number) {
+        mini.waking(at + 60, 0, 0, SOFT, 2);
+        mini.switch(at + 70, 0, 0, "R", 2);
+        mini.switch(at + 170, 0, 2, "S", 0);
+        rows.push([at, at, at + 170 + way_back_us]);
+    }
+    for at in (0..5).map(|number| 125_000 + 100_000 * number) {
+        mini.waking(at + 60, 0, 0, SOFT, 2);
+        mini.switch(at + 70, 0, 0, "R", 2);
+        mini.switch(at + 100, 0, 2, "R", 0); // throttled
+        mini.switch(at + 90_000, 0, 0, "R", 2);
+        mini.switch(at + 90_500, 0, 2, "S", 0);
+        for (number, replied) in (0..).zip([at + 90_070, at + 90_300, at + 90_500]) {
+            let sent = at + 1_000 * number;
+            rows.push([sent, sent, replied + way_back_us]);
+        }
+    }
+    let mut recording = mini.recording(625_000);
+    put_log(&mut recording, 4, &rows);
+    recording
+}
+
+#[test]
+fn a_log_shows_the_requests_of_clients_on_other_machines() {
+    let recording = remote(60);
+    let replay = infer(&recording, &open()).unwrap();
+    assert_conserved(&replay);
+    assert_eq!(replay.services.len(), 1);
+    assert_eq!(replay.services[0].subject, "server");
+    assert_eq!(replay.requests.len(), 25 + 3 * 5);
+    let single = replay.requests[0];
+    assert_eq!((single.read_ns, single.latency_ns), (60_000, 230_000));
+    let (steps, RequestId(first)) = of_pile(&replay, 25);
+    let second = RequestId(first + 1);
+    assert_eq!(steps, apart(first, [100, 230, 200]));
+    let second = replay.requests[second.index()];
+    assert_eq!(second.arrives_ns, 126_000_000);
+    assert_eq!(second.latency_ns, 89_360_000);
+}
+
+#[test]
+fn clients_on_other_machines_need_a_log_of_this_service() {
+    let mut recording = remote(60);
+    recording.requests = None;
+    assert!(infer(&recording, &open()).unwrap().services.is_empty());
+    // Of another service: its answers come 2 ms after this one slept.
+    let recording = remote(2_000);
+    let replay = infer(&recording, &open()).unwrap();
+    assert!(replay.services.is_empty());
+    let notes = replay.report.notes();
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.starts_with("40 requests of the log")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn clients_may_be_a_new_process_for_each_request() {
+    let clients: Vec<(i32, &str)> = (100..125).map(|pid| (pid, "curl")).collect();
+    let mut mini = Mini::new(&[&clients[..], &[(2, "server")]].concat());
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    let mut rows = Vec::new();
+    for (at, (client, _)) in (0..25).map(|number| 5_000 * number).zip(&clients) {
+        mini.waking(at, 0, 0, HARD, *client);
+        mini.switch(at + 2, 0, 0, "R", *client);
+        mini.waking(at + 10, 0, *client, SOFT, 2);
+        mini.switch(at + 20, 0, *client, "S", 2);
+        mini.waking(at + 120, 0, 2, SOFT, *client);
+        mini.switch(at + 130, 0, 2, "S", *client);
+        mini.switch(at + 140, 0, *client, "X", 0);
+        rows.push([at + 8, at + 8, at + 135]);
+    }
+    let mut recording = mini.recording(130_000);
+    put_log(&mut recording, 25, &rows);
+    let replay = infer(&recording, &open()).unwrap();
+    assert_eq!(replay.services.len(), 1);
+    assert_eq!(replay.services[0].clients.len(), 25);
+    assert_eq!(replay.requests.len(), 25);
+    assert_eq!(replay.requests[7].latency_ns, 127_000);
 }

@@ -8,6 +8,7 @@ mod bound;
 mod closed_loops;
 mod exchanges;
 mod forked;
+mod groups;
 mod jobs;
 mod logs;
 mod mini;
