@@ -79,7 +79,9 @@ pub(super) fn record(arguments: &RecordArguments, out: &mut impl Write) -> Resul
     if report.is_group_gone {
         text += "note: the group went away, which ended the recording\n";
     }
+    // A command's own processes are gone by now.
     if let Some(group) = &group
+        && arguments.command.is_empty()
         && !report.is_group_gone
         && CpuCgroup::open(&group.path).is_ok_and(|group| !group.is_populated())
     {
