@@ -161,8 +161,9 @@ pub(super) fn run(
     refuse_pictures(arguments)?;
     refuse_unused(question, arguments)?;
     let mut scenario = experiment.scenarios.remove(0);
-    if scenario.duration_ns.is_none() {
-        // A guest's tools tell of the whole run then.
+    let is_guest = |(_, machine): &(String, RealMachine)| matches!(machine, RealMachine::Guest(_));
+    if scenario.duration_ns.is_none() && machines.iter().any(is_guest) {
+        // The warm-up is that of the guest, whose tools tell of the whole run.
         scenario.warmup_ns = 0;
     }
     let cpus = Topology::read()?.cpus.len();
