@@ -255,7 +255,7 @@ impl CpuCgroup {
             parent: self.parent_of(&rule).map(String::into_boxed_str),
             rule,
         };
-        if self.dir == self.hierarchy.mount() && target.quota_us.is_some() {
+        if self.is_root() && target.quota_us.is_some() {
             return Err(refuse(LimitError::RootGroup));
         }
         limits::validate(target).map_err(refuse)?;
@@ -269,6 +269,10 @@ impl CpuCgroup {
             }
             CgroupVersion::V2 => Ok(v2_writes(&current, target)),
         }
+    }
+
+    fn is_root(&self) -> bool {
+        self.dir == self.hierarchy.mount()
     }
 
     /// Whether a process is in the group or in one below it. A group below that goes away
@@ -374,7 +378,7 @@ impl CpuCgroup {
     }
 
     fn broken_rule(&self, file: CpuFile, value: &str) -> Result<Option<LimitError>> {
-        if self.dir == self.hierarchy.mount() {
+        if self.is_root() {
             return Ok(Some(LimitError::RootGroup));
         }
         let mut wanted = self.limits()?;

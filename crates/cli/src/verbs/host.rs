@@ -288,6 +288,14 @@ fn lines(group: &CpuCgroup, writes: &[apply::Write]) -> String {
     writes.iter().map(line).collect()
 }
 
+/// The writes of `apply` with `then` behind them, or that none is needed.
+fn applied(group: &CpuCgroup, writes: &[apply::Write], then: &str) -> String {
+    match writes.is_empty() {
+        true => format!("{} has these settings already\n", group.path()),
+        false => format!("{}{then}\n", lines(group, writes)),
+    }
+}
+
 /// `schedcast apply`
 pub(super) fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<u8> {
     let (path, wish, advised) = wanted(arguments)?;
@@ -301,28 +309,19 @@ pub(super) fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<
     }
     if arguments.dry_run {
         let writes = apply::plan(&group, &wish)?;
-        let text = match writes.len() {
-            0 => format!("{path} has these settings already\n"),
-            _ => lines(&group, &writes) + "nothing was written\n",
-        };
+        let text = applied(&group, &writes, "nothing was written");
         written(out.write_all(text.as_bytes()))?;
         return Ok(0);
     }
     let done = apply::apply(&group, &wish, &arguments.journal, &mut |_| {});
     let writes = done?;
-    let mut text = lines(&group, &writes);
-    text += &match writes.len() {
-        0 => format!("{path} has these settings already\n"),
-        _ => format!(
-            "read back and verified; undo: {}\n",
-            undo_command(path, arguments)
-        ),
-    };
+    let undo = undo_command(path, arguments);
+    let verified = format!("read back and verified; undo: {undo}");
+    let text = applied(&group, &writes, &verified);
     written(out.write_all(text.as_bytes())).map_err(|error| {
         // Whoever sees an error would take the group for unchanged.
         let message = format!("{error}; {path} has the new settings all the same");
-        let undo = format!("undo: {}", undo_command(path, arguments));
-        Error::general(message).hint(undo)
+        Error::general(message).hint(format!("undo: {undo}"))
     })?;
     Ok(0)
 }
