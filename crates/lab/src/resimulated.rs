@@ -166,9 +166,12 @@ fn fit(
             latencies.push((Latency::REPLY, &threads.reply_latency));
         }
         let known = |latency: &Quantiles| latency.count > 0;
-        let requests = known(&threads.request_latency);
+        let counted = match known(&threads.request_latency) {
+            true => Latency::REQUEST,
+            false => Latency::ACTIVATION,
+        };
         for (name, latency) in latencies.iter().filter(|(_, latency)| known(latency)) {
-            if requests == (*name == Latency::REQUEST) && *name != Latency::REPLY {
+            if *name == counted {
                 let metric = format!("{}/{name}.{}", threads.name, metrics::COUNT);
                 seen.push((metric, latency.count as f64));
             }

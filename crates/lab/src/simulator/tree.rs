@@ -183,8 +183,7 @@ impl Simulator {
         let object = self.trees.get(&tree.value, configuration(kernel))?;
         let chance = self.chance(seed);
         let mut built = build::build(self, scenario, chance)?;
-        let (mut machine, mut rules) = ground(scenario, chance, &mut built.workload);
-        machine.leave_out_what_trees_lack();
+        let (machine, mut rules) = ground(scenario, chance, &mut built.workload);
         let features = features_at_boot(kernel);
         as_built(&mut rules);
         let stopped =
