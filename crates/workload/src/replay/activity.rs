@@ -51,6 +51,13 @@ pub(super) enum Source {
     Outside { context: ArrivalContext },
 }
 
+impl Source {
+    /// A softirq: whether a thread sent what it brings is decided later.
+    pub(super) const SOFTIRQ: Source = Source::Outside {
+        context: ArrivalContext::SoftIrq,
+    };
+}
+
 /// Action of a thread, or an action on it, at some event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deed {

@@ -253,12 +253,7 @@ impl Pass {
             cpu: event.cpu,
             wakee,
             source,
-            under: waker.filter(|_| {
-                source
-                    == Source::Outside {
-                        context: ArrivalContext::SoftIrq,
-                    }
-            }),
+            under: waker.filter(|_| source == Source::SOFTIRQ),
             remote: false,
         });
         if self.last_waking.len() <= wakee.index() {
@@ -267,10 +262,7 @@ impl Pass {
         self.last_waking[wakee.index()] = Some(waking);
         self.deed(index, event, wakeup.pid, DeedKind::Woken(waking));
         match source {
-            Source::Thread(_)
-            | Source::Outside {
-                context: ArrivalContext::SoftIrq,
-            } => {
+            Source::Thread(_) | Source::SOFTIRQ => {
                 self.deed(index, event, event.task, DeedKind::Wakes(waking));
             }
             Source::Outside { .. } => self.deed(index, event, event.task, DeedKind::Interrupted),

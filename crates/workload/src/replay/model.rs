@@ -83,6 +83,11 @@ pub enum Trigger {
 }
 
 impl Trigger {
+    /// Whether a softirq began it.
+    pub(super) fn is_softirq(self) -> bool {
+        matches!(self, Trigger::Outside { context, .. } if context == ArrivalContext::SoftIrq)
+    }
+
     /// Whether a timer or a device began it, and no softirq.
     pub(super) fn is_hard_interrupt(self) -> bool {
         matches!(self, Trigger::Outside { context, .. } if context != ArrivalContext::SoftIrq)

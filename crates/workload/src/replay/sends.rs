@@ -38,7 +38,6 @@
 use super::activity::{Source, Waking};
 use super::model::Thread;
 use super::timeline::Run;
-use schedcast_sim::workload::ArrivalContext;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer wakings of one kind than this prove nothing.
@@ -71,13 +70,7 @@ pub(super) fn claim(
     }
     let mut woken: BTreeMap<&str, Woken<'_>> = BTreeMap::new();
     for waking in wakings.iter() {
-        if let (
-            Source::Outside {
-                context: ArrivalContext::SoftIrq,
-            },
-            Some(wakee),
-        ) = (waking.source, user(waking.wakee))
-        {
+        if let (Source::SOFTIRQ, Some(wakee)) = (waking.source, user(waking.wakee)) {
             woken
                 .entry(wakee)
                 .or_default()
@@ -89,12 +82,7 @@ pub(super) fn claim(
         .map(|(wakee, woken)| (*wakee, woken.senders(wakee, &executed_ns, machine_ns)))
         .collect();
     for waking in wakings.iter_mut() {
-        if let (
-            Source::Outside {
-                context: ArrivalContext::SoftIrq,
-            },
-            Some(under),
-        ) = (waking.source, waking.under)
+        if let (Source::SOFTIRQ, Some(under)) = (waking.source, waking.under)
             && let (Some(by), Some(wakee)) = (user(under), user(waking.wakee))
             && senders[wakee].contains(by)
         {

@@ -59,14 +59,13 @@ mod rounds;
 
 use super::activity::{Begun, Draft, Source, Waking};
 use super::groups::{self, GroupIndex};
-use super::model::{Activation, Thread, Trigger};
+use super::model::{Activation, Thread};
 use super::threads::ThreadId;
 use super::timeline::Run;
 use clock::Clock;
 pub use closed::ClientLoop;
 use forked::Forked;
 pub use rounds::Rounds;
-use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::Request;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -454,12 +453,7 @@ impl<'a> Border<'a> {
         let inside = inside(evidence, members);
         let wakings = evidence.wakings.iter().enumerate();
         let by_softirq: BTreeMap<(ThreadId, u64), usize> = wakings
-            .filter(|(_, waking)| {
-                waking.source
-                    == Source::Outside {
-                        context: ArrivalContext::SoftIrq,
-                    }
-            })
+            .filter(|(_, waking)| waking.source == Source::SOFTIRQ)
             .map(|(index, waking)| {
                 let since_ns = waking.time_ns.saturating_sub(evidence.start_ns);
                 ((waking.wakee, since_ns), index)
@@ -472,13 +466,7 @@ impl<'a> Border<'a> {
                 woken_ns,
                 ..
             } = &draft.activation;
-            let by_network = matches!(
-                trigger,
-                Trigger::Outside {
-                    context: ArrivalContext::SoftIrq,
-                    ..
-                }
-            );
+            let by_network = trigger.is_softirq();
             let waking = by_softirq.get(&(*thread, *woken_ns))?;
             (by_network && inside[thread.index()]).then_some((index, *waking))
         };
