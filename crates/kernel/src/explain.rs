@@ -64,6 +64,8 @@ pub struct Siblings {
     pub curr: Candidate,
     /// The one that woke.
     pub wakee: Candidate,
+    /// The one that would be picked, where that was asked; often one of the two.
+    pub picked: Option<Candidate>,
 }
 
 /// A group of CPUs as load balance sees it.
@@ -118,6 +120,8 @@ pub struct Placement {
     pub cpu: Cpu,
     /// Rule by which the CPU was chosen.
     pub rule: Mark,
+    /// CPUs that the scan looked at first, because they share a cache of their own (clusters).
+    pub near_first: Option<CpuSet>,
     /// CPUs looked at on the way.
     pub examined: u32,
     /// Most CPUs a scan might have looked at, if one took place and was limited.
@@ -287,8 +291,30 @@ impl Kernel {
                 group: self.cfs_rqs[q.index()].group,
                 curr: self.candidate(q, se, origin, true),
                 wakee: self.candidate(q, pse, origin, false),
+                picked: None,
             }));
         }
+    }
+
+    /// Whether the entity that would be picked from a queue is `pse`; keeps its state, if an
+    /// explanation is wanted.
+    #[inline(always)]
+    pub(crate) fn is_picked<P: Platform>(
+        &mut self,
+        q: CfsRqId,
+        picked: Option<EntityId>,
+        pse: EntityId,
+    ) -> bool {
+        if P::EXPLAIN
+            && let Some(se) = picked
+        {
+            let running = self.cfs_rqs[q.index()].curr == Some(se);
+            let candidate = self.candidate(q, se, self.virtual_origin(q), running);
+            if let Some(siblings) = &mut self.domains.why.siblings {
+                siblings.picked = Some(candidate);
+            }
+        }
+        picked == Some(pse)
     }
 
     fn virtual_origin(&self, q: CfsRqId) -> u64 {

@@ -325,6 +325,8 @@ pub(crate) struct Why {
     pub(crate) rule: Mark,
     /// Wakeups: near which CPU an idle one is sought, and the rule that said so.
     pub(crate) target: (Cpu, Mark),
+    /// The cluster that a scan looks at first.
+    pub(crate) near_first: Option<CpuSet>,
     /// CPUs looked at.
     pub(crate) examined: u32,
     /// Most CPUs a scan might look at.
@@ -342,6 +344,7 @@ impl Default for Why {
         Self {
             rule: Mark::NothingIdle,
             target: (Cpu(0), Mark::NotAffine),
+            near_first: None,
             examined: 0,
             scan_limit: None,
             siblings: None,

@@ -293,7 +293,7 @@ impl Kernel {
             reached(Mark::ShortPreempts);
             self.cancel_protect_slice(se);
         }
-        if self.pick_eevdf(q, true) == Some(pse) {
+        if self.is_picked::<P>(q, self.pick_eevdf(q, true), pse) {
             self.resched_curr_lazy(p, cpu);
             return Mark::WakeeWouldBePicked;
         }
@@ -350,12 +350,13 @@ impl Kernel {
         protect: bool,
     ) -> bool {
         if !self.rules.wakeup_asks_pick {
-            return self.pick_eevdf(q, protect) == Some(pse);
+            return self.is_picked::<P>(q, self.pick_eevdf(q, protect), pse);
         }
         while self.nr_competing(q) > 0 {
             // No entity is picked when a delayed one was taken off instead.
-            if let Some(picked) = self.pick_next_entity(p, q, protect) {
-                return picked == pse;
+            let picked = self.pick_next_entity(p, q, protect);
+            if picked.is_some() {
+                return self.is_picked::<P>(q, picked, pse);
             }
         }
         false

@@ -95,6 +95,7 @@ impl Kernel {
                 target_rule: why.target.1,
                 cpu,
                 rule: why.rule,
+                near_first: why.near_first,
                 examined: why.examined,
                 scan_limit: why.scan_limit,
                 energies: std::mem::take(&mut why.energies),

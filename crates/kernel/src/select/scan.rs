@@ -167,6 +167,9 @@ impl Kernel {
         let near_first = self.cluster_of(target).map(|group| cpus.and(&group));
         if let Some(near) = near_first {
             reached(Mark::ClusterFirst);
+            if P::EXPLAIN {
+                self.domains.why.near_first = near_first;
+            }
             if cores {
                 if let Some(cpu) = self.scan_cores(p, &near, start) {
                     return Some(cpu);

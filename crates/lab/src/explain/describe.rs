@@ -187,10 +187,14 @@ impl Writer<'_> {
 
     fn siblings(&self, pair: &Siblings) -> String {
         let origin = self.origin();
+        let mut compared = vec![pair.curr.clone(), pair.wakee.clone()];
+        let picked = pair.picked.as_ref();
+        let is_third = |one: &&Candidate| compared.iter().all(|two| two.owner != one.owner);
+        compared.extend(picked.filter(is_third).cloned());
         format!(
             "  queue    {}, ms, virtual times from {origin}\n{}",
             self.group(pair.group),
-            self.table(&[pair.curr.clone(), pair.wakee.clone()], None)
+            self.table(&compared, picked.map(|one| one.owner))
         )
     }
 
@@ -255,6 +259,10 @@ impl Writer<'_> {
         } else if near_a_target(one) {
             let rule = self.mirrored(one.target_rule);
             let _ = writeln!(text, "  target   CPU {}: {rule}", one.target.0);
+        }
+        if let Some(near) = &one.near_first {
+            let rule = self.mirrored(Mark::ClusterFirst);
+            let _ = writeln!(text, "  scan     CPUs {} first: {rule}", cpu_list(near));
         }
         let limit = one.scan_limit.map(|limit| format!(", scan limit {limit}"));
         let _ = writeln!(

@@ -321,3 +321,31 @@ fn inputs_differ_before_answers_do() {
     );
     assert_eq!(found.value()["inputs"][name][1], 2048);
 }
+
+/// A hog's wakee and a third task: the pick that a wakeup asks for is shown, whoever it is.
+#[test]
+fn a_wakeup_that_does_not_preempt_shows_who_would_be_picked() {
+    let scenario = scenarios(
+        "[machine]\npreset = \"generic-8\"\ncpus = 1\n[kernel]\nversion = \"6.18\"\n\
+         [[program]]\nrun = \"stress-ng --cpu 3 -t 1\"\n\
+         [[program]]\nrun = \"cyclictest -i 1000 -D 1\"\n",
+    )
+    .remove(0);
+    let wanted = Wanted {
+        kind: Some(Kind::Preempt),
+        count: 500,
+        ..ANY
+    };
+    let told = decisions(&Simulator::new(), &scenario, 0, &wanted).unwrap();
+    let is_third = |one: &&Told| {
+        let compared = &one.value["compared"];
+        let picked = &compared["would_be_picked"]["entity"];
+        picked.is_string()
+            && *picked != compared["running"]["entity"]
+            && *picked != compared["wakee"]["entity"]
+    };
+    let third = told.iter().find(is_third).expect("a third one");
+    let picked = third.value["compared"]["would_be_picked"]["entity"].as_str();
+    let row = format!("  * {}", picked.unwrap());
+    assert!(third.text.contains(&row), "{}", third.text);
+}
