@@ -83,10 +83,10 @@ pub struct Link {
 }
 
 /// A point of the way: the kernel behind so many changes.
-struct Point {
-    scenario: Scenario,
+pub(crate) struct Point {
+    pub(crate) scenario: Scenario,
     /// The change that leads to it; none for the beginning and for what lies beside the table.
-    link: Option<Link>,
+    pub(crate) link: Option<Link>,
     release: Option<Version>,
 }
 
@@ -150,12 +150,7 @@ pub(crate) fn bisect(
         return Err(Error::usage("--bisect needs two variants")
             .hint("name two kernels: --kernel 6.1 --kernel 6.12"));
     };
-    let alike = Scenario {
-        name: from.name.clone(),
-        kernel: from.kernel.clone(),
-        ..to.clone()
-    };
-    if alike != *from {
+    if !differ_in_kernels_only(from, to) {
         let message = format!(
             "`{}` and `{}` differ in more than the kernel",
             from.name, to.name
@@ -173,9 +168,19 @@ pub(crate) fn bisect(
     way.walk((metric, subjects), simulator, finished)
 }
 
+/// Whether two scenarios are the ends of a way.
+pub(crate) fn differ_in_kernels_only(from: &Scenario, to: &Scenario) -> bool {
+    let alike = Scenario {
+        name: from.name.clone(),
+        kernel: from.kernel.clone(),
+        ..to.clone()
+    };
+    alike == *from
+}
+
 /// The points from one scenario to the other. From a newer kernel to an older one the way is the
 /// same, walked backwards.
-fn points(from: &Scenario, to: &Scenario) -> Vec<Point> {
+pub(crate) fn points(from: &Scenario, to: &Scenario) -> Vec<Point> {
     let backwards = to.kernel.version < from.kernel.version;
     let (older, newer) = if backwards { (to, from) } else { (from, to) };
     let steps = path::between(&older.kernel.rules, &newer.kernel.rules);

@@ -20,6 +20,7 @@ use schedcast_sim::Explained;
 use serde_json::Value;
 
 use super::Told;
+use super::cause::{self, Cause};
 use super::events::{Which, parting};
 use super::run::Decisions;
 use crate::error::{Error, Result};
@@ -143,9 +144,9 @@ impl<'a> Side<'a> {
         value
     }
 
-    fn front_time(&self, cpu: usize) -> Ns {
+    fn front_time(&self, cpu: usize) -> Option<Ns> {
         let front = self.waiting[cpu].front();
-        front.map_or(Ns::MAX, |one| one.explained.time_ns)
+        front.map(|one| one.explained.time_ns)
     }
 
     fn tell_front(&self, cpu: usize) -> Option<(String, Told)> {
@@ -214,6 +215,10 @@ pub struct Difference {
     /// Where inputs were compared: those that differ, by their names in the JSON, with the value on
     /// each side.
     pub inputs: Vec<(String, [Value; 2])>,
+    /// The change of the kernel that makes it, where the two variants differ in nothing else.
+    pub cause: Option<Cause>,
+    /// When each side decides so.
+    pub(super) at_ns: [Option<Ns>; 2],
 }
 
 /// Leaves of rules their marks: two releases may have other names for one function.
@@ -260,6 +265,12 @@ fn differing(path: &str, a: &Value, b: &Value, found: &mut Vec<(String, [Value; 
 }
 
 impl Difference {
+    /// When the first of the two sides decides so.
+    fn first_ns(&self) -> Ns {
+        let times = self.at_ns.iter().flatten();
+        times.min().copied().unwrap_or(Ns::MAX)
+    }
+
     fn text(&self, names: [&String; 2]) -> String {
         let [one, other] = [0, 1].map(|row| {
             let told = self.sides[row].as_ref();
@@ -282,6 +293,9 @@ impl Difference {
                 self.inputs.len() - SHOWN
             );
         }
+        if let Some(cause) = &self.cause {
+            text += &cause.text(names);
+        }
         text
     }
 
@@ -296,6 +310,9 @@ impl Difference {
             let inputs = self.inputs.iter().cloned();
             let inputs = inputs.map(|(name, values)| (name, Value::from(values.to_vec())));
             value["inputs"] = Value::Object(inputs.collect());
+        }
+        if let Some(cause) = &self.cause {
+            value["cause"] = cause.value();
         }
         value
     }
@@ -319,35 +336,48 @@ pub fn difference(
         }
         return parting(simulator, [a, b], seed, Which::All, Ns::MAX);
     }
-    let found = decided(simulator, a, b, seed, compared)?;
-    let changes_kernel = |scenario: &Scenario| {
-        scenario
-            .changes
-            .iter()
-            .any(|change| change.kernel.is_some())
-    };
-    if compared == Compared::Inputs || changes_kernel(a) || changes_kernel(b) {
-        return Ok(found.map(|(_, found)| found));
+    let mut found = first(simulator, [a, b], (seed, compared), Ns::MAX)?;
+    if let Some(found) = &mut found {
+        found.cause = cause::of(simulator, [a, b], (seed, compared), found)?;
     }
-    // A tick that lets a task run on is no decision above, and one that ends its request is.
-    let end_ns = found.as_ref().map_or(Ns::MAX, |(at_ns, _)| *at_ns);
-    let earlier = parting(simulator, [a, b], seed, Which::GivesWay, end_ns)?;
-    Ok(earlier.or(found.map(|(_, found)| found)))
+    Ok(found)
 }
 
-/// The first decision that differs, and its time.
+/// Whether a variant changes its kernel while it runs.
+pub(super) fn changes_kernel(scenario: &Scenario) -> bool {
+    let mut changes = scenario.changes.iter();
+    changes.any(|change| change.kernel.is_some())
+}
+
+/// The first difference of two variants without a tree, up to about `end_ns`.
+pub(super) fn first(
+    simulator: &Simulator,
+    [a, b]: [&Scenario; 2],
+    (seed, compared): (u64, Compared),
+    end_ns: Ns,
+) -> Result<Option<Difference>> {
+    let found = decided(simulator, [a, b], (seed, compared), end_ns)?;
+    if compared == Compared::Inputs || changes_kernel(a) || changes_kernel(b) {
+        return Ok(found);
+    }
+    // A tick that lets a task run on is no decision above, and one that ends its request is.
+    let end_ns = found.as_ref().map_or(end_ns, Difference::first_ns);
+    let earlier = parting(simulator, [a, b], seed, Which::GivesWay, end_ns)?;
+    Ok(earlier.or(found))
+}
+
+/// The first decision that differs, up to about `end_ns`.
 fn decided(
     simulator: &Simulator,
-    a: &Scenario,
-    b: &Scenario,
-    seed: u64,
-    compared: Compared,
-) -> Result<Option<(Ns, Difference)>> {
+    [a, b]: [&Scenario; 2],
+    (seed, compared): (u64, Compared),
+    end_ns: Ns,
+) -> Result<Option<Difference>> {
     let mut a = Side::start(simulator, a, seed, compared)?;
     let mut b = Side::start(simulator, b, seed, compared)?;
     let mut until = 0;
     let mut seen = false;
-    while !(a.over && b.over) {
+    while !(a.over && b.over) && (until <= end_ns || seen) {
         until += WINDOW_NS;
         a.advance(until)?;
         b.advance(until)?;
@@ -361,17 +391,18 @@ fn decided(
     Ok(compare(&mut a, &mut b).map(|cpu| at(&a, &b, cpu)))
 }
 
-fn at(a: &Side<'_>, b: &Side<'_>, cpu: usize) -> (Ns, Difference) {
+fn at(a: &Side<'_>, b: &Side<'_>, cpu: usize) -> Difference {
     let mut inputs = Vec::new();
     if let (Some(one), Some(other)) = (a.waiting[cpu].front(), b.waiting[cpu].front())
         && let (Part::Whole(one), Part::Whole(other)) = (&one.part, &other.part)
     {
         differing("", one, other, &mut inputs);
     }
-    let found = Difference {
+    Difference {
         cpu,
         inputs,
         sides: [a.tell_front(cpu), b.tell_front(cpu)],
-    };
-    (a.front_time(cpu).min(b.front_time(cpu)), found)
+        cause: None,
+        at_ns: [a, b].map(|side| side.front_time(cpu)),
+    }
 }

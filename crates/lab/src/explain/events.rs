@@ -327,6 +327,8 @@ pub(super) fn parting(
                 cpu,
                 inputs: waits(&a, &b, cpu),
                 sides: [a.tell(cpu), b.tell(cpu)],
+                cause: None,
+                at_ns: [&a, &b].map(|side| side.waiting[cpu].front().map(|one| one.event.time)),
             }));
         }
     }

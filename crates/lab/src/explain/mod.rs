@@ -11,6 +11,7 @@
 //! were looked at. Nothing of this costs anything in other runs: a world that explains is a type of
 //! its own.
 
+mod cause;
 mod describe;
 mod difference;
 mod events;
@@ -28,6 +29,7 @@ use crate::error::{Error, Result, hint_for};
 use crate::experiment::Scenario;
 use crate::simulator::Simulator;
 
+pub use cause::Cause;
 pub(crate) use describe::cpu_list;
 use describe::describe;
 pub use difference::{Compared, Difference, difference, difference_text, first_difference};

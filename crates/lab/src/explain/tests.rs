@@ -322,6 +322,48 @@ fn inputs_differ_before_answers_do() {
     assert_eq!(found.value()["inputs"][name][1], 2048);
 }
 
+/// On a machine whose small cores share an L2 cache by fours, 6.8 looks at these first.
+#[test]
+fn a_difference_names_the_change_that_makes_it() {
+    let scenarios = scenarios(
+        "[machine]\npreset = \"hybrid-24\"\n[kernel]\nversion = \"6.6\"\n\
+         [[program]]\nrun = \"schbench -m 2 -t 8 -r 1\"\n\
+         [[variant]]\nname = \"old\"\n\
+         [[variant]]\nname = \"new\"\nkernel.version = \"6.18\"\n\
+         [[variant]]\nname = \"fast\"\nkernel.version = \"6.18\"\nkernel.hz = 1000\n",
+    );
+    let find = |a: usize, b: usize| {
+        let compared = Compared::Answers;
+        difference(&Simulator::new(), &scenarios[a], &scenarios[b], 0, compared).unwrap()
+    };
+    let found = find(0, 1).unwrap();
+    let cause = found.cause.as_ref().unwrap();
+    let patches = |cause: &Cause| -> Vec<String> {
+        let changes = cause.changes.iter();
+        changes.map(|link| link.patch.clone()).collect()
+    };
+    assert_eq!(patches(cause), ["cluster-scan", "cluster-flag"]);
+    assert!(cause.alone);
+    let text = difference_text(Some(&found), &scenarios[0], &scenarios[1], 0);
+    let scan = "first: CPUs that share the L2 cache are looked at first";
+    assert_eq!(text.matches(scan).count(), 1, "{text}");
+    assert!(
+        text.contains("\n  6.8  cluster-scan  8881e1639f1f\n"),
+        "{text}"
+    );
+    assert_eq!(
+        found.value()["cause"]["changes"][0]["patch"],
+        "cluster-scan"
+    );
+    // The same from the other end.
+    let mut back = patches(&find(1, 0).unwrap().cause.unwrap());
+    back.sort_unstable();
+    assert_eq!(back, ["-cluster-flag", "-cluster-scan"]);
+    // The tick is no row of the table.
+    let tick = find(1, 2).unwrap().cause.unwrap();
+    assert!(tick.changes.is_empty() && !tick.alone);
+}
+
 /// A hog's wakee and a third task: the pick that a wakeup asks for is shown, whoever it is.
 #[test]
 fn a_wakeup_that_does_not_preempt_shows_who_would_be_picked() {

@@ -105,7 +105,7 @@ impl Change {
     }
 
     /// Makes the change or takes it back.
-    pub(crate) fn apply(&self, rules: &mut Rules, on: bool) {
+    pub fn apply(&self, rules: &mut Rules, on: bool) {
         (self.set)(rules, on);
     }
 }
