@@ -276,6 +276,15 @@ impl Error {
         }
     }
 
+    /// The same error with what it happened in before its message (no effect on
+    /// [`Error::File`]).
+    pub fn within(mut self, what: &str) -> Error {
+        if let Error::Usage(diagnostic) | Error::Input(diagnostic) = &mut self {
+            diagnostic.message = format!("{what}: {}", diagnostic.message);
+        }
+        self
+    }
+
     /// The same complaint about something at `place`: an input error (no effect on
     /// [`Error::File`]).
     pub fn at(self, place: &Place) -> Error {

@@ -162,8 +162,22 @@ impl TreeCore {
         let result = self.tree.run_heard(cpu.index(), now, call, arguments, hear);
         self.mirror.restart_tick(p, cpu);
         result
-            .map_err(|error| self.fault = Some(error.to_string()))
+            .map_err(|error| self.fault = Some(format!("{error}, {}", self.place(p.now(cpu), cpu))))
             .ok()
+    }
+
+    /// When and where the C stops, and which task runs there.
+    fn place(&self, now: Ns, cpu: Cpu) -> String {
+        let task = self.mirror.tables.current(cpu);
+        let name = &self.names[task.index()];
+        let end = name.iter().position(|byte| *byte == 0);
+        let name = String::from_utf8_lossy(&name[..end.unwrap_or(COMM)]);
+        let name = if name.is_empty() { "swapper" } else { &name };
+        let seconds = now as f64 / 1e9;
+        format!(
+            "at {seconds:.9} s on CPU {}, where {name}:{} runs",
+            cpu.0, task.0
+        )
     }
 
     fn pid(&self, task: TaskId) -> i64 {

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::Told;
 use super::difference::Difference;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::experiment::Scenario;
 use crate::simulator::{Simulator, bad_input};
 
@@ -215,10 +215,12 @@ impl<'a> Side<'a> {
         if !self.goes_on {
             return Ok(());
         }
-        self.run.advance(until)?;
+        let within = |error: Error| error.within(&format!("`{}`", self.name));
+        self.run.advance(until).map_err(within)?;
         let (events, goes_on) = self.run.take();
         self.goes_on = goes_on;
-        for event in events.iter().filter(|event| is_compared(event)) {
+        let which = self.which;
+        for event in events.iter().filter(|event| is_compared(event, which)) {
             let cpu = event.cpu.index();
             if cpu >= self.waiting.len() {
                 continue;

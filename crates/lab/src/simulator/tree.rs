@@ -206,8 +206,10 @@ impl Simulator {
     ) -> Result<Finished<TreeCore>> {
         let mut course = Course::of(scenario, self.tree_world(scenario, seed)?);
         course.world.probes_mut().log = logged.then(Vec::new);
-        course.go_halfway(scenario)?;
-        let finished = course.finish(scenario, &mut TreeCore::run)?;
+        let finished = course
+            .go_halfway(scenario)
+            .and_then(|()| course.finish(scenario, &mut TreeCore::run))
+            .map_err(|error| error.within(&format!("`{}`, seed {seed}", scenario.name)))?;
         let mut printed = lock(&self.printed);
         for line in finished.world.printed() {
             *printed
