@@ -180,6 +180,18 @@ pub enum Observation {
         /// Where it was enqueued.
         cpu: Cpu,
     },
+    /// A CPU was chosen for a task that wakes or starts. Kernel trees tell it; of the rules,
+    /// [`Platform::explain`] tells it with its reasons.
+    Place {
+        /// The task.
+        task: TaskId,
+        /// Task that runs where it is woken.
+        waker: TaskId,
+        /// CPU it ran on last.
+        prev: Cpu,
+        /// Chosen CPU.
+        cpu: Cpu,
+    },
     /// A task's CPU changes.
     Migrate {
         /// The task.

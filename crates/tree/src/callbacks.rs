@@ -22,6 +22,7 @@ pub(super) struct Host {
     switched: extern "C" fn(*mut Inner, c_int, c_int, c_int, c_int),
     woken: extern "C" fn(*mut Inner, c_int, c_int),
     migrated: extern "C" fn(*mut Inner, c_int, c_int, c_int),
+    placed: extern "C" fn(*mut Inner, c_int, c_int, c_int),
     throttled: extern "C" fn(*mut Inner, c_int, c_int, c_int),
     random: extern "C" fn(*mut Inner, c_int) -> c_uint,
     spend: extern "C" fn(*mut Inner, c_int, c_int),
@@ -41,6 +42,7 @@ impl Host {
             switched,
             woken,
             migrated,
+            placed,
             throttled,
             random,
             spend,
@@ -180,6 +182,11 @@ extern "C" fn woken(world: *mut Inner, task: c_int, cpu: c_int) {
 
 extern "C" fn migrated(world: *mut Inner, task: c_int, from: c_int, to: c_int) {
     let event = Event::Migrated(task, from as usize, to as usize);
+    inner(world).pass(Told::Event(event));
+}
+
+extern "C" fn placed(world: *mut Inner, task: c_int, from: c_int, to: c_int) {
+    let event = Event::Placed(task, from as usize, to as usize);
     inner(world).pass(Told::Event(event));
 }
 

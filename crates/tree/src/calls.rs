@@ -175,6 +175,8 @@ pub(crate) enum Event {
     Woken(c_int, usize),
     /// A task changed from one CPU to another.
     Migrated(c_int, usize, usize),
+    /// A CPU was chosen for a task that wakes or starts: the previous one, and that.
+    Placed(c_int, usize, usize),
     /// A group's queue on a CPU is throttled, or no longer.
     Throttled(c_int, usize, bool),
 }

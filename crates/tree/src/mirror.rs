@@ -144,6 +144,15 @@ impl Mirror {
                 self.tables.tasks[task.index()].cpu = to;
                 p.observe(here, Observation::Migrate { task, from, to });
             }
+            Event::Placed(task, from, to) => p.observe(
+                here,
+                Observation::Place {
+                    task: self.task(task),
+                    waker: self.tables.current(here),
+                    prev: Cpu::from(from),
+                    cpu: Cpu::from(to),
+                },
+            ),
             Event::Throttled(group, cpu, on) => {
                 let (group, cpu) = (GroupId(group as u32), Cpu::from(cpu));
                 p.observe(

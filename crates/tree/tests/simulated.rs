@@ -56,10 +56,14 @@ fn run<K: Core>(mut world: World<false, K>, until: u64) -> (Vec<TraceEvent>, Wor
     world.probes_mut().trace = Some(Vec::new());
     K::run(&mut world, until).unwrap();
     let mut trace = world.probes_mut().trace.take().unwrap();
-    // The tree does not tell when a period ends.
-    let is_period =
-        |event: &TraceEvent| matches!(event.event, TraceKind::Kernel(Observation::Period { .. }));
-    trace.retain(|event| !is_period(event));
+    // The tree does not tell when a period ends, the rules do not tell of placements this way.
+    let is_of_one_side = |event: &TraceEvent| {
+        let TraceKind::Kernel(told) = event.event else {
+            return false;
+        };
+        matches!(told, Observation::Period { .. } | Observation::Place { .. })
+    };
+    trace.retain(|event| !is_of_one_side(event));
     (trace, world)
 }
 

@@ -334,7 +334,11 @@ pub fn difference(
             let message = "what the C of a kernel tree decides from is not known";
             return Err(Error::general(message).hint("leave out --inputs: events are compared"));
         }
-        return parting(simulator, [a, b], seed, Which::All, Ns::MAX);
+        let which = match a.kernel.tree.is_some() && b.kernel.tree.is_some() {
+            true => Which::OfTrees,
+            false => Which::All,
+        };
+        return parting(simulator, [a, b], seed, which, Ns::MAX);
     }
     let mut found = first(simulator, [a, b], (seed, compared), Ns::MAX)?;
     if let Some(found) = &mut found {

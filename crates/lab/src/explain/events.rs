@@ -38,6 +38,8 @@ const GIVES_WAY_NS: Ns = 100_000;
 /// Events that are compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
+    /// All that two trees tell alike.
+    OfTrees,
     /// All that trees and rules tell alike.
     All,
     /// Switches away from tasks that could go on.
@@ -139,6 +141,23 @@ impl<K: Core> Run for Traced<K> {
                 "wakeup",
                 format!("{}:{} is queued on CPU {}", name(task), task.0, cpu.0),
             ),
+            TraceKind::Kernel(Observation::Place {
+                task,
+                waker,
+                prev,
+                cpu,
+            }) => (
+                "place",
+                format!(
+                    "{}:{} on CPU {}; waker {}:{}, previous CPU {}",
+                    name(task),
+                    task.0,
+                    cpu.0,
+                    name(waker),
+                    waker.0,
+                    prev.0
+                ),
+            ),
             TraceKind::Kernel(Observation::Migrate { task, from, to }) => (
                 "migrate",
                 format!(
@@ -233,7 +252,7 @@ impl<'a> Side<'a> {
                 }
                 _ => false,
             };
-            if gives_way || self.which == Which::All {
+            if gives_way || self.which != Which::GivesWay {
                 self.waiting[cpu].push_back(Timed {
                     event: *event,
                     since_ns: gives_way.then_some(since_ns),
@@ -272,10 +291,12 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Trees do not tell when a wakeup begins in the way the rules do, nor when a period ends.
-fn is_compared(event: &TraceEvent) -> bool {
+/// Trees do not tell when a wakeup begins in the way the rules do, nor when a period ends; the
+/// rules tell of placements elsewhere.
+fn is_compared(event: &TraceEvent, which: Which) -> bool {
     match event.event {
         TraceKind::Kernel(Observation::Period { .. }) => false,
+        TraceKind::Kernel(Observation::Place { .. }) => which == Which::OfTrees,
         TraceKind::Kernel(_) => true,
         _ => false,
     }

@@ -366,6 +366,8 @@ impl<P: Picture> Follow<P> {
                     self.wait(at, task, to);
                 }
             }
+            // Kernel trees have no pictures.
+            Observation::Place { .. } => {}
             Observation::Throttle { group, cpu } => self.throttle(at, group, cpu, true),
             Observation::Unthrottle { group, cpu } => self.throttle(at, group, cpu, false),
             Observation::Period {

@@ -483,7 +483,7 @@ impl Probes {
                 self.event_hash.event(now, cpu, 5, group.0, queue.0);
                 self.unthrottle(now, group, queue);
             }
-            Observation::Period { .. } => {}
+            Observation::Place { .. } | Observation::Period { .. } => {}
         }
         self.show(now, cpu, TraceKind::Kernel(observation));
     }

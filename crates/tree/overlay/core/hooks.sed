@@ -1,4 +1,4 @@
-# What is written into the copies of core.c and fair.c that are compiled: the host is told where tasks are queued and moved,
+# What is written into the copies of core.c and fair.c that are compiled: the host is told where tasks are placed, queued and moved,
 # where queues are throttled, where the lock of a queue may be waited for, and at the begin of functions whose work takes
 # time on a machine.
 s/^\(\ttrace_sched_wakeup_new(p);\)$/\1 sc_woken(p);/
@@ -19,6 +19,7 @@ s/^\trq_lock_irqsave(rq, &rf);$/& sc_lock(rq);/
 s/^\t\tttwu_do_activate(rq, p, .*);$/& sc_wakeup_end(p);/
 s/^\trq_unlock_irqrestore(rq, &rf);$/& sc_unlock(rq);/
 }
+/^int select_task_rq(struct task_struct \*p,/,/^}/s/^\treturn cpu;$/\tsc_placed(p, cpu); &/
 /^\(static int \|int \|\)try_to_wake_up(/,/^}/{
 s/^\t*trace_sched_waking(p);$/& sc_waking(p);/
 s/smp_load_acquire(&p->on_cpu) &&$/sc_leaving(p) \&\&/

@@ -23,6 +23,7 @@ struct sc_host {
 	void (*switched)(void *world, int cpu, int from, int to, int left);	/* enum sc_left */
 	void (*woken)(void *world, int task, int cpu);		/* it was put on the queue of a CPU */
 	void (*migrated)(void *world, int task, int from, int to);
+	void (*placed)(void *world, int task, int from, int to);	/* a CPU was chosen for a task that wakes or starts */
 	void (*throttled)(void *world, int group, int cpu, int on);	/* a group's queue on a CPU */
 	unsigned (*random)(void *world, int kind);		/* enum sc_random */
 	void (*spend)(void *world, int operation, int count);	/* enum sc_operation; time may pass */
