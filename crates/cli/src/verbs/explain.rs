@@ -196,17 +196,25 @@ fn named<'a>(scenarios: &'a [Scenario], name: &str) -> Result<&'a Scenario> {
     })
 }
 
-/// The variant that `--variant` names last, or the only one.
+/// The variant that the command line names or opens, or the only one.
 fn chosen<'a>(arguments: &ExplainArguments, scenarios: &'a [Scenario]) -> Result<&'a Scenario> {
-    if let Some((name, _)) = arguments.columns.0.variants.last() {
-        return named(scenarios, name);
-    }
-    match scenarios {
-        [only] => Ok(only),
-        several => {
-            let names: Vec<&str> = several.iter().map(|one| one.name.as_str()).collect();
+    let names = |names: Vec<&str>| names.join(", ");
+    match (&arguments.columns.0.variants[..], scenarios) {
+        ([(name, _)], _) => named(scenarios, name),
+        ([], [only]) => Ok(only),
+        ([], several) => {
             let error = Error::usage(format!("there are {} variants", several.len()));
-            Err(error.hint(format!("choose one with --variant: {}", names.join(", "))))
+            let several = names(several.iter().map(|one| one.name.as_str()).collect());
+            Err(error.hint(format!("choose one with --variant: {several}")))
+        }
+        (several, _) => {
+            let several: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
+            let message = format!(
+                "{} variants are asked for: {}",
+                several.len(),
+                names(several)
+            );
+            Err(Error::usage(message).hint("explain one of them, or two with --diff A B"))
         }
     }
 }
