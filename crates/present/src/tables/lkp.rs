@@ -191,8 +191,11 @@ fn change(base: Option<f64>, mean: f64, points: bool) -> String {
     }
 }
 
+/// A value in the digits of lkp, and in four decimals below one: a change of some per cent shows.
 fn absolute(value: f64) -> String {
     match value.abs() {
+        magnitude if magnitude > 0.0 && magnitude < 0.001 => format!("{value:ABSOLUTE$.2e}"),
+        magnitude if magnitude > 0.0 && magnitude < 1.0 => format!("{value:ABSOLUTE$.4}"),
         magnitude if magnitude < 1000.0 => format!("{value:ABSOLUTE$.2}"),
         magnitude if magnitude > 100_000_000.0 => format!("{value:ABSOLUTE$.3e}"),
         _ => format!("{:ABSOLUTE$}", value.trunc() as i64),
@@ -225,6 +228,17 @@ mod tests {
         assert_eq!(change(Some(0.0), 0.0, false), "      +0.0% ");
         assert_eq!(change(Some(0.0), 3.0, false), "      +inf  ");
         assert_eq!(change(None, 3.0, false).len(), 12);
+    }
+
+    #[test]
+    fn a_change_of_a_small_value_shows_in_its_digits() {
+        let [before, after] = [0.0102, 0.0115].map(absolute);
+        assert_eq!([before.trim(), after.trim()], ["0.0102", "0.0115"]);
+        assert_eq!(absolute(0.000_102).trim(), "1.02e-4");
+        assert_eq!(
+            [absolute(0.0), absolute(1.5)].map(|text| text.trim().to_owned()),
+            ["0.00", "1.50"]
+        );
     }
 
     #[test]
