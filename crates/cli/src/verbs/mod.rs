@@ -271,6 +271,7 @@ fn say_oddities(question: &Question, err: &mut impl Write) -> Result<()> {
     if let Subject::Recording(recorded) = &question.subject {
         say(&recorded.notes, err);
     }
+    say(&question.columns.builds_asked_for(), err);
     Ok(())
 }
 

@@ -588,6 +588,20 @@ fn read_version(value: &Value) -> Result<(Version, Option<Version>)> {
             .hint("write version = \"6.12\": as a number 6.10 would be 6.1"));
     }
     let text = value.text("a kernel version such as \"6.12\"")?;
+    if let Ok((version, None)) = Version::modelled(text)
+        && is_candidate(text)
+    {
+        let before = Version::releases()
+            .filter(|release| *release < version)
+            .last();
+        let message = format!(
+            "`{text}` comes before the release {version}: which changes of it are in is not known"
+        );
+        let hint = before.map_or(String::new(), |before| {
+            format!("`{before}` has none of them, ")
+        });
+        return Err(Error::input(&value.place, message).hint(format!("{hint}`{version}` all")));
+    }
     Version::modelled(text).map_err(|error| {
         let refused = Error::input(&value.place, error.to_string());
         let near = match error.nearest() {
@@ -599,6 +613,12 @@ fn read_version(value: &Value) -> Result<(Version, Option<Version>)> {
             None => refused.hint("`schedcast list kernels` has all of them"),
         }
     })
+}
+
+/// Whether a version names a release candidate: `6.18-rc3`.
+fn is_candidate(text: &str) -> bool {
+    let number = text.split_once("-rc").map(|(_, number)| number);
+    number.is_some_and(|number| number.starts_with(|digit: char| digit.is_ascii_digit()))
 }
 
 /// The release that a text of another form is a slip of.

@@ -4,6 +4,8 @@
 //! with the setting `kernel.version = "6.12"`, for which `--kernel` is short. A column without a
 //! name of its own is called by its settings: `version=6.12`.
 
+use schedcast_kernel::rules::Version;
+
 use crate::error::Result;
 use crate::experiment::document::{self, CGROUP_FILE_PREFIXES};
 
@@ -72,6 +74,30 @@ pub struct Columns {
 }
 
 impl Columns {
+    /// A note on each kernel asked for by a flag that is a vendor's build of a release.
+    pub fn builds_asked_for(&self) -> Vec<String> {
+        let added = self.variants.iter().flat_map(|(_, settings)| settings);
+        let notes = self.leading.iter().chain(added).filter_map(|setting| {
+            let Setting::Flag {
+                key: ["kernel", "version"],
+                argument,
+                ..
+            } = setting
+            else {
+                return None;
+            };
+            let (version, _) = Version::modelled(argument).ok()?;
+            let of_release = |letter: char| "v.".contains(letter) || letter.is_ascii_digit();
+            let is_build = argument.contains(|letter| !of_release(letter));
+            is_build.then(|| {
+                format!(
+                    "{argument} is simulated as {version}: what its builder changed is not known"
+                )
+            })
+        });
+        notes.collect()
+    }
+
     /// Whether there are further columns and each says by a flag which kernel or tree it is about.
     pub(super) fn all_name_a_kernel(&self) -> bool {
         let names_one = |setting: &Setting| matches!(setting, Setting::Flag { key: ["kernel", key], .. } if ["version", "tree"].contains(key));

@@ -89,6 +89,16 @@ fn a_version_as_number_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_candidate_of_a_release_is_refused_with_the_releases_around_it() {
+    assert_eq!(
+        refuse("version = \"6.18-rc3\"\n"),
+        "k.toml:1:11: `6.18-rc3` comes before the release 6.18: which changes of it are in is not \
+         known (`6.17` has none of them, `6.18` all)"
+    );
+    assert!(read("version = \"6.18-rocky\"\n").is_ok());
+}
+
+#[test]
 fn a_kernel_newer_than_all_known_has_the_rules_of_the_newest() {
     let newer = read("version = \"7.9.2-1-amd64\"\n").unwrap();
     let newest = read(&format!("version = \"{NEWEST}\"\n")).unwrap();
