@@ -302,6 +302,7 @@ impl Way {
             outside: outside::between(
                 self.points[0].scenario.kernel.version,
                 self.points[last].scenario.kernel.version,
+                &subjects_of(&ends),
             ),
             metric: self.metric,
             parts,
@@ -418,6 +419,16 @@ fn fewest(suffix: &str) -> f64 {
     percent.map_or(10.0, |percent: f64| (100.0 / (100.0 - percent)).max(10.0))
 }
 
+/// Subjects of the metrics: programs and their threads, groups, the machine.
+fn subjects_of(ends: &Comparison) -> Vec<&str> {
+    let names = ends.metric_names().into_iter();
+    let mut subjects: Vec<&str> = names
+        .filter_map(|name| Some(metrics::parse(name)?.subject))
+        .collect();
+    subjects.dedup();
+    subjects
+}
+
 /// The metric to follow.
 fn followed(
     ends: &Comparison,
@@ -482,6 +493,17 @@ fn percent(change: &Change) -> String {
     }
 }
 
+/// Why a change without a star has none though its interval excludes no change.
+fn in_spite_of_interval(change: &Change) -> &'static str {
+    match change.ci95 {
+        Some([low, high]) if low > 1.0 || high < 1.0 => {
+            ", though its 95 % interval excludes no change: a star takes a 99 % interval that does, \
+             and a change that is not tiny"
+        }
+        _ => "",
+    }
+}
+
 impl Bisection {
     /// The answer as lines of text, to stand behind the table of the two variants.
     pub fn text(&self) -> String {
@@ -495,8 +517,9 @@ impl Bisection {
             text += "they decide alike here, event by event.\n";
         } else if !self.change.significant && self.parts.is_empty() {
             text += &format!(
-                "{metric} {}: seeds alone may make that\n",
-                percent(&self.change)
+                "{metric} {}: seeds alone may make that{}\n",
+                percent(&self.change),
+                in_spite_of_interval(&self.change)
             );
         } else {
             text += &self.causes();

@@ -24,8 +24,17 @@ pub struct Outside {
     pub source: String,
 }
 
-/// Release, what it is, its published size, and where.
-type Row = ((u16, u16), &'static str, &'static str, &'static str);
+/// Release, what it is, its published size, where, and the programs that it is about.
+type Row = (
+    (u16, u16),
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+);
+
+/// Every program: all of more than one thread wait by futex calls.
+const ANY: &[&str] = &[];
 
 const KNOWN: [Row; 4] = [
     (
@@ -33,29 +42,34 @@ const KNOWN: [Row; 4] = [
         "memory accounting of small objects moved to one set of caches (10befea91b61): each message through a socket costs more",
         "62.4 % less throughput of hackbench in one report of the kernel test robot",
         "https://lore.kernel.org/lkml/20210114025151.GA22932@xsang-OptiPlex-9020",
+        &["hackbench"],
     ),
     (
         (5, 16),
         "no counting of kernel memory apart (58056f7750): each message through a socket costs less",
         "10.3 % more throughput of hackbench in one report of the kernel test robot",
         "https://lore.kernel.org/lkml/20211126031748.GA11450@xsang-OptiPlex-9020",
+        &["hackbench"],
     ),
     (
         (6, 10),
         "looking up pages of user space (f002882ca369): futex calls cost more",
         "2 % fewer futex calls a second on arm64",
         "a report of 2024-09-03 to the kernel's list on f002882ca369",
+        ANY,
     ),
     (
         (7, 0),
         "lazy preemption where there was none or voluntary (7dadeaa6e851): who holds a spinlock of user space may lose the CPU in a page fault, while all others spin",
         "48.5 % fewer transactions of a PostgreSQL with 1024 clients on 96 CPUs, none with huge pages",
         "https://thebuild.com/blog/2026/04/23/preempt_none-is-dead-your-postgres-probably-doesnt-care/",
+        &["postgres", "pgbench"],
     ),
 ];
 
-/// Known changes between two kernels, whichever is the older.
-pub(crate) fn between(one: Version, other: Version) -> Vec<Outside> {
+/// Known changes between two kernels, whichever is the older, that are about one of the programs,
+/// which are known by how their names begin.
+pub(crate) fn between(one: Version, other: Version, programs: &[&str]) -> Vec<Outside> {
     let (older, newer) = if one <= other {
         (one, other)
     } else {
@@ -65,8 +79,12 @@ pub(crate) fn between(one: Version, other: Version) -> Vec<Outside> {
         let (major, minor) = row.0;
         !older.has(major, minor, &[]) && newer.has(major, minor, &[])
     };
-    let rows = KNOWN.iter().filter(lies_between);
-    rows.map(|((major, minor), what, size, source)| Outside {
+    let is_about = |row: &&Row| {
+        let is_named = |of: &&str| programs.iter().any(|program| program.starts_with(of));
+        row.4.is_empty() || row.4.iter().any(is_named)
+    };
+    let rows = KNOWN.iter().filter(lies_between).filter(is_about);
+    rows.map(|((major, minor), what, size, source, _)| Outside {
         release: format!("{major}.{minor}"),
         what: (*what).to_owned(),
         size: (*size).to_owned(),
@@ -83,13 +101,25 @@ mod tests {
     fn what_came_with_a_release_lies_between_those_before_and_those_from_it_on() {
         let releases = |one: (u16, u16), other: (u16, u16)| -> Vec<String> {
             let [one, other] = [one, other].map(|(major, minor)| Version::new(major, minor));
-            let found = between(one, other).into_iter();
-            found.map(|outside| outside.release).collect()
+            let found = between(one, other, &["hackbench", "postgres: walwriter"]);
+            found.into_iter().map(|outside| outside.release).collect()
         };
         assert_eq!(releases((6, 18), (7, 1)), ["7.0"]);
         assert_eq!(releases((7, 1), (6, 18)), ["7.0"], "the way back, too");
         assert_eq!(releases((6, 19), (7, 0)), ["7.0"]);
         assert!(releases((7, 0), (7, 3)).is_empty());
         assert_eq!(releases((5, 8), (6, 12)), ["5.9", "5.16", "6.10"]);
+    }
+
+    #[test]
+    fn what_is_about_other_programs_is_left_out() {
+        let (old, new) = (Version::new(5, 8), Version::new(7, 3));
+        let releases = |program: &str| -> Vec<String> {
+            let found = between(old, new, &[program]).into_iter();
+            found.map(|outside| outside.release).collect()
+        };
+        assert_eq!(releases("rt-app"), ["6.10"]);
+        assert_eq!(releases("hackbench"), ["5.9", "5.16", "6.10"]);
+        assert_eq!(releases("pgbench"), ["6.10", "7.0"]);
     }
 }

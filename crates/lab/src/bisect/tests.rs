@@ -177,9 +177,13 @@ fn steps_that_too_few_seeds_cannot_tell_are_not_denied() {
 
 #[test]
 fn what_no_rule_has_is_named_with_its_published_size() {
-    let text = found("6.19", "7.0", &[]).text();
+    let text = found("5.8", "5.9", &[]).text();
     assert!(text.contains("decide alike"), "{text}");
-    assert!(text.contains("48.5 % fewer transactions"), "{text}");
-    let text = found("7.1", "7.2", &[]).text();
+    assert!(
+        text.contains("62.4 % less throughput of hackbench"),
+        "{text}"
+    );
+    // What is known of 7.0 is about PostgreSQL.
+    let text = found("6.19", "7.0", &[]).text();
     assert!(text.ends_with("is not modelled.\n"), "{text}");
 }
