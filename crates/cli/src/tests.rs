@@ -202,6 +202,55 @@ fn run_takes_a_command_without_a_file() {
 }
 
 #[test]
+fn one_of_several_kernels_is_explained_only_where_it_is_said_which() {
+    let (code, out, err) = schedcast(&typed(
+        "explain --kernel 6.12 --kernel 6.18 -- hackbench -g 1",
+    ));
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(
+        err.contains("2 variants are asked for: 6.12, 6.18"),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_build_of_a_release_says_what_is_simulated() {
+    let said = |kernel: &str| {
+        let words = typed(&format!(
+            "run --seeds 1 --kernel {kernel} -- hackbench -g 1 -l 5"
+        ));
+        schedcast(&words).2
+    };
+    let note = "note: 6.18-foo is simulated as 6.18: what its builder changed is not known\n";
+    assert!(said("6.18-foo").contains(note), "{}", said("6.18-foo"));
+    assert!(!said("v6.18").contains("is simulated as"));
+}
+
+#[test]
+fn a_column_of_a_file_that_a_kernel_asked_for_equals_is_shown_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("one.toml");
+    let text = "[kernel]\nversion = \"6.12\"\n[[program]]\nrun = \"hackbench -g 1 -l 5\"\n";
+    std::fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap();
+    let columns = |kernels: &str| -> Vec<String> {
+        let words = typed(&format!("compare {path} --seeds 1 {kernels} --format json"));
+        let (code, out, err) = schedcast(&words);
+        assert_eq!(code, 0, "{err}");
+        let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let variants = answer["variants"].as_array().unwrap().iter();
+        variants
+            .map(|one| one["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(columns("--kernel 6.12 --kernel 7.3"), ["6.12", "7.3"]);
+    assert_eq!(
+        columns("--kernel 6.18 --kernel 7.3"),
+        ["run", "6.18", "7.3"]
+    );
+}
+
+#[test]
 fn run_takes_one_variant_of_a_file() {
     let (_directory, path) = experiment();
     let (code, _, err) = schedcast(&["run", &path]);

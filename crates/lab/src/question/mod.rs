@@ -99,7 +99,11 @@ impl Question {
         let surroundings = self.surroundings()?;
         match &self.subject {
             Subject::File { path, only } => {
-                select(experiment::load(path, surroundings)?, only.as_deref())
+                let mut experiment = experiment::load(path, surroundings)?;
+                if self.columns.all_name_a_kernel() {
+                    drop_equal_of(&mut experiment, self.columns.variants.len());
+                }
+                select(experiment, only.as_deref())
             }
             Subject::Text {
                 name,
@@ -344,6 +348,23 @@ fn end_with(recorded: &Recorded, target: Option<String>, experiment: &mut Experi
 }
 
 /// The experiment with the variant `only` alone, if one is named.
+/// Leaves the own column of a file without variants out where one of the `added` is the same.
+fn drop_equal_of(experiment: &mut Experiment, added: usize) {
+    let [own, columns @ ..] = &experiment.scenarios[..] else {
+        return;
+    };
+    let is_own = |column: &Scenario| {
+        let name = own.name.clone();
+        *own == Scenario {
+            name,
+            ..column.clone()
+        }
+    };
+    if columns.len() == added && columns.iter().any(is_own) {
+        experiment.scenarios.remove(0);
+    }
+}
+
 fn select(mut experiment: Experiment, only: Option<&str>) -> Result<Experiment> {
     let Some(name) = only else {
         return Ok(experiment);
