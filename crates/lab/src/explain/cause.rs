@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::experiment::Scenario;
 use crate::simulator::Simulator;
 
-/// What makes a difference between two kernels.
+/// Changes that make a difference between two kernels.
 #[derive(Clone, Debug)]
 pub struct Cause {
     /// The changes; none where it is what the kernels differ in beside the table of changes, such
