@@ -216,9 +216,7 @@ fn one_of_several_kernels_is_explained_only_where_it_is_said_which() {
 #[test]
 fn a_build_of_a_release_says_what_is_simulated() {
     let said = |kernel: &str| {
-        let words = typed(&format!(
-            "run --seeds 1 --kernel {kernel} -- hackbench -g 1 -l 5"
-        ));
+        let words = typed(&format!("explain --kernel {kernel} -- hackbench -g 1 -l 5"));
         schedcast(&words).2
     };
     let note = "note: 6.18-foo is simulated as 6.18: what its builder changed is not known\n";

@@ -14,7 +14,7 @@ use schedcast_lab::explain::{
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
 
-use super::{recording, say_backgrounds, say_oddities, target};
+use super::{recording, say, say_backgrounds, say_oddities, target};
 use crate::arguments::Length;
 use crate::arguments::target::Target;
 use crate::columns::ColumnArguments;
@@ -185,6 +185,7 @@ fn scenarios(arguments: &ExplainArguments, err: &mut impl Write) -> Result<Vec<S
         question.columns.variants.clear();
     }
     say_oddities(&question, err)?;
+    say(&question.columns.builds_asked_for(), err);
     Ok(question.experiment()?.scenarios)
 }
 

@@ -271,7 +271,6 @@ fn say_oddities(question: &Question, err: &mut impl Write) -> Result<()> {
     if let Subject::Recording(recorded) = &question.subject {
         say(&recorded.notes, err);
     }
-    say(&question.columns.builds_asked_for(), err);
     Ok(())
 }
 
@@ -386,6 +385,7 @@ fn ask(
     if output.pictures.trace.is_some() || output.pictures.report.is_some() {
         schedcast_lab::simulator::tree::refuse_all(&experiment.scenarios)?;
     }
+    say(&question.columns.builds_asked_for(), &mut std::io::stderr());
     say_backgrounds(&experiment.scenarios, simulator)?;
     say_without_effect(&experiment.scenarios, simulator)?;
     say_empty(&experiment.scenarios);

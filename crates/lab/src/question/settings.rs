@@ -79,7 +79,7 @@ impl Columns {
         let added = self.variants.iter().flat_map(|(_, settings)| settings);
         let notes = self.leading.iter().chain(added).filter_map(|setting| {
             let Setting::Flag {
-                key: ["kernel", "version"],
+                flag: "--kernel",
                 argument,
                 ..
             } = setting
