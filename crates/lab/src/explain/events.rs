@@ -244,7 +244,10 @@ impl<'a> Side<'a> {
             if cpu >= self.waiting.len() {
                 continue;
             }
-            let since_ns = event.time - std::mem::replace(&mut self.last_ns[cpu], event.time);
+            // What happens on a CPU is told by the one that executes it, whose clock is its own.
+            let last_ns = &mut self.last_ns[cpu];
+            let since_ns = event.time.saturating_sub(*last_ns);
+            *last_ns = event.time.max(*last_ns);
             let gives_way = match event.event {
                 TraceKind::Kernel(Observation::Switch { prev, state, next }) => {
                     self.running[cpu] = Some(next);
