@@ -115,6 +115,9 @@ pub(super) fn measure(
     (repeats, purpose): (u32, Purpose<'_>),
     call: &GuestCall<'_>,
 ) -> Result<(String, Vec<MeasuredRepeats>)> {
+    scenarios
+        .iter()
+        .try_for_each(|one| refuse_inner_programs(one, purpose))?;
     let once: Duration = scenarios.iter().map(|one| limit(one, purpose)).sum();
     let mut order = order(cpus(scenarios)?, once * (2 * repeats + 1) * SLOWNESS)?;
     order.words.extend(call.words.iter().cloned());
@@ -152,6 +155,31 @@ pub(super) fn measure(
     let (version, accelerator) = (&image.version, done.accelerator.name());
     let kernel = format!("{version} in a virtual machine ({accelerator})");
     Ok((kernel, measured))
+}
+
+/// Refuses a program in a group that has others below it, which a kernel refuses when it is there:
+/// `cgroup.procs` of a group that hands a controller on is busy. The root group of a machine may
+/// hold programs, the own one of a run that is shown may not.
+fn refuse_inner_programs(scenario: &Scenario, purpose: Purpose<'_>) -> Result<()> {
+    let is_below = |group: &str, path: &str| {
+        let prefix = if path == "/" { "" } else { path };
+        let rest = group.strip_prefix(prefix);
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    };
+    for program in &scenario.programs {
+        let path = program.cgroup.as_str();
+        if path == "/" && !matches!(purpose, Purpose::Shown) {
+            continue;
+        }
+        if let Some(below) = scenario.cgroups.keys().find(|group| is_below(group, path)) {
+            let message = format!(
+                "it starts in {path}, and a kernel has no programs beside the group {below}"
+            );
+            let error = Error::input(&program.action.place, message);
+            return Err(error.hint("give it a group that has none below it: cgroup = \"/other\""));
+        }
+    }
+    Ok(())
 }
 
 /// An order for this program, without arguments.
@@ -202,5 +230,34 @@ fn cpus(scenarios: &[Scenario]) -> Result<usize> {
             );
             Err(Error::general(message))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedcast_lab::error::Source;
+    use schedcast_lab::experiment::{self, Surroundings, document};
+
+    #[test]
+    fn a_program_beside_groups_is_refused_before_a_guest_boots() {
+        let said = |cgroup: &str| {
+            let text = format!(
+                "[cgroup.\"/a\"]\n[cgroup.\"/b/c\"]\n[[program]]\nrun = \"hackbench -g 1\"\ncgroup = \"{cgroup}\"\n"
+            );
+            let document = document::parse(&Source::new("vm.toml", &text)).unwrap();
+            let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+            let refused = refuse_inner_programs(&experiment.scenarios[0], Purpose::Shown);
+            refused.map_err(|error| error.to_string()).err()
+        };
+        for (cgroup, below) in [("/", "/a"), ("/b", "/b/c")] {
+            let said = said(cgroup).unwrap();
+            assert!(said.contains(&format!("starts in {cgroup}, and")), "{said}");
+            assert!(
+                said.contains(&format!("beside the group {below} ")),
+                "{said}"
+            );
+        }
+        assert_eq!((said("/a"), said("/b/c")), (None, None));
     }
 }
