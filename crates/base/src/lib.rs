@@ -9,6 +9,7 @@
 //! | [`cpu_stat`] | the counters of a group, whichever version of cgroups printed them |
 //! | [`disturbed`] | what neighbours may take of a machine in a measurement that counts |
 //! | [`quantile`] | the one definition of a quantile |
+//! | [`rows`] | rows of a text that is built in |
 //! | [`date`] | today's date |
 //! | [`named!`] | enumerations whose variants stand with their names |
 //! | [`names`] | the valid name that was most likely meant |
@@ -36,4 +37,5 @@ pub mod limits;
 pub mod named;
 pub mod names;
 pub mod quantile;
+pub mod rows;
 pub mod whole;
