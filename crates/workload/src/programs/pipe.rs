@@ -12,7 +12,7 @@
 use schedcast_sim::ProgramBuilder;
 use schedcast_sim::workload::{ProgramId, QueueId};
 
-use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
+use super::command::{CommandError, Tool, Words, compiled};
 use super::messaging::channel::Channel;
 use super::model::Model;
 use super::results::{MetricMap, Results};
@@ -29,14 +29,6 @@ pub(crate) static TOOL: Tool = Tool {
     name: "perf-bench-pipe",
     about: "two tasks that hand a token to and fro through two pipes",
     operands: "",
-    flags: flags! {
-        ["-l --loop N" = "1000000", "round trips"]
-        ["-T --threaded", "threads instead of processes"]
-        ["-n --nonblocking", "non-blocking pipes"
-            => Effect::Refused("only blocking reads are modelled")]
-        ["-G --cgroups A,B", "cgroups of the two tasks"
-            => Effect::Refused("give the program a cgroup instead")]
-    },
     compile: compiled!(Options),
 };
 

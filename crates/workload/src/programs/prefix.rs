@@ -13,9 +13,7 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 use schedcast_kernel::uclamp::{Clamps, LARGEST};
 
-use super::command::{
-    CommandError, Effect, Flag, Given, Tool, Words, cpus as cpus_of, flags, whole,
-};
+use super::command::{CommandError, Given, Tool, Words, cpus as cpus_of, whole};
 use super::start::Start;
 use super::unit::{self, Unit};
 
@@ -70,135 +68,67 @@ impl Prefixes {
     }
 }
 
+type Apply = fn(&Words, &mut Prefixes, &Machine) -> Result<(), CommandError>;
+
 /// A command that starts another one.
 struct Prefix {
     tool: Tool,
     /// Whether a word stands between the flags and the started command.
     operand: bool,
-    apply: fn(&Words, &mut Prefixes, &Machine) -> Result<(), CommandError>,
+    apply: Apply,
 }
 
-pub(super) const NEEDS_PROGRAM: &str = "needs a program behind it, such as `hackbench -g 2`";
-const PID: Effect = Effect::Refused("it changes a process that exists already");
-const DEADLINE: Effect = Effect::Refused("only threads of an rt-app file can be SCHED_DEADLINE");
-const MEMORY: Effect = Effect::Nothing("the distance of memory has no cost in the model");
+const NEEDS_PROGRAM: &str = "needs a program behind it, such as `hackbench -g 2`";
 
-const fn tool(words: &'static [&'static str], about: &'static str, flags: &'static [Flag]) -> Tool {
-    Tool {
+static PREFIXES: [Prefix; 7] = [
+    prefix(
+        &[unit::NAME],
+        "a group of its own, with CPUQuota=, CPUWeight=, AllowedCPUs=",
+        false,
+        unit::apply,
+    ),
+    prefix(
+        &["taskset"],
+        "CPUs the program may use: a mask, or a list behind `-c`",
+        true,
+        taskset,
+    ),
+    prefix(
+        &["chrt"],
+        "policy and priority; SCHED_RR without a flag",
+        true,
+        chrt,
+    ),
+    prefix(&["nice"], "nice value, 10 without a flag", false, nice),
+    prefix(
+        &["uclampset"],
+        "utilisation clamps, with `kernel.uclamp`",
+        false,
+        uclampset,
+    ),
+    prefix(&["numactl"], "CPUs the program may use", false, numactl),
+    prefix(&["timeout"], "ends the program after a time", true, timeout),
+];
+
+const fn prefix(
+    words: &'static [&'static str],
+    about: &'static str,
+    operand: bool,
+    apply: Apply,
+) -> Prefix {
+    let tool = Tool {
         words,
         name: words[0],
         about,
         operands: "COMMAND",
-        flags,
         compile: |words, _| Err(words.error(NEEDS_PROGRAM)),
+    };
+    Prefix {
+        tool,
+        operand,
+        apply,
     }
 }
-
-static PREFIXES: [Prefix; 7] = [
-    Prefix {
-        tool: unit::TOOL,
-        operand: false,
-        apply: unit::apply,
-    },
-    Prefix {
-        tool: tool(
-            &["taskset"],
-            "CPUs the program may use: a mask, or a list behind `-c`",
-            flags! {
-                ["-c --cpu-list", "the CPUs are a list such as `0-3,8`"]
-                ["-p --pid" => PID]
-                ["-a --all-tasks" => PID]
-            },
-        ),
-        operand: true,
-        apply: taskset,
-    },
-    Prefix {
-        tool: tool(
-            &["chrt"],
-            "policy and priority; SCHED_RR without a flag",
-            flags! {
-                ["-f --fifo", "SCHED_FIFO"]
-                ["-r --rr", "SCHED_RR"]
-                ["-o --other", "SCHED_OTHER"]
-                ["-b --batch", "SCHED_BATCH"]
-                ["-i --idle", "SCHED_IDLE"]
-                ["-d --deadline" => DEADLINE]
-                ["-T --sched-runtime NS" => DEADLINE]
-                ["-P --sched-period NS" => DEADLINE]
-                ["-D --sched-deadline NS" => DEADLINE]
-                ["-R --reset-on-fork"
-                    => Effect::Refused("children inherit the policy in the model")]
-                ["-p --pid" => PID]
-                ["-a --all-tasks" => PID]
-                ["-v --verbose" => Effect::Output]
-            },
-        ),
-        operand: true,
-        apply: chrt,
-    },
-    Prefix {
-        tool: tool(
-            &["nice"],
-            "nice value, 10 without a flag",
-            flags! {
-                ["-n --adjustment N", "added to the nice value, -20 to 19"]
-            },
-        ),
-        operand: false,
-        apply: nice,
-    },
-    Prefix {
-        tool: tool(
-            &["uclampset"],
-            "utilisation clamps, with `kernel.uclamp`",
-            flags! {
-                ["-m --uclamp-min N", "least utilisation, 0 to 1024"]
-                ["-M --uclamp-max N", "most utilisation, 0 to 1024"]
-                ["-s --system" => Effect::Refused("the limits of all tasks are not modelled")]
-                ["-R --reset-on-fork"
-                    => Effect::Refused("children inherit the clamps in the model")]
-                ["-p --pid PID" => PID]
-                ["-a --all-tasks" => PID]
-                ["-v --verbose" => Effect::Output]
-            },
-        ),
-        operand: false,
-        apply: uclampset,
-    },
-    Prefix {
-        tool: tool(
-            &["numactl"],
-            "CPUs the program may use",
-            flags! {
-                ["-C --physcpubind CPUS", "the CPUs, a list such as `0-3,8`"]
-                ["-N --cpunodebind NODES", "those of these nodes, or `all`"]
-                ["-p --preferred NODE" => MEMORY]
-                ["-m --membind NODES" => MEMORY]
-                ["-i --interleave NODES" => MEMORY]
-                ["-l --localalloc" => MEMORY]
-            },
-        ),
-        operand: false,
-        apply: numactl,
-    },
-    Prefix {
-        tool: tool(
-            &["timeout"],
-            "ends the program after a time",
-            flags! {
-                ["-s --signal SIGNAL" => Effect::Nothing("every signal ends the program at once")]
-                ["-k --kill-after TIME"
-                    => Effect::Nothing("the first signal ends the program already")]
-                ["--preserve-status" => Effect::Output]
-                ["--foreground" => Effect::Output]
-                ["-v --verbose" => Effect::Output]
-            },
-        ),
-        operand: true,
-        apply: timeout,
-    },
-];
 
 /// The prefixes that are understood, one line each, for `schedcast list programs`.
 pub fn list() -> String {
@@ -240,12 +170,12 @@ pub fn unit(words: &[String], cpus: usize) -> Option<Unit> {
         nodes: &[],
         has_clamps: true,
     };
-    let named = |word: &String| word.rsplit('/').next() == Some(unit::TOOL.name);
+    let named = |word: &String| word.rsplit('/').next() == Some(unit::NAME);
     if !words.iter().any(named) {
         return None;
     }
     let mut prefixes = Prefixes::default();
-    let take = |prefix: &Prefix, words: &Words| match prefix.tool.name == unit::TOOL.name {
+    let take = |prefix: &Prefix, words: &Words| match prefix.tool.name == unit::NAME {
         true => unit::apply(words, &mut prefixes, &machine),
         false => Ok(()),
     };
@@ -258,7 +188,7 @@ pub fn unit(words: &[String], cpus: usize) -> Option<Unit> {
 pub fn within_unit(words: &[String], cpus: usize) -> Vec<String> {
     let Some(at) = words
         .iter()
-        .position(|word| word.rsplit('/').next() == Some(unit::TOOL.name))
+        .position(|word| word.rsplit('/').next() == Some(unit::NAME))
     else {
         return words.to_vec();
     };
@@ -268,7 +198,7 @@ pub fn within_unit(words: &[String], cpus: usize) -> Vec<String> {
         has_clamps: true,
     };
     let mut set = Prefixes::default();
-    let named = |prefix: &&Prefix| prefix.tool.name == unit::TOOL.name;
+    let named = |prefix: &&Prefix| prefix.tool.name == unit::NAME;
     let read = PREFIXES
         .iter()
         .find(named)
@@ -316,7 +246,7 @@ fn each(
         if next == words.len() {
             return Err(CommandError::new(name, at + 1, NEEDS_PROGRAM));
         }
-        if name == unit::TOOL.name && at > 0 && !read.has("scope") {
+        if name == unit::NAME && at > 0 && !read.has("scope") {
             let message = "starts a service, which inherits nothing from the prefixes before it; \
                            put them behind it, or give `--scope`";
             return Err(CommandError::new(name, at + 1, message));

@@ -1,3 +1,4 @@
+use schedcast_base::rows;
 use schedcast_kernel::Cpu;
 use schedcast_kernel::task::Policy;
 use schedcast_kernel::uclamp::Clamps;
@@ -6,22 +7,18 @@ use schedcast_sim::Workload;
 use super::*;
 use crate::programs::{compile, split, tool};
 
+const MACHINE: Machine<'static> = Machine {
+    cpus: 4,
+    nodes: &[0, 0, 1, 1],
+    has_clamps: true,
+};
+
 fn prefixes(line: &str) -> Prefixes {
-    let machine = Machine {
-        cpus: 4,
-        nodes: &[0, 0, 1, 1],
-        has_clamps: true,
-    };
-    read(&split(line), &machine).unwrap()
+    read(&split(line), &MACHINE).unwrap()
 }
 
 fn refusal(line: &str) -> String {
-    let machine = Machine {
-        cpus: 4,
-        nodes: &[0, 0, 1, 1],
-        has_clamps: true,
-    };
-    read(&split(line), &machine).unwrap_err().to_string()
+    read(&split(line), &MACHINE).unwrap_err().to_string()
 }
 
 #[test]
@@ -85,19 +82,15 @@ fn words_are_numbered_as_typed() {
 
 #[test]
 fn mistakes_are_refused_with_their_place() {
-    for (line, expected) in cases! {
-        "taskset -c 0-4 hackbench"
-            => "taskset, word 3: `CPUS` needs CPUs of 0 to 3 such as `0-3,8`, found `0-4`";
-        "taskset 10 hackbench"
-            => "taskset, word 2: `CPUS` needs a hexadecimal mask of the CPUs 0 to 3, found `10`";
-        "chrt -f 100 hackbench"
-            => "chrt, word 3: `PRIORITY` needs a whole number from 1 to 99, found `100`";
-        "nice taskset 1" => "taskset, word 2: needs a program behind it, such as `hackbench -g 2`";
-        "timeout" => "timeout, word 1: needs a value and a program behind it";
-        "taskset -p 1 hackbench"
-            => "taskset, word 2: flag `-p` cannot be forecast: it changes a process that exists already";
-    } {
+    let sections = rows::sections(include_str!("refusals.txt"));
+    for case in &sections["prefixes"] {
+        let [line, expected] = rows::cells(case);
         assert_eq!(refusal(line), expected, "{line}");
+    }
+    for case in &sections["prefixes, a part of the refusal"] {
+        let [line, expected] = rows::cells(case);
+        let found = refusal(line);
+        assert!(found.contains(expected), "{line}: {found}");
     }
 }
 
@@ -152,27 +145,6 @@ fn on_a_host_other_prefixes_stand_for_those_of_systemd_run() {
     let line = "systemd-run -p CPUQuota=50% -p Nice=3 -p CPUSchedulingPolicy=batch hackbench -g 1";
     let words = within_unit(&split(line), 4);
     assert_eq!(words.join(" "), "chrt -b 0 nice -n 3 hackbench -g 1");
-}
-
-#[test]
-fn what_cannot_be_forecast_is_refused_with_the_nearest_name() {
-    for (line, expected) in cases! {
-        "systemd-run -p CPUQouta=50% hackbench"
-            => "unknown property `CPUQouta`; nearest valid name: `CPUQuota`";
-        "systemd-run -p CPUQuota=half hackbench"
-            => "`CPUQuota` needs a share such as `50%`, found `half`";
-        "systemd-run -p MemoryMax=1G hackbench"
-            => "property `MemoryMax` cannot be forecast: memory is not modelled";
-        "nice systemd-run hackbench"
-            => "systemd-run, word 2: starts a service, which inherits nothing";
-        "numactl -N 2 hackbench" => "nodes of 0 to 1 such as `0,1`, or `all`, found `2`";
-        "chrt --deadline --sched-runtime 5 0 hackbench"
-            => "cannot be forecast: only threads of an rt-app file can be SCHED_DEADLINE";
-        "systemd-run --user hackbench" => "cannot be forecast";
-    } {
-        let found = refusal(line);
-        assert!(found.contains(expected), "{line}: {found}");
-    }
 }
 
 #[test]

@@ -17,7 +17,6 @@ pub static TOOL: Tool = Tool {
     name: "rt-app",
     about: "threads and phases described by a file",
     operands: "FILE",
-    flags: &[],
     compile: |words, compiler| Ok(Arc::new(compile(words, compiler)?)),
 };
 

@@ -1,4 +1,5 @@
 use super::*;
+use schedcast_base::rows;
 use schedcast_kernel::GroupId;
 use schedcast_kernel::rules::{Rules, Version};
 use schedcast_sim::workload::GroupSpec;
@@ -77,253 +78,6 @@ pub(super) fn metric(running: &Running, world: &World, name: &str) -> f64 {
         .unwrap_or_else(|| panic!("no {name} in {metrics:?}"))
 }
 
-/// A tool, a command line of it, and its flags with values that are not the defaults.
-type Sample = (
-    &'static str,
-    &'static str,
-    &'static [(&'static str, &'static str)],
-);
-
-const SAMPLES: &[Sample] = &[
-    (
-        "schbench",
-        "schbench -r 40",
-        &[
-            ("message-threads", "3"),
-            ("threads", "5"),
-            ("runtime", "41"),
-            ("cache_footprint", "64"),
-            ("operations", "2"),
-            ("sleep_usec", "7"),
-            ("rps", "300"),
-            ("pipe", "4096"),
-            ("warmuptime", "5"),
-            ("zerotime", "9"),
-            ("message-cpus", "1"),
-            ("worker-cpus", "2"),
-            ("intervaltime", "3"),
-            ("json", "x"),
-            ("jobname", "x"),
-        ],
-    ),
-    (
-        "schbench-classic",
-        "schbench-classic",
-        &[
-            ("message-threads", "3"),
-            ("threads", "5"),
-            ("runtime", "41"),
-            ("sleeptime", "7000"),
-            ("cputime", "9"),
-            ("rps", "300"),
-            ("pipe", "4096"),
-        ],
-    ),
-    (
-        "hackbench",
-        "hackbench",
-        &[
-            ("groups", "3"),
-            ("fds", "5"),
-            ("loops", "7"),
-            ("datasize", "1000"),
-        ],
-    ),
-    (
-        "perf-bench-messaging",
-        "perf bench sched messaging",
-        &[("group", "3"), ("nr_loops", "7")],
-    ),
-    ("perf-bench-pipe", "perf bench sched pipe", &[("loop", "3")]),
-    (
-        "stress-ng",
-        "stress-ng --cpu 3 --cpu-load 40",
-        &[
-            ("cpu", "2"),
-            ("cpu-load", "41"),
-            ("cpu-load-slice", "20"),
-            ("cpu-method", "fft"),
-            ("cpu-ops", "50"),
-            ("timeout", "5"),
-            ("taskset", "1"),
-            ("sched", "batch"),
-        ],
-    ),
-    (
-        "cyclictest",
-        "cyclictest -t 2 --policy fifo -l 9",
-        &[
-            ("threads", "3"),
-            ("priority", "70"),
-            ("policy", "rr"),
-            ("interval", "900"),
-            ("distance", "90"),
-            ("loops", "11"),
-            ("duration", "2"),
-            ("affinity", "1"),
-            ("mainaffinity", "1"),
-            ("latency", "20"),
-            ("histogram", "30"),
-            ("histofall", "30"),
-            ("clock", "1"),
-            ("json", "x"),
-            ("histfile", "x"),
-        ],
-    ),
-    (
-        "netperf",
-        "netperf -t UDP_RR",
-        &[
-            ("t", "TCP_RR"),
-            ("l", "3"),
-            ("pairs", "4"),
-            ("T", "1,2"),
-            ("H", "::1"),
-            ("p", "7"),
-            ("P", "0"),
-            ("v", "2"),
-        ],
-    ),
-    (
-        "iozone",
-        "iozone -e",
-        &[
-            ("s", "3m"),
-            ("r", "8"),
-            ("i", "0"),
-            ("t", "3"),
-            ("filesystem", "xfs"),
-            ("f", "x"),
-        ],
-    ),
-    (
-        "pgbench",
-        "pgbench -c 4",
-        &[
-            ("client", "5"),
-            ("jobs", "2"),
-            ("transactions", "11"),
-            ("time", "3"),
-            ("builtin", "select-only"),
-            ("protocol", "prepared"),
-            ("rate", "100"),
-            ("scale", "3"),
-            ("filesystem", "tmpfs"),
-            ("synchronous-commit", "off"),
-            ("host", "/tmp"),
-            ("port", "7"),
-            ("username", "x"),
-            ("progress", "1"),
-            ("random-seed", "1"),
-        ],
-    ),
-    (
-        "sysbench",
-        "sysbench oltp_read_write run",
-        &[
-            ("threads", "5"),
-            ("events", "9"),
-            ("time", "3"),
-            ("tables", "3"),
-            ("table-size", "3"),
-            ("point-selects", "3"),
-            ("simple-ranges", "3"),
-            ("sum-ranges", "3"),
-            ("order-ranges", "3"),
-            ("distinct-ranges", "3"),
-            ("range-size", "3"),
-            ("range-selects", "off"),
-            ("index-updates", "3"),
-            ("non-index-updates", "3"),
-            ("delete-inserts", "3"),
-            ("filesystem", "tmpfs"),
-            ("synchronous-commit", "off"),
-            ("pgsql-host", "/tmp"),
-            ("pgsql-port", "7"),
-            ("pgsql-user", "x"),
-            ("pgsql-password", "x"),
-            ("pgsql-db", "x"),
-            ("rand-type", "uniform"),
-            ("rand-seed", "3"),
-            ("auto-inc", "off"),
-            ("percentile", "99"),
-            ("verbosity", "0"),
-            ("forced-shutdown", "3"),
-            ("thread-stack-size", "3"),
-        ],
-    ),
-    (
-        "wrk",
-        "wrk -c 8",
-        &[
-            ("threads", "3"),
-            ("connections", "10"),
-            ("duration", "3"),
-            ("workers", "3"),
-            ("timeout", "3"),
-            ("header", "x"),
-        ],
-    ),
-    (
-        "http-service",
-        "http-service --fan-out 2",
-        &[
-            ("rate", "7"),
-            ("arrivals", "even"),
-            ("duration", "3"),
-            ("threads", "3"),
-            ("work", "3"),
-            ("demand", "fixed"),
-            ("lock", "3"),
-            ("fan-out", "3"),
-            ("fan-work", "3"),
-            ("helpers", "3"),
-            ("interrupt-cpu", "1"),
-        ],
-    ),
-];
-
-const RUNTIMES: &[Sample] = &[
-    (
-        "go-server",
-        "go-server --alloc 100 --mark 1000 --go 1.25",
-        &[
-            ("rate", "7"),
-            ("arrivals", "even"),
-            ("duration", "3"),
-            ("schedule", "../../recordings/postgres-quota/requests.csv"),
-            ("work", "3"),
-            ("demand", "fixed"),
-            ("alloc", "3"),
-            ("gomaxprocs", "3"),
-            ("live", "3"),
-            ("gogc", "3"),
-            ("trigger", "80"),
-            ("mark", "3"),
-            ("stw", "3"),
-        ],
-    ),
-    (
-        "java-server",
-        "java-server --alloc 100 --collect 1000",
-        &[
-            ("rate", "7"),
-            ("arrivals", "even"),
-            ("duration", "3"),
-            ("schedule", "../../recordings/postgres-quota/requests.csv"),
-            ("work", "3"),
-            ("demand", "fixed"),
-            ("alloc", "3"),
-            ("processors", "3"),
-            ("threads", "3"),
-            ("collector", "serial"),
-            ("young", "3"),
-            ("survivors", "3"),
-            ("collect", "3"),
-        ],
-    ),
-];
-
 /// Flags that need another one beside them, are of another test, or say what holds anyway.
 const NOT_ALONE: [&str; 12] = [
     // Without a limit every release chooses all CPUs.
@@ -344,10 +98,15 @@ const NOT_ALONE: [&str; 12] = [
 
 #[test]
 fn every_flag_has_the_effect_its_table_says() {
-    for (name, line, samples) in SAMPLES.iter().chain(RUNTIMES) {
-        let tool = TOOLS.iter().find(|tool| tool.name == *name).unwrap();
+    for row in rows::lines(include_str!("samples.txt")) {
+        let [name, line, samples] = rows::cells(row);
+        let samples: Vec<(&str, &str)> = samples
+            .split(", ")
+            .filter_map(|sample| sample.split_once(' '))
+            .collect();
+        let tool = TOOLS.iter().find(|tool| tool.name == name).unwrap();
         let (plain, without) = compiled(line, 4);
-        for flag in tool.flags {
+        for flag in tool.flags() {
             let sample = samples.iter().find(|(key, _)| *key == flag.key());
             let typed = match flag.long {
                 Some(long) => format!("--{long}"),
@@ -381,32 +140,8 @@ fn every_flag_has_the_effect_its_table_says() {
 
 #[test]
 fn what_is_wrong_is_said_with_its_word_and_the_nearest_name() {
-    let cases = cases! {
-        "hackbnech -g 1"
-            => "command, word 1: unknown program `hackbnech`; nearest valid name: `hackbench`";
-        "perf bench sched pip"
-            => "command, word 1: unknown program `perf bench sched pip`; nearest valid name: `perf bench sched pipe`";
-        "schbench-classic -m 1 -t"
-            => "schbench-classic, word 4: flag `-t` needs a value N: workers of each message thread";
-        "stress-ng --cpu 2 --cpu-method matriprod"
-            => "stress-ng, word 4: unknown method `matriprod`; nearest valid name: `matrixprod`";
-        "stress-ng --cpu two"
-            => "stress-ng, word 2: flag `--cpu` needs a whole number from 0 to 4096, found `two`";
-        "stress-ng --io 2" => "stress-ng, word 2: unknown flag `--io`; valid names: `--cpu`, `-c`, `--cpu-load`, `-l`, \
-             `--cpu-load-slice`, `--cpu-method`, `--cpu-ops`, `--timeout`, `-t`, `--taskset`, `--sched`, \
-             `--sched-prio`, `--metrics`, `-M`, `--metrics-brief`, `--quiet`, `-q`, `--log-brief`";
-        "cyclictest --policy ff"
-            => "cyclictest, word 2: unknown policy `ff`; valid names: `other`, `normal`, `batch`, `idle`, `fifo`, `rr`";
-        "cyclictest -a 9"
-            => "cyclictest, word 2: flag `-a` needs CPUs of 0 to 3 such as `0-3,8`, found `9`";
-        "schbench-classic -R 10 -t 1"
-            => "schbench-classic, word 1: `-R` needs `-t 2` or more: two thirds of the workers get a request at a time";
-        "rt-app" => "rt-app, word 1: needs a file: `rt-app FILE`";
-        "hackbench 2 treads" => "hackbench, word 3: expected `process` or `thread`, found `treads`";
-        "hackbench -g 20000"
-            => "hackbench, word 1: 800000 tasks; Linux holds 32768 unless told otherwise";
-    };
-    for (line, message) in cases {
+    for case in &rows::sections(include_str!("refusals.txt"))["commands"] {
+        let [line, message] = rows::cells(case);
         assert_eq!(refuse(line), message);
     }
     let missing = refuse("rt-app no-such-file.json");

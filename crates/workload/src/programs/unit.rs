@@ -8,8 +8,8 @@
 use schedcast_base::names::suggestion;
 use schedcast_kernel::task::Policy;
 
-use super::command::{CommandError, Effect, Given, Tool, Words, flags};
-use super::prefix::{Machine, NEEDS_PROGRAM, Prefixes};
+use super::command::{CommandError, Given, Words};
+use super::prefix::{Machine, Prefixes};
 
 /// The group of a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,52 +46,8 @@ impl Unit {
     }
 }
 
-const OTHER_MACHINE: Effect = Effect::Refused("it starts the command on another machine");
-const LATER: Effect = Effect::Refused("it starts the command later; an experiment's `start` does");
-const AROUND: Effect = Effect::Nothing("it changes nothing that the scheduler sees");
-
-/// `systemd-run`.
-pub(super) const TOOL: Tool = Tool {
-    words: &["systemd-run"],
-    name: "systemd-run",
-    about: "a group of its own, with CPUQuota=, CPUWeight=, AllowedCPUs=",
-    operands: "COMMAND",
-    flags: flags! {
-        ["--scope", "a scope instead of a service"]
-        ["-p --property NAME=VALUE", "a property of the unit"]
-        ["-u --unit NAME", "its name"]
-        ["--slice NAME", "the slice it lies in, `system` without"]
-        ["--nice N", "nice value of a service"]
-        ["--user" => Effect::Refused("the groups of a user's manager are not known here")]
-        ["-H --host HOST" => OTHER_MACHINE]
-        ["-M --machine CONTAINER" => OTHER_MACHINE]
-        ["-S --shell" => Effect::Refused("a shell is no program that can be forecast")]
-        ["--slice-inherit" => Effect::Refused("the slice of the shell is not known here")]
-        ["--on-active SECONDS" => LATER]
-        ["--on-boot SECONDS" => LATER]
-        ["--on-startup SECONDS" => LATER]
-        ["--on-unit-active SECONDS" => LATER]
-        ["--on-unit-inactive SECONDS" => LATER]
-        ["--on-calendar SPEC" => LATER]
-        ["--description TEXT" => Effect::Output]
-        ["--no-ask-password" => AROUND]
-        ["--no-block" => AROUND]
-        ["-r --remain-after-exit" => AROUND]
-        ["--wait" => AROUND]
-        ["--send-sighup" => AROUND]
-        ["--service-type TYPE" => AROUND]
-        ["--uid USER" => AROUND]
-        ["--gid GROUP" => AROUND]
-        ["--working-directory PATH" => AROUND]
-        ["-d --same-dir" => AROUND]
-        ["-E --setenv NAME=VALUE" => AROUND]
-        ["-t --pty" => Effect::Output]
-        ["-P --pipe" => Effect::Output]
-        ["-q --quiet" => Effect::Output]
-        ["-G --collect" => AROUND]
-    },
-    compile: |words, _| Err(words.error(NEEDS_PROGRAM)),
-};
+/// Name of the prefix.
+pub(super) const NAME: &str = "systemd-run";
 
 const PROPERTIES: [&str; 8] = [
     "CPUQuota",

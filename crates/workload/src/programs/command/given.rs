@@ -6,6 +6,7 @@ use schedcast_base::cpu_list::{CpuList, Stride};
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
 
+use super::flags::OPERAND;
 use super::{CommandError, Flag, Tool};
 
 /// A command line that was read.
@@ -65,7 +66,6 @@ impl Words {
 
     /// An operand, to be read like the value of a flag; `name` stands for it in messages.
     pub(in crate::programs) fn operand_named(&self, row: usize, name: &str) -> Given {
-        static OPERAND: Flag = Flag::of("");
         let found = self.operands.get(row);
         Given {
             tool: self.tool,

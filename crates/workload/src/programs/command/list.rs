@@ -22,7 +22,7 @@ pub fn describe(tool: &Tool) -> String {
         operands => format!(" {operands}"),
     };
     let mut text = format!("{command} [flags]{operands}\n  {}\n\n", tool.about);
-    for flag in tool.flags {
+    for flag in tool.flags() {
         text += &line(flag);
     }
     text
@@ -68,7 +68,7 @@ mod tests {
             let line = line.unwrap_or_else(|| panic!("no line of {row:?} in {text}"));
             assert!(line.ends_with(&format!("  {}", tool.about)), "{line}");
         }
-        for flag in TOOLS.iter().flat_map(|tool| tool.flags) {
+        for flag in TOOLS.iter().flat_map(|tool| tool.flags()) {
             let line = super::line(flag);
             assert!(line.contains(&format!(" {}", flag.help)), "{line}");
         }

@@ -1,4 +1,4 @@
-//! The command line of a benchmark: one table of flags per tool, one reader for all of them.
+//! The command line of a benchmark: one table of flags per tool in `flags.txt`, one reader for all.
 //!
 //! The table is the only place that knows a flag. The reader, the defaults, the help and
 //! `schedcast list programs` come from it. Every flag says what it does to scheduling
@@ -16,6 +16,7 @@
 //! schbench, word 4: unknown flag `--rutime`; nearest valid name: `--runtime`
 //! ```
 
+mod flags;
 mod given;
 mod list;
 mod parse;
@@ -74,56 +75,6 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// A flag that changes scheduling, as a usage line shows it: `-t --threads [NUM]` with either
-    /// name or both, and a value that stands in brackets where it may be left out.
-    pub(super) const fn of(usage: &'static str) -> Self {
-        let (mut short, mut long, mut value) = (None, None, usage);
-        if value.len() > 1 && value.as_bytes()[0] == b'-' && value.as_bytes()[1] != b'-' {
-            short = Some(value.as_bytes()[1] as char);
-            value = rest(value, 2);
-        }
-        if value.len() > 1 && value.as_bytes()[0] == b'-' {
-            let mut end = 2;
-            while end < value.len() && value.as_bytes()[end] != b' ' {
-                end += 1;
-            }
-            long = Some(value.split_at(end).0.split_at(2).1);
-            value = rest(value, end);
-        }
-        Self {
-            short,
-            long,
-            value: match value.as_bytes() {
-                [] => Value::None,
-                [b'[', .., b']'] => {
-                    Value::Optional(value.split_at(value.len() - 1).0.split_at(1).1)
-                }
-                _ => Value::Required(value),
-            },
-            default: "",
-            help: "",
-            effect: Effect::Scheduling,
-        }
-    }
-
-    /// Sets the value that holds without the flag.
-    pub(super) const fn default(mut self, default: &'static str) -> Self {
-        self.default = default;
-        self
-    }
-
-    /// Its line of help.
-    pub(super) const fn says(mut self, help: &'static str) -> Self {
-        self.help = help;
-        self
-    }
-
-    /// Its effect.
-    pub(super) const fn effect(mut self, effect: Effect) -> Self {
-        self.effect = effect;
-        self
-    }
-
     /// The name the reader matches on: the long one, else the short one.
     pub fn key(&self) -> String {
         match (self.long, self.short) {
@@ -133,45 +84,6 @@ impl Flag {
         }
     }
 }
-
-/// Text behind the first `end` bytes and a space.
-const fn rest(text: &str, end: usize) -> &str {
-    let skipped = if end < text.len() { end + 1 } else { end };
-    text.split_at(skipped).1
-}
-
-/// Both lists in one.
-pub(super) const fn joined<const N: usize>(first: &[Flag], second: &[Flag]) -> [Flag; N] {
-    let mut all = [Flag::of(""); N];
-    let mut at = 0;
-    while at < N {
-        all[at] = match at < first.len() {
-            true => first[at],
-            false => second[at - first.len()],
-        };
-        at += 1;
-    }
-    all
-}
-
-/// A table of flags, a row each: usage, default value, help, effect. A row may also be a flag that
-/// several tools have, and the table may begin with a list of those.
-///
-/// Worked example: `["-t --threads [NUM]" = "1", "threads" => Effect::Output]`.
-macro_rules! flags {
-    (..$shared:expr; $($rows:tt)*) => {{
-        use $crate::programs::command::{Flag, joined};
-        const OWN: &[Flag] = flags! { $($rows)* };
-        const ALL: [Flag; OWN.len() + $shared.len()] = joined($shared, OWN);
-        &ALL
-    }};
-    (@row $usage:literal $(= $default:literal)? $(, $help:literal)? $(=> $effect:expr)?) => {
-        $crate::programs::command::Flag::of($usage)$(.default($default))?$(.says($help))?$(.effect($effect))?
-    };
-    (@row $flag:expr) => { $flag };
-    ($([$($row:tt)+])*) => { &[$(flags!(@row $($row)+)),*] };
-}
-pub(super) use flags;
 
 /// How a tool compiles whose options are read from its words alone, or with the number of CPUs.
 macro_rules! compiled {
@@ -196,8 +108,6 @@ pub struct Tool {
     pub about: &'static str,
     /// Operands behind the flags, for help; empty if there may be none.
     pub operands: &'static str,
-    /// Its flags.
-    pub flags: &'static [Flag],
     /// Reads a command line and adds what it runs.
     pub(super) compile: Compile,
 }

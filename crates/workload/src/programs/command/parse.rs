@@ -76,7 +76,7 @@ impl Tool {
     /// Every spelling of every flag that is accepted.
     fn spellings(&self) -> Vec<String> {
         let accepted = self
-            .flags
+            .flags()
             .iter()
             .filter(|flag| !matches!(flag.effect, Effect::Refused(_)));
         accepted
@@ -134,7 +134,7 @@ impl Reader<'_> {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (long, None),
         };
-        let flags = self.tool.flags;
+        let flags = self.tool.flags();
         // The names of sysbench's options are the same with `_` and with `-`.
         let dashed = name.replace('_', "-");
         let name = match self.tool.name {
@@ -174,7 +174,7 @@ impl Reader<'_> {
             let typed = format!("-{short}");
             let Some(flag) = self
                 .tool
-                .flags
+                .flags()
                 .iter()
                 .find(|flag| flag.short == Some(short))
             else {

@@ -1,18 +1,20 @@
 use super::*;
 
+pub(super) const FLAGS: &str = "\
+[toy]
+-t --threads N = 1 | number of threads
+-r --runtime S | seconds
+-R --rps N | requests
+-q --quiet | no output | output
+-a --affinity [CPUS] | CPUs
+-A --auto | grows | refused: it repeats itself
+";
+
 static TOOL: Tool = Tool {
     words: &["toy"],
     name: "toy",
     about: "a toy",
     operands: "",
-    flags: flags! {
-        ["-t --threads N" = "1", "number of threads"]
-        ["-r --runtime S", "seconds"]
-        ["-R --rps N", "requests"]
-        ["-q --quiet", "no output" => Effect::Output]
-        ["-a --affinity [CPUS]", "CPUs"]
-        ["-A --auto", "grows" => Effect::Refused("it repeats itself")]
-    },
     compile: |words, _| Err(words.error("a toy")),
 };
 
@@ -21,7 +23,6 @@ static FILE_TOOL: Tool = Tool {
     name: "perf-bench",
     about: "takes a file",
     operands: "FILE",
-    flags: &[],
     compile: |words, _| Err(words.error("a toy")),
 };
 

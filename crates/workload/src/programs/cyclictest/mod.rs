@@ -22,7 +22,7 @@ mod tests;
 use schedcast_kernel::Cpu;
 use schedcast_kernel::task::Policy;
 
-use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
+use super::command::{CommandError, Tool, Words, compiled};
 use schedcast_base::names::suggestion;
 
 const THREADS_MAX: u64 = 4096;
@@ -32,52 +32,12 @@ const DISTANCE_US: u64 = 500;
 const INTERVAL_US_MAX: u64 = 3_600_000_000;
 const POLICIES: [&str; 6] = ["other", "normal", "batch", "idle", "fifo", "rr"];
 
-const PRINTED: Effect = Effect::Output;
-const NOT_MODELLED: Effect = Effect::Refused("this way of waking is not modelled");
-
 /// `cyclictest` of rt-tests 2.
 pub(crate) static TOOL: Tool = Tool {
     words: &["cyclictest"],
     name: "cyclictest",
     about: "threads that sleep until a time and measure how late they wake",
     operands: "",
-    flags: flags! {
-        ["-t --threads [NUM]" = "1", "threads; without a number one for each CPU"]
-        ["-p --priority PRIO", "real-time priority; without it SCHED_OTHER"]
-        ["--policy NAME", "other, normal, batch, idle, fifo or rr"]
-        ["--priospread", "each thread one priority lower"]
-        ["-i --interval INTV" = "1000", "µs between two wakeups of thread 0"]
-        ["-d --distance DIST" = "500", "µs that each further thread has more; none with a histogram"]
-        ["-l --loops LOOPS" = "0", "end when a thread has so many; 0 = endless"]
-        ["-D --duration TIME", "end after so many seconds, or 5m, 2h, 1d"]
-        ["-a --affinity [CPUSET]", "CPUs of the threads, round and round; without a list all"]
-        ["-S --smp", "one thread for each CPU, all of one priority"]
-        ["--mainaffinity CPUSET", "CPUs of the main thread"]
-        ["-r --relative", "sleep for the interval instead of until a time"]
-        ["-q --quiet", "print only the summary; main then works less"]
-        ["--latency PM_QOS" = "0", "µs that a CPU may take to leave its idle state"]
-        ["--default-system", "leave power management alone"]
-        ["--laptop", "leave power management alone"]
-        ["-h --histogram US", "print a histogram up to so many µs; all threads have one interval"]
-        ["-H --histofall US", "the same with a column for all threads"]
-        ["-N --nsecs", "print ns instead of µs" => PRINTED]
-        ["-m --mlockall", "lock memory" => Effect::Nothing("memory never is short here")]
-        ["-M --refresh_on_max", "print only at a new maximum"
-            => Effect::Nothing("one look every 10 ms all the same")]
-        ["-c --clock CLOCK", "0 = monotonic, 1 = real time"
-            => Effect::Nothing("both clocks run alike here")]
-        ["-u --unbuffered", "unbuffered output" => Effect::Nothing("nothing reads it")]
-        ["--json FILENAME", "results as JSON"
-            => Effect::Nothing("results come with --json of schedcast")]
-        ["--histfile PATH", "histogram into a file" => Effect::Nothing("the histogram is printed")]
-        ["-A --aligned USEC", "common offset of all threads" => NOT_MODELLED]
-        ["--secaligned USEC", "start at a full second" => NOT_MODELLED]
-        ["-s --system", "nanosleep and setitimer" => NOT_MODELLED]
-        ["-x --posix_timers", "POSIX timers" => NOT_MODELLED]
-        ["-b --breaktrace USEC", "stop at a latency above this"
-            => Effect::Refused("nothing is traced")]
-        ["-v --verbose", "print every value" => Effect::Refused("use --trace of schedcast")]
-    },
     compile: compiled!(Options, cpus),
 };
 

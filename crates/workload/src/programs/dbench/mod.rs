@@ -19,7 +19,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
+use super::command::{CommandError, Tool, Words, compiled};
 use super::results::Results;
 use super::storage::FileSystem;
 
@@ -27,33 +27,12 @@ const CLIENTS_MAX: u64 = 4096;
 const TIME_S: u64 = 600;
 const SECOND_NS: u64 = 1_000_000_000;
 
-const NOT_MODELLED: Effect = Effect::Refused("this way of writing is not modelled");
-
 /// `dbench` 4.
 pub(crate) static TOOL: Tool = Tool {
     words: &["dbench"],
     name: "dbench",
     about: "clients that replay a file server's load on a local file system",
     operands: "CLIENTS",
-    flags: flags! {
-        ["-t --timelimit SECONDS" = "600", "length of the measured part"]
-        ["--warmup SECONDS" = "a fifth of -t", "not measured, before it"]
-        ["--filesystem NAME" = "ext4",
-            "not a flag of the tool: ext4, xfs or tmpfs under the directory"]
-        ["-c --loadfile FILE", "the load"
-            => Effect::Nothing("the load of the packaged client.txt is built in")]
-        ["-D --directory DIR", "where the files are"
-            => Effect::Nothing("--filesystem says what is there")]
-        ["-B --backend NAME", "fileio" => Effect::Nothing("the model is that of fileio")]
-        ["--skip-cleanup", "leave the files" => Effect::Nothing("cleaning up is not measured")]
-        ["-s --sync", "O_SYNC" => NOT_MODELLED]
-        ["-S --sync-dir", "synchronous directories" => NOT_MODELLED]
-        ["-F --fsync", "fsync after every write" => NOT_MODELLED]
-        ["-x --xattr", "extended attributes" => NOT_MODELLED]
-        ["-R --target-rate MB", "limit of the rate" => Effect::Refused("clients are not held back")]
-        ["--clients-per-process N", "clients of one process"
-            => Effect::Refused("every client is a process")]
-    },
     compile: compiled!(Options),
 };
 

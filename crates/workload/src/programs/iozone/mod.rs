@@ -21,7 +21,7 @@ mod tests;
 use schedcast_sim::workload::{BarrierId, DeviceId, ProgramId};
 use schedcast_sim::{Distribution, ProgramBuilder};
 
-use super::command::{CommandError, Effect, Given, Tool, Words, compiled, flags, whole};
+use super::command::{CommandError, Given, Tool, Words, compiled, whole};
 use super::model::Model;
 use super::prices::Prices;
 use super::results::{MetricMap, Results};
@@ -46,38 +46,12 @@ const MEMORY_STEP_NS: u32 = 20;
 
 registers! { 0; PROCESS LEFT CHILD BEGIN GROWN }
 
-const NOT_MODELLED: Effect = Effect::Refused("this way of reading and writing is not modelled");
-
 /// `iozone` 3.
 pub(crate) static TOOL: Tool = Tool {
     words: &["iozone"],
     name: "iozone",
     about: "processes that write and read files, record by record",
     operands: "",
-    flags: flags! {
-        ["-s SIZE" = "512k", "of a file: KB, or with k, m or g behind"]
-        ["-r SIZE" = "4k", "of a record: KB, or with k, m or g behind"]
-        ["-i TEST" = "0 and 1",
-            "0 = write and rewrite, 1 = read and reread, 2 = random, 3 = backwards; may be repeated"]
-        ["-n SIZE" = "64k", "smallest file of -a"]
-        ["-g SIZE" = "512m", "largest file of -a"]
-        ["-y SIZE" = "4k", "smallest record of -a"]
-        ["-q SIZE" = "16m", "largest record of -a"]
-        ["-t N", "so many processes at the same time, each with its file"]
-        ["-e", "count the fsync after writing"]
-        ["-c", "count the close" => Effect::Nothing("closing a file takes no time to speak of")]
-        ["--filesystem NAME" = "ext4", "not a flag of the tool: ext4, xfs or tmpfs under the files"]
-        ["-f FILE", "name of the file" => Effect::Nothing("--filesystem says what is there")]
-        ["-F FILE", "names of the files" => Effect::Refused("give -t alone, names do not matter")]
-        ["-w", "leave the file" => Effect::Nothing("removing it is not measured")]
-        ["-R", "a report for a spreadsheet" => Effect::Refused("only the plain table is printed")]
-        ["-b FILE", "a report for a spreadsheet"
-            => Effect::Refused("only the plain table is printed")]
-        ["-a", "all sizes, each twice the one before"]
-        ["-I", "O_DIRECT" => NOT_MODELLED]
-        ["-o", "O_SYNC" => NOT_MODELLED]
-        ["-B", "mmap" => NOT_MODELLED]
-    },
     compile: compiled!(Options),
 };
 

@@ -20,7 +20,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use super::command::{CommandError, Effect, Tool, Words, flags};
+use super::command::{CommandError, Tool, Words};
 use super::model::Model;
 use super::results::{MetricMap, Results};
 use channel::Channel;
@@ -37,18 +37,6 @@ pub(crate) static HACKBENCH: Tool = Tool {
     name: "hackbench",
     about: "groups of processes that send messages to each other through sockets or pipes",
     operands: "[GROUPS [process|thread [LOOPS]]]",
-    flags: flags! {
-        ["-g --groups NUM" = "10", "groups of senders and receivers"]
-        ["-f --fds NUM" = "20", "senders, and receivers, in a group"]
-        ["-l --loops LOOPS" = "100", "messages from each sender to each receiver"]
-        ["-s --datasize SIZE" = "100", "bytes in a message"]
-        ["-p --pipe", "pipes instead of sockets"]
-        ["-T --threads", "threads instead of processes"]
-        ["-P --process", "processes, which is the default"]
-        ["-F --fifo", "main thread under SCHED_FIFO once all others are started"]
-        ["-i --inet", "TCP connections instead of sockets"
-            => Effect::Refused("the TCP receive path is not modelled")]
-    },
     compile: |words, compiler| {
         let options = Options::read(words, &HACKBENCH)?;
         options.compile(compiler)?;
@@ -62,12 +50,6 @@ pub(crate) static PERF_MESSAGING: Tool = Tool {
     name: "perf-bench-messaging",
     about: "the same as hackbench, from perf",
     operands: "",
-    flags: flags! {
-        ["-g --group N" = "10", "groups of 20 senders and 20 receivers"]
-        ["-l --nr_loops N" = "100", "messages from each sender to each receiver"]
-        ["-p --pipe", "pipes instead of sockets"]
-        ["-t --thread", "threads instead of processes"]
-    },
     compile: |words, compiler| {
         let options = Options::read(words, &PERF_MESSAGING)?;
         options.compile(compiler)?;

@@ -28,7 +28,7 @@ mod tests;
 
 use schedcast_kernel::cpuset::CpuSet;
 
-use super::command::{CommandError, Effect, Tool, Words, compiled, flags, whole};
+use super::command::{CommandError, Tool, Words, compiled, whole};
 use super::model::Length;
 
 const PAIRS_MAX: u64 = 4096;
@@ -40,26 +40,6 @@ pub(crate) static TOOL: Tool = Tool {
     name: "netperf",
     about: "pairs of processes that talk over the loopback device",
     operands: "[-- -m BYTES -r REQUEST,RESPONSE]",
-    flags: flags! {
-        ["-t TEST" = "TCP_STREAM", "TCP_STREAM, TCP_MAERTS, UDP_STREAM, TCP_RR or UDP_RR"]
-        ["-l SECONDS" = "10", "how long; negative = so many transactions"]
-        ["--pairs N" = "1", "netperfs started together (not a flag of the tool itself)"]
-        ["-T LOCAL,REMOTE", "CPUs that client and server are bound to"]
-        ["-H HOST" = "localhost", "host of the server"
-            => Effect::Nothing("it is always this machine")]
-        ["-p PORT", "port of the server" => Effect::Nothing("no other connection is in its way")]
-        ["-4", "IPv4" => Effect::Nothing("both take the same way here")]
-        ["-P 0|1", "print headers" => Effect::Output]
-        ["-v LEVEL", "verbosity" => Effect::Output]
-        ["-c", "measure the use of the local CPU"
-            => Effect::Refused("the calibration run before the test is not modelled")]
-        ["-C", "measure the use of the remote CPU"
-            => Effect::Refused("the calibration run before the test is not modelled")]
-        ["-i MAX,MIN", "repeat until the result is certain"
-            => Effect::Refused("give the experiment seeds instead")]
-        ["-I LEVEL", "how certain" => Effect::Refused("give the experiment seeds instead")]
-        ["-D SECONDS", "interim results" => Effect::Refused("only the final result is printed")]
-    },
     compile: compiled!(Options, cpus),
 };
 

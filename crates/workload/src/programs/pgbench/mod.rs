@@ -19,11 +19,9 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use super::command::{CommandError, Effect, Given, Tool, Words, compiled, flags};
+use super::command::{CommandError, Given, Tool, Words, compiled};
 use super::model::Length;
-use super::postgres::{
-    ADDRESS, FILE_SYSTEM, Row, SERVER_CGROUP, SYNCHRONOUS_COMMIT, Script, Settings,
-};
+use super::postgres::{Row, Script, Settings};
 use super::prices::Prices;
 use schedcast_base::names::suggestion;
 
@@ -32,65 +30,12 @@ const SCALE_MAX: u64 = 10_000;
 const SECOND_NS: u64 = 1_000_000_000;
 const TELLERS_A_BRANCH: u64 = 10;
 
-const INITIALIZING: Effect =
-    Effect::Refused("only the benchmark is forecast, not the making of its tables");
-const NO_LOG: Effect = Effect::Refused("no log is written; the metrics have the distribution");
-const NO_RETRIES: Effect = Effect::Refused("transactions of the built-in scripts do not fail");
-
 /// `pgbench` of PostgreSQL 15.
 pub(crate) static TOOL: Tool = Tool {
     words: &["pgbench"],
     name: "pgbench",
     about: "clients of a PostgreSQL server, with a backend process each",
     operands: "[DBNAME]",
-    flags: flags! {
-        ["-c --client N" = "1", "clients"]
-        ["-j --jobs N" = "1", "threads of pgbench; clients are spread over them"]
-        ["-t --transactions N" = "10", "transactions of each client"]
-        ["-T --time SECONDS", "how long, instead of -t"]
-        ["-b --builtin NAME" = "tpcb-like",
-            "tpcb-like, simple-update or select-only; a beginning will do"]
-        ["-N --skip-some-updates", "as -b simple-update"]
-        ["-S --select-only", "as -b select-only"]
-        ["-M --protocol NAME" = "simple", "simple, extended or prepared"]
-        ["-R --rate N", "transactions a second of all clients, at random times"]
-        ["-s --scale N" = "1", "branches in the data base (the tool counts them itself)"]
-        [SERVER_CGROUP]
-        [FILE_SYSTEM]
-        [SYNCHRONOUS_COMMIT]
-        ["-h --host HOST", "host of the server" => ADDRESS]
-        ["-p --port PORT", "port of the server" => ADDRESS]
-        ["-U --username NAME", "user" => ADDRESS]
-        ["-n --no-vacuum", "no vacuum before" => Effect::Nothing("the vacuum is not measured")]
-        ["-v --vacuum-all", "vacuum of all tables before"
-            => Effect::Nothing("the vacuum is not measured")]
-        ["-P --progress SECONDS", "progress reports; the summary gets a deviation"
-            => Effect::Output]
-        ["--progress-timestamp", "Unix times in progress reports" => Effect::Output]
-        ["--random-seed SEED", "of its random numbers"
-            => Effect::Nothing("give the experiment seeds instead")]
-        ["-i --initialize", "make the tables" => INITIALIZING]
-        ["-I --init-steps STEPS", "make the tables" => INITIALIZING]
-        ["-F --fillfactor N", "of the tables" => INITIALIZING]
-        ["-f --file FILE", "a script of one's own"
-            => Effect::Refused("what its statements cost is not known")]
-        ["-D --define VAR=VALUE", "variable of a script"
-            => Effect::Refused("the built-in scripts have none to set")]
-        ["-C --connect", "a new connection for each transaction"
-            => Effect::Refused("connections are made once")]
-        ["-L --latency-limit MS", "count, and with -R skip, what is later"
-            => Effect::Refused("transactions are not skipped")]
-        ["-l --log", "a log of the transactions" => NO_LOG]
-        ["--aggregate-interval SECONDS", "sums in the log" => NO_LOG]
-        ["--sampling-rate R", "share in the log" => NO_LOG]
-        ["--log-prefix NAME", "of the log" => NO_LOG]
-        ["-r --report-per-command", "latency of each statement"
-            => Effect::Refused("statements are not timed one by one")]
-        ["--max-tries N", "tries of a transaction" => NO_RETRIES]
-        ["--failures-detailed", "kinds of failures" => NO_RETRIES]
-        ["-d", "debugging up to 15, the data base since 16"
-            => Effect::Refused("give the name of the data base last")]
-    },
     compile: compiled!(Options),
 };
 

@@ -32,7 +32,7 @@ use schedcast_sim::workload::{BarrierId, DistributionId, ProgramId, QueueId, Que
 use schedcast_sim::{Distribution, ProgramBuilder, Reg};
 
 use super::Prices;
-use super::command::{CommandError, Effect, Flag, Words};
+use super::command::{CommandError, Words};
 use super::start::Compiler;
 use super::storage::FileSystem;
 use crate::registers::registers;
@@ -60,18 +60,6 @@ const LEFT: Reg = Reg(11);
 const FRESH: Reg = Reg(15);
 const NO_LOCK: u64 = u32::MAX as u64;
 
-/// Flags of every client program: they say what the server is like, which the tools do not know.
-pub(super) const SERVER_CGROUP: Flag = Flag::of("--server-cgroup PATH")
-    .says("not a flag of the tool: cgroup of the server (default: the client's)");
-pub(super) const FILE_SYSTEM: Flag = Flag::of("--filesystem NAME")
-    .default("ext4")
-    .says("not a flag of the tool: ext4, xfs or tmpfs under the server's log");
-pub(super) const SYNCHRONOUS_COMMIT: Flag = Flag::of("--synchronous-commit on|off")
-    .default("on")
-    .says("not a flag of the tool: the server's setting");
-/// Effect of flags that name the server and the data base.
-pub(super) const ADDRESS: Effect = Effect::Nothing("the server is always on this machine");
-
 /// Settings of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -84,7 +72,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads [`SERVER_CGROUP`], [`FILE_SYSTEM`] and [`SYNCHRONOUS_COMMIT`].
+    /// Reads `--server-cgroup`, `--filesystem` and `--synchronous-commit`, which say what the tools
+    /// do not know of the server.
     ///
     /// # Errors
     /// Unknown names.

@@ -19,12 +19,12 @@ use schedcast_sim::program::{Arithmetic, Compare, Label};
 use schedcast_sim::workload::{ProgramId, QueueId, SemaphoreId, WordId};
 use schedcast_sim::{ProgramBuilder, Reg};
 
-use super::load::{self, Load};
+use super::load::Load;
 use super::{
     MEGABYTE, PROCESSORS_MAX, Scratch, Served, Shared, allocate, cpus, flag_or_variable,
     limit_permille, network, work_piece,
 };
-use crate::programs::command::{CommandError, Tool, Words as Line, flags};
+use crate::programs::command::{CommandError, Tool, Words as Line};
 use crate::programs::start::Compiler;
 use crate::registers::registers;
 
@@ -34,16 +34,6 @@ pub(crate) static TOOL: Tool = Tool {
     name: "go-server",
     about: "a server in Go: GOMAXPROCS, garbage collection (no real tool)",
     operands: "",
-    flags: flags! {
-        ..load::FLAGS;
-        ["--gomaxprocs N" = "as Go chooses", "goroutines that run at a time"]
-        ["--go VERSION" = "1.26", "release, such as 1.24: from 1.25 on it knows the limit"]
-        ["--live MB" = "4", "heap that a collection finds alive"]
-        ["--gogc PERCENT" = "100", "growth of the heap until the next, or off"]
-        ["--trigger PERCENT" = "95", "part of that growth at which it begins, 70 to 95"]
-        ["--mark US" = "0", "CPU time of all workers and assists in a collection"]
-        ["--stw US" = "50", "time for which a collection stops the world at its begin"]
-    },
     compile: |words, compiler| {
         let server = Server::read(words, compiler)?;
         server.compile(compiler)?;

@@ -19,12 +19,12 @@ use schedcast_sim::program::Compare;
 use schedcast_sim::workload::{ProgramId, QueueId, SemaphoreId, WordId};
 use schedcast_sim::{ProgramBuilder, Reg};
 
-use super::load::{self, Load};
+use super::load::Load;
 use super::{
     MEGABYTE, PROCESSORS_MAX, Scratch, Served, Shared, allocate, cpus, flag_or_variable,
     limit_permille, network, work_piece,
 };
-use crate::programs::command::{CommandError, Tool, Words as Line, flags};
+use crate::programs::command::{CommandError, Tool, Words as Line};
 use crate::programs::postgres::queues;
 use crate::programs::service::named;
 use crate::programs::start::Compiler;
@@ -36,16 +36,6 @@ pub(crate) static TOOL: Tool = Tool {
     name: "java-server",
     about: "a server in Java: processors, pool, garbage collection (no real tool)",
     operands: "",
-    flags: flags! {
-        ..load::FLAGS;
-        ["--processors N" = "as HotSpot counts", "-XX:ActiveProcessorCount"]
-        ["--threads N" = "the processors", "threads of the pool"]
-        ["--collector NAME" = "as HotSpot chooses", "serial, parallel or g1"]
-        ["--young MB" = "32", "young generation (-Xmn)"]
-        ["--survivors MB" = "0", "regions of survivors in it, of g1; the others have a fifth"]
-        ["--collect US" = "0", "CPU time of a young collection of several GC workers"]
-        ["--collect-serial US" = "as --collect", "the same of the serial collector"]
-    },
     compile: |words, compiler| {
         let server = Server::read(words, compiler)?;
         server.compile(compiler)?;

@@ -8,7 +8,7 @@ use schedcast_sim::workload::{
 use schedcast_sim::{Distribution, ProgramBuilder, Reg};
 use schedcast_trace::recording::Request;
 
-use crate::programs::command::{CommandError, Flag, Words, flags};
+use crate::programs::command::{CommandError, Words};
 use crate::programs::postgres::epoll_is_sync;
 use crate::programs::results::{MetricMap, Results};
 use crate::programs::service::{ARRIVALS, DEMANDS, Demand, named};
@@ -21,19 +21,6 @@ pub(super) const MESSAGE_BYTES: u64 = 512;
 const FIRST_NS: u64 = 1_000_000;
 /// How often the end of the load is looked for, ns; Go's `sysmon` sleeps so long at the most.
 const LOOK_NS: u64 = 10_000_000;
-
-/// Flags of both servers.
-pub(super) const FLAGS: &[Flag] = flags! {
-    ["--rate N" = "100", "requests a second"]
-    ["--arrivals NAME" = "poisson", "poisson or even"]
-    ["--duration TIME" = "10s", "how long"]
-    ["--schedule FILE",
-        "requests come as those of this log (requests.csv), and all of them are answered"]
-    ["--work US" = "1000", "computing for a request, without collections"]
-    ["--demand NAME" = "exponential",
-        "how it varies, and the allocation with it: exponential, uniform or fixed"]
-    ["--alloc KB" = "0", "allocated by a request"]
-};
 
 /// Times of requests, and the work and allocation of one.
 #[derive(Clone, Debug, PartialEq, Eq)]

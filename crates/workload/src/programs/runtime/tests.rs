@@ -195,20 +195,6 @@ fn a_schedule_is_a_log_of_requests_and_is_answered_to_its_end() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    for (line, message) in cases! {
-        "go-server --gomaxproc 4 --stww 3"
-            => "go-server, word 4: unknown flag `--stww`; nearest valid name: `--stw`";
-        "go-server --go 2"
-            => "go-server, word 2: flag `--go` needs a release such as `1.24`, found `2`";
-        "go-server --schedule x.csv --rate 3"
-            => "go-server, word 4: `--rate` is what `--schedule` says";
-        "java-server --collector zgc"
-            => "java-server, word 2: unknown value `zgc`; valid names: `chosen`, `serial`, `parallel`, `g1`";
-        "java-server --young 8 --survivors 8"
-            => "java-server, word 4: flag `--survivors` needs a whole number from 0 to 7, found `8`";
-    } {
-        assert_eq!(refuse(line), message);
-    }
     let missing = refuse("go-server --schedule no-such-file.csv");
     assert!(
         missing.starts_with("go-server, word 2: ./no-such-file.csv"),

@@ -26,7 +26,7 @@ mod tests;
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
 
-use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
+use super::command::{CommandError, Tool, Words, compiled};
 use super::results::Results;
 use super::schbench_classic::{PIPE_BYTES_MAX, RUNTIME_S_MAX, THREADS_MAX};
 
@@ -36,31 +36,6 @@ pub(crate) static TOOL: Tool = Tool {
     name: "schbench",
     about: "message threads and workers that compute under a lock of their CPU (2023 and later)",
     operands: "",
-    flags: flags! {
-        ["-m --message-threads N" = "1", "message threads"]
-        ["-t --threads N", "workers of each; without, CPUs / message threads"]
-        ["-r --runtime S" = "30", "seconds; 0 = until stopped"]
-        ["-F --cache_footprint KB" = "256", "size of the matrices"]
-        ["-n --operations N" = "5", "matrix products in a request"]
-        ["-s --sleep_usec US" = "100", "µs of sleep in a request"]
-        ["-R --rps N", "requests a second, of all message threads"]
-        ["-p --pipe BYTES", "bytes each side writes instead of computing"]
-        ["-L --no-locking", "compute without the lock"]
-        ["-C --calibrate", "leave the sleep out of the time, and the lock"]
-        ["-w --warmuptime S" = "0", "forget what came before, in runs of 30 s and more"]
-        ["-z --zerotime S", "forget again and again after so many seconds"]
-        ["-M --message-cpus CPUS", "CPUs of the message threads, or `auto`"]
-        ["-W --worker-cpus CPUS", "CPUs of the workers, or `auto`"]
-        ["-i --intervaltime S" = "10", "seconds between two reports"
-            => Effect::Nothing("only the last report is printed")]
-        ["-j --json FILE", "results as JSON"
-            => Effect::Nothing("results come with --json of schedcast")]
-        ["-J --jobname NAME", "name in the JSON" => Effect::Nothing("a name")]
-        ["-A --auto-rps PERCENT", "grow -R until the CPUs are so busy"
-            => Effect::Refused("it reads how busy the machine is; run a sweep over -R instead")]
-        ["-P --pin ccx", "one last level cache a message thread"
-            => Effect::Refused("give the CPUs with -M and -W")]
-    },
     compile: compiled!(Options, cpus),
 };
 

@@ -20,7 +20,7 @@ mod compile;
 #[cfg(test)]
 mod tests;
 
-use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
+use super::command::{CommandError, Tool, Words, compiled};
 use super::model::Model;
 use super::results::{MetricMap, Results, quantile_us};
 
@@ -30,18 +30,6 @@ pub(crate) static TOOL: Tool = Tool {
     name: "schbench-classic",
     about: "schbench of 2016 to early 2023: message threads and workers that spin",
     operands: "",
-    flags: flags! {
-        ["-m --message-threads N" = "2", "message threads"]
-        ["-t --threads N" = "16", "workers of each message thread"]
-        ["-r --runtime S" = "30", "seconds"]
-        ["-s --sleeptime US" = "30000",
-            "µs that a message thread sleeps a round; up to a quarter more"]
-        ["-c --cputime US" = "30000", "µs of wall time that a worker spins"]
-        ["-R --rps N", "requests a second, of all message threads"]
-        ["-p --pipe BYTES", "bytes each side writes; sets -s and -c to 0"]
-        ["-a --auto", "more threads until latencies hurt"
-            => Effect::Refused("it runs itself again and again; run a sweep over -t or -R instead")]
-    },
     compile: compiled!(Options),
 };
 

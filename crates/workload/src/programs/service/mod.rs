@@ -21,7 +21,7 @@ mod compile;
 #[cfg(test)]
 mod tests;
 
-use super::command::{CommandError, Tool, Words, compiled, flags};
+use super::command::{CommandError, Tool, Words, compiled};
 use super::model::Model;
 use super::results::{MetricMap, Results};
 use schedcast_base::names::suggestion;
@@ -37,22 +37,6 @@ pub(crate) static TOOL: Tool = Tool {
     name: "http-service",
     about: "a pool of threads that answers requests from outside (no real tool)",
     operands: "",
-    flags: flags! {
-        ["--rate N" = "100", "requests a second"]
-        ["--arrivals NAME" = "poisson", "poisson or even"]
-        ["--duration TIME" = "10s", "how long"]
-        ["--threads N" = "8", "workers"]
-        ["--work US" = "1000", "computing for a request"]
-        ["--demand NAME" = "exponential",
-            "how it varies: exponential, uniform (0 to twice that) or fixed"]
-        ["--lock US" = "0", "of it under one lock of all workers"]
-        ["--fan-out N" = "0", "pieces of a request that helpers compute"]
-        ["--fan-work US" = "200", "computing for a piece"]
-        ["--helpers N" = "as --threads", "helper threads"]
-        ["--by-clock",
-            "computing ends by the clock: time off the CPU counts, as in a loop that looks at the time"]
-        ["--interrupt-cpu CPU" = "0", "that takes the packets"]
-    },
     compile: compiled!(Options, cpus),
 };
 

@@ -1,4 +1,4 @@
-use super::super::tests::{close, compiled, metric, refuse, rules, run, with_group, world};
+use super::super::tests::{close, compiled, metric, rules, run, with_group, world};
 use super::super::{Running, Start, compile, split};
 use schedcast_kernel::GroupId;
 use schedcast_kernel::group::BandwidthLimit;
@@ -93,20 +93,6 @@ fn the_summary_has_rates_and_latencies() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    let cases = cases! {
-        "http-service --treads 4"
-            => "http-service, word 2: unknown flag `--treads`; nearest valid name: `--threads`";
-        "http-service --demand gauss"
-            => "http-service, word 2: unknown value `gauss`; valid names: `exponential`, `uniform`, `fixed`";
-        "http-service --work 10 --lock 20"
-            => "http-service, word 4: the lock is held for a part of `--work`, not for more";
-        "http-service --helpers 3" => "http-service, word 2: `--helpers` needs `--fan-out`";
-        "http-service --interrupt-cpu 4"
-            => "http-service, word 2: flag `--interrupt-cpu` needs a whole number from 0 to 3, found `4`";
-    };
-    for (line, message) in cases {
-        assert_eq!(refuse(line), message);
-    }
     let (running, _) = compiled("http-service --duration 1m", 2);
     assert_eq!(running.end_ns, Some(60 * SECOND));
 }

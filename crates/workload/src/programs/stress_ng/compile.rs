@@ -166,7 +166,7 @@ impl Worker {
                 let methods: Vec<Label> = METHODS.iter().map(|_| self.builder.label()).collect();
                 let called = self.builder.label();
                 self.builder.jump_indexed(METHOD, &methods);
-                for (label, method) in methods.iter().zip(&METHODS) {
+                for (label, method) in methods.iter().zip(METHODS.iter()) {
                     self.builder.bind(*label);
                     self.calls(method, 1);
                     self.builder.jump(called);

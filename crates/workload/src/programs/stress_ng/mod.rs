@@ -21,7 +21,7 @@ mod tests;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 
-use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
+use super::command::{CommandError, Tool, Words, compiled};
 use methods::{METHODS, Method};
 use schedcast_base::names::suggestion;
 
@@ -37,21 +37,6 @@ pub(crate) static TOOL: Tool = Tool {
     name: "stress-ng",
     about: "processes that compute and never wait, or for a share of the time",
     operands: "",
-    flags: flags! {
-        ["-c --cpu N", "number of workers; 0 = one for each CPU"]
-        ["-l --cpu-load P" = "100", "per cent of the time that each computes"]
-        ["--cpu-load-slice S" = "-64", "slice: -S calls, S ms, or 0 = random up to 0.5 s"]
-        ["--cpu-method M" = "all", "what is computed; `all` takes the methods in turn"]
-        ["--cpu-ops N", "operations of all workers together, then they end"]
-        ["-t --timeout T" = "86400", "end after so many seconds, or 5m, 2h, 1d"]
-        ["--taskset LIST", "CPUs the workers may use"]
-        ["--sched TYPE", "policy: other, batch, idle, fifo, rr"]
-        ["--sched-prio N", "priority under fifo and rr"]
-        ["-M --metrics", "print operations and times" => Effect::Output]
-        ["--metrics-brief", "print operations and times" => Effect::Output]
-        ["-q --quiet", "print nothing" => Effect::Output]
-        ["--log-brief", "print without the tool's name and number" => Effect::Output]
-    },
     compile: compiled!(Options, cpus),
 };
 
@@ -170,8 +155,7 @@ fn read_method(words: &Words) -> Result<Option<&'static Method>, CommandError> {
     if text == "all" {
         return Ok(None);
     }
-    static TABLE: [Method; 82] = METHODS;
-    if let Some(method) = TABLE.iter().find(|method| method.name == text) {
+    if let Some(method) = METHODS.iter().find(|method| method.name == text) {
         return Ok(Some(method));
     }
     let mut names = vec!["all"];

@@ -25,13 +25,22 @@ fn stress_ng_does_its_operations_and_no_more() {
 
 #[test]
 fn stress_ng_ends_on_time_and_keeps_its_load() {
-    for (line, share) in cases! {
-        "stress-ng --cpu 1 -t 5" => 1.0;
-        "stress-ng --cpu 1 -t 5 --cpu-load 40 --cpu-method int64" => 0.4;
-        "stress-ng --cpu 1 -t 5 --cpu-load 25 --cpu-load-slice 10" => 0.25;
-        "stress-ng --cpu 1 -t 30 --cpu-load 50 --cpu-load-slice 0" => 0.5;
-        "stress-ng --cpu 1 -t 5 --cpu-load 0" => 0.0;
-    } {
+    for (line, share) in [
+        ("stress-ng --cpu 1 -t 5", 1.0),
+        (
+            "stress-ng --cpu 1 -t 5 --cpu-load 40 --cpu-method int64",
+            0.4,
+        ),
+        (
+            "stress-ng --cpu 1 -t 5 --cpu-load 25 --cpu-load-slice 10",
+            0.25,
+        ),
+        (
+            "stress-ng --cpu 1 -t 30 --cpu-load 50 --cpu-load-slice 0",
+            0.5,
+        ),
+        ("stress-ng --cpu 1 -t 5 --cpu-load 0", 0.0),
+    ] {
         let (running, world) = run(line, 2, 40);
         assert_eq!(world.live_tasks(), 0, "{line}");
         let time = metric(&running, &world, "stress-ng/time");

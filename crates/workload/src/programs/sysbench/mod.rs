@@ -21,8 +21,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
-use super::postgres::{ADDRESS, FILE_SYSTEM, SERVER_CGROUP, SYNCHRONOUS_COMMIT};
+use super::command::{CommandError, Tool, Words, compiled};
 use oltp::Oltp;
 use schedcast_base::names::suggestion;
 
@@ -31,61 +30,12 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Trial division up to here takes the model a second to count.
 const PRIME_MAX: u64 = 1_000_000;
 
-const ONLY_TOTAL: Effect = Effect::Refused("only the summary at the end is printed");
-const ROWS: Effect = Effect::Nothing("which rows are met changes nothing here");
-
 /// `sysbench` 1.0.
 pub(crate) static TOOL: Tool = Tool {
     words: &["sysbench"],
     name: "sysbench",
     about: "threads that compute primes, or clients of a PostgreSQL server",
     operands: "TEST run",
-    flags: flags! {
-        ["--threads N" = "1", "threads, each a client with a connection"]
-        ["--events N" = "0", "events of all threads together; 0 = no limit"]
-        ["--time N" = "10", "seconds; 0 = no limit"]
-        ["--cpu-max-prime N" = "10000", "cpu: last number that is looked at"]
-        ["--tables N" = "1", "oltp: tables" => ROWS]
-        ["--table-size N" = "10000", "oltp: rows of a table" => ROWS]
-        ["--point-selects N" = "10", "oltp: selects of one row"]
-        ["--simple-ranges N" = "1", "oltp: selects of a range"]
-        ["--sum-ranges N" = "1", "oltp: sums over a range"]
-        ["--order-ranges N" = "1", "oltp: selects of a range, sorted"]
-        ["--distinct-ranges N" = "1", "oltp: selects of a range, sorted, without doubles"]
-        ["--range-size N" = "100", "oltp: rows of a range"]
-        ["--range-selects on|off" = "on", "oltp: ranges at all"]
-        ["--index-updates N" = "1", "oltp: updates of an indexed column"]
-        ["--non-index-updates N" = "1", "oltp: updates of another column"]
-        ["--delete-inserts N" = "1", "oltp: a delete and an insert of the same row"]
-        ["--skip-trx [on|off]" = "off", "oltp: no BEGIN and COMMIT"]
-        ["--db-driver NAME" = "pgsql", "pgsql (the tool's own default is mysql)"]
-        [SERVER_CGROUP]
-        [FILE_SYSTEM]
-        [SYNCHRONOUS_COMMIT]
-        ["--pgsql-host HOST", "host of the server" => ADDRESS]
-        ["--pgsql-port PORT", "port of the server" => ADDRESS]
-        ["--pgsql-user NAME", "user" => ADDRESS]
-        ["--pgsql-password WORD", "password" => ADDRESS]
-        ["--pgsql-db NAME", "data base" => ADDRESS]
-        ["--db-ps-mode auto|disable" = "auto", "prepared statements"
-            => Effect::Refused("statements are always prepared")]
-        ["--rand-type NAME", "how rows are drawn" => ROWS]
-        ["--rand-seed N", "of the random numbers"
-            => Effect::Nothing("give the experiment seeds instead")]
-        ["--auto-inc on|off", "numbers of new rows" => ROWS]
-        ["--report-interval SECONDS", "reports in between" => ONLY_TOTAL]
-        ["--report-checkpoints LIST", "reports in between" => ONLY_TOTAL]
-        ["--percentile N" = "95", "that is printed" => Effect::Output]
-        ["--verbosity N" = "3", "of what is printed" => Effect::Output]
-        ["--histogram on|off", "of latencies" => ONLY_TOTAL]
-        ["--forced-shutdown SECONDS", "time after the end for the last events"
-            => Effect::Nothing("events end by themselves")]
-        ["--thread-stack-size SIZE", "of each thread" => Effect::Nothing("memory is not modelled")]
-        ["--rate N", "events a second of all threads, at random times"
-            => Effect::Refused("threads take their next event at once")]
-        ["--validate on|off", "check results"
-            => Effect::Refused("what the checks cost is not known")]
-    },
     compile: compiled!(Options),
 };
 

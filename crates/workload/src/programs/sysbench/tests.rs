@@ -1,5 +1,5 @@
 use super::super::Running;
-use super::super::tests::{compiled, metric, refuse};
+use super::super::tests::{compiled, metric};
 use super::division_steps;
 use schedcast_sim::World;
 
@@ -108,28 +108,4 @@ fn the_end_is_known() {
     assert_eq!(running.end_ns, Some(3 * SECOND));
     let (running, _) = compiled("sysbench cpu --time=0 --events=9 run", 2);
     assert_eq!(running.end_ns, None);
-}
-
-#[test]
-fn what_is_wrong_is_named() {
-    let cases = cases! {
-        "sysbench cpu --threads=2 --evnts=3 run"
-            => "sysbench, word 4: unknown flag `--evnts`; nearest valid name: `--events`";
-        "sysbench cpus run" => "sysbench, word 2: unknown test `cpus`; nearest valid name: `cpu`";
-        "sysbench cpu" => "sysbench, word 2: needs `run` behind `cpu`";
-        "sysbench oltp_read_only prepare" => "sysbench, word 3: `prepare`: only `run` is forecast";
-        "sysbench cpu --point-selects=3 run"
-            => "sysbench, word 3: flag `--point-selects` is not one of `cpu`";
-        "sysbench oltp_read_only --cpu_max_prime=3 run"
-            => "sysbench, word 3: flag `--cpu-max-prime` is not one of `oltp_read_only`";
-        "sysbench cpu --time=0 run"
-            => "sysbench, word 2: without `--events` and `--time` it never ends";
-        "sysbench oltp_read_only --db-driver=mysql run"
-            => "sysbench, word 3: only `pgsql` is modelled, found `mysql`";
-        "sysbench oltp_read_only --skip-trx=offf run"
-            => "sysbench, word 3: unknown value `offf`; nearest valid name: `off`";
-    };
-    for (line, message) in cases {
-        assert_eq!(refuse(line), message);
-    }
 }

@@ -24,8 +24,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use super::command::{CommandError, Effect, Tool, Words, compiled, flags};
-use super::postgres::SERVER_CGROUP;
+use super::command::{CommandError, Tool, Words, compiled};
 
 const THREADS_MAX: u64 = 1024;
 const CONNECTIONS_MAX: u64 = 65_536;
@@ -38,20 +37,6 @@ pub(crate) static TOOL: Tool = Tool {
     name: "wrk",
     about: "connections to an nginx, each with one request under way",
     operands: "[URL]",
-    flags: flags! {
-        ["-t --threads N" = "2", "threads"]
-        ["-c --connections N" = "10", "connections of all threads together"]
-        ["-d --duration TIME" = "10s", "how long"]
-        ["--workers N" = "the CPUs", "not a flag of the tool: nginx's worker_processes"]
-        [SERVER_CGROUP]
-        ["-L --latency", "print the distribution of latencies" => Effect::Output]
-        ["--timeout TIME", "counts later replies as errors"
-            => Effect::Nothing("errors are not counted")]
-        ["-H --header TEXT", "a line of the request"
-            => Effect::Nothing("some bytes more or less change nothing")]
-        ["-s --script FILE", "a script of one's own"
-            => Effect::Refused("what it costs is not known")]
-    },
     compile: compiled!(Options, cpus),
 };
 
