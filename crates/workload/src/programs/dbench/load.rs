@@ -6,6 +6,10 @@
 //! last flush, which costs XFS a worker more. Counted from the file that Debian's dbench 4.0
 //! installs.
 
+use std::sync::LazyLock;
+
+use schedcast_base::rows;
+
 /// Operations before a flush, and bytes they move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
@@ -17,74 +21,19 @@ pub(crate) struct Piece {
     pub grown: bool,
 }
 
-/// A file that is written in place.
-const fn piece(operations: u64, bytes: u64) -> Piece {
-    Piece {
-        operations,
-        bytes,
-        grown: false,
-    }
-}
-
-/// A file that grows.
-const fn growing(operations: u64, bytes: u64) -> Piece {
-    Piece {
-        grown: true,
-        ..piece(operations, bytes)
-    }
-}
-
-/// A write of a page and its flush.
-const PAGE: Piece = piece(2, 4096);
-/// The same with one operation more.
-const OPENED_PAGE: Piece = piece(3, 4096);
-
 /// The pattern.
-pub(crate) static PIECES: [Piece; 43] = [
-    growing(897, 4_895_677),
-    PAGE,
-    OPENED_PAGE,
-    PAGE,
-    PAGE,
-    OPENED_PAGE,
-    piece(44, 115_959),
-    PAGE,
-    OPENED_PAGE,
-    PAGE,
-    PAGE,
-    OPENED_PAGE,
-    piece(56, 142_371),
-    PAGE,
-    OPENED_PAGE,
-    PAGE,
-    PAGE,
-    OPENED_PAGE,
-    growing(71, 180_899),
-    OPENED_PAGE,
-    growing(37, 103_507),
-    OPENED_PAGE,
-    growing(63, 130_325),
-    OPENED_PAGE,
-    growing(495, 4_137_751),
-    growing(150, 127_523),
-    growing(2, 4096),
-    growing(250, 197_157),
-    growing(2, 4096),
-    growing(2, 4096),
-    piece(452, 1_512_867),
-    piece(31, 67_841),
-    piece(40, 136_855),
-    piece(61, 618_237),
-    piece(287, 3_250_368),
-    piece(153, 1_517_543),
-    piece(60, 35_874),
-    piece(18, 15_712),
-    piece(197, 749_013),
-    piece(99, 1_069_569),
-    piece(9, 12_288),
-    piece(24, 8192),
-    piece(10, 8192),
-];
+pub(crate) static PIECES: LazyLock<Vec<Piece>> = LazyLock::new(|| {
+    let piece = |line: &str| {
+        let mut cells = line.split(' ');
+        Some(Piece {
+            operations: cells.next()?.parse().ok()?,
+            bytes: cells.next()?.parse().ok()?,
+            grown: cells.next().is_some(),
+        })
+    };
+    let lines = rows::lines(include_str!("load.txt"));
+    lines.map(|line| piece(line).expect("a row")).collect()
+});
 
 #[cfg(test)]
 mod tests {
