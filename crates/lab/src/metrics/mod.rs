@@ -5,11 +5,13 @@
 //! program `schbench`, in us, lower is better, and `.p99` says which value of the distribution.
 
 use std::cmp::Ordering;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::MeanKind;
 use schedcast_base::columns::wrap;
+use schedcast_base::rows;
 
 mod refuse;
 pub mod scale;
@@ -101,116 +103,41 @@ impl Family {
     }
 }
 
-/// A table of families, a row each: subject, name, suffix, unit, improvement, whether short tables
-/// show it, description.
-macro_rules! families {
-    (@shown) => { false };
-    (@shown headline) => { true };
-    ($($subject:ident $name:literal $suffix:ident $unit:literal $better:ident $($shown:ident)?:
-        $description:literal;)*) => {
-        [$(Family {
-            subject: Subject::$subject,
-            name: $name,
-            suffix: Suffix::$suffix,
-            unit: $unit,
-            better: Better::$better,
-            headline: families!(@shown $($shown)?),
-            description: $description,
-        }),*]
-    };
-}
-
 /// All families, in the order tables print them.
-pub(crate) static FAMILIES: [Family; 64] = families! {
-    Program "request_latency" Distribution "us" Lower headline:
-        "from the arrival of a request to its completion";
-    Program "activation_latency" Distribution "us" Lower headline:
-        "from a thread's wakeup, or from a message that waited for it, to its next sleep";
-    Program "turn_latency" Distribution "us" Lower:
-        "from a thread's wakeup to its next sleep, several messages included";
-    Program "reply_latency" Distribution "us" Lower:
-        "from a thread's wakeup to its last answer to the thread that woke it";
-    Program "wakeup_latency" Distribution "us" Lower headline:
-        "from a wakeup to the first instruction";
-    Program "latency" Distribution "us" Lower headline:
-        "from a timer's expiry to the first instruction of its thread";
-    Program "lag" Distribution "us" Lower:
-        "from the scheduled start of a transaction to its actual start";
-    Program "flush_latency" Distribution "us" Lower headline:
-        "from the call of a flush to its return";
-    Program "queue" Distribution "us" Lower:
-        "from the arrival of a request to a worker's taking it";
-    Program "pause" Distribution "us" Lower:
-        "time for which a collection of garbage stopped all threads";
-    Program "collections" Plain "count" None: "collections of garbage";
-    Program "tps" Plain "1/s" Higher headline: "transactions per second";
-    Program "events_per_s" Plain "1/s" Higher headline: "events per second";
-    Program "queries_per_s" Plain "1/s" Higher: "statements within transactions per second";
-    Program "requests_per_s" Plain "1/s" Higher headline: "requests answered per second";
-    Program "write_throughput" Sizes "KB/s" Higher headline: "data written to new files per second";
-    Program "rewrite_throughput" Sizes "KB/s" Higher headline:
-        "data written to old files per second";
-    Program "read_throughput" Sizes "KB/s" Higher headline: "data read per second";
-    Program "reread_throughput" Sizes "KB/s" Higher headline: "data read once more per second";
-    Program "random_read_throughput" Sizes "KB/s" Higher headline: "data read at random per second";
-    Program "random_write_throughput" Sizes "KB/s" Higher headline:
-        "data written at random per second";
-    Program "backward_read_throughput" Sizes "KB/s" Higher headline:
-        "data read backwards per second";
-    Program "rps" Plain "1/s" Higher headline: "requests completed per second";
-    Program "transactions_per_s" Plain "1/s" Higher headline: "transactions per second";
-    Program "throughput" Plain "MB/s" Higher headline: "data moved per second";
-    Program "time" Plain "s" Lower headline: "from the start of the program to its end";
-    Program "datagrams_lost" Plain "count" None:
-        "datagrams dropped because the receiver's buffer was full";
-    Program "requests" Plain "count" None: "requests completed";
-    Program "operations" Plain "count" None: "bogo operations completed";
-    Program "cpu_time" Plain "s" None: "CPU time used by all threads";
-    Program "charged_time" Plain "s" None:
-        "CPU time charged by the kernel, as getrusage reports it";
-    Program "switches" Plain "count" None: "times a CPU switched to its threads";
-    Program "wakeups" Plain "count" None: "times its threads were woken";
-    Program "migrations" Plain "count" None: "times its threads changed CPU";
-    Program "wait.contention" Plain "s" Lower:
-        "time in which its threads were runnable and another task ran";
-    Program "wait.throttled" Plain "s" Lower:
-        "time in which its threads were runnable and throttled";
-    Cgroup "nr_periods" Plain "count" None headline: "periods in which the group was active";
-    Cgroup "nr_throttled" Plain "count" Lower headline:
-        "periods that ended with the group throttled";
-    Cgroup "throttled_ratio" Plain "ratio" Lower:
-        "share of the active periods that ended with the group throttled";
-    Cgroup "throttled_usec" Plain "us" Lower headline: "throttled time, summed over CPUs";
-    Cgroup "nr_bursts" Plain "count" None: "periods in which the group used its burst";
-    Cgroup "burst_usec" Plain "us" None: "CPU time used beyond the quota, out of the burst";
-    Cgroup "usage_usec" Plain "us" None: "CPU time used";
-    Cgroup "load_avg_writes" Plain "count" None: "writes of all CPUs to tg->load_avg";
-    Machine "busy_ratio" Plain "ratio" None headline:
-        "share of CPU time in which CPUs were not idle";
-    Machine "package_watts" Plain "W" Lower headline: "mean power of all packages";
-    Machine "core_watts" Plain "W" Lower: "mean power of all cores";
-    Machine "package_watts_max" Plain "W" Lower: "largest power of all packages over an interval";
-    Machine "model_watts" Plain "W" Lower headline:
-        "mean power of the CPUs while they execute, by the energy model";
-    Machine "model_watts_max" Plain "W" Lower: "largest such power over an interval";
-    Machine "core_watts_max" Plain "W" Lower: "largest power of all cores over an interval";
-    Machine "awake_ratio" Plain "ratio" None: "share of time CPUs are awake (turbostat's Busy%)";
-    Machine "awake_ratio_max" Plain "ratio" None: "largest share of time awake over an interval";
-    Machine "frequency_mhz" Distribution "MHz" None: "frequency while not idle";
-    Machine "frequency_mhz_max" Plain "MHz" None:
-        "largest frequency while not idle over an interval";
-    Machine "cstate" Named "ratio" None: "share of CPU time in this idle state";
-    Machine "cstate_max" Named "ratio" None: "largest share in this idle state over an interval";
-    Machine "context_switches" Plain "count" None: "switches between tasks, idle included";
-    Machine "dispatches" Plain "count" None:
-        "times a CPU switched to another task that is not idle";
-    Machine "wakeups" Plain "count" None: "tasks woken";
-    Machine "migrations" Plain "count" None: "tasks moved to another CPU";
-    Machine "overhead" Named "ratio" Lower: "share of CPU time spent in this kernel operation";
-    Machine "line_touches" Named "count" None: "accesses to contended cache lines of this kind";
-    Machine "line_transfers" Named "count" None:
-        "accesses for which the line came from another CPU";
-};
+pub(crate) static FAMILIES: LazyLock<Vec<Family>> = LazyLock::new(|| {
+    rows::lines(include_str!("families.txt"))
+        .map(family)
+        .collect()
+});
+
+fn family(row: &'static str) -> Family {
+    let [subject, name, suffix, unit, better, shown, description] = rows::cells(row);
+    Family {
+        subject: match subject {
+            "Program" => Subject::Program,
+            "Cgroup" => Subject::Cgroup,
+            "Machine" => Subject::Machine,
+            _ => panic!("no subject: {row}"),
+        },
+        name,
+        suffix: match suffix {
+            "Plain" => Suffix::Plain,
+            "Distribution" => Suffix::Distribution,
+            "Named" => Suffix::Named,
+            "Sizes" => Suffix::Sizes,
+            _ => panic!("no suffix: {row}"),
+        },
+        unit,
+        better: match better {
+            "Lower" => Better::Lower,
+            "Higher" => Better::Higher,
+            "None" => Better::None,
+            _ => panic!("no improvement: {row}"),
+        },
+        headline: shown == "headline",
+        description,
+    }
+}
 
 /// Words a distribution suffix may be, besides `pNN`.
 const DISTRIBUTION_WORDS: [&str; 7] = ["min", "avg", "mean", "max", COUNT, UNFINISHED, HALFWAY];
@@ -391,7 +318,7 @@ pub fn list() -> String {
         "{:<36}{:<7}{:<8}{}\n",
         "METRIC", "UNIT", "BETTER", "WHAT IT SAYS"
     );
-    for family in &FAMILIES {
+    for family in FAMILIES.iter() {
         let better = match family.better {
             Better::Lower => "lower",
             Better::Higher => "higher",
@@ -422,56 +349,11 @@ mod tests {
 
     #[test]
     fn names_find_their_family() {
-        use Better::{Higher, Lower, None as Neither};
-        use MeanKind::{Arithmetic, Harmonic};
-        let expected = [
-            ("schbench/request_latency.p99", "us", Lower, Arithmetic),
-            ("schbench/wakeup_latency.p99.9", "us", Lower, Arithmetic),
-            (
-                "schbench/wakeup_latency.count",
-                "count",
-                Neither,
-                Arithmetic,
-            ),
-            (
-                "pg/request_latency.unfinished",
-                "count",
-                Neither,
-                Arithmetic,
-            ),
-            ("schbench/rps", "1/s", Higher, Harmonic),
-            ("pgbench/tps", "1/s", Higher, Harmonic),
-            ("pgbench/lag.p99", "us", Lower, Arithmetic),
-            ("iozone/read_throughput", "KB/s", Higher, Harmonic),
-            (
-                "iozone/write_throughput.200704-64",
-                "KB/s",
-                Higher,
-                Harmonic,
-            ),
-            ("hackbench/time", "s", Lower, Arithmetic),
-            ("dbench/throughput", "MB/s", Higher, Harmonic),
-            ("cyclictest/latency.avg", "us", Lower, Arithmetic),
-            ("postgres/wait.throttled", "s", Lower, Arithmetic),
-            ("cgroup:/test/nr_periods", "count", Neither, Arithmetic),
-            (
-                "cgroup:/kubepods/pod1/throttled_usec",
-                "us",
-                Lower,
-                Arithmetic,
-            ),
-            ("machine/busy_ratio", "ratio", Neither, Arithmetic),
-            ("machine/cstate.C6", "ratio", Neither, Arithmetic),
-            ("machine/frequency_mhz.mean", "MHz", Neither, Arithmetic),
-            (
-                "machine/overhead.update_cfs_group",
-                "ratio",
-                Lower,
-                Arithmetic,
-            ),
-        ];
-        for (name, unit, better, kind) in expected {
-            assert_eq!(describe(name), Some((unit, better, kind)), "{name}");
+        for row in rows::lines(include_str!("named.txt")) {
+            let [name, unit, better, kind] = rows::cells(row);
+            let found = describe(name).map(|(u, b, k)| (u, format!("{b:?}"), format!("{k:?}")));
+            let expected = (unit, better.to_owned(), kind.to_owned());
+            assert_eq!(found, Some(expected), "{name}");
         }
     }
 
@@ -535,7 +417,7 @@ mod tests {
             list.lines().all(|line| line.chars().count() <= 100),
             "{list}"
         );
-        for family in &FAMILIES {
+        for family in FAMILIES.iter() {
             assert!(!family.description.is_empty(), "{}", family.name);
             let example = family
                 .pattern()
