@@ -18,11 +18,6 @@
 //! settings do; [`statistics`] says how sure that is. Nothing in here knows how anything is
 //! scheduled: [`simulate::Simulate`] is all this crate asks of a simulator.
 
-#[cfg(test)]
-#[macro_use]
-#[path = "../../workload/tests/cases/mod.rs"]
-mod cases;
-
 pub mod answer;
 pub mod backlog;
 pub mod bisect;

@@ -248,6 +248,8 @@ fn quantiles(value: &Value, factor: f64, most: f64) -> Result<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use schedcast_base::rows;
+
     use super::*;
     use crate::error::Source;
     use crate::experiment::document::parse;
@@ -299,24 +301,9 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused_at_their_place() {
-        let cases = cases! {
-            "rate = 1\nwork_us = 1" => "p.toml:1:1: a profile needs `threads`";
-            "threads = 1\nrate = 1\nclients = 2\nwork_us = 1" => "either `rate` or `clients`";
-            "threads = 1\nwork_us = 1" => "either `rate` or `clients`";
-            "threads = 1\nrate = 0\nwork_us = 1" => "p.toml:3:8: expected rate from 0.001";
-            "threads = 1\nrate = 1\nwork_us = [2, 1]" => "p.toml:4:15: quantiles must ascend";
-            "threads = 1\nrate = 1\nwork_us = []" => "1 to 10000 quantiles";
-            "threads = 1\nrate = 1\nwork_us = 1\nfanout = 2" => "nearest valid name is `fan_out`";
-            "threads = 1\nrate = 1\nwork_us = 1\narrivals = \"poison\"" => "`poisson`";
-            "threads = 1\nrate = 1\nwork_us = 1\nio_waits = 1" => "needs `io_wait_us`";
-            "threads = 1\nrate = 1\nwork_us = 1\nthink_us = 1" => "goes with `clients`";
-            "threads = 1\nrate = 1\nwork_us = 1\nclient_work_us = 1" => "needs a `client`";
-            "threads = 1\nrate = 1\nwork_us = 1\nfan_out = 2"
-                => "p.toml:5:1: pieces need a `client`";
-            "threads = 1\nclients = 1\nwork_us = 1\narrivals = \"even\"" => "goes with `rate`";
-        };
-        for (text, says) in cases {
-            let error = profile(text).unwrap_err().to_string();
+        for case in rows::lines(include_str!("service.txt")) {
+            let [text, says] = rows::cells(case);
+            let error = profile(&text.replace("\\n", "\n")).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
         }
     }

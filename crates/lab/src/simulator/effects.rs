@@ -319,6 +319,8 @@ fn empty_groups(scenario: &Scenario) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use schedcast_base::rows;
+
     use super::*;
     use crate::error::Source;
     use crate::experiment::{self, Surroundings, document};
@@ -373,35 +375,9 @@ mod tests {
     /// Every combination that is known to change nothing, and the words in which it is told.
     #[test]
     fn what_changes_nothing_is_told_with_its_place() {
-        let one = "[machine]\ncpus = 1\n";
-        let smt = "[machine.smt]\nthread_speed_1000ths = [1000]\n";
-        for (text, expected) in cases! {
-            "[machine]\npreset = \"client-4\"\n[machine.frequency]\nuserspace_mhz = 2000\n".to_owned()
-                => "machine.frequency.userspace_mhz (a.toml:4:1), since the governor is not `userspace`";
-            "[machine]\npreset = \"client-4\"\n[machine.latency]\nidle_exit_ns = 5000\n".to_owned()
-                => "machine.latency.idle_exit_ns (a.toml:4:1), since the idle states have times";
-            smt.to_owned() => "since no core has several threads";
-            "[machine.cluster]\ncore_speed_1000ths = [900]\n".to_owned()
-                => "machine.cluster.core_speed_1000ths (a.toml:2:1), since no level 2 cache has";
-            format!("{one}[machine.migration]\nsame_core_refill_ns = 0\nsame_llc_refill_ns = 1\nother_llc_refill_ns = 1\nother_node_refill_ns = 1\ncold_speed_percent = 50\n")
-                => "machine.migration.same_llc_refill_ns (a.toml:5:1), since there is one CPU";
-            "[kernel]\nversion = \"6.6\"\n[machine.history]\nnewidle_ratio = 100\n".to_owned()
-                => "machine.history.newidle_ratio (a.toml:4:1), since the kernel has no NI_RANDOM";
-            "[kernel]\nversion = \"5.15\"\n[machine.topology]\ncores_per_cluster = 2\n".to_owned()
-                => "machine.topology.cores_per_cluster (a.toml:4:1), since the kernel has no clusters";
-            "[kernel]\nversion = \"6.12\"\nsched_rt_runtime_us = 900000\n".to_owned()
-                => "kernel.sched_rt_runtime_us (a.toml:3:23), since the fair server has taken its place";
-            "[kernel]\nversion = \"6.12\"\nsched_energy_aware = 1\n".to_owned()
-                => "kernel.sched_energy_aware (a.toml:3:22), since to the scheduler all CPUs that are balanced have";
-            "[kernel]\nversion = \"6.12\"\nfeatures = [\"RT_RUNTIME_SHARE\"]\n".to_owned()
-                => "RT_RUNTIME_SHARE (a.toml:3:13), since the fair server has taken its place";
-            format!("{one}[kernel]\nnr_migrate = 8\n")
-                => "kernel.nr_migrate (a.toml:4:14), since there is one CPU";
-            "[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\nstart = \"2s\"\n[run]\nduration = \"1s\"\n".to_owned()
-                => "the program stress-ng, which starts after the end";
-            "[cgroup.\"/a\"]\n[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\ncgroup = \"/a\"\n[[at]]\ntime = \"2s\"\n[at.cgroup.\"/a\"]\n\"cpu.max\" = \"50%\"\n[run]\nduration = \"1s\"\n".to_owned()
-                => "the change at 2 s, which is after the end";
-        } {
+        for case in rows::lines(include_str!("effects.txt")) {
+            let [text, expected] = rows::cells(case);
+            let text = text.replace("\\n", "\n");
             let found = told(&text).unwrap_or_default();
             assert!(found.contains(expected), "{text}\n{found}");
         }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::error::Source;
 use crate::experiment::document::parse;
+use schedcast_base::rows;
 use schedcast_kernel::rules::NEWEST;
 
 fn read(text: &str) -> Result<KernelSettings> {
@@ -115,22 +116,9 @@ fn a_kernel_newer_than_all_known_has_the_rules_of_the_newest() {
 
 #[test]
 fn every_wrong_word_is_refused_at_its_place() {
-    let refused = cases! {
-        "hz = 500\n" => "k.toml:1:6: no kernel is built with HZ=500";
-        "preempt = \"laszy\"\n" => "k.toml:1:11: unknown preemption model `laszy`";
-        "version = \"6.12\"\npreempt = \"lazy\"\n" => "k.toml:2:11: kernel 6.12 has no `lazy`";
-        "vresion = \"6.12\"\n" => "k.toml:1:1: unknown key `vresion`";
-        "sched_cfs_bandwidth_slice_us = 0\n" => "k.toml:1:32: `sched_cfs_bandwidth_slice_us` must";
-        "features = [\"SIS_UTIL\", \"NO_SIS_UTLI\"]\n" => "k.toml:1:25: unknown feature";
-        "patches = [\"-burst\", \"busrt\"]\n" => "k.toml:1:22: unknown patch `busrt`";
-        "patches = [\"burst\"]\n" => "k.toml:1:12: kernel 6.18 has `burst` already";
-        "patches = [3]\n" => "k.toml:1:12: expected a patch name";
-        "base_slice_ns = \"1ms\"\n" => "k.toml:1:17: expected an integer";
-        "version = \"6.12\"\nlatency_ns = 6000000\n"
-            => "k.toml:2:1: kernel 6.12 has no tunable `latency_ns` (it exists from 4.5 to 6.5)";
-    };
-    for (text, expected) in refused {
-        let message = refuse(text);
+    for case in rows::lines(include_str!("refusals.txt")) {
+        let [text, expected] = rows::cells(case);
+        let message = refuse(&text.replace("\\n", "\n"));
         assert!(message.starts_with(expected), "{text}: {message}");
     }
     assert!(refuse("vresion = \"6.12\"\n").contains("nearest valid name is `version`"));
