@@ -1,11 +1,6 @@
 //! Everything that compiles to what tasks do: rt-app files, benchmark models, recordings, and
 //! services distilled from them.
 
-#[cfg(test)]
-#[macro_use]
-#[path = "../tests/cases/mod.rs"]
-mod cases;
-
 pub mod housekeeping;
 pub mod profile;
 pub mod programs;

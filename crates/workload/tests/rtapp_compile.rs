@@ -6,6 +6,7 @@
 mod ideal;
 
 use ideal::Outcome;
+use schedcast_base::rows;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 use schedcast_kernel::uclamp::{Clamps, Wish};
@@ -623,50 +624,12 @@ fn what_cannot_run_is_refused_with_its_place() {
     let timers: String = (0..43)
         .map(|number| format!("'timer':{{'ref':'unique{number}','period':1}},\n"))
         .collect();
-    let cases = [
-        (
-            String::from("{'tasks':{'a':{'run':1,'nodes_membind':[0],'util_min':1}}}"),
-            "1:40: nodes_membind cannot run: memory has no place in the model, so that binding it would \
-             change nothing (and 1 more)",
-        ),
-        (
-            String::from("{'tasks':{'a':{'run':1,'cpus':[0,4]}}}"),
-            "1:31: CPU 4 does not exist; the machine has CPUs 0 to 3",
-        ),
-        (
-            String::from("{'tasks':{'a':{'run':1,'instance':40000}}}"),
-            "1:2: 40000 threads; Linux holds 32768 unless told otherwise",
-        ),
-        (
-            String::from("{'tasks':{'a':{'run':1,'instance':0}}}"),
-            "1:2: no task has an instance, so nothing would run",
-        ),
-        (
-            String::from("{'tasks':{'a':{'iorun':1}},'global':{'io_device':'/dev/sda'}}"),
-            "1:16: event \"iorun\" cannot run: only /dev/null and /dev/zero are modelled, which \
-             take everything at once",
-        ),
-        (
-            String::from("{'tasks':{'a':{'memrun':{'type':'chase','size':999,'count':1}}}}"),
-            "1:16: event \"memrun\" cannot run: its cost is that of cache misses, which are not \
-             modelled",
-        ),
-        (
-            String::from("{'tasks':{'a':{'phases':{'p':{'run':1,'priority':0,'dl-runtime':9}}}}}"),
-            "1:65: `dl-runtime` cannot run: the slice of a fair task can only be given to a task \
-             that is not forked, from its start on",
-        ),
-        (
-            String::from("{'tasks':{'a':{'fork':'b'},'b':{'dl-runtime':9,'run':1}}}"),
-            "1:46: `dl-runtime` cannot run: the slice of a fair task can only be given to a task \
-             that is not forked, from its start on",
-        ),
-        (
-            format!("{{'tasks':{{'a':{{{timers}}}}}}}"),
-            "43:1: timer \"unique42\" is the thread's number 43; a task may have 42 of its own",
-        ),
-    ];
-    for (text, expected) in cases {
-        assert_eq!(refusal(&text), format!("w.json:{expected}"), "{text}");
+    for case in rows::lines(include_str!("cannot_run.txt")) {
+        let [text, expected] = rows::cells(case);
+        assert_eq!(refusal(text), format!("w.json:{expected}"), "{text}");
     }
+    assert_eq!(
+        refusal(&format!("{{'tasks':{{'a':{{{timers}}}}}}}")),
+        "w.json:43:1: timer \"unique42\" is the thread's number 43; a task may have 42 of its own",
+    );
 }

@@ -1,8 +1,6 @@
 //! Meaning of an rt-app file beyond its keys: attributes in force, shared names, notes, refusals.
 
-#[macro_use]
-mod cases;
-
+use schedcast_base::rows;
 use schedcast_kernel::uclamp::Clamps;
 use schedcast_workload::rtapp::{Action, Attributes, File, Policy, Task, TimerMode, parse};
 
@@ -144,29 +142,8 @@ fn one_absolute_use_makes_a_timer_absolute() {
 
 #[test]
 fn notes_tell_what_rt_app_does_in_silence() {
-    let cases = cases! {
-        "{'tasks':{'a':{'loop':0,'run':1}}}"
-            => "1:16: `loop` 0 repeats the events forever, like -1";
-        "{'tasks':{'a':{'timer':{'ref':'t'}}}}"
-            => "1:24: event \"timer\" of task \"a\" has no `period`; rt-app takes 0";
-        "{'tasks':{'a':{'timer0':{'period':4}}}}" => "1:25: event \"timer0\" of task \"a\" (a `timer`, as its key begins so) has no `ref`; \
-             rt-app takes \"unknown\"";
-        "{'tasks':{'a':{'policy':'SCHED_IDLE','priority':3,'run':1}}}"
-            => "1:49: `priority` of task \"a\" has no effect under SCHED_IDLE";
-        "{'tasks':{'a':{'phases':{'p':{'dl-runtime':3,'run':1}}}}}" => "1:44: `dl-runtime` of phase \"p\" of task \"a\" has no effect without `policy` or \
-             `priority`";
-        "{'tasks':{'a':{'barrier':'b'}}}" => "1:16: barrier \"b\" has one user and never waits";
-        "{'tasks':{'a':{'instance':0,'run':1}}}"
-            => "1:11: task \"a\" has no instance and is not forked";
-        "{'tasks':{'a':{'signal':'c'}}}" => "1:16: nothing waits on \"c\"";
-        "{'tasks':{'a':{'suspend'}}}" => "1:16: nothing wakes those who wait on \"a\"";
-        "{'tasks':{'a':{'lock':'m'}}}" => "1:16: nothing unlocks \"m\"";
-        "{'tasks':{'a':{'unlock':'m'}}}" => "1:16: nothing locks \"m\"";
-        "{'tasks':{'a':{'sem_post':'s'}}}" => "1:16: nothing takes from semaphore \"s\"";
-        "{'tasks':{'a':{'sem_wait':'s'}}}" => "1:16: nothing posts semaphore \"s\"";
-        "{'tasks':{},'global':{'frag':1}}" => "1:23: rt-app 1.0 and later ignore `frag`";
-    };
-    for (text, expected) in cases {
+    for case in rows::lines(include_str!("notes.txt")) {
+        let [text, expected] = rows::cells(case);
         assert_eq!(notes(text), [expected], "{text}");
     }
     // A misspelt name shows on both sides.
