@@ -8,6 +8,7 @@ use std::path::Path;
 use common::{fixture, read_file, read_text};
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
+use schedcast_base::rows;
 use schedcast_trace::{ErrorKind, Recording};
 
 /// Some lines of a real trace, among them names that span lines.
@@ -116,112 +117,7 @@ fn gzip_with_any_one_byte_changed() {
     }
 }
 
-/// Result of each file of `tests/corpus`: an error, word for word, or the notes of a trace that can
-/// be read.
-const CORPUS: [(&str, &str); 28] = [
-    (
-        "bad-checksum.gz",
-        "203: the compressed file is damaged (corrupt gzip stream does not have a matching checksum); its text ends in this line",
-    ),
-    (
-        "bad-gap.txt",
-        "4:6: expected `[LOST n EVENTS]` or `[n EVENTS DROPPED]`, found ` [LOST many EVENTS]`",
-    ),
-    (
-        "clock-counter.txt",
-        "13:49: expected a time in seconds (clocks `counter`, `uptime` and `x86-tsc` do not count in time; record with `mono`), found `3: sched_process_fork: comm=bash pid=7479 child_…`",
-    ),
-    (
-        "comments-only.txt",
-        "expected at least one event, found none",
-    ),
-    (
-        "cpu-too-large.txt",
-        "1:76: expected a CPU number below 65536, found `4294967295`",
-    ),
-    (
-        "cut.gz",
-        "147: the compressed file is cut off; its text ends in this line",
-    ),
-    (
-        "damaged.gz",
-        "3:69: expected the task's name, then ` pid=`, found `\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00# tracer: nop`",
-    ),
-    ("elf.bin", "expected a trace, found a program"),
-    ("empty.txt", "expected at least one event, found none"),
-    (
-        "function-graph.txt",
-        "5:2: {LINE}`1)   0.301 us    |  mutex_unlock();`",
-    ),
-    (
-        "garbage-after-events.bin",
-        "5:1: {LINE}`\\xd2\\xe6F\\x92\\xf8\\x19AW\\xf1\\xd4\\xaf\\x90\\x98\\x82\\x85\\xcfz\\x9a\\xf7\\xc9=UR&j\\xfep\\xe7\\xaa\\xe6\\xdaGb|.Y\\xaf.\\xa3z\\xbc\\x84g`",
-    ),
-    (
-        "garbage.bin",
-        "1:1: {LINE}`\\xa5M\\xca\\x18%0\\xbb\\x1dm\\x13,\\xde\\xd6#{.\\xd9\\x1e?r\\x1f\\xcb\\x19q\\x17D\\x94\\xd6I<\\x9d\\\\4`\\xbe1 \\x1ei\\xfe\\xda\\xa0\\xee\\xe8\\xb9\\x99\\x7f\\\\…`",
-    ),
-    (
-        "half-a-line.txt",
-        "4:50: expected the event's name and a colon, found `sched_wakin`",
-    ),
-    (
-        "no-newline-at-the-end.txt",
-        "4:101: the file is cut off inside this line: no newline behind `g: comm=a pid=15 prio=120 target_cpu=001`",
-    ),
-    (
-        "not-gzip-behind-its-magic.gz",
-        "1: the compressed file is damaged (invalid gzip header)",
-    ),
-    (
-        "old-state-bits.txt",
-        "1:85: expected a task state: R, R+, S, D, T, t, X, Z, P, I, or their bits up to 511 as kernels since 4.14 number them, found `1026 next_comm=b next_pid=2 next_prio=120`",
-    ),
-    ("page.html", "1:1: {LINE}`<!DOCTYPE html>`"),
-    (
-        "perf-data.bin",
-        "the file is cut off: expected the size of an attribute of 8 bytes, found 0 bytes",
-    ),
-    (
-        "pid-too-large.txt",
-        "1:54: expected a process id, found `99999999999 prio=120 target_cpu=001`",
-    ),
-    (
-        "time-too-large.txt",
-        "1:38: expected a shorter number, found `9.000000: sched_wakeup: comm=a pid=9 prio=120 ta…`",
-    ),
-    (
-        "trace-dat.bin",
-        "the file is cut off: expected the size of header_page of 8 bytes, found 0 bytes",
-    ),
-    (
-        "tracefs-raw.txt",
-        "13:1: {LINE}`6364 0 452312664180 type: 366`",
-    ),
-    (
-        "tracefs-verbose.txt",
-        "10:13: {LINE}`bash    6364   0 0 00000000 00000000 [1af5be58] …`",
-    ),
-    ("twice.gz", "compressed twice; decompress it once"),
-    (
-        "unknown-state.txt",
-        "1:91: expected a task state: R, R+, S, D, T, t, X, Z, P, I, or their bits up to 511 as kernels since 4.14 number them, found `Q ==> next_comm=b next_pid=2 next_prio=120`",
-    ),
-    (
-        "utf16.txt",
-        "1:1: {LINE}`\\xff\\xfe#\\x00 \\x00t\\x00r\\x00a\\x00c\\x00e\\x00r\\x00:\\x00 \\x00n\\x00o\\x00p\\x00`",
-    ),
-    (
-        "zeros-in-the-middle.txt",
-        "4:1: {LINE}`\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00…`",
-    ),
-    (
-        "zstd.bin",
-        "1: the compressed file is damaged (Failed to parse/decode block body: Error while reading the block header)",
-    ),
-];
-
-/// Text that `{LINE}` stands for in [`CORPUS`].
+/// Text that `{LINE}` stands for in `corpus.txt`.
 const LINE: &str = "expected an event line, `TASK-PID [CPU] FLAGS TIME: EVENT` \
     (trace options raw, hex, bin and verbose must be off), found ";
 
@@ -248,9 +144,11 @@ fn every_file_of_the_corpus_is_refused_in_the_expected_words() {
             (name, format!("{place}{}", error.message()))
         })
         .collect();
-    let expected: Vec<(String, String)> = CORPUS
-        .iter()
-        .map(|(name, message)| (name.to_string(), message.replace("{LINE}", LINE)))
+    let expected: Vec<(String, String)> = rows::lines(include_str!("corpus.txt"))
+        .map(|row| {
+            let [name, message] = rows::cells(row);
+            (name.to_owned(), message.replace("{LINE}", LINE))
+        })
         .collect();
     for (found, expected) in found.iter().zip(&expected) {
         assert_eq!(found, expected);

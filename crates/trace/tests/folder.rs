@@ -3,6 +3,7 @@
 
 mod common;
 
+use schedcast_base::rows;
 use schedcast_trace::{ErrorKind, Recording};
 
 const META: &str = r#"{
@@ -134,195 +135,19 @@ fn a_span_in_which_a_period_ended_is_read_to_the_microsecond() {
 }
 
 #[test]
-fn recording_json() {
-    for (from, to, message) in [
-        (
-            r#""events""#,
-            r#""evnts""#,
-            "recording.json:10:8: unknown key `evnts`; did you mean `events`?",
-        ),
-        (
-            r#""none""#,
-            r#""ful""#,
-            "recording.json:4:17: unknown preemption model `ful`; did you mean `full`?",
-        ),
-        (
-            r#""mono""#,
-            r#""counter""#,
-            "recording.json:9:25: unknown trace clock `counter`; known: local, global, perf, mono, mono_raw, boot, tai",
-        ),
-        (
-            r#""ftrace-text""#,
-            r#""trace.dat""#,
-            "recording.json:8:28: unknown trace format `trace.dat`; did you mean `trace-dat`?",
-        ),
-        (
-            "250",
-            "0",
-            "recording.json:3:8: expected ticks per second from 1 to 10000, found 0",
-        ),
-        (
-            "250",
-            "\"250\"",
-            "recording.json:3:12: invalid type: string \"250\", expected u32",
-        ),
-        (
-            "\"cpus\": 2",
-            "\"cpus\": 2, \"cpus\": 3",
-            "recording.json:5:18: duplicate field `cpus`",
-        ),
-        (
-            "\"cpus\": 2",
-            "\"cpus\": 4000000000",
-            "recording.json:5:19: expected a number of CPUs from 1 to 65536, found 4000000000",
-        ),
-        (
-            "\"cpus\": 2",
-            "\"cpus\": 1",
-            "recording.json: `llc` names CPU 1, but `cpus` is 1",
-        ),
-        (
-            "\"cpus\": 2",
-            "\"cpus\": 2, \"isolated\": [1, 2]",
-            "recording.json: `isolated` names CPU 2, but `cpus` is 2",
-        ),
-        (
-            "[0, 1]",
-            "[0, 0]",
-            "recording.json: `llc` names CPU 0 twice",
-        ),
-        (
-            "2.5",
-            "0.5",
-            "recording.json: expected `end_s` at or after `start_s`",
-        ),
-        (
-            "2.5",
-            "-1",
-            "recording.json:12:12: expected seconds from 0 to 1000000000, found -1",
-        ),
-        (
-            "\"trace.txt\"",
-            "\"../trace.txt\"",
-            "recording.json:7:24: expected the name of a file in this folder, found `../trace.txt`",
-        ),
-        (
-            "\"trace.txt\"",
-            "null",
-            "recording.json: expected the key `trace`, the name of the trace file; of counters alone `schedcast counters` is asked",
-        ),
-        (
-            "\"trace.txt\"",
-            "\"gone.txt\"",
-            "gone.txt: No such file or directory (os error 2)",
-        ),
-        (
-            "\"requests.csv\"\n}",
-            "",
-            "recording.json:14:0: EOF while parsing a value",
-        ),
-    ] {
-        assert_eq!(refusal("recording.json", from, to), message, "{to}");
-    }
-}
-
-#[test]
-fn cgroups_json() {
-    for (from, to, message) in [
-        (
-            "before",
-            "befor",
-            "cgroups.json:2:8: unknown key `befor`; did you mean `before`?",
-        ),
-        (
-            "cpu.max.burst",
-            "cpu.max.brust",
-            "cgroups.json:4:52: unknown cgroup file `cpu.max.brust`; did you mean `cpu.max.burst`?",
-        ),
-        (
-            "50000 100000",
-            "50000",
-            "cgroups.json:4:28: `cpu.max`: expected `QUOTA PERIOD`, found `50000`",
-        ),
-        (
-            "1024",
-            "many",
-            "cgroups.json:3:28: `cpu.shares`: expected a number, found `many`",
-        ),
-        (
-            "\"/pg\"",
-            "\"pg\"",
-            "cgroups.json:4:6: expected a cgroup's path such as `/` or `/a/b`, found `pg`",
-        ),
-        (
-            "\"/pg\"",
-            "\"/a/pg\"",
-            "cgroups.json:5:2: cgroup `/a/pg` is there, but not its parent `/a`",
-        ),
-        (
-            "\"/pg\"",
-            "\"/\"",
-            "cgroups.json:4:5: cgroup `/` is there twice",
-        ),
-        (
-            ", \"tasks\": [1]",
-            "",
-            "cgroups.json:3:29: missing field `tasks`",
-        ),
-    ] {
-        assert_eq!(refusal("cgroups.json", from, to), message, "{to}");
-    }
-}
-
-#[test]
-fn measured_json() {
-    for (from, to, message) in [
-        (
-            "nr_periods",
-            "nr_period",
-            "measured.json:7:14: unknown key `nr_period`; did you mean `nr_periods`?",
-        ),
-        (
-            "burst_us",
-            "brust_us",
-            "measured.json:6:66: unknown key `brust_us`; did you mean `burst_us`?",
-        ),
-        (
-            "\"min\": 1",
-            "\"min\": 2",
-            "measured.json:7:75: expected `min` and `max` to be those of the samples, and `median` between them",
-        ),
-        (
-            "50000",
-            "-7",
-            "measured.json:6:30: expected a quota in µs, or -1 for none, found -7",
-        ),
-        (
-            "\"name\": \"a\", ",
-            "",
-            "measured.json:7:75: missing field `name`",
-        ),
-    ] {
-        assert_eq!(refusal("measured.json", from, to), message, "{to}");
+fn mistakes_are_told_with_their_place() {
+    for (file, cases) in rows::sections(include_str!("refusals.txt")) {
+        for case in cases {
+            let [from, to, message] = rows::cells(case);
+            let from = from.replace("\\n", "\n");
+            assert_eq!(refusal(file, &from, to), message, "{to}");
+        }
     }
     let unlimited = open_with("measured.json", "50000", "-1")
         .unwrap()
         .measured
         .unwrap();
     assert_eq!(unlimited.settings[0].quota_us, None);
-}
-
-#[test]
-fn requests_csv_and_trace() {
-    assert_eq!(
-        refusal("requests.csv", "1000200", "soon"),
-        "requests.csv:2:19: expected a number, found `soon`"
-    );
-    let message = refusal("trace.txt", "pid=2", "ptd=2");
-    assert_eq!(
-        message,
-        "trace.txt:1:48: expected the task's name, then ` pid=`, found `b ptd=2 prio=120 target_cpu=001`"
-    );
 }
 
 #[test]

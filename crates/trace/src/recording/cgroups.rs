@@ -14,6 +14,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
@@ -21,6 +22,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use schedcast_base::cpu_list::{CpuList, NR_CPUS_MAX, Stride};
 use schedcast_base::cpu_stat::{self, CpuStat, Refused};
 use schedcast_base::limits::{PERIOD_US, QUOTA_MAX_US};
+use schedcast_base::rows;
 
 use crate::error::unknown_name;
 use crate::event::Pid;
@@ -278,40 +280,8 @@ fn cpu_stat(text: &str) -> Result<CpuStat, String> {
 }
 
 /// Files of a cgroup that may stand in `cgroups.json`, and the key of its members.
-const KEYS: [&str; 32] = [
-    "tasks",
-    "cpu.shares",
-    "cpu.cfs_quota_us",
-    "cpu.cfs_period_us",
-    "cpu.cfs_burst_us",
-    "cpu.stat",
-    "cpu.stat.local",
-    "cpu.idle",
-    "cpu.rt_runtime_us",
-    "cpu.rt_period_us",
-    "cpu.uclamp.min",
-    "cpu.uclamp.max",
-    "cpu.max",
-    "cpu.max.burst",
-    "cpu.weight",
-    "cpu.weight.nice",
-    "cpu.pressure",
-    "cpuacct.usage",
-    "cpuacct.usage_percpu",
-    "cpuacct.stat",
-    "cpuset.cpus",
-    "cpuset.cpus.effective",
-    "cpuset.effective_cpus",
-    "cpuset.cpus.exclusive",
-    "cpuset.cpus.exclusive.effective",
-    "cpuset.cpus.partition",
-    "cpuset.mems",
-    "cpuset.mems.effective",
-    "cgroup.type",
-    "cgroup.controllers",
-    "cgroup.subtree_control",
-    "cgroup.freeze",
-];
+static KEYS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| rows::lines(include_str!("cgroup_files.txt")).collect());
 
 fn number(file: &str, text: &str) -> Result<u64, String> {
     text.trim()

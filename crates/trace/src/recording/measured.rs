@@ -6,9 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
+
+use schedcast_base::rows;
 
 use crate::error::unknown_name;
 
@@ -45,26 +48,8 @@ pub struct Setting {
 ///
 /// `p50_ms` and its like run from sending to reply, `request_p95_ms` and its like from the
 /// scheduled start to the reply.
-pub(crate) const FIGURES: [&str; 18] = [
-    "nr_periods",
-    "nr_throttled",
-    "nr_throttled_ratio",
-    "throttled_ms",
-    "nr_bursts",
-    "burst_ms",
-    "usage_ms",
-    "requests",
-    "p50_ms",
-    "p75_ms",
-    "p90_ms",
-    "p95_ms",
-    "p99_ms",
-    "request_p50_ms",
-    "request_p75_ms",
-    "request_p90_ms",
-    "request_p95_ms",
-    "request_p99_ms",
-];
+pub(crate) static FIGURES: LazyLock<Vec<&str>> =
+    LazyLock::new(|| rows::lines(include_str!("figures.txt")).collect());
 
 /// One figure over all repeats.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,7 +133,7 @@ impl<'de> Visitor<'de> for SettingVisitor {
                 _ => {
                     let known: Vec<&str> = ["name", "quota_us", "period_us", "burst_us"]
                         .into_iter()
-                        .chain(FIGURES)
+                        .chain(FIGURES.iter().copied())
                         .collect();
                     return Err(A::Error::custom(unknown_name("key", &key, &known)));
                 }

@@ -117,6 +117,8 @@ fn row(line: &[u8]) -> Result<Request, (usize, &'static str)> {
 
 #[cfg(test)]
 mod tests {
+    use schedcast_base::rows;
+
     use super::*;
 
     fn read_text(text: &str) -> Result<Vec<Request>, String> {
@@ -145,53 +147,13 @@ mod tests {
 
     #[test]
     fn errors_name_line_and_column() {
-        let cases = [
-            ("", "r.csv:1: expected column names, found an empty file"),
-            (
-                "client,scheduled_us,sent,replied_us\n",
-                "r.csv:1:21: unknown column `sent`; did you mean `sent_us`?",
-            ),
-            (
-                "client,sent_us,scheduled_us,replied_us\n",
-                "r.csv:1:8: expected column `scheduled_us` in place 2, found `sent_us`",
-            ),
-            (
-                "client\n",
-                "r.csv:1:8: expected column `scheduled_us` in place 2, found ``",
-            ),
-        ];
-        for (text, message) in cases {
-            assert_eq!(read_text(text).unwrap_err(), message);
-        }
-        let rows = [
-            (
-                "0,10,20\n",
-                "r.csv:2:8: expected a comma and a number, found the end of the line",
-            ),
-            ("0,10,x,30\n", "r.csv:2:6: expected a number, found `x,30`"),
-            (
-                "0,10,20,30;40\n",
-                "r.csv:2:11: expected a comma or the end of the line, found `;40`",
-            ),
-            (
-                "0,10,20,30",
-                "r.csv:2: the file is cut off inside this line: it has no newline",
-            ),
-            (
-                "5000000000,1,2,3\n",
-                "r.csv:2:1: expected a client number, found `5000000000,1,2,3`",
-            ),
-            (
-                "0,10,20,19\n",
-                "r.csv:2:1: expected a request that is scheduled, sent and replied in this order, found `0,10,20,19`",
-            ),
-            (
-                "0,99999999999999999999,20,19\n",
-                "r.csv:2:3: expected a number, found `99999999999999999999,20,19`",
-            ),
-        ];
-        for (row, message) in rows {
-            assert_eq!(read_text(&format!("{HEADER}{row}")).unwrap_err(), message);
+        for (section, cases) in rows::sections(include_str!("refusals.txt")) {
+            let head = if section == "whole files" { "" } else { HEADER };
+            for case in cases {
+                let [text, message] = rows::cells(case);
+                let text = format!("{head}{}", text.replace("\\n", "\n"));
+                assert_eq!(read_text(&text).unwrap_err(), message);
+            }
         }
     }
 }
