@@ -19,44 +19,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Objects besides `kernel/sched` and the overlay, where the tree has their source.
-const OBJECTS: &[&str] = &[
-    "init/init_task",
-    "kernel/irq_work",
-    "kernel/locking/spinlock",
-    "kernel/smp",
-    "kernel/softirq",
-    "kernel/stop_machine",
-    "kernel/task_work",
-    "kernel/time/hrtimer",
-    "kernel/time/time",
-    "kernel/time/timeconv",
-    "lib/bitmap",
-    "lib/bitmap-str",
-    "lib/bsearch",
-    "lib/cmdline",
-    "lib/cpumask",
-    "lib/ctype",
-    "lib/find_bit",
-    "lib/hexdump",
-    "lib/hweight",
-    "lib/kstrtox",
-    "lib/list_sort",
-    "lib/llist",
-    "lib/math/div64",
-    "lib/math/gcd",
-    "lib/math/int_pow",
-    "lib/math/int_sqrt",
-    "lib/math/lcm",
-    "lib/math/reciprocal_div",
-    "lib/nodemask",
-    "lib/plist",
-    "lib/rbtree",
-    "lib/sort",
-    "lib/string",
-    "lib/timerqueue",
-    "lib/vsprintf",
-];
+use crate::lists::list;
 
 /// Objects of `kernel/sched` that the overlay compiles itself, with the source included.
 const REPLACED: [&str; 2] = ["core.o", "fair.o"];
@@ -272,7 +235,7 @@ impl Builder {
             .map(String::from)
             .into();
         targets.extend(
-            OBJECTS
+            list("objects")
                 .iter()
                 .filter(there)
                 .map(|object| format!("{object}.o")),
@@ -327,7 +290,7 @@ impl Builder {
     /// All objects, those of `kernel/sched` as its own makefile lists them.
     fn objects(&self) -> Result<Vec<PathBuf>, BuildError> {
         let out = self.out();
-        let mut objects: Vec<PathBuf> = OBJECTS
+        let mut objects: Vec<PathBuf> = list("objects")
             .iter()
             .map(|object| out.join(format!("{object}.o")))
             .filter(|object| object.is_file())
@@ -507,7 +470,7 @@ impl Builder {
     fn content<'a>(&self, names: impl Iterator<Item = &'a str>) -> u64 {
         let mut hasher = DefaultHasher::new();
         overlay::FILES.hash(&mut hasher);
-        OBJECTS.hash(&mut hasher);
+        list("objects").hash(&mut hasher);
         for option in config::own_options(&self.tree) {
             option.hash(&mut hasher);
         }

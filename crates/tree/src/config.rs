@@ -8,31 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Options that are taken over: what `kernel/sched` is compiled by, of what the overlay can build.
-const TAKEN: &[&str] = &[
-    "HZ_100",
-    "HZ_250",
-    "HZ_300",
-    "HZ_1000",
-    "PREEMPT_NONE",
-    "PREEMPT_VOLUNTARY",
-    "PREEMPT",
-    "PREEMPT_LAZY",
-    "NUMA",
-    "SCHED_SMT",
-    "SCHED_CLUSTER",
-    "SCHED_MC",
-    "FAIR_GROUP_SCHED",
-    "CFS_BANDWIDTH",
-    "RT_GROUP_SCHED",
-    "UCLAMP_TASK",
-    "UCLAMP_TASK_GROUP",
-    "ENERGY_MODEL",
-    "IRQ_TIME_ACCOUNTING",
-    "TICK_CPU_ACCOUNTING",
-    "PARAVIRT_TIME_ACCOUNTING",
-    "SCHED_CACHE",
-];
+use crate::lists::list;
 
 /// Options of which one excludes the others.
 const CHOICES: &[&[&str]] = &[
@@ -44,28 +20,6 @@ const CHOICES: &[&[&str]] = &[
         "PREEMPT_LAZY",
     ],
     &["IRQ_TIME_ACCOUNTING", "TICK_CPU_ACCOUNTING"],
-];
-
-/// Options of released kernels (5.10 to 7.3) that are on by default and that `kernel/sched` is
-/// compiled by; the overlay's configuration says what they are.
-const RELEASED: &[&str] = &[
-    "CPU_ISOLATION",
-    "EXT_GROUP_SCHED",
-    "EXT_SUB_SCHED",
-    "HAVE_SCHED_AVG_IRQ",
-    "HRTIMER_REARM_DEFERRED",
-    "IRQ_WORK",
-    "MEMBARRIER",
-    "POSIX_TIMERS",
-    "PREEMPT_DYNAMIC",
-    "PREEMPT_RCU",
-    "RSEQ",
-    "RT_MUTEXES",
-    "SCHED_CACHE",
-    "SCHED_DEBUG",
-    "SCHED_HW_PRESSURE",
-    "SCHED_MM_CID",
-    "SCHED_THERMAL_PRESSURE",
 ];
 
 /// Options of a tree's own: on by default, in use in `kernel/sched`, and in no release. What is
@@ -90,7 +44,7 @@ pub(crate) fn own_options(tree: &Path) -> Vec<String> {
         .iter()
         .flat_map(|path| on_by_default(&read(path)))
         .collect();
-    names.retain(|name| !RELEASED.contains(&name.as_str()));
+    names.retain(|name| !list("options of releases").contains(&name.as_str()));
     if names.is_empty() {
         return names;
     }
@@ -142,7 +96,7 @@ impl Config {
     /// The defaults with what a kernel's `.config` says of the scheduler in their place.
     pub fn of(text: &str) -> Self {
         let mut config = Self::default();
-        config.read(text, |name| TAKEN.contains(&name));
+        config.read(text, |name| list("options taken over").contains(&name));
         config
     }
 

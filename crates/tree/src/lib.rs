@@ -19,6 +19,7 @@ mod calls;
 pub mod config;
 pub mod ground;
 mod guard;
+mod lists;
 pub mod lockstep;
 mod mirror;
 pub mod overlay;

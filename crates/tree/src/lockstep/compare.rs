@@ -8,6 +8,7 @@ use super::members::{
     BALANCE, CACHE_TIME, CAPACITY, CFS_RQ, CPU_EPOCH, DOMAIN, ENTITY, GROUP, GROUP_CFS_RQ, LLC,
     PROCESS, RQ, Row, TASK,
 };
+use crate::lists::list;
 use crate::world::{Field, Object, World};
 use schedcast_kernel::balance::{Domain, GroupCapacity, Tickless};
 use schedcast_kernel::cache::{CacheTime, CpuEpoch, LlcLoad, Process};
@@ -37,29 +38,9 @@ impl Difference {
     /// Whether a task runs, waits or is throttled on one side and not on the other. Everything else
     /// is what later decisions are made from.
     pub(crate) fn is_decision(&self) -> bool {
-        DECISIONS.contains(&self.member.as_str())
+        list("decisions").contains(&self.member.as_str())
     }
 }
-
-/// Members that say who runs, where, and who waits.
-const DECISIONS: &[&str] = &[
-    "current task",
-    "thread_info.cpu",
-    "cpu",
-    "on_cpu",
-    "__state",
-    "state",
-    "on_rq",
-    "sched_delayed",
-    "throttled",
-    "throttle_count",
-    "nr_running",
-    "nr_queued",
-    "h_nr_running",
-    "h_nr_queued",
-    "cfs_bandwidth.nr_throttled",
-    "refused",
-];
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,6 +2,7 @@
 
 use super::{Action, Class, History, Step};
 use crate::config::Config;
+use crate::lists::list;
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, OperatingPoint};
 use schedcast_kernel::dl::Reservation;
@@ -342,39 +343,6 @@ impl Kinds {
     }
 }
 
-/// Switches that a history may turn, all of which the rules follow. HRTICK is none of them:
-/// both sides of the lockstep run without it.
-const SWITCHES: &[&str] = &[
-    "ALT_PERIOD",
-    "ATTACH_AGE_LOAD",
-    "BASE_SLICE",
-    "CACHE_HOT_BUDDY",
-    "DELAY_DEQUEUE",
-    "DELAY_ZERO",
-    "GENTLE_FAIR_SLEEPERS",
-    "LAST_BUDDY",
-    "NEXT_BUDDY",
-    "NI_RANDOM",
-    "NI_RATE",
-    "NONTASK_CAPACITY",
-    "PICK_BUDDY",
-    "PLACE_DEADLINE_INITIAL",
-    "PLACE_LAG",
-    "PLACE_REL_DEADLINE",
-    "PREEMPT_SHORT",
-    "RT_PUSH_IPI",
-    "RUN_TO_PARITY",
-    "SIS_UTIL",
-    "START_DEBIT",
-    "TTWU_QUEUE",
-    "UTIL_EST",
-    "UTIL_EST_FASTUP",
-    "WAKEUP_PREEMPTION",
-    "WA_BIAS",
-    "WA_IDLE",
-    "WA_WEIGHT",
-];
-
 /// A machine that a release knows, and kinds of steps. One CPU and two come as often as all others
 /// together, which take longer.
 pub fn draw_world(seed: u64, release: Version) -> (Shape, Kinds) {
@@ -454,7 +422,7 @@ pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
 /// A third of the switches, each turned one way or the other.
 fn switches(seed: u64) -> Vec<(&'static str, bool)> {
     let mut dice = Dice(SplitMix(!seed));
-    let turned = SWITCHES.iter().filter_map(|&name| {
+    let turned = list("switches").iter().filter_map(|&name| {
         let (turned, on) = (dice.one_in(3), dice.one_in(2));
         turned.then_some((name, on))
     });
