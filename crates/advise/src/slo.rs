@@ -302,6 +302,8 @@ fn read_value(text: &str, metric: &Metric<'_>, place: &Place) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
+    use schedcast_base::rows;
+
     use super::*;
 
     const SCOPE: Scope<'static> = Scope {
@@ -317,65 +319,16 @@ mod tests {
 
     #[test]
     fn short_names_are_completed_and_units_converted() {
-        let expected = [
-            (
-                "p99<80ms",
-                "postgres/activation_latency.p99",
-                Bound::Below,
-                80_000.0,
-            ),
-            (
-                " p99.9 <= 1.5 s ",
-                "postgres/activation_latency.p99.9",
-                Bound::AtMost,
-                1.5e6,
-            ),
-            (
-                "reply_latency.p95<900us",
-                "postgres/reply_latency.p95",
-                Bound::Below,
-                900.0,
-            ),
-            (
-                "client/p99<80ms",
-                "client/activation_latency.p99",
-                Bound::Below,
-                80_000.0,
-            ),
-            (
-                "nr_throttled<=10",
-                "cgroup:/pg/nr_throttled",
-                Bound::AtMost,
-                10.0,
-            ),
-            (
-                "throttled_ratio<5%",
-                "cgroup:/pg/throttled_ratio",
-                Bound::Below,
-                0.05,
-            ),
-            (
-                "wait.throttled<250ms",
-                "postgres/wait.throttled",
-                Bound::Below,
-                0.25,
-            ),
-            (
-                "machine/busy_ratio<50%",
-                "machine/busy_ratio",
-                Bound::Below,
-                0.5,
-            ),
-            ("web/rps>=100", "web/rps", Bound::AtLeast, 100.0),
-            (
-                "a/b/latency.max<1ms",
-                "a/b/latency.max",
-                Bound::Below,
-                1000.0,
-            ),
-        ];
-        for (text, metric, bound, limit) in expected {
-            assert_eq!(parsed(text), (metric.to_string(), bound, limit), "{text}");
+        let cases = rows::sections(include_str!("slo.txt"));
+        for case in &cases["promises: metric, bound and limit"] {
+            let [text, metric, bound, limit] = rows::cells(case);
+            let (found, side, value) = parsed(text);
+            assert_eq!(
+                (found.as_str(), format!("{side:?}").as_str()),
+                (metric, bound),
+                "{text}"
+            );
+            assert_eq!(value, limit.parse::<f64>().unwrap(), "{text}");
         }
     }
 
@@ -403,45 +356,8 @@ mod tests {
     #[test]
     fn mistakes_are_shown_at_their_place() {
         let error = |text: &str| Slo::parse(text, SCOPE).unwrap_err().to_string();
-        let expected = [
-            (
-                "p99",
-                "--slo:1:1: a promise compares a metric with a value (such as p99<80ms or nr_throttled<=10)",
-            ),
-            (
-                "p99<80",
-                "--slo:1:5: `80` has no unit (write one of us, ms, s)",
-            ),
-            (
-                "p99<80min",
-                "--slo:1:5: `min` is no unit of this metric (write one of us, ms, s)",
-            ),
-            (
-                "p99<",
-                "--slo:1:5: a promise ends in a number and its unit (such as 80ms)",
-            ),
-            (
-                "nr_throtled<3",
-                "--slo:1:1: there is no metric `nr_throtled` (the nearest valid name is `nr_throttled`)",
-            ),
-            (
-                "x/actvation_latency.p99<3ms",
-                "--slo:1:1: there is no metric `x/actvation_latency.p99` (the nearest valid name is `activation_latency.p99`)",
-            ),
-            (
-                "p99>3ms",
-                "--slo:1:4: of `activation_latency.p99` lower is better (write <)",
-            ),
-            (
-                "nr_throttled<3ms",
-                "--slo:1:14: `ms` is no unit of this metric (it is a plain count)",
-            ),
-            (
-                "nr_throttled<5%",
-                "--slo:1:14: `%` is no unit of this metric (it is a plain count; throttled_ratio is the share of periods)",
-            ),
-        ];
-        for (text, message) in expected {
+        for case in &rows::sections(include_str!("slo.txt"))["mistakes"] {
+            let [text, message] = rows::cells(case);
             assert_eq!(error(text), message, "{text}");
         }
         let nobody = Slo::parse("p99<80ms", Scope::default()).unwrap_err();

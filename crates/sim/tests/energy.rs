@@ -4,6 +4,7 @@
 mod common;
 
 use common::{MS, Mark, Ran, US, marks, task, world};
+use schedcast_base::rows;
 use schedcast_kernel::Cpu;
 use schedcast_sim::{Machine, Workload, machine};
 
@@ -98,59 +99,12 @@ fn small_periodic_tasks_end_up_on_little_cpus_unless_it_is_switched_off() {
 
 #[test]
 fn tables_that_do_not_fit_the_machine_are_refused() {
-    for (from, to, expected) in [
-        (
-            "cpus = \"4-7\"",
-            "cpus = \"4-6\"",
-            "frequency.table: CPU 7 is in none",
-        ),
-        (
-            "cpus = \"4-7\"",
-            "cpus = \"3-7\"",
-            "frequency.table 1: CPU 3 is in two tables",
-        ),
-        (
-            "cpus = \"4-7\"",
-            "cpus = \"4-8\"",
-            "frequency.table 1: CPU 8 of 8 CPUs",
-        ),
-        (
-            "mhz = [533, 999,",
-            "mhz = [999, 533,",
-            "frequency.table 0: mhz must have ascending numbers above 0",
-        ),
-        (
-            "cpu_uw = [28728, ",
-            "cpu_uw = [",
-            "frequency.table 0: cpu_uw has 4 numbers, expected one for each of the 5 mhz",
-        ),
-        (
-            "[28728, ",
-            "[0, ",
-            "frequency.table 0: cpu_uw must be above 0",
-        ),
-        (
-            "462, 462, 462, 462",
-            "462, 462, 462, 463",
-            "frequency.table 0: its CPUs must have one capacity",
-        ),
-        (
-            "\"table\"",
-            "\"core\"",
-            "frequency.domain = \"table\" and frequency.driver = \"cpufreq-dt\" need each other",
-        ),
-        (
-            "[frequency]",
-            "[frequency]\nstep_mhz = 100",
-            "frequency.step_mhz and frequency.table exclude each other",
-        ),
-        (
-            "\"schedutil\"",
-            "\"ondemand\"",
-            "frequency.governor must be schedutil, performance or powersave with frequency.table",
-        ),
-    ] {
-        assert_eq!(with(&[(from, to)]).unwrap_err(), expected);
+    for case in rows::lines(include_str!("energy.txt")) {
+        let [from, to, expected] = rows::cells(case);
+        assert_eq!(
+            with(&[(from, &to.replace("\\n", "\n"))]).unwrap_err(),
+            expected
+        );
     }
     let swapped = with(&[
         ("\"0-3\"", "\"x\""),

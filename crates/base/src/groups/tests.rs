@@ -1,4 +1,5 @@
 use super::*;
+use crate::rows;
 
 /// Sixty-four hexadecimal digits that begin with these.
 fn id(start: &str) -> String {
@@ -24,111 +25,21 @@ fn container(path: &str, pod: &str, name: &str) -> NamedGroup {
 fn every_layout_tells_runtime_id_pod_and_class() {
     let id = id("8d1a");
     let uid = "3f096c1e-0d1b-4c57-9a3f-5b1f0a6e2d11";
-    let slice_uid = uid.replace('-', "_");
-    let burstable =
-        format!("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{slice_uid}.slice");
-    let rows: [(String, Option<&str>, bool, Option<&str>); 17] = [
-        (format!("/docker/{id}"), Some("docker"), true, None),
-        (
-            format!("/system.slice/docker-{id}.scope"),
-            Some("docker"),
-            true,
-            None,
-        ),
-        (
-            format!("/machine.slice/libpod-{id}.scope"),
-            Some("podman"),
-            true,
-            None,
-        ),
-        (
-            format!("/libpod_parent/libpod-{id}"),
-            Some("podman"),
-            true,
-            None,
-        ),
-        (
-            format!("/system.slice/pg.service/libpod-payload-{id}"),
-            Some("podman"),
-            true,
-            None,
-        ),
-        (
-            format!("/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{id}.scope"),
-            Some("podman"),
-            true,
-            None,
-        ),
-        (
-            format!("/system.slice/nerdctl-{id}.scope"),
-            Some("containerd"),
-            true,
-            None,
-        ),
-        (format!("/default/{id}"), Some("containerd"), true, None),
-        (burstable.clone(), None, false, Some("burstable")),
-        (
-            format!("{burstable}/cri-containerd-{id}.scope"),
-            Some("containerd"),
-            true,
-            Some("burstable"),
-        ),
-        (
-            format!("{burstable}/crio-{id}.scope"),
-            Some("cri-o"),
-            true,
-            Some("burstable"),
-        ),
-        (
-            format!("{burstable}/docker-{id}.scope"),
-            Some("docker"),
-            true,
-            Some("burstable"),
-        ),
-        (
-            format!("/kubepods.slice/kubepods-pod{slice_uid}.slice/cri-containerd-{id}.scope"),
-            Some("containerd"),
-            true,
-            Some("guaranteed"),
-        ),
-        (
-            format!("/kubepods/besteffort/pod{uid}/{id}"),
-            None,
-            true,
-            Some("besteffort"),
-        ),
-        (
-            format!("/kubepods/pod{uid}/{id}"),
-            None,
-            true,
-            Some("guaranteed"),
-        ),
-        (
-            format!("/system.slice/kubepods-burstable-pod{slice_uid}.slice:cri-containerd:{id}"),
-            Some("containerd"),
-            true,
-            Some("burstable"),
-        ),
-        (
-            format!(
-                "/docker/{id}/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/\
-                 kubelet-kubepods-burstable-pod{slice_uid}.slice/cri-containerd-{id}.scope"
-            ),
-            Some("containerd"),
-            true,
-            Some("burstable"),
-        ),
-    ];
-    for (path, runtime, is_container, qos) in rows {
+    let burstable = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{slice}.slice";
+    for row in rows::lines(include_str!("layouts.txt")) {
+        let [path, runtime, is_container, qos] = rows::cells(row);
+        let path = path
+            .replace("{burstable}", burstable)
+            .replace("{slice}", &uid.replace('-', "_"))
+            .replace("{uid}", uid)
+            .replace("{id}", &id);
+        let known = |name| Some(name).filter(|&name| name != "-");
         let names = GroupNames::of_path(&path);
-        assert_eq!(names.runtime.as_deref(), runtime, "{path}");
-        assert_eq!(
-            names.container_id.as_deref() == Some(&id),
-            is_container,
-            "{path}"
-        );
-        assert_eq!(names.qos.as_deref(), qos, "{path}");
-        if qos.is_some() {
+        assert_eq!(names.runtime.as_deref(), known(runtime), "{path}");
+        let has_id = names.container_id.as_deref() == Some(&id);
+        assert_eq!(has_id, is_container == "true", "{path}");
+        assert_eq!(names.qos.as_deref(), known(qos), "{path}");
+        if qos != "-" {
             assert_eq!(names.pod_uid.as_deref(), Some(uid), "{path}");
         }
     }

@@ -202,56 +202,19 @@ mod tests {
 
     #[test]
     fn defaults_of_6_1_as_released() {
-        assert_eq!(
-            enabled("6.1"),
-            [
-                "GENTLE_FAIR_SLEEPERS",
-                "START_DEBIT",
-                "LAST_BUDDY",
-                "CACHE_HOT_BUDDY",
-                "WAKEUP_PREEMPTION",
-                "ALT_PERIOD",
-                "BASE_SLICE",
-                "TTWU_QUEUE",
-                "SIS_UTIL",
-                "WA_IDLE",
-                "WA_WEIGHT",
-                "WA_BIAS",
-                "NONTASK_CAPACITY",
-                "UTIL_EST",
-                "UTIL_EST_FASTUP",
-                "ATTACH_AGE_LOAD",
-                "RT_PUSH_IPI",
-            ]
-        );
+        let expected = "GENTLE_FAIR_SLEEPERS START_DEBIT LAST_BUDDY CACHE_HOT_BUDDY WAKEUP_PREEMPTION \
+             ALT_PERIOD BASE_SLICE TTWU_QUEUE SIS_UTIL WA_IDLE WA_WEIGHT WA_BIAS \
+             NONTASK_CAPACITY UTIL_EST UTIL_EST_FASTUP ATTACH_AGE_LOAD RT_PUSH_IPI";
+        assert_eq!(enabled("6.1").join(" "), expected);
     }
 
     #[test]
     fn defaults_of_stable_6_12() {
-        assert_eq!(
-            enabled("6.12.117"),
-            [
-                "PICK_BUDDY",
-                "CACHE_HOT_BUDDY",
-                "WAKEUP_PREEMPTION",
-                "PLACE_LAG",
-                "PLACE_DEADLINE_INITIAL",
-                "PLACE_REL_DEADLINE",
-                "RUN_TO_PARITY",
-                "PREEMPT_SHORT",
-                "DELAY_DEQUEUE",
-                "DELAY_ZERO",
-                "TTWU_QUEUE",
-                "SIS_UTIL",
-                "WA_IDLE",
-                "WA_WEIGHT",
-                "WA_BIAS",
-                "NI_RANDOM",
-                "NONTASK_CAPACITY",
-                "UTIL_EST",
-                "ATTACH_AGE_LOAD",
-            ]
-        );
+        let expected = "PICK_BUDDY CACHE_HOT_BUDDY WAKEUP_PREEMPTION PLACE_LAG PLACE_DEADLINE_INITIAL \
+             PLACE_REL_DEADLINE RUN_TO_PARITY PREEMPT_SHORT DELAY_DEQUEUE DELAY_ZERO \
+             TTWU_QUEUE SIS_UTIL WA_IDLE WA_WEIGHT WA_BIAS NI_RANDOM NONTASK_CAPACITY \
+             UTIL_EST ATTACH_AGE_LOAD";
+        assert_eq!(enabled("6.12.117").join(" "), expected);
         assert!(!enabled("6.12").contains(&"NI_RANDOM"));
         // Off without PREEMPT_RT in later stable releases.
         assert!(
