@@ -18,6 +18,7 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use thiserror::Error;
 
 /// Smallest quota the kernel stores (`min_cfs_quota_period`).
@@ -54,7 +55,7 @@ pub const fn weight_from_shares(shares: u64) -> u64 {
 pub(crate) const RATIO_SHIFT: u32 = 20;
 
 /// The bandwidth limit of one group, in the units of its files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct CpuLimits {
     /// CPU time a period, µs; `None` is no limit (`max` in v2, −1 in v1).
     pub quota_us: Option<u64>,

@@ -2,6 +2,7 @@
 
 use crate::ids::{CfsRqId, Cpu, GroupId, Ns};
 use crate::uclamp::Clamps;
+use schedcast_base::limits::CpuLimits;
 
 /// A CPU limit: `quota` of every `period`, plus up to `burst` of what earlier periods left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +28,26 @@ impl BandwidthLimit {
         period_ns: 100_000_000,
         burst_ns: 0,
     };
+}
+
+impl From<CpuLimits> for BandwidthLimit {
+    fn from(limits: CpuLimits) -> Self {
+        Self {
+            quota_ns: limits.quota_us.map(|us| us.saturating_mul(1000)),
+            period_ns: limits.period_us.saturating_mul(1000),
+            burst_ns: limits.burst_us.saturating_mul(1000),
+        }
+    }
+}
+
+impl From<BandwidthLimit> for CpuLimits {
+    fn from(limit: BandwidthLimit) -> Self {
+        Self {
+            quota_us: limit.quota_ns.map(|ns| ns / 1000),
+            period_us: limit.period_ns / 1000,
+            burst_us: limit.burst_ns / 1000,
+        }
+    }
 }
 
 /// Counters of `cpu.stat` (in nanoseconds, as v1 prints them).

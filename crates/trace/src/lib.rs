@@ -32,8 +32,8 @@ pub use ftrace_text::FtraceTextReader;
 pub use input::open_trace;
 pub use names::{CommId, CommTable};
 pub use recording::{
-    Bandwidth, BoundThreads, Cgroup, CgroupTree, Figure, MeasuredSettings, Meta, Recording,
-    Request, Setting, ThreadTimes, Weight,
+    BoundThreads, Cgroup, CgroupTree, Figure, MeasuredSettings, Meta, Recording, Request, Setting,
+    ThreadTimes, Weight,
 };
 pub use recording::{note_of_hidden_idle, trace_of};
 pub use source::{

@@ -3,8 +3,9 @@
 mod common;
 
 use common::{dump, recording};
+use schedcast_base::limits::CpuLimits;
 use schedcast_trace::recording::{Preempt, TraceClock, TraceFormat};
-use schedcast_trace::{Bandwidth, Event, Level, PrevState, Recording, Request, Weight};
+use schedcast_trace::{Event, Level, PrevState, Recording, Request, Weight};
 
 fn quota() -> Recording {
     Recording::open(&recording("postgres-quota")).unwrap()
@@ -201,7 +202,7 @@ fn cgroups_before_and_after() {
     );
     assert_eq!(before.paths().collect::<Vec<_>>(), ["/", "/pg"]);
     let service = before.get("/pg").unwrap();
-    let limit = Bandwidth {
+    let limit = CpuLimits {
         quota_us: Some(50_000),
         period_us: 100_000,
         burst_us: 0,

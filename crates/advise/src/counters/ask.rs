@@ -2,8 +2,7 @@
 
 use schedcast_base::cpu_max::{CpuMax, parse_burst_us};
 use schedcast_base::limits::{CpuLimits, LimitError, validate, validate_quota_and_period};
-
-use super::Limit;
+use schedcast_kernel::group::BandwidthLimit;
 use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
 use schedcast_lab::question::{Columns, Setting};
 
@@ -12,7 +11,10 @@ const KEYS: [&str; 2] = ["cpu.max", "cpu.max.burst"];
 ///
 /// # Errors
 /// Unknown keys, values that no kernel accepts, or nothing to ask about.
-pub fn limits(recorded: Limit, columns: &Columns) -> Result<Vec<(String, Limit)>> {
+pub fn limits(
+    recorded: BandwidthLimit,
+    columns: &Columns,
+) -> Result<Vec<(String, BandwidthLimit)>> {
     let mut limits = Vec::new();
     if !columns.leading.is_empty() {
         let mut limit = recorded;
@@ -36,11 +38,11 @@ pub fn limits(recorded: Limit, columns: &Columns) -> Result<Vec<(String, Limit)>
 ///
 /// # Errors
 /// As [`limits`].
-pub fn settings(typed: &[String]) -> Result<Option<Limit>> {
+pub fn settings(typed: &[String]) -> Result<Option<BandwidthLimit>> {
     if typed.is_empty() {
         return Ok(None);
     }
-    let mut limit = super::Limit::default();
+    let mut limit = BandwidthLimit::default();
     let typed: Vec<Setting> = typed.iter().cloned().map(Setting::Set).collect();
     apply(&mut limit, &typed)?;
     Ok(Some(limit))
@@ -53,12 +55,8 @@ fn shown(setting: &Setting) -> String {
     }
 }
 
-fn apply(limit: &mut Limit, settings: &[Setting]) -> Result<()> {
-    let mut wanted = CpuLimits {
-        quota_us: limit.quota_ns.map(|quota_ns| quota_ns / 1000),
-        period_us: limit.period_ns / 1000,
-        burst_us: limit.burst_ns / 1000,
-    };
+fn apply(limit: &mut BandwidthLimit, settings: &[Setting]) -> Result<()> {
+    let mut wanted = CpuLimits::from(*limit);
     for setting in settings {
         let text = match setting {
             Setting::Set(text) => text,
@@ -93,10 +91,6 @@ fn apply(limit: &mut Limit, settings: &[Setting]) -> Result<()> {
         }
     }
     validate(&wanted).map_err(|rule| Error::usage(format!("{}: {rule}", rule.errno())))?;
-    *limit = Limit {
-        quota_ns: wanted.quota_us.map(|quota_us| quota_us * 1000),
-        period_ns: wanted.period_us * 1000,
-        burst_ns: wanted.burst_us * 1000,
-    };
+    *limit = wanted.into();
     Ok(())
 }

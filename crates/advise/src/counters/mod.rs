@@ -25,6 +25,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use schedcast_base::groups::{Wanted, is_within, label_of};
+use schedcast_kernel::group::BandwidthLimit;
 use schedcast_sim::random::SplitMix;
 use schedcast_trace::CgroupTree;
 use schedcast_trace::recording::Snapshots;
@@ -34,7 +35,6 @@ pub use self::containers::{Container, Dump};
 pub(crate) use self::containers::{Labels, quoted, selector};
 pub use self::prometheus::Beyond;
 pub(crate) use self::queue::Counted;
-pub use self::queue::Limit;
 use self::queue::{Job, serve, serve_within};
 pub use self::samples::Samples;
 use self::shapes::{Shape, Stream, family};
@@ -54,7 +54,7 @@ pub struct Known {
     /// Length of the window.
     pub window_ns: u64,
     /// The limit in it.
-    pub limit: Limit,
+    pub limit: BandwidthLimit,
     /// Counters; usage may be unknown.
     pub nr_periods: u64,
     /// Periods in which the group was throttled.
@@ -99,7 +99,7 @@ pub struct Outlook {
     /// Name of the limit.
     pub name: String,
     /// The limit.
-    pub limit: Limit,
+    pub limit: BandwidthLimit,
     /// Share of the periods that are throttled.
     pub throttled_ratio: Range,
     /// Throttled time over the window, in ms.
@@ -184,11 +184,7 @@ impl Known {
         };
         let (before, after) = (stat(&before)?, stat(&after)?);
         let grown = after.since(&before);
-        let limit = bandwidth.map_or(Limit::default(), |bandwidth| Limit {
-            quota_ns: bandwidth.quota_us.map(|us| us * 1000),
-            period_ns: bandwidth.period_us * 1000,
-            burst_ns: bandwidth.burst_us * 1000,
-        });
+        let limit = BandwidthLimit::from(bandwidth.unwrap_or_default());
         let nr_periods = grown.nr_periods.unwrap_or(0);
         let window_ns = match (snapshots.meta.start_ns, snapshots.meta.end_ns) {
             (Some(start), Some(end)) => end - start,
@@ -379,7 +375,7 @@ pub(crate) struct Matching<'a> {
 ///
 /// # Errors
 /// If no demand of the family counts what was counted, even with a wide tolerance.
-pub fn bounds(known: &Known, limits: &[(String, Limit)]) -> Result<Bounds> {
+pub fn bounds(known: &Known, limits: &[(String, BandwidthLimit)]) -> Result<Bounds> {
     let matching = known.matching()?;
     let mut usage_ms = Range::NONE;
     for demand in &matching.demands {
@@ -551,7 +547,7 @@ fn part(whole: u64, permille: u64) -> u64 {
 impl Demand {
     /// Counters under a limit in another run, in which the jobs take `work_permille` thousandths of
     /// their time.
-    fn again(&self, limit: Limit, work_permille: u64) -> Counted {
+    fn again(&self, limit: BandwidthLimit, work_permille: u64) -> Counted {
         let mut jobs = self.jobs.clone();
         for job in &mut jobs {
             job.work_ns = part(job.work_ns, work_permille);
@@ -569,7 +565,7 @@ impl Matching<'_> {
     }
 
     /// Forecast of a limit's counters over these demands in another run of theirs.
-    pub(crate) fn outlook(&self, name: &str, limit: Limit) -> Outlook {
+    pub(crate) fn outlook(&self, name: &str, limit: BandwidthLimit) -> Outlook {
         let drift = self.drift_permille();
         let (mut throttled_ratio, mut throttled_ms) = (Range::NONE, Range::NONE);
         for demand in &self.demands {
@@ -590,7 +586,7 @@ impl Matching<'_> {
 
     /// True if a limit throttles every demand in at most this share of the periods, also where its
     /// jobs take more time.
-    pub(crate) fn all_below(&self, limit: Limit, ratio: f64) -> bool {
+    pub(crate) fn all_below(&self, limit: BandwidthLimit, ratio: f64) -> bool {
         let throttled = |demand: &Demand, work| self.known.per_active(&demand.again(limit, work));
         let drift = self.drift_permille();
         let works = [1000 + drift, 1000, 1000 - drift];
@@ -601,7 +597,7 @@ impl Matching<'_> {
     }
 
     /// True if it throttles some demand no more than that.
-    pub(crate) fn any_below(&self, limit: Limit, ratio: f64) -> bool {
+    pub(crate) fn any_below(&self, limit: BandwidthLimit, ratio: f64) -> bool {
         let least = 1000 - self.drift_permille();
         let mut demands = self.demands.iter();
         demands.any(|one| self.known.per_active(&one.again(limit, least)) <= ratio)

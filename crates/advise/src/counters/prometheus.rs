@@ -21,7 +21,8 @@ use std::path::Path;
 use schedcast_base::limits::PERIOD_US;
 use serde::Deserialize;
 
-use super::{Known, Limit};
+use super::Known;
+use schedcast_kernel::group::BandwidthLimit;
 use schedcast_lab::error::{Result, hint_for};
 use schedcast_lab::simulator::bad_input;
 
@@ -31,7 +32,7 @@ pub struct Beyond {
     /// Labels and values that the series must have.
     pub labels: Vec<(String, String)>,
     /// The limit that was in force; otherwise the file must tell it.
-    pub limit: Option<Limit>,
+    pub limit: Option<BandwidthLimit>,
     /// CPUs of the machine; otherwise the file must tell them.
     pub cpus: Option<u32>,
 }
@@ -384,7 +385,7 @@ impl Range {
         }
     }
 
-    fn limit(&self, window: (u64, u64)) -> std::result::Result<Limit, String> {
+    fn limit(&self, window: (u64, u64)) -> std::result::Result<BandwidthLimit, String> {
         let microseconds = |name: &str| {
             let value = self.setting(name, window)?;
             Ok::<_, String>(value.filter(|us| *us > 0.0).map(|us| us as u64 * 1000))
@@ -396,14 +397,14 @@ impl Range {
                 "which limit was in force? Add {SPEC_QUOTA} and {SPEC_PERIOD} to the query, or --limit cpu.max='QUOTA PERIOD'"
             ));
         }
-        let period_ns = period_ns.unwrap_or(Limit::default().period_ns);
+        let period_ns = period_ns.unwrap_or(BandwidthLimit::default().period_ns);
         if !PERIOD_US.contains(&(period_ns / 1000)) {
             return Err(format!(
                 "{SPEC_PERIOD}: expected 1000 to 1000000 µs, as the kernel allows, found {}",
                 period_ns / 1000
             ));
         }
-        Ok(Limit {
+        Ok(BandwidthLimit {
             quota_ns,
             period_ns,
             burst_ns: 0,
@@ -423,7 +424,7 @@ impl Range {
 mod tests {
     use super::*;
 
-    const LIMIT: Limit = Limit {
+    const LIMIT: BandwidthLimit = BandwidthLimit {
         quota_ns: Some(50_000_000),
         period_ns: 100_000_000,
         burst_ns: 0,

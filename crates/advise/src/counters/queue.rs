@@ -9,27 +9,7 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-/// A limit of CPU time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
-    /// CPU time in a period, in ns; `None` for no limit.
-    pub quota_ns: Option<u64>,
-    /// Length of a period, in ns.
-    pub period_ns: u64,
-    /// How much unused time a period may add, in ns.
-    pub burst_ns: u64,
-}
-
-impl Default for Limit {
-    /// No limit: what a new group has.
-    fn default() -> Self {
-        Self {
-            quota_ns: None,
-            period_ns: 100_000_000,
-            burst_ns: 0,
-        }
-    }
-}
+use schedcast_kernel::group::BandwidthLimit;
 
 /// A job: when it comes, and how much CPU time it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +41,12 @@ struct Queue<'a> {
 }
 
 /// Serves `jobs`, which are in order of time, for `window_ns`.
-pub(super) fn serve(jobs: &[Job], workers: usize, limit: Limit, window_ns: u64) -> Counted {
+pub(super) fn serve(
+    jobs: &[Job],
+    workers: usize,
+    limit: BandwidthLimit,
+    window_ns: u64,
+) -> Counted {
     let served = serve_within(jobs, workers, limit, window_ns, 0..=u64::MAX);
     served.unwrap_or_default()
 }
@@ -71,7 +56,7 @@ pub(super) fn serve(jobs: &[Job], workers: usize, limit: Limit, window_ns: u64) 
 pub(super) fn serve_within(
     jobs: &[Job],
     workers: usize,
-    limit: Limit,
+    limit: BandwidthLimit,
     window_ns: u64,
     wanted: RangeInclusive<u64>,
 ) -> Option<Counted> {
@@ -187,7 +172,7 @@ mod tests {
                 work_ns: work * MS,
             })
             .collect();
-        let limit = Limit {
+        let limit = BandwidthLimit {
             quota_ns: Some(quota * MS),
             period_ns: 100 * MS,
             burst_ns: burst * MS,
@@ -223,7 +208,7 @@ mod tests {
                 at_ns: 0,
                 work_ns: work_ms * MS,
             }];
-            let limit = Limit {
+            let limit = BandwidthLimit {
                 quota_ns: Some(50 * MS),
                 period_ns: 100 * MS,
                 burst_ns: 0,

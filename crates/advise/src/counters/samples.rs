@@ -210,7 +210,9 @@ fn jobs(intervals: &[Interval], workers: usize) -> Vec<Job> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Limit, bounds};
+    use schedcast_kernel::group::BandwidthLimit;
+
+    use super::super::bounds;
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -225,8 +227,8 @@ mod tests {
         }
     }
 
-    fn limit(quota_ms: u64) -> Limit {
-        Limit {
+    fn limit(quota_ms: u64) -> BandwidthLimit {
+        BandwidthLimit {
             quota_ns: Some(quota_ms * MS),
             period_ns: 100 * MS,
             burst_ns: 0,

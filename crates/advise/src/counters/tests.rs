@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schedcast_base::limits::CpuLimits;
 use schedcast_trace::Recording;
 use schedcast_trace::recording::MeasuredSettings;
 
@@ -14,17 +15,17 @@ fn folder(name: &str) -> PathBuf {
 }
 
 /// The limits that were measured, with their names.
-fn measured_limits(measured: &MeasuredSettings) -> Vec<(String, Limit)> {
+fn measured_limits(measured: &MeasuredSettings) -> Vec<(String, BandwidthLimit)> {
     let settings = measured.settings.iter();
     settings
         .filter(|setting| setting.name != "recorded")
         .map(|setting| {
-            let limit = Limit {
-                quota_ns: setting.quota_us.map(|us| us * 1000),
-                period_ns: setting.period_us * 1000,
-                burst_ns: setting.burst_us * 1000,
+            let limit = CpuLimits {
+                quota_us: setting.quota_us,
+                period_us: setting.period_us,
+                burst_us: setting.burst_us,
             };
-            (setting.name.clone(), limit)
+            (setting.name.clone(), limit.into())
         })
         .collect()
 }
@@ -68,7 +69,7 @@ fn what_was_measured_lies_inside_a_range_that_says_something() {
 #[test]
 fn usage_narrows_the_range() {
     let known = Known::open(&folder("postgres-quota"), None).unwrap();
-    let limit = Limit {
+    let limit = BandwidthLimit {
         quota_ns: Some(80_000_000),
         ..known.limit
     };
@@ -94,7 +95,7 @@ fn usage_narrows_the_range() {
 #[test]
 fn who_is_always_throttled_may_want_any_amount() {
     let ms = 1_000_000;
-    let limit = |quota_ms: u64| Limit {
+    let limit = |quota_ms: u64| BandwidthLimit {
         quota_ns: Some(quota_ms * ms),
         period_ns: 100 * ms,
         burst_ns: 0,
@@ -146,7 +147,7 @@ fn counters_that_say_nothing_are_refused() {
 #[test]
 fn settings_become_limits() {
     use schedcast_lab::question::{Columns, Setting};
-    let recorded = Limit {
+    let recorded = BandwidthLimit {
         quota_ns: Some(50_000_000),
         period_ns: 100_000_000,
         burst_ns: 0,
@@ -200,8 +201,8 @@ fn settings_become_limits() {
 
 const MS: u64 = 1_000_000;
 
-fn limit(quota_ms: u64) -> Limit {
-    Limit {
+fn limit(quota_ms: u64) -> BandwidthLimit {
+    BandwidthLimit {
         quota_ns: Some(quota_ms * MS),
         period_ns: 100 * MS,
         burst_ns: 0,
@@ -333,7 +334,7 @@ fn limits_are_told_to_programs_in_microseconds() {
     let told = Bounds {
         outlooks: vec![Outlook {
             name: "wide".to_owned(),
-            limit: Limit {
+            limit: BandwidthLimit {
                 burst_ns: 20 * MS,
                 ..limit(60)
             },

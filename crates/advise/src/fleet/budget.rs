@@ -10,12 +10,12 @@
 //! saved for each CPU given), then the indexer (0.4).
 
 use super::Row;
-use crate::counters::Limit;
+use schedcast_kernel::group::BandwidthLimit;
 
 /// A step of a raise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
-    pub(super) limit: Limit,
+    pub(super) limit: BandwidthLimit,
     /// Cost of the step in CPUs, from the limit that is in force.
     pub(super) cpus: f64,
     /// Throttled time that it saves, in CPUs.
@@ -26,7 +26,7 @@ pub(super) struct Step {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Given {
     /// Its new limit.
-    pub limit: Limit,
+    pub limit: BandwidthLimit,
     /// CPUs of limit that it costs.
     pub cpus: f64,
     /// Throttled time that it saves at least, in CPUs.
@@ -73,7 +73,7 @@ mod tests {
     /// is known after each.
     #[test]
     fn what_was_given_before_is_not_paid_again() {
-        let limit = |quota_ns| Limit {
+        let limit = |quota_ns| BandwidthLimit {
             quota_ns: Some(quota_ns),
             period_ns: 100_000_000,
             burst_ns: 0,

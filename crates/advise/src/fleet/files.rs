@@ -5,8 +5,9 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::{Fleet, Row, Verdict};
-use crate::counters::{Limit, Range, selector};
+use crate::counters::{Range, selector};
 use schedcast_base::columns::{pad_left, pad_right, width};
+use schedcast_kernel::group::BandwidthLimit;
 use schedcast_lab::sweep::csv_line;
 
 const THROTTLED: &str = "container_cpu_cfs_throttled_periods_total";
@@ -15,14 +16,14 @@ const PERIODS: &str = "container_cpu_cfs_periods_total";
 const OVER: &str = "10m";
 
 /// `850m`, as Kubernetes writes CPUs.
-fn milli(limit: Limit) -> String {
+fn milli(limit: BandwidthLimit) -> String {
     match limit.quota_ns {
         Some(quota_ns) => format!("{}m", (quota_ns * 1000).div_ceil(limit.period_ns)),
         None => "none".to_owned(),
     }
 }
 
-fn cpus(limit: Limit) -> Option<f64> {
+fn cpus(limit: BandwidthLimit) -> Option<f64> {
     let quota_ns = limit.quota_ns?;
     Some(quota_ns as f64 / limit.period_ns as f64)
 }
@@ -345,7 +346,7 @@ impl Fleet {
 }
 
 fn json_row(row: &Row) -> Value {
-    let limit = |limit: Limit| {
+    let limit = |limit: BandwidthLimit| {
         json!({
             "cpus": cpus(limit),
             "quota_us": limit.quota_ns.map(|ns| ns / 1000),

@@ -17,11 +17,12 @@ mod budget;
 mod files;
 
 use rayon::prelude::*;
+use schedcast_kernel::group::BandwidthLimit;
 
 pub use self::ask::Server;
 pub use self::budget::Given;
 pub use self::files::{Column, HEADER};
-use crate::counters::{Container, Dump, Known, Labels, Limit, Matching, Range};
+use crate::counters::{Container, Dump, Known, Labels, Matching, Range};
 
 /// Question that is asked of all containers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +37,7 @@ pub struct Question {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Enough {
     /// The limit.
-    pub limit: Limit,
+    pub limit: BandwidthLimit,
     /// Share of the periods that are throttled.
     pub throttled_ratio: Range,
 }
@@ -64,7 +65,7 @@ pub struct Row {
     /// Counters of the container.
     pub known: Known,
     /// The least limit that is not certainly too little.
-    pub least: Option<Limit>,
+    pub least: Option<BandwidthLimit>,
     /// The least limit that is enough.
     pub enough: Option<Enough>,
     /// Verdict on the container.
@@ -77,7 +78,7 @@ impl Row {
     /// Whether it is throttled seldom enough under its limit, and what no demand is throttled more
     /// under is more than that.
     pub(crate) fn is_enough_as_counted(&self) -> bool {
-        let quota = |limit: Limit| limit.quota_ns.unwrap_or(u64::MAX);
+        let quota = |limit: BandwidthLimit| limit.quota_ns.unwrap_or(u64::MAX);
         let enough = self.enough;
         self.verdict == Verdict::Fine
             && enough.is_some_and(|enough| quota(enough.limit) > quota(self.known.limit))
@@ -211,7 +212,7 @@ fn answer(container: &Container, question: Question) -> Answer {
 }
 
 fn raise_or_record(row: &Row) -> Verdict {
-    let quota = |limit: Limit| limit.quota_ns.map(|ns| ns as f64);
+    let quota = |limit: BandwidthLimit| limit.quota_ns.map(|ns| ns as f64);
     let enough = row.enough.and_then(|enough| quota(enough.limit));
     match (row.least.and_then(quota), enough) {
         (Some(least), Some(enough)) if enough <= WIDEST * least => Verdict::Raise,
@@ -245,7 +246,7 @@ const STEPS: u64 = 4;
 /// The quotas that are tried: each a twentieth larger than the one before, in whole hundredths of a
 /// CPU, from what was used (less would fall behind) to all CPUs of the machine.
 struct Quotas {
-    known: Limit,
+    known: BandwidthLimit,
     ladder: Vec<u64>,
 }
 
@@ -279,8 +280,8 @@ impl Quotas {
         (quota_ns.div_ceil(hundredth_ns) * hundredth_ns).max(least_ns)
     }
 
-    fn limit(&self, quota_ns: u64) -> Limit {
-        Limit {
+    fn limit(&self, quota_ns: u64) -> BandwidthLimit {
+        BandwidthLimit {
             quota_ns: Some(quota_ns),
             ..self.known
         }

@@ -5,7 +5,7 @@ use crate::counters::Dump;
 
 impl Row {
     /// A container of which nothing is known but its limit.
-    pub(super) fn limited(limit: Limit) -> Row {
+    pub(super) fn limited(limit: BandwidthLimit) -> Row {
         let known = Known {
             cgroup: "a".to_owned(),
             cpus: 4,
@@ -109,7 +109,7 @@ fn the_most_throttled_come_first_and_each_gets_an_answer() {
     assert_eq!(answers, expected);
     let web = &fleet.rows[1];
     assert_eq!(web.known.cpus, 4, "those of its node");
-    let quota = |limit: Limit| limit.quota_ns.unwrap();
+    let quota = |limit: BandwidthLimit| limit.quota_ns.unwrap();
     let (least, enough) = (web.least.unwrap(), web.enough.unwrap());
     assert!(quota(web.known.limit) < quota(least) && quota(least) <= quota(enough.limit));
     assert!(enough.throttled_ratio.high <= 0.05, "{enough:?}");

@@ -59,7 +59,7 @@ pub struct Frontier {
     /// CPUs' worth of time that the group used on average in the recording.
     pub used_cpus: f64,
     /// The recorded limit.
-    pub recorded: Grant,
+    pub recorded: CpuLimits,
     /// Measures of a point's values: the percentiles of the latency, then the other promised
     /// metrics.
     pub measures: Vec<Measure>,
@@ -69,27 +69,6 @@ pub struct Frontier {
     pub unlimited: Point,
     /// Measured values under limits with the recorded period.
     pub measured: Vec<MeasuredPoint>,
-}
-
-/// A limit in µs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Grant {
-    /// CPU time per period; null is no limit.
-    pub quota_us: Option<u64>,
-    /// The period.
-    pub period_us: u64,
-    /// Burst: runtime that may be carried over, µs.
-    pub burst_us: u64,
-}
-
-impl From<CpuLimits> for Grant {
-    fn from(limit: CpuLimits) -> Grant {
-        Grant {
-            quota_us: limit.quota_us,
-            period_us: limit.period_us,
-            burst_us: limit.burst_us,
-        }
-    }
 }
 
 /// Something that is drawn against the quota.
@@ -123,7 +102,7 @@ pub struct Line {
 pub struct Point {
     /// The limit.
     #[serde(flatten)]
-    pub limit: Grant,
+    pub limit: CpuLimits,
     /// One for each measure; null where a run has no such value.
     pub values: Vec<Option<Value>>,
     /// Why the service does not keep up with its requests; null where it does.
@@ -150,7 +129,7 @@ pub struct Value {
 pub struct MeasuredPoint {
     /// The limit.
     #[serde(flatten)]
-    pub limit: Grant,
+    pub limit: CpuLimits,
     /// Median, least and most for each measure, where that was measured.
     pub values: Vec<Option<[f64; 3]>>,
 }
@@ -162,21 +141,6 @@ impl Line {
             0 => "no burst".to_string(),
             burst_us => format!("burst {} ms", burst_us as f64 / 1000.0),
         }
-    }
-}
-
-impl Grant {
-    fn limit(self) -> CpuLimits {
-        CpuLimits {
-            quota_us: self.quota_us,
-            period_us: self.period_us,
-            burst_us: self.burst_us,
-        }
-    }
-
-    /// CPUs' worth of time that it grants at most in the long run.
-    pub fn cpus(self) -> Option<f64> {
-        self.limit().cpus()
     }
 }
 
@@ -288,7 +252,7 @@ pub fn frontier(
             .map(|one| beside(one, &measures))
             .collect(),
         used_cpus: bench.need.as_ref().map_or(0.0, |need| need.cpus),
-        recorded: limit.into(),
+        recorded: limit,
         target,
         seeds,
         measures,
@@ -471,7 +435,7 @@ fn points<S: Simulate, F: Fn() + Sync>(
             })
         });
         points.push(Point {
-            limit: (*limit).into(),
+            limit: *limit,
             values: values.collect(),
             falls_behind: bench.pace(*limit)?.1,
             price: price::highest(&comparison, variant, &watched),
@@ -502,7 +466,7 @@ fn beside(setting: &schedcast_trace::Setting, measures: &[Measure]) -> MeasuredP
         Some([figure.median, figure.min, figure.max].map(|ms| ms * 1000.0))
     };
     MeasuredPoint {
-        limit: Grant {
+        limit: CpuLimits {
             quota_us: setting.quota_us,
             period_us: setting.period_us,
             burst_us: setting.burst_us,

@@ -25,14 +25,10 @@ pub enum Hierarchy {
 /// The limit in the units of its files; `burst_exists` says whether the kernel has the file for
 /// burst.
 fn in_us(limit: &BandwidthLimit, burst_exists: bool) -> CpuLimits {
+    let limits = CpuLimits::from(*limit);
     CpuLimits {
-        quota_us: limit.quota_ns.map(|ns| ns / 1000),
-        period_us: limit.period_ns / 1000,
-        burst_us: if burst_exists {
-            limit.burst_ns / 1000
-        } else {
-            0
-        },
+        burst_us: limits.burst_us * u64::from(burst_exists),
+        ..limits
     }
 }
 

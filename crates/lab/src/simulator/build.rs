@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::cpuset::CpuSet;
-use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::uclamp;
 use schedcast_kernel::{Cpu, GroupId, Ns};
@@ -24,7 +23,7 @@ use super::chance::Chance;
 use super::{Simulator, bad_input};
 use crate::error::{Error, Result};
 use crate::experiment::Scenario;
-use crate::experiment::cgroup::{CgroupSettings, CgroupVersion};
+use crate::experiment::cgroup::CgroupVersion;
 use crate::experiment::program::{Action, Program};
 use crate::experiment::service::Profiled;
 
@@ -102,15 +101,6 @@ struct Builder<'a> {
     groups: BTreeMap<String, GroupId>,
     duration_ns: Option<Ns>,
     programs: Vec<Running>,
-}
-
-/// `cpu.max` and burst as the kernel keeps them.
-fn limit(settings: &CgroupSettings) -> BandwidthLimit {
-    BandwidthLimit {
-        quota_ns: settings.quota_us.map(|quota_us| quota_us * 1000),
-        period_ns: settings.period_us * 1000,
-        burst_ns: settings.burst_us * 1000,
-    }
 }
 
 /// Path of the group above.
@@ -213,7 +203,7 @@ impl Builder<'_> {
             };
             self.groups.insert(path.clone(), group);
             let spec = &mut self.workload.groups[group.index() - 1];
-            spec.limit = limit(settings);
+            spec.limit = settings.limits().into();
             spec.period_phase_ns = settings.period_phase_ns.or(spec.period_phase_ns);
             spec.shares = settings.shares();
             spec.idle = settings.idle;
@@ -399,7 +389,7 @@ impl Builder<'_> {
                 };
                 let clamps = GroupSetting::Clamps(settings.clamps);
                 let settings = [
-                    GroupSetting::Limit(limit(settings)),
+                    GroupSetting::Limit(settings.limits().into()),
                     GroupSetting::Idle(settings.idle),
                     GroupSetting::Shares(settings.shares()),
                 ];

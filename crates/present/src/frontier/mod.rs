@@ -50,7 +50,8 @@ impl Drawn<'_> {
 
 #[cfg(test)]
 mod tests {
-    use schedcast_advise::frontier::{Grant, Measure, MeasuredPoint, SCHEMA};
+    use schedcast_advise::frontier::{Measure, MeasuredPoint, SCHEMA};
+    use schedcast_base::limits::CpuLimits;
 
     use super::*;
 
@@ -63,7 +64,7 @@ mod tests {
                 interval: [mean * 0.8, mean * 1.3],
             })
         };
-        let grant = |quota_us: Option<u64>, burst_us: u64| Grant {
+        let grant = |quota_us: Option<u64>, burst_us: u64| CpuLimits {
             quota_us,
             period_us: 100_000,
             burst_us,

@@ -21,7 +21,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use schedcast_base::cpu_list::{CpuList, NR_CPUS_MAX, Stride};
 use schedcast_base::cpu_stat::{self, CpuStat, Refused};
-use schedcast_base::limits::{PERIOD_US, QUOTA_MAX_US};
+use schedcast_base::limits::{CpuLimits, PERIOD_US, QUOTA_MAX_US};
 use schedcast_base::rows;
 
 use crate::error::unknown_name;
@@ -86,17 +86,6 @@ pub struct Cgroup {
     pub tasks: Vec<Pid>,
 }
 
-/// CPU bandwidth of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bandwidth {
-    /// CPU time per period in µs; `None` means no limit.
-    pub quota_us: Option<u64>,
-    /// Length of a period in µs.
-    pub period_us: u64,
-    /// Unused time that may be carried over, in µs.
-    pub burst_us: u64,
-}
-
 /// Share of a group among its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
@@ -111,7 +100,7 @@ impl Cgroup {
     ///
     /// # Errors
     /// If a file does not hold what the kernel prints there; the message names file and content.
-    pub fn bandwidth(&self) -> Result<Option<Bandwidth>, String> {
+    pub fn bandwidth(&self) -> Result<Option<CpuLimits>, String> {
         let (quota_us, period_us, burst) = if let Some(text) = self.files.get("cpu.max") {
             let (quota_us, period_us) = cpu_max(text)?;
             (quota_us, period_us, "cpu.max.burst")
@@ -138,7 +127,7 @@ impl Cgroup {
                 "expected a quota and a burst below 2^44 µs, as the kernel allows, found {far}"
             ));
         }
-        Ok(Some(Bandwidth {
+        Ok(Some(CpuLimits {
             quota_us,
             period_us,
             burst_us,
@@ -439,7 +428,7 @@ mod tests {
 
     #[test]
     fn both_interfaces_give_the_same_bandwidth() {
-        let expected = Bandwidth {
+        let expected = CpuLimits {
             quota_us: Some(50_000),
             period_us: 100_000,
             burst_us: 20_000,
@@ -456,11 +445,7 @@ mod tests {
 
     #[test]
     fn no_limit_and_no_files_differ() {
-        let none = Bandwidth {
-            quota_us: None,
-            period_us: 100_000,
-            burst_us: 0,
-        };
+        let none = CpuLimits::default();
         let v1 = group(&[("cpu.cfs_quota_us", "-1"), ("cpu.cfs_period_us", "100000")]);
         assert_eq!(v1.bandwidth(), Ok(Some(none)));
         assert_eq!(

@@ -17,7 +17,7 @@ mod snapshots;
 
 use std::path::{Path, PathBuf};
 
-pub use self::cgroups::{Bandwidth, Cgroup, CgroupTree, Weight};
+pub use self::cgroups::{Cgroup, CgroupTree, Weight};
 pub use self::measured::{Figure, MeasuredSettings, Setting};
 pub use self::meta::{BoundThreads, Meta, PeriodEnd, Preempt, ThreadTimes, TraceFormat};
 pub use self::requests::Request;

@@ -288,14 +288,7 @@ fn read(
         shares,
         cpus: cpus.map(|list| cpu_set(list.cpus())),
         idle: files.is_idle().map_err(in_group)?.unwrap_or(false),
-        limit: match bandwidth {
-            Some(limit) => BandwidthLimit {
-                quota_ns: limit.quota_us.map(|us| us.saturating_mul(1000)),
-                period_ns: limit.period_us.saturating_mul(1000),
-                burst_ns: limit.burst_us.saturating_mul(1000),
-            },
-            None => BandwidthLimit::UNLIMITED,
-        },
+        limit: bandwidth.unwrap_or_default().into(),
         autogroup: false,
         stat: stat(&before)?.zip(stat(&after)?),
         phase: None,
