@@ -117,6 +117,13 @@ pub enum EventKind {
         /// as that.
         runtime_ns: u32,
     },
+    /// Something happened at a socket.
+    Socket {
+        /// The kernel's address of it. Another socket may have it later.
+        socket: u64,
+        /// What happened.
+        what: AtSocket,
+    },
     /// An event this crate does not decode. Its name is counted in [`crate::Counts::other`].
     Other,
 }
@@ -135,7 +142,7 @@ pub struct Wakeup {
 }
 
 impl EventKind {
-    /// The kernel's name of the event, or `None` for [`EventKind::Other`].
+    /// The kernel's name of the event, or `None` where no text says all of it.
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         let known = match self {
@@ -148,7 +155,7 @@ impl EventKind {
             EventKind::Exec { .. } => Tracepoint::Exec,
             EventKind::Exit { .. } => Tracepoint::Exit,
             EventKind::Runtime { .. } => Tracepoint::Runtime,
-            EventKind::Other => return None,
+            EventKind::Socket { .. } | EventKind::Other => return None,
         };
         Some(known.name())
     }
@@ -176,6 +183,26 @@ schedcast_base::named! {
         Exit = "sched_process_exit",
         /// `sched_stat_runtime`
         Runtime = "sched_stat_runtime",
+    }
+}
+
+schedcast_base::named! {
+    /// What the kernel writes of sockets since 6.3 (40e0b0908142, 6e6eda44b939). Only raw records
+    /// name the socket, so that texts of these events are not decoded.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum AtSocket {
+        /// Data has come. With a sender on the same machine, its thread is the current one.
+        Arrived = "sk_data_ready",
+        /// The current thread has sent something.
+        Sent = "sock_send_length",
+        /// The current thread has received something.
+        Received = "sock_recv_length",
+    }
+}
+
+impl AtSocket {
+    pub(crate) fn from_name(name: &str) -> Option<AtSocket> {
+        AtSocket::ALL.into_iter().find(|known| known.name() == name)
     }
 }
 

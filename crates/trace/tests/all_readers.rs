@@ -249,7 +249,9 @@ fn message(event: &Event, read: &Read) -> FtraceEvent {
                 prio: Some(prio),
             });
         }
-        EventKind::Runtime { .. } | EventKind::Other => panic!("only decoded events are written"),
+        EventKind::Runtime { .. } | EventKind::Socket { .. } | EventKind::Other => {
+            panic!("only decoded events are written")
+        }
     }
     message
 }

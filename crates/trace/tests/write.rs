@@ -32,7 +32,7 @@ fn decoded(read: &Read, format: WriteFormat) -> Vec<Event> {
 
 fn has_words(kind: &EventKind, format: WriteFormat) -> bool {
     match kind {
-        EventKind::Other => false,
+        EventKind::Socket { .. } | EventKind::Other => false,
         EventKind::Runtime { .. } => format != WriteFormat::Perfetto,
         _ => true,
     }

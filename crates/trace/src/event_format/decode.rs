@@ -2,7 +2,9 @@
 
 use super::{EventFormat, Field, Place, States};
 use crate::binary::{Endian, before_zero};
-use crate::event::{Context, Event, EventKind, Level, Pid, PrevState, Tracepoint, Wakeup};
+use crate::event::{
+    AtSocket, Context, Event, EventKind, Level, Pid, PrevState, Tracepoint, Wakeup,
+};
 use crate::names::CommTable;
 
 /// Where a record was found.
@@ -38,6 +40,39 @@ struct Plan {
     /// The event and the fields it needs, in the order of [`needed`].
     known: Option<(Tracepoint, Vec<Field>)>,
     states: Option<States>,
+    socket: Option<SocketPlan>,
+}
+
+/// Plan for records of an event of sockets.
+#[derive(Clone, Debug)]
+struct SocketPlan {
+    what: AtSocket,
+    socket: Field,
+    /// Bytes that were moved, or an error; nothing where data has come.
+    moved: Option<Field>,
+}
+
+impl SocketPlan {
+    fn of(format: &EventFormat) -> Option<SocketPlan> {
+        let what = AtSocket::from_name(&format.name)?;
+        let (socket, moved) = match what {
+            AtSocket::Arrived => ("skaddr", None),
+            AtSocket::Sent | AtSocket::Received => ("sk", Some(format.field("ret")?.clone())),
+        };
+        Some(SocketPlan {
+            what,
+            socket: format.field(socket)?.clone(),
+            moved,
+        })
+    }
+
+    /// `None` where nothing was moved.
+    fn kind(&self, values: Values) -> Result<Option<EventKind>, String> {
+        let moved = self.moved.as_ref().map(|field| values.number(field));
+        let socket = values.number(&self.socket)? as u64;
+        let what = self.what;
+        Ok((moved.transpose()?.unwrap_or(1) > 0).then_some(EventKind::Socket { socket, what }))
+    }
 }
 
 /// No CPU has a higher number.
@@ -90,6 +125,7 @@ impl Decoder {
         let known = Tracepoint::from_name(format.name.as_bytes())
             .map(|known| plan(known, &format).map(|fields| (known, fields)))
             .transpose()?;
+        let socket = SocketPlan::of(&format);
         let id = format.id as usize;
         if id > usize::from(u16::MAX) {
             return Err(format!(
@@ -104,6 +140,7 @@ impl Decoder {
             name: format.name.into_bytes().into(),
             known,
             states: format.states,
+            socket,
         });
         Ok(())
     }
@@ -139,10 +176,16 @@ impl Decoder {
                 states,
                 ..
             }) => (kind(*known, fields, states.as_ref(), values, comms)?, None),
-            Some(plan) => (
-                EventKind::Other,
-                Some(String::from_utf8_lossy(&plan.name).into_owned()),
-            ),
+            Some(plan) => {
+                let socket = plan.socket.as_ref().map(|plan| plan.kind(values));
+                match socket.transpose()?.flatten() {
+                    Some(kind) => (kind, None),
+                    None => {
+                        let name = String::from_utf8_lossy(&plan.name).into_owned();
+                        (EventKind::Other, Some(name))
+                    }
+                }
+            }
             None => (EventKind::Other, Some(format!("(event {id})"))),
         };
         let flags = common.flags.as_ref().map(|field| values.number(field));

@@ -25,7 +25,7 @@ pub use self::snapshots::Snapshots;
 pub use crate::clock::TraceClock;
 
 use crate::error::{ErrorKind, ReadError};
-use crate::event::Event;
+use crate::event::{Event, EventKind};
 use crate::input::open_trace;
 use crate::json;
 use crate::names::CommTable;
@@ -285,7 +285,7 @@ fn collect(source: &mut dyn EventSource) -> Result<Vec<Event>, ReadError> {
     let mut events = Vec::new();
     while let Some(item) = source.next_item()? {
         if let Item::Event(event) = item
-            && event.kind.name().is_some()
+            && event.kind != EventKind::Other
         {
             events.push(event);
         }

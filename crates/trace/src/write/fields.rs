@@ -72,7 +72,7 @@ pub(super) fn put(out: &mut Vec<u8>, kind: &EventKind, comms: &CommTable) -> io:
             name(out, "comm", comm, comms);
             write!(out, " pid={pid} runtime={runtime_ns} [ns]")
         }
-        EventKind::Other => Ok(()),
+        EventKind::Socket { .. } | EventKind::Other => Ok(()),
     }
 }
 

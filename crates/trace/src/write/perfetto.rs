@@ -185,8 +185,8 @@ fn put_fields(out: &mut Vec<u8>, kind: &EventKind, comms: &CommTable) {
             int(out, 2, pid);
             int(out, 4, prio);
         }
-        // The schema has no message for it.
-        EventKind::Runtime { .. } | EventKind::Other => {}
+        // The schema has no message for them.
+        EventKind::Runtime { .. } | EventKind::Socket { .. } | EventKind::Other => {}
     }
 }
 

@@ -101,7 +101,7 @@ pub(crate) fn dump(event: &Event, comms: &CommTable) -> Option<String> {
             comm,
             runtime_ns,
         } => format!("{}:{pid} ran {runtime_ns}", name(comm)),
-        EventKind::Other => return None,
+        EventKind::Socket { .. } | EventKind::Other => return None,
     };
     Some(format!(
         "cpu {} task {} {} {what}",

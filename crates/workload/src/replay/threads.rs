@@ -147,7 +147,7 @@ impl Threads {
             EventKind::Runtime { pid, comm, .. } => {
                 self.named(pid, comm, None);
             }
-            EventKind::Other => {}
+            EventKind::Socket { .. } | EventKind::Other => {}
         }
     }
 
