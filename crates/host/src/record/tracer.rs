@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::bpf::{BpfTrace, lockdown};
 use super::pages::Sink;
-use super::{BUFFER_KB, EVENTS, LONG_RUN, LONG_RUN_NS, TRACE, Way};
+use super::{BUFFER_KB, EVENTS, LONG_RUN, LONG_RUN_NS, SOCKETS, TRACE, Way};
 use crate::error::{HostError, Result, io_error};
 use crate::sys;
 use crate::tracefs::TraceInstance;
@@ -133,7 +133,16 @@ impl Tracer {
         let trace = TraceInstance::create(instance, BUFFER_KB, &EVENTS)?;
         trace.set(&format!("events/{LONG_RUN}/filter"), &long_run_filter())?;
         trace.set(&format!("events/{LONG_RUN}/enable"), "1")?;
-        let wanted: Vec<&str> = EVENTS.into_iter().chain([LONG_RUN]).collect();
+        let mut wanted: Vec<&str> = EVENTS.into_iter().chain([LONG_RUN]).collect();
+        let has = |event: &&str| trace.file(&format!("events/{event}")).exists();
+        for event in SOCKETS.into_iter().filter(has) {
+            let format = trace.file(&format!("events/{event}/format"));
+            if fs::read_to_string(&format).is_ok_and(|format| format.contains(" ret;")) {
+                trace.set(&format!("events/{event}/filter"), "ret > 0")?;
+            }
+            trace.set(&format!("events/{event}/enable"), "1")?;
+            wanted.push(event);
+        }
         let sink = Sink::create(&folder.join(TRACE), &trace, &wanted)?;
         Ok(Tracer::Pages { trace, sink })
     }
