@@ -3,6 +3,7 @@
 
 mod command;
 
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
 
@@ -231,6 +232,92 @@ fn a_recorded_command_can_be_replayed() {
     };
     assert!(throttled(0) >= 1.0, "the recorded limit throttles");
     assert_eq!(throttled(1), 0.0, "no limit does not");
+}
+
+/// An event loop that takes 0.1 ms for a request.
+const ECHO: &str = "
+import selectors, socket, sys
+ready = selectors.DefaultSelector()
+for _ in (server := socket.create_server(('127.0.0.1', int(sys.argv[1])))), 0:
+    ready.register(server.accept()[0], selectors.EVENT_READ)
+while True:
+    for key, _ in ready.select():
+        if not (data := key.fileobj.recv(64)):
+            sys.exit()
+        sum(range(4000))
+        key.fileobj.send(data)
+";
+
+/// Two requests are sent one behind the other: the second finds the service awake and wakes nobody.
+#[test]
+fn sockets_tell_requests_that_wake_nobody() {
+    let Some(group) = group("sockets") else {
+        return;
+    };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let client = std::thread::spawn(move || {
+        let connect = || loop {
+            if let Ok(stream) = std::net::TcpStream::connect(("127.0.0.1", port)) {
+                stream.set_nodelay(true).unwrap();
+                return stream;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        let mut streams = [connect(), connect()];
+        let mut turns = 0;
+        let turn = |streams: &mut [std::net::TcpStream]| -> std::io::Result<()> {
+            let mut reply = [0; 8];
+            streams
+                .iter_mut()
+                .try_for_each(|one| one.write_all(b"question"))?;
+            streams
+                .iter_mut()
+                .try_for_each(|one| one.read_exact(&mut reply))
+        };
+        while turn(&mut streams).is_ok() {
+            turns += 1;
+            std::thread::sleep(std::time::Duration::from_millis(4));
+        }
+        turns
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("recording");
+    let at = folder.to_str().unwrap();
+    let (cgroup, port) = (group.path(), port.to_string());
+    let words = [
+        "record",
+        "-o",
+        at,
+        "--cgroup",
+        cgroup,
+        "--duration",
+        "2s",
+        "--by",
+        "tracefs",
+    ];
+    let recorded = schedcast(&[&words[..], &["--", "python3", "-c", ECHO, &port]].concat());
+    if !recorded.status.success() {
+        eprintln!("skipped: {}", text(&recorded.stderr));
+        return;
+    }
+    let turns = client.join().unwrap();
+    if !folder.join("trace/events/sock").exists() {
+        eprintln!("skipped: this kernel has no events of sockets (Linux 6.3 has)");
+        return;
+    }
+    let what_if = schedcast(&["what-if", at, "--seeds", "2", "--json", "-"]);
+    assert!(what_if.status.success(), "{}", text(&what_if.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&what_if.stdout).unwrap();
+    let metrics = &json["variants"][0]["metrics"];
+    let finished = metrics["python3/request_latency.count"]["mean"].as_f64();
+    let finished = finished.unwrap_or_else(|| panic!("no requests are known: {metrics}"));
+    // Some turns are before the recording began.
+    assert!(
+        turns > 100 && (1.7..=2.0).contains(&(finished / f64::from(turns))),
+        "{finished} of {turns} turns"
+    );
 }
 
 /// Trace buffers whose recorder is gone: of a machine that was switched off in a recording, for

@@ -12,7 +12,7 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::ids::Cpu;
 use schedcast_kernel::task::Policy;
 use schedcast_sim::workload::ArrivalContext;
-use schedcast_trace::{Event, EventKind, Level, Pid, Recording, Wakeup};
+use schedcast_trace::{AtSocket, Event, EventKind, Level, Pid, Recording, Wakeup};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything the events say, by thread and by CPU.
@@ -25,9 +25,20 @@ pub(super) struct Gathered {
     pub wakings: Vec<Waking>,
     /// Per thread, in order of events.
     pub deeds: Vec<Vec<Deed>>,
+    /// In order of events.
+    pub socket_uses: Vec<SocketUse>,
     pub report: Report,
     identities: Vec<Identity>,
     timelines: Vec<CpuTimeline>,
+}
+
+/// Something that happened at a socket while a thread was the current one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SocketUse {
+    pub time_ns: u64,
+    pub thread: ThreadId,
+    pub socket: u64,
+    pub what: AtSocket,
 }
 
 impl Gathered {
@@ -44,6 +55,7 @@ impl Gathered {
             wakings: Vec::new(),
             deeds: Vec::new(),
             last_waking: Vec::new(),
+            socket_uses: Vec::new(),
         };
         let mut report = Report::default();
         let mut last_ns = start_ns;
@@ -74,6 +86,7 @@ impl Gathered {
             groups: Vec::new(),
             wakings: pass.wakings,
             deeds: pass.deeds,
+            socket_uses: pass.socket_uses,
             report,
             identities,
             timelines: pass.timeline.finish(),
@@ -201,6 +214,7 @@ struct Pass {
     deeds: Vec<Vec<Deed>>,
     /// Per thread: its last waking, until it is on a run queue.
     last_waking: Vec<Option<usize>>,
+    socket_uses: Vec<SocketUse>,
 }
 
 impl Pass {
@@ -222,6 +236,15 @@ impl Pass {
                 if let Some(child) = self.threads.current(child_pid) {
                     self.deed(index, event, parent_pid, DeedKind::Forks(child));
                 }
+            }
+            EventKind::Socket { socket, what } => {
+                self.socket_uses
+                    .extend(self.threads.current(event.task).map(|thread| SocketUse {
+                        time_ns: event.time_ns,
+                        thread,
+                        socket,
+                        what,
+                    }));
             }
             _ => {}
         }

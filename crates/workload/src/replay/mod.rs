@@ -280,6 +280,7 @@ impl Folded {
             runs,
             wakings: &gathered.wakings,
             log: recording.requests.as_deref(),
+            socket_uses: &gathered.socket_uses,
             client_loop,
             start_ns: gathered.start_ns,
             end_ns: gathered.end_ns,

@@ -60,7 +60,9 @@ pub(in crate::tables) fn notes(comparison: &Comparison, table: &Body, style: &St
         notes.push("recorded: what the recording itself shows".to_string());
     }
     if is_shown(true) {
-        notes.push("inferred: what wakeups say of requests, for want of a log of them".to_string());
+        notes.push(
+            "inferred: what the trace says of requests, for want of a log of them".to_string(),
+        );
     }
     if rows.iter().any(|row| row.kind == RowKind::Measured) {
         notes.push("measured: median and range of the real repeats".to_string());

@@ -10,7 +10,8 @@
 //!
 //! * A client acts on its own. Threads outside that send to the group only when it has asked them
 //!   are its backends: what it does about their answer waits for that answer.
-//! * Requests are those of the client's log (`requests.csv`), else what the trace tells: `asked`.
+//! * Requests are those of the client's log (`requests.csv`), else those that events of sockets
+//!   show (`sockets`), else what wakeups tell: `asked`.
 //! * A reply is found in the work of the thread that sent it, the end of the request: `placed`.
 //! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
 //!   loop*). One that was sent late, because its connection was busy, arrives so much earlier. If
@@ -56,8 +57,10 @@ mod forked;
 mod levels;
 mod placed;
 mod rounds;
+mod sockets;
 
 use super::activity::{Begun, Draft, Source, Waking};
+use super::gather::SocketUse;
 use super::groups::{self, GroupIndex};
 use super::model::{Activation, Thread};
 use super::threads::ThreadId;
@@ -140,6 +143,7 @@ pub(super) struct Evidence<'a> {
     pub runs: &'a [Vec<Run>],
     pub wakings: &'a [Waking],
     pub log: Option<&'a [Request]>,
+    pub socket_uses: &'a [SocketUse],
     pub client_loop: ClientLoop,
     pub start_ns: u64,
     pub end_ns: u64,
@@ -194,8 +198,8 @@ struct Border<'a> {
     /// The clients are on other machines: nothing of them is in the trace but what a network card
     /// wakes.
     is_remote: bool,
-    /// The trace shows no replies: the clients are on other machines, or wait for a CPU when they
-    /// are answered. Only a log tells the requests then.
+    /// No wakeup shows a reply: the clients are on other machines, or wait for a CPU when they are
+    /// answered. Only a log tells the requests then, or events of sockets.
     only_log_tells: bool,
 }
 
@@ -221,24 +225,32 @@ pub(super) fn find(
         let border = Border::of(evidence, &members, drafts, begun, false).or_else(|| {
             let remote = Border::of_network(evidence, &members, begun, drafts);
             let unanswered = || Border::of(evidence, &members, drafts, begun, true);
-            let told = |border: &Border<'_>| asked::from_log(border, drafts, &clock).is_some();
-            remote.filter(told).or_else(|| unanswered().filter(told))
+            let logged = |border: &Border<'_>| asked::from_log(border, drafts, &clock).is_some();
+            let told = |border: &Border<'_>| {
+                logged(border) || asked::from_sockets(border, drafts).is_some()
+            };
+            remote.filter(logged).or_else(|| unanswered().filter(told))
         });
         let Some(mut border) = border else {
             continue;
         };
-        if border.is_dedicated(drafts) {
+        let logged = asked::from_log(&border, drafts, &clock);
+        let uses_log = logged.is_some();
+        let sockets = || asked::from_sockets(&border, drafts);
+        let told = logged.map(|(asked, connections)| (asked, connections, None));
+        let told = told.or_else(sockets);
+        if border.is_dedicated(drafts, told.as_ref().and_then(|told| told.1.as_deref())) {
             continue;
         }
+        found.uses_log |= uses_log;
         let mut forked = Forked::of(&border, drafts);
-        let (mut asked, connections, coarse) = match asked::from_log(&border, drafts, &clock) {
-            Some((asked, connections)) => {
-                found.uses_log = true;
-                border.leave_inner(&asked);
+        let (mut asked, connections, coarse) = match told {
+            Some(told) => {
+                border.leave_inner(&told.0);
                 if let Some(forked) = &mut forked {
-                    forked.give(&border, &asked, true);
+                    forked.give(&border, &told.0, true);
                 }
-                (asked, connections, None)
+                told
             }
             None => match asked::from_trace(&border, drafts) {
                 Some((mut asked, coarse)) => {
@@ -378,8 +390,8 @@ impl<'a> Border<'a> {
         begun: &'a [Begun],
         only_log_tells: bool,
     ) -> Option<Self> {
-        if only_log_tells {
-            evidence.log?;
+        if only_log_tells && evidence.log.is_none() && evidence.socket_uses.is_empty() {
+            return None;
         }
         let inside = inside(evidence, members);
         let subject = |id: ThreadId| evidence.threads[id.index()].subject.as_str();
@@ -533,8 +545,8 @@ impl<'a> Border<'a> {
     }
 
     /// Whether each thread serves one request of one client at a time, as processes of PostgreSQL
-    /// do.
-    fn is_dedicated(&self, drafts: &[Draft]) -> bool {
+    /// do. `told`: the connection of each request, where a log or events of sockets tell.
+    fn is_dedicated(&self, drafts: &[Draft], told: Option<&[u32]>) -> bool {
         if self.only_log_tells {
             return false;
         }
@@ -553,11 +565,14 @@ impl<'a> Border<'a> {
             sockets += usize::from(waking.under.is_some());
             serving.insert(waking.wakee);
         }
-        if let Some(log) = self.evidence.log {
-            let connections: BTreeSet<u32> = log.iter().map(|request| request.client).collect();
-            if sockets * 2 > all && connections.len() > serving.len() {
-                return false;
-            }
+        let logged = self.evidence.log.into_iter().flatten();
+        let logged = logged.map(|request| request.client);
+        let connections: BTreeSet<u32> = match self.evidence.log {
+            Some(_) => logged.collect(),
+            None => told.into_iter().flatten().copied().collect(),
+        };
+        if sockets * 2 > all && connections.len() > serving.len() {
+            return false;
         }
         let needed = match sockets * 2 > all {
             true => DEDICATED_SOCKET_PERCENT,
