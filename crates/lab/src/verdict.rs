@@ -173,11 +173,12 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
     });
     sentences.push(match cheapest {
         Some((index, variant, after)) => format!(
-            "cheapest change that helps: “{}”, {}: it becomes {}{}{}.",
+            "cheapest change that helps: “{}”, {}: it becomes {}{}{}{}.",
             variant.name,
             subject.in_words(index),
             value(&parsed, after),
             at_most(&parsed, after),
+            hidden_in_one_run(before, after),
             still(subject, index)
         ),
         None if unlimited => "no column makes it shorter for certain.".to_string(),
@@ -320,6 +321,15 @@ fn at_most(metric: &Metric<'_>, summary: &Summary) -> String {
         let scale = scale_for(metric, summary.mean.abs());
         format!(", at most {} in 95 of 100 runs", scale.number(high))
     })
+}
+
+/// Half a sentence for a change that pairs of runs show for certain, while one run may be as long
+/// as the mean `before` it.
+fn hidden_in_one_run(before: &Summary, after: &Summary) -> &'static str {
+    match after.one_run95.is_some_and(|[_, high]| high > before.mean) {
+        true => ", so that a single run may not show it",
+        false => "",
+    }
 }
 
 /// Half a sentence on the throttling that remains after a change: of the group, on the way from
