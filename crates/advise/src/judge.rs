@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 
 use super::slo::Slo;
 use schedcast_base::limits::CpuLimits;
-use schedcast_lab::context::{RefitFigure, moved_apart_by};
+use schedcast_lab::context::RefitFigure;
 use schedcast_lab::drift::Runs;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::possible::Run;
-use schedcast_lab::statistics::{Interval, MeanKind, mean, prediction_interval_of_all};
+use schedcast_lab::statistics::{MeanKind, mean, prediction_interval_of_all};
 use schedcast_lab::trust;
 
 /// Forecast for one promise under one limit.
@@ -121,17 +121,6 @@ fn refute(
             forecast.refuted = true;
             forecast.met = false;
         }
-    }
-}
-
-/// The ends of `spread`, [moved apart](RefitFigure::moved_apart) by what the re-simulation of the
-/// recorded run missed. A poor fit of any figure moves all of them by its own miss.
-fn stretched(spread: Interval, metric: &str, fit: &[RefitFigure]) -> [f64; 2] {
-    let ends = [spread.low, spread.high];
-    let poorest = trust::poorest_factor(fit);
-    match fit.iter().find(|one| one.metric == metric) {
-        Some(one) => one.moved_apart(ends, poorest),
-        None => moved_apart_by(ends, poorest),
     }
 }
 
@@ -273,7 +262,8 @@ fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure], run: Run) -> Result<For
     let Some(spread) = prediction_interval_of_all(&[values, drifted]) else {
         return Ok(forecast);
     };
-    let stretched = stretched(spread, &slo.metric, fit);
+    let ends = [spread.low, spread.high];
+    let stretched = trust::moved_apart_by_any(ends, &slo.metric, fit);
     let interval = run.cut_of(stretched, &slo.metric, runs.all());
     forecast.mean = mean;
     forecast.interval = Some(interval);

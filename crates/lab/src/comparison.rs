@@ -319,21 +319,14 @@ impl Comparison {
         }
     }
 
-    /// Moves the intervals of one run apart where the recorded run, simulated, misses the
-    /// recording: see [`trust::widened`].
+    /// Moves the intervals of one run apart by what the recorded run, simulated again, misses: see
+    /// [`trust::moved_apart`].
     pub(crate) fn widen_by(&mut self, fit: &[RefitFigure]) {
-        let poor = trust::poor(fit);
-        let beside = trust::poor_beside(fit);
         let metrics = self.variants.iter_mut().flat_map(|one| &mut one.metrics);
         for (name, summary) in metrics {
+            summary.misfit = summary.one_run95.is_some() && trust::is_missed(name, fit);
             let interval = summary.one_run95;
-            let own = beside.iter().find(|one| one.metric == *name);
-            let widened = interval.and_then(|ends| match own {
-                Some(own) => Some(own.moved_apart(ends, 1.0)),
-                None => trust::widened(ends, name, &poor),
-            });
-            summary.misfit = widened.is_some();
-            summary.one_run95 = widened.or(interval);
+            summary.one_run95 = interval.map(|ends| trust::moved_apart(ends, name, fit));
         }
     }
 

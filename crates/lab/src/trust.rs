@@ -102,7 +102,7 @@ fn worst<'a>(figures: impl IntoIterator<Item = &'a RefitFigure>) -> f64 {
 }
 
 /// By which factor the worst of the figures that miss their bands is off; 1 where none does.
-pub fn poorest_factor(fit: &[RefitFigure]) -> f64 {
+fn poorest_factor(fit: &[RefitFigure]) -> f64 {
     worst(poor(fit))
 }
 
@@ -111,25 +111,49 @@ fn subject(metric: &str) -> Option<&str> {
     metric.rsplit_once('/').map(|(subject, _)| subject)
 }
 
-/// The interval of one run of `metric` where the recorded run, simulated again, misses the bands of
-/// that metric, or of another one of the same threads or group and the same unit: moved apart by
-/// its own miss, else by the worst of theirs. `None` where they are within their bands. `poor` are
-/// [the figures](poor) that miss theirs.
+/// The interval of one run of `metric`, moved apart by what the recorded run, simulated again,
+/// misses: by its own miss, for under another limit that may be the other way, and at least by the
+/// worst miss of a figure [outside its band](poor) of the same threads or group and the same unit.
 ///
 /// Worked example: a p95 of 102 ms was recorded and 17.8 ms simulated, 5.7 times less. Then a p95
 /// of 17.7 ms, 12.4 to 23.1, under another limit may as well be 2.2 to 132 ms.
-pub(crate) fn widened(interval: [f64; 2], metric: &str, poor: &[&RefitFigure]) -> Option<[f64; 2]> {
-    if let Some(own) = poor.iter().find(|one| one.metric == metric) {
-        return Some(own.moved_apart(interval, 1.0));
+pub(crate) fn moved_apart(interval: [f64; 2], metric: &str, fit: &[RefitFigure]) -> [f64; 2] {
+    moved_apart_at_least(interval, metric, fit, worst(poor_like(metric, fit)))
+}
+
+/// The same for a promise, which must hold: at least by the worst miss of any figure outside its
+/// band.
+pub fn moved_apart_by_any(interval: [f64; 2], metric: &str, fit: &[RefitFigure]) -> [f64; 2] {
+    moved_apart_at_least(interval, metric, fit, poorest_factor(fit))
+}
+
+fn moved_apart_at_least(
+    interval: [f64; 2],
+    metric: &str,
+    fit: &[RefitFigure],
+    least: f64,
+) -> [f64; 2] {
+    match fit.iter().find(|one| one.metric == metric) {
+        Some(own) => own.moved_apart(interval, least),
+        None => moved_apart_by(interval, least),
     }
-    // How many requests finish is no less sure for their latencies.
+}
+
+/// Whether the recorded run, simulated again, misses the band of `metric`, or of another one of the
+/// same threads or group and the same unit.
+pub(crate) fn is_missed(metric: &str, fit: &[RefitFigure]) -> bool {
+    let own = fit.iter().find(|one| one.metric == metric);
+    own.is_some_and(|own| is_poor(own, fit)) || poor_like(metric, fit).next().is_some()
+}
+
+/// The figures outside their bands that are of the same threads or group as `metric` and have its
+/// unit: how many requests finish is no less sure for their latencies.
+fn poor_like<'a>(metric: &'a str, fit: &'a [RefitFigure]) -> impl Iterator<Item = &'a RefitFigure> {
     let unit = |name: &str| metrics::parse(name).map(|metric| metric.unit());
-    let alike = poor.iter().copied().filter(|one| {
+    poor(fit).into_iter().filter(move |one| {
         let [one_subject, subject] = [&one.metric, metric].map(subject);
         one_subject == subject && unit(&one.metric) == unit(metric)
-    });
-    let worst = worst(alike);
-    (worst > 1.0).then(|| moved_apart_by(interval, worst))
+    })
 }
 
 /// The figures that refuse an advice if they miss their bands: how much finishes, how often and for
@@ -372,13 +396,26 @@ mod tests {
             fit("pg/request_latency.p50", 10.0, 10.0),
             fit("cgroup:/pg/nr_throttled", 0.0, 8.0),
         ];
-        let widened = |metric: &str| widened([10.0, 30.0], metric, &poor(&off));
-        assert_eq!(widened("pg/request_latency.p95"), Some([2.0, 150.0]));
-        assert_eq!(widened("pg/request_latency.p50"), Some([2.0, 150.0]));
-        assert_eq!(widened("cgroup:/pg/nr_throttled"), Some([2.0, 38.0]));
-        assert_eq!(widened("other/request_latency.p95"), None);
-        assert_eq!(widened("pg/request_latency.count"), None);
-        assert_eq!(widened("machine/busy_ratio"), None);
+        let moved = |metric: &str| moved_apart([10.0, 30.0], metric, &off);
+        assert_eq!(moved("pg/request_latency.p95"), [2.0, 150.0]);
+        assert_eq!(moved("pg/request_latency.p50"), [2.0, 150.0]);
+        assert_eq!(moved("cgroup:/pg/nr_throttled"), [2.0, 38.0]);
+        for other in [
+            "other/request_latency.p95",
+            "pg/request_latency.count",
+            "machine/busy_ratio",
+        ] {
+            assert_eq!(moved(other), [10.0, 30.0]);
+        }
+    }
+
+    /// 80 ms were recorded and 100 simulated, which is within the band of a p95.
+    #[test]
+    fn a_miss_inside_its_band_moves_the_ends_of_its_own_figure() {
+        let fit = [fit("pg/request_latency.p95", 100.0, 80.0)];
+        let moved = |metric: &str| moved_apart([10.0, 30.0], metric, &fit);
+        assert_eq!(moved("pg/request_latency.p95"), [8.0, 37.5]);
+        assert_eq!(moved("pg/request_latency.p50"), [10.0, 30.0]);
     }
 
     #[test]
