@@ -517,7 +517,7 @@ impl Bisection {
             text += "they decide alike here, event by event.\n";
         } else if !self.change.significant && self.parts.is_empty() {
             text += &format!(
-                "{metric} {}: seeds alone may make that{}\n",
+                "{metric} {}: within the noise of the seeds{}\n",
                 percent(&self.change),
                 in_spite_of_interval(&self.change)
             );
@@ -545,7 +545,7 @@ impl Bisection {
             return text + &format!("{} kernels were run\n", self.points);
         }
         if self.parts.is_empty() {
-            text += "no single one of them moves it beyond what seeds make\n";
+            text += "no single one of them moves it beyond the noise of the seeds\n";
         }
         for part in &self.parts {
             text += &format!("  {}\n", percent(&part.change));
@@ -569,7 +569,7 @@ impl Bisection {
             .map(|part| part.changes.len())
             .sum::<usize>();
         text + &format!(
-            "the other {} do not move it beyond what seeds make; {} kernels were run\n",
+            "the other {} do not move it beyond the noise of the seeds; {} kernels were run\n",
             self.changes - rest,
             self.points
         )

@@ -187,8 +187,8 @@ schedcast_base::named! {
 }
 
 schedcast_base::named! {
-    /// Events of sockets, since 6.3 (40e0b0908142, 6e6eda44b939). Only raw records name the socket, so
-    /// that texts of these events are not decoded.
+    /// Events of sockets, since 6.3 (40e0b0908142, 6e6eda44b939). Only raw records name the socket,
+    /// so that texts of these events are not decoded.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum AtSocket {
         /// Data has come. With a sender on the same machine, its thread is the current one.

@@ -168,8 +168,8 @@ impl Counts {
             _ => "CPUs",
         };
         Some(format!(
-            "the trace never shows {name} {} leave idle: when a task began to run there is inferred, \
-             so waiting times there are less certain; `record --by bpf` shows it",
+            "the trace has no switches out of idle on {name} {}: when tasks began to run there is inferred, \
+             and waiting times there are less certain; `record --by bpf` has them",
             cpus.join(", ")
         ))
     }

@@ -160,7 +160,7 @@ fn a_cpu_that_goes_idle_twice_and_is_never_seen_to_leave_idle_is_named() {
     assert_eq!((idle.into, idle.out_of), (2, 0));
     let notes = read.counts.notes();
     assert!(
-        notes[0].starts_with("the trace never shows CPU 1 leave idle: "),
+        notes[0].starts_with("the trace has no switches out of idle on CPU 1: "),
         "{notes:?}"
     );
     assert!(read_text(&seen).unwrap().counts.notes().is_empty());
@@ -174,7 +174,7 @@ fn the_recorder_is_told_of_hidden_idle_as_the_reader_is() {
     std::fs::write(&file, &text).unwrap();
     let note = schedcast_trace::note_of_hidden_idle(&file).unwrap();
     assert_eq!(note.as_slice(), read_text(&text).unwrap().counts.notes());
-    assert!(note.unwrap().contains("CPUs 1, 3 leave idle"));
+    assert!(note.unwrap().contains("on CPUs 1, 3: when"));
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn event_counts_match_the_recorder() {
         // The virtual machine that they come from hides it; nothing else is odd in them.
         let notes = recording.notes();
         assert!(
-            matches!(notes.as_slice(), [one] if one.starts_with("the trace never shows CPU 1 leave idle: ")),
+            matches!(notes.as_slice(), [one] if one.starts_with("the trace has no switches out of idle on CPU 1: ")),
             "{notes:?}"
         );
         assert!(recording.events.is_sorted_by_key(|event| event.time_ns));

@@ -129,9 +129,9 @@ impl Bounds {
         if let (Some(samples), true) = (&known.samples, self.are_samples) {
             text += &samples.note(known);
         } else if known.samples.is_some() {
-            text += "The limit held the group back while it was sampled, so the samples show what it let through: sample once more under a looser limit.\n";
+            text += "The limit throttled the group while it was sampled, so the samples show what it let through, not the demand: sample again under a looser limit.\n";
         }
-        text += "The events of the scheduler (`schedcast record`) would give a point for each.\n";
+        text += "A recording of scheduler events (`schedcast record`) would give values instead of ranges.\n";
         text
     }
 }

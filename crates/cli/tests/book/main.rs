@@ -53,7 +53,7 @@ fn link_examples(folder: &Path, directory: &Path) {
 /// Notes of a recording about the machine that it is of.
 const OF_THE_MACHINE: [&str; 2] = [
     "note: the hypervisor took ",
-    "note: the trace never shows CPU",
+    "note: the trace has no switches out of idle",
 ];
 
 /// Output of a live command without the notes about the machine.
@@ -141,7 +141,7 @@ fn transcripts_are_what_the_command_prints() {
 fn notes_about_the_machine_are_no_part_of_a_transcript() {
     let quiet = "lost events: CPU 0: 0\nnext: schedcast what-if rec\n";
     let stolen = "lost events: CPU 0: 0\nnote: the hypervisor took 1.4 % of the machine's time\n\
-                  note: the trace never shows CPU 1 leave idle: …\nnext: schedcast what-if rec\n";
+                  note: the trace has no switches out of idle on CPU 1: …\nnext: schedcast what-if rec\n";
     assert_eq!(without_machine(stolen), quiet);
     let other = "note: the trace lacks 2 context switches\n";
     assert_eq!(without_machine(other), other);

@@ -112,8 +112,8 @@ impl RemoteWakeups {
         let all = self.to_idle + self.to_waker;
         self.pack().then(|| {
             format!(
-                "{} of {all} tasks that had slept on an idle CPU woke on their waker's, as under no \
-                 published kernel; the simulated one does so too (patch `vcpu-pack`), except beside a kernel tree",
+                "{} of {all} tasks that woke up from sleep on an idle CPU were put on their waker's CPU, which no \
+                 published kernel does; the simulation does so too (patch `vcpu-pack`), except beside a kernel tree",
                 self.to_waker
             )
         })

@@ -34,8 +34,7 @@ pub(in crate::tables) fn notes(comparison: &Comparison, table: &Body, style: &St
     }
     if spreads().any(|cell| cell.spread.contains('–')) {
         notes.push(
-            "a–b 95 % interval of one run, moved apart by what the simulation of the recorded limit \
-             misses"
+            "a–b 95 % interval of one run, widened by the misfit of the simulated recording"
                 .to_string(),
         );
     }
@@ -44,7 +43,9 @@ pub(in crate::tables) fn notes(comparison: &Comparison, table: &Body, style: &St
         notes.push(format!("* differs from \"{baseline}\" (99 %, paired)"));
     }
     if cells().any(|cell| cell.value.starts_with('≥')) {
-        notes.push("≥ at least: falls among what had not finished at the end".to_string());
+        notes.push(
+            "≥ at least: the percentile includes what had not finished at the end".to_string(),
+        );
     }
     if rows.iter().any(|row| row.row.label.ends_with(FEW)) {
         notes.push(

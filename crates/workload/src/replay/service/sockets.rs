@@ -195,7 +195,7 @@ fn messages(uses: &[SocketUse], start_ns: u64) -> (Vec<Message>, Vec<(u64, Threa
     (messages, reads)
 }
 
-/// Who sends to a group, and who is in it.
+/// The threads that ask a group, and those in it.
 pub(super) struct Sides<'a> {
     pub clients: &'a BTreeSet<ThreadId>,
     /// Per thread.
