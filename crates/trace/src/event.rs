@@ -119,8 +119,8 @@ pub enum EventKind {
     },
     /// Something happened at a socket.
     Socket {
-        /// The kernel's address of it. Another socket may have it later.
-        socket: u64,
+        /// Which one.
+        socket: Socket,
         /// Data came, was sent or was received.
         what: AtSocket,
     },
@@ -197,6 +197,17 @@ schedcast_base::named! {
         Sent = "sock_send_length",
         /// The current thread has received something.
         Received = "sock_recv_length",
+    }
+}
+
+/// A socket by its address in the kernel, which another one may have later. In halves, for an
+/// [`Event`] is to stay small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Socket([u32; 2]);
+
+impl From<u64> for Socket {
+    fn from(address: u64) -> Socket {
+        Socket([(address >> 32) as u32, address as u32])
     }
 }
 

@@ -69,7 +69,7 @@ impl SocketPlan {
     /// `None` where nothing was moved.
     fn kind(&self, values: Values) -> Result<Option<EventKind>, String> {
         let moved = self.moved.as_ref().map(|field| values.number(field));
-        let socket = values.number(&self.socket)? as u64;
+        let socket = (values.number(&self.socket)? as u64).into();
         let what = self.what;
         Ok((moved.transpose()?.unwrap_or(1) > 0).then_some(EventKind::Socket { socket, what }))
     }

@@ -12,7 +12,7 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::ids::Cpu;
 use schedcast_kernel::task::Policy;
 use schedcast_sim::workload::ArrivalContext;
-use schedcast_trace::{AtSocket, Event, EventKind, Level, Pid, Recording, Wakeup};
+use schedcast_trace::{AtSocket, Event, EventKind, Level, Pid, Recording, Socket, Wakeup};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything the events say, by thread and by CPU.
@@ -37,7 +37,7 @@ pub(super) struct Gathered {
 pub(super) struct SocketUse {
     pub time_ns: u64,
     pub thread: ThreadId,
-    pub socket: u64,
+    pub socket: Socket,
     pub what: AtSocket,
 }
 

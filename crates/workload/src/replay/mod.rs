@@ -64,6 +64,7 @@ mod report;
 mod requests;
 mod sends;
 mod service;
+mod sockets;
 mod steal;
 pub mod subject;
 mod threads;
@@ -176,6 +177,7 @@ pub fn infer(recording: &Recording, options: &InferOptions) -> Result<Replay, Re
         .map_err(|message| ReplayError::Cgroup { message })?;
     let (runs, repairs) = gathered.runs();
     let machine_ns = (gathered.end_ns - gathered.start_ns) * u64::from(gathered.cpus);
+    sockets::claim(&mut gathered.wakings, &gathered.socket_uses);
     sends::claim(&mut gathered.wakings, &gathered.threads, &runs, machine_ns);
     let folded = Folded::of(&gathered, &runs, recording, options.client_loop);
     let mut replay = finish::finish(gathered, folded, options, &runs, recording);

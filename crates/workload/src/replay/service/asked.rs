@@ -61,11 +61,12 @@ use busy::{answered, client_work_ns, kept_back, last_end_ns, periods, sends, ser
 use direct::Direct;
 
 use super::super::activity::Draft;
+use super::super::sockets;
 use super::super::threads::ThreadId;
 use super::super::timeline::median;
 use super::clock::Clock;
 use super::coarse::{self, Coarse};
-use super::{Asked, Border, MESSAGES_MIN, placed, sockets};
+use super::{Asked, Border, MESSAGES_MIN, placed};
 use schedcast_sim::random;
 use schedcast_trace::Request;
 use std::collections::BTreeMap;

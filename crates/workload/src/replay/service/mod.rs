@@ -11,7 +11,7 @@
 //! * A client acts on its own. Threads outside that send to the group only when it has asked them
 //!   are its backends: what it does about their answer waits for that answer.
 //! * Requests are those of the client's log (`requests.csv`), else those that events of sockets
-//!   show (`sockets`), else what wakeups tell: `asked`.
+//!   show ([`super::sockets`]), else what wakeups tell: `asked`.
 //! * A reply is found in the work of the thread that sent it, the end of the request: `placed`.
 //! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
 //!   loop*). One that was sent late, because its connection was busy, arrives so much earlier. If
@@ -57,7 +57,6 @@ mod forked;
 mod levels;
 mod placed;
 mod rounds;
-mod sockets;
 
 use super::activity::{Begun, Draft, Source, Waking};
 use super::gather::SocketUse;

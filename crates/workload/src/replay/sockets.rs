@@ -1,4 +1,4 @@
-//! Requests and replies as the kernel writes them of sockets.
+//! Messages, requests and replies as the kernel writes them of sockets.
 //!
 //! A recorder on Linux 6.3 and later keeps who sent on which socket, at which socket data came, and
 //! who received from one. Between two programs of one machine the data comes while the sender is
@@ -14,9 +14,10 @@
 //! client receives from A at 1.350. The request was sent at 1.000 and answered at 1.350 ms,
 //! whether or not any of it woke a thread.
 
-use super::super::gather::SocketUse;
-use super::super::threads::ThreadId;
-use schedcast_trace::AtSocket;
+use super::activity::{Source, Waking};
+use super::gather::SocketUse;
+use super::threads::ThreadId;
+use schedcast_trace::{AtSocket, Socket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A client that sends again within this time, ns, before the server has received anything, sends
@@ -39,8 +40,8 @@ pub(super) struct Exchanged {
 struct Message {
     at_ns: u64,
     by: ThreadId,
-    from: u64,
-    to: u64,
+    from: Socket,
+    to: Socket,
 }
 
 /// A request under way.
@@ -64,17 +65,17 @@ impl Open {
 /// A connection by the client's socket.
 struct Connection {
     number: u32,
-    server: u64,
+    server: Socket,
     /// In order of sending.
     open: VecDeque<Open>,
     free_ns: u64,
 }
 
 impl Connection {
-    fn numbered(number: u32) -> Self {
+    fn new(number: u32, server: Socket) -> Self {
         Self {
             number,
-            server: 0,
+            server,
             open: VecDeque::new(),
             free_ns: 0,
         }
@@ -158,10 +159,10 @@ impl Connection {
 }
 
 /// All messages in order of time, and when threads received from a socket.
-fn messages(uses: &[SocketUse], start_ns: u64) -> (Vec<Message>, Vec<(u64, ThreadId, u64)>) {
+fn messages(uses: &[SocketUse], start_ns: u64) -> (Vec<Message>, Vec<(u64, ThreadId, Socket)>) {
     let (mut messages, mut reads) = (Vec::new(), Vec::new());
-    let mut arrived: BTreeMap<ThreadId, (u64, u64)> = BTreeMap::new();
-    let mut peers: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut arrived: BTreeMap<ThreadId, (Socket, u64)> = BTreeMap::new();
+    let mut peers: BTreeMap<Socket, Socket> = BTreeMap::new();
     for one in uses {
         let at_ns = one.time_ns.saturating_sub(start_ns);
         match one.what {
@@ -195,6 +196,25 @@ fn messages(uses: &[SocketUse], start_ns: u64) -> (Vec<Message>, Vec<(u64, Threa
     (messages, reads)
 }
 
+/// A softirq wakes whom data is for within so long of its arrival, ns: 1 to 6 µs on the virtual
+/// machine, with room for slower ones.
+const WAKES_NS: u64 = 20_000;
+
+/// Makes the threads whose messages softirqs deliver the source of the wakings by these.
+pub(super) fn claim(wakings: &mut [Waking], uses: &[SocketUse]) {
+    let mut under: BTreeMap<(ThreadId, u64), usize> = BTreeMap::new();
+    for (index, waking) in wakings.iter().enumerate() {
+        let softirq = waking.under.filter(|_| waking.source == Source::SOFTIRQ);
+        under.extend(softirq.map(|thread| ((thread, waking.time_ns), index)));
+    }
+    for Message { at_ns, by, .. } in messages(uses, 0).0 {
+        let near = (by, at_ns.saturating_sub(WAKES_NS))..=(by, at_ns + WAKES_NS);
+        for (_, index) in under.range(near) {
+            wakings[*index].source = Source::Thread(by);
+        }
+    }
+}
+
 /// The threads that ask a group, and those in it.
 pub(super) struct Sides<'a> {
     pub clients: &'a BTreeSet<ThreadId>,
@@ -206,9 +226,9 @@ pub(super) struct Sides<'a> {
 pub(super) fn exchanged(uses: &[SocketUse], start_ns: u64, sides: &Sides<'_>) -> Vec<Exchanged> {
     let (messages, reads) = messages(uses, start_ns);
     let mut reads = reads.into_iter().peekable();
-    let mut connections: BTreeMap<u64, Connection> = BTreeMap::new();
+    let mut connections: BTreeMap<Socket, Connection> = BTreeMap::new();
     // By server's socket: the client's.
-    let mut client_of: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut client_of: BTreeMap<Socket, Socket> = BTreeMap::new();
     let mut all: Vec<Exchanged> = Vec::new();
     for message in messages {
         while let Some((at_ns, by, socket)) = reads.next_if(|read| read.0 <= message.at_ns) {
@@ -229,7 +249,7 @@ pub(super) fn exchanged(uses: &[SocketUse], start_ns: u64, sides: &Sides<'_>) ->
             let number = connections.len() as u32;
             let connection = connections
                 .entry(message.from)
-                .or_insert_with(|| Connection::numbered(number));
+                .or_insert_with(|| Connection::new(number, message.to));
             connection.asks(&message, &mut all);
         } else if sides.inside[message.by.index()]
             && let Some(connection) = connections.get_mut(&message.to)
@@ -263,20 +283,23 @@ mod tests {
 
     type Use = (u64, ThreadId, AtSocket, u64);
 
-    fn found(uses: &[Use]) -> Vec<(u64, u64, u64)> {
+    fn uses(all: &[Use]) -> Vec<SocketUse> {
         let one = |(time_us, thread, what, socket): &Use| SocketUse {
             time_ns: time_us * 1000,
             thread: *thread,
-            socket: *socket,
+            socket: (*socket).into(),
             what: *what,
         };
-        let uses: Vec<SocketUse> = uses.iter().map(one).collect();
+        all.iter().map(one).collect()
+    }
+
+    fn found(all: &[Use]) -> Vec<(u64, u64, u64)> {
         let sides = Sides {
             clients: &[CLIENT].into(),
             inside: &[false, true],
         };
         let us = |one: &Exchanged| [one.sent_ns, one.replied_ns, one.free_ns].map(|ns| ns / 1000);
-        let all = exchanged(&uses, 0, &sides);
+        let all = exchanged(&uses(all), 0, &sides);
         all.iter()
             .map(us)
             .map(|[sent, replied, free]| (sent, replied, free))
@@ -312,6 +335,23 @@ mod tests {
         assert_eq!(found(&uses), [(1000, 1350, 0), (2000, 2100, 1350)]);
         uses.extend(asked(3000));
         assert_eq!(found(&uses).len(), 2, "it has no answer");
+    }
+
+    /// One softirq delivers the client's message, another one comes from a network card.
+    #[test]
+    fn a_softirq_that_delivers_a_message_wakes_for_its_sender() {
+        let waking = |time_us: u64| Waking {
+            time_ns: time_us * 1000,
+            cpu: 0,
+            wakee: SERVER,
+            source: Source::SOFTIRQ,
+            under: Some(CLIENT),
+            remote: false,
+        };
+        let mut wakings = [waking(1001), waking(2000)];
+        claim(&mut wakings, &uses(&sent(1000, CLIENT, 0)));
+        let sources = wakings.map(|waking| waking.source);
+        assert_eq!(sources, [Source::Thread(CLIENT), Source::SOFTIRQ]);
     }
 
     /// The server preempts the client before that has left its call.
