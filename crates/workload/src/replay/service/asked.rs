@@ -66,7 +66,7 @@ use super::super::threads::ThreadId;
 use super::super::timeline::median;
 use super::clock::Clock;
 use super::coarse::{self, Coarse};
-use super::{Asked, Border, MESSAGES_MIN, placed};
+use super::{Asked, Border, MESSAGES_MIN, Told, placed};
 use schedcast_sim::random;
 use schedcast_trace::Request;
 use std::collections::BTreeMap;
@@ -151,10 +151,7 @@ pub(super) fn from_log(
 ///
 /// A client is late for the first message after its timer only as far as the timer is; any other
 /// was due at any time since its thread woke, or sent the one before.
-pub(super) fn from_sockets(
-    border: &Border<'_>,
-    drafts: &[Draft],
-) -> Option<(Vec<Asked>, Option<Vec<u32>>, Option<Coarse>)> {
+pub(super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> Option<Told> {
     let sides = sockets::Sides {
         clients: &border.clients,
         inside: &border.inside,

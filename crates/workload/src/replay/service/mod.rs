@@ -179,6 +179,10 @@ struct Asked {
     after: Option<usize>,
 }
 
+/// Requests in order of sending, the connection of each where it is known, and how the client's
+/// timers count.
+type Told = (Vec<Asked>, Option<Vec<u32>>, Option<coarse::Coarse>);
+
 /// Messages across the border of a group.
 struct Border<'a> {
     evidence: &'a Evidence<'a>,
