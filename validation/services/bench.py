@@ -405,7 +405,8 @@ def measure(service, options):
             if (name, None) in wanted:
                 wanted.remove((name, None))
             wanted.append((name, service.folder / folder))
-    random.Random(options.seed).shuffle(wanted)
+    # Each service has an order of its own: it grows older while it is measured.
+    random.Random(f"{options.seed} {service.name}").shuffle(wanted)
     while wanted:
         wanted[:0] = run([wanted.pop(0) for _ in range(min(options.batch, len(wanted)))])
     write_measured(service, raw)
