@@ -96,6 +96,7 @@ use activity::{Begun, Draft, Folder};
 use gather::Gathered;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_trace::Recording;
+use sockets::Messages;
 use std::collections::BTreeMap;
 
 /// User's choices about a replay.
@@ -177,9 +178,10 @@ pub fn infer(recording: &Recording, options: &InferOptions) -> Result<Replay, Re
         .map_err(|message| ReplayError::Cgroup { message })?;
     let (runs, repairs) = gathered.runs();
     let machine_ns = (gathered.end_ns - gathered.start_ns) * u64::from(gathered.cpus);
-    sockets::claim(&mut gathered.wakings, &gathered.socket_uses);
+    let messages = Messages::of(&gathered.socket_uses, gathered.start_ns);
+    messages.claim(&mut gathered.wakings, gathered.start_ns);
     sends::claim(&mut gathered.wakings, &gathered.threads, &runs, machine_ns);
-    let folded = Folded::of(&gathered, &runs, recording, options.client_loop);
+    let folded = Folded::of(&gathered, &runs, &messages, recording, options.client_loop);
     let mut replay = finish::finish(gathered, folded, options, &runs, recording);
     replay.report.repairs = repairs;
     replay.report.lost_events_allowed = recording.counts.lost_events().is_none_or(|lost| lost > 0)
@@ -225,6 +227,7 @@ impl Folded {
     fn of(
         gathered: &Gathered,
         runs: &[Vec<timeline::Run>],
+        messages: &Messages,
         recording: &Recording,
         client_loop: ClientLoop,
     ) -> Self {
@@ -282,7 +285,7 @@ impl Folded {
             runs,
             wakings: &gathered.wakings,
             log: recording.requests.as_deref(),
-            socket_uses: &gathered.socket_uses,
+            messages,
             client_loop,
             start_ns: gathered.start_ns,
             end_ns: gathered.end_ns,

@@ -158,62 +158,9 @@ impl Connection {
     }
 }
 
-/// All messages in order of time, and when threads received from a socket.
-fn messages(uses: &[SocketUse], start_ns: u64) -> (Vec<Message>, Vec<(u64, ThreadId, Socket)>) {
-    let (mut messages, mut reads) = (Vec::new(), Vec::new());
-    let mut arrived: BTreeMap<ThreadId, (Socket, u64)> = BTreeMap::new();
-    let mut peers: BTreeMap<Socket, Socket> = BTreeMap::new();
-    for one in uses {
-        let at_ns = one.time_ns.saturating_sub(start_ns);
-        match one.what {
-            AtSocket::Arrived => {
-                // What is long comes in parts.
-                let came = arrived.entry(one.thread).or_insert((one.socket, at_ns));
-                if came.0 != one.socket {
-                    *came = (one.socket, at_ns);
-                }
-            }
-            AtSocket::Received => reads.push((at_ns, one.thread, one.socket)),
-            AtSocket::Sent => {
-                let came = arrived.remove(&one.thread);
-                let came = came.filter(|(socket, _)| *socket != one.socket);
-                let known = || Some((*peers.get(&one.socket)?, at_ns));
-                let Some((to, at_ns)) = came.or_else(known) else {
-                    continue;
-                };
-                peers.insert(one.socket, to);
-                peers.insert(to, one.socket);
-                messages.push(Message {
-                    at_ns,
-                    by: one.thread,
-                    from: one.socket,
-                    to,
-                });
-            }
-        }
-    }
-    messages.sort_by_key(|message| message.at_ns);
-    (messages, reads)
-}
-
 /// A softirq wakes whom data is for within so long of its arrival, ns: 1 to 6 µs on the virtual
 /// machine, with room for slower ones.
 const WAKES_NS: u64 = 20_000;
-
-/// Makes the threads whose messages softirqs deliver the source of the wakings by these.
-pub(super) fn claim(wakings: &mut [Waking], uses: &[SocketUse]) {
-    let mut under: BTreeMap<(ThreadId, u64), usize> = BTreeMap::new();
-    for (index, waking) in wakings.iter().enumerate() {
-        let softirq = waking.under.filter(|_| waking.source == Source::SOFTIRQ);
-        under.extend(softirq.map(|thread| ((thread, waking.time_ns), index)));
-    }
-    for Message { at_ns, by, .. } in messages(uses, 0).0 {
-        let near = (by, at_ns.saturating_sub(WAKES_NS))..=(by, at_ns + WAKES_NS);
-        for (_, index) in under.range(near) {
-            wakings[*index].source = Source::Thread(by);
-        }
-    }
-}
 
 /// The threads that ask a group, and those in it.
 pub(super) struct Sides<'a> {
@@ -222,54 +169,138 @@ pub(super) struct Sides<'a> {
     pub inside: &'a [bool],
 }
 
-/// The requests of a group's clients in order of sending, each with its reply.
-pub(super) fn exchanged(uses: &[SocketUse], start_ns: u64, sides: &Sides<'_>) -> Vec<Exchanged> {
-    let (messages, reads) = messages(uses, start_ns);
-    let mut reads = reads.into_iter().peekable();
-    let mut connections: BTreeMap<Socket, Connection> = BTreeMap::new();
-    // By server's socket: the client's.
-    let mut client_of: BTreeMap<Socket, Socket> = BTreeMap::new();
-    let mut all: Vec<Exchanged> = Vec::new();
-    for message in messages {
-        while let Some((at_ns, by, socket)) = reads.next_if(|read| read.0 <= message.at_ns) {
-            let is_client = sides.clients.contains(&by);
-            let client = match is_client {
-                true => Some(&socket),
-                false => client_of.get(&socket).filter(|_| sides.inside[by.index()]),
-            };
-            if let Some(connection) = client.and_then(|client| connections.get_mut(client)) {
-                match is_client {
-                    true => connection.reads(at_ns),
-                    false => connection.takes(),
+/// A thread has received from a socket.
+#[derive(Clone, Copy)]
+struct Receipt {
+    at_ns: u64,
+    by: ThreadId,
+    socket: Socket,
+}
+
+/// Everything that threads sent and received. Times are ns since the start of the recording.
+pub(super) struct Messages {
+    /// In order of time.
+    sent: Vec<Message>,
+    received: Vec<Receipt>,
+}
+
+impl Messages {
+    pub(super) fn of(uses: &[SocketUse], start_ns: u64) -> Self {
+        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        let mut arrived: BTreeMap<ThreadId, (Socket, u64)> = BTreeMap::new();
+        let mut peers: BTreeMap<Socket, Socket> = BTreeMap::new();
+        for one in uses {
+            let at_ns = one.time_ns.saturating_sub(start_ns);
+            let (by, socket) = (one.thread, one.socket);
+            match one.what {
+                AtSocket::Arrived => {
+                    // What is long comes in parts.
+                    let came = arrived.entry(by).or_insert((socket, at_ns));
+                    if came.0 != socket {
+                        *came = (socket, at_ns);
+                    }
+                }
+                AtSocket::Received => received.push(Receipt { at_ns, by, socket }),
+                AtSocket::Sent => {
+                    let came = arrived.remove(&by).filter(|(to, _)| *to != socket);
+                    let known = || Some((*peers.get(&socket)?, at_ns));
+                    let Some((to, at_ns)) = came.or_else(known) else {
+                        continue;
+                    };
+                    peers.insert(socket, to);
+                    peers.insert(to, socket);
+                    sent.push(Message {
+                        at_ns,
+                        by,
+                        from: socket,
+                        to,
+                    });
                 }
             }
         }
+        sent.sort_by_key(|message| message.at_ns);
+        Self { sent, received }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// Makes the threads whose messages softirqs deliver the source of the wakings by these.
+    pub(super) fn claim(&self, wakings: &mut [Waking], start_ns: u64) {
+        let mut under: BTreeMap<(ThreadId, u64), usize> = BTreeMap::new();
+        for (index, waking) in wakings.iter().enumerate() {
+            let softirq = waking.under.filter(|_| waking.source == Source::SOFTIRQ);
+            let at_ns = waking.time_ns.saturating_sub(start_ns);
+            under.extend(softirq.map(|thread| ((thread, at_ns), index)));
+        }
+        for Message { at_ns, by, .. } in &self.sent {
+            let near = (*by, at_ns.saturating_sub(WAKES_NS))..=(*by, at_ns + WAKES_NS);
+            for (_, index) in under.range(near) {
+                wakings[*index].source = Source::Thread(*by);
+            }
+        }
+    }
+
+    /// The requests of a group's clients in order of sending, each with its reply.
+    pub(super) fn exchanged(&self, sides: &Sides<'_>) -> Vec<Exchanged> {
+        let mut connections = Connections::default();
+        let mut received = self.received.iter().peekable();
+        let mut all: Vec<Exchanged> = Vec::new();
+        for message in &self.sent {
+            while let Some(receipt) = received.next_if(|one| one.at_ns <= message.at_ns) {
+                connections.receives(receipt, sides);
+            }
+            connections.sends(message, sides, &mut all);
+        }
+        for receipt in received {
+            connections.receives(receipt, sides);
+        }
+        for connection in connections.by_client.values_mut() {
+            connection.end_all(&mut all);
+        }
+        all.sort_by_key(|one| one.sent_ns);
+        all
+    }
+}
+
+/// The connections between a group and its clients.
+#[derive(Default)]
+struct Connections {
+    by_client: BTreeMap<Socket, Connection>,
+    /// By server's socket: the client's.
+    client_of: BTreeMap<Socket, Socket>,
+}
+
+impl Connections {
+    fn receives(&mut self, receipt: &Receipt, sides: &Sides<'_>) {
+        let Receipt { at_ns, by, socket } = receipt;
+        if sides.clients.contains(by) {
+            if let Some(connection) = self.by_client.get_mut(socket) {
+                connection.reads(*at_ns);
+            }
+        } else if sides.inside[by.index()]
+            && let Some(client) = self.client_of.get(socket)
+            && let Some(connection) = self.by_client.get_mut(client)
+        {
+            connection.takes();
+        }
+    }
+
+    fn sends(&mut self, message: &Message, sides: &Sides<'_>, ended: &mut Vec<Exchanged>) {
         if sides.clients.contains(&message.by) {
-            client_of.insert(message.to, message.from);
-            let number = connections.len() as u32;
-            let connection = connections
-                .entry(message.from)
-                .or_insert_with(|| Connection::new(number, message.to));
-            connection.asks(&message, &mut all);
+            self.client_of.insert(message.to, message.from);
+            let number = self.by_client.len() as u32;
+            let connection = self.by_client.entry(message.from);
+            let connection = connection.or_insert_with(|| Connection::new(number, message.to));
+            connection.asks(message, ended);
         } else if sides.inside[message.by.index()]
-            && let Some(connection) = connections.get_mut(&message.to)
+            && let Some(connection) = self.by_client.get_mut(&message.to)
             && connection.server == message.from
         {
             connection.answers(message.at_ns);
         }
     }
-    for (at_ns, by, socket) in reads {
-        if sides.clients.contains(&by)
-            && let Some(connection) = connections.get_mut(&socket)
-        {
-            connection.reads(at_ns);
-        }
-    }
-    for connection in connections.values_mut() {
-        connection.end_all(&mut all);
-    }
-    all.sort_by_key(|one| one.sent_ns);
-    all
 }
 
 #[cfg(test)]
@@ -299,7 +330,7 @@ mod tests {
             inside: &[false, true],
         };
         let us = |one: &Exchanged| [one.sent_ns, one.replied_ns, one.free_ns].map(|ns| ns / 1000);
-        let all = exchanged(&uses(all), 0, &sides);
+        let all = Messages::of(&uses(all), 0).exchanged(&sides);
         all.iter()
             .map(us)
             .map(|[sent, replied, free]| (sent, replied, free))
@@ -349,7 +380,7 @@ mod tests {
             remote: false,
         };
         let mut wakings = [waking(1001), waking(2000)];
-        claim(&mut wakings, &uses(&sent(1000, CLIENT, 0)));
+        Messages::of(&uses(&sent(1000, CLIENT, 0)), 0).claim(&mut wakings, 0);
         let sources = wakings.map(|waking| waking.source);
         assert_eq!(sources, [Source::Thread(CLIENT), Source::SOFTIRQ]);
     }

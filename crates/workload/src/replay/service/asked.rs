@@ -61,7 +61,7 @@ use busy::{answered, client_work_ns, kept_back, last_end_ns, periods, sends, ser
 use direct::Direct;
 
 use super::super::activity::Draft;
-use super::super::sockets;
+use super::super::sockets::Sides;
 use super::super::threads::ThreadId;
 use super::super::timeline::median;
 use super::clock::Clock;
@@ -146,18 +146,17 @@ pub(super) fn from_log(
     (asked.len() >= MESSAGES_MIN && most(agreeing, asked.len())).then_some((asked, connections))
 }
 
-/// The requests that [events of sockets](sockets) show, in order of sending, and the connection of
+/// The requests that [events of sockets](super::super::sockets) show, in order of sending, and the connection of
 /// each, if they explain four in five messages that wake the group.
 ///
 /// A client is late for the first message after its timer only as far as the timer is; any other
 /// was due at any time since its thread woke, or sent the one before.
 pub(super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> Option<Told> {
-    let sides = sockets::Sides {
+    let sides = Sides {
         clients: &border.clients,
         inside: &border.inside,
     };
-    let evidence = border.evidence;
-    let exchanged = sockets::exchanged(evidence.socket_uses, evidence.start_ns, &sides);
+    let exchanged = border.evidence.messages.exchanged(&sides);
     let is_told = |waking: usize| {
         let at_ns = border.time_ns(waking);
         let next = exchanged.partition_point(|one| one.sent_ns < at_ns);

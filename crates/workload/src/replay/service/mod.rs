@@ -59,9 +59,9 @@ mod placed;
 mod rounds;
 
 use super::activity::{Begun, Draft, Source, Waking};
-use super::gather::SocketUse;
 use super::groups::{self, GroupIndex};
 use super::model::{Activation, Thread};
+use super::sockets::Messages;
 use super::threads::ThreadId;
 use super::timeline::Run;
 use clock::Clock;
@@ -142,7 +142,7 @@ pub(super) struct Evidence<'a> {
     pub runs: &'a [Vec<Run>],
     pub wakings: &'a [Waking],
     pub log: Option<&'a [Request]>,
-    pub socket_uses: &'a [SocketUse],
+    pub messages: &'a Messages,
     pub client_loop: ClientLoop,
     pub start_ns: u64,
     pub end_ns: u64,
@@ -393,7 +393,7 @@ impl<'a> Border<'a> {
         begun: &'a [Begun],
         only_log_tells: bool,
     ) -> Option<Self> {
-        if only_log_tells && evidence.log.is_none() && evidence.socket_uses.is_empty() {
+        if only_log_tells && evidence.log.is_none() && evidence.messages.is_empty() {
             return None;
         }
         let inside = inside(evidence, members);
