@@ -6,7 +6,11 @@
 //! awake, and answered while one is. Where clients are on other machines, four in five come at most
 //! 1 ms after a thread of the service ran that requests wake.
 //!
-//! # From the trace
+//! # From sockets
+//!
+//! Where the recorder kept events of sockets: `exchanged`.
+//!
+//! # From wakeups
 //!
 //! A client that keeps a schedule is woken by timers. If at least four in five of those wakeups
 //! that find the service asleep send it something, each such wakeup is a request, visible or not,
@@ -56,17 +60,18 @@
 
 mod busy;
 mod direct;
+mod exchanged;
 
 use busy::{answered, client_work_ns, kept_back, last_end_ns, periods, sends, serving};
 use direct::Direct;
+pub(super) use exchanged::from_sockets;
 
 use super::super::activity::Draft;
-use super::super::sockets::Sides;
 use super::super::threads::ThreadId;
 use super::super::timeline::median;
 use super::clock::Clock;
 use super::coarse::{self, Coarse};
-use super::{Asked, Border, MESSAGES_MIN, Told, placed};
+use super::{Asked, Border, MESSAGES_MIN, Told};
 use schedcast_sim::random;
 use schedcast_trace::Request;
 use std::collections::BTreeMap;
@@ -87,11 +92,7 @@ pub(super) fn most(count: usize, all: usize) -> bool {
 
 /// The requests of the log, in order of sending, and the connection of each. A log of whole
 /// milliseconds does not tell which request follows which reply: connections say nothing then.
-pub(super) fn from_log(
-    border: &Border<'_>,
-    drafts: &[Draft],
-    clock: &Clock<'_>,
-) -> Option<(Vec<Asked>, Option<Vec<u32>>)> {
+pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft], clock: &Clock<'_>) -> Option<Told> {
     let evidence = border.evidence;
     let log = evidence.log?;
     let since_ns = |us: u64| (us as i64).saturating_mul(1000) - evidence.start_ns as i64;
@@ -143,80 +144,20 @@ pub(super) fn from_log(
     };
     let tells = !Request::are_whole_milliseconds(log);
     let connections = tells.then(|| rows.iter().map(|request| request.client).collect());
-    (asked.len() >= MESSAGES_MIN && most(agreeing, asked.len())).then_some((asked, connections))
+    (asked.len() >= MESSAGES_MIN && most(agreeing, asked.len())).then_some(Told {
+        asked,
+        connections,
+        coarse: None,
+        by_log: true,
+    })
 }
 
-/// The requests that [events of sockets](super::super::sockets) show, in order of sending, and the connection of
-/// each, if they explain four in five messages that wake the group.
-///
-/// A client is late for the first message after its timer only as far as the timer is; any other
-/// was due at any time since its thread woke, or sent the one before.
-pub(super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> Option<Told> {
-    let sides = Sides {
-        clients: &border.clients,
-        inside: &border.inside,
-    };
-    let exchanged = border.evidence.messages.exchanged(&sides);
-    let is_told = |waking: usize| {
-        let at_ns = border.time_ns(waking);
-        let next = exchanged.partition_point(|one| one.sent_ns < at_ns);
-        let around = &exchanged[next.saturating_sub(1)..(next + 1).min(exchanged.len())];
-        let mut around = around.iter();
-        around.any(|one| one.sent_ns.abs_diff(at_ns) <= placed::SAME_NS as u64)
-    };
-    let entries = border.entries.iter();
-    let told = entries.filter(|(_, waking)| is_told(*waking)).count();
-    if exchanged.len() < MESSAGES_MIN || !most(told, border.entries.len()) {
-        return None;
-    }
-    let prompted = Prompted::of(border, drafts);
-    let sending = prompted.prompts.iter().filter(|one| one.message.is_some());
-    let coarse = Coarse::of(sending.filter_map(|one| one.slept_ns));
-    let own = border.of_clients(drafts).into_iter();
-    let own: BTreeMap<(ThreadId, u64), usize> = own
-        .map(|draft| {
-            let activation = &drafts[draft].activation;
-            ((activation.thread, activation.woken_ns), draft)
-        })
-        .collect();
-    // By timer: when the last message that it led to was sent.
-    let mut sent_by: BTreeMap<usize, u64> = BTreeMap::new();
-    let asked = exchanged.iter().enumerate().map(|(number, one)| {
-        let awake = own.range((one.client, 0)..=(one.client, one.sent_ns));
-        let (woken_ns, draft) = awake
-            .last()
-            .map_or((one.sent_ns, None), |(key, draft)| (key.1, Some(draft)));
-        let timer = draft.and_then(|draft| prompted.of_draft.get(draft));
-        let before_ns = timer.and_then(|timer| sent_by.insert(*timer, one.sent_ns));
-        let asked = match timer.map(|timer| &prompted.prompts[*timer]) {
-            Some(prompt) if before_ns.is_none() || coarse.is_some() => {
-                let late = coarse.zip(prompt.slept_ns);
-                let number = prompt.due_ns + number as u64;
-                Asked {
-                    late_ns: late.map_or(0, |(coarse, slept_ns)| coarse.late_ns(slept_ns, number)),
-                    ..arrival(one.sent_ns, prompt.due_ns.min(one.sent_ns))
-                }
-            }
-            _ => due_between(before_ns.unwrap_or(woken_ns), one.sent_ns, number),
-        };
-        Asked {
-            replied_ns: one.replied_ns,
-            busy_ns: (one.free_ns.min(one.sent_ns) as i64)
-                .saturating_sub(asked.due_ns)
-                .max(0) as u64,
-            ..asked
-        }
-    });
-    let connections = exchanged.iter().map(|one| one.connection).collect();
-    Some((asked.collect(), Some(connections), coarse))
-}
-
-/// The requests that the trace shows, in order of sending.
-pub(super) fn from_trace(
+/// The requests that wakeups show, in order of sending.
+pub(super) fn from_wakeups(
     border: &Border<'_>,
     drafts: &[Draft],
 ) -> Option<(Vec<Asked>, Option<Coarse>)> {
-    if border.only_log_tells {
+    if border.hides_replies {
         return None;
     }
     let (serving, passing) = serving(border);

@@ -179,9 +179,29 @@ struct Asked {
     after: Option<usize>,
 }
 
-/// Requests in order of sending, the connection of each where it is known, and how the client's
-/// timers count.
-type Told = (Vec<Asked>, Option<Vec<u32>>, Option<coarse::Coarse>);
+/// Requests as a log or events of sockets tell them.
+struct Told {
+    /// In order of sending.
+    asked: Vec<Asked>,
+    /// The connection of each, where it is known.
+    connections: Option<Vec<u32>>,
+    /// How the client's timers count.
+    coarse: Option<coarse::Coarse>,
+    by_log: bool,
+}
+
+impl Told {
+    /// The border with what is told of its requests.
+    fn beside<'a>(
+        border: Border<'a>,
+        drafts: &[Draft],
+        clock: &Clock<'_>,
+    ) -> (Border<'a>, Option<Self>) {
+        let logged = asked::from_log(&border, drafts, clock);
+        let told = logged.or_else(|| asked::from_sockets(&border, drafts));
+        (border, told)
+    }
+}
 
 /// Messages across the border of a group.
 struct Border<'a> {
@@ -203,7 +223,7 @@ struct Border<'a> {
     is_remote: bool,
     /// No wakeup shows a reply: the clients are on other machines, or wait for a CPU when they are
     /// answered. Only a log tells the requests then, or events of sockets.
-    only_log_tells: bool,
+    hides_replies: bool,
 }
 
 /// Finds the services and puts their requests into the drafts.
@@ -225,37 +245,33 @@ pub(super) fn find(
             continue;
         }
         let clock = Clock::new(evidence, drafts);
-        let border = Border::of(evidence, &members, drafts, begun, false).or_else(|| {
-            let remote = Border::of_network(evidence, &members, begun, drafts);
-            let unanswered = || Border::of(evidence, &members, drafts, begun, true);
-            let logged = |border: &Border<'_>| asked::from_log(border, drafts, &clock).is_some();
-            let told = |border: &Border<'_>| {
-                logged(border) || asked::from_sockets(border, drafts).is_some()
-            };
-            remote.filter(logged).or_else(|| unanswered().filter(told))
-        });
-        let Some(mut border) = border else {
+        let beside = |border| Told::beside(border, drafts, &clock);
+        let shown = Border::of(evidence, &members, drafts, begun, false).map(beside);
+        let hidden = || {
+            let remote = Border::of_network(evidence, &members, begun, drafts).map(beside);
+            let unanswered = || Border::of(evidence, &members, drafts, begun, true).map(beside);
+            let is_told = |(_, told): &(Border<'_>, Option<Told>)| told.is_some();
+            remote
+                .filter(is_told)
+                .or_else(|| unanswered().filter(is_told))
+        };
+        let Some((mut border, told)) = shown.or_else(hidden) else {
             continue;
         };
-        let logged = asked::from_log(&border, drafts, &clock);
-        let uses_log = logged.is_some();
-        let sockets = || asked::from_sockets(&border, drafts);
-        let told = logged.map(|(asked, connections)| (asked, connections, None));
-        let told = told.or_else(sockets);
-        if border.is_dedicated(drafts, told.as_ref().and_then(|told| told.1.as_deref())) {
+        if border.is_dedicated(drafts, told.as_ref()) {
             continue;
         }
-        found.uses_log |= uses_log;
         let mut forked = Forked::of(&border, drafts);
         let (mut asked, connections, coarse) = match told {
             Some(told) => {
-                border.leave_inner(&told.0);
+                found.uses_log |= told.by_log;
+                border.leave_inner(&told.asked);
                 if let Some(forked) = &mut forked {
-                    forked.give(&border, &told.0, true);
+                    forked.give(&border, &told.asked, true);
                 }
-                told
+                (told.asked, told.connections, told.coarse)
             }
-            None => match asked::from_trace(&border, drafts) {
+            None => match asked::from_wakeups(&border, drafts) {
                 Some((mut asked, coarse)) => {
                     if let Some(forked) = &mut forked {
                         forked.give(&border, &asked, false);
@@ -384,16 +400,16 @@ fn began_by(begun: &[Begun]) -> BTreeMap<usize, usize> {
 }
 
 impl<'a> Border<'a> {
-    /// The border of a group with clients on the same machine. `only_log_tells`: the trace shows
+    /// The border of a group with clients on the same machine. `hides_replies`: the trace shows
     /// none of their replies.
     fn of(
         evidence: &'a Evidence<'a>,
         members: &[ThreadId],
         drafts: &[Draft],
         begun: &'a [Begun],
-        only_log_tells: bool,
+        hides_replies: bool,
     ) -> Option<Self> {
-        if only_log_tells && evidence.log.is_none() && evidence.messages.is_empty() {
+        if hides_replies && evidence.log.is_none() && evidence.messages.is_empty() {
             return None;
         }
         let inside = inside(evidence, members);
@@ -415,7 +431,7 @@ impl<'a> Border<'a> {
         }
         let is_client = |id: &ThreadId| {
             let enough = |count: &usize| *count >= MESSAGES_MIN;
-            let needed = if only_log_tells { 1 } else { 2 };
+            let needed = if hides_replies { 1 } else { 2 };
             let counts = &counts[subject(*id)][..needed];
             !evidence.threads[id.index()].kernel && counts.iter().all(enough)
         };
@@ -452,7 +468,7 @@ impl<'a> Border<'a> {
             entries,
             replies,
             is_remote: false,
-            only_log_tells,
+            hides_replies,
         })
     }
 
@@ -496,7 +512,7 @@ impl<'a> Border<'a> {
             entries,
             replies: Vec::new(),
             is_remote: true,
-            only_log_tells: true,
+            hides_replies: true,
         })
     }
 
@@ -514,15 +530,11 @@ impl<'a> Border<'a> {
             .map(|(_, waking)| self.time_ns(*waking) as i64)
             .collect();
         let mut is_first = vec![false; times_ns.len()];
-        for one in asked {
-            let next = times_ns.partition_point(|at_ns| *at_ns < one.sent_ns);
-            let around = next.saturating_sub(1)..(next + 1).min(times_ns.len());
-            let apart_ns = |entry: &usize| times_ns[*entry].abs_diff(one.sent_ns);
-            if let Some(nearest) = around.min_by_key(apart_ns)
-                && apart_ns(&nearest) <= placed::SAME_NS as u64
-            {
-                is_first[nearest] = true;
-            }
+        for nearest in asked
+            .iter()
+            .filter_map(|one| placed::same(&times_ns, one.sent_ns))
+        {
+            is_first[nearest] = true;
         }
         let mut is_first = is_first.into_iter();
         self.entries.retain(|_| is_first.next() == Some(true));
@@ -548,9 +560,9 @@ impl<'a> Border<'a> {
     }
 
     /// Whether each thread serves one request of one client at a time, as processes of PostgreSQL
-    /// do. `told`: the connection of each request, where a log or events of sockets tell.
-    fn is_dedicated(&self, drafts: &[Draft], told: Option<&[u32]>) -> bool {
-        if self.only_log_tells {
+    /// do. `told`: its requests, where a log or events of sockets tell.
+    fn is_dedicated(&self, drafts: &[Draft], told: Option<&Told>) -> bool {
+        if self.hides_replies {
             return false;
         }
         let (mut all, mut single, mut sockets) = (0, 0, 0);
@@ -568,11 +580,10 @@ impl<'a> Border<'a> {
             sockets += usize::from(waking.under.is_some());
             serving.insert(waking.wakee);
         }
-        let logged = self.evidence.log.into_iter().flatten();
-        let logged = logged.map(|request| request.client);
-        let connections: BTreeSet<u32> = match self.evidence.log {
-            Some(_) => logged.collect(),
-            None => told.into_iter().flatten().copied().collect(),
+        let connections: BTreeSet<u32> = match (self.evidence.log, told) {
+            (Some(log), _) => log.iter().map(|request| request.client).collect(),
+            (None, Some(told)) => told.connections.iter().flatten().copied().collect(),
+            (None, None) => BTreeSet::new(),
         };
         if sockets * 2 > all && connections.len() > serving.len() {
             return false;
@@ -588,7 +599,7 @@ impl<'a> Border<'a> {
     /// by requests answers them.
     fn repliers(&self) -> BTreeMap<ThreadId, usize> {
         let mut counts = BTreeMap::new();
-        if self.only_log_tells {
+        if self.hides_replies {
             for (_, waking) in &self.entries {
                 let wakee = self.evidence.wakings[*waking].wakee;
                 *counts.entry(wakee).or_default() += 1;

@@ -34,6 +34,15 @@ use std::collections::BTreeMap;
 
 /// A client that wakes a thread of the service has sent within this time before.
 pub(super) const SAME_NS: i64 = 1_000_000;
+/// The position of the time nearest to `at_ns`, if both may be those of one message.
+pub(super) fn same(times_ns: &[i64], at_ns: i64) -> Option<usize> {
+    let next = times_ns.partition_point(|time_ns| *time_ns < at_ns);
+    let around = next.saturating_sub(1)..(next + 1).min(times_ns.len());
+    let apart_ns = |position: &usize| times_ns[*position].abs_diff(at_ns);
+    let nearest = around.min_by_key(apart_ns)?;
+    (apart_ns(&nearest) <= SAME_NS as u64).then_some(nearest)
+}
+
 /// A reply that takes longer to be read than this, once its client runs, was misplaced.
 const READ_MAX_NS: u64 = 1_000_000;
 /// Limit of delay, ns: work executed this long after it could have been was held back.

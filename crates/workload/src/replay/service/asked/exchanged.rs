@@ -1,0 +1,74 @@
+//! Requests that events of sockets show.
+
+use super::super::super::activity::Draft;
+use super::super::super::sockets::Sides;
+use super::super::super::threads::ThreadId;
+use super::super::coarse::Coarse;
+use super::super::{Asked, Border, MESSAGES_MIN, Told, placed};
+use super::{Prompted, arrival, due_between, most};
+use std::collections::BTreeMap;
+
+/// The requests that [events of sockets](super::super::super::sockets) show, in order of sending, and the connection of
+/// each, if they explain four in five messages that wake the group.
+///
+/// A client is late for the first message after its timer only as far as the timer is; any other
+/// was due at any time since its thread woke, or sent the one before.
+pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> Option<Told> {
+    let sides = Sides {
+        clients: &border.clients,
+        inside: &border.inside,
+    };
+    let exchanged = border.evidence.messages.exchanged(&sides);
+    let sent_ns: Vec<i64> = exchanged.iter().map(|one| one.sent_ns as i64).collect();
+    let is_told = |waking: usize| placed::same(&sent_ns, border.time_ns(waking) as i64).is_some();
+    let entries = border.entries.iter();
+    let told = entries.filter(|(_, waking)| is_told(*waking)).count();
+    if exchanged.len() < MESSAGES_MIN || !most(told, border.entries.len()) {
+        return None;
+    }
+    let prompted = Prompted::of(border, drafts);
+    let sending = prompted.prompts.iter().filter(|one| one.message.is_some());
+    let coarse = Coarse::of(sending.filter_map(|one| one.slept_ns));
+    let own = border.of_clients(drafts).into_iter();
+    let own: BTreeMap<(ThreadId, u64), usize> = own
+        .map(|draft| {
+            let activation = &drafts[draft].activation;
+            ((activation.thread, activation.woken_ns), draft)
+        })
+        .collect();
+    // By timer: when the last message that it led to was sent.
+    let mut sent_by: BTreeMap<usize, u64> = BTreeMap::new();
+    let asked = exchanged.iter().enumerate().map(|(number, one)| {
+        let awake = own.range((one.client, 0)..=(one.client, one.sent_ns));
+        let (woken_ns, draft) = awake
+            .last()
+            .map_or((one.sent_ns, None), |(key, draft)| (key.1, Some(draft)));
+        let timer = draft.and_then(|draft| prompted.of_draft.get(draft));
+        let before_ns = timer.and_then(|timer| sent_by.insert(*timer, one.sent_ns));
+        let asked = match timer.map(|timer| &prompted.prompts[*timer]) {
+            Some(prompt) if before_ns.is_none() || coarse.is_some() => {
+                let late = coarse.zip(prompt.slept_ns);
+                let number = prompt.due_ns + number as u64;
+                Asked {
+                    late_ns: late.map_or(0, |(coarse, slept_ns)| coarse.late_ns(slept_ns, number)),
+                    ..arrival(one.sent_ns, prompt.due_ns.min(one.sent_ns))
+                }
+            }
+            _ => due_between(before_ns.unwrap_or(woken_ns), one.sent_ns, number),
+        };
+        Asked {
+            replied_ns: one.replied_ns,
+            busy_ns: (one.free_ns.min(one.sent_ns) as i64)
+                .saturating_sub(asked.due_ns)
+                .max(0) as u64,
+            ..asked
+        }
+    });
+    let connections = exchanged.iter().map(|one| one.connection).collect();
+    Some(Told {
+        asked: asked.collect(),
+        connections: Some(connections),
+        coarse,
+        by_log: false,
+    })
+}
