@@ -62,14 +62,6 @@ const LONG_RUN: &str = "sched/sched_stat_runtime";
 /// Only charges beyond this are wanted, in ns: at most about one a tick.
 const LONG_RUN_NS: i32 = 900_000;
 
-/// The events of sockets (Linux 6.3): who sent, where data came, who received. They tell which
-/// request is answered when.
-const SOCKETS: [&str; 3] = [
-    "sock/sk_data_ready",
-    "sock/sock_send_length",
-    "sock/sock_recv_length",
-];
-
 /// Buffer of each CPU, kB: half a second of 100,000 events a second.
 const BUFFER_KB: u32 = 8192;
 /// The folder of the trace in a recording.

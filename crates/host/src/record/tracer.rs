@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use super::bpf::{BpfTrace, lockdown};
 use super::pages::Sink;
-use super::{BUFFER_KB, EVENTS, LONG_RUN, LONG_RUN_NS, SOCKETS, TRACE, Way};
+use super::{BUFFER_KB, EVENTS, LONG_RUN, LONG_RUN_NS, TRACE, Way};
 use crate::error::{HostError, Result, io_error};
 use crate::sys;
 use crate::tracefs::TraceInstance;
+use schedcast_trace::AtSocket;
 
 /// The trace of `perf` in a recording.
 pub(super) const PERF_DATA: &str = "perf.data";
@@ -133,16 +134,9 @@ impl Tracer {
         let trace = TraceInstance::create(instance, BUFFER_KB, &EVENTS)?;
         trace.set(&format!("events/{LONG_RUN}/filter"), &long_run_filter())?;
         trace.set(&format!("events/{LONG_RUN}/enable"), "1")?;
-        let mut wanted: Vec<&str> = EVENTS.into_iter().chain([LONG_RUN]).collect();
-        let has = |event: &&str| trace.file(&format!("events/{event}")).exists();
-        for event in SOCKETS.into_iter().filter(has) {
-            let format = trace.file(&format!("events/{event}/format"));
-            if fs::read_to_string(&format).is_ok_and(|format| format.contains(" ret;")) {
-                trace.set(&format!("events/{event}/filter"), "ret > 0")?;
-            }
-            trace.set(&format!("events/{event}/enable"), "1")?;
-            wanted.push(event);
-        }
+        let sockets = of_sockets(&trace)?;
+        let wanted = EVENTS.into_iter().chain([LONG_RUN]);
+        let wanted: Vec<&str> = wanted.chain(sockets.iter().map(String::as_str)).collect();
         let sink = Sink::create(&folder.join(TRACE), &trace, &wanted)?;
         Ok(Tracer::Pages { trace, sink })
     }
@@ -377,6 +371,24 @@ impl Drop for Perf {
             let _ = child.wait();
         }
     }
+}
+
+/// Switches on the events of sockets that this kernel has (Linux 6.3), without calls that moved
+/// nothing.
+fn of_sockets(trace: &TraceInstance) -> Result<Vec<String>> {
+    let mut events = Vec::new();
+    for what in AtSocket::ALL {
+        let event = format!("sock/{}", what.name());
+        if !trace.file(&format!("events/{event}")).exists() {
+            continue;
+        }
+        if what != AtSocket::Arrived {
+            trace.set(&format!("events/{event}/filter"), "ret > 0")?;
+        }
+        trace.set(&format!("events/{event}/enable"), "1")?;
+        events.push(event);
+    }
+    Ok(events)
 }
 
 fn long_run_filter() -> String {
