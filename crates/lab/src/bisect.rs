@@ -82,6 +82,18 @@ pub struct Link {
     pub description: String,
 }
 
+impl Link {
+    /// Two lines, the first behind `indent` and the second two columns further.
+    pub(crate) fn text(&self, indent: &str) -> String {
+        let release = self.release.as_deref().unwrap_or("never merged");
+        let commit = self.commit.as_deref().unwrap_or("dated by its release");
+        format!(
+            "{indent}{release}  {}  {commit}\n{indent}  {}\n",
+            self.patch, self.description
+        )
+    }
+}
+
 /// A point of the way: the kernel behind so many changes.
 pub(crate) struct Point {
     pub(crate) scenario: Scenario,
@@ -550,12 +562,7 @@ impl Bisection {
         for part in &self.parts {
             text += &format!("  {}\n", percent(&part.change));
             for link in &part.changes {
-                let release = link.release.as_deref().unwrap_or("never merged");
-                let commit = link.commit.as_deref().unwrap_or("dated by its release");
-                text += &format!(
-                    "    {release}  {}  {commit}\n      {}\n",
-                    link.patch, link.description
-                );
+                text += &link.text("    ");
             }
             match part.changes.len() {
                 0 => text += "    what the two kernels were given beside the table of changes\n",

@@ -47,12 +47,7 @@ impl Cause {
             }
         };
         for link in &self.changes {
-            let release = link.release.as_deref().unwrap_or("never merged");
-            let commit = link.commit.as_deref().unwrap_or("dated by its release");
-            text += &format!(
-                "  {release}  {}  {commit}\n    {}\n",
-                link.patch, link.description
-            );
+            text += &link.text("  ");
         }
         text
     }
