@@ -22,7 +22,7 @@ use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::possible::Run;
 use schedcast_lab::statistics::{MeanKind, mean, prediction_interval_of_all};
-use schedcast_lab::trust;
+use schedcast_lab::trust::Misses;
 
 /// Forecast for one promise under one limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -152,7 +152,8 @@ pub(crate) fn with_shares(mut fit: Vec<RefitFigure>, slos: &[Slo]) -> Vec<RefitF
 }
 
 /// A promised figure that the re-simulated recording misses by more than this factor refuses
-/// advice. A p99 may be off by as much [inside its band](trust): half of what was recorded.
+/// advice. A p99 may be off by as much [inside its band](schedcast_lab::trust): half of what was
+/// recorded.
 const MISFIT_MAX: f64 = 2.0;
 
 /// Whether the re-simulation of the recorded limit misleads about `slo`: it keeps the promise and
@@ -263,7 +264,7 @@ fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure], run: Run) -> Result<For
         return Ok(forecast);
     };
     let ends = [spread.low, spread.high];
-    let stretched = trust::moved_apart_by_any(ends, &slo.metric, fit);
+    let stretched = Misses::of(fit).moved_apart_by_any(ends, &slo.metric);
     let interval = run.cut_of(stretched, &slo.metric, runs.all());
     forecast.mean = mean;
     forecast.interval = Some(interval);

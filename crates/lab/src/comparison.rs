@@ -23,7 +23,7 @@ use crate::possible::{self, Run};
 use crate::statistics::{
     Bootstrap, Interval, chaos_floor, mean, prediction_interval_of_all, standard_deviation,
 };
-use crate::trust;
+use crate::trust::Misses;
 
 /// Name and version of the JSON form.
 pub(crate) const SCHEMA: &str = "schedcast.comparison/1";
@@ -320,13 +320,14 @@ impl Comparison {
     }
 
     /// Moves the intervals of one run apart by what the recorded run, simulated again, misses: see
-    /// [`trust::moved_apart`].
+    /// [`Misses::moved_apart`].
     pub(crate) fn widen_by(&mut self, fit: &[RefitFigure]) {
+        let misses = Misses::of(fit);
         let metrics = self.variants.iter_mut().flat_map(|one| &mut one.metrics);
         for (name, summary) in metrics {
-            summary.misfit = summary.one_run95.is_some() && trust::is_missed(name, fit);
+            summary.misfit = summary.one_run95.is_some() && misses.are_of(name);
             let interval = summary.one_run95;
-            summary.one_run95 = interval.map(|ends| trust::moved_apart(ends, name, fit));
+            summary.one_run95 = interval.map(|ends| misses.moved_apart(ends, name));
         }
     }
 

@@ -101,59 +101,72 @@ fn worst<'a>(figures: impl IntoIterator<Item = &'a RefitFigure>) -> f64 {
     ratios.fold(1.0, f64::max)
 }
 
-/// By which factor the worst of the figures that miss their bands is off; 1 where none does.
-fn poorest_factor(fit: &[RefitFigure]) -> f64 {
-    worst(poor(fit))
-}
-
 /// Threads or group of a metric.
 fn subject(metric: &str) -> Option<&str> {
     metric.rsplit_once('/').map(|(subject, _)| subject)
 }
 
-/// The interval of one run of `metric`, moved apart by what the recorded run, simulated again,
-/// misses: by its own miss, for under another limit that may be the other way, and at least by the
-/// worst miss of a figure [outside its band](poor) of the same threads or group and the same unit.
-///
-/// Worked example: a p95 of 102 ms was recorded and 17.8 ms simulated, 5.7 times less. Then a p95
-/// of 17.7 ms, 12.4 to 23.1, under another limit may as well be 2.2 to 132 ms.
-pub(crate) fn moved_apart(interval: [f64; 2], metric: &str, fit: &[RefitFigure]) -> [f64; 2] {
-    moved_apart_at_least(interval, metric, fit, worst(poor_like(metric, fit)))
+/// Figures of the recorded run that are missed when it is simulated again.
+pub struct Misses<'a> {
+    fit: &'a [RefitFigure],
+    poor: Vec<&'a RefitFigure>,
 }
 
-/// The same for a promise, which must hold: at least by the worst miss of any figure outside its
-/// band.
-pub fn moved_apart_by_any(interval: [f64; 2], metric: &str, fit: &[RefitFigure]) -> [f64; 2] {
-    moved_apart_at_least(interval, metric, fit, poorest_factor(fit))
-}
-
-fn moved_apart_at_least(
-    interval: [f64; 2],
-    metric: &str,
-    fit: &[RefitFigure],
-    least: f64,
-) -> [f64; 2] {
-    match fit.iter().find(|one| one.metric == metric) {
-        Some(own) => own.moved_apart(interval, least),
-        None => moved_apart_by(interval, least),
+impl<'a> Misses<'a> {
+    /// Those of `fit`.
+    pub fn of(fit: &'a [RefitFigure]) -> Self {
+        let poor = poor(fit);
+        Self { fit, poor }
     }
-}
 
-/// Whether the recorded run, simulated again, misses the band of `metric`, or of another one of the
-/// same threads or group and the same unit.
-pub(crate) fn is_missed(metric: &str, fit: &[RefitFigure]) -> bool {
-    let own = fit.iter().find(|one| one.metric == metric);
-    own.is_some_and(|own| is_poor(own, fit)) || poor_like(metric, fit).next().is_some()
-}
+    /// The interval of one run of `metric`, moved apart by what is missed of it, for under another
+    /// limit that may be the other way, and at least by the worst miss of a figure
+    /// [outside its band](poor) of the same threads or group and the same unit.
+    ///
+    /// Worked example: a p95 of 102 ms was recorded and 17.8 ms simulated, 5.7 times less. Then a
+    /// p95 of 17.7 ms, 12.4 to 23.1, under another limit may as well be 2.2 to 132 ms.
+    pub(crate) fn moved_apart(&self, interval: [f64; 2], metric: &str) -> [f64; 2] {
+        self.moved_apart_at_least(interval, metric, worst(self.poor_like(metric)))
+    }
 
-/// The figures outside their bands that are of the same threads or group as `metric` and have its
-/// unit: how many requests finish is no less sure for their latencies.
-fn poor_like<'a>(metric: &'a str, fit: &'a [RefitFigure]) -> impl Iterator<Item = &'a RefitFigure> {
-    let unit = |name: &str| metrics::parse(name).map(|metric| metric.unit());
-    poor(fit).into_iter().filter(move |one| {
-        let [one_subject, subject] = [&one.metric, metric].map(subject);
-        one_subject == subject && unit(&one.metric) == unit(metric)
-    })
+    /// The same for a promise, which must hold: at least by the worst miss of any figure outside
+    /// its band.
+    pub fn moved_apart_by_any(&self, interval: [f64; 2], metric: &str) -> [f64; 2] {
+        self.moved_apart_at_least(interval, metric, self.poorest_factor())
+    }
+
+    fn moved_apart_at_least(&self, interval: [f64; 2], metric: &str, least: f64) -> [f64; 2] {
+        match self.own(metric) {
+            Some(own) => own.moved_apart(interval, least),
+            None => moved_apart_by(interval, least),
+        }
+    }
+
+    /// Whether `metric` misses its band, or another one of the same threads or group and the same
+    /// unit does.
+    pub(crate) fn are_of(&self, metric: &str) -> bool {
+        let own = self.own(metric);
+        own.is_some_and(|own| is_poor(own, self.fit)) || self.poor_like(metric).next().is_some()
+    }
+
+    /// By which factor the worst of the figures that miss their bands is off; 1 where none does.
+    fn poorest_factor(&self) -> f64 {
+        worst(self.poor.iter().copied())
+    }
+
+    fn own(&self, metric: &str) -> Option<&'a RefitFigure> {
+        self.fit.iter().find(|one| one.metric == metric)
+    }
+
+    /// The figures outside their bands that are of the same threads or group as `metric` and have
+    /// its unit: how many requests finish is no less sure for their latencies.
+    fn poor_like(&self, metric: &str) -> impl Iterator<Item = &'a RefitFigure> {
+        let unit = |name: &str| metrics::parse(name).map(|metric| metric.unit());
+        self.poor.iter().copied().filter(move |one| {
+            let [one_subject, subject] = [&one.metric, metric].map(subject);
+            one_subject == subject && unit(&one.metric) == unit(metric)
+        })
+    }
 }
 
 /// The figures that refuse an advice if they miss their bands: how much finishes, how often and for
@@ -353,7 +366,7 @@ mod tests {
         assert!(!is_poor(&drawn(115.0), &[]), "80 would miss 115 by 30 %");
         assert!(!is_poor(&drawn(150.0), &[]), "120 is 20 % below");
         assert!(is_poor(&drawn(200.0), &[]));
-        assert_eq!(poorest_factor(&[drawn(240.0)]), 2.0);
+        assert_eq!(Misses::of(&[drawn(240.0)]).poorest_factor(), 2.0);
     }
 
     #[test]
@@ -379,9 +392,12 @@ mod tests {
         let good = fit("pg/request_latency.p50", 10.0, 10.0);
         let bad = fit("pg/request_latency.p95", 40_000.0, 100_000.0);
         assert_eq!(poor_fit(std::slice::from_ref(&good)), None);
-        assert_eq!(poorest_factor(std::slice::from_ref(&good)), 1.0);
+        assert_eq!(
+            Misses::of(std::slice::from_ref(&good)).poorest_factor(),
+            1.0
+        );
         let both = [good, bad];
-        assert_eq!(poorest_factor(&both), 2.5);
+        assert_eq!(Misses::of(&both).poorest_factor(), 2.5);
         assert_eq!(
             poor_fit(&both).unwrap(),
             "request_latency.p95 40.0 simulated, 100.0 ms recorded"
@@ -396,7 +412,7 @@ mod tests {
             fit("pg/request_latency.p50", 10.0, 10.0),
             fit("cgroup:/pg/nr_throttled", 0.0, 8.0),
         ];
-        let moved = |metric: &str| moved_apart([10.0, 30.0], metric, &off);
+        let moved = |metric: &str| Misses::of(&off).moved_apart([10.0, 30.0], metric);
         assert_eq!(moved("pg/request_latency.p95"), [2.0, 150.0]);
         assert_eq!(moved("pg/request_latency.p50"), [2.0, 150.0]);
         assert_eq!(moved("cgroup:/pg/nr_throttled"), [2.0, 38.0]);
@@ -413,7 +429,7 @@ mod tests {
     #[test]
     fn a_miss_inside_its_band_moves_the_ends_of_its_own_figure() {
         let fit = [fit("pg/request_latency.p95", 100.0, 80.0)];
-        let moved = |metric: &str| moved_apart([10.0, 30.0], metric, &fit);
+        let moved = |metric: &str| Misses::of(&fit).moved_apart([10.0, 30.0], metric);
         assert_eq!(moved("pg/request_latency.p95"), [8.0, 37.5]);
         assert_eq!(moved("pg/request_latency.p50"), [10.0, 30.0]);
     }
@@ -423,7 +439,7 @@ mod tests {
         let cut = fit("/a:nginx/activation_latency.p95", 283.0, 1782.0);
         let of_others = fit("/a:nginx/request_latency.p50", 10.0, 10.0);
         let requests = [cut.clone(), of_others];
-        assert_eq!(poorest_factor(&requests), 1.0);
+        assert_eq!(Misses::of(&requests).poorest_factor(), 1.0);
         assert_eq!(poor_fit(&requests), None);
         let told = warnings(&requests, None, 0);
         assert!(
@@ -432,7 +448,7 @@ mod tests {
             "the row is shown all the same: {told:?}"
         );
         let elsewhere = [cut, fit("/b:nginx/request_latency.p50", 10.0, 10.0)];
-        assert!(poorest_factor(&elsewhere) > 6.0);
+        assert!(Misses::of(&elsewhere).poorest_factor() > 6.0);
         assert!(poor_fit(&elsewhere).is_some());
     }
 

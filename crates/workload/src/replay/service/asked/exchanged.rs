@@ -8,8 +8,8 @@ use super::super::{Asked, Border, MESSAGES_MIN, Told, placed};
 use super::{Prompted, arrival, due_between, most};
 use std::collections::BTreeMap;
 
-/// The requests that [events of sockets](super::super::super::sockets) show, in order of sending, and the connection of
-/// each, if they explain four in five messages that wake the group.
+/// The requests that [events of sockets](super::super::super::sockets) show, in order of sending,
+/// and the connection of each, if they explain four in five messages that wake the group.
 ///
 /// A client is late for the first message after its timer only as far as the timer is; any other
 /// was due at any time since its thread woke, or sent the one before.
