@@ -9,12 +9,16 @@
 //! if it makes the recording at least [`ODDS`] times as likely, and if hardly any request is due
 //! before the last reply on its connection.
 //!
-//! That takes the client's log. A trace alone hides what becomes due while the client is awake,
-//! which it is when replies come, and a client with a bound on its connections sends nothing while
-//! all are busy. In the bench (`docs/validity/services-bench.md`), five of 16 recordings of open
-//! loops have odds between 4000 and 10¹⁰ for a closed loop from the trace, and a closed loop
-//! has 23. So without a log an open loop is assumed. If a closed one is asked for, the number of
-//! connections is the likeliest, and a request follows the reply that is longest without one.
+//! Where a service is hardly ever late the pace is the same, and the connections tell
+//! ([`users`](super::users)).
+//!
+//! Both take the client's log, or events of sockets, which name the connection of each request.
+//! Wakeups alone hide what becomes due while the client is awake, which it is when replies come,
+//! and a client with a bound on its connections sends nothing while all are busy. In the bench
+//! (`docs/validity/services-bench.md`), five of 16 recordings of open loops have odds between 4000
+//! and 10¹⁰ for a closed loop from wakeups, and a closed loop has 23. So there an open loop is
+//! assumed. If a closed one is asked for, the number of connections is the likeliest, and a request
+//! follows the reply that is longest without one.
 //!
 //! # Worked example
 //!
@@ -23,7 +27,7 @@
 //! comes in 0.8 s, and all 20 come in 0.2 s: odds of 5²⁰ to 1 for the closed loop, if both are
 //! Poisson processes.
 
-use super::Asked;
+use super::{Asked, users};
 use std::collections::BTreeMap;
 
 /// How clients of services decide when to ask.
@@ -89,7 +93,12 @@ pub(super) fn chain(
         .filter_map(follows)
         .filter(|early| *early)
         .count();
-    let is_closed = odds.is_some_and(|odds| odds >= ODDS.ln()) && early * EARLY_OF <= asked.len();
+    let by_users = || connections.and_then(|names| users::odds(asked, names));
+    let likely = ODDS.ln();
+    let is_likely = odds.is_some_and(|by_pace| {
+        by_pace >= likely || by_users().is_some_and(|odds| odds.min(odds + by_pace) >= likely)
+    });
+    let is_closed = is_likely && early * EARLY_OF <= asked.len();
     if !is_closed && wanted != ClientLoop::Closed {
         return None;
     }

@@ -57,6 +57,7 @@ mod forked;
 mod levels;
 mod placed;
 mod rounds;
+mod users;
 
 use super::activity::{Begun, Draft, Source, Waking};
 use super::groups::{self, GroupIndex};

@@ -1,0 +1,205 @@
+//! Clients that use their own connection each, and think between a reply and their next request.
+//!
+//! Where a service is hardly ever late, a closed loop sends at the same pace as a schedule, and
+//! [`closed`](super::closed) cannot tell them by the pace. The connections can:
+//!
+//! * A *pool* of connections that one program keeps takes the one that has been free for longest
+//!   (taken in turn), or the one it used last (a stack). Clients that think on their own take no
+//!   heed of each other: the next request comes on any free connection alike. So with the free
+//!   connections in order of how long they have been free, the mean place of the one that sends is
+//!   the middle.
+//! * A client with a *schedule of its own* has its next request due before it has the last reply
+//!   now and then, and sends it at once when it has that. A client that thinks has nothing to send
+//!   yet. How many requests a schedule would have due early follows from how many come soon after
+//!   a reply: the chance of either is the same for each µs.
+//!
+//! # Worked example
+//!
+//! Twelve connections send 3,800 requests in 8 s, each answered after 0.5 ms. 190 of them follow
+//! the reply before by 0.1 to 1.4 ms, so that one in 26,000 would be due in each µs. Schedules
+//! would have 3,800 × 600 / 26,000 = 88 requests due before the reply or within 0.1 ms of it, and
+//! clients that think 15 within 0.1 ms. There are 12, which is e^(73 − 12 × ln(88 / 15)) = e^52
+//! times as likely if the clients think.
+
+use super::Asked;
+use std::collections::BTreeMap;
+
+/// A client that has a request to send sends it within so long of the reply before, ns.
+const AT_ONCE_NS: i64 = 100_000;
+/// One in so many requests, those that follow a reply soonest, tells the chance of the next µs.
+const SOON_OF: usize = 20;
+/// Fewer than these tell nothing.
+const SOON_MIN: usize = 20;
+/// Mean places, from 0 (the connection used last) to 1 (the one free for longest), of clients that
+/// take no heed of each other. Pools in turn are at 1, and two of them at ¾; stacks are at 0.
+const PLACES: std::ops::RangeInclusive<f64> = 0.35..=0.65;
+
+/// A request and the reply before it on the same connection.
+struct Turn {
+    /// From the reply to when the request was due, ns; negative before the reply.
+    gap_ns: i64,
+    /// How long the reply had taken, ns.
+    latency_ns: i64,
+}
+
+/// Logarithm of how much likelier the requests are from clients that think than from ones with
+/// schedules of their own; none where a pool may be behind them, or too few tell. `connections`
+/// are those of `asked`, which is in the order of sending.
+pub(super) fn odds(asked: &[Asked], connections: &[u32]) -> Option<f64> {
+    if !PLACES.contains(&mean_place(asked, connections)?) {
+        return None;
+    }
+    let turns = turns(asked, connections);
+    let mut gaps_ns: Vec<i64> = turns.iter().map(|turn| turn.gap_ns).collect();
+    gaps_ns.sort_unstable();
+    let at_once = gaps_ns.partition_point(|gap_ns| *gap_ns <= AT_ONCE_NS);
+    let soon = (turns.len() / SOON_OF).max(SOON_MIN);
+    let last_ns = gaps_ns.get(at_once + soon - 1)? - AT_ONCE_NS;
+    let chance_per_ns = soon as f64 / (turns.len() * last_ns.max(1) as usize) as f64;
+    let due_within = |ns: i64| 1.0 - (-chance_per_ns * ns as f64).exp();
+    let by_schedule: f64 = turns
+        .iter()
+        .map(|turn| due_within(turn.latency_ns + AT_ONCE_NS))
+        .sum();
+    let by_thinking = turns.len() as f64 * due_within(AT_ONCE_NS);
+    Some(by_schedule - by_thinking - at_once as f64 * (by_schedule / by_thinking).ln())
+}
+
+fn turns(asked: &[Asked], connections: &[u32]) -> Vec<Turn> {
+    let mut before: BTreeMap<u32, &Asked> = BTreeMap::new();
+    let each = asked.iter().zip(connections);
+    each.filter_map(|(one, connection)| {
+        let last = before.insert(*connection, one)?;
+        Some(Turn {
+            gap_ns: one.due_ns - last.replied_ns as i64,
+            latency_ns: last.replied_ns as i64 - last.due_ns,
+        })
+    })
+    .collect()
+}
+
+/// The mean place of the connection that sends among those that are free and have been used, from
+/// 0, the one used last, to 1, the one free for longest.
+fn mean_place(asked: &[Asked], connections: &[u32]) -> Option<f64> {
+    let mut replied: BTreeMap<u32, u64> = BTreeMap::new();
+    let (mut sum, mut count) = (0.0, 0usize);
+    for (one, connection) in asked.iter().zip(connections) {
+        let free_ns = replied.insert(*connection, one.replied_ns);
+        let Some(free_ns) = free_ns.filter(|free_ns| *free_ns as i64 <= one.sent_ns) else {
+            continue;
+        };
+        let others = replied.iter().filter(|(other, _)| *other != connection);
+        let since = others
+            .map(|(_, ns)| *ns)
+            .filter(|ns| *ns as i64 <= one.sent_ns);
+        let (mut later, mut all) = (0usize, 0usize);
+        for other_ns in since {
+            later += usize::from(other_ns > free_ns);
+            all += 1;
+        }
+        if all > 0 {
+            sum += later as f64 / all as f64;
+            count += 1;
+        }
+    }
+    (count >= SOON_MIN * SOON_OF).then(|| sum / count as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedcast_sim::random;
+
+    const US: i64 = 1_000;
+    const LATENCY_NS: i64 = 500 * US;
+    const CONNECTIONS: usize = 12;
+
+    fn asked(sent_ns: i64) -> Asked {
+        Asked {
+            sent_ns,
+            due_ns: sent_ns,
+            replied_ns: (sent_ns + LATENCY_NS) as u64,
+            late_ns: 0,
+            busy_ns: 0,
+            reply: None,
+            after: None,
+        }
+    }
+
+    /// Exponential times of a mean, ns.
+    fn drawn(mean_ns: f64) -> impl FnMut() -> i64 {
+        let mut state = random::stream(3, 2, 1);
+        move || {
+            let uniform = (random::draw(&mut state) >> 11) as f64 / 2f64.powi(53);
+            (-mean_ns * (1.0 - uniform).ln()) as i64
+        }
+    }
+
+    /// 3,600 requests of clients with a connection each, whose next one is so long after the due
+    /// time of the last one, and no sooner than its reply, or after its reply.
+    fn of_clients(mut next: impl FnMut() -> i64, thinks: bool) -> Option<f64> {
+        let mut all: Vec<(Asked, u32)> = Vec::new();
+        for connection in 0..CONNECTIONS as u32 {
+            let (mut due_ns, mut free_ns) = (next(), 0);
+            for _ in 0..300 {
+                let one = asked(due_ns.max(free_ns));
+                free_ns = one.replied_ns as i64 + 20 * US;
+                due_ns = match thinks {
+                    true => one.replied_ns as i64 + next(),
+                    false => due_ns + next(),
+                };
+                all.push((one, connection));
+            }
+        }
+        all.sort_by_key(|(one, _)| one.sent_ns);
+        let (asked, connections): (Vec<Asked>, Vec<u32>) = all.into_iter().unzip();
+        odds(&asked, &connections)
+    }
+
+    #[test]
+    fn clients_that_think_are_told_from_schedules_of_their_own() {
+        let likely = (20f64).ln();
+        assert!(of_clients(drawn(25e6), true).unwrap() > likely);
+        assert!(of_clients(drawn(25e6), false).unwrap() < -likely);
+        // Nothing follows a reply soon, so that nobody knows.
+        let even = |mean_ns: i64| {
+            let mut jitter = drawn(2e6);
+            move || mean_ns + jitter()
+        };
+        let of_pace = of_clients(even(40_000 * US), false);
+        assert!(
+            of_pace.is_none_or(|odds| odds.abs() < likely),
+            "{of_pace:?}"
+        );
+    }
+
+    #[test]
+    fn a_pool_of_connections_is_no_client_that_thinks() {
+        let mut next = drawn(2e6);
+        let mut at_ns = 0;
+        let mut sent: Vec<Asked> = Vec::new();
+        for _ in 0..3600 {
+            at_ns += next();
+            sent.push(asked(at_ns));
+        }
+        let in_turn: Vec<u32> = (0..3600)
+            .map(|number| number % CONNECTIONS as u32)
+            .collect();
+        assert_eq!(odds(&sent, &in_turn), None);
+        // A stack: the free connection that was used last.
+        let mut free_ns = [0; CONNECTIONS];
+        let stacked: Vec<u32> = sent
+            .iter()
+            .map(|one| {
+                let is_free = |at: &usize| free_ns[*at] <= one.sent_ns;
+                let last = (0..CONNECTIONS)
+                    .filter(is_free)
+                    .max_by_key(|at| free_ns[*at]);
+                let taken = last.unwrap_or(0);
+                free_ns[taken] = one.replied_ns as i64;
+                taken as u32
+            })
+            .collect();
+        assert_eq!(odds(&sent, &stacked), None);
+    }
+}
