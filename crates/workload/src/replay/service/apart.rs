@@ -27,6 +27,7 @@
 //!   exp(−r·d) is. Draws are weighted by the inverse, up to its cubic term.
 //! * Work that timers begin in an episode counts as its work: it is copied, or left out, like the
 //!   rest.
+//! * Work that stands [aside](super::aside) keeps its time.
 //!
 //! An episode in which a backend in another group answers is kept as recorded: what the backend
 //! does cannot be copied, since its own limit may hold it back.
@@ -46,7 +47,7 @@ use super::super::activity::{Begun, Draft, DraftStep, Waking};
 use super::super::model::{Activation, HandoverId, Thread, Trigger};
 use super::super::threads::ThreadId;
 use super::super::timeline::Run;
-use super::{Follows, RequestId, Served};
+use super::{Follows, RequestId, Served, aside};
 use schedcast_sim::random::{self, Stream};
 use schedcast_sim::workload::ArrivalContext;
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,7 +106,8 @@ impl Apart<'_> {
         if served.is_empty() || self.is_loop(drafts) {
             return;
         }
-        let episodes = self.episodes(drafts, begun, served);
+        let aside = aside::aside(self.threads, self.inside, drafts, begun, served.len());
+        let episodes = self.episodes(drafts, begun, served, &aside);
         let single = |episode: &&Episode| episode.requests.len() == 1 && !episode.is_fixed;
         let mut singles: Vec<&Episode> = episodes.iter().filter(single).collect();
         let proxies = self.proxies(drafts, &singles);
@@ -118,6 +120,7 @@ impl Apart<'_> {
         let runs = self.running();
         let mut copies: Vec<Draft> = Vec::new();
         let mut gone = vec![false; drafts.len()];
+        let mut alone: Vec<usize> = Vec::new();
         for (number, piled) in (0u64..).zip(&episodes) {
             let is_held = piled.requests.len() > 1 && self.is_held(piled, &runs);
             let is_whole = !is_held && !self.lacks_cause(drafts, piled, &proxies);
@@ -129,6 +132,11 @@ impl Apart<'_> {
             };
             for draft in &piled.drafts {
                 gone[*draft] = true;
+                let woken = drafts[*draft].wakes().map(|(_, waking)| begun[waking]);
+                alone.extend(woken.filter_map(|begun| match begun {
+                    Begun::Draft(other) if aside[other] => Some(other),
+                    _ => None,
+                }));
             }
             let sum_ns: u64 = drawn.iter().map(|single| single.work_ns).sum();
             for (request, single) in piled.requests.iter().zip(drawn) {
@@ -150,6 +158,10 @@ impl Apart<'_> {
                 copies.append(&mut new);
                 served[*request].read_ns = served[single.requests[0]].read_ns;
             }
+        }
+        for draft in alone {
+            let activation = &mut drafts[draft].activation;
+            activation.trigger = by_itself(activation.woken_ns);
         }
         drafts.append(&mut copies);
         gone.resize(drafts.len(), false);
@@ -216,10 +228,17 @@ impl Apart<'_> {
         self.inside[draft.activation.thread.index()]
     }
 
-    fn episodes(&self, drafts: &[Draft], begun: &[Begun], served: &[Served]) -> Vec<Episode> {
+    fn episodes(
+        &self,
+        drafts: &[Draft],
+        begun: &[Begun],
+        served: &[Served],
+        aside: &[bool],
+    ) -> Vec<Episode> {
         let length_ns = self.span_ns.1 - self.span_ns.0;
         let mut spans: Vec<(u64, u64)> = Vec::new();
-        for draft in drafts.iter().filter(|draft| self.is_own(draft)) {
+        let takes_part = |(draft, aside): &(&Draft, &bool)| !**aside && self.is_own(draft);
+        for (draft, _) in drafts.iter().zip(aside).filter(takes_part) {
             let activation = &draft.activation;
             // An end that is not visible came when its work was done, as far as the trace tells.
             let done_ns = activation.woken_ns + activation.executed_ns;
@@ -256,9 +275,9 @@ impl Apart<'_> {
             }
         }
         for (index, draft) in drafts.iter().enumerate() {
-            let own = self.is_own(draft);
+            let own = self.is_own(draft) && !aside[index];
             let answered = match draft.activation.trigger {
-                Trigger::Thread(by) => self.inside[by.index()],
+                Trigger::Thread(by) => self.inside[by.index()] && !aside[index],
                 _ => false,
             };
             let Some(place) = at(&episodes, draft.activation.woken_ns).filter(|_| own || answered)
@@ -395,6 +414,15 @@ struct Replying {
 impl Replying {
     fn is_proxy(&self) -> bool {
         self.led >= SINGLES_MIN && self.led * 2 > self.all && self.own_ns * 2 < self.work_ns
+    }
+}
+
+/// The trigger of an activation that begins at its time, whoever caused it in the recording.
+fn by_itself(at_ns: u64) -> Trigger {
+    Trigger::Outside {
+        at_ns,
+        cpu: 0,
+        context: ArrivalContext::SoftIrq,
     }
 }
 
@@ -547,11 +575,7 @@ impl Copying<'_, '_> {
                     context,
                 },
                 trigger if caused.contains(index) => trigger,
-                _ => Trigger::Outside {
-                    at_ns: activation.woken_ns,
-                    cpu: 0,
-                    context: ArrivalContext::SoftIrq,
-                },
+                _ => by_itself(activation.woken_ns),
             };
             let deeds = draft.deeds.iter().filter_map(|(into_ns, step)| {
                 let step = self.step(step, begun, &places, &waits)?;

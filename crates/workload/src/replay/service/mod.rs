@@ -49,6 +49,7 @@
 //! limit the answers come at 10.6, 10.8 and 11.3 ms.
 
 mod apart;
+mod aside;
 mod asked;
 mod clock;
 mod closed;

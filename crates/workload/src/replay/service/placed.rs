@@ -28,7 +28,7 @@ use super::clock::Clock;
 use super::forked::{Child, Forked};
 use super::levels::{Gates, Level, Levels};
 use super::rounds::Found as Rounds;
-use super::{Asked, Border, Follows, RequestId, Served};
+use super::{Asked, Border, Follows, RequestId, Served, aside};
 use schedcast_sim::workload::ArrivalContext;
 use std::collections::BTreeMap;
 
@@ -145,8 +145,18 @@ impl Placing<'_> {
         let rounds = Rounds::new(drafts, &self.border.inside, &replies, sent_ns, first);
         let answering = rounds.as_ref().map(|found| (found.thread, found.largest()));
         let looping = answering.map(|(thread, _)| thread);
+        let Border {
+            evidence, begun, ..
+        } = self.border;
+        let aside = aside::aside(
+            evidence.threads,
+            &self.border.inside,
+            drafts,
+            begun,
+            asked.len(),
+        );
         let mut in_order: Vec<usize> = (0..drafts.len())
-            .filter(inside)
+            .filter(|draft| inside(draft) && !aside[*draft])
             .filter(|draft| Some(drafts[*draft].activation.thread) != looping)
             .collect();
         in_order.sort_by_key(|draft| drafts[*draft].activation.woken_ns);

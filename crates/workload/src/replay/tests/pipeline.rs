@@ -22,8 +22,8 @@ fn single_of(mini: &mut Mini, at: u64, backend: i32) {
 }
 
 /// Four requests, 1 ms apart, that are passed on and answered together 90 ms later. They cost
-/// 1.61 ms.
-fn pile(mini: &mut Mini, at: u64) {
+/// 1.61 ms. Thread 5, where there is one, is woken by the proxy and works for 6 ms meanwhile.
+fn pile(mini: &mut Mini, at: u64, compiles: bool) {
     mini.sends(at);
     mini.switch(at + 30, 0, 2, "R", 0); // throttled
     for due in [1_000, 2_000, 3_000].map(|later| at + later) {
@@ -32,6 +32,10 @@ fn pile(mini: &mut Mini, at: u64) {
         mini.switch(due + 12, 0, 1, "S", 0); // sent, and nobody to wake
     }
     mini.switch(at + 90_000, 0, 0, "R", 2);
+    if compiles {
+        mini.waking(at + 90_050, 0, 2, TASK, 5);
+        mini.switch(at + 90_060, 1, 0, "R", 5);
+    }
     mini.waking(at + 90_090, 0, 2, SOFT, 3);
     mini.switch(at + 90_100, 0, 2, "S", 3);
     mini.waking(at + 91_390, 0, 3, SOFT, 2);
@@ -42,6 +46,9 @@ fn pile(mini: &mut Mini, at: u64) {
         mini.switch(replied + 10, 0, 2, state, 1);
         let next = if state == "R" { 2 } else { 0 };
         mini.switch(replied + 20, 0, 1, "S", next);
+    }
+    if compiles {
+        mini.switch(at + 96_060, 1, 5, "S", 0);
     }
 }
 
@@ -80,13 +87,18 @@ fn overlapping(mini: &mut Mini, at: u64) {
 
 /// 25 single requests, 5 ms apart, and five piles.
 fn pipeline() -> (Replay, u64) {
-    let mut mini = Mini::new(&[(1, "client"), (2, "proxy"), (3, "backend")]);
-    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3]);
+    beside_compiler(false)
+}
+
+fn beside_compiler(compiles: bool) -> (Replay, u64) {
+    let names = [(1, "client"), (2, "proxy"), (3, "backend"), (5, "compiler")];
+    let mut mini = Mini::new(&names);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3, 5]);
     for number in 0..25 {
         single(&mut mini, 5_000 * number);
     }
     for number in 0..5 {
-        pile(&mut mini, 125_000 + 100_000 * number);
+        pile(&mut mini, 125_000 + 100_000 * number, compiles);
     }
     (scheduled(mini, 625_000), 125_000)
 }
@@ -128,6 +140,28 @@ fn what_piled_up_between_threads_comes_apart() {
     assert!(all.iter().all(|replies| *replies <= 1));
     let waits = |step: &Step| matches!(step, Step::Await(_));
     assert!(!replay.steps.iter().any(waits));
+}
+
+#[test]
+fn what_no_request_waits_for_keeps_its_time() {
+    let (replay, piles) = beside_compiler(true);
+    let compiled: Vec<_> = of(&replay, "compiler").into_iter().collect();
+    assert_eq!(compiled.len(), 5);
+    for (number, (trigger, executed_us, steps)) in (0..).zip(&compiled) {
+        let Trigger::Outside { at_ns, .. } = trigger else {
+            panic!("the proxy that woke it is gone: {trigger:?}");
+        };
+        let woken_us = piles + 100_000 * number + 90_050;
+        assert!(at_ns.abs_diff(woken_us * 1_000) <= 2_000, "{at_ns} ns");
+        assert_eq!(*executed_us, 6_000);
+        assert!(matches!(steps[..], [Step::Run { .. }]), "{steps:?}");
+    }
+    // The requests cost what they do without it.
+    let executed_us = |replay: &Replay| -> Vec<u64> {
+        let parts = of(replay, "proxy").into_iter().chain(of(replay, "backend"));
+        parts.map(|(_, executed_us, _)| executed_us).collect()
+    };
+    assert_eq!(executed_us(&replay), executed_us(&pipeline().0));
 }
 
 /// 25 requests 5 ms apart, and ten in which the backend preempts the proxy.
