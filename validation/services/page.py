@@ -79,6 +79,24 @@ def scores(cells, with_log):
     return table(head, lines)
 
 
+def one_run():
+    """How often one real run lies in the bands around the others of its setting: nobody forecasts better from one run."""
+    lines = []
+    for half in ("seen", "unseen"):
+        hits = {column: [0, 0] for column in score.BANDS}
+        for name, raw in measured():
+            if bench.SERVICES[name]["half"] != half:
+                continue
+            for runs in map(bench.kept, raw["res"].values()):
+                for position, run in enumerate(runs):
+                    others = runs[:position] + runs[position + 1:]
+                    for column, (key, _, _) in score.BANDS.items() if others else ():
+                        hits[column][0] += score.within(run[key], bench.figure([other[key] for other in others]), column)
+                        hits[column][1] += 1
+        lines.append([half] + [f"{right} of {tried} ({right / tried:.0%})" for right, tried in hits.values()])
+    return table(["half", "p50", "p95", "p99", "throttled periods", "throttled time", "CPU time"], lines)
+
+
 def number(value):
     return "none" if value is None else f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
@@ -135,6 +153,7 @@ def write(found, page):
         "services": services(),
         "without log": scores(cells, False),
         "with log": scores(cells, True),
+        "one run": one_run(),
         "misses": misses(cells, False),
         "advice": advice(),
     }

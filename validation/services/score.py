@@ -31,9 +31,18 @@ import sys
 import tempfile
 
 RECORDINGS = ("limited", "nolimit")
-PERCENTILES = {"p50": 0.15, "p95": 0.30, "p99": 0.50}
+# By column: the measured figure, and the width of the band around it as a share and in its unit.
+BANDS = {
+    "p50": ("request_p50_ms", 0.15, 0.0),
+    "p95": ("request_p95_ms", 0.30, 0.0),
+    "p99": ("request_p99_ms", 0.50, 0.0),
+    "throttled": ("nr_throttled", 0.25, 3),
+    "throttled time": ("throttled_ms", 0.25, 1.0),
+    "usage": ("usage_ms", 0.10, 0.0),
+}
+PERCENTILES = ("p50", "p95", "p99")
 # Columns of the table, in order.
-COLUMNS = ("p50", "p95", "p99", "throttled", "throttled time", "usage", "order")
+COLUMNS = (*BANDS, "order")
 # A request's latency as the client sees it, else the nearest thing a recording shows.
 LATENCIES = ("request_latency", "reply_latency", "activation_latency")
 
@@ -173,8 +182,9 @@ def subject_of(metrics, group):
     return None, None
 
 
-def within(value, figure, share, absolute=0.0):
+def within(value, figure, column):
     """Whether a value lies in the band around the median or in the range of the repeats."""
+    _, share, absolute = BANDS[column]
     middle = figure["median"]
     band = max(abs(middle) * share, absolute)
     return abs(value - middle) <= band or figure["min"] <= value <= figure["max"]
@@ -189,8 +199,8 @@ def score_one(folder, name, copy, schedcast, seeds, cells, found):
     hits = {column: [0, 0] for column in COLUMNS}
     forecasts = []
     for one in ahead:
-        def count(column, value, figure, share, absolute=0.0):
-            right = within(value, figure, share, absolute)
+        def count(column, value, figure):
+            right = within(value, figure, column)
             hits[column][0] += right
             hits[column][1] += 1
             found.append({"setting": one.name, "column": column, "subject": one.subject, "latency": one.latency, "right": bool(right),
@@ -201,22 +211,22 @@ def score_one(folder, name, copy, schedcast, seeds, cells, found):
                       f"{figure['median']:.3f} {figure['min']:.3f}..{figure['max']:.3f}")
 
         # A service without a latency that could stand for it misses all of them.
-        for percentile, share in PERCENTILES.items():
+        for percentile in PERCENTILES:
             forecast_ms = one.percentile(percentile)
             value = math.nan if forecast_ms is None else scaled(*forecast_ms)
-            figure = one.measured[f"request_{percentile}_ms"]
-            count(percentile, value, figure, share)
+            figure = one.measured[BANDS[percentile][0]]
+            count(percentile, value, figure)
             if percentile == "p95" and forecast_ms is not None:
                 forecasts.append((value, figure, one.name))
-        count("throttled", scaled(*one.throttled()), one.measured["nr_throttled"], 0.25, 3)
-        count("throttled time", scaled(*one.time("throttled_usec")), one.measured["throttled_ms"], 0.25, 1.0)
+        count("throttled", scaled(*one.throttled()), one.measured["nr_throttled"])
+        count("throttled time", scaled(*one.time("throttled_usec")), one.measured["throttled_ms"])
         of_setting = usage.get(name_in_raw(one.name, usage), [])
         of_setting = [run for run in of_setting if not run.get("disturbed")] or of_setting
         used = sorted(run["usage_ms"] for run in of_setting if "usage_ms" in run)
         if used:
             middle = (used[(len(used) - 1) // 2] + used[len(used) // 2]) / 2
             figure = {"median": middle, "min": used[0], "max": used[-1]}
-            count("usage", scaled(*one.time("usage_usec")), figure, 0.10)
+            count("usage", scaled(*one.time("usage_usec")), figure)
     for first, (p95, figure, label) in enumerate(forecasts):
         for other_p95, other, other_label in forecasts[first + 1:]:
             if figure["max"] < other["min"] or other["max"] < figure["min"]:
