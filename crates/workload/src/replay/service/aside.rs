@@ -5,8 +5,10 @@
 //! begins when it began in the recording, takes its CPU time from them, and nothing is held back
 //! until it is done.
 //!
-//! An activation stands aside if its thread's subject has fewer than half as many activations as
-//! there are requests, and if it answers nobody and wakes nobody but others that stand aside.
+//! An activation stands aside if it answers nobody and wakes nobody but others that stand aside, if
+//! that is so of at least [`QUIET_OF`] − 1 in [`QUIET_OF`] activations of its thread, and if the
+//! thread's subject has fewer than half as many activations as there are requests. One quiet
+//! activation says little: a worker whose client is awake just then wakes nobody either.
 //!
 //! # Worked example
 //!
@@ -17,6 +19,9 @@
 use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::Thread;
 use std::collections::BTreeMap;
+
+/// A thread stands aside if all but one in so many of its activations do.
+const QUIET_OF: usize = 20;
 
 /// Per draft: whether it stands aside. `inside` says per thread whether it is of the service, which
 /// has so many `requests`.
@@ -49,9 +54,17 @@ pub(super) fn aside(
                 Begun::Nothing => false,
             })
         };
-        let mut rest: Vec<bool> = drafts.iter().map(|draft| !wakes_others(draft)).collect();
-        for (stays, was) in rest.iter_mut().zip(&aside) {
-            *stays &= *was;
+        let mut of_thread = vec![(0usize, 0usize); threads.len()];
+        let mut rest = aside.clone();
+        for (draft, stays) in drafts.iter().zip(&mut rest) {
+            *stays &= !wakes_others(draft);
+            let (quiet, all) = &mut of_thread[draft.activation.thread.index()];
+            *quiet += usize::from(*stays);
+            *all += 1;
+        }
+        for (draft, stays) in drafts.iter().zip(&mut rest) {
+            let (quiet, all) = of_thread[draft.activation.thread.index()];
+            *stays &= (all - quiet) * QUIET_OF <= all;
         }
         if rest == aside {
             return aside;
