@@ -92,12 +92,17 @@ impl Kernel {
     }
 
     fn runs_only_waker(&self, cpu: Cpu) -> bool {
-        let mut nr_running = self.rqs[cpu.index()].nr_running;
-        if self.rules.placement.wa_idle_ignores_delayed {
-            let cfs_rq = &self.cfs_rqs[cpu.index()];
-            nr_running -= cfs_rq.h_nr_queued - cfs_rq.h_nr_runnable;
-        }
+        let nr_running = match self.rules.placement.wa_idle_ignores_delayed {
+            true => self.nr_undelayed(cpu),
+            false => self.rqs[cpu.index()].nr_running,
+        };
         nr_running == 1
+    }
+
+    /// Tasks on a CPU but those that sleep and whose dequeue is delayed.
+    pub(super) fn nr_undelayed(&self, cpu: Cpu) -> u32 {
+        let cfs_rq = &self.cfs_rqs[cpu.index()];
+        self.rqs[cpu.index()].nr_running - (cfs_rq.h_nr_queued - cfs_rq.h_nr_runnable)
     }
 
     /// `wake_affine_weight`: whether the waking CPU would have the lighter load.

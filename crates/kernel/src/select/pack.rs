@@ -26,8 +26,9 @@ impl Kernel {
     /// Whether a CPU has room for a task beside its waker (`vcpu_pack_room`): no task waits there,
     /// and both fit.
     pub(super) fn vcpu_pack_room(&self, cpu: Cpu, task: TaskId) -> bool {
-        // The waker is one; a second one would have to wait with the wakee.
-        if self.rqs[cpu.index()].nr_running > 1 {
+        // The waker is one; a second one would have to wait with the wakee. One whose dequeue is
+        // delayed sleeps.
+        if self.nr_undelayed(cpu) > 1 {
             return false;
         }
         let record = &self.tasks[task.index()];

@@ -4,7 +4,7 @@ use super::{PLAIN, SYNC, busy, sleeper, wakeup};
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::WakeFlags;
 use crate::select::WakeKind;
-use crate::tests::world::World;
+use crate::tests::world::{MS, World};
 
 /// Two CPUs, a sleeper of CPU 1, a waker on CPU 0 whose CPU is used to so many 1024ths; `hogs` run
 /// besides.
@@ -50,6 +50,17 @@ fn the_wakee_has_to_fit_too() {
 #[test]
 fn nobody_may_wait_there() {
     assert_eq!(goes_to(100, &[0], SYNC), 1);
+}
+
+/// Of two tasks that start together the one that ran its first half ms stays queued when it sleeps.
+#[test]
+fn a_task_whose_dequeue_is_delayed_waits_for_nothing() {
+    let (mut world, task) = used(100, &[0]);
+    world.advance(MS / 2);
+    world.block(Cpu(0));
+    let cfs_rq = &world.kernel.cfs_rqs[0];
+    assert_eq!((cfs_rq.h_nr_queued, cfs_rq.h_nr_runnable), (2, 1));
+    assert_eq!(wakeup(&mut world, 0, task, SYNC).0, 0);
 }
 
 #[test]
