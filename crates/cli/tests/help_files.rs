@@ -1,5 +1,6 @@
 //! Man pages and completions.
 
+use schedcast_base::assert_contains;
 use std::process::Command;
 
 #[test]
@@ -15,10 +16,8 @@ fn every_verb_has_a_page_and_every_shell_its_completions() {
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     assert!(read("man1/schedcast.1").contains("Forecast what the Linux CPU scheduler will do"));
     let sweep = read("man1/schedcast-sweep.1");
-    assert!(
-        sweep.contains("\\-\\-workers") && sweep.contains("resumed"),
-        "{sweep}"
-    );
+    assert_contains(&sweep, "\\-\\-workers");
+    assert_contains(&sweep, "resumed");
     let explain = read("man1/schedcast-explain.1");
     let (_, notes) = explain.split_once(".SH NOTES\n.nf\n").unwrap();
     let lines: Vec<&str> = notes.lines().collect();

@@ -1,5 +1,6 @@
 //! `--format tool`: existing parsers of a tool's output read a forecast.
 
+use schedcast_base::assert_contains;
 use std::process::Command;
 
 /// Exit code, standard output and standard error of the real command.
@@ -34,17 +35,13 @@ fn benchmarks_print_as_they_do() {
         "{time}"
     );
     let total = tool("perf bench sched pipe -l 100");
-    assert!(
-        total.contains("Total time:") && total.contains("usecs/op"),
-        "{total}"
-    );
+    assert_contains(&total, "Total time:");
+    assert_contains(&total, "usecs/op");
     let percentiles = tool("schbench-classic -m 1 -t 2 -r 1");
     assert!(percentiles.contains("*99.0000th:"), "{percentiles}");
     let cyclic = tool("cyclictest -l 100 -i 1000 -q");
-    assert!(
-        cyclic.contains("C:    100") && cyclic.contains("Avg:"),
-        "{cyclic}"
-    );
+    assert_contains(&cyclic, "C:    100");
+    assert_contains(&cyclic, "Avg:");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use command::{schedcast, text};
+use schedcast_base::assert_contains;
 use schedcast_workload::programs::split as typed;
 
 /// The tree of 6.12.107 where `validation/trees` puts it.
@@ -119,10 +120,8 @@ fn two_trees_are_two_columns() {
     }
     let table = text(&output.stdout);
     assert!(output.status.success(), "{said}");
-    assert!(
-        table.contains("linux-6.12.107") && table.contains("hackbench/time"),
-        "{table}"
-    );
+    assert_contains(&table, "linux-6.12.107");
+    assert_contains(&table, "hackbench/time");
     let header = table
         .lines()
         .find(|line| line.trim_end().ends_with("6.12.107"));

@@ -1,5 +1,6 @@
 //! Files that a command writes are complete or absent: on a full disk the file from before stays.
 
+use schedcast_base::assert_contains;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -71,10 +72,7 @@ fn a_full_device_is_an_error_and_not_silence() {
     let output = on_a_small_disk(folder.path(), 1 << 20, &words);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(
-        said.contains("cannot write /dev/full: No space left"),
-        "{said}"
-    );
+    assert_contains(&said, "cannot write /dev/full: No space left");
 }
 
 #[test]

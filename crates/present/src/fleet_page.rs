@@ -49,6 +49,7 @@ mod tests {
     use schedcast_advise::fleet::Question;
 
     use super::*;
+    use schedcast_base::assert_contains;
 
     #[test]
     fn a_page_shows_all_containers_and_no_markup_of_their_names() {
@@ -65,10 +66,7 @@ mod tests {
             "<file>",
         );
         assert_eq!(page.matches("<tr class=").count(), 10);
-        assert!(
-            page.contains("shop/&lt;b&gt;&amp;x-005/&lt;b&gt;&amp;x"),
-            "{page}"
-        );
+        assert_contains(&page, "shop/&lt;b&gt;&amp;x-005/&lt;b&gt;&amp;x");
         assert!(
             page.contains("· &lt;file&gt; ·") && !page.contains("<b>"),
             "{page}"

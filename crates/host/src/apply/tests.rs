@@ -7,6 +7,7 @@ use std::process::Command;
 use super::*;
 use crate::hierarchy::CpuHierarchy;
 use crate::sys;
+use schedcast_base::assert_contains;
 
 /// A v2 group `/web` of plain files.
 fn fake(root: &Path) -> CpuCgroup {
@@ -176,21 +177,11 @@ fn all_or_nothing() {
         }
     };
     let error = apply(&group, &wanted, &journals, &mut meddle).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("expected the value just written"),
-        "{error}"
-    );
+    assert_contains(&error, "expected the value just written");
     assert_eq!(text(&group), before, "both files are back");
     assert!(Journal::groups(&journals).unwrap().is_empty());
     let refused = quietly(&group, &wish(&[("cpu.max", "500 100000")]), &journals);
-    assert!(
-        refused
-            .unwrap_err()
-            .to_string()
-            .contains("below the kernel's minimum")
-    );
+    assert_contains(refused.unwrap_err(), "below the kernel's minimum");
     assert_eq!(text(&group), before, "refused before anything is touched");
 }
 
@@ -350,10 +341,7 @@ fn the_live_v1_controller_takes_and_gives_back() {
     assert_eq!(group.read(CpuFile::Shares).unwrap(), "3072");
     let too_much = wish(&[("cpu.max", "200000")]);
     let error = apply(&group, &too_much, journals.path(), &mut |_| {}).unwrap_err();
-    assert!(
-        error.to_string().contains("nearest limited parent"),
-        "{error}"
-    );
+    assert_contains(&error, "nearest limited parent");
     apply(
         &group,
         &wish(&[("cpu.idle", "1")]),

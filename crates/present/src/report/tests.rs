@@ -3,6 +3,7 @@
 use super::*;
 use crate::report::hardware;
 use crate::report::scene::Scene;
+use schedcast_base::assert_contains;
 use schedcast_lab::error::Source;
 use schedcast_lab::experiment::{self, Experiment, Surroundings, document};
 use schedcast_lab::question::{Question, Subject};
@@ -257,10 +258,7 @@ fn the_sentence_names_the_variant_and_the_change() {
     let (gathered, experiment) = gathered();
     let report = serde_json::to_value(data::report(gathered, &experiment.scenarios)).unwrap();
     let sentence = report["sentences"][0].as_str().unwrap();
-    assert!(
-        sentence.contains("schbench-classic/request_latency.p99"),
-        "{sentence}"
-    );
+    assert_contains(sentence, "schbench-classic/request_latency.p99");
     assert!(sentence.contains("“burst”"), "{sentence}");
 }
 

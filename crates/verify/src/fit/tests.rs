@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use schedcast_base::assert_contains;
 use schedcast_lab::error::Error;
 use schedcast_lab::simulator::Simulator;
 use schedcast_sim::Machine;
@@ -65,10 +66,7 @@ fn a_known_switch_is_found_again() {
         machine.price_ns(schedcast_kernel::platform::Op::ContextSwitchThread),
         one.value
     );
-    assert!(
-        text.contains(": perf-bench-pipe/time of `perf bench"),
-        "{text}"
-    );
+    assert_contains(&text, ": perf-bench-pipe/time of `perf bench");
 }
 
 fn refusal(figures: &str) -> String {
@@ -84,9 +82,9 @@ fn what_cannot_be_fitted_is_said() {
     let text = refusal(&figure(
         "measured = 1e-6\nconstant = \"cost.context_switch_thread_ns\"\n",
     ));
-    assert!(
-        text.contains("no cost.context_switch_thread_ns makes perf-bench-pipe/time"),
-        "{text}"
+    assert_contains(
+        &text,
+        "no cost.context_switch_thread_ns makes perf-bench-pipe/time",
     );
     let text = refusal(&figure(
         "measured = 0.1\nconstant = \"cost.contxt_switch_ns\"\n",

@@ -236,6 +236,7 @@ fn cpus(scenarios: &[Scenario]) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_contains;
     use schedcast_lab::error::Source;
     use schedcast_lab::experiment::{self, Surroundings, document};
 
@@ -253,10 +254,7 @@ mod tests {
         for (cgroup, below) in [("/", "/a"), ("/b", "/b/c")] {
             let said = said(cgroup).unwrap();
             assert!(said.contains(&format!("starts in {cgroup}, and")), "{said}");
-            assert!(
-                said.contains(&format!("beside the group {below} ")),
-                "{said}"
-            );
+            assert_contains(&said, &format!("beside the group {below} "));
         }
         assert_eq!((said("/a"), said("/b/c")), (None, None));
     }

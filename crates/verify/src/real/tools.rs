@@ -86,6 +86,7 @@ pub(super) fn told_apart(programs: Vec<(String, String)>) -> (Vec<(String, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_contains;
 
     #[test]
     fn programs_of_one_name_are_not_told_apart() {
@@ -117,10 +118,7 @@ mod tests {
         assert!(find("sh").is_ok());
         assert!(find("/bin/sh").is_ok());
         let message = find("schedcast-no-such-program").unwrap_err().render();
-        assert!(
-            message.contains("`schedcast-no-such-program` is not installed"),
-            "{message}"
-        );
+        assert_contains(&message, "`schedcast-no-such-program` is not installed");
         let message = find("/nowhere/at/all").unwrap_err().render();
         assert!(message.contains("give its path"), "{message}");
     }

@@ -194,6 +194,7 @@ fn far_off(twins: &[Twin], reasons: &BTreeMap<String, String>) -> String {
 mod tests {
     use super::*;
     use crate::validate::Kind;
+    use schedcast_base::assert_contains;
 
     #[test]
     fn pages_say_what_misses() {
@@ -231,16 +232,10 @@ mod tests {
             "CPU time and rates: median absolute error **1.0 %**, target 3 %: met; 1 of 1"
         ));
         let far = "spread:\n\n* limits / half: cgroup:/a/nr_throttled (+125.0 %). ";
-        assert!(
-            page.contains(&format!("{far}**not explained**\n")),
-            "{page}"
-        );
+        assert_contains(&page, &format!("{far}**not explained**\n"));
         let reasons = BTreeMap::from([("limits / half".to_string(), "It rained.".to_string())]);
         let explained = render_page(std::slice::from_ref(&twin), &reasons);
-        assert!(
-            explained.contains(&format!("{far}It rained.\n")),
-            "{explained}"
-        );
+        assert_contains(&explained, &format!("{far}It rained.\n"));
         assert!(page.contains("p99 of latencies beyond 1 ms: none was compared, target 20 %"));
         let text = render_text(&[twin]);
         assert!(
