@@ -1,13 +1,11 @@
 //! Runs drawn histories on a tree and on the rules: `lockstep OBJECT VERSION SOCKETS LLCS CORES SMT
-//! KINDS SEEDS STEPS [CAPACITY]…`, one capacity for each core or none, KINDS some of the letters g
-//! (groups), l (limits), r (real-time), e (deadline), c (changes), f (switches of
-//! `sched/features`), u (utilisation clamps, if the object is built with them), v (time
-//! of a hypervisor and of interrupts, the same); p = the numbers
-//! behind are priorities; n = the clocks have an energy model, if the object is built with it; d =
-//! ask for decisions only, s = shrink, t = tell the trail of all steps, m = print the marks of
-//! rules reached. `lockstep OBJECT VERSION world LETTERS SEEDS STEPS` draws machine and kinds from
-//! the seed; `lockstep OBJECT VERSION shape ROW LETTERS SEEDS STEPS` takes the machine of that row
-//! of the table that histories are drawn on, counted from 0.
+//! KINDS SEEDS STEPS [CAPACITY]…`, one capacity for each core or none, KINDS some of the letters of
+//! `Kinds::of`, u and v if the object is built with them; p = the numbers behind are priorities;
+//! n = the clocks have an energy model, if the object is built with it; d = ask for decisions only,
+//! s = shrink, t = tell the trail of all steps, m = print the marks of rules reached.
+//! `lockstep OBJECT VERSION world LETTERS SEEDS STEPS` draws machine and kinds from the seed;
+//! `lockstep OBJECT VERSION shape ROW LETTERS SEEDS STEPS` takes the machine of that row of the
+//! table that histories are drawn on, counted from 0.
 
 #![expect(clippy::print_stdout, reason = "a program")]
 
@@ -31,21 +29,6 @@ fn trail(object: &Path, version: &str, history: &History, steps: usize) -> Vec<S
     pair.trail()
 }
 
-/// Kinds of steps by their letters.
-fn kinds_of(letters: &str) -> Kinds {
-    let has = |letter: char| letters.contains(letter);
-    Kinds {
-        groups: has('g'),
-        limits: has('l'),
-        real_time: has('r'),
-        deadline: has('e'),
-        changes: has('c'),
-        features: has('f'),
-        clamps: has('u'),
-        nontask: has('v'),
-    }
-}
-
 /// Machine and kinds of steps by the words of the command line.
 fn asked(counts: &[String], letters: &str, of_cores: &[String]) -> (Shape, Kinds) {
     let count = |row: usize| counts[row].parse().expect("a number");
@@ -58,16 +41,12 @@ fn asked(counts: &[String], letters: &str, of_cores: &[String]) -> (Shape, Kinds
         false => (of_cores, &[]),
     };
     let shape = Shape {
-        sockets: count(0),
-        llcs: count(1),
-        cores: count(2),
-        smt: count(3),
         capacities,
         priorities,
         energy: has('n'),
-        ..Shape::ONE_CPU
+        ..Shape::of(count(0), count(1), count(2), count(3))
     };
-    (shape, kinds_of(letters))
+    (shape, Kinds::of(letters))
 }
 
 fn main() {
@@ -84,7 +63,7 @@ fn main() {
         "world" => draw_world(seed, version.parse().expect("a version")),
         "shape" => {
             let row: usize = arguments[3].parse().expect("a number");
-            (SHAPES[row], kinds_of(letters))
+            (SHAPES[row], Kinds::of(letters))
         }
         _ => asked(&arguments[2..6], letters, of_cores),
     };

@@ -21,58 +21,17 @@ const VERSIONS: &[&str] = &[
 /// Mixes of steps by name.
 const MIXES: [(&str, Kinds); 10] = [
     ("tasks", Kinds::TASKS),
-    (
-        "tasks in groups",
-        Kinds {
-            groups: true,
-            ..Kinds::TASKS
-        },
-    ),
+    ("tasks in groups", Kinds::of("g")),
     ("groups with limits", Kinds::LIMITED),
-    (
-        "groups, switches turned",
-        Kinds {
-            features: true,
-            ..Kinds::LIMITED
-        },
-    ),
+    ("groups, switches turned", Kinds::of("glf")),
     ("all kinds", Kinds::ALL),
-    (
-        "deadlines",
-        Kinds {
-            deadline: true,
-            ..Kinds::TASKS
-        },
-    ),
-    (
-        "all kinds with deadlines",
-        Kinds {
-            deadline: true,
-            ..Kinds::ALL
-        },
-    ),
-    (
-        "clamps",
-        Kinds {
-            groups: true,
-            real_time: true,
-            clamps: true,
-            ..Kinds::TASKS
-        },
-    ),
-    (
-        "all kinds with clamps",
-        Kinds {
-            clamps: true,
-            ..Kinds::ALL
-        },
-    ),
+    ("deadlines", Kinds::of("e")),
+    ("all kinds with deadlines", Kinds::of("glrce")),
+    ("clamps", Kinds::of("gru")),
+    ("all kinds with clamps", Kinds::of("glrcu")),
     (
         "all kinds with stolen time and long interrupts",
-        Kinds {
-            nontask: true,
-            ..Kinds::ALL
-        },
+        Kinds::of("glrcv"),
     ),
 ];
 

@@ -4,8 +4,10 @@
 mod built;
 
 use built::object;
+use schedcast_base::assert_contains;
 use schedcast_tree::lockstep::{
-    Action, Class, History, Kinds, Shape, Step, draw, full_config, run,
+    Action, BIG_LITTLE, Class, History, Kinds, PREFERRED, Shape, Step, THREE_CLUSTERS, draw,
+    full_config, run,
 };
 use schedcast_tree::{Builder, config::Config};
 use std::path::PathBuf;
@@ -21,91 +23,40 @@ fn is_equal(version: &str, shape: Shape, kinds: Kinds) {
     };
     for seed in 1..=4 {
         let outcome = run(&object, version, &draw(seed, shape, kinds, 300)).unwrap();
-        assert_eq!(outcome.parted, None, "seed {seed}");
-        assert!(outcome.equal > 60);
+        let world = format!("{version}, {shape}, {kinds:?}, seed {seed}");
+        assert_eq!(outcome.parted, None, "{world}");
+        assert!(outcome.equal > 60, "{world}");
     }
 }
 
+const TWO_CPUS: Shape = Shape::of(1, 1, 2, 1);
+const TWO_CACHES: Shape = Shape::of(1, 2, 4, 1);
+
 #[test]
-fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_5_10() {
+fn drawn_histories_are_as_by_the_c_up_to_6_12() {
+    let four_cpus = Shape::of(1, 1, 2, 2);
     is_equal("5.10.223", Shape::ONE_CPU, Kinds::LIMITED);
-}
-
-#[test]
-fn tasks_on_two_caches_are_as_by_the_c_of_5_10() {
     is_equal("5.10.223", TWO_CACHES, Kinds::TASKS);
-}
-
-#[test]
-fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_6_12() {
     is_equal("6.12.107", Shape::ONE_CPU, Kinds::LIMITED);
+    is_equal("6.12.107", TWO_CPUS, Kinds::TASKS);
+    is_equal("6.12.107", four_cpus, Kinds::ALL);
+    is_equal("6.12.107", BIG_LITTLE, Kinds::TASKS);
 }
 
 #[test]
-fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_6_18() {
+fn drawn_histories_are_as_by_the_c_of_6_18() {
     is_equal("6.18.15", Shape::ONE_CPU, Kinds::LIMITED);
+    is_equal("6.18.15", TWO_CPUS, Kinds::TASKS);
+    is_equal("6.18.15", TWO_CACHES, Kinds::LIMITED);
+    is_equal("6.18.15", BIG_LITTLE, Kinds::TASKS);
 }
 
 #[test]
-fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_7_1() {
+fn drawn_histories_are_as_by_the_c_from_7_1_on() {
     is_equal("7.1.13", Shape::ONE_CPU, Kinds::LIMITED);
-}
-
-#[test]
-fn all_kinds_on_one_cpu_are_as_by_the_c_of_7_3() {
     is_equal("7.3.4", Shape::ONE_CPU, Kinds::ALL);
+    is_equal("7.3.4", BIG_LITTLE, Kinds::TASKS);
 }
-
-#[test]
-fn tasks_on_two_cpus_are_as_by_the_c_of_6_12() {
-    is_equal(
-        "6.12.107",
-        Shape {
-            cores: 2,
-            ..Shape::ONE_CPU
-        },
-        Kinds::TASKS,
-    );
-}
-
-#[test]
-fn tasks_on_two_cpus_are_as_by_the_c_of_6_18() {
-    is_equal(
-        "6.18.15",
-        Shape {
-            cores: 2,
-            ..Shape::ONE_CPU
-        },
-        Kinds::TASKS,
-    );
-}
-
-const FOUR_CPUS: Shape = Shape {
-    cores: 2,
-    smt: 2,
-    ..Shape::ONE_CPU
-};
-
-#[test]
-fn all_kinds_on_four_cpus_are_as_by_the_c_of_6_12() {
-    is_equal("6.12.107", FOUR_CPUS, Kinds::ALL);
-}
-
-#[test]
-fn groups_with_limits_on_two_caches_are_as_by_the_c_of_6_18() {
-    let shape = Shape {
-        llcs: 2,
-        cores: 4,
-        ..Shape::ONE_CPU
-    };
-    is_equal("6.18.15", shape, Kinds::LIMITED);
-}
-
-const TWO_CACHES: Shape = Shape {
-    llcs: 2,
-    cores: 4,
-    ..Shape::ONE_CPU
-};
 
 /// Threads of up to eight processes, some of which prefer a cache and come to it.
 fn processes_are_equal(version: &str) {
@@ -132,49 +83,30 @@ fn processes_on_two_caches_are_as_by_the_c_of_7_3() {
 
 #[test]
 fn all_kinds_on_64_cpus_are_as_by_the_c_of_7_3() {
-    let shape = Shape {
-        sockets: 2,
-        cores: 16,
-        smt: 2,
-        ..Shape::ONE_CPU
-    };
-    is_equal("7.3.4", shape, Kinds::ALL);
+    is_equal("7.3.4", Shape::of(2, 1, 16, 2), Kinds::ALL);
 }
 
 #[test]
 fn switches_of_sched_features_turn_the_same_rules_as_in_the_c_of_6_12() {
-    let kinds = Kinds {
-        features: true,
-        ..Kinds::ALL
-    };
-    is_equal("6.12.107", Shape::ONE_CPU, kinds);
+    is_equal("6.12.107", Shape::ONE_CPU, Kinds::of("glrcf"));
 }
 
 #[test]
 fn clamps_of_tasks_and_groups_count_as_by_the_c_of_6_18() {
-    let shape = Shape {
-        cores: 4,
-        capacities: &[512, 512, 1024, 1024],
-        ..Shape::ONE_CPU
-    };
-    let kinds = Kinds {
-        groups: true,
-        real_time: true,
-        clamps: true,
-        ..Kinds::TASKS
-    };
-    is_equal("6.18.15", shape, kinds);
+    let shape = Shape::of(1, 1, 4, 1).with_capacities(&[512, 512, 1024, 1024]);
+    is_equal("6.18.15", shape, Kinds::of("gru"));
 }
 
 #[test]
 fn preferred_cpus_take_tasks_as_by_the_c_of_6_18() {
-    let shape = Shape {
-        cores: 4,
-        smt: 2,
-        priorities: &[45, 40, 30, 30],
-        ..Shape::ONE_CPU
-    };
-    is_equal("6.18.15", shape, Kinds::TASKS);
+    is_equal("6.18.15", PREFERRED, Kinds::TASKS);
+}
+
+#[test]
+fn tasks_are_placed_by_energy_as_by_the_c() {
+    for version in ["6.12.107", "6.18.15", "7.3.4"] {
+        is_equal(version, THREE_CLUSTERS, Kinds::of("uc"));
+    }
 }
 
 #[test]
@@ -190,11 +122,6 @@ fn a_wrong_rule_is_found() {
 
 #[test]
 fn a_task_moved_out_of_a_throttled_group_waits_on_an_idle_cpu_as_by_the_c_up_to_6_18() {
-    let class = Class {
-        policy: 0,
-        nice: 0,
-        priority: 0,
-    };
     let step = |after_ns, action| Step {
         after_ns,
         cpu: 0,
@@ -205,7 +132,7 @@ fn a_task_moved_out_of_a_throttled_group_waits_on_an_idle_cpu_as_by_the_c_up_to_
     let steps = [
         step(1_000_000, Action::Group(0)),
         step(1_000_000, Action::Limit(1, 100_000_000, Some(1_000_000), 0)),
-        step(1_000_000, Action::Fork(1, class, 0, u64::MAX)),
+        step(1_000_000, Action::Fork(1, Class::PLAIN, 0, u64::MAX)),
         step(30_000_000, Action::Move(0, 0)),
         step(20_000_000, Action::ReadTime),
     ];
@@ -238,60 +165,8 @@ fn a_folder_without_kernel_sources_is_refused_with_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let error = Builder::new(folder.path(), Config::default()).unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.contains("is not a tree of kernel sources: there is no Makefile"),
-        "{text}"
+    assert_contains(
+        &text,
+        "is not a tree of kernel sources: there is no Makefile",
     );
-}
-
-/// Four CPUs of capacity 446 and four of 1024, a cache for each four.
-const BIG_LITTLE: Shape = Shape {
-    llcs: 2,
-    cores: 4,
-    capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
-    ..Shape::ONE_CPU
-};
-
-#[test]
-fn tasks_on_cpus_of_unequal_capacity_are_as_by_the_c_of_6_12() {
-    is_equal("6.12.107", BIG_LITTLE, Kinds::TASKS);
-}
-
-#[test]
-fn tasks_on_cpus_of_unequal_capacity_are_as_by_the_c_of_6_18() {
-    is_equal("6.18.15", BIG_LITTLE, Kinds::TASKS);
-}
-
-#[test]
-fn tasks_on_cpus_of_unequal_capacity_are_as_by_the_c_of_7_3() {
-    is_equal("7.3.4", BIG_LITTLE, Kinds::TASKS);
-}
-
-/// Three clusters with clocks of their own and an energy model.
-const THREE_CLUSTERS: Shape = Shape {
-    cores: 6,
-    capacities: &[320, 320, 700, 700, 1024, 1024],
-    energy: true,
-    ..Shape::ONE_CPU
-};
-
-const CLAMPED: Kinds = Kinds {
-    clamps: true,
-    changes: true,
-    ..Kinds::TASKS
-};
-
-#[test]
-fn tasks_are_placed_by_energy_as_by_the_c_of_6_12() {
-    is_equal("6.12.107", THREE_CLUSTERS, CLAMPED);
-}
-
-#[test]
-fn tasks_are_placed_by_energy_as_by_the_c_of_6_18() {
-    is_equal("6.18.15", THREE_CLUSTERS, CLAMPED);
-}
-
-#[test]
-fn tasks_are_placed_by_energy_as_by_the_c_of_7_3() {
-    is_equal("7.3.4", THREE_CLUSTERS, CLAMPED);
 }

@@ -38,18 +38,34 @@ pub struct Shape {
 
 impl Shape {
     /// A CPU alone.
-    pub const ONE_CPU: Shape = Shape {
-        sockets: 1,
-        llcs: 1,
-        cores: 1,
-        smt: 1,
-        capacities: &[],
-        priorities: &[],
-        cluster: 1,
-        distances: &[],
-        energy: false,
-        isolated: 0,
-    };
+    pub const ONE_CPU: Shape = Shape::of(1, 1, 1, 1);
+
+    /// So many sockets, caches of a socket, cores of a cache and threads of a core.
+    pub const fn of(sockets: usize, llcs: usize, cores: usize, smt: usize) -> Shape {
+        Shape {
+            sockets,
+            llcs,
+            cores,
+            smt,
+            capacities: &[],
+            priorities: &[],
+            cluster: 1,
+            distances: &[],
+            energy: false,
+            isolated: 0,
+        }
+    }
+
+    /// The same with capacities of the cores.
+    pub const fn with_capacities(self, capacities: &'static [u32]) -> Shape {
+        Shape { capacities, ..self }
+    }
+
+    /// The same with a clock and an energy model for CPUs of one capacity in turn.
+    pub const fn with_energy(self) -> Shape {
+        let energy = true;
+        Shape { energy, ..self }
+    }
 
     /// As the rules in Rust see it.
     pub(crate) fn topology(&self) -> Topology {
@@ -59,16 +75,11 @@ impl Shape {
                 place.cluster = place.core / self.cluster as u32;
             }
         }
-        let capacity = |place: &CpuPlace| self.capacities[place.core as usize];
-        let capacities = match self.capacities {
-            [] => Vec::new(),
-            _ => regular.places.iter().map(capacity).collect(),
+        let of_cpus = |of_cores: &[u32]| -> Vec<u32> {
+            let of_cpu = |place: &CpuPlace| of_cores.get(place.core as usize).copied();
+            regular.places.iter().filter_map(of_cpu).collect()
         };
-        let priority = |place: &CpuPlace| self.priorities[place.core as usize];
-        let priorities = match self.priorities {
-            [] => Vec::new(),
-            _ => regular.places.iter().map(priority).collect(),
-        };
+        let (capacities, priorities) = (of_cpus(self.capacities), of_cpus(self.priorities));
         let distances = self.distances.chunks(self.sockets).map(<[u32]>::to_vec);
         Topology {
             capacities,
@@ -135,10 +146,13 @@ impl std::fmt::Display for Shape {
                 write!(f, ", {count} {what}")?;
             }
         }
-        let mut steps = self.capacities.chunk_by(|a, b| a == b).peekable();
-        if steps.peek().is_some() {
+        let in_turn = |of_cores: &[u32]| {
+            let steps = of_cores.chunk_by(|a, b| a == b);
             let text = steps.map(|cores| format!("{} of {}", cores.len(), cores[0]));
-            write!(f, ", {} capacity", text.collect::<Vec<_>>().join(" and "))?;
+            text.collect::<Vec<_>>().join(" and ")
+        };
+        if !self.capacities.is_empty() {
+            write!(f, ", {} capacity", in_turn(self.capacities))?;
         }
         if self.isolated > 0 {
             write!(f, ", {} isolated", self.isolated)?;
@@ -149,10 +163,8 @@ impl std::fmt::Display for Shape {
         if let Some(most) = self.distances.iter().max() {
             write!(f, ", distances up to {most}")?;
         }
-        let mut steps = self.priorities.chunk_by(|a, b| a == b).peekable();
-        if steps.peek().is_some() {
-            let text = steps.map(|cores| format!("{} of {}", cores.len(), cores[0]));
-            write!(f, ", {} priority", text.collect::<Vec<_>>().join(" and "))?;
+        if !self.priorities.is_empty() {
+            write!(f, ", {} priority", in_turn(self.priorities))?;
         }
         Ok(())
     }
@@ -161,92 +173,54 @@ impl std::fmt::Display for Shape {
 /// Machines that histories are drawn on, small ones first.
 pub const SHAPES: &[Shape] = &[
     Shape::ONE_CPU,
+    Shape::of(1, 1, 2, 1),
+    Shape::of(1, 1, 2, 2),
+    Shape::of(1, 2, 4, 1),
+    Shape::of(2, 1, 16, 2),
+    BIG_LITTLE,
+    Shape::of(1, 1, 4, 1).with_capacities(&[512, 512, 1024, 1024]),
+    Shape::of(1, 1, 4, 2).with_capacities(&[640, 640, 1024, 1024]),
+    PREFERRED,
+    BIG_LITTLE.with_energy(),
+    THREE_CLUSTERS,
     Shape {
-        cores: 2,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 2,
-        smt: 2,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        llcs: 2,
-        cores: 4,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        sockets: 2,
-        cores: 16,
-        smt: 2,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        llcs: 2,
-        cores: 4,
-        capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 4,
-        capacities: &[512, 512, 1024, 1024],
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 4,
-        smt: 2,
-        capacities: &[640, 640, 1024, 1024],
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 4,
-        smt: 2,
-        priorities: &[45, 40, 30, 30],
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        llcs: 2,
-        cores: 4,
-        capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
-        energy: true,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 6,
-        capacities: &[320, 320, 700, 700, 1024, 1024],
-        energy: true,
-        ..Shape::ONE_CPU
-    },
-    Shape {
-        cores: 8,
         cluster: 4,
-        ..Shape::ONE_CPU
+        ..Shape::of(1, 1, 8, 1)
     },
     // A ring of four nodes: those that are not neighbours are two steps away.
     Shape {
-        sockets: 4,
-        cores: 2,
         distances: &[
             10, 16, 22, 16, //
             16, 10, 16, 22, //
             22, 16, 10, 16, //
             16, 22, 16, 10,
         ],
-        ..Shape::ONE_CPU
+        ..Shape::of(4, 1, 2, 1)
     },
     Shape {
-        cores: 2,
-        smt: 2,
         isolated: 2,
-        ..Shape::ONE_CPU
+        ..Shape::of(1, 1, 2, 2)
     },
     Shape {
-        llcs: 2,
-        cores: 4,
         isolated: 3,
-        ..Shape::ONE_CPU
+        ..Shape::of(1, 2, 4, 1)
     },
 ];
+
+/// Four CPUs of capacity 446 and four of 1024, a cache for each four.
+pub const BIG_LITTLE: Shape =
+    Shape::of(1, 2, 4, 1).with_capacities(&[446, 446, 446, 446, 1024, 1024, 1024, 1024]);
+
+/// Three clusters with clocks of their own and an energy model.
+pub const THREE_CLUSTERS: Shape = Shape::of(1, 1, 6, 1)
+    .with_capacities(&[320, 320, 700, 700, 1024, 1024])
+    .with_energy();
+
+/// Four cores of two threads, of which the first two are preferred.
+pub const PREFERRED: Shape = Shape {
+    priorities: &[45, 40, 30, 30],
+    ..Shape::of(1, 1, 4, 2)
+};
 
 /// All that the overlay can build of a release and the rules follow.
 pub fn full_config(release: Version) -> Config {
@@ -307,28 +281,37 @@ pub struct Kinds {
 
 impl Kinds {
     /// Tasks of the fair class alone.
-    pub const TASKS: Kinds = Kinds {
-        groups: false,
-        limits: false,
-        real_time: false,
-        deadline: false,
-        changes: false,
-        features: false,
-        clamps: false,
-        nontask: false,
-    };
+    pub const TASKS: Kinds = Kinds::of("");
     /// Those in groups with limits.
-    pub const LIMITED: Kinds = Kinds {
-        groups: true,
-        limits: true,
-        ..Kinds::TASKS
-    };
+    pub const LIMITED: Kinds = Kinds::of("gl");
     /// Real-time tasks and changes besides: all that every tree knows and every build allows.
-    pub const ALL: Kinds = Kinds {
-        real_time: true,
-        changes: true,
-        ..Kinds::LIMITED
-    };
+    pub const ALL: Kinds = Kinds::of("glrc");
+
+    /// Kinds by their letters: g (groups), l (limits), r (real-time), e (deadline), c (changes), f
+    /// (switches of `sched/features`), u (utilisation clamps), v (time of a hypervisor and of
+    /// interrupts).
+    pub const fn of(letters: &str) -> Kinds {
+        const fn has(letters: &str, letter: u8) -> bool {
+            let mut left = letters.as_bytes();
+            while let [first, rest @ ..] = left {
+                if *first == letter {
+                    return true;
+                }
+                left = rest;
+            }
+            false
+        }
+        Kinds {
+            groups: has(letters, b'g'),
+            limits: has(letters, b'l'),
+            real_time: has(letters, b'r'),
+            deadline: has(letters, b'e'),
+            changes: has(letters, b'c'),
+            features: has(letters, b'f'),
+            clamps: has(letters, b'u'),
+            nontask: has(letters, b'v'),
+        }
+    }
 
     /// Those that the rules follow on a machine: real-time and deadline tasks know nothing of root
     /// domains, which isolated CPUs have of their own.
@@ -539,15 +522,10 @@ impl Drawn {
     }
 
     fn class(&self, dice: &mut Dice) -> Class {
-        let mut class = Class {
-            policy: 0,
-            nice: if self.nice {
-                dice.below(40) as i32 - 20
-            } else {
-                0
-            },
-            priority: 0,
-        };
+        let mut class = Class::PLAIN;
+        if self.nice {
+            class.nice = dice.below(40) as i32 - 20;
+        }
         if self.kinds.real_time && dice.one_in(5) {
             class.policy = dice.pick(&[1, 2]);
             class.priority = 1 + dice.below(3) as i32 * 10;

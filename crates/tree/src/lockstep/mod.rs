@@ -17,7 +17,9 @@ mod pair;
 mod shrink;
 
 pub use compare::Difference;
-pub use draw::{Kinds, SHAPES, Shape, draw, draw_world, full_config};
+pub use draw::{
+    BIG_LITTLE, Kinds, PREFERRED, SHAPES, Shape, THREE_CLUSTERS, draw, draw_world, full_config,
+};
 pub use pair::Pair;
 pub use shrink::shrink;
 
@@ -36,6 +38,15 @@ pub struct Class {
     pub nice: i32,
     /// Real-time priority.
     pub priority: i32,
+}
+
+impl Class {
+    /// The fair class at nice 0.
+    pub const PLAIN: Class = Class {
+        policy: 0,
+        nice: 0,
+        priority: 0,
+    };
 }
 
 /// One thing that happens. Tasks and groups are numbered in the order in which they were made;
