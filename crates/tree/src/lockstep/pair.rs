@@ -106,17 +106,12 @@ impl Pair {
     /// the kicks of idle CPUs into step, the second one forgets what was left when they were not.
     /// Tasks of this time are forgotten.
     fn warm_up(&mut self) -> Result<(), WorldError> {
-        let plain = Class {
-            policy: 0,
-            nice: 0,
-            priority: 0,
-        };
         let cpus = self.rust.cpus();
         let turns = (0..cpus).map(|cpu| (cpu, 2)).chain([(0, 1500)]);
         for (cpu, ticks) in turns.clone().chain(turns) {
             let (span_ns, rest_ns) = (ticks * self.tick_ns, self.tick_ns + self.tick_ns / 3);
             for (after_ns, action) in [
-                (rest_ns, Action::Fork(0, plain, 0, 1 << cpu)),
+                (rest_ns, Action::Fork(0, Class::PLAIN, 0, 1 << cpu)),
                 (span_ns, Action::Exit),
             ] {
                 self.step(&Step {
@@ -141,7 +136,7 @@ impl Pair {
             // other.
             return Ok(true);
         }
-        let done = self.act(step.cpu, step.action)?;
+        let done = self.act(step.cpu, step.action).transpose()?.is_some();
         if done {
             self.settle(step.cpu)?;
         }
@@ -226,20 +221,34 @@ impl Pair {
             self.rust.ipi(&mut self.bench, cpu);
             self.rust.leave_kernel(&mut self.bench, cpu);
         }
-        while let Some((cpu, calls)) = self.interrupted.pop_front() {
-            self.interrupts(cpu, &calls)?;
-        }
-        Ok(())
+        self.settle_tree()
+    }
+
+    fn wake(&mut self, here: Cpu, task: TaskId, sync: bool, context: Context) {
+        let flags = WakeFlags { sync, context };
+        self.rust.wake(&mut self.bench, here, task, flags);
     }
 
     /// An interrupt comes to a CPU of the rules and wakes a task.
     fn interrupt_wakes(&mut self, here: Cpu, task: TaskId) {
-        let flags = WakeFlags {
-            sync: false,
-            context: Context::HardIrq,
-        };
         self.rust.irq_enter(&self.bench, here);
-        self.rust.wake(&mut self.bench, here, task, flags);
+        self.wake(here, task, false, Context::HardIrq);
+    }
+
+    /// An interrupt that wakes a task takes time, up to the next event.
+    fn long_interrupt(
+        &mut self,
+        cpu: usize,
+        (rust, tree): (TaskId, i32),
+        ns: Ns,
+    ) -> Result<i64, WorldError> {
+        let here = Cpu::from(cpu);
+        self.interrupt_wakes(here, rust);
+        self.enter_tree(cpu, (Call::IrqWake, true), &[tree.into()])?;
+        let before_next = self.next_event().map_or(Ns::MAX, |(at, ..)| at - 1);
+        self.bench.now = (self.bench.now + ns).min(before_next.max(self.bench.now));
+        self.rust.leave_kernel(&mut self.bench, here);
+        self.tree(cpu, Call::Nothing, &[])
     }
 
     /// The next timer or tick of either side: when, on which CPU, whether it is a tick.
@@ -380,244 +389,220 @@ impl Pair {
         )
     }
 
-    fn act(&mut self, cpu: usize, action: Action) -> Result<bool, WorldError> {
+    /// Does an action on both sides, with the result of the tree's last call; `None` when it does
+    /// not apply.
+    fn act(&mut self, cpu: usize, action: Action) -> Option<Result<i64, WorldError>> {
         let here = Cpu::from(cpu);
         let bench = &mut self.bench;
-        match action {
-            Action::Rest => {}
+        let result = match action {
+            Action::Rest => Ok(0),
             Action::Steal(ns) => {
                 self.rust.steal(here, ns);
                 self.tree.steal(cpu, ns);
+                Ok(0)
             }
             Action::Fork(group, class, slice_ns, bits) => {
                 return self.fork(cpu, group, class, slice_ns, bits);
             }
             Action::Wake(task, sync) => {
-                let Some((rust, tree)) = self.sleeping(task).filter(|_| !self.idles(cpu)) else {
-                    return Ok(false);
-                };
-                let flags = WakeFlags {
-                    sync,
-                    context: Context::Task,
-                };
-                self.rust.wake(&mut self.bench, here, rust, flags);
-                self.tree(cpu, Call::Wake, &[i64::from(tree), i64::from(sync)])?;
+                let (rust, tree) = self.sleeping(task).filter(|_| !self.idles(cpu))?;
+                self.wake(here, rust, sync, Context::Task);
+                self.tree(cpu, Call::Wake, &[tree.into(), sync.into()])
             }
             Action::IrqWake(task) => {
-                let Some((rust, tree)) = self.sleeping(task) else {
-                    return Ok(false);
-                };
+                let (rust, tree) = self.sleeping(task)?;
                 self.interrupt_wakes(here, rust);
-                self.tree(cpu, Call::IrqWake, &[i64::from(tree)])?;
+                self.tree(cpu, Call::IrqWake, &[tree.into()])
             }
             Action::LongIrq(task, ns) => {
-                let Some((rust, tree)) = self.sleeping(task) else {
-                    return Ok(false);
-                };
-                self.interrupt_wakes(here, rust);
-                self.enter_tree(cpu, (Call::IrqWake, true), &[i64::from(tree)])?;
-                let before_next = self.next_event().map_or(Ns::MAX, |(at, ..)| at - 1);
-                self.bench.now = (self.bench.now + ns).min(before_next.max(self.bench.now));
-                self.rust.leave_kernel(&mut self.bench, here);
-                self.tree(cpu, Call::Nothing, &[])?;
+                let pair = self.sleeping(task)?;
+                self.long_interrupt(cpu, pair, ns)
             }
             Action::Block | Action::Yield | Action::Exit | Action::Exec | Action::ReadTime
                 if self.rust.is_idle_task(self.rust.current(here)) =>
             {
-                return Ok(false);
+                return None;
             }
             Action::Block => {
                 self.rust.block(bench, here);
-                self.tree(cpu, Call::Block, &[])?;
+                self.tree(cpu, Call::Block, &[])
             }
             Action::Yield => {
                 self.rust.yield_current(bench, here);
-                self.tree(cpu, Call::Yield, &[])?;
+                self.tree(cpu, Call::Yield, &[])
             }
             Action::Exit => {
                 self.rust.exit(bench, here);
-                self.tree(cpu, Call::Exit, &[])?;
+                self.tree(cpu, Call::Exit, &[])
             }
             Action::Exec => {
                 self.rust.exec(bench, here);
-                self.tree(cpu, Call::Exec, &[])?;
+                self.tree(cpu, Call::Exec, &[])
             }
             Action::ReadTime => {
                 let rust = self.rust.task_sched_runtime(bench, here);
-                let tree = self.tree(cpu, Call::CpuTime, &[])?;
-                self.read = (rust, tree as u64);
+                let tree = self.tree(cpu, Call::CpuTime, &[]);
+                tree.inspect(|&tree| self.read = (rust, tree as u64))
             }
-            Action::Slice(task, slice_ns) => {
-                let Some((rust, tree)) = self.living(task).filter(|&(rust, _)| {
-                    self.rust.rules.custom_slices && self.rust.tasks[rust.index()].policy.is_fair()
-                }) else {
-                    return Ok(false);
-                };
-                let (policy, nice) = {
-                    let record = &self.rust.tasks[rust.index()];
-                    (policy_number(record.policy), record.nice)
-                };
+            Action::Slice(task, _)
+            | Action::Nice(task, _)
+            | Action::Policy(task, _)
+            | Action::Deadline(task, _)
+            | Action::Clamps(task, _)
+            | Action::Affinity(task, _)
+            | Action::Move(task, _) => {
+                let pair = self.living(task)?;
+                return self.change(cpu, pair, action);
+            }
+            Action::Group(parent) => {
+                let &(rust, tree) = self.groups.get(parent)?;
+                let rust = self.rust.group_create(bench, rust);
+                let tree = self.tree(cpu, Call::GroupNew, &[tree.into()]);
+                tree.inspect(|&tree| self.groups.push((rust, tree as i32)))
+            }
+            Action::GroupClamps(group, _)
+            | Action::Shares(group, _)
+            | Action::Idle(group, _)
+            | Action::Limit(group, ..) => {
+                let pair = *self.groups.get(group).filter(|_| group > 0)?;
+                return self.change_group(cpu, pair, action);
+            }
+        };
+        Some(result)
+    }
+
+    /// Changes a task that has not ended.
+    fn change(
+        &mut self,
+        cpu: usize,
+        (rust, tree): (TaskId, i32),
+        action: Action,
+    ) -> Option<Result<i64, WorldError>> {
+        let here = Cpu::from(cpu);
+        let bench = &mut self.bench;
+        let task = &self.rust.tasks[rust.index()];
+        Some(match action {
+            Action::Slice(_, slice_ns) => {
+                if !self.rust.rules.custom_slices || !task.policy.is_fair() {
+                    return None;
+                }
+                let (policy, nice) = (policy_number(task.policy), task.nice);
                 self.rust
-                    .set_custom_slice(&mut self.bench, here, rust, Some(slice_ns));
-                let arguments = [tree, policy, nice, 0].map(i64::from);
-                let [task, policy, nice, priority] = arguments;
-                let arguments = [task, policy, nice, priority, slice_ns as i64];
-                self.tree(cpu, Call::Policy, &arguments)?;
+                    .set_custom_slice(bench, here, rust, Some(slice_ns));
+                let [task, policy, nice] = [tree, policy, nice].map(i64::from);
+                self.tree(cpu, Call::Policy, &[task, policy, nice, 0, slice_ns as i64])
             }
-            Action::Nice(task, nice) => {
-                let Some((rust, tree)) = self.living(task) else {
-                    return Ok(false);
-                };
-                self.rust.set_nice(&mut self.bench, here, rust, nice);
-                self.tree(cpu, Call::Nice, &[i64::from(tree), i64::from(nice)])?;
+            Action::Nice(_, nice) => {
+                self.rust.set_nice(bench, here, rust, nice);
+                self.tree(cpu, Call::Nice, &[tree.into(), nice.into()])
             }
-            Action::Policy(task, class) => {
-                let Some((rust, tree)) = self.living(task) else {
-                    return Ok(false);
-                };
+            Action::Policy(_, class) => {
                 let to = policy_of(class.policy);
                 // With SCHED_IDLE a task keeps its nice value.
                 let nice = match to {
-                    Policy::Idle => self.rust.tasks[rust.index()].nice,
+                    Policy::Idle => task.nice,
                     _ => class.nice,
                 };
                 self.rust
-                    .set_policy(&mut self.bench, here, rust, to, nice, class.priority as u8);
+                    .set_policy(bench, here, rust, to, nice, class.priority as u8);
                 let arguments = [tree, class.policy, nice, class.priority, 0].map(i64::from);
-                self.tree(cpu, Call::Policy, &arguments)?;
+                self.tree(cpu, Call::Policy, &arguments)
             }
-            Action::Deadline(task, asked) => {
-                let Some((rust, tree)) = self.living(task) else {
-                    return Ok(false);
-                };
-                let set = self
-                    .rust
-                    .set_deadline_nocheck(&mut self.bench, here, rust, asked);
+            Action::Deadline(_, asked) => {
+                let set = self.rust.set_deadline_nocheck(bench, here, rust, asked);
                 let times = [asked.runtime_ns, asked.deadline_ns, asked.period_ns];
                 let [runtime, deadline, period] = times.map(|ns| ns as i64);
-                let reclaims = i64::from(asked.reclaims);
-                let arguments = [
-                    i64::from(tree),
-                    6,
-                    0,
-                    0,
-                    runtime,
-                    deadline,
-                    period,
-                    reclaims,
-                ];
-                let result = self.tree(cpu, Call::Policy, &arguments)?;
-                self.refusals_differ = set.is_err() != (result != 0);
+                let (task, reclaims) = (tree.into(), asked.reclaims.into());
+                let arguments = [task, 6, 0, 0, runtime, deadline, period, reclaims];
+                let result = self.tree(cpu, Call::Policy, &arguments);
+                self.both_refuse(set.is_err(), result)
             }
-            Action::Clamps(task, wish) => {
-                let fair_or_rt = |&(rust, _): &(TaskId, i32)| {
-                    self.rust.tasks[rust.index()].policy != Policy::Deadline
-                };
-                let Some((rust, tree)) = self.living(task).filter(fair_or_rt) else {
-                    return Ok(false);
-                };
-                let set = self.rust.set_clamps(&mut self.bench, here, rust, wish);
+            Action::Clamps(_, wish) => {
+                if task.policy == Policy::Deadline {
+                    return None;
+                }
+                let set = self.rust.set_clamps(bench, here, rust, wish);
                 let Clamps { min, max } = wish.map(clamp_number);
-                let result = self.tree(cpu, Call::Clamps, &[i64::from(tree), min, max])?;
-                self.refusals_differ = set.is_err() != (result != 0);
+                let result = self.tree(cpu, Call::Clamps, &[tree.into(), min, max]);
+                self.both_refuse(set.is_err(), result)
             }
-            Action::GroupClamps(group, asked) => {
-                let Some(group) = self.inner(group) else {
-                    return Ok(false);
-                };
-                self.rust
-                    .group_set_clamps(&mut self.bench, here, group.0, asked);
-                let Clamps { min, max } = asked.map(i64::from);
-                self.tree(cpu, Call::GroupClamps, &[i64::from(group.1), min, max])?;
-            }
-            Action::Affinity(task, bits) => {
-                let Some((rust, tree)) = self.living(task) else {
-                    return Ok(false);
-                };
+            Action::Affinity(_, bits) => {
                 let (set, bits) = self.mask(bits);
                 self.rust.set_affinity(&mut self.bench, here, rust, set);
-                self.tree(cpu, Call::Affinity, &[i64::from(tree), bits as i64])?;
+                self.tree(cpu, Call::Affinity, &[tree.into(), bits as i64])
             }
-            Action::Move(task, group) => {
-                let (Some((rust, tree)), Some(&group)) =
-                    (self.living(task), self.groups.get(group))
-                else {
-                    return Ok(false);
-                };
+            Action::Move(_, group) => {
+                let &group = self.groups.get(group)?;
                 // Control groups do not ask the scheduler to move a task to where it is.
-                if self.rust.tasks[rust.index()].group == group.0 {
-                    return Ok(false);
+                if task.group == group.0 {
+                    return None;
                 }
-                self.rust.set_group(&mut self.bench, here, rust, group.0);
-                self.tree(cpu, Call::Move, &[i64::from(tree), i64::from(group.1)])?;
+                self.rust.set_group(bench, here, rust, group.0);
+                self.tree(cpu, Call::Move, &[tree.into(), group.1.into()])
             }
-            Action::Group(parent) => {
-                let Some(&parent) = self.groups.get(parent) else {
-                    return Ok(false);
-                };
-                let rust = self.rust.group_create(&mut self.bench, parent.0);
-                let tree = self.tree(cpu, Call::GroupNew, &[i64::from(parent.1)])?;
-                self.groups.push((rust, tree as i32));
+            _ => return None,
+        })
+    }
+
+    /// Changes a group below the root.
+    fn change_group(
+        &mut self,
+        cpu: usize,
+        (rust, tree): (GroupId, i32),
+        action: Action,
+    ) -> Option<Result<i64, WorldError>> {
+        let here = Cpu::from(cpu);
+        let bench = &mut self.bench;
+        let version = self.rust.rules.version;
+        Some(match action {
+            Action::GroupClamps(_, asked) => {
+                self.rust.group_set_clamps(bench, here, rust, asked);
+                let Clamps { min, max } = asked.map(i64::from);
+                self.tree(cpu, Call::GroupClamps, &[tree.into(), min, max])
             }
-            Action::Shares(group, shares) => {
-                let Some(group) = self.inner(group) else {
-                    return Ok(false);
-                };
-                // The kernel refuses weights for idle groups.
-                if self.rust.groups[group.0.index()].idle {
-                    return Ok(false);
-                }
-                self.rust
-                    .group_set_shares(&mut self.bench, here, group.0, shares);
-                self.tree(cpu, Call::GroupWeight, &[i64::from(group.1), shares as i64])?;
+            // The kernel refuses weights for idle groups.
+            Action::Shares(..) if self.rust.groups[rust.index()].idle => return None,
+            Action::Shares(_, shares) => {
+                self.rust.group_set_shares(bench, here, rust, shares);
+                self.tree(cpu, Call::GroupWeight, &[tree.into(), shares as i64])
             }
-            Action::Idle(group, idle) => {
-                let Some(group) = self
-                    .inner(group)
-                    .filter(|_| self.rust.rules.version.since(5, 15))
-                else {
-                    return Ok(false);
-                };
-                self.rust
-                    .group_set_idle(&mut self.bench, here, group.0, idle);
-                self.tree(cpu, Call::GroupIdle, &[i64::from(group.1), i64::from(idle)])?;
+            Action::Idle(_, idle) if version.since(5, 15) => {
+                self.rust.group_set_idle(bench, here, rust, idle);
+                self.tree(cpu, Call::GroupIdle, &[tree.into(), idle.into()])
             }
-            Action::Limit(group, period_ns, quota_ns, burst_ns) => {
-                let Some(group) = self.inner(group) else {
-                    return Ok(false);
-                };
-                let burst_ns = if self.rust.rules.burst && quota_ns.is_some() {
-                    burst_ns
-                } else {
-                    0
-                };
+            Action::Limit(_, period_ns, quota_ns, burst_ns) => {
                 let limit = BandwidthLimit {
                     quota_ns,
                     period_ns,
-                    burst_ns,
+                    burst_ns: match quota_ns {
+                        Some(_) if self.rust.rules.burst => burst_ns,
+                        _ => 0,
+                    },
                 };
-                let set = self.rust.group_set_bandwidth(
-                    &mut self.bench,
-                    here,
-                    group.0,
-                    limit,
-                    Hierarchy::V2,
-                );
+                let set = self
+                    .rust
+                    .group_set_bandwidth(bench, here, rust, limit, Hierarchy::V2);
                 // From 6.17 on the callers of the C refuse.
-                if set.is_err() && self.rust.rules.version.since(6, 17) {
-                    return Ok(false);
+                if set.is_err() && version.since(6, 17) {
+                    return None;
                 }
                 let quota = quota_ns.map_or(-1, |quota| quota as i64);
-                let arguments = [i64::from(group.1), period_ns as i64, quota, burst_ns as i64];
-                let result = self.tree(cpu, Call::GroupLimit, &arguments)?;
-                self.refusals_differ = set.is_err() != (result != 0);
+                let (group, burst) = (tree.into(), limit.burst_ns as i64);
+                let arguments = [group, period_ns as i64, quota, burst];
+                let result = self.tree(cpu, Call::GroupLimit, &arguments);
+                self.both_refuse(set.is_err(), result)
             }
-        }
-        Ok(true)
+            _ => return None,
+        })
     }
 
-    fn inner(&self, group: usize) -> Option<(GroupId, i32)> {
-        self.groups.get(group).copied().filter(|_| group > 0)
+    /// Notes whether the tree refused what the rules refused, by the result of its call.
+    fn both_refuse(
+        &mut self,
+        refused: bool,
+        result: Result<i64, WorldError>,
+    ) -> Result<i64, WorldError> {
+        result.inspect(|&result| self.refusals_differ = refused != (result != 0))
     }
 
     fn fork(
@@ -627,11 +612,9 @@ impl Pair {
         class: Class,
         slice_ns: u64,
         bits: u64,
-    ) -> Result<bool, WorldError> {
+    ) -> Option<Result<i64, WorldError>> {
         let (here, (affinity, bits)) = (Cpu::from(cpu), self.mask(bits));
-        let Some(&group) = self.groups.get(group) else {
-            return Ok(false);
-        };
+        let &group = self.groups.get(group)?;
         let mut dice = SplitMix(self.tasks.len() as u64);
         let process = (dice.next() % u64::from(self.processes)) as u32;
         let is_kthread = dice.next().is_multiple_of(8);
@@ -664,7 +647,6 @@ impl Pair {
         });
         self.tasks.push((rust, tree));
         self.rust.wake_up_new_task(&mut self.bench, here, rust);
-        self.tree(cpu, Call::Start, &[i64::from(tree)])?;
-        Ok(true)
+        Some(self.tree(cpu, Call::Start, &[tree.into()]))
     }
 }
