@@ -234,14 +234,9 @@ impl TreeCore {
 
     fn set_policy_of<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId, slice_ns: Ns) {
         let record = &self.mirror.tables.tasks[task.index()];
-        let (policy, nice, priority) = (record.policy, record.nice, record.rt_priority);
-        let arguments = [
-            self.pid(task),
-            i64::from(policy_number(policy)),
-            i64::from(nice),
-            i64::from(priority),
-            slice_ns as i64,
-        ];
+        let (policy, nice) = (policy_number(record.policy).into(), record.nice.into());
+        let (pid, priority) = (self.pid(task), record.rt_priority.into());
+        let arguments = [pid, policy, nice, priority, slice_ns as i64];
         self.enter(p, cpu, Call::Policy, &arguments);
     }
 }
@@ -455,18 +450,9 @@ impl Core for TreeCore {
     ) -> Result<(), Refused> {
         let times = [asked.runtime_ns, asked.deadline_ns, asked.period_ns];
         let [runtime, deadline, period] = times.map(|ns| ns as i64);
-        let reclaims = i64::from(asked.reclaims);
+        let (pid, reclaims) = (self.pid(task), i64::from(asked.reclaims));
         let number = i64::from(policy_number(Policy::Deadline));
-        let arguments = [
-            self.pid(task),
-            number,
-            0,
-            0,
-            runtime,
-            deadline,
-            period,
-            reclaims,
-        ];
+        let arguments = [pid, number, 0, 0, runtime, deadline, period, reclaims];
         let set = self.enter(p, cpu, Call::Policy, &arguments);
         if let Some(code @ ..0) = set {
             self.fault = Some(format!("the tree refuses {asked:?}: error {code}"));

@@ -185,6 +185,10 @@ impl World {
         let symbols = Symbols::of(&bytes);
         let mut inner = Box::new(Inner::new(cpus, functions.set_now, machine.seed));
         let host = Box::new(Host::of(&raw mut *inner));
+        let if_any = |of: &[c_int]| match of {
+            [] => std::ptr::null(),
+            _ => of.as_ptr(),
+        };
         let raw = RawMachine {
             cpus: cpus as c_int,
             nodes: machine.distances.len().isqrt() as c_int,
@@ -192,14 +196,8 @@ impl World {
             places: machine.places.as_ptr(),
             capacities: machine.capacities.as_ptr(),
             distances: machine.distances.as_ptr(),
-            priorities: match machine.priorities.is_empty() {
-                true => std::ptr::null(),
-                false => machine.priorities.as_ptr(),
-            },
-            perf_domains: match machine.perf_domains.is_empty() {
-                true => std::ptr::null(),
-                false => machine.perf_domains.as_ptr(),
-            },
+            priorities: if_any(&machine.priorities),
+            perf_domains: if_any(&machine.perf_domains),
             nr_perf_states: machine.perf_states.len() as c_int,
             perf_states: machine.perf_states.as_ptr(),
             isolated: machine.isolated,
@@ -338,21 +336,13 @@ impl World {
         arguments: &[i64],
         hear: &mut Hear<'_>,
     ) -> Result<i64, WorldError> {
-        let mut all = [0; 8];
-        all[..arguments.len()].copy_from_slice(arguments);
         // SAFETY: forgotten before `hear` ends; the object calls back within `run` only.
         self.inner.hear = Some(unsafe {
             std::mem::transmute::<*mut Hear<'_>, *mut Hear<'static>>(std::ptr::from_mut(hear))
         });
-        let kind = call as c_int | if stays { STAYS } else { 0 };
-        let result = Guard::within(self.guard.as_ref(), || {
-            (self.functions.run)(cpu as c_int, now as c_longlong, kind, all.as_ptr())
-        });
+        let result = self.run_call(cpu, now, (call, stays), arguments);
         self.inner.hear = None;
-        if result == TRAPPED {
-            return Err(self.trapped());
-        }
-        Ok(result)
+        result
     }
 
     /// Lines that the kernel has printed.
@@ -424,12 +414,13 @@ impl World {
 
     /// Reads a member by name; `None` where this tree has no such member or no such structure.
     pub(crate) fn read(&self, object: Object, member: &str) -> Option<i128> {
-        self.get(object, self.field(object, member)?)
+        self.get(object, self.field(object, member))
     }
 
-    /// Reads a member.
+    /// Reads a member, where the tree has it.
     #[expect(unsafe_code, reason = "memory of the object")]
-    pub(crate) fn get(&self, object: Object, field: Field) -> Option<i128> {
+    pub(crate) fn get(&self, object: Object, field: impl Into<Option<Field>>) -> Option<i128> {
+        let field = field.into()?;
         let (kind, a, b) = object.key();
         let at = (self.functions.object)(kind as c_int, a, b);
         if at.is_null() {

@@ -44,13 +44,12 @@ impl Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            member,
-            whose,
-            rust,
-            tree,
-        } = self;
-        write!(f, "{member} of {whose}: {rust}, the tree has {tree}")
+        let (member, whose) = (&self.member, &self.whose);
+        write!(
+            f,
+            "{member} of {whose}: {}, the tree has {}",
+            self.rust, self.tree
+        )
     }
 }
 
@@ -143,21 +142,13 @@ impl Pair {
             seen.note("refused", || "what was asked".into(), 0, 1);
         }
         let (rust, tree) = self.read;
-        seen.note(
-            "task_sched_runtime",
-            || "the last task that asked".into(),
-            i128::from(rust),
-            i128::from(tree),
-        );
+        let whose = || "the last task that asked".into();
+        seen.note("task_sched_runtime", whose, rust, tree);
         for cpu in 0..self.rust.cpus() {
             let (rust, tree) = (self.runs_rust(cpu), self.runs_tree(cpu));
             let number = |task: Option<usize>| task.map_or(-1, |task| task as i128);
-            seen.note(
-                "current task",
-                || format!("CPU {cpu}"),
-                number(rust),
-                number(tree),
-            );
+            let whose = || format!("CPU {cpu}");
+            seen.note("current task", whose, number(rust), number(tree));
         }
         for (number, &(rust, tree)) in self.tasks.iter().enumerate() {
             let task = &self.rust.tasks[rust.index()];
@@ -183,30 +174,23 @@ impl Pair {
         }
         for (number, &(rust, tree)) in self.groups.iter().enumerate() {
             if number > 0 {
-                let whose = || format!("group {number}");
-                seen.rows(
-                    &self.members.group,
-                    Object::Group(tree),
-                    &self.rust.groups[rust.index()],
-                    whose,
-                );
+                let (group, whose) = (&self.rust.groups[rust.index()], || {
+                    format!("group {number}")
+                });
+                seen.rows(&self.members.group, Object::Group(tree), group, whose);
             }
             for cpu in 0..self.rust.cpus() {
                 let queue = &self.rust.cfs_rqs[self.rust.cfs_rq_of(rust, Cpu::from(cpu)).index()];
                 let whose = || format!("group {number} on CPU {cpu}");
-                seen.rows(&self.members.cfs_rq, Object::CfsRq(tree, cpu), queue, whose);
+                let object = Object::CfsRq(tree, cpu);
+                seen.rows(&self.members.cfs_rq, object, queue, whose);
                 if let Some(se) = queue.se {
-                    seen.rows(
-                        &self.members.group_cfs_rq,
-                        Object::CfsRq(tree, cpu),
-                        queue,
-                        whose,
-                    );
-                    seen.entity(
+                    seen.rows(&self.members.group_cfs_rq, object, queue, whose);
+                    let (object, se) = (
                         Object::GroupEntity(tree, cpu),
                         &self.rust.entities[se.index()],
-                        || format!("entity of group {number} on CPU {cpu}"),
                     );
+                    seen.entity(object, se, || format!("entity of {}", whose()));
                 }
             }
         }
@@ -219,11 +203,12 @@ impl Pair {
             }
         }
         for cpu in 0..self.rust.cpus() {
+            let whose = || format!("CPU {cpu}");
             seen.rows(
                 &self.members.rq,
                 Object::Rq(cpu),
                 &self.rust.rqs[cpu],
-                || format!("CPU {cpu}"),
+                whose,
             );
         }
         seen.balancing();
@@ -240,7 +225,14 @@ struct Differences<'a> {
 }
 
 impl Differences<'_> {
-    fn note(&mut self, member: &str, whose: impl Fn() -> String, rust: i128, tree: i128) {
+    fn note(
+        &mut self,
+        member: &str,
+        whose: impl Fn() -> String,
+        rust: impl Into<i128>,
+        tree: impl Into<i128>,
+    ) {
+        let (rust, tree) = (rust.into(), tree.into());
         if rust != tree {
             self.found.push(Difference {
                 member: member.to_string(),
@@ -264,15 +256,10 @@ impl Differences<'_> {
                 let group = pair.rust.domains.capacity_of_group(domain);
                 self.rows(&members.capacity, object, group, whose);
             }
-            let (rust, tree) = (
-                pair.rust.nr_busy_cpus(cpu),
-                members
-                    .busy_cpus
-                    .and_then(|field| pair.tree.get(Object::Llc(cpu.index()), field)),
-            );
-            if let (Some(rust), Some(tree)) = (rust, tree) {
+            let tree = pair.tree.get(Object::Llc(cpu.index()), members.busy_cpus);
+            if let (Some(rust), Some(tree)) = (pair.rust.nr_busy_cpus(cpu), tree) {
                 let whose = || format!("CPU {}", cpu.0);
-                self.note("nr_busy_cpus", whose, i128::from(rust), tree);
+                self.note("nr_busy_cpus", whose, rust, tree);
             }
         }
         let state = pair.rust.tickless();
@@ -293,12 +280,8 @@ impl Differences<'_> {
             self.rows(&members.process, Object::Process(tree), process, whose);
             for (cpu, time) in process.times.iter().enumerate() {
                 let whose = || format!("the process of task {number} on CPU {cpu}");
-                self.rows(
-                    &members.cache_time,
-                    Object::CacheTime(tree, cpu),
-                    time,
-                    whose,
-                );
+                let object = Object::CacheTime(tree, cpu);
+                self.rows(&members.cache_time, object, time, whose);
             }
         }
         for (cpu, epoch) in cache.cpus.iter().enumerate() {
@@ -309,11 +292,8 @@ impl Differences<'_> {
             }
             for llc in 0..cache.llcs() {
                 let object = Object::LlcCount(cpu, llc as usize);
-                let count = members
-                    .llc_count
-                    .and_then(|field| pair.tree.get(object, field));
-                if let Some(tree) = count {
-                    let rust = i128::from(cache.count(Cpu::from(cpu), llc));
+                if let Some(tree) = pair.tree.get(object, members.llc_count) {
+                    let rust = cache.count(Cpu::from(cpu), llc);
                     self.note("llc_counts", whose, rust, tree);
                 }
             }
@@ -337,7 +317,7 @@ impl Differences<'_> {
     /// Σ w·v of a queue, which V is computed from; the origin that it is kept against may differ.
     fn sum(&mut self, q: usize, object: Object, whose: impl Fn() -> String) {
         let pair = self.pair;
-        let get = |field: Option<Field>| field.and_then(|field| pair.tree.get(object, field));
+        let get = |field: Option<Field>| pair.tree.get(object, field);
         let (Some(offset), Some(sum), Some(origin)) = (
             self.origins.get(&q),
             get(pair.members.sum),
@@ -350,41 +330,32 @@ impl Differences<'_> {
         let whole = |sum: i64, origin: i64| sum.wrapping_add(origin.wrapping_mul(load));
         let rust = whole(queue.avg_vruntime, queue.min_vruntime as i64);
         let tree = whole(sum as i64, (origin + offset) as i64);
-        self.note(
-            "sum of vruntimes",
-            whose,
-            i128::from(rust),
-            i128::from(tree),
-        );
+        self.note("sum of vruntimes", whose, rust, tree);
     }
 
     fn entity(&mut self, object: Object, rust: &Entity, whose: impl Fn() -> String + Copy) {
         let pair = self.pair;
         self.rows(&pair.members.entity, object, rust, whose);
         let members = &pair.members;
-        let get = |field: Option<Field>| field.and_then(|field| pair.tree.get(object, field));
+        let get = |field: Option<Field>| pair.tree.get(object, field);
         let Some(vruntime) = get(members.vruntime) else {
             return;
         };
         if !rust.on_rq {
             let delayed = get(members.delayed);
             if let Some(vlag) = get(members.vlag).filter(|_| delayed.is_some()) {
-                self.note("vlag", whose, i128::from(rust.vlag), vlag);
+                self.note("vlag", whose, rust.vlag, vlag);
             }
             return;
         }
         let offset = i128::from(rust.vruntime.wrapping_sub(vruntime as u64) as i64);
         let origin = *self.origins.entry(rust.cfs_rq.index()).or_insert(offset);
-        self.note(
-            "vruntime against others of its queue",
-            whose,
-            offset,
-            origin,
-        );
+        let member = "vruntime against others of its queue";
+        self.note(member, whose, offset, origin);
         // Entities of groups have requests only where they are picked.
         let asks = rust.task().is_some() || !pair.rust.rules.flat_pick;
         if let Some(slice) = get(members.slice).filter(|_| asks) {
-            self.note("slice", whose, i128::from(rust.slice), slice);
+            self.note("slice", whose, rust.slice, slice);
         }
         let queue = &pair.rust.cfs_rqs[rust.cfs_rq.index()];
         let running = queue
@@ -398,20 +369,12 @@ impl Differences<'_> {
                 Some(vprot) => (vprot as u64).wrapping_sub(vruntime as u64) as i64 > 0,
                 None => vlag as u64 == deadline as u64,
             };
-            self.note(
-                "protection",
-                whose,
-                i128::from(pair.rust.is_protected(se)),
-                i128::from(tree),
-            );
+            self.note("protection", whose, pair.rust.is_protected(se), tree);
         }
         if let Some(deadline) = get(members.deadline) {
-            let left =
-                |deadline: u64, vruntime: u64| i128::from(deadline.wrapping_sub(vruntime) as i64);
-            let (rust, tree) = (
-                left(rust.deadline, rust.vruntime),
-                left(deadline as u64, vruntime as u64),
-            );
+            let left = |deadline: u64, vruntime: u64| deadline.wrapping_sub(vruntime) as i64;
+            let rust = left(rust.deadline, rust.vruntime);
+            let tree = left(deadline as u64, vruntime as u64);
             self.note("deadline after vruntime", whose, rust, tree);
         }
     }
