@@ -3,6 +3,7 @@
 
 mod built;
 
+use schedcast_base::assert_contains;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::platform::Observation;
 use schedcast_kernel::rules::Preemption;
@@ -25,13 +26,17 @@ struct Load {
 }
 
 impl Load {
-    /// A command in no group.
-    fn alone(line: &'static str) -> Self {
+    fn of(line: &'static str, levels: usize, limit: Option<BandwidthLimit>) -> Self {
         Self {
             line,
-            levels: 0,
-            limit: None,
+            levels,
+            limit,
         }
+    }
+
+    /// A command in no group.
+    fn alone(line: &'static str) -> Self {
+        Self::of(line, 0, None)
     }
 
     fn workload(&self, cpus: usize) -> Workload {
@@ -145,6 +150,7 @@ fn is_equal_at(
 }
 
 const PLAIN: &str = "hackbench -g 1 -f 2 -l 50";
+const TIMERS: &str = "cyclictest -t 5 -i 5000 -d 100";
 const BENCH: &str = "schbench -m 1 -t 4 -r 1";
 
 fn versions(topology: &Topology, load: &Load, until: u64) {
@@ -154,21 +160,14 @@ fn versions(topology: &Topology, load: &Load, until: u64) {
 }
 
 #[test]
-fn cyclictest_on_one_cpu() {
-    let load = Load::alone("cyclictest -t 3 -i 5000 -d 100");
-    versions(&Topology::flat(1), &load, 300 * MS);
-}
-
-#[test]
-fn hackbench_on_one_cpu() {
-    let load = Load::alone(PLAIN);
-    versions(&Topology::flat(1), &load, 300 * MS);
-}
-
-#[test]
-fn hackbench_on_four_cpus() {
-    let load = Load::alone(PLAIN);
-    versions(&Topology::flat(4), &load, 300 * MS);
+fn cyclictest_and_hackbench_on_one_and_four_cpus() {
+    for (line, cpus) in [
+        ("cyclictest -t 3 -i 5000 -d 100", 1),
+        (PLAIN, 1),
+        (PLAIN, 4),
+    ] {
+        versions(&Topology::flat(cpus), &Load::alone(line), 300 * MS);
+    }
 }
 
 /// A patch: a timer that asks CPU 0 for a reschedule each 500 µs, armed by an initcall, and says
@@ -250,29 +249,22 @@ fn a_patch_has_its_own_timer_and_knows_programs_and_their_threads() {
     let stopped = world(&patched, &[("LATENCY_WARN", true)]);
     let said = stopped.err().map(|error| error.to_string());
     let said = said.unwrap_or_default();
-    assert!(
-        said.contains("`boot_timer_fires` calls `request_module_of_the_patch`"),
-        "{said}"
+    assert_contains(
+        &said,
+        "`boot_timer_fires` calls `request_module_of_the_patch`",
     );
 }
 
 #[test]
 fn programs_on_the_oldest_tree() {
-    let load = |line, levels, limit| Load {
-        line,
-        levels,
-        limit,
-    };
     let oldest = ("5.10.223", Preemption::Voluntary);
-    let timers = load("cyclictest -t 5 -i 5000 -d 100", 3, Some(LIMIT));
-    is_equal(oldest, &Topology::flat(1), &timers, 500 * MS);
-    is_equal(oldest, &Topology::flat(4), &load(PLAIN, 0, None), 300 * MS);
-    is_equal(
-        oldest,
-        &Topology::flat(4),
-        &load(PLAIN, 3, Some(LIMIT)),
-        500 * MS,
-    );
+    for (cpus, load, ms) in [
+        (1, Load::of(TIMERS, 3, Some(LIMIT)), 500),
+        (4, Load::alone(PLAIN), 300),
+        (4, Load::of(PLAIN, 3, Some(LIMIT)), 500),
+    ] {
+        is_equal(oldest, &Topology::flat(cpus), &load, ms * MS);
+    }
 }
 
 const LIMIT: BandwidthLimit = BandwidthLimit {
@@ -282,29 +274,11 @@ const LIMIT: BandwidthLimit = BandwidthLimit {
 };
 
 #[test]
-fn nested_groups_with_a_limit_on_one_cpu() {
-    let load = Load {
-        line: "cyclictest -t 5 -i 5000 -d 100",
-        levels: 3,
-        limit: Some(LIMIT),
-    };
-    versions(&Topology::flat(1), &load, 500 * MS);
-    let load = Load {
-        line: "stress-ng --cpu 3 -t 2",
-        levels: 3,
-        limit: Some(LIMIT),
-    };
-    versions(&Topology::flat(1), &load, 500 * MS);
-}
-
-#[test]
-fn nested_groups_with_a_limit_on_four_cpus() {
-    let load = Load {
-        line: PLAIN,
-        levels: 3,
-        limit: Some(LIMIT),
-    };
-    versions(&Topology::flat(4), &load, 500 * MS);
+fn nested_groups_with_a_limit_on_one_and_four_cpus() {
+    for (line, cpus) in [(TIMERS, 1), ("stress-ng --cpu 3 -t 2", 1), (PLAIN, 4)] {
+        let load = Load::of(line, 3, Some(LIMIT));
+        versions(&Topology::flat(cpus), &load, 500 * MS);
+    }
 }
 
 #[test]
@@ -343,10 +317,7 @@ fn threads_that_overrun_their_reservations_take_turns() {
         "dl-period": 8000, "run": 2500, "timer": {"ref": "unique", "period": 8010}}},
         "global": {"duration": 1, "calibration": 100}}"#;
     std::fs::write(&file, text).unwrap();
-    let load = Load {
-        line: format!("rt-app {}", file.display()).leak(),
-        ..Load::alone("")
-    };
+    let load = Load::alone(format!("rt-app {}", file.display()).leak());
     let machine = Machine::preset("generic-8").unwrap().free_of_charge();
     for build in VOLUNTARY {
         for ticks in [(250, 0), (250, 2_000_057), (1000, 0)] {
@@ -379,12 +350,7 @@ fn hackbench_on_nodes_at_the_reclaim_distance_of_amd() {
 
 #[test]
 fn hackbench_in_a_group_from_the_first_millisecond_on() {
-    let load = Load {
-        line: PLAIN,
-        levels: 1,
-        limit: None,
-    };
-    versions(&Topology::flat(4), &load, 300 * MS);
+    versions(&Topology::flat(4), &Load::of(PLAIN, 1, None), 300 * MS);
 }
 
 /// Both of every release, on CPUs on which the kernel takes its time.
@@ -407,11 +373,7 @@ fn hackbench_and_cyclictest_on_one_cpu_that_takes_time() {
 fn hackbench_in_a_group_on_one_cpu_that_takes_time() {
     for build in VOLUNTARY {
         let machine = Machine::preset("generic-8").unwrap();
-        let load = Load {
-            line: PLAIN,
-            levels: 1,
-            limit: None,
-        };
+        let load = Load::of(PLAIN, 1, None);
         is_equal_on(machine, build, &Topology::flat(1), &load, 300 * MS);
     }
 }
@@ -426,11 +388,7 @@ fn preemptible_kernels_on_one_and_four_cpus() {
         ] {
             for levels in [0, 3] {
                 let limit = Some(LIMIT).filter(|_| levels > 0);
-                let load = Load {
-                    line,
-                    levels,
-                    limit,
-                };
+                let load = Load::of(line, levels, limit);
                 is_equal(build, &Topology::flat(cpus), &load, 500 * MS);
             }
         }
