@@ -25,17 +25,8 @@ use crate::lists::list;
 const REPLACED: [&str; 2] = ["core.o", "fair.o"];
 
 /// Names that the link script or the C library defines.
-const ELSEWHERE: &[&str] = &[
-    "memcpy",
-    "memset",
-    "memmove",
-    "memcmp",
-    "strlen",
-    "strcmp",
-    "strncmp",
-    "_GLOBAL_OFFSET_TABLE_",
-    "__real_hrtimer_try_to_cancel",
-];
+const ELSEWHERE: &str = "memcpy memset memmove memcmp strlen strcmp strncmp \
+                         _GLOBAL_OFFSET_TABLE_ __real_hrtimer_try_to_cancel";
 
 /// Why there is no object.
 #[derive(Debug, thiserror::Error)]
@@ -131,9 +122,8 @@ impl Builder {
         let tree = fs::canonicalize(tree).map_err(|error| BuildError::File(tree.into(), error))?;
         let mut hasher = DefaultHasher::new();
         (&tree, config.text()).hash(&mut hasher);
-        let name = tree
-            .file_name()
-            .map_or("tree".into(), |name| name.to_string_lossy());
+        let name = tree.file_name();
+        let name = name.map_or("tree".into(), |name| name.to_string_lossy());
         let folder = format!("{name}-{:016x}", hasher.finish());
         Ok(Self {
             folder: trees::cache_folder().join("built").join(folder),
@@ -196,10 +186,7 @@ impl Builder {
             (self.tree.join("arch"), farm.join("arch")),
         ] {
             let entries = fs::read_dir(&from).map_err(|error| self.file_error(&from, error))?;
-            for entry in entries
-                .flatten()
-                .filter(|entry| entry.file_name() != "arch")
-            {
+            for entry in entries.flatten().filter(|one| one.file_name() != "arch") {
                 let link = to.join(entry.file_name());
                 if link.is_symlink() {
                     continue;
@@ -212,11 +199,8 @@ impl Builder {
             self.make_folder(path.parent().unwrap_or(&farm))?;
             self.write(&path, text)?;
         }
-        let own = config::own_options(&self.tree);
-        let own: String = own
-            .iter()
-            .map(|name| format!("CONFIG_{name}=y\n"))
-            .collect();
+        let own = config::own_options(&self.tree).into_iter();
+        let own: String = own.map(|name| format!("CONFIG_{name}=y\n")).collect();
         self.write(&self.folder.join("config"), &(self.config.text() + &own))
     }
 
@@ -226,29 +210,22 @@ impl Builder {
         let config = format!("KCONFIG_ALLCONFIG={}", self.folder.join("config").display());
         self.make("configuring", &[config, "allnoconfig".into()])?;
         self.make("preparing", &["prepare".into()])?;
-        let there = |object: &&&str| {
-            ["c", "S"]
-                .iter()
-                .any(|kind| self.tree.join(format!("{object}.{kind}")).is_file())
-        };
-        let mut targets: Vec<String> = ["kernel/sched/", "arch/schedcast/core/"]
-            .map(String::from)
-            .into();
-        targets.extend(
-            list("objects")
-                .iter()
-                .filter(there)
-                .map(|object| format!("{object}.o")),
-        );
-        self.make("compiling", &targets)
+        let is_file = |path: String| self.tree.join(path).is_file();
+        let there =
+            |object: &&&str| is_file(format!("{object}.c")) || is_file(format!("{object}.S"));
+        let folders = ["kernel/sched/", "arch/schedcast/core/"].map(String::from);
+        let objects = list("objects").iter().filter(there);
+        let objects = objects.map(|object| format!("{object}.o"));
+        self.make(
+            "compiling",
+            &folders.into_iter().chain(objects).collect::<Vec<_>>(),
+        )
     }
 
     fn make(&self, step: &'static str, targets: &[String]) -> Result<(), BuildError> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         let output = Command::new("make")
-            .arg(format!("-j{jobs}"))
-            .arg("-s")
-            .arg("-C")
+            .args([&*format!("-j{jobs}"), "-s", "-C"])
             .arg(self.farm())
             .arg(format!("O={}", self.out().display()))
             .args(["ARCH=schedcast", "SUBARCH=schedcast", "LLVM=", "W="])
@@ -290,25 +267,20 @@ impl Builder {
     /// All objects, those of `kernel/sched` as its own makefile lists them.
     fn objects(&self) -> Result<Vec<PathBuf>, BuildError> {
         let out = self.out();
-        let mut objects: Vec<PathBuf> = list("objects")
-            .iter()
-            .map(|object| out.join(format!("{object}.o")))
-            .filter(|object| object.is_file())
-            .collect();
+        let objects = list("objects").iter();
+        let objects = objects.map(|object| out.join(format!("{object}.o")));
+        let mut objects: Vec<PathBuf> = objects.filter(|object| object.is_file()).collect();
         for (folder, left_out) in [
             ("kernel/sched", &REPLACED[..]),
             ("arch/schedcast/core", &[]),
         ] {
             let folder = out.join(folder);
             let entries = fs::read_dir(&folder).map_err(|error| self.file_error(&folder, error))?;
-            let mut found: Vec<PathBuf> = entries
-                .flatten()
-                .filter(|entry| {
-                    let name = entry.file_name().to_string_lossy().into_owned();
-                    name.ends_with(".o") && !left_out.contains(&name.as_str())
-                })
-                .map(|entry| entry.path())
-                .collect();
+            let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+            found.retain(|path| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.ends_with(".o") && !left_out.contains(&&*name)
+            });
             found.sort();
             objects.extend(found);
         }
@@ -325,43 +297,32 @@ impl Builder {
                 .env("LC_ALL", "C")
                 .output()
                 .map_err(|error| self.file_error(Path::new(program), error))?;
-            Ok(String::from_utf8_lossy(&output.stdout)
-                .lines()
-                .map(String::from)
-                .collect())
-        };
-        let last = |line: &str| {
-            line.split_whitespace()
-                .last()
-                .unwrap_or_default()
-                .to_string()
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            Ok(text.lines().map(String::from).collect())
         };
         let symbols = lines("nm", "-g")?;
-        let wanted: BTreeSet<String> = symbols
+        let relocations = lines("readelf", "-rW")?;
+        let (mut wanted, mut defined) = (BTreeSet::new(), BTreeSet::new());
+        for line in &symbols {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words[..] {
+                [.., "U", name] => wanted.insert(name),
+                [_, _, name] => defined.insert(name),
+                _ => false,
+            };
+        }
+        let called = relocations
             .iter()
-            .filter(|line| line.contains(" U "))
-            .map(|line| last(line))
-            .collect();
-        let defined: BTreeSet<String> = symbols
-            .iter()
-            .filter(|line| !line.contains(" U ") && line.split_whitespace().count() == 3)
-            .map(|line| last(line))
-            .collect();
-        let called: BTreeSet<String> = lines("readelf", "-rW")?
-            .iter()
-            .filter(|line| line.contains("R_X86_64_PLT32"))
-            .filter_map(|line| line.split_whitespace().nth(4).map(String::from))
-            .collect();
-        let script = fs::read_to_string(self.out().join("arch/schedcast/core/object.lds"))
-            .unwrap_or_default();
-        let by_script = |name: &str| {
-            let assigned = format!("{name} = .");
-            script.contains(&assigned)
-        };
+            .filter(|line| line.contains("R_X86_64_PLT32"));
+        let called = called.filter_map(|line| line.split_whitespace().nth(4));
+        let called: BTreeSet<&str> = called.collect();
+        let script = self.out().join("arch/schedcast/core/object.lds");
+        let script = fs::read_to_string(script).unwrap_or_default();
+        let by_script = |name: &str| script.contains(&format!("{name} = ."));
         let mut assembly = String::from(".section .text.sc_traps,\"ax\"\n");
         let mut data = String::from(".data\n");
-        for name in wanted.difference(&defined) {
-            if ELSEWHERE.contains(&name.as_str()) || by_script(name) {
+        for &name in wanted.difference(&defined) {
+            if ELSEWHERE.split(' ').any(|known| known == name) || by_script(name) {
                 continue;
             }
             let _ = if called.contains(name) {
@@ -387,11 +348,8 @@ impl Builder {
         // of the tree that an architecture is to replace.
         let services = self.out().join("arch/schedcast/core/services.o");
         let weak = self.folder.join("services.o");
-        self.tool(
-            Command::new("objcopy")
-                .arg("--weaken")
-                .args([&services, &weak]),
-        )?;
+        let mut objcopy = Command::new("objcopy");
+        self.tool(objcopy.arg("--weaken").args([&services, &weak]))?;
         let others = objects.iter().filter(|object| **object != services);
         let script = self.out().join("arch/schedcast/core/object.lds");
         let linked = self.folder.join("sched.so.new");
