@@ -23,6 +23,17 @@ mod verbs;
 
 use arguments::{Cli, Verb};
 
+/// A command line, and what answers it.
+pub(crate) struct Call<'a, S> {
+    pub(crate) cli: &'a Cli,
+    /// Words of the command line, program name first.
+    pub(crate) words: &'a [OsString],
+    pub(crate) simulator: &'a S,
+    pub(crate) out: &'a mut dyn Write,
+    /// Notes on the answer.
+    pub(crate) err: &'a mut dyn Write,
+}
+
 /// Runs one command line, program name first, and returns its exit code.
 pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
@@ -62,34 +73,43 @@ pub fn run_in_style(
         let _ = err.write_all(error.render().as_bytes());
         return error.exit_code();
     }
+    let call = &mut Call {
+        cli: &cli,
+        words: &words,
+        simulator,
+        out,
+        err,
+    };
     let result = match &cli.verb {
-        Verb::Compare(arguments) => verbs::compare(arguments, &cli, &words, simulator, out),
-        Verb::Run(arguments) => verbs::run(arguments, &cli, &words, simulator, out),
-        Verb::WhatIf(arguments) => verbs::what_if(arguments, &cli, &words, simulator, (out, err)),
-        Verb::Upgrade(arguments) => verbs::upgrade(arguments, &cli, &words, simulator, (out, err)),
-        Verb::Sweep(arguments) => verbs::sweep(arguments, &cli, simulator, out, err),
-        Verb::Reproduce(arguments) => match verbs::reproduce::reproduce(arguments, &cli, out) {
-            Ok(verbs::reproduce::Conclusion::Missed) => return 1,
-            other => other.map(drop),
-        },
-        Verb::Live(verb) => match verbs::live::run(verb, &cli, &words, simulator, (out, err)) {
+        Verb::Compare(arguments) => verbs::compare(arguments, call),
+        Verb::Run(arguments) => verbs::run(arguments, call),
+        Verb::WhatIf(arguments) => verbs::what_if(arguments, call),
+        Verb::Upgrade(arguments) => verbs::upgrade(arguments, call),
+        Verb::Sweep(arguments) => verbs::sweep(arguments, call),
+        Verb::Reproduce(arguments) => {
+            match verbs::reproduce::reproduce(arguments, &cli, &mut call.out) {
+                Ok(verbs::reproduce::Conclusion::Missed) => return 1,
+                other => other.map(drop),
+            }
+        }
+        Verb::Live(verb) => match verbs::live::run(verb, call) {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
-        Verb::Explain(arguments) => verbs::explain::run(arguments, (out, err)),
-        Verb::View(verb) => verbs::views::run(verb, out, err),
-        Verb::Serve(arguments) => verbs::serve(arguments, &words, (out, err)),
-        Verb::Fleet(arguments) => verbs::fleet::run(arguments, out),
-        Verb::Tree(arguments) => verbs::tree::run(arguments, out),
-        Verb::Mcp(arguments) => verbs::mcp::mcp(arguments, out),
+        Verb::Explain(arguments) => verbs::explain::run(arguments, call),
+        Verb::View(verb) => verbs::views::run(verb, call),
+        Verb::Serve(arguments) => verbs::serve(arguments, call),
+        Verb::Fleet(arguments) => verbs::fleet::run(arguments, &mut call.out),
+        Verb::Tree(arguments) => verbs::tree::run(arguments, &mut call.out),
+        Verb::Mcp(arguments) => verbs::mcp::mcp(arguments, &mut call.out),
         Verb::HelpFiles(arguments) => verbs::help_files(arguments),
-        Verb::List(arguments) => verbs::list(arguments, out),
+        Verb::List(arguments) => verbs::list(arguments, &mut call.out),
     };
     match result {
         Ok(()) => 0,
         Err(error) => {
             // Nothing can be done about a closed standard error.
-            let _ = err.write_all(error.render().as_bytes());
+            let _ = call.err.write_all(error.render().as_bytes());
             error.exit_code()
         }
     }

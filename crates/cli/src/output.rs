@@ -84,14 +84,36 @@ pub(crate) fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> R
     if let Some(folder) = &output.export {
         export::write(&answer.comparison, folder)?;
     }
-    let to_output = Path::new("-");
-    if let Some(path) = output.json.as_deref().filter(|path| *path != to_output) {
-        fresh::save(path, answer.comparison.to_json())?;
+    let json = answer.comparison.to_json();
+    let text = match output.format {
+        Format::Json => &json,
+        _ => &tables::table(answer, layout),
+    };
+    give(text, &json, output.json.as_deref(), out)
+}
+
+/// Prints a text, and writes its JSON where that was asked for. With `-` standard output is the
+/// JSON alone.
+pub(crate) fn give(
+    text: &str,
+    json: &str,
+    file: Option<&Path>,
+    out: &mut impl Write,
+) -> Result<()> {
+    match file {
+        Some(path) if path == Path::new("-") => return written(out.write_all(json.as_bytes())),
+        Some(path) => fresh::save(path, json)?,
+        None => {}
     }
-    if output.format == Format::Json || output.json.as_deref() == Some(to_output) {
-        return written(out.write_all(answer.comparison.to_json().as_bytes()));
+    written(out.write_all(text.as_bytes()))
+}
+
+/// Writes a text into a file, or with `-` to standard output.
+pub(crate) fn save(path: &Path, text: &str, out: &mut impl Write) -> Result<()> {
+    match path == Path::new("-") {
+        true => written(out.write_all(text.as_bytes()).and_then(|()| out.flush())),
+        false => fresh::save(path, text),
     }
-    written(out.write_all(tables::table(answer, layout).as_bytes()))
 }
 
 /// The words of the command line, quoted for a shell.

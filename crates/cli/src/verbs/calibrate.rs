@@ -39,15 +39,7 @@ pub(super) fn calibrate(
     let topology = Topology::read()?;
     if let Place::Vm(series) = &arguments.on {
         let text = guest::calibrated(series, topology.cpus.len())?;
-        return match output_of(arguments) {
-            output if output == Path::new("-") => {
-                written(out.write_all(text.as_bytes())).map(|()| 0)
-            }
-            output => {
-                keep(output, &text)?;
-                written(writeln!(out, "written to {}", output.display())).map(|()| 0)
-            }
-        };
+        return keep(output_of(arguments), &text, "", out);
     }
     let kernel = KernelInfo::read()?;
     let progress = match quiet {
@@ -62,14 +54,8 @@ pub(super) fn calibrate(
     let when = format!("{}, Linux {}", today(), kernel.release);
     let text = host_machine::calibrated(&topology, &measured, &figures, &when)?;
     let output = output_of(arguments);
-    if output == Path::new("-") {
-        written(out.write_all(text.as_bytes()))?;
-        return Ok(0);
-    }
-    keep(output, &text)?;
-    let table = table(&figures, &measured);
-    let file = output.display();
-    written(write!(out, "{table}\nwritten to {file}\n"))?;
+    let table = table(&figures, &measured) + "\n";
+    keep(output, &text, &table, out)?;
     if output == Path::new(host_machine::CALIBRATED) {
         written(writeln!(out, "preset = \"host\" uses it from now on"))?;
     }
@@ -93,16 +79,8 @@ pub(crate) fn from_figures(
         Some(_) => fit::from_file(figures, &Simulator::new())?,
         None => fit::from_file(figures, simulator)?,
     };
-    let output = output_of(arguments);
-    if output == Path::new("-") {
-        written(out.write_all(text.as_bytes()))?;
-        return Ok(0);
-    }
-    keep(output, &text)?;
-    let file = output.display();
-    let table = fitted_table(&fitted);
-    written(write!(out, "{table}\nwritten to {file}\n"))?;
-    Ok(0)
+    let table = fitted_table(&fitted) + "\n";
+    keep(output_of(arguments), &text, &table, out)
 }
 
 /// Constants with their spread, and the results they were fitted to.
@@ -122,15 +100,18 @@ fn fitted_table(fitted: &[FittedConstant]) -> String {
     text
 }
 
-fn keep(file: &Path, text: &str) -> Result<()> {
-    if let Some(folder) = file
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
+/// Writes a machine description and prints the table of its figures; with `-` standard output is
+/// the description alone.
+fn keep(file: &Path, text: &str, table: &str, out: &mut impl Write) -> Result<u8> {
+    if file == Path::new("-") {
+        return written(out.write_all(text.as_bytes())).map(|()| 0);
+    }
+    if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)
             .map_err(|error| Error::file("create", folder.display(), &error))?;
     }
-    fresh::save(file, text)
+    fresh::save(file, text)?;
+    written(writeln!(out, "{table}written to {}", file.display())).map(|()| 0)
 }
 
 /// Figures with their spread, in columns.

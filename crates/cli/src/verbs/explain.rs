@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use schedcast_base::fresh;
 use schedcast_lab::error::{Error, Result, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::units::parse_duration_ns;
@@ -18,7 +17,7 @@ use super::{recording, say, say_backgrounds, say_oddities, target};
 use crate::arguments::Length;
 use crate::arguments::target::Target;
 use crate::columns::ColumnArguments;
-use crate::{output, written};
+use crate::{Call, output};
 
 /// `schedcast explain`
 #[derive(Debug, Args)]
@@ -97,12 +96,9 @@ impl From<KindArgument> for Kind {
 }
 
 /// Runs the verb.
-pub(crate) fn run(
-    arguments: &ExplainArguments,
-    (out, err): (&mut impl Write, &mut impl Write),
-) -> Result<()> {
+pub(crate) fn run<S>(arguments: &ExplainArguments, call: &mut Call<S>) -> Result<()> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
-    let scenarios = scenarios(arguments, err)?;
+    let scenarios = scenarios(arguments, &mut call.err)?;
     let simulator = Simulator::new().drawing();
     say_backgrounds(&scenarios, &simulator)?;
     let (text, json) = match &arguments.diff {
@@ -133,14 +129,7 @@ pub(crate) fn run(
             (texts.join("\n"), json)
         }
     };
-    let Some(file) = &arguments.json else {
-        return written(out.write_all(text.as_bytes()));
-    };
-    if file == Path::new("-") {
-        return written(out.write_all(json.as_bytes()));
-    }
-    fresh::save(file, json)?;
-    written(out.write_all(text.as_bytes()))
+    output::give(&text, &json, arguments.json.as_deref(), &mut call.out)
 }
 
 /// All variants; one that `--variant` names and that is there is not opened a second time: the
@@ -149,10 +138,7 @@ fn scenarios(arguments: &ExplainArguments, err: &mut impl Write) -> Result<Vec<S
     let subject = match &arguments.subject {
         None => Subject::Command(arguments.command.clone()),
         Some(path) if path.is_dir() => recording(path)?,
-        Some(path) => Subject::File {
-            path: path.clone(),
-            only: None,
-        },
+        Some(path) => Subject::file(path),
     };
     let cgroup = target::in_subject(&arguments.target, &subject)?;
     let mut columns = arguments.columns.0.clone();

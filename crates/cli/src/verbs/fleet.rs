@@ -6,12 +6,11 @@ use std::time::SystemTime;
 
 use schedcast_advise::counters::Dump;
 use schedcast_advise::fleet::{Fleet, Question, Server};
-use schedcast_base::fresh;
 use schedcast_lab::error::Result;
 use schedcast_present::fleet_page;
 
 use crate::arguments::fleet::FleetArguments;
-use crate::written;
+use crate::{output, written};
 
 /// Rows that are printed unless all are asked for.
 const FIRST: usize = 20;
@@ -27,7 +26,6 @@ pub(crate) fn run(arguments: &FleetArguments, out: &mut impl Write) -> Result<()
         budget_cpus: arguments.budget,
     };
     let fleet = Fleet::new(&dump, question);
-    let standard = Path::new("-");
     let page = |fleet: &Fleet| fleet_page::page(fleet, &source);
     let files: [(&Option<PathBuf>, Text<'_>); 5] = [
         (&arguments.json, &Fleet::json),
@@ -36,18 +34,13 @@ pub(crate) fn run(arguments: &FleetArguments, out: &mut impl Write) -> Result<()
         (&arguments.rules, &Fleet::rules),
         (&arguments.dashboard, &Fleet::dashboard),
     ];
-    let mut is_printed = false;
     for (path, text) in files {
-        match path.as_deref() {
-            None => {}
-            Some(path) if path == standard => {
-                is_printed = true;
-                written(out.write_all(text(&fleet).as_bytes()))?;
-            }
-            Some(path) => fresh::save(path, text(&fleet))?,
+        if let Some(path) = path {
+            output::save(path, &text(&fleet), out)?;
         }
     }
-    if is_printed {
+    let standard = Some(Path::new("-"));
+    if files.iter().any(|(path, _)| path.as_deref() == standard) {
         return Ok(());
     }
     let most = (!arguments.all).then_some(FIRST);
@@ -57,15 +50,10 @@ pub(crate) fn run(arguments: &FleetArguments, out: &mut impl Write) -> Result<()
 /// The counters, and what they were read from.
 fn dump(arguments: &FleetArguments) -> Result<(Dump, String)> {
     let Some(url) = &arguments.prometheus else {
-        let names = arguments
-            .ranges
-            .iter()
-            .map(|path| path.display().to_string());
-        let names: Vec<String> = names.collect();
-        return Ok((
-            Dump::open(&arguments.ranges, arguments.cpus)?,
-            names.join(" "),
-        ));
+        let names = arguments.ranges.iter();
+        let names: Vec<String> = names.map(|path| path.display().to_string()).collect();
+        let dump = Dump::open(&arguments.ranges, arguments.cpus)?;
+        return Ok((dump, names.join(" ")));
     };
     let server = Server {
         url: url.clone(),

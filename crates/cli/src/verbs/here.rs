@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use schedcast_base::fresh;
 use schedcast_host::top::{Look, Table};
 use schedcast_host::{CpuHierarchy, self_check, sys};
 use schedcast_lab::error::{Error, Result};
@@ -41,14 +40,10 @@ pub(super) fn top(arguments: &TopArguments, out: &mut impl Write) -> Result<u8> 
         let table = now.since(&earlier, hierarchy.version(), arguments.all);
         if let Some(path) = &arguments.json {
             if !follows {
-                write_json(&table.json(), path, out)?;
+                output::save(path, &format!("{:#}\n", table.json()), out)?;
                 return Ok(0);
             }
-            let line = format!("{}\n", table.json());
-            match path == Path::new("-") {
-                true => written(out.write_all(line.as_bytes()).and_then(|()| out.flush()))?,
-                false => fresh::save(path, line)?,
-            }
+            output::save(path, &format!("{}\n", table.json()), out)?;
             earlier = now;
             continue;
         }
@@ -76,14 +71,6 @@ fn shown(table: &Table, most: usize) -> String {
     table.text(most) + &next
 }
 
-fn write_json(value: &serde_json::Value, path: &Path, out: &mut impl Write) -> Result<()> {
-    let text = format!("{value:#}\n");
-    match path == Path::new("-") {
-        true => written(out.write_all(text.as_bytes())),
-        false => fresh::save(path, text),
-    }
-}
-
 /// `schedcast self`
 pub(super) fn own(arguments: &SelfArguments, out: &mut impl Write) -> Result<u8> {
     let SelfVerb::Check(check) = &arguments.what;
@@ -91,7 +78,7 @@ pub(super) fn own(arguments: &SelfArguments, out: &mut impl Write) -> Result<u8>
     let hierarchy = CpuHierarchy::detect().ok();
     let checked = self_check::check(Path::new("/"), hierarchy.as_ref());
     match &check.json {
-        Some(path) => write_json(&checked.json(), path, out)?,
+        Some(path) => output::save(path, &format!("{:#}\n", checked.json()), out)?,
         None => {
             let version = env!("CARGO_PKG_VERSION");
             let text = format!("schedcast {version}\n\n{}", checked.text());

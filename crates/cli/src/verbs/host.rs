@@ -243,11 +243,6 @@ fn refuse_twice(settings: &[String]) -> Result<()> {
 /// Refuses an advice for a limit that the group does not have any more: its forecast began there.
 fn refuse_other_limit(group: &CpuCgroup, advised: &Recommendation) -> Result<()> {
     let now = group.limits()?;
-    let now = CpuLimits {
-        quota_us: now.quota_us,
-        period_us: now.period_us,
-        burst_us: now.burst_us,
-    };
     // Without a limit the period says nothing.
     let same = |one: CpuLimits| (now.quota_us.is_none() && one.quota_us.is_none()) || now == one;
     // Another group that was named, such as a new one, may have none yet.

@@ -4,7 +4,6 @@ pub(crate) mod explain;
 pub(crate) mod fleet;
 pub(crate) mod reproduce;
 
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 
@@ -23,11 +22,11 @@ use schedcast_verify::real::guest;
 
 use crate::arguments::target::Target;
 use crate::arguments::{
-    Cli, CompareArguments, Effort, Format, ListArguments, Listing, Output, RunArguments,
+    CompareArguments, Effort, Format, ListArguments, Listing, Output, RunArguments,
     UpgradeArguments, WhatIfArguments, Where,
 };
 use crate::columns::{ColumnArguments, kernel_column};
-use crate::{output, written};
+use crate::{Call, output, written};
 
 mod calibrate;
 mod help_files;
@@ -50,45 +49,23 @@ pub(crate) use self::serve::serve;
 pub(crate) use self::sweep::sweep;
 
 /// `schedcast compare`
-pub(crate) fn compare(
-    arguments: &CompareArguments,
-    cli: &Cli,
-    words: &[OsString],
-    simulator: &impl Simulate,
-    out: &mut impl Write,
-) -> Result<()> {
+pub(crate) fn compare<S: Simulate>(arguments: &CompareArguments, call: &mut Call<S>) -> Result<()> {
     let subject = match &arguments.experiment {
-        Some(path) => Subject::File {
-            path: path.clone(),
-            only: None,
-        },
+        Some(path) => Subject::file(path),
         None => Subject::Command(arguments.command.clone()),
     };
-    let question = question(
-        subject,
-        &arguments.columns,
-        arguments.cgroup.as_deref(),
-        &arguments.effort,
-    );
+    let cgroup = arguments.cgroup.clone();
+    let question = question(subject, &arguments.columns, cgroup, &arguments.effort);
     ask(
         &question,
         arguments.bisect.wanted(),
-        cli,
-        words,
         &arguments.output,
-        simulator,
-        out,
+        call,
     )
 }
 
 /// `schedcast run`
-pub(crate) fn run(
-    arguments: &RunArguments,
-    cli: &Cli,
-    words: &[OsString],
-    simulator: &impl Simulate,
-    out: &mut impl Write,
-) -> Result<()> {
+pub(crate) fn run<S: Simulate>(arguments: &RunArguments, call: &mut Call<S>) -> Result<()> {
     refuse_twice(&arguments.on)?;
     let mut columns = arguments.columns.clone();
     let subject = match &arguments.experiment {
@@ -105,10 +82,8 @@ pub(crate) fn run(
                 columns.0.leading.extend(settings);
                 name
             });
-            Subject::File {
-                path: path.clone(),
-                only,
-            }
+            let path = path.clone();
+            Subject::File { path, only }
         }
     };
     let machines = on_host::machines(arguments)?;
@@ -116,45 +91,32 @@ pub(crate) fn run(
     if arguments.guest {
         columns.0.leading.extend(guest::guest_settings());
     }
-    let question = question(
-        subject,
-        &columns,
-        arguments.cgroup.as_deref(),
-        &arguments.effort,
-    );
+    let cgroup = arguments.cgroup.clone();
+    let question = question(subject, &columns, cgroup, &arguments.effort);
     let experiment = question.experiment()?;
     refuse_several(&experiment)?;
     if arguments.guest {
-        return on_host::serve(&experiment, out);
+        return on_host::serve(&experiment, &mut call.out);
     }
     if !machines.is_empty() {
-        let asked = (&question, experiment);
-        return on_host::run(asked, &machines, arguments, words, simulator, out);
+        return on_host::run((&question, experiment), &machines, arguments, call);
     }
     if arguments.check_determinism {
-        return check_determinism(&experiment, simulator, out);
+        return check_determinism(&experiment, call.simulator, &mut call.out);
     }
     if arguments.output.format == Format::Tool && arguments.output.json.is_none() {
         if arguments.output.writes_files() {
             let error = Error::usage("`--format tool` prints one run and keeps no samples");
             return Err(error.hint("leave it out to write --export, --trace or --report"));
         }
-        let text = simulator.tool_output(&experiment.scenarios[0], 0)?;
-        if let Some(simulator) = simulator.simulator() {
+        let text = call.simulator.tool_output(&experiment.scenarios[0], 0)?;
+        if let Some(simulator) = call.simulator.simulator() {
             let all = arguments.output.verbose;
             say(&simulator.printed_by_trees(all), &mut std::io::stderr());
         }
-        return written(out.write_all(text.as_bytes()));
+        return written(call.out.write_all(text.as_bytes()));
     }
-    ask(
-        &question,
-        None,
-        cli,
-        words,
-        &arguments.output,
-        simulator,
-        out,
-    )
+    ask(&question, None, &arguments.output, call)
 }
 
 /// Runs each seed in several ways, which have to come to the same.
@@ -170,14 +132,11 @@ fn check_determinism(
     for seed in 0..experiment.seeds {
         let seed = u64::from(seed);
         match determinism::check(simulator, scenario, seed)? {
-            Ok(hash) => {
-                let told = writeln!(out, "seed {seed}: all runs have the events {hash:016x}");
-                written(told)?;
-            }
-            Err(difference) => {
-                let message = format!("seed {seed}: {difference}");
-                return Err(Error::general(message));
-            }
+            Ok(hash) => written(writeln!(
+                out,
+                "seed {seed}: all runs have the events {hash:016x}"
+            ))?,
+            Err(difference) => return Err(Error::general(format!("seed {seed}: {difference}"))),
         }
     }
     Ok(())
@@ -193,13 +152,7 @@ fn refuse_twice(on: &[Where]) -> Result<()> {
 }
 
 /// `schedcast what-if`
-pub(crate) fn what_if(
-    arguments: &WhatIfArguments,
-    cli: &Cli,
-    words: &[OsString],
-    simulator: &impl Simulate,
-    (out, err): (&mut impl Write, &mut impl Write),
-) -> Result<()> {
+pub(crate) fn what_if<S: Simulate>(arguments: &WhatIfArguments, call: &mut Call<S>) -> Result<()> {
     let path = &arguments.recording;
     let subject = match path.extension().is_some_and(|end| end == "toml") {
         true if arguments.measured => {
@@ -211,52 +164,30 @@ pub(crate) fn what_if(
         true => Subject::Profile(path.clone()),
         false => recording(path)?,
     };
-    let mut question = question_about(
-        subject,
-        &arguments.columns,
-        &arguments.target,
-        &arguments.effort,
-    )?;
+    let (columns, target) = (&arguments.columns, &arguments.target);
+    let mut question = question_about(subject, columns, target, &arguments.effort)?;
     question.measured = arguments.measured;
-    say_oddities(&question, err)?;
+    say_oddities(&question, &mut call.err)?;
     ask(
         &question,
         arguments.bisect.wanted(),
-        cli,
-        words,
         &arguments.output,
-        simulator,
-        out,
+        call,
     )
 }
 
 /// `schedcast upgrade`: columns of a what-if that differ in their kernels, and what makes the
 /// difference between each and the next.
-pub(crate) fn upgrade(
-    arguments: &UpgradeArguments,
-    cli: &Cli,
-    words: &[OsString],
-    simulator: &impl Simulate,
-    (out, err): (&mut impl Write, &mut impl Write),
-) -> Result<()> {
+pub(crate) fn upgrade<S: Simulate>(arguments: &UpgradeArguments, call: &mut Call<S>) -> Result<()> {
     let subject = recording(&arguments.recording)?;
     let mut columns = ColumnArguments::default();
     let kernels = arguments.from.iter().chain(&arguments.to);
-    columns
-        .0
-        .variants
-        .extend(kernels.map(|version| kernel_column(version)));
+    let kernels = kernels.map(|version| kernel_column(version));
+    columns.0.variants.extend(kernels);
     let question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
-    say_oddities(&question, err)?;
-    ask(
-        &question,
-        Some((arguments.follow.as_deref(), arguments.to.len())),
-        cli,
-        words,
-        &arguments.output,
-        simulator,
-        out,
-    )
+    say_oddities(&question, &mut call.err)?;
+    let bisect = (arguments.follow.as_deref(), arguments.to.len());
+    ask(&question, Some(bisect), &arguments.output, call)
 }
 
 /// A recording as the subject of a question.
@@ -322,28 +253,21 @@ fn say_without_effect(scenarios: &[Scenario], simulator: &impl Simulate) -> Resu
 /// An experiment in which nothing is started is a mistake more often than a question.
 fn say_empty(scenarios: &[Scenario]) {
     let idle = |one: &&Scenario| one.programs.is_empty() && one.machine.background.is_none();
-    let notes: Vec<String> = scenarios
-        .iter()
-        .filter(idle)
-        .map(|one| {
-            format!(
-                "`{}` starts no program; add [[program]] run = \"…\"",
-                one.name
-            )
-        })
-        .collect();
-    say(&notes, &mut std::io::stderr());
+    for Scenario { name, .. } in scenarios.iter().filter(idle) {
+        let note = format!("`{name}` starts no program; add [[program]] run = \"…\"");
+        say(&[note], &mut std::io::stderr());
+    }
 }
 
 fn question(
     subject: Subject,
     columns: &ColumnArguments,
-    cgroup: Option<&str>,
+    cgroup: Option<String>,
     effort: &Effort,
 ) -> Question {
     Question {
         subject,
-        cgroup: cgroup.map(str::to_string),
+        cgroup,
         columns: columns.0.clone(),
         seeds: effort.seeds,
         duration: effort.length.time(),
@@ -362,18 +286,16 @@ fn question_about(
     effort: &Effort,
 ) -> Result<Question> {
     let cgroup = target::in_subject(target, &subject)?;
-    Ok(question(subject, columns, cgroup.as_deref(), effort))
+    Ok(question(subject, columns, cgroup, effort))
 }
 
-fn ask(
+fn ask<S: Simulate>(
     question: &Question,
     bisect: Option<(Option<&str>, usize)>,
-    cli: &Cli,
-    words: &[OsString],
     output: &Output,
-    simulator: &impl Simulate,
-    out: &mut impl Write,
+    call: &mut Call<S>,
 ) -> Result<()> {
+    let (cli, simulator) = (call.cli, call.simulator);
     output::layout(output)?;
     output::refuse_unwritable(output.files())?;
     output::refuse_no_folder(output.export.as_deref())?;
@@ -394,28 +316,21 @@ fn ask(
     let gathered = pictures::answer(asked, simulator, &output.pictures, &progress);
     progress.finish_and_clear();
     if let Some(simulator) = simulator.simulator() {
-        say(
-            &simulator.printed_by_trees(output.verbose),
-            &mut std::io::stderr(),
-        );
+        let printed = simulator.printed_by_trees(output.verbose);
+        say(&printed, &mut std::io::stderr());
     }
     let mut gathered = gathered?;
     let answered = gathered.answer_mut();
     if let Some((followed, pairs)) = bisect {
-        bisect::add(
-            answered,
-            (question, &experiment),
-            (followed.or(selection.only()), pairs),
-            simulator,
-            &|| {},
-        )?;
+        let (asked, followed) = ((question, &experiment), followed.or(selection.only()));
+        bisect::add(answered, asked, (followed, pairs), simulator, &|| {})?;
     }
-    answered.context.reproduce = output::reproduce(words);
+    answered.context.reproduce = output::reproduce(call.words);
     answered.context.verbose = output.verbose;
     answered.context.style = cli.style;
     selection.refuse_misses(&answered.comparison.metric_names())?;
     answered.context.selection = selection;
-    output::print(answered, output, out)?;
+    output::print(answered, output, &mut call.out)?;
     pictures::write(gathered, &experiment, simulator, &output.pictures)
 }
 

@@ -20,7 +20,7 @@ use schedcast_verify::real::{self, Purpose, RealMachine};
 
 use crate::arguments::validate::Place;
 use crate::arguments::{Format, RunArguments, Where};
-use crate::{output, written};
+use crate::{Call, output, written};
 
 /// Name of the simulated one.
 const SIM: &str = "sim";
@@ -122,23 +122,13 @@ fn refuse_other_machine(scenario: &Scenario, cpus: usize) -> Result<()> {
 /// Refuses flags for what is simulated where nothing is: the host has the kernel and the machine it
 /// has.
 fn refuse_unused(question: &Question, arguments: &RunArguments) -> Result<()> {
-    if arguments
-        .on
-        .iter()
-        .any(|place| *place != Where::Real(Place::Host))
-    {
+    let is_simulated = |place: &Where| *place != Where::Real(Place::Host);
+    if arguments.on.iter().any(is_simulated) {
         return Ok(());
     }
     let columns = &question.columns;
     let added = columns.variants.iter().flat_map(|(_, settings)| settings);
-    let flag = columns
-        .leading
-        .iter()
-        .chain(added)
-        .find_map(|setting| match setting {
-            Setting::Flag { flag, .. } => Some(*flag),
-            Setting::Set(_) => None,
-        });
+    let flag = columns.leading.iter().chain(added).find_map(Setting::flag);
     let Some(flag) = flag else {
         return Ok(());
     };
@@ -150,13 +140,11 @@ fn refuse_unused(question: &Question, arguments: &RunArguments) -> Result<()> {
 }
 
 /// `schedcast run` with `--on host`, `--on host,sim`, `--on vm:6.12,sim` and the like.
-pub(super) fn run(
+pub(super) fn run<S: Simulate>(
     (question, mut experiment): (&Question, Experiment),
     machines: &[(String, RealMachine)],
     arguments: &RunArguments,
-    words: &[OsString],
-    simulator: &impl Simulate,
-    out: &mut impl Write,
+    call: &mut Call<S>,
 ) -> Result<()> {
     refuse_pictures(arguments)?;
     refuse_unused(question, arguments)?;
@@ -173,7 +161,7 @@ pub(super) fn run(
         refuse_other_machine(&scenario, cpus)?;
     }
     let wanted = (experiment.seeds, Purpose::Shown);
-    let call = guest_call(arguments, words);
+    let guest = guest_call(arguments, call.words);
     let mut measured = BTreeMap::new();
     for (name, machine) in machines {
         let scenarios = std::slice::from_ref(&scenario);
@@ -183,7 +171,7 @@ pub(super) fn run(
             RealMachine::Guest(image) => guest::refuse_other_kernels(image, scenarios)?,
             RealMachine::Host(kernel) => name_kernel(&mut column, &kernel.release, kernel.hz),
         }
-        machine.measure(scenarios, wanted, &call, |_, _, repeats| {
+        machine.measure(scenarios, wanted, &guest, |_, _, repeats| {
             let outcome = |metrics| Outcome {
                 metrics,
                 ..Outcome::default()
@@ -201,12 +189,12 @@ pub(super) fn run(
     }
     let both = Both {
         measured,
-        simulator,
+        simulator: call.simulator,
         all: arguments.output.verbose,
     };
     let mut answered = answer::answer(question, &experiment, &both, &|| {})?;
     let context = &mut answered.context;
-    context.reproduce = output::reproduce(words);
+    context.reproduce = output::reproduce(call.words);
     // The measurable figures are few enough to be shown whole.
     context.verbose = true;
     context.apply.clear();
@@ -216,7 +204,7 @@ pub(super) fn run(
             false => format!("virtual machine, {} CPUs", scenario.machine.cpus()),
         };
     }
-    output::print(&answered, &arguments.output, out)
+    output::print(&answered, &arguments.output, &mut call.out)
 }
 
 /// The real column names the kernel that ran, as far as its release is a known one.

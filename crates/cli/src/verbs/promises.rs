@@ -1,22 +1,17 @@
 //! `advise` and `check`: what a recorded service promises.
 
 use std::cell::Cell;
-use std::ffi::OsString;
-use std::io::Write;
-use std::path::Path;
 
 use indicatif::ProgressBar;
 use schedcast_advise::{Conclusion, Demands, Step, advise as ask_for_advice, gate, refuse_slips};
-use schedcast_base::fresh;
 use schedcast_lab::error::Result;
 use schedcast_lab::simulate::Simulate;
 use schedcast_present::tables;
 
 use super::{progress, question_about, recording, say_newer_kernels, say_oddities};
-use crate::arguments::Cli;
 use crate::arguments::live::{AdviseArguments, CheckArguments};
 use crate::columns::ColumnArguments;
-use crate::{output, written};
+use crate::{Call, output};
 
 /// Exit code of a promise that is not kept.
 const BROKEN: u8 = 1;
@@ -24,26 +19,20 @@ const BROKEN: u8 = 1;
 const NOT_CERTAIN: u8 = 4;
 
 /// `schedcast advise`
-pub(crate) fn advise(
-    arguments: &AdviseArguments,
-    cli: &Cli,
-    words: &[OsString],
-    simulator: &impl Simulate,
-    (out, err): (&mut impl Write, &mut impl Write),
-) -> Result<u8> {
+pub(crate) fn advise<S: Simulate>(arguments: &AdviseArguments, call: &mut Call<S>) -> Result<u8> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
     let subject = recording(&arguments.recording)?;
     let columns = ColumnArguments::default();
     let question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
     refuse_slips(&question, &arguments.slo)?;
-    say_oddities(&question, err)?;
+    say_oddities(&question, &mut call.err)?;
     say_newer_kernels(&question.experiment()?.scenarios);
     let demands = Demands {
         slos: arguments.slo.clone(),
         max_neighbour: arguments.max_neighbour.clone(),
         force: arguments.force,
     };
-    let progress = progress(0, cli.quiet);
+    let progress = progress(0, call.cli.quiet);
     // A step that found what it looked for early leaves the rest of its runs to the next one's
     // begin.
     let ends_at = Cell::new(0);
@@ -56,13 +45,18 @@ pub(crate) fn advise(
         progress.set_message(step.name);
     };
     let finished = || progress.inc(1);
-    let advised = ask_for_advice(&question, &demands, simulator, (&step, &finished));
+    let advised = ask_for_advice(&question, &demands, call.simulator, (&step, &finished));
     progress.finish_and_clear();
     let mut advice = advised?;
-    advice.context.reproduce = output::reproduce(words);
-    advice.context.style = cli.style;
+    advice.context.reproduce = output::reproduce(call.words);
+    advice.context.style = call.cli.style;
     let table = tables::advice::render(&advice);
-    print(&advice.to_json(), &table, arguments.json.as_deref(), out)?;
+    output::give(
+        &table,
+        &advice.to_json(),
+        arguments.json.as_deref(),
+        &mut call.out,
+    )?;
     Ok(match advice.conclusion {
         Conclusion::Recommended => 0,
         Conclusion::NotCertain => NOT_CERTAIN,
@@ -71,32 +65,28 @@ pub(crate) fn advise(
 }
 
 /// `schedcast check`
-pub(crate) fn check(
-    arguments: &CheckArguments,
-    cli: &Cli,
-    words: &[OsString],
-    simulator: &impl Simulate,
-    (out, err): (&mut impl Write, &mut impl Write),
-) -> Result<u8> {
+pub(crate) fn check<S: Simulate>(arguments: &CheckArguments, call: &mut Call<S>) -> Result<u8> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
     let subject = recording(&arguments.recording)?;
-    let question = question_about(
-        subject,
-        &arguments.columns,
-        &arguments.target,
-        &arguments.effort,
-    )?;
+    let (columns, target) = (&arguments.columns, &arguments.target);
+    let question = question_about(subject, columns, target, &arguments.effort)?;
     refuse_slips(&question, &arguments.slo)?;
-    say_oddities(&question, err)?;
+    say_oddities(&question, &mut call.err)?;
     say_newer_kernels(&question.experiment()?.scenarios);
-    let progress = counter(cli.quiet);
-    let checked = gate::check(&question, &arguments.slo, simulator, &|| progress.inc(1));
+    let progress = counter(call.cli.quiet);
+    let finished = || progress.inc(1);
+    let checked = gate::check(&question, &arguments.slo, call.simulator, &finished);
     progress.finish_and_clear();
     let mut gate = checked?;
-    gate.context.reproduce = output::reproduce(words);
-    gate.context.style = cli.style;
+    gate.context.reproduce = output::reproduce(call.words);
+    gate.context.style = call.cli.style;
     let table = tables::advice::render_gate(&gate);
-    print(&gate.to_json(), &table, arguments.json.as_deref(), out)?;
+    output::give(
+        &table,
+        &gate.to_json(),
+        arguments.json.as_deref(),
+        &mut call.out,
+    )?;
     Ok(if gate.passes() { 0 } else { BROKEN })
 }
 
@@ -107,14 +97,4 @@ fn counter(quiet: bool) -> ProgressBar {
         true => ProgressBar::hidden(),
         false => ProgressBar::new_spinner().with_message("simulating"),
     }
-}
-
-/// The table, and the JSON where it was asked for. With `-` standard output is the JSON alone.
-fn print(json: &str, table: &str, file: Option<&Path>, out: &mut impl Write) -> Result<()> {
-    match file {
-        Some(path) if path == Path::new("-") => return written(out.write_all(json.as_bytes())),
-        Some(path) => fresh::save(path, json)?,
-        None => {}
-    }
-    written(out.write_all(table.as_bytes()))
 }

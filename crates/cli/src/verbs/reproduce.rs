@@ -10,7 +10,7 @@ use schedcast_verify::studies::{self, Bench, Report};
 
 use crate::arguments::Cli;
 use crate::arguments::reproduce::{ReproduceArguments, ReproduceFormat};
-use crate::{output, written};
+use crate::output;
 
 /// Predicts the studies and prints them beside what was published.
 pub(crate) fn reproduce(
@@ -20,10 +20,8 @@ pub(crate) fn reproduce(
 ) -> Result<Conclusion> {
     let chosen = studies::named(&arguments.studies)?;
     output::refuse_unwritable([arguments.json.as_ref()])?;
-    for folder in [&arguments.pictures, &arguments.report]
-        .into_iter()
-        .flatten()
-    {
+    let folders = [&arguments.pictures, &arguments.report];
+    for folder in folders.into_iter().flatten() {
         std::fs::create_dir_all(folder)
             .map_err(|error| Error::file("create", folder.display(), &error))?;
     }
@@ -55,10 +53,7 @@ pub(crate) fn reproduce(
 
 /// A page of each study and one that lists them.
 fn write_pages(report: &Report, folder: &Path) -> Result<()> {
-    let write = |name: String, text: String| {
-        let path = folder.join(name);
-        fresh::save(&path, text)
-    };
+    let write = |name: String, text: String| fresh::save(&folder.join(name), text);
     for study in &report.studies {
         write(format!("{}.html", study.name), study.page())?;
     }
@@ -75,20 +70,13 @@ pub(crate) enum Conclusion {
 }
 
 fn print(report: &Report, arguments: &ReproduceArguments, out: &mut impl Write) -> Result<()> {
-    if let Some(path) = &arguments.json {
-        let json = report
-            .to_json()
-            .map_err(|error| Error::usage(error.to_string()))?;
-        if path == Path::new("-") {
-            return written(out.write_all(json.as_bytes()));
-        }
-        fresh::save(path, json)?;
-    }
+    let json = report.to_json();
+    let json = json.map_err(|error| Error::usage(error.to_string()))?;
     let text = match arguments.format {
         ReproduceFormat::Table => report.to_text(),
         ReproduceFormat::Markdown => report.to_markdown(),
     };
-    written(out.write_all(text.as_bytes()))
+    output::give(&text, &json, arguments.json.as_deref(), out)
 }
 
 /// Runs on standard error, if that is a terminal; how many there will be is not known before.

@@ -1,8 +1,5 @@
 //! `schedcast serve`: the report with controls.
 
-use std::ffi::OsString;
-use std::io::Write;
-
 use schedcast_host::sys;
 use schedcast_lab::error::Result;
 use schedcast_lab::question::Subject;
@@ -12,22 +9,14 @@ use schedcast_present::serve::Server;
 use super::{question_about, recording, say_newer_kernels, say_oddities};
 use crate::arguments::Effort;
 use crate::arguments::serve::ServeArguments;
-use crate::{output, written};
+use crate::{Call, output, written};
 
 /// `schedcast serve`
-pub(crate) fn serve(
-    arguments: &ServeArguments,
-    words: &[OsString],
-    (out, err): (&mut impl Write, &mut impl Write),
-) -> Result<()> {
+pub(crate) fn serve<S>(arguments: &ServeArguments, call: &mut Call<S>) -> Result<()> {
     let path = &arguments.subject;
-    let subject = if path.is_dir() {
-        recording(path)?
-    } else {
-        Subject::File {
-            path: path.clone(),
-            only: None,
-        }
+    let subject = match path.is_dir() {
+        true => recording(path)?,
+        false => Subject::file(path),
     };
     let seeds = arguments.seeds;
     let effort = Effort {
@@ -35,8 +24,8 @@ pub(crate) fn serve(
         length: arguments.length.clone(),
     };
     let question = question_about(subject, &arguments.columns, &arguments.target, &effort)?;
-    say_oddities(&question, err)?;
-    let reproduce = output::reproduce(words);
+    say_oddities(&question, &mut call.err)?;
+    let (reproduce, out) = (output::reproduce(call.words), &mut call.out);
     say_newer_kernels(&question.experiment()?.scenarios);
     let simulator = Simulator::new().drawing();
     let server = Server::new(question, simulator, arguments.port, seeds, reproduce)?;

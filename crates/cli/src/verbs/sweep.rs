@@ -1,6 +1,5 @@
 //! `schedcast sweep`
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use schedcast_advise::frontier;
@@ -15,39 +14,26 @@ use super::{
     progress, question_about, recording, say_backgrounds, say_empty, say_newer_kernels,
     say_oddities,
 };
-use crate::arguments::{Cli, SweepArguments};
-use crate::{output, written};
+use crate::arguments::SweepArguments;
+use crate::{Call, output, written};
 
 /// Longest table that is printed; longer sweeps are read from their files.
 const MOST_ROWS: usize = 60;
 
 /// `schedcast sweep`
-pub(crate) fn sweep(
-    arguments: &SweepArguments,
-    cli: &Cli,
-    simulator: &impl Simulate,
-    out: &mut impl Write,
-    err: &mut impl Write,
-) -> Result<()> {
+pub(crate) fn sweep<S: Simulate>(arguments: &SweepArguments, call: &mut Call<S>) -> Result<()> {
     if arguments.subject.is_dir() {
-        return sweep_recording(arguments, cli, simulator, (out, err));
+        return sweep_recording(arguments, call);
     }
+    let (cli, simulator) = (call.cli, call.simulator);
     if arguments.slo.is_some() {
         let error = Error::usage("a promise is drawn over the sweep of a recording");
         return Err(error.hint("the values of an experiment's sweep are in its table"));
     }
     // Told before hours of simulation rather than behind them.
     let selection = Selection::new(&arguments.metrics)?;
-    let subject = Subject::File {
-        path: arguments.subject.clone(),
-        only: None,
-    };
-    let question = question_about(
-        subject,
-        &arguments.columns,
-        &arguments.target,
-        &arguments.effort,
-    )?;
+    let (subject, columns) = (Subject::file(&arguments.subject), &arguments.columns);
+    let question = question_about(subject, columns, &arguments.target, &arguments.effort)?;
     let experiment = question.experiment()?;
     if let Some(simulator) = simulator.simulator() {
         selection.refuse_unknown_subjects(&experiment.scenarios, simulator)?;
@@ -65,7 +51,7 @@ pub(crate) fn sweep(
     };
     let sweep = Sweep::open(&experiment, options)?;
     if !cli.quiet {
-        let _ = err.write_all(found(&sweep, &folder).as_bytes());
+        let _ = call.err.write_all(found(&sweep, &folder).as_bytes());
     }
     let runs = (sweep.points() - sweep.finished()) as u64 * u64::from(experiment.seeds);
     let bar = progress(runs, cli.quiet);
@@ -74,18 +60,13 @@ pub(crate) fn sweep(
     let results = results?;
     results.save(&folder)?;
     let text = table(&results, &selection, arguments.verbose)? + &files(&results, &folder);
-    written(out.write_all(text.as_bytes()))
+    written(call.out.write_all(text.as_bytes()))
 }
 
 /// The frontier of a recorded service: its latency under every limit worth a thought.
-fn sweep_recording(
-    arguments: &SweepArguments,
-    cli: &Cli,
-    simulator: &impl Simulate,
-    (out, err): (&mut impl Write, &mut impl Write),
-) -> Result<()> {
-    let columns = &arguments.columns.0;
-    if !columns.leading.is_empty() || !columns.variants.is_empty() {
+fn sweep_recording<S: Simulate>(arguments: &SweepArguments, call: &mut Call<S>) -> Result<()> {
+    let (cli, columns) = (call.cli, &arguments.columns);
+    if !columns.0.leading.is_empty() || !columns.0.variants.is_empty() {
         let error = Error::usage("the sweep of a recording has its own grid: quotas and bursts");
         return Err(error.hint("`schedcast what-if` takes settings and variants"));
     }
@@ -100,21 +81,15 @@ fn sweep_recording(
     let folder = folder(arguments);
     output::refuse_no_folder(Some(&folder))?;
     let subject = recording(&arguments.subject)?;
-    let question = question_about(
-        subject,
-        &arguments.columns,
-        &arguments.target,
-        &arguments.effort,
-    )?;
+    let question = question_about(subject, columns, &arguments.target, &arguments.effort)?;
     let experiment = question.experiment()?;
-    say_oddities(&question, err)?;
+    say_oddities(&question, &mut call.err)?;
     say_newer_kernels(&experiment.scenarios);
     let slos: Vec<String> = arguments.slo.iter().cloned().collect();
     let about = frontier::LIMITS_ABOUT * u64::from(experiment.seeds);
     let progress = progress(about, cli.quiet);
-    let found = frontier::of_recording(&question, &experiment, &slos, simulator, &|| {
-        progress.inc(1);
-    });
+    let finished = || progress.inc(1);
+    let found = frontier::of_recording(&question, &experiment, &slos, call.simulator, &finished);
     progress.finish_and_clear();
     let found = found?;
     Drawn(&found).save(&folder)?;
@@ -125,7 +100,7 @@ fn sweep_recording(
     text += &format!(
         "{points} limits × {seeds} seeds: {folder}/results.csv, {folder}/results.json, {folder}/frontier.svg\n"
     );
-    written(out.write_all(text.as_bytes()))
+    written(call.out.write_all(text.as_bytes()))
 }
 
 fn folder(arguments: &SweepArguments) -> PathBuf {
@@ -148,11 +123,8 @@ fn found(sweep: &Sweep<'_>, folder: &Path) -> String {
         text += &format!("resuming {folder}: {finished} of {points} points are finished\n");
     }
     if sweep.damaged() > 0 {
-        text += &format!(
-            "{} damaged lines of {}/journal do not count\n",
-            sweep.damaged(),
-            folder.display()
-        );
+        let (damaged, folder) = (sweep.damaged(), folder.display());
+        text += &format!("{damaged} damaged lines of {folder}/journal do not count\n");
     }
     text
 }

@@ -1,7 +1,6 @@
 //! `schedcast convert`, `timehist`, `latency`, `map`, `profile`, `counters`.
 
 use std::io::Write;
-use std::path::Path;
 
 use schedcast_advise::counters::{self, Beyond, Known};
 use schedcast_base::fresh;
@@ -14,10 +13,11 @@ use crate::arguments::views::{
     ConvertArguments, CountersArguments, ProfileArguments, Selected, SortBy, Target, ViewVerb,
     label_and_value,
 };
-use crate::written;
+use crate::{Call, output, written};
 
 /// Runs one of the verbs; what is odd about the trace goes to `err`.
-pub(crate) fn run(verb: &ViewVerb, out: &mut impl Write, err: &mut impl Write) -> Result<()> {
+pub(crate) fn run<S>(verb: &ViewVerb, call: &mut Call<S>) -> Result<()> {
+    let (out, err) = (&mut call.out, &mut call.err);
     let (trace, selected) = match verb {
         ViewVerb::Convert(arguments) => return convert(arguments, out, err),
         ViewVerb::Counters(arguments) => return counters(arguments, out),
@@ -87,14 +87,12 @@ fn counters(arguments: &CountersArguments, out: &mut impl Write) -> Result<()> {
     let (known, source) = known(arguments, &mut columns)?;
     let limits = counters::limits(known.limit, &columns)?;
     let bounds = counters::bounds(&known, &limits)?;
-    match arguments.json.as_deref() {
-        Some(path) if path == Path::new("-") => {
-            return written(out.write_all(bounds.json().as_bytes()));
-        }
-        Some(path) => fresh::save(path, bounds.json())?,
-        None => {}
-    }
-    written(out.write_all(bounds.text(&source).as_bytes()))
+    output::give(
+        &bounds.text(&source),
+        &bounds.json(),
+        arguments.json.as_deref(),
+        out,
+    )
 }
 
 /// Known counters and the name of their source. The CPUs of a range's machine are no column.
@@ -133,15 +131,10 @@ fn take_cpus(settings: &mut Vec<Setting>) -> Result<Option<u32>> {
                 argument,
                 ..
             } => {
-                let number = argument
-                    .parse()
-                    .ok()
-                    .filter(|cpus| (1..=4096).contains(cpus));
-                cpus = Some(number.ok_or_else(|| {
-                    Error::usage(format!(
-                        "expected 1 to 4096 behind --cpus, found `{argument}`"
-                    ))
-                })?);
+                let number = argument.parse().ok();
+                let number = number.filter(|cpus| (1..=4096).contains(cpus));
+                let refused = || format!("expected 1 to 4096 behind --cpus, found `{argument}`");
+                cpus = Some(number.ok_or_else(|| Error::usage(refused()))?);
             }
             other => settings.push(other),
         }
@@ -151,12 +144,9 @@ fn take_cpus(settings: &mut Vec<Setting>) -> Result<Option<u32>> {
 
 fn selection(selected: &Selected) -> Selection {
     let time = selected.time.map_or((None, None), |span| (span.0, span.1));
+    let cpus = selected.cpu.iter().flat_map(|list| list.cpus());
     Selection {
-        cpus: selected
-            .cpu
-            .iter()
-            .flat_map(|list| list.cpus().iter().copied())
-            .collect(),
+        cpus: cpus.copied().collect(),
         task: selected.task.clone(),
         tids: selected.tid.iter().copied().collect(),
         between_ns: time,

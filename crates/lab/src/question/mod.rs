@@ -51,6 +51,16 @@ pub enum Subject {
     Profile(PathBuf),
 }
 
+impl Subject {
+    /// All variants of an experiment file.
+    pub fn file(path: &Path) -> Self {
+        Subject::File {
+            path: path.to_owned(),
+            only: None,
+        }
+    }
+}
+
 /// Name of the first column of a what-if, which is a simulation like the others.
 pub const AS_RECORDED: &str = "as recorded, simulated";
 /// Name of the recorded setting in `measured.json`.

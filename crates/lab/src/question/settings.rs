@@ -42,6 +42,14 @@ impl Setting {
         }
     }
 
+    /// The flag, where it is not a `--set`.
+    pub fn flag(&self) -> Option<&'static str> {
+        match self {
+            Setting::Flag { flag, .. } => Some(flag),
+            Setting::Set(_) => None,
+        }
+    }
+
     fn is_cgroup_file(&self) -> bool {
         let Setting::Set(argument) = self else {
             return false;
