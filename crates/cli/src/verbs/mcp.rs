@@ -63,14 +63,10 @@ struct Argument {
     help: &'static str,
 }
 
-const fn argument(name: &'static str, form: Form, help: &'static str) -> Argument {
-    Argument { name, form, help }
-}
-
 /// Arguments, a row each: constant, name, form, help.
 macro_rules! arguments {
     ($($constant:ident: $name:literal $form:ident $help:literal;)*) => {
-        $(const $constant: Argument = argument($name, Form::$form, $help);)*
+        $(const $constant: Argument = Argument { name: $name, form: Form::$form, help: $help };)*
     };
 }
 
@@ -88,99 +84,85 @@ arguments! {
     KIND: "kind" Flag "Kind of decision, such as place or throttle";
     DIFF: "diff" Pair "Two variants, whose first different decision is told";
     SLO: "slo" Flags "Promises, such as p99<80ms or nr_throttled<=10";
+    EXPERIMENT: "experiment" Subject "File of the experiment";
+    COMMAND: "command" Command "Words of the command line";
+    MACHINE: "machine" Flag "Machine: a preset or a file";
+    CPUS: "cpus" Flag "CPUs of the machine";
+    START: "cgroup" Flag "Group that the command starts in";
+    TASK: "task" Flag "Decisions about threads of this name";
+    AT: "at" Flag "From this simulated time on, such as 2s";
+    COUNT: "count" Flag "How many decisions";
+    WHAT: "what" Subject "Kind of names to list";
 }
 
-/// A verb as a tool.
+impl Argument {
+    /// Whether a tool does nothing without it.
+    fn is_required(&self) -> bool {
+        matches!(self.form, Form::Subject | Form::Command) || self.name == SLO.name
+    }
+}
+
+/// A verb as a tool, called by the verb's name with `_` for `-`.
 struct Tool {
-    name: &'static str,
     verb: &'static str,
     help: &'static str,
     arguments: &'static [Argument],
-    required: &'static [&'static str],
 }
 
 const TOOLS: [Tool; 7] = [
     Tool {
-        name: "what_if",
         verb: "what-if",
         help: "Forecast a recorded service under other CPU limits, weights or kernels, beside what was recorded",
         arguments: &[
             RECORDING, CGROUP, SET, VARIANTS, KERNEL, SEEDS, DURATION, METRIC, FORMAT,
         ],
-        required: &["recording"],
     },
     Tool {
-        name: "advise",
         verb: "advise",
         help: "Find the smallest CPU limit under which a recorded service keeps promises, and who pays for it",
         arguments: &[RECORDING, CGROUP, SLO, SET, SEEDS],
-        required: &["recording", "slo"],
     },
     Tool {
-        name: "check",
         verb: "check",
         help: "Check whether a recorded service keeps promises under limits",
         arguments: &[RECORDING, CGROUP, SLO, SET, VARIANTS, KERNEL, SEEDS],
-        required: &["recording", "slo"],
     },
     Tool {
-        name: "compare",
         verb: "compare",
         help: "Run all variants of an experiment's file (TOML) and compare them",
         arguments: &[
-            argument("experiment", Form::Subject, "File of the experiment"),
-            SET,
-            VARIANTS,
-            KERNEL,
-            SEEDS,
-            DURATION,
-            METRIC,
-            FORMAT,
+            EXPERIMENT, SET, VARIANTS, KERNEL, SEEDS, DURATION, METRIC, FORMAT,
         ],
-        required: &["experiment"],
     },
     Tool {
-        name: "run",
         verb: "run",
         help: "Simulate a benchmark's command line (hackbench, schbench, stress-ng, …) on a machine and a kernel",
         arguments: &[
-            argument("command", Form::Command, "Words of the command line"),
-            argument("machine", Form::Flag, "Machine: a preset or a file"),
-            argument("cpus", Form::Flag, "CPUs of the machine"),
-            argument("cgroup", Form::Flag, "Group that the command starts in"),
-            SET,
-            KERNEL,
-            SEEDS,
-            DURATION,
-            METRIC,
-            FORMAT,
+            COMMAND, MACHINE, CPUS, START, SET, KERNEL, SEEDS, DURATION, METRIC, FORMAT,
         ],
-        required: &["command"],
     },
     Tool {
-        name: "explain",
         verb: "explain",
         help: "Single decisions of the simulated scheduler with the rule and the state behind them",
-        arguments: &[
-            SUBJECT,
-            SET,
-            VARIANTS,
-            argument("task", Form::Flag, "Decisions about threads of this name"),
-            KIND,
-            argument("at", Form::Flag, "From this simulated time on, such as 2s"),
-            argument("count", Form::Flag, "How many decisions"),
-            DIFF,
-        ],
-        required: &["subject"],
+        arguments: &[SUBJECT, SET, VARIANTS, TASK, KIND, AT, COUNT, DIFF],
     },
     Tool {
-        name: "list",
         verb: "list",
         help: "List the valid names of machines, kernels, patches, programs or metrics",
-        arguments: &[argument("what", Form::Subject, "Kind of names to list")],
-        required: &["what"],
+        arguments: &[WHAT],
     },
 ];
+
+impl Tool {
+    fn name(&self) -> String {
+        self.verb.replace('-', "_")
+    }
+
+    fn required(&self) -> Vec<&'static str> {
+        let required = self.arguments.iter().filter(|one| one.is_required());
+        required.map(|one| one.name).collect()
+    }
+}
 
 /// Answers requests until there are no more.
 ///
@@ -287,12 +269,12 @@ fn described(tool: &Tool) -> Value {
         (argument.name.to_string(), schema)
     });
     json!({
-        "name": tool.name,
+        "name": tool.name(),
         "description": tool.help,
         "inputSchema": {
             "type": "object",
             "properties": properties.collect::<serde_json::Map<_, _>>(),
-            "required": tool.required,
+            "required": tool.required(),
             "additionalProperties": false,
         },
         "annotations": {"readOnlyHint": true},
@@ -304,9 +286,11 @@ fn described(tool: &Tool) -> Value {
 fn call(parameters: &Value, simulator: &impl Simulate) -> std::result::Result<Value, Refusal> {
     let name = parameters.get("name").and_then(Value::as_str);
     let name = name.ok_or((BAD_ARGUMENTS, "params.name names a tool".to_string()))?;
-    let tool = TOOLS.iter().find(|tool| tool.name == name).ok_or_else(|| {
-        let known = TOOLS.map(|tool| tool.name);
-        let nearest = schedcast_base::names::suggestion(name, &known);
+    let tool = TOOLS.iter().find(|tool| tool.name() == name);
+    let tool = tool.ok_or_else(|| {
+        let known = TOOLS.map(|tool| tool.name());
+        let nearest =
+            schedcast_base::names::suggestion(name, &known.each_ref().map(|one| &one[..]));
         (BAD_ARGUMENTS, format!("no tool `{name}`; {nearest}"))
     })?;
     let words = command_line(tool, parameters.get("arguments").unwrap_or(&Value::Null))
@@ -332,14 +316,14 @@ fn command_line(tool: &Tool, given: &Value) -> std::result::Result<Vec<String>, 
     let known: Vec<&str> = tool.arguments.iter().map(|one| one.name).collect();
     if let Some(name) = given.keys().find(|name| !known.contains(&name.as_str())) {
         let nearest = schedcast_base::names::suggestion(name, &known);
-        return Err(format!("{} has no argument `{name}`; {nearest}", tool.name));
+        return Err(format!(
+            "{} has no argument `{name}`; {nearest}",
+            tool.name()
+        ));
     }
-    if let Some(name) = tool
-        .required
-        .iter()
-        .find(|name| !given.contains_key(**name))
-    {
-        return Err(format!("{} needs `{name}`", tool.name));
+    let required = tool.required();
+    if let Some(name) = required.iter().find(|name| !given.contains_key(**name)) {
+        return Err(format!("{} needs `{name}`", tool.name()));
     }
     let mut words = vec!["schedcast".to_string(), tool.verb.to_string()];
     // A progress bar is for a terminal.
@@ -379,10 +363,8 @@ fn command_line(tool: &Tool, given: &Value) -> std::result::Result<Vec<String>, 
 fn variants(value: &Value, words: &mut Vec<String>) -> std::result::Result<(), String> {
     let expected = "variants are a list of objects with `name` and `set`";
     for variant in value.as_array().ok_or(expected)? {
-        let name = variant
-            .get("name")
-            .and_then(Value::as_str)
-            .ok_or(expected)?;
+        let name = variant.get("name").and_then(Value::as_str);
+        let name = name.ok_or(expected)?;
         words.push(format!("--variant={name}"));
         if let Some(settings) = variant.get("set") {
             for text in texts("set", settings)? {
@@ -426,11 +408,10 @@ mod tests {
         let mut out = Vec::new();
         let simulator = Simulator::new().drawing();
         serve(&mut requests.as_bytes(), &simulator, &mut out).unwrap();
-        let lines = String::from_utf8(out).unwrap();
-        let parsed = lines
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap());
-        parsed.collect()
+        let lines = serde_json::Deserializer::from_slice(&out).into_iter();
+        lines
+            .map(|line: serde_json::Result<Value>| line.unwrap())
+            .collect()
     }
 
     fn called(name: &str, arguments: Value) -> Value {
@@ -453,10 +434,8 @@ mod tests {
         assert_eq!(told.len(), 3, "a notification has no answer");
         assert_eq!(told[0]["result"]["protocolVersion"], "2025-03-26");
         assert_eq!(told[1]["id"], "a");
-        assert_eq!(
-            told[1]["result"]["tools"].as_array().unwrap().len(),
-            TOOLS.len()
-        );
+        let tools = told[1]["result"]["tools"].as_array().unwrap();
+        assert_eq!(tools.len(), TOOLS.len());
         let text = told[2]["result"]["content"][0]["text"].as_str().unwrap();
         assert!(text.contains("generic-8"), "{text}");
     }
@@ -484,23 +463,18 @@ mod tests {
 
     #[test]
     fn no_value_becomes_a_flag() {
+        let diff = json!({"subject": "e.toml", "diff": ["a", "--json=/tmp/written"]});
         for (name, arguments) in [
             ("what_if", json!({"recording": "--json=/tmp/written"})),
-            (
-                "explain",
-                json!({"subject": "e.toml", "diff": ["a", "--json=/tmp/written"]}),
-            ),
+            ("explain", diff),
             ("list", json!({"what": "-h"})),
         ] {
             let told = called(name, arguments);
             assert_eq!(told["error"]["code"], BAD_ARGUMENTS, "{told}");
         }
-        let tool = &TOOLS[0];
-        let line = command_line(
-            tool,
-            &json!({"recording": "r", "cgroup": "--json=x", "variants":
-            [{"name": "--trace=y", "set": ["--report=z"]}]}),
-        );
+        let variants = json!([{"name": "--trace=y", "set": ["--report=z"]}]);
+        let given = json!({"recording": "r", "cgroup": "--json=x", "variants": variants});
+        let line = command_line(&TOOLS[0], &given);
         let expected =
             "schedcast what-if --quiet --cgroup=--json=x --variant=--trace=y --set=--report=z r";
         assert_eq!(line.unwrap().join(" "), expected);
@@ -512,10 +486,8 @@ mod tests {
         assert_eq!(code("{"), NO_JSON);
         assert_eq!(code("[]"), NO_REQUEST);
         assert_eq!(code(r#"{"id": 1, "method": "tools/cal"}"#), NO_METHOD);
-        assert_eq!(
-            called("what_iff", json!({}))["error"]["code"],
-            BAD_ARGUMENTS
-        );
+        let unknown = called("what_iff", json!({}));
+        assert_eq!(unknown["error"]["code"], BAD_ARGUMENTS);
         let missing = called("advise", json!({"recording": "r"}));
         assert_eq!(missing["error"]["message"], "advise needs `slo`");
         let unknown = called("list", json!({"what": "machines", "whot": 1}));
