@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
+use schedcast_base::assert_contains;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::program::Action;
@@ -21,10 +22,8 @@ impl Simulate for Toy {
         if let Action::Run(words) = &program.action.value
             && words.iter().any(|word| word == "--unknown")
         {
-            return Err(Error::input(
-                &program.action.place,
-                "unknown flag `--unknown`",
-            ));
+            let place = &program.action.place;
+            return Err(Error::input(place, "unknown flag `--unknown`"));
         }
         let group = scenario.cgroups.get("/test");
         let quota_us = group.and_then(|group| group.quota_us).unwrap_or(100_000);
@@ -85,17 +84,13 @@ fn typed(line: &str) -> Vec<String> {
 
 /// Exit code, standard output and standard error of `schedcast` with these words.
 fn schedcast(words: &[impl AsRef<str>]) -> (u8, String, String) {
-    let words = words.iter().map(AsRef::as_ref);
-    let words = std::iter::once("schedcast")
-        .chain(words)
-        .map(OsString::from);
+    let words = ["schedcast"]
+        .into_iter()
+        .chain(words.iter().map(AsRef::as_ref));
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = crate::run(words, &Toy, &mut out, &mut err);
-    (
-        code,
-        String::from_utf8(out).unwrap(),
-        String::from_utf8(err).unwrap(),
-    )
+    let code = crate::run(words.map(OsString::from), &Toy, &mut out, &mut err);
+    let [out, err] = [out, err].map(|bytes| String::from_utf8(bytes).unwrap());
+    (code, out, err)
 }
 
 /// Standard output of a command that must work, with the experiment's path as `exp.toml`.
@@ -104,6 +99,15 @@ fn output(words: &[impl AsRef<str>], path: &str) -> String {
     let complaints = err.lines().find(|line| !line.starts_with("note: "));
     assert_eq!((code, complaints), (0, None), "{out}");
     out.replace(path, "exp.toml")
+}
+
+/// Names of the columns of an answer in JSON; none where there is none.
+fn column_names(json: &str) -> Vec<String> {
+    let answer: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
+    let columns = answer["variants"].as_array().into_iter().flatten();
+    columns
+        .map(|column| column["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -121,10 +125,7 @@ fn every_format_prints() {
     assert!(with("lkp").contains("%stddev     %change"));
     let (code, out, err) = schedcast(&["compare", &path, "--format", "html"]);
     assert_eq!((code, out.as_str()), (2, ""));
-    assert!(
-        err.contains("possible values: table, mmtests, lkp, markdown"),
-        "{err}"
-    );
+    assert_contains(&err, "possible values: table, mmtests, lkp, markdown");
 }
 
 #[test]
@@ -143,12 +144,7 @@ fn several_values_of_one_key_are_a_column_each() {
     let asked = |words: &[&str]| {
         let (code, out, err) =
             schedcast(&[&["compare", &path, "--cgroup", "/test"], words].concat());
-        let names = serde_json::from_str::<serde_json::Value>(&out).map(|json| {
-            let variants = json["variants"].as_array().unwrap().iter();
-            let names = variants.map(|variant| variant["name"].as_str().unwrap().to_owned());
-            names.collect::<Vec<_>>()
-        });
-        (code, names.unwrap_or_default(), err)
+        (code, column_names(&out), err)
     };
     let two = ["--set", "cpu.max=25000", "--set", "cpu.max=20000"];
     let (code, names, err) = asked(&[&two[..], &["--json", "-"]].concat());
@@ -157,16 +153,13 @@ fn several_values_of_one_key_are_a_column_each() {
 
     let (code, _, err) = asked(&[&["--variant", "third"], &two[..]].concat());
     assert_eq!(code, 2);
-    assert!(
-        err.contains("the column \"third\" sets cpu.max twice"),
-        "{err}"
-    );
+    assert_contains(&err, "the column \"third\" sets cpu.max twice");
     let bursts = ["--set", "cpu.max.burst=0", "--set", "cpu.max.burst=1000"];
     let (code, _, err) = asked(&[&two[..], &bursts].concat());
     assert_eq!(code, 2);
-    assert!(
-        err.contains("cpu.max and cpu.max.burst are both set more than once"),
-        "{err}"
+    assert_contains(
+        &err,
+        "cpu.max and cpu.max.burst are both set more than once",
     );
 }
 
@@ -203,14 +196,10 @@ fn run_takes_a_command_without_a_file() {
 
 #[test]
 fn one_of_several_kernels_is_explained_only_where_it_is_said_which() {
-    let (code, out, err) = schedcast(&typed(
-        "explain --kernel 6.12 --kernel 6.18 -- hackbench -g 1",
-    ));
+    let line = "explain --kernel 6.12 --kernel 6.18 -- hackbench -g 1";
+    let (code, out, err) = schedcast(&typed(line));
     assert_eq!((code, out.as_str()), (2, ""));
-    assert!(
-        err.contains("2 variants are asked for: 6.12, 6.18"),
-        "{err}"
-    );
+    assert_contains(&err, "2 variants are asked for: 6.12, 6.18");
 }
 
 #[test]
@@ -235,17 +224,11 @@ fn a_column_of_a_file_that_a_kernel_asked_for_equals_is_shown_once() {
         let words = typed(&format!("compare {path} --seeds 1 {kernels} --format json"));
         let (code, out, err) = schedcast(&words);
         assert_eq!(code, 0, "{err}");
-        let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
-        let variants = answer["variants"].as_array().unwrap().iter();
-        variants
-            .map(|one| one["name"].as_str().unwrap().to_owned())
-            .collect()
+        column_names(&out)
     };
     assert_eq!(columns("--kernel 6.12 --kernel 7.3"), ["6.12", "7.3"]);
-    assert_eq!(
-        columns("--kernel 6.18 --kernel 7.3"),
-        ["run", "6.18", "7.3"]
-    );
+    let three = columns("--kernel 6.18 --kernel 7.3");
+    assert_eq!(three, ["run", "6.18", "7.3"]);
 }
 
 #[test]
@@ -253,14 +236,9 @@ fn run_takes_one_variant_of_a_file() {
     let (_directory, path) = experiment();
     let (code, _, err) = schedcast(&["run", &path]);
     assert_eq!(code, 2);
-    assert!(
-        err.contains("choose one with --variant: whole, half"),
-        "{err}"
-    );
-    let out = output(
-        &["run", &path, "--variant", "half", "--set", "kernel.hz=1000"],
-        &path,
-    );
+    assert_contains(&err, "choose one with --variant: whole, half");
+    let words = ["run", &path, "--variant", "half", "--set", "kernel.hz=1000"];
+    let out = output(&words, &path);
     assert!(out.contains("half") && !out.contains("whole"), "{out}");
     let (code, ..) = schedcast(&["run", &path, "--variant", "half", "--variant", "whole"]);
     assert_eq!(code, 2);
@@ -333,10 +311,8 @@ fn mistakes_in_files_and_settings_are_shown_at_their_place() {
     ");
     let (code, _, err) = schedcast(&["compare", "/nowhere.toml"]);
     assert_eq!(code, 3);
-    assert_eq!(
-        err,
-        "error: cannot read /nowhere.toml: No such file or directory (os error 2)\n"
-    );
+    let expected = "error: cannot read /nowhere.toml: No such file or directory (os error 2)\n";
+    assert_eq!(err, expected);
 }
 
 #[test]
@@ -350,10 +326,8 @@ fn files_that_cannot_be_written_are_refused_before_anything_runs() {
         let expected = format!("error: cannot write {missing}: there is no folder {folder}/none\n");
         assert_eq!(err, expected, "{flag}");
         let (_, _, err) = schedcast(&["compare", &path, flag, &folder]);
-        assert_eq!(
-            err,
-            format!("error: cannot write {folder}: it is a folder\n")
-        );
+        let expected = format!("error: cannot write {folder}: it is a folder\n");
+        assert_eq!(err, expected);
     }
     let (_, out, err) = schedcast(&["compare", &path, "--export", &path]);
     let expected = format!("error: cannot write into {path}: it is a file\n");
@@ -374,8 +348,9 @@ fn command_lines_that_make_no_sense_exit_with_2() {
         err
     };
     assert!(refuse(&["compaer", &path]).contains("'compare'"));
-    assert!(
-        refuse(&["compare", &path, "--sede", "3"]).contains("similar argument exists: '--seed")
+    assert_contains(
+        refuse(&["compare", &path, "--sede", "3"]),
+        "similar argument exists: '--seed",
     );
     assert!(refuse(&["compare"]).contains("EXP.toml"));
     refuse(&["compare", &path, "--seeds", "0"]);
@@ -394,13 +369,8 @@ fn command_lines_that_make_no_sense_exit_with_2() {
 
 #[test]
 fn help_fits_a_terminal_and_lists_show_names() {
-    for words in [
-        &["--help"][..],
-        &["compare", "--help"],
-        &["run", "--help"],
-        &["list", "--help"],
-    ] {
-        let (code, help, _) = schedcast(words);
+    for line in ["--help", "compare --help", "run --help", "list --help"] {
+        let (code, help, _) = schedcast(&typed(line));
         assert_eq!(code, 0);
         let widest = help.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(100), "{help}");
@@ -408,34 +378,22 @@ fn help_fits_a_terminal_and_lists_show_names() {
     insta::assert_snapshot!("help", output(&["--help"], NO_PATH));
     insta::assert_snapshot!("help_compare", output(&["compare", "--help"], NO_PATH));
     assert_eq!(output(&["help"], NO_PATH), output(&["--help"], NO_PATH));
-    assert_eq!(
-        output(&["help", "compare"], NO_PATH),
-        output(&["compare", "--help"], NO_PATH)
-    );
-    assert_eq!(
-        output(
-            &["help", "-q", "run", "--", "hackbench", "-g", "1"],
-            NO_PATH
-        ),
-        output(&["run", "--help"], NO_PATH)
-    );
-    assert!(output(&["list", "machines"], NO_PATH).contains("generic-8"));
-    assert!(output(&["list", "patches"], NO_PATH).contains("timer-interleave"));
-    assert!(output(&["list", "kernels"], NO_PATH).contains("\n6.18 "));
-    assert!(output(&["list", "metrics"], NO_PATH).starts_with("METRIC"));
-    assert_eq!(
-        output(&["--version"], NO_PATH),
-        format!("schedcast {}\n", env!("CARGO_PKG_VERSION"))
-    );
+    let line = |line: &str| output(&typed(line), NO_PATH);
+    assert_eq!(line("help compare"), line("compare --help"));
+    assert_eq!(line("help -q run -- hackbench -g 1"), line("run --help"));
+    assert!(line("list machines").contains("generic-8"));
+    assert!(line("list patches").contains("timer-interleave"));
+    assert!(line("list kernels").contains("\n6.18 "));
+    assert!(line("list metrics").starts_with("METRIC"));
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(line("--version"), format!("schedcast {version}\n"));
 }
 
 #[test]
 fn the_reproduce_line_is_the_command() {
     let (_directory, path) = experiment();
-    let words = typed(&format!(
-        "compare {path} --cgroup /test --variant 'a b' --set \
-         'cpu.max=5000 9000'"
-    ));
+    let line = format!("compare {path} --cgroup /test --variant 'a b' --set 'cpu.max=5000 9000'");
+    let words = typed(&line);
     let out = output(&words, &path);
     let (_, command) = out.split_once("reproduce: ").unwrap();
     assert_eq!(
@@ -454,14 +412,10 @@ fn the_reproduce_line_is_the_command() {
 fn advise_finds_the_smallest_limit_and_says_how_to_apply_it() {
     let path = "../../recordings/postgres-quota";
     // Ten milliseconds over the quota's share of a CPU: 12.5 ms at 80 ms, and ten seeds add 45 us.
-    let words = typed(&format!(
-        "advise {path} --slo 'reply_latency.p99.9<12.6ms' --seeds 10"
-    ));
-    let ticket = output(&words, NO_PATH);
-    assert!(
-        ticket.split("\n\ncd ").next().unwrap().lines().count() <= 25,
-        "{ticket}"
-    );
+    let line = format!("advise {path} --slo 'reply_latency.p99.9<12.6ms' --seeds 10");
+    let ticket = output(&typed(&line), NO_PATH);
+    let (above, _) = ticket.split_once("\n\ncd ").unwrap();
+    assert!(above.lines().count() <= 25, "{ticket}");
     // Text to be typed is not broken over lines.
     let fits = |line: &str| line.chars().count() <= 100 || line.starts_with("reproduce:");
     assert!(ticket.lines().all(fits), "{ticket}");
@@ -471,16 +425,11 @@ fn advise_finds_the_smallest_limit_and_says_how_to_apply_it() {
     assert!(out.contains("not even without a limit"), "{out}");
     let (code, _, err) = schedcast(&["advise", path, "--slo", "p98<80ms"]);
     assert_eq!(code, 3);
-    assert!(
-        err.contains("--slo:1:1") && err.contains("activation_latency.p99"),
-        "{err}"
-    );
+    assert_contains(&err, "--slo:1:1");
+    assert_contains(&err, "activation_latency.p99");
     let (code, _, err) = schedcast(&["advise", path, "--slo", "p99<80ms", "--seeds", "1"]);
-    assert_eq!(
-        (code, err.contains("--seeds takes 2 or more")),
-        (2, true),
-        "{err}"
-    );
+    assert_eq!(code, 2);
+    assert_contains(&err, "--seeds takes 2 or more");
     let (code, _, err) = schedcast(&["advise", path]);
     let figures = "postgres/request_latency is recorded with p50 10.402 ms, p95 113.303 ms";
     assert_eq!((code, err.contains(figures)), (2, true), "{err}");
@@ -492,35 +441,21 @@ fn an_advice_is_written_as_json_and_read_back() {
     let file = directory.path().join("advice.json");
     let name = file.display().to_string();
     let path = "../../recordings/postgres-quota";
-    output(
-        &typed(&format!(
-            "advise {path} --slo 'reply_latency.p99.9<12.6ms' --json {name}"
-        )),
-        NO_PATH,
-    );
-    let json: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let line = format!("advise {path} --slo 'reply_latency.p99.9<12.6ms' --json {name}");
+    output(&typed(&line), NO_PATH);
+    let json = std::fs::read_to_string(&file).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["schema"], "schedcast.advice/1");
     assert_eq!(json["options"][0]["name"], "as recorded, simulated");
     assert_eq!(json["options"][0]["suits"], false);
     let read = schedcast_advise::read_recommendation(&file).unwrap();
-    assert_eq!(
-        (
-            read.target.as_str(),
-            read.limit.quota_us,
-            read.limit.period_us
-        ),
-        ("/pg", Some(81_000), 100_000)
-    );
+    let (quota_us, period_us) = (read.limit.quota_us, read.limit.period_us);
+    assert_eq!((quota_us, period_us), (Some(81_000), 100_000));
+    assert_eq!(read.target, "/pg");
     assert_eq!(read.recorded.quota_us, Some(50_000));
     std::fs::write(&file, "{}").unwrap();
     let error = schedcast_advise::read_recommendation(&file).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("advice.json: no advice: missing field"),
-        "{error}"
-    );
+    assert_contains(&error, "advice.json: no advice: missing field");
 }
 
 #[test]
@@ -538,10 +473,7 @@ fn settings_for_a_real_group_are_refused_at_their_place() {
     let group = refuse("cgroup.\"/a\".\"cpu.max\"=5000");
     assert!(group.contains("--cgroup PATH --set"), "{group}");
     let value = refuse("cpu.max=abc");
-    assert!(
-        value.contains("1 | cpu.max=abc\n  |         ^^^\n"),
-        "{value}"
-    );
+    assert_contains(&value, "1 | cpu.max=abc\n  |         ^^^\n");
 }
 
 #[test]
@@ -550,33 +482,22 @@ fn check_is_a_gate() {
     let (code, out, _) = schedcast(&["check", path, "--slo", "reply_latency.p99.9<15ms"]);
     assert_eq!(code, 1, "50 ms of quota take 20 ms");
     assert!(out.contains("broken") && out.contains("failed"), "{out}");
-    let words = typed(&format!(
-        "check {path} --slo 'reply_latency.p99.9<15ms' --set \
-         cpu.max=90000"
-    ));
+    let line = format!("check {path} --slo 'reply_latency.p99.9<15ms'");
+    let words = typed(&format!("{line} --set cpu.max=90000"));
     insta::assert_snapshot!(output(&words, NO_PATH));
-    let several = typed(&format!(
-        "check {path} --slo 'reply_latency.p99.9<15ms' --variant a \
-         --set cpu.max=90000 --variant b --set cpu.max=60000"
-    ));
-    assert_eq!(schedcast(&several).0, 1, "every column must pass");
+    let several = "--variant a --set cpu.max=90000 --variant b --set cpu.max=60000";
+    let code = schedcast(&typed(&format!("{line} {several}"))).0;
+    assert_eq!(code, 1, "every column must pass");
 }
 
 #[test]
 fn files_without_end_are_refused_instead_of_filling_memory() {
-    for words in [
-        &["compare", "/dev/zero"][..],
-        &[
-            "counters",
-            "/dev/zero",
-            "--cpus",
-            "2",
-            "--set",
-            "cpu.max=50000",
-        ],
-        &["run", "--machine", "/dev/zero", "--", "hackbench"],
+    for line in [
+        "compare /dev/zero",
+        "counters /dev/zero --cpus 2 --set cpu.max=50000",
+        "run --machine /dev/zero -- hackbench",
     ] {
-        let (code, _, err) = schedcast(words);
+        let (code, _, err) = schedcast(&typed(line));
         assert_eq!(code, 3, "{err}");
         assert!(err.contains("goes on after 256 MiB"), "{err}");
     }
@@ -619,11 +540,9 @@ fn a_length_is_a_duration_with_a_unit_or_a_number_of_seconds() {
         (["record", "--duration", "0s"], "expected more than 0"),
         (["record", "--seconds", "2000000"], "at most 1000000"),
     ] {
-        let place = ["-o", "/nonexistent/r", "--", "true"];
-        let more = if words[0] == "run" {
-            &place[2..]
-        } else {
-            &place
+        let more = match words[0] {
+            "run" => &["--", "true"][..],
+            _ => &["-o", "/nonexistent/r", "--", "true"],
         };
         let (code, _, err) = schedcast(&[&words, more].concat());
         assert!(code != 0 && err.contains(said), "{words:?}: {err}");

@@ -118,17 +118,10 @@ impl Round {
 
     /// Rows of the table; a difference beyond the seeds is a sentence in the second list.
     fn check(&self) -> (Vec<String>, Vec<String>) {
-        assert_eq!(
-            self.section("before"),
-            self.section("undone"),
-            "{}",
-            self.kernel
-        );
-        let applied = self
-            .section("applied")
-            .split_whitespace()
-            .collect::<Vec<_>>();
-        assert_eq!(applied, ["40000", "100000"], "{}", self.kernel);
+        let kernel = &self.kernel;
+        assert_eq!(self.section("before"), self.section("undone"), "{kernel}");
+        let applied = self.section("applied").split_whitespace();
+        assert!(applied.eq(["40000", "100000"]), "{kernel}");
         let (tracefs, bpf) = (self.answer("tracefs"), self.answer("bpf"));
         let (mut rows, mut misses) = (Vec::new(), Vec::new());
         for (column, limit) in LIMITS.iter().enumerate() {
@@ -136,10 +129,8 @@ impl Round {
                 let of = |answer| Forecast::of(answer, column, compared.metric);
                 let (one, other) = (of(&tracefs), of(&bpf));
                 let [one_said, other_said] = [one, other].map(|f| f.print(compared.per_unit));
-                let row = format!(
-                    "| {} | {limit} | {} | {one_said} | {other_said} |",
-                    self.kernel, compared.name
-                );
+                let name = compared.name;
+                let row = format!("| {kernel} | {limit} | {name} | {one_said} | {other_said} |");
                 if !one.agrees_with(other, compared.of_recordings) {
                     misses.push(row.clone());
                 }
@@ -147,13 +138,12 @@ impl Round {
             }
         }
         let throttled = |column| Forecast::of(&tracefs, column, COMPARED[0].metric).mean;
+        let (before, after) = (throttled(0), throttled(1));
+        let counted = self.section("counted");
+        let is_relieved = before >= 1.0 && after < before / 2.0;
         assert!(
-            throttled(0) >= 1.0 && throttled(1) < throttled(0) / 2.0,
-            "{}: {} and {} throttled periods\n{}",
-            self.kernel,
-            throttled(0),
-            throttled(1),
-            self.section("counted")
+            is_relieved,
+            "{kernel}: {before} and {after} throttled periods\n{counted}"
         );
         (rows, misses)
     }
@@ -228,11 +218,8 @@ fn a_limit_is_recorded_forecast_applied_and_taken_back_alike_by_tracefs_and_bpf(
     let only = std::env::var("CIRCLE_ONLY").ok();
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     let (mut rows, mut misses, mut skipped) = (Vec::new(), Vec::new(), 0);
-    for place in ["host"]
-        .into_iter()
-        .chain(SERIES)
-        .filter(|name| wanted(name))
-    {
+    let places = ["host"].into_iter().chain(SERIES);
+    for place in places.filter(|name| wanted(name)) {
         let round = match place {
             "host" => on_host(),
             series => in_guest(series),

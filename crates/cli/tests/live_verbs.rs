@@ -7,7 +7,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
 
-use command::{schedcast, text};
+use command::{answer, schedcast, text};
+use schedcast_base::assert_contains;
 use schedcast_host::{CgroupVersion, CpuCgroup, CpuFile, CpuHierarchy, sys};
 
 /// A fresh group, or `None` with the reason on standard error.
@@ -22,13 +23,8 @@ fn group(name: &str) -> Option<CpuCgroup> {
 }
 
 fn limits(group: &CpuCgroup) -> [String; 4] {
-    [
-        CpuFile::CfsQuotaUs,
-        CpuFile::CfsPeriodUs,
-        CpuFile::CfsBurstUs,
-        CpuFile::Shares,
-    ]
-    .map(|file| group.read(file).unwrap())
+    use CpuFile::{CfsBurstUs, CfsPeriodUs, CfsQuotaUs, Shares};
+    [CfsQuotaUs, CfsPeriodUs, CfsBurstUs, Shares].map(|file| group.read(file).unwrap())
 }
 
 #[test]
@@ -85,21 +81,14 @@ fn an_advice_for_a_limit_that_was_changed_is_refused() {
     std::fs::write(&file, advice.to_string()).unwrap();
     let journal = folder.path().join("undo");
     let apply = |more: &[&str]| {
-        let words = [
-            "apply",
-            file.to_str().unwrap(),
-            "--journal",
-            journal.to_str().unwrap(),
-        ];
-        schedcast(&[&words[..], more].concat())
+        let (file, journal) = (file.to_str().unwrap(), journal.to_str().unwrap());
+        schedcast(&[&["apply", file, "--journal", journal][..], more].concat())
     };
     let refused = apply(&[]);
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(3), "{said}");
-    assert!(
-        said.contains("150 ms in 100 ms") && said.contains("40 ms in 100 ms"),
-        "{said}"
-    );
+    assert_contains(&said, "150 ms in 100 ms");
+    assert_contains(&said, "40 ms in 100 ms");
     assert!(said.contains("--force-limit"), "{said}");
     assert_eq!(limits(&group)[0], "150000");
     let forced = apply(&["--force-limit"]);
@@ -107,17 +96,9 @@ fn an_advice_for_a_limit_that_was_changed_is_refused() {
     assert_eq!(limits(&group)[0], "55000");
     let twice = ["--set", "cpu.max=60000", "--set", "cpu.max=70000"];
     let twice = schedcast(&[&["apply", "--cgroup", group.path()][..], &twice].concat());
-    assert!(
-        text(&twice.stderr).contains("has `cpu.max` twice"),
-        "{}",
-        text(&twice.stderr)
-    );
+    assert_contains(text(&twice.stderr), "has `cpu.max` twice");
     let nothing = schedcast(&["apply"]);
-    assert!(
-        text(&nothing.stderr).contains("--set"),
-        "{}",
-        text(&nothing.stderr)
-    );
+    assert_contains(text(&nothing.stderr), "--set");
 }
 
 /// A folder with a blank is quoted in the next command.
@@ -134,11 +115,7 @@ fn record_ends_with_the_exit_code_of_its_command() {
     }
     assert_eq!(recorded.status.code(), Some(7), "{said}");
     let quoted = format!("schedcast counters '{}'", at.display());
-    assert!(
-        text(&recorded.stdout).contains(&quoted),
-        "{}",
-        text(&recorded.stdout)
-    );
+    assert_contains(text(&recorded.stdout), &quoted);
 }
 
 #[test]
@@ -153,11 +130,7 @@ fn what_nobody_can_apply_is_refused_with_a_hint() {
         text(&unknown.stderr)
     );
     let key = schedcast(&["apply", "--cgroup", group.path(), "--set", "cpu.maxx=5000"]);
-    assert!(
-        text(&key.stderr).contains("cpu.max"),
-        "{}",
-        text(&key.stderr)
-    );
+    assert_contains(text(&key.stderr), "cpu.max");
     assert_ne!(key.status.code(), Some(0));
 }
 
@@ -172,17 +145,8 @@ fn a_recorded_command_can_be_replayed() {
     // ten periods.
     let job = "n=0; while [ $n -lt 300000 ]; do n=$((n+1)); done";
     let record = |at: &str| {
-        schedcast(&[
-            "record",
-            "-o",
-            at,
-            "--cgroup",
-            group.path(),
-            "--",
-            "sh",
-            "-c",
-            job,
-        ])
+        let words = ["record", "-o", at, "--cgroup", group.path()];
+        schedcast(&[&words[..], &["--", "sh", "-c", job]].concat())
     };
     let left_before = traces_without_recorder();
     let recorded = record(at);
@@ -198,37 +162,19 @@ fn a_recorded_command_can_be_replayed() {
         "lost events: CPU 0: ",
         "next: schedcast what-if",
     ] {
-        assert!(said.contains(word), "no {word:?} in {said}");
+        assert_contains(&said, word);
     }
-    assert_eq!(
-        traces_left_since(&left_before),
-        [""; 0],
-        "trace buffers of this recorder"
-    );
-    let over = record(at);
-    assert_eq!(
-        over.status.code(),
-        Some(3),
-        "a recording is not written over"
-    );
+    let left = traces_left_since(&left_before);
+    assert_eq!(left, [""; 0], "trace buffers of this recorder");
+    let over = record(at).status.code();
+    assert_eq!(over, Some(3), "a recording is not written over");
 
-    let what_if = schedcast(&[
-        "what-if",
-        at,
-        "--seeds",
-        "2",
-        "--set",
-        "cpu.max=max",
-        "--json",
-        "-",
-    ]);
-    assert!(what_if.status.success(), "{}", text(&what_if.stderr));
-    let json: serde_json::Value = serde_json::from_slice(&what_if.stdout).unwrap();
+    let line = format!("what-if {at} --seeds 2 --set cpu.max=max --json -");
+    let json: serde_json::Value = serde_json::from_str(&answer(&line, &[])).unwrap();
     let throttled = |variant: usize| {
         let metric = format!("cgroup:{}/nr_throttled", group.path());
-        json["variants"][variant]["metrics"][&metric]["mean"]
-            .as_f64()
-            .unwrap()
+        let mean = &json["variants"][variant]["metrics"][&metric]["mean"];
+        mean.as_f64().unwrap()
     };
     assert!(throttled(0) >= 1.0, "the recorded limit throttles");
     assert_eq!(throttled(1), 0.0, "no limit does not");
@@ -269,12 +215,10 @@ fn sockets_tell_requests_that_wake_nobody() {
         let mut turns = 0;
         let turn = |streams: &mut [std::net::TcpStream]| -> std::io::Result<()> {
             let mut reply = [0; 8];
-            streams
-                .iter_mut()
-                .try_for_each(|one| one.write_all(b"question"))?;
-            streams
-                .iter_mut()
-                .try_for_each(|one| one.read_exact(&mut reply))
+            let mut all = streams.iter_mut();
+            all.try_for_each(|one| one.write_all(b"question"))?;
+            let mut all = streams.iter_mut();
+            all.try_for_each(|one| one.read_exact(&mut reply))
         };
         while turn(&mut streams).is_ok() {
             turns += 1;
@@ -286,18 +230,9 @@ fn sockets_tell_requests_that_wake_nobody() {
     let folder = folder.path().join("recording");
     let at = folder.to_str().unwrap();
     let (cgroup, port) = (group.path(), port.to_string());
-    let words = [
-        "record",
-        "-o",
-        at,
-        "--cgroup",
-        cgroup,
-        "--duration",
-        "2s",
-        "--by",
-        "tracefs",
-    ];
-    let recorded = schedcast(&[&words[..], &["--", "python3", "-c", ECHO, &port]].concat());
+    let line = format!("record -o {at} --cgroup {cgroup} --duration 2s --by tracefs -- python3");
+    let words: Vec<&str> = line.split(' ').chain(["-c", ECHO, &port]).collect();
+    let recorded = schedcast(&words);
     if !recorded.status.success() {
         eprintln!("skipped: {}", text(&recorded.stderr));
         return;
@@ -307,9 +242,8 @@ fn sockets_tell_requests_that_wake_nobody() {
         eprintln!("skipped: this kernel has no events of sockets (Linux 6.3 has)");
         return;
     }
-    let what_if = schedcast(&["what-if", at, "--seeds", "2", "--json", "-"]);
-    assert!(what_if.status.success(), "{}", text(&what_if.stderr));
-    let json: serde_json::Value = serde_json::from_slice(&what_if.stdout).unwrap();
+    let json = answer(&format!("what-if {at} --seeds 2 --json -"), &[]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let metrics = &json["variants"][0]["metrics"];
     let finished = metrics["python3/request_latency.count"]["mean"].as_f64();
     let finished = finished.unwrap_or_else(|| panic!("no requests are known: {metrics}"));
@@ -329,9 +263,8 @@ fn traces_without_recorder() -> Vec<String> {
     names
         .filter(|name| {
             // Others on this machine may record too: only those whose recorder is gone count.
-            let pid = name
-                .strip_prefix("schedcast-record-")
-                .and_then(|rest| rest.split('-').next());
+            let rest = name.strip_prefix("schedcast-record-");
+            let pid = rest.and_then(|rest| rest.split('-').next());
             pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
         })
         .collect()
@@ -350,20 +283,11 @@ fn a_login_that_is_cut_off_ends_the_recording_and_keeps_it() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("recording");
     let at = folder.to_str().unwrap();
-    let words = [
-        "record",
-        "-o",
-        at,
-        "--cgroup",
-        group.path(),
-        "--",
-        "sleep",
-        "60",
-    ];
+    let line = format!("record -o {at} --cgroup {} -- sleep 60", group.path());
     // A recorder that is started by `nohup` goes on; these tests may have been started by it.
     let mut recorder = Command::new("env")
         .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_schedcast")])
-        .args(words)
+        .args(line.split(' '))
         .spawn()
         .unwrap();
     let runs = || {
@@ -383,9 +307,8 @@ fn a_login_that_is_cut_off_ends_the_recording_and_keeps_it() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let pid = recorder.id().to_string();
-    let sent = Command::new("sh")
-        .args(["-c", "kill -HUP $0", &pid])
-        .status();
+    let mut kill = Command::new("sh");
+    let sent = kill.args(["-c", "kill -HUP $0", &pid]).status();
     assert!(sent.unwrap().success());
     assert!(recorder.wait().unwrap().success());
     assert!(folder.join("recording.json").exists());

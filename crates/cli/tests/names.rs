@@ -6,7 +6,8 @@ mod command;
 use std::path::Path;
 use std::process::{Child, Command};
 
-use command::{schedcast, text};
+use command::{answer, schedcast, text};
+use schedcast_base::assert_contains;
 use schedcast_host::{CgroupVersion, CpuCgroup, CpuHierarchy, sys};
 use serde_json::Value;
 
@@ -70,9 +71,8 @@ fn on_a_node_of_equal_names_top_record_and_advise_take_the_right_container() {
     let narrow = Container::new(&burstable, &narrow_pod, 10_000);
     let wide = Container::new(&burstable, &wide_pod, 30_000);
 
-    let shown = schedcast(&["top", "--json", "-", "--interval", "0.5"]);
-    assert!(shown.status.success(), "{}", text(&shown.stderr));
-    let table: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let shown = answer("top --json - --interval 0.5", &[]);
+    let table: Value = serde_json::from_str(&shown).unwrap();
     for (container, pod, quota_us) in [(&narrow, &narrow_pod, 10_000), (&wide, &wide_pod, 30_000)] {
         let label = format!("{pod}/{}", container.short());
         let mut rows = table["groups"].as_array().unwrap().iter();
@@ -94,11 +94,8 @@ fn on_a_node_of_equal_names_top_record_and_advise_take_the_right_container() {
     }
     assert!(recorded.status.success(), "{}", text(&recorded.stderr));
     let next = format!("next: schedcast what-if {at} --pod {wide_pod}\n");
-    assert!(
-        text(&recorded.stdout).ends_with(&next),
-        "{}",
-        text(&recorded.stdout)
-    );
+    let said = text(&recorded.stdout);
+    assert!(said.ends_with(&next), "{said}");
     let kept = kept(&recording);
     assert_eq!(kept["title"], wide_pod.as_str());
     // The neighbour is there with its name, and the group that was named is known.
@@ -109,38 +106,19 @@ fn on_a_node_of_equal_names_top_record_and_advise_take_the_right_container() {
     assert_eq!(described[asked]["pod"], wide_pod.as_str());
 
     let advise = |words: &[&str]| {
-        let fixed = [
-            "advise",
-            at,
-            "--slo",
-            "nr_throttled<=2",
-            "--seeds",
-            "2",
-            "--duration",
-            "300ms",
-        ];
-        schedcast(&[&fixed[..], words].concat())
+        let line = format!("advise {at} --slo nr_throttled<=2 --seeds 2 --duration 300ms");
+        schedcast(&[&line.split(' ').collect::<Vec<_>>()[..], words].concat())
     };
     for words in [["--container", wide.short()], ["--cgroup", &wide.id]] {
         let advised = advise(&words);
-        let said = text(&advised.stdout);
-        assert!(
-            advised.status.code().is_some_and(|code| code <= 1),
-            "{}",
-            text(&advised.stderr)
-        );
-        assert!(
-            said.contains(&format!("target {wide_pod}/{}", wide.short())),
-            "{said}"
-        );
+        let (said, complaints) = (text(&advised.stdout), text(&advised.stderr));
+        assert!(matches!(advised.status.code(), Some(0 | 1)), "{complaints}");
+        assert_contains(&said, &format!("target {wide_pod}/{}", wide.short()));
     }
     // Its neighbour is in the recording, too.
     let other = advise(&["--container", narrow.short()]);
     let said = text(&other.stdout);
-    assert!(
-        said.contains(&format!("target {narrow_pod}/{}", narrow.short())),
-        "{said}"
-    );
+    assert_contains(&said, &format!("target {narrow_pod}/{}", narrow.short()));
     let both = advise(&["--container", wide.short(), "--pod", &wide_pod]);
     assert_eq!(both.status.code(), Some(2));
 }

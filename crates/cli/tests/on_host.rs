@@ -3,6 +3,7 @@
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use schedcast_base::assert_contains;
 use schedcast_host::CpuCgroup;
 
 /// Each group takes all real-time time there is, so only one can be there at a time.
@@ -45,10 +46,7 @@ fn a_stub_runs_in_a_limited_group_of_its_own() {
     let words = ["run", "--on", "host", "--cgroup", "/few", "--set", limit];
     let more = ["--seeds", "2", "--json", "-", "--", "sh", "-c", STUB];
     let (output, group) = schedcast(&[&words[..], &more[..]].concat());
-    let (out, err) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
+    let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     assert_eq!(output.status.code(), Some(0), "{err}");
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
     let column = &json["variants"][0];
@@ -61,7 +59,7 @@ fn a_stub_runs_in_a_limited_group_of_its_own() {
     for metric in ["sh/time", "sh/cpu_time"] {
         let values = of(metric);
         assert!(
-            values.len() == 2 && values.iter().all(|value| *value > 0.0),
+            matches!(values[..], [one, other] if one.min(other) > 0.0),
             "{metric}: {out}"
         );
     }
@@ -69,12 +67,8 @@ fn a_stub_runs_in_a_limited_group_of_its_own() {
     // Whatever the speed of this host, it uses its 20 ms up long before 400,000 rounds are over.
     let throttled = of("cgroup:/few/nr_throttled");
     assert!(throttled.iter().all(|count| *count >= 1.0), "{out}");
-    assert!(
-        of("cgroup:/few/throttled_usec")
-            .iter()
-            .all(|time| *time > 0.0),
-        "{out}"
-    );
+    let throttled = of("cgroup:/few/throttled_usec");
+    assert!(throttled.iter().all(|time| *time > 0.0), "{out}");
     assert!(CpuCgroup::open(&group).is_err(), "{group} was left behind");
 }
 
@@ -89,10 +83,8 @@ fn a_program_that_fails_is_an_error_and_leaves_nothing_behind() {
     let (output, group) = schedcast(&[&words[..], &["echo out of tune; exit 3"]].concat());
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{err}");
-    assert!(
-        err.contains("ended with 3") && err.contains("out of tune"),
-        "{err}"
-    );
+    assert_contains(&err, "ended with 3");
+    assert_contains(&err, "out of tune");
     assert!(CpuCgroup::open(&group).is_err(), "{group} was left behind");
 }
 
@@ -106,28 +98,15 @@ fn refused(words: &[&str]) -> String {
 #[test]
 fn what_cannot_run_for_real_is_refused() {
     let missing = refused(&["run", "--on", "host", "--", "no-such-tool", "-x"]);
-    assert!(
-        missing.contains("`no-such-tool` is not installed"),
-        "{missing}"
-    );
-    let cpus = refused(&[
-        "run",
-        "--on",
-        "host,sim",
-        "--cpus",
-        "511",
-        "--",
-        "hackbench",
-    ]);
+    assert_contains(&missing, "`no-such-tool` is not installed");
+    let many = ["run", "--on", "host,sim", "--cpus", "511"];
+    let cpus = refused(&[&many[..], &["--", "hackbench"]].concat());
     assert!(cpus.contains("511 CPUs and this host has"), "{cpus}");
     let words = ["run", "--on", "host", "--format", "tool", "--", "hackbench"];
     let tool = refused(&words);
     assert!(tool.contains("a run for real prints a table"), "{tool}");
     let where_ = refused(&["run", "--on", "hots", "--", "hackbench"]);
-    assert!(
-        where_.contains("expected sim, host or vm:VERSION"),
-        "{where_}"
-    );
+    assert_contains(&where_, "expected sim, host or vm:VERSION");
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("exp.toml");

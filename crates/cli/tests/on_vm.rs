@@ -65,17 +65,10 @@ fn check(series: &str) {
     let folder = tempfile::tempdir().unwrap();
     let (experiment, results) = (folder.path().join("a.toml"), folder.path().join("a.json"));
     std::fs::write(&experiment, EXPERIMENT).unwrap();
-    let binary = std::env::var("SCHEDCAST");
-    let binary = binary.unwrap_or_else(|_| env!("CARGO_BIN_EXE_schedcast").to_owned());
+    let built = env!("CARGO_BIN_EXE_schedcast").to_owned();
+    let binary = std::env::var("SCHEDCAST").unwrap_or(built);
     let done = Command::new(binary)
-        .args([
-            "validate",
-            "--on",
-            &format!("vm:{series}"),
-            "--repeats",
-            "1",
-        ])
-        .arg("--results")
+        .args(format!("validate --on vm:{series} --repeats 1 --results").split(' '))
         .args([&results, &experiment])
         .output()
         .unwrap();

@@ -10,7 +10,8 @@ mod command;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use command::{schedcast, text};
+use command::{answer, text};
+use schedcast_base::assert_contains;
 use schedcast_host::sys;
 use schedcast_trace::Recording;
 
@@ -45,13 +46,10 @@ fn contained(prepare: &str, capabilities: &str, words: &str, out: &Path) -> Outp
     // The copy needs a folder that can be written: the container's root is read-only.
     let keep = "mount --bind \"$1\" \"$1\"";
     let schedcast = env!("CARGO_BIN_EXE_schedcast");
+    let script = script.replace("schedcast ", &format!("{schedcast} "));
     Command::new("unshare")
         .args(["--mount", "--net", "--propagation", "private", "sh", "-c"])
-        .arg(format!(
-            "{keep}\n{}",
-            script.replace("schedcast ", &format!("{schedcast} "))
-        ))
-        .arg("sh")
+        .args([&*format!("{keep}\n{script}"), "sh"])
         .arg(out)
         .output()
         .unwrap()
@@ -81,8 +79,8 @@ fn two_capabilities_are_enough_to_record_in_a_read_only_root_without_tracefs() {
     ] {
         assert!(manifest.contains(line), "the manifest asks for: {line}");
     }
-    let found = schedcast(&["self", "check", "--json", "-"]);
-    let found: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    let found = answer("self check --json -", &[]);
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
     let facilities = found["facilities"].as_array().unwrap();
     let bpf = facilities.iter().find(|one| one["what"] == "bpf").unwrap();
     if bpf["state"] != "yes" {
@@ -94,10 +92,7 @@ fn two_capabilities_are_enough_to_record_in_a_read_only_root_without_tracefs() {
     let done = contained(CONTAINER, TWO, record, out.path());
     let said = text(&done.stdout) + &text(&done.stderr);
     assert!(done.status.success(), "{said}");
-    assert!(
-        said.contains("recorded by bpf: tracefs is not available here"),
-        "{said}"
-    );
+    assert_contains(&said, "recorded by bpf: tracefs is not available here");
     let recording = Recording::open(&out.path().join("r")).unwrap();
     assert!(recording.counts.events > 10, "{:?}", recording.counts);
 }
@@ -116,7 +111,7 @@ fn a_missing_capability_is_named() {
         "it needs CAP_BPF and CAP_PERFMON",
         "run it as root, or with",
     ] {
-        assert!(none.contains(way), "no {way:?} in {none}");
+        assert_contains(&none, way);
     }
 }
 
@@ -127,20 +122,15 @@ fn a_kernel_without_types_or_locked_down_is_named_with_what_would_help() {
     }
     let record = "schedcast record --by bpf -o /mnt/r --duration 500ms";
     let types = format!("mount -t tmpfs tmpfs /sys/kernel/btf && {CONTAINER}");
-    let types = types.replace(
-        "mount -t sysfs -o ro sysfs /sys && mount --rbind /srv /sys/fs/cgroup && ",
-        "",
-    );
+    let mounts = "mount -t sysfs -o ro sysfs /sys && mount --rbind /srv /sys/fs/cgroup && ";
+    let types = types.replace(mounts, "");
     let said = refused(&types, TWO, record);
     assert!(said.contains("CONFIG_DEBUG_INFO_BTF=y"), "{said}");
     let locked = "mount -t tmpfs tmpfs /mnt && mount -t tmpfs tmpfs /sys/kernel/security && \
         echo 'none integrity [confidentiality]' > /sys/kernel/security/lockdown";
     for way in ["bpf", "tracefs"] {
         let said = refused(locked, ",+all", &record.replace("bpf", way));
-        assert!(
-            said.contains("lockdown=integrity at boot would allow it"),
-            "{said}"
-        );
+        assert_contains(&said, "lockdown=integrity at boot would allow it");
     }
 }
 
@@ -155,10 +145,7 @@ fn a_full_disk_and_a_read_only_folder_end_a_recording_and_nothing_is_left() {
         let words = format!("schedcast record {way} -o /mnt/r --duration 60s");
         let said = refused(full, ",+all", &words);
         assert!(said.contains("No space left on device"), "{said}");
-        assert!(
-            said.contains("name a folder on a disk with more room"),
-            "{said}"
-        );
+        assert_contains(&said, "name a folder on a disk with more room");
     }
     let tiny = "mount -t tmpfs -o size=4k tmpfs /mnt";
     let words = "schedcast record --unprivileged --every 1 -o /mnt/r --duration 60s";

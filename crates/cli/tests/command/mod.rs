@@ -11,7 +11,19 @@ pub(crate) fn schedcast(words: &[impl AsRef<str>]) -> Output {
         .unwrap()
 }
 
+/// Runs a command line of words without blanks, then words with some, which must succeed; its
+/// standard output.
+#[allow(dead_code)]
+#[track_caller]
+pub(crate) fn answer(line: &str, more: &[&str]) -> String {
+    let words: Vec<&str> = line.split(' ').chain(more.iter().copied()).collect();
+    let done = schedcast(&words);
+    assert!(done.status.success(), "{line}: {}", text(&done.stderr));
+    text(&done.stdout)
+}
+
 /// Text of the bytes that the command printed.
+#[allow(dead_code)]
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
