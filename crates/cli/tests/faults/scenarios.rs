@@ -75,17 +75,7 @@ metric = "perf-bench-pipe/time"
 measured = [0.00212, 0.00208, 0.00215]
 constant = "cost.context_switch_thread_ns"
 "#;
-const SIMULATED: [&str; 9] = [
-    "--cpus",
-    "1",
-    "--seeds",
-    "1",
-    "--duration",
-    "20ms",
-    "--",
-    "cyclictest",
-    "-t1",
-];
+const SIMULATED: &str = "--cpus 1 --seeds 1 --duration 20ms -- cyclictest -t1";
 
 /// Where one command is tortured.
 pub(crate) struct Room {
@@ -125,7 +115,7 @@ impl Room {
             .then(|| CpuCgroup::create("/", &name))
             .transpose();
         for (name, text) in [
-            ("grid.toml", format!("{ONE}{GRID}").as_str()),
+            ("grid.toml", &*format!("{ONE}{GRID}")),
             ("one.toml", ONE),
             ("figures.toml", FIGURES),
         ] {
@@ -178,9 +168,14 @@ impl Room {
         command
     }
 
+    /// A command line of words without blanks.
+    fn typed(&self, line: &str) -> Command {
+        self.schedcast(&line.split(' ').collect::<Vec<_>>())
+    }
+
     fn apply(&self) -> Command {
-        let mut command = self.schedcast(&["apply", "--cgroup", self.group().path()]);
-        command.args(["--journal", "undo"]);
+        let group = self.group().path();
+        let mut command = self.typed(&format!("apply --cgroup {group} --journal undo"));
         for setting in SETTINGS {
             command.args(["--set", setting]);
         }
@@ -212,8 +207,8 @@ fn names(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-fn must(is: bool, or: impl FnOnce() -> String) -> Result<(), String> {
-    if is { Ok(()) } else { Err(or()) }
+fn must<T: Into<String>>(is: bool, or: impl FnOnce() -> T) -> Result<(), String> {
+    if is { Ok(()) } else { Err(or().into()) }
 }
 
 fn succeeds(mut command: Command, what: &str) -> Result<(), String> {
@@ -280,12 +275,10 @@ fn recorded(room: &Room, run: &Run) -> Result<(), String> {
     let folder = room.path("recording");
     let whole = folder.join("recording.json").exists();
     if run.ending == Ending::Exited(0) {
-        must(whole, || {
-            "success was told, and there is no recording".to_owned()
-        })?;
+        must(whole, || "success was told, and there is no recording")?;
     }
     match Recording::open(&folder) {
-        Ok(_) => must(whole, || "half a recording was read".to_owned()),
+        Ok(_) => must(whole, || "half a recording was read"),
         Err(error) => must(!whole, || {
             format!("a recording that cannot be read: {error}")
         }),
@@ -312,9 +305,7 @@ fn written_whole(room: &Room, run: &Run, outputs: &[(&str, &str)]) -> Result<(),
         // What may not be removed stays.
         let stays = run.calls.len() == 1 && run.calls[0].number == libc::SYS_unlink;
         let is_left = names(&room.folder).iter().any(fresh);
-        return must(stays || !is_left, || {
-            "a file in the making is left".to_owned()
-        });
+        return must(stays || !is_left, || "a file in the making is left");
     }
     if names(&room.folder).iter().any(fresh) {
         fs::write(room.path("other"), "").unwrap();
@@ -333,23 +324,23 @@ fn swept(room: &Room, run: &Run) -> Result<(), String> {
     let outputs = ["results.csv", "results.json"];
     let read = |folder: &str| outputs.map(|name| fs::read(room.path(folder).join(name)).ok());
     if run.ending == Ending::Exited(0) {
-        must(read("sweep") == read("whole"), || {
-            "success was told, and results differ".to_owned()
-        })?;
+        must(
+            read("sweep") == read("whole"),
+            || "success was told, and results differ",
+        )?;
     }
     for (half, whole) in read("sweep").into_iter().zip(read("whole")) {
-        must(half.is_none() || half == whole, || {
-            "half of a result".to_owned()
-        })?;
+        must(half.is_none() || half == whole, || "half of a result")?;
     }
     succeeds(sweep(room, "sweep"), "the sweep after it")?;
-    must(read("sweep") == read("whole"), || {
-        "resumed, and results differ".to_owned()
-    })
+    must(
+        read("sweep") == read("whole"),
+        || "resumed, and results differ",
+    )
 }
 
 fn sweep(room: &Room, folder: &str) -> Command {
-    room.schedcast(&["sweep", "grid.toml", "--workers", "1", "-q", "-o", folder])
+    room.typed(&format!("sweep grid.toml --workers 1 -q -o {folder}"))
 }
 
 /// A client of `serve`: it asks until it is answered a second time, and then ends the server.
@@ -420,141 +411,111 @@ fn served(room: &Room, run: &Run) -> Result<(), String> {
     let client = client.expect("there is a client of each server");
     client.is_over.store(true, Ordering::Relaxed);
     let is_answered = client.asks.join().map_err(|_| "the client panicked")?;
-    must(is_answered || run.ending != Ending::Exited(0), || {
-        "it ended well without an answer".to_owned()
-    })
+    must(
+        is_answered || run.ending != Ending::Exited(0),
+        || "it ended well without an answer",
+    )
 }
 
 /// Every command, in the order of the page.
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    let kill = || vec![libc::SIGKILL];
-    let before = |room: &Room| {
-        room.clear(&["undo"]);
-        room.set_limit(BEFORE);
+    let scenario = |verb, prepare, command, check| Scenario {
+        verb,
+        needs_group: false,
+        signals: vec![libc::SIGKILL],
+        prepare,
+        command,
+        check,
+    };
+    let in_group = |verb, prepare, command, check| Scenario {
+        needs_group: true,
+        ..scenario(verb, prepare, command, check)
     };
     vec![
-        Scenario {
-            verb: "apply",
-            needs_group: true,
-            signals: kill(),
-            prepare: before,
-            command: Room::apply,
-            check: applied,
-        },
-        Scenario {
-            verb: "undo",
-            needs_group: true,
-            signals: kill(),
-            prepare: |room| {
-                room.clear(&["undo"]);
-                room.set_limit(BEFORE);
+        in_group("apply", unlimited, Room::apply, applied),
+        in_group(
+            "undo",
+            |room| {
+                unlimited(room);
                 succeeds(room.apply(), "apply").unwrap();
             },
-            command: Room::undo,
-            check: undone,
-        },
+            Room::undo,
+            undone,
+        ),
         Scenario {
-            verb: "record",
-            needs_group: true,
             signals: vec![libc::SIGKILL, libc::SIGTERM, libc::SIGHUP],
-            prepare: |room| room.clear(&["recording"]),
-            command: |room| {
-                let words = ["record", "-o", "recording", "--cgroup", room.group().path()];
-                let mut command = room.schedcast(&words);
-                command.args(["--", "sleep", "0.02"]);
-                command
-            },
-            check: recorded,
+            ..in_group(
+                "record",
+                |room| room.clear(&["recording"]),
+                |room| {
+                    let group = room.group().path();
+                    room.typed(&format!(
+                        "record -o recording --cgroup {group} -- sleep 0.02"
+                    ))
+                },
+                recorded,
+            )
         },
-        Scenario {
-            verb: "run --on host",
-            needs_group: true,
-            signals: kill(),
-            prepare: |_| {},
-            command: |room| {
-                let words = ["run", "--on", "host", "--cgroup", "/few", "--seeds", "1"];
-                let mut command = room.schedcast(&words);
-                command.args([
-                    "--set",
-                    "cpu.max=50000 100000",
-                    "--",
-                    "sh",
-                    "-c",
-                    "echo Time: 1",
-                ]);
+        in_group(
+            "run --on host",
+            |_| {},
+            |room| {
+                let mut command = room.typed("run --on host --cgroup /few --seeds 1");
+                command.args(["--set", "cpu.max=50000 100000", "--", "sh", "-c"]);
+                command.arg("echo Time: 1");
                 command
             },
-            check: |_, run| {
+            |_, run| {
                 let path = format!("/schedcast-{}", run.process);
-                must(CpuCgroup::open(&path).is_err(), || {
-                    format!("left the group {path}")
-                })
+                let is_gone = CpuCgroup::open(&path).is_err();
+                must(is_gone, || format!("left the group {path}"))
             },
-        },
-        Scenario {
-            verb: "sweep",
-            needs_group: false,
-            signals: kill(),
-            prepare: |room| {
+        ),
+        scenario(
+            "sweep",
+            |room| {
                 room.clear(&["sweep"]);
                 if !room.path("whole").exists() {
                     succeeds(sweep(room, "whole"), "sweep").unwrap();
                 }
             },
-            command: |room| sweep(room, "sweep"),
-            check: swept,
-        },
-        Scenario {
-            verb: "run --json --report --trace",
-            needs_group: false,
-            signals: kill(),
-            prepare: |room| {
+            |room| sweep(room, "sweep"),
+            swept,
+        ),
+        scenario(
+            "run --json --report --trace",
+            |room| {
                 for (name, _) in OUTPUTS {
                     fs::write(room.path(name), OLD).unwrap();
                 }
             },
-            command: |room| {
-                let outputs = [
-                    "--json",
-                    "out.json",
-                    "--report",
-                    "out.html",
-                    "--trace",
-                    "out.trace",
-                ];
-                let mut command = room.schedcast(&["run"]);
-                command.args(outputs).args(SIMULATED);
-                command
+            |room| {
+                let outputs = "--json out.json --report out.html --trace out.trace";
+                room.typed(&format!("run {outputs} {SIMULATED}"))
             },
-            check: |room, run| written_whole(room, run, &OUTPUTS),
-        },
-        Scenario {
-            verb: "serve",
-            needs_group: false,
-            signals: kill(),
-            prepare: |room| {
+            |room, run| written_whole(room, run, &OUTPUTS),
+        ),
+        scenario(
+            "serve",
+            |room| {
                 room.clear(&[tracer::STDOUT]);
                 let client = Client::start(room.folder.clone());
                 *room.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
             },
-            command: |room| {
-                let words = ["serve", "one.toml", "--port", "0", "--seeds", "1", "-q"];
-                room.schedcast(&words)
-            },
-            check: served,
-        },
-        Scenario {
-            verb: "calibrate --figures",
-            needs_group: false,
-            signals: kill(),
-            prepare: |room| fs::write(room.path("machine.toml"), OLD).unwrap(),
-            command: |room| {
-                let words = ["--figures", "figures.toml", "-o", "machine.toml", "-q"];
-                let mut command = room.schedcast(&["calibrate"]);
-                command.args(words);
-                command
-            },
-            check: |room, run| written_whole(room, run, &[("machine.toml", "\n")]),
-        },
+            |room| room.typed("serve one.toml --port 0 --seeds 1 -q"),
+            served,
+        ),
+        scenario(
+            "calibrate --figures",
+            |room| fs::write(room.path("machine.toml"), OLD).unwrap(),
+            |room| room.typed("calibrate --figures figures.toml -o machine.toml -q"),
+            |room, run| written_whole(room, run, &[("machine.toml", "\n")]),
+        ),
     ]
+}
+
+/// The limit before, and no journal of another.
+fn unlimited(room: &Room) {
+    room.clear(&["undo"]);
+    room.set_limit(BEFORE);
 }
