@@ -1,6 +1,8 @@
 //! Tests that need no live controller: names, write plans and file trees in a temporary directory.
 
 use super::*;
+use crate::fake::write;
+use schedcast_base::assert_contains;
 
 fn group_with(version: CgroupVersion, files: &[(&str, &str)]) -> (tempfile::TempDir, CpuCgroup) {
     let root = tempfile::tempdir().unwrap();
@@ -38,13 +40,10 @@ fn limits_are_read_from_v1_files_with_and_without_burst() {
         ("cpu.cfs_period_us", "50000\n"),
     ];
     let (_root, group) = group_with(CgroupVersion::V1, &files);
+    let limits = group.limits().unwrap();
     assert_eq!(
-        group.limits().unwrap(),
-        CpuLimits {
-            quota_us: None,
-            period_us: 50_000,
-            burst_us: 0
-        }
+        (limits.quota_us, limits.period_us, limits.burst_us),
+        (None, 50_000, 0)
     );
     fs::write(group.dir().join("cpu.cfs_burst_us"), "7\n").unwrap();
     assert_eq!(group.limits().unwrap().burst_us, 7);
@@ -63,48 +62,39 @@ fn v2_sets_quota_and_period_in_one_write() {
 fn a_refused_limit_changes_no_file() {
     let (_root, group) = group_with(CgroupVersion::V2, &V2);
     let error = group.apply("cpu.max", "999 100000").unwrap_err();
-    assert!(
-        error.to_string().contains("quota 999 us is below"),
-        "{error}"
-    );
+    assert_contains(&error, "quota 999 us is below");
     assert_eq!(group.read(CpuFile::Max).unwrap(), "max 100000");
 }
 
 #[test]
 fn v2_burst_shrinks_first_and_grows_last() {
-    let limits = |quota_us, burst_us| CpuLimits {
+    let limits = |(quota_us, burst_us)| CpuLimits {
         quota_us: Some(quota_us),
         period_us: 100_000,
         burst_us,
     };
-    let names = |from, to| -> Vec<&str> {
-        v2_writes(&from, &to)
-            .iter()
-            .map(|(file, _)| file.name())
-            .collect()
-    };
-    assert_eq!(
-        names(limits(50_000, 50_000), limits(20_000, 20_000)),
-        ["cpu.max.burst", "cpu.max"]
-    );
-    assert_eq!(
-        names(limits(20_000, 0), limits(50_000, 50_000)),
-        ["cpu.max", "cpu.max.burst"]
-    );
-    assert!(names(limits(20_000, 0), limits(20_000, 0)).is_empty());
+    for (from, to, expected) in [
+        (
+            (50_000, 50_000),
+            (20_000, 20_000),
+            &["cpu.max.burst", "cpu.max"][..],
+        ),
+        ((20_000, 0), (50_000, 50_000), &["cpu.max", "cpu.max.burst"]),
+        ((20_000, 0), (20_000, 0), &[]),
+    ] {
+        let writes = v2_writes(&limits(from), &limits(to));
+        let names: Vec<&str> = writes.iter().map(|(file, _)| file.name()).collect();
+        assert_eq!(names, expected);
+    }
 }
 
 #[test]
 fn files_of_the_other_version_and_unknown_files_are_refused() {
     let (_root, group) = group_with(CgroupVersion::V2, &V2);
-    assert!(matches!(
-        group.write(CpuFile::CfsQuotaUs, "1000"),
-        Err(HostError::OtherVersion { .. })
-    ));
-    assert!(matches!(
-        group.apply("cpu.mx", "1000"),
-        Err(HostError::UnknownFile { .. })
-    ));
+    let other = group.write(CpuFile::CfsQuotaUs, "1000");
+    assert!(matches!(other, Err(HostError::OtherVersion { .. })));
+    let unknown = group.apply("cpu.mx", "1000");
+    assert!(matches!(unknown, Err(HostError::UnknownFile { .. })));
 }
 
 #[test]
@@ -119,10 +109,9 @@ fn names_that_are_no_single_directory_are_refused() {
 fn the_largest_share_below_is_found_at_any_depth() {
     let root = tempfile::tempdir().unwrap();
     let group = |path: &str, quota: &str| {
-        let dir = root.path().join(path);
-        fs::create_dir_all(&dir).unwrap();
-        fs::write(dir.join("cpu.cfs_quota_us"), quota).unwrap();
-        fs::write(dir.join("cpu.cfs_period_us"), "100000\n").unwrap();
+        let write = |file: &str, text| write(root.path(), &format!("{path}/{file}"), text);
+        write("cpu.cfs_quota_us", quota);
+        write("cpu.cfs_period_us", "100000\n");
     };
     group("a", "-1\n");
     group("a/b", "25000\n");

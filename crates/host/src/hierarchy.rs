@@ -357,10 +357,8 @@ mod tests {
                 Some(list.to_owned())
             })
         };
-        assert_eq!(
-            with("cpuset cpu io\n").unwrap().version(),
-            CgroupVersion::V2
-        );
+        let found = with("cpuset cpu io\n").unwrap();
+        assert_eq!(found.version(), CgroupVersion::V2);
         assert_eq!(with("cpuset io\n"), None);
         assert_eq!(CpuHierarchy::from_mounts("", |_| None), None);
     }
@@ -376,10 +374,8 @@ mod tests {
     #[test]
     fn an_unknown_group_is_refused_with_the_nearest() {
         let root = tempfile::tempdir().unwrap();
-        for group in ["", "kubepods", "kubepods/burstable", "system"] {
-            let dir = root.path().join(group);
-            std::fs::create_dir_all(&dir).unwrap();
-            std::fs::write(dir.join("cgroup.procs"), "").unwrap();
+        for group in [".", "kubepods", "kubepods/burstable", "system"] {
+            crate::fake::write(root.path(), &format!("{group}/cgroup.procs"), "");
         }
         let tree = CpuHierarchy::at(CgroupVersion::V1, root.path());
         assert!(tree.existing("/kubepods/burstable").is_ok());
@@ -388,10 +384,8 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(nearest("/kubepod").as_deref(), Some("/kubepods"));
-        assert_eq!(
-            nearest("/kubepods/burstible/x").as_deref(),
-            Some("/kubepods/burstable")
-        );
+        let near = nearest("/kubepods/burstible/x");
+        assert_eq!(near.as_deref(), Some("/kubepods/burstable"));
         assert_eq!(nearest("/kubepods/zzzzzzzz").as_deref(), Some("/kubepods"));
         assert_eq!(nearest("/zzzzzzzzzzzz"), None);
         let pasted = |below: &str| format!("{}{below}", root.path().display());

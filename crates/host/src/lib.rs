@@ -37,6 +37,8 @@ pub mod calibrate;
 mod cgroup;
 mod cpufreq;
 mod error;
+#[cfg(test)]
+mod fake;
 pub mod files;
 pub mod groups;
 mod guard;

@@ -258,6 +258,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use schedcast_base::assert_contains;
 
     /// A group with this limit and these counters: periods, throttled ones, throttled and used time
     /// in µs.
@@ -271,14 +272,9 @@ mod tests {
             }
         }
         fs::write(dir.join("cpu.max"), max).unwrap();
-        fs::write(
-            dir.join("cpu.stat"),
-            format!(
-                "usage_usec {used}\nnr_periods {periods}\nnr_throttled {throttled}\n\
-                 throttled_usec {lost}\n"
-            ),
-        )
-        .unwrap();
+        let periods = format!("nr_periods {periods}\nnr_throttled {throttled}");
+        let stat = format!("usage_usec {used}\n{periods}\nthrottled_usec {lost}\n");
+        fs::write(dir.join("cpu.stat"), stat).unwrap();
     }
 
     #[test]
@@ -289,18 +285,10 @@ mod tests {
         let app = format!("kubepods/burstable/pod{uid}/{:0<64}", "aa");
         let write = |late: u64| {
             group(&cgroups, "free", "max 100000", [0, 0, 0, late * 700_000]);
-            group(
-                &cgroups,
-                "busy",
-                "50000 100000",
-                [7 + late * 10, late * 2, late * 9, 0],
-            );
-            group(
-                &cgroups,
-                &app,
-                "20000 100000",
-                [late * 10, late * 9, late * 800_000, late * 200_000],
-            );
+            let busy = [7 + late * 10, late * 2, late * 9, 0];
+            group(&cgroups, "busy", "50000 100000", busy);
+            let held_back = [10, 9, 800_000, 200_000].map(|count| late * count);
+            group(&cgroups, &app, "20000 100000", held_back);
             group(&cgroups, "asleep", "50000 100000", [5, 5, 5, 5]);
         };
         fs::create_dir_all(root.path().join(format!("var/log/pods/shop_web-0_{uid}"))).unwrap();
@@ -311,46 +299,29 @@ mod tests {
         let mut now = Look::take(&hierarchy, root.path()).unwrap();
         (earlier.at_ns, now.at_ns) = (5_000_000_000, 6_000_000_000);
         let table = now.since(&earlier, CgroupVersion::V2, false);
-        let rows: Vec<_> = table
-            .rows
-            .iter()
-            .map(|row| (row.label.as_str(), row.nr_periods, row.nr_throttled))
-            .collect();
         let label = format!("shop/web-0/aa{}", "0".repeat(10));
-        assert_eq!(
-            rows,
-            [(label.as_str(), 10, 9), ("/busy", 10, 2), ("/asleep", 0, 0)]
+        let expected = [(&*label, 10, 9), ("/busy", 10, 2), ("/asleep", 0, 0)];
+        let rows = table.rows.iter();
+        assert!(
+            rows.map(|row| (&*row.label, row.nr_periods, row.nr_throttled))
+                .eq(expected)
         );
         let text = table.text(2);
         let first: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(
-            first,
-            [
-                "90",
-                "%",
-                "800",
-                "ms/s",
-                "0.20",
-                "0.20",
-                "-",
-                label.as_str()
-            ]
+            first.join(" "),
+            format!("90 % 800 ms/s 0.20 0.20 - {label}")
         );
         assert!(text.ends_with("… and 1 more\n"), "{text}");
-        assert_eq!(
-            table.next().unwrap(),
-            "schedcast record -o recording --container aa0000000000 --duration 30s"
-        );
+        let next = "schedcast record -o recording --container aa0000000000 --duration 30s";
+        assert_eq!(table.next().unwrap(), next);
         let json = table.json();
         assert_eq!(json["groups"][0]["throttled_ratio"], 0.9);
         assert_eq!(json["groups"][0]["names"]["pod"], "shop/web-0");
         assert_eq!(json["groups"][2]["throttled_ratio"], Value::Null);
         let all = now.since(&earlier, CgroupVersion::V2, true);
-        assert!(
-            all.rows
-                .iter()
-                .any(|row| row.path == "/free" && row.usage_ns == Some(700_000_000))
-        );
+        let free = all.rows.iter().find(|row| row.path == "/free");
+        assert_eq!(free.unwrap().usage_ns, Some(700_000_000));
     }
 
     #[test]
@@ -361,11 +332,7 @@ mod tests {
         let hierarchy = CpuHierarchy::at(CgroupVersion::V2, &cgroups);
         let look = Look::take(&hierarchy, root.path()).unwrap();
         let table = look.since(&look, CgroupVersion::V2, false);
-        assert!(
-            table
-                .text(9)
-                .contains("no group of this host has a CPU limit")
-        );
+        assert_contains(table.text(9), "no group of this host has a CPU limit");
         assert_eq!(table.next(), None);
     }
 }

@@ -73,14 +73,12 @@ impl Topology {
         let online = system.join("cpu/online");
         let text = read_text(&online)?;
         let numbers = parse_cpu_list(&text).ok_or_else(|| bad_list(&online, &text))?;
-        let cpus = numbers
-            .iter()
-            .map(|cpu| read_cpu(system, *cpu))
-            .collect::<Result<Vec<_>>>()?;
+        let cpus = numbers.iter().map(|cpu| read_cpu(system, *cpu));
+        let cpus = cpus.collect::<Result<Vec<_>>>()?;
         refuse_overlap(system, &cpus)?;
         let word = |name: &str| {
-            read_text(&system.join("cpu/cpuidle").join(name))
-                .map_or("none".to_owned(), |text| text.trim().to_owned())
+            let text = read_text(&system.join("cpu/cpuidle").join(name));
+            text.map_or("none".to_owned(), |text| text.trim().to_owned())
         };
         let first = numbers.first().copied().unwrap_or(0);
         // The files are there from 4.2 on, and empty without such CPUs.
@@ -113,11 +111,8 @@ impl Topology {
 
     /// Most threads a core has.
     pub(crate) fn smt(&self) -> usize {
-        self.cpus
-            .iter()
-            .map(|cpu| cpu.siblings.len())
-            .max()
-            .unwrap_or(1)
+        let threads = self.cpus.iter().map(|cpu| cpu.siblings.len());
+        threads.max().unwrap_or(1)
     }
 
     /// Groups of CPUs that share a last-level cache, in order of their first CPU.
@@ -137,24 +132,20 @@ fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
 /// its neighbours tell of.
 fn refuse_overlap(system: &Path, cpus: &[CpuInfo]) -> Result<()> {
     for one in cpus {
-        let other = cpus
-            .iter()
-            .find(|other| other.llc != one.llc && other.llc.contains(&one.cpu));
-        if let Some(other) = other {
+        let is_parted = |other: &&CpuInfo| other.llc != one.llc && other.llc.contains(&one.cpu);
+        if let Some(other) = cpus.iter().find(is_parted) {
             // The one that lacks a description is taken to share with its core alone.
             let (one, other) = match one.llc.len() < other.llc.len() {
                 true => (one, other),
                 false => (other, one),
             };
-            return Err(unexpected(
-                system.join(format!("cpu/cpu{}/cache", one.cpu)),
-                0,
-                "the last-level cache that all CPUs of it name; try again",
-                format!(
-                    "CPUs {:?}, and {:?} of CPU {}",
-                    one.llc, other.llc, other.cpu
-                ),
-            ));
+            let cache = system.join(format!("cpu/cpu{}/cache", one.cpu));
+            let expected = "the last-level cache that all CPUs of it name; try again";
+            let found = format!(
+                "CPUs {:?}, and {:?} of CPU {}",
+                one.llc, other.llc, other.cpu
+            );
+            return Err(unexpected(cache, 0, expected, found));
         }
     }
     Ok(())
@@ -190,8 +181,8 @@ fn read_llc(cache: &Path) -> Result<Option<Vec<usize>>> {
             best = Some((level, dir));
         }
     }
-    best.map(|(_, dir)| read_cpus(&dir.join("shared_cpu_list")))
-        .transpose()
+    let shared = best.map(|(_, dir)| read_cpus(&dir.join("shared_cpu_list")));
+    shared.transpose()
 }
 
 /// A CPU's directory holds a link `nodeN`.
@@ -218,9 +209,8 @@ fn read_idle_states(dir: &Path) -> Vec<IdleState> {
 
 fn read_number(path: &Path) -> Result<usize> {
     let text = read_text(path)?;
-    text.trim()
-        .parse()
-        .map_err(|_| unexpected(path, 1, "a number", text))
+    let number = text.trim().parse();
+    number.map_err(|_| unexpected(path, 1, "a number", text))
 }
 
 fn read_cpus(path: &Path) -> Result<Vec<usize>> {
@@ -301,9 +291,8 @@ fn read_config(release: &str) -> Result<Option<String>> {
 }
 
 fn config_value<'a>(config: &'a str, key: &str) -> Option<&'a str> {
-    config
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
+    let mut lines = config.lines();
+    lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
 }
 
 pub(crate) fn config_hz(config: &str) -> Option<u32> {
@@ -338,12 +327,8 @@ mod tests {
     use std::fs;
 
     use super::*;
-
-    fn write(root: &Path, file: &str, text: &str) {
-        let path = root.join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    use crate::fake::write;
+    use schedcast_base::assert_contains;
 
     /// The machine of the module's example: 2 sockets × 2 cores × 2 threads.
     fn example() -> tempfile::TempDir {
@@ -363,21 +348,23 @@ mod tests {
             put("cache/index0/shared_cpu_list", &siblings);
             put("cache/index1/level", "3\n");
             put("cache/index1/type", "Unified\n");
-            let llc = format!(
-                "{}-{},{}-{}\n",
-                2 * socket,
-                2 * socket + 1,
-                2 * socket + 4,
-                2 * socket + 5
-            );
+            let [a, b, c, d] = [0, 1, 4, 5].map(|cpu| 2 * socket + cpu);
+            let llc = format!("{a}-{b},{c}-{d}\n");
             put("cache/index1/shared_cpu_list", &llc);
             put(&format!("node{socket}/x"), "");
         }
-        let state = "cpu/cpu0/cpuidle/state0";
-        write(root.path(), &format!("{state}/name"), "C1\n");
-        write(root.path(), &format!("{state}/latency"), "2\n");
-        write(root.path(), &format!("{state}/residency"), "3\n");
-        write(root.path(), &format!("{state}/disable"), "0\n");
+        for (file, text) in [
+            ("name", "C1"),
+            ("latency", "2"),
+            ("residency", "3"),
+            ("disable", "0"),
+        ] {
+            write(
+                root.path(),
+                &format!("cpu/cpu0/cpuidle/state0/{file}"),
+                text,
+            );
+        }
         write(root.path(), "cpu/cpuidle/current_driver", "intel_idle\n");
         root
     }
@@ -413,10 +400,8 @@ mod tests {
         fs::remove_dir_all(root.path().join("cpu/cpu5/cache")).unwrap();
         let error = Topology::read_from(root.path()).unwrap_err().to_string();
         let expected = "found \"CPUs [1, 5], and [0, 1, 4, 5] of CPU 1\"";
-        assert!(
-            error.contains("cpu5/cache") && error.contains(expected),
-            "{error}"
-        );
+        assert_contains(&error, "cpu5/cache");
+        assert_contains(&error, expected);
     }
 
     #[test]
@@ -431,10 +416,7 @@ mod tests {
         let root = example();
         write(root.path(), "cpu/cpu3/topology/core_id", "x\n");
         let error = Topology::read_from(root.path()).unwrap_err().to_string();
-        assert!(
-            error.contains("cpu3/topology/core_id:1: expected a number"),
-            "{error}"
-        );
+        assert_contains(&error, "cpu3/topology/core_id:1: expected a number");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::fs;
 
 use super::*;
+use schedcast_base::assert_contains;
 
 const UID: &str = "3f096c1e-0d1b-4c57-9a3f-5b1f0a6e2d11";
 const OTHER_UID: &str = "90c2d7aa-53a8-4e5e-8f7c-000000000002";
@@ -52,9 +53,7 @@ impl Host {
     }
 
     fn file(&self, path: &str, text: &str) {
-        let path = self.root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        crate::fake::write(self.root.path(), path, text);
     }
 
     fn groups(&self) -> Groups {
@@ -274,10 +273,7 @@ fn units_nested_and_delegated_are_found_and_paths_may_be_pasted_or_cut() {
         HostError::NoSuchGroup { hint, .. } => hint,
         other => panic!("{other}"),
     };
-    assert!(
-        hint.contains("--cgroup /system.slice/nginx.service"),
-        "{hint}"
-    );
+    assert_contains(&hint, "--cgroup /system.slice/nginx.service");
     let path = |text: &str| host.find(Wanted::Path(text.to_owned()));
     assert_eq!(
         path("workers/1").unwrap(),

@@ -213,64 +213,40 @@ mod tests {
     #[test]
     fn instructions_have_the_documented_bytes() {
         use Reg::*;
+        let is = |write: fn(&mut Assembler), expected: &str| {
+            let bytes = one(write)
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<String>();
+            assert_eq!(bytes, expected);
+        };
         // BPF_MOV | BPF_K | BPF_ALU64 = 0xb0 | 0 | 7, and with a register BPF_X = 8.
-        assert_eq!(
-            one(|it| it.op(Op::Move, R2, -1)),
-            [0xb7, 2, 0, 0, 255, 255, 255, 255]
-        );
-        assert_eq!(
-            one(|it| it.op_reg(Op::Move, R6, R1)),
-            [0xbf, 0x16, 0, 0, 0, 0, 0, 0]
-        );
-        assert_eq!(
-            one(|it| it.op(Op::Add, R2, -4)),
-            [0x07, 2, 0, 0, 252, 255, 255, 255]
-        );
-        assert_eq!(one(|it| it.op(Op::And, R1, 1)), [0x57, 1, 0, 0, 1, 0, 0, 0]);
-        assert_eq!(
-            one(|it| it.op_reg(Op::Or, R1, R2)),
-            [0x4f, 0x21, 0, 0, 0, 0, 0, 0]
-        );
+        is(|it| it.op(Op::Move, R2, -1), "b7020000ffffffff");
+        is(|it| it.op_reg(Op::Move, R6, R1), "bf16000000000000");
+        is(|it| it.op(Op::Add, R2, -4), "07020000fcffffff");
+        is(|it| it.op(Op::And, R1, 1), "5701000001000000");
+        is(|it| it.op_reg(Op::Or, R1, R2), "4f21000000000000");
         // BPF_LDX | BPF_MEM | BPF_W = 1 | 0x60 | 0; BPF_DW = 0x18.
-        assert_eq!(
-            one(|it| it.load(Width::Four, R3, R7, 8)),
-            [0x61, 0x73, 8, 0, 0, 0, 0, 0]
-        );
-        assert_eq!(
-            one(|it| it.load(Width::Eight, R7, R6, 16)),
-            [0x79, 0x67, 16, 0, 0, 0, 0, 0]
-        );
+        is(|it| it.load(Width::Four, R3, R7, 8), "6173080000000000");
+        is(|it| it.load(Width::Eight, R7, R6, 16), "7967100000000000");
         // BPF_STX = 3, BPF_ST = 2.
-        assert_eq!(
-            one(|it| it.store(Width::Four, R10, -4, R0)),
-            [0x63, 0x0a, 252, 255, 0, 0, 0, 0]
-        );
-        assert_eq!(
-            one(|it| it.store(Width::Eight, R9, 0, R0)),
-            [0x7b, 0x09, 0, 0, 0, 0, 0, 0]
-        );
-        assert_eq!(
-            one(|it| it.store_value(Width::Eight, R10, -8, 5)),
-            [0x7a, 0x0a, 248, 255, 5, 0, 0, 0]
+        is(|it| it.store(Width::Four, R10, -4, R0), "630afcff00000000");
+        is(|it| it.store(Width::Eight, R9, 0, R0), "7b09000000000000");
+        is(
+            |it| it.store_value(Width::Eight, R10, -8, 5),
+            "7a0af8ff05000000",
         );
         // BPF_STX | BPF_ATOMIC (0xc0) | BPF_DW, the value BPF_ADD = 0.
-        assert_eq!(
-            one(|it| it.add_in_memory(R0, 0, R1)),
-            [0xdb, 0x10, 0, 0, 0, 0, 0, 0]
-        );
-        assert_eq!(one(|it| it.call(131)), [0x85, 0, 0, 0, 131, 0, 0, 0]);
-        assert_eq!(one(Assembler::exit), [0x95, 0, 0, 0, 0, 0, 0, 0]);
+        is(|it| it.add_in_memory(R0, 0, R1), "db10000000000000");
+        is(|it| it.call(131), "8500000083000000");
+        is(Assembler::exit, "9500000000000000");
     }
 
     #[test]
     fn wide_loads_take_two_slots() {
         let number = one(|it| it.number(Reg::R2, 0x1122_3344_5566_7788));
-        assert_eq!(
-            number,
-            [
-                0x18, 2, 0, 0, 0x88, 0x77, 0x66, 0x55, 0, 0, 0, 0, 0x44, 0x33, 0x22, 0x11
-            ]
-        );
+        assert_eq!(number[..8], [0x18, 2, 0, 0, 0x88, 0x77, 0x66, 0x55]);
+        assert_eq!(number[8..], [0, 0, 0, 0, 0x44, 0x33, 0x22, 0x11]);
         // BPF_PSEUDO_MAP_FD = 1 stands in the source register.
         assert_eq!(one(|it| it.map(Reg::R1, 7))[..5], [0x18, 0x11, 0, 0, 7]);
     }
@@ -287,11 +263,8 @@ mod tests {
             it.set(out);
             it.exit();
         });
-        assert_eq!(
-            code[..4],
-            [0x15, 0, 5, 0],
-            "over five slots, two of them the number"
-        );
+        // Over five slots, two of them the number.
+        assert_eq!(code[..4], [0x15, 0, 5, 0]);
         assert_eq!(code[24..28], [0x5d, 0x23, 2, 0]);
         assert_eq!(code[32..36], [0x05, 0, 1, 0]);
         let bits = |when| {
