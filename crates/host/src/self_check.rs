@@ -39,18 +39,30 @@ pub struct Finding {
     pub missing: String,
 }
 
-fn finding(
-    what: &'static str,
-    state: State,
-    found: impl Into<String>,
-    missing: impl Into<String>,
-) -> Finding {
-    Finding {
-        what,
-        state,
-        found: found.into(),
-        missing: missing.into(),
+impl Finding {
+    fn new(what: &'static str, (state, found, missing): Look) -> Self {
+        Self {
+            what,
+            state,
+            found,
+            missing,
+        }
     }
+}
+
+/// State of a facility, in words, and what is missing.
+type Look = (State, String, String);
+
+fn yes(found: impl Into<String>) -> Look {
+    (State::Yes, found.into(), String::new())
+}
+
+fn partly(found: impl Into<String>, missing: impl Into<String>) -> Look {
+    (State::Partly, found.into(), missing.into())
+}
+
+fn no(found: impl Into<String>, missing: impl Into<String>) -> Look {
+    (State::No, found.into(), missing.into())
 }
 
 /// Facilities of the host, then the verbs that need them.
@@ -86,95 +98,69 @@ const NAMES: [&str; 5] = [
 /// `hierarchy`.
 pub fn check(root: &Path, hierarchy: Option<&CpuHierarchy>) -> Checked {
     let host = Host { root };
-    let cgroups = host.cgroups(hierarchy);
-    let bandwidth = host.bandwidth(hierarchy);
-    let limits = host.limits_can_be_written(hierarchy);
-    let tracefs = host.tracefs();
-    let bpf = host.bpf();
-    let perf = host.perf();
-    let names = host.names();
-    let capabilities = host.capabilities();
-    let verbs = verbs(
-        &cgroups,
-        &bandwidth,
-        &limits,
-        [&tracefs, &bpf, &perf],
-        host.is_root(),
-    );
+    let facilities = [
+        ("kernel", host.kernel()),
+        (CONTROLLER, host.cgroups(hierarchy)),
+        (BANDWIDTH, host.bandwidth(hierarchy)),
+        (WRITABLE, host.limits_can_be_written(hierarchy)),
+        (TRACEFS, host.tracefs()),
+        ("bpf", host.bpf()),
+        ("perf", host.perf()),
+        ("capabilities", host.capabilities()),
+        ("cpufreq", host.frequency()),
+        ("pressure", host.pressure()),
+        ("names", host.names()),
+    ];
+    let facilities = facilities.map(|(what, look)| Finding::new(what, look));
     Checked {
-        facilities: vec![
-            host.kernel(),
-            cgroups,
-            bandwidth,
-            limits,
-            tracefs,
-            bpf,
-            perf,
-            capabilities,
-            host.frequency(),
-            host.pressure(),
-            names,
-        ],
-        verbs,
+        verbs: verbs(&facilities, host.is_root()),
+        facilities: facilities.into(),
     }
 }
 
-fn verbs(
-    cgroups: &Finding,
-    bandwidth: &Finding,
-    limits: &Finding,
-    recorders: [&Finding; 3],
-    is_root: bool,
-) -> Vec<Finding> {
-    let all = |parts: &[&Finding]| match parts.iter().any(|part| part.state == State::No) {
-        true => State::No,
-        false => State::Yes,
+/// Facilities that verbs need.
+const CONTROLLER: &str = "cpu controller";
+const BANDWIDTH: &str = "bandwidth";
+const WRITABLE: &str = "limits writable";
+const TRACEFS: &str = "tracefs";
+
+fn verbs(facilities: &[Finding], is_root: bool) -> Vec<Finding> {
+    let has = |what: &str| {
+        let mut found = facilities.iter().filter(|one| one.state != State::No);
+        found.any(|one| one.what == what)
     };
-    let because = |parts: &[&Finding]| {
-        let lacking = parts.iter().filter(|part| part.state == State::No);
-        let lacking: Vec<&str> = lacking.map(|part| part.what).collect();
+    let needing = |needed: &[&'static str]| -> Look {
+        let lacking: Vec<&str> = needed.iter().copied().filter(|one| !has(one)).collect();
         match lacking.is_empty() {
-            true => String::new(),
-            false => format!("needs {}", lacking.join(", ")),
+            true => yes(""),
+            false => no("", format!("needs {}", lacking.join(", "))),
         }
     };
-    let open = recorders.iter().filter(|one| one.state == State::Yes);
-    let open: Vec<&str> = open.map(|one| one.what).collect();
-    let record = match (cgroups.state, open.is_empty()) {
-        (State::No, _) => finding("record", State::No, "", "needs the cpu controller"),
-        (_, false) => finding("record", State::Yes, format!("by {}", open.join(", ")), ""),
-        _ => finding(
-            "record",
-            State::No,
+    let open: Vec<&str> = [TRACEFS, "bpf", "perf"]
+        .into_iter()
+        .filter(|one| has(one))
+        .collect();
+    let record = match (has(CONTROLLER), open.is_empty()) {
+        (false, _) => no("", "needs the cpu controller"),
+        (true, false) => yes(format!("by {}", open.join(", "))),
+        (true, true) => no(
             "",
             "needs tracefs, bpf or perf; `record --unprivileged` and `schedcast counters` answer with ranges",
         ),
     };
-    let calibrate = match is_root && recorders[0].state == State::Yes {
-        true => finding("calibrate", State::Yes, "", ""),
-        false => finding("calibrate", State::No, "", "needs root and tracefs"),
+    let calibrate = match is_root && has(TRACEFS) {
+        true => yes(""),
+        false => no("", "needs root and tracefs"),
     };
-    let live = [
-        (
-            "top",
-            all(&[cgroups, bandwidth]),
-            because(&[cgroups, bandwidth]),
-        ),
-        (
-            "apply, undo",
-            all(&[cgroups, bandwidth, limits]),
-            because(&[cgroups, bandwidth, limits]),
-        ),
+    let everywhere = yes("everywhere: they need a recording or an experiment, and no rights");
+    let verbs = [
+        ("what-if, advise, check, run, counters", everywhere),
+        ("top", needing(&[CONTROLLER, BANDWIDTH])),
+        ("apply, undo", needing(&[CONTROLLER, BANDWIDTH, WRITABLE])),
+        ("record", record),
+        ("calibrate", calibrate),
     ];
-    let mut verbs = vec![finding(
-        "what-if, advise, check, run, counters",
-        State::Yes,
-        "everywhere: they need a recording or an experiment, and no rights",
-        "",
-    )];
-    verbs.extend(live.map(|(what, state, missing)| finding(what, state, "", missing)));
-    verbs.extend([record, calibrate]);
-    verbs
+    verbs.map(|(what, look)| Finding::new(what, look)).into()
 }
 
 struct Host<'a> {
@@ -191,15 +177,10 @@ impl Host<'_> {
         self.root.join(path).exists()
     }
 
-    fn kernel(&self) -> Finding {
+    fn kernel(&self) -> Look {
         match self.text("proc/sys/kernel/osrelease") {
-            Some(release) => finding("kernel", State::Yes, release, ""),
-            None => finding(
-                "kernel",
-                State::No,
-                "",
-                "mount /proc: nothing can be told without it",
-            ),
+            Some(release) => yes(release),
+            None => no("", "mount /proc: nothing can be told without it"),
         }
     }
 
@@ -218,39 +199,32 @@ impl Host<'_> {
         effective.as_deref() == Some("0")
     }
 
-    fn capabilities(&self) -> Finding {
+    fn capabilities(&self) -> Look {
         let bits = self.effective();
-        let (have, lack): (Vec<_>, Vec<_>) = CAPABILITIES
-            .iter()
-            .partition(|(bit, _)| bits >> bit & 1 == 1);
-        let names = |list: &[&(u32, &str)]| {
-            let names: Vec<&str> = list.iter().map(|(_, name)| *name).collect();
-            names.join(", ")
+        let names = |has: bool| {
+            let chosen = CAPABILITIES
+                .iter()
+                .filter(|(bit, _)| (bits >> bit & 1 == 1) == has);
+            chosen.map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
         };
-        let state = match (have.is_empty(), lack.is_empty()) {
-            (_, true) => State::Yes,
-            (true, _) => State::No,
-            _ => State::Partly,
-        };
-        let missing = match lack.is_empty() {
-            true => String::new(),
-            false => format!("without {}", names(&lack)),
-        };
-        finding("capabilities", state, names(&have), missing)
+        let (have, lack) = (names(true), format!("without {}", names(false)));
+        match (have.is_empty(), names(false).is_empty()) {
+            (_, true) => yes(have),
+            (true, _) => no(have, lack),
+            _ => partly(have, lack),
+        }
     }
 
-    fn cgroups(&self, hierarchy: Option<&CpuHierarchy>) -> Finding {
+    fn cgroups(&self, hierarchy: Option<&CpuHierarchy>) -> Look {
         match hierarchy {
             Some(tree) => {
                 let both = tree.version() == CgroupVersion::V1 && self.has_second_tree();
                 let hybrid = if both { ", hybrid" } else { "" };
                 let at = tree.mount().display();
                 let found = format!("cgroup {}{hybrid} at {at}", tree.version().name());
-                finding("cpu controller", State::Yes, found, "")
+                yes(found)
             }
-            None => finding(
-                "cpu controller",
-                State::No,
+            None => no(
                 "",
                 "mount a cgroup file system that lists cpu: top, record and apply would work",
             ),
@@ -264,82 +238,47 @@ impl Host<'_> {
             .any(|line| line.split(' ').nth(2) == Some("cgroup2"))
     }
 
-    fn bandwidth(&self, hierarchy: Option<&CpuHierarchy>) -> Finding {
-        let files = |tree: &CpuHierarchy| match tree.version() {
-            CgroupVersion::V1 => ("cpu.cfs_quota_us", "cpu.cfs_burst_us"),
-            CgroupVersion::V2 => ("cpu.max", "cpu.max.burst"),
-        };
+    fn bandwidth(&self, hierarchy: Option<&CpuHierarchy>) -> Look {
         let Some(tree) = hierarchy else {
-            return finding("bandwidth", State::No, "", "needs the cpu controller");
+            return no("", "needs the cpu controller");
         };
-        let (quota, burst) = files(tree);
+        let (quota, burst) = limit_files(tree);
         let Some(dir) = group_with(tree.mount(), quota) else {
-            return finding(
-                "bandwidth",
-                State::No,
+            return no(
                 format!("no group has {quota}"),
                 "a kernel with CONFIG_CFS_BANDWIDTH, and on v2 a group whose parent has +cpu in cgroup.subtree_control",
             );
         };
         match dir.join(burst).exists() {
-            true => finding("bandwidth", State::Yes, format!("{quota}, {burst}"), ""),
-            false => finding(
-                "bandwidth",
-                State::Partly,
-                quota,
-                "a kernel from 5.14 on would add burst",
-            ),
+            true => yes(format!("{quota}, {burst}")),
+            false => partly(quota, "a kernel from 5.14 on would add burst"),
         }
     }
 
-    fn limits_can_be_written(&self, hierarchy: Option<&CpuHierarchy>) -> Finding {
+    fn limits_can_be_written(&self, hierarchy: Option<&CpuHierarchy>) -> Look {
         let file = hierarchy.and_then(|tree| {
-            let quota = match tree.version() {
-                CgroupVersion::V1 => "cpu.cfs_quota_us",
-                CgroupVersion::V2 => "cpu.max",
-            };
+            let (quota, _) = limit_files(tree);
             Some(group_with(tree.mount(), quota)?.join(quota))
         });
         match file {
             // Opening does not write.
             Some(file) => match OpenOptions::new().write(true).open(&file) {
-                Ok(_) => finding("limits writable", State::Yes, "", ""),
-                Err(error) => finding(
-                    "limits writable",
-                    State::No,
+                Ok(_) => yes(""),
+                Err(error) => no(
                     format!("{}: {error}", file.display()),
                     "root, a delegated group, or a cgroup mount that is not read-only: apply would work",
                 ),
             },
-            None => finding(
-                "limits writable",
-                State::No,
-                "",
-                "needs a group with a limit's files",
-            ),
+            None => no("", "needs a group with a limit's files"),
         }
     }
 
-    fn tracefs(&self) -> Finding {
+    fn tracefs(&self) -> Look {
         if let Some(why) = lockdown(self.root) {
-            return finding("tracefs", State::No, why, "record would work");
+            return no(why, "record would work");
         }
-        let known = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
-        let Some(at) = known
-            .into_iter()
-            .find(|at| self.has(&format!("{at}/tracing_on")))
-        else {
-            let missing = match self.is_root() && self.effective() >> 21 & 1 == 1 {
-                true => "",
-                false => {
-                    "mount it: mount -t tracefs tracefs /sys/kernel/tracing; record would work"
-                }
-            };
-            let state = if missing.is_empty() {
-                State::Yes
-            } else {
-                State::No
-            };
+        let mut known = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].into_iter();
+        let Some(at) = known.find(|at| self.has(&format!("{at}/tracing_on"))) else {
             // The mount table names what only root may look into.
             let mounts = self.text("proc/self/mounts").unwrap_or_default();
             let mut mounted = mounts.lines().filter_map(|line| {
@@ -349,39 +288,31 @@ impl Host<'_> {
             });
             if let (Some(at), false) = (mounted.next(), self.is_root()) {
                 let found = format!("mounted at {at}, where only root may look");
-                return finding("tracefs", State::No, found, "root: record would work");
+                return no(found, "root: record would work");
             }
-            let found = "not mounted to be seen here";
-            return match state {
-                State::Yes => finding("tracefs", state, "is mounted privately while recording", ""),
-                _ => finding("tracefs", state, found, missing),
-            };
+            if self.is_root() && self.effective() >> 21 & 1 == 1 {
+                return yes("is mounted privately while recording");
+            }
+            let remedy =
+                "mount it: mount -t tracefs tracefs /sys/kernel/tracing; record would work";
+            return no("not mounted to be seen here", remedy);
         };
         if !self.has(&format!("{at}/events/sched/sched_switch")) {
-            return finding(
-                "tracefs",
-                State::No,
+            return no(
                 format!("/{at} has no events/sched/sched_switch"),
                 "a kernel with CONFIG_SCHED_TRACER or CONFIG_FTRACE: record would work",
             );
         }
-        match OpenOptions::new()
-            .write(true)
-            .open(self.root.join(at).join("tracing_on"))
-        {
-            Ok(_) => finding("tracefs", State::Yes, format!("/{at}"), ""),
-            Err(error) => finding(
-                "tracefs",
-                State::No,
-                format!("/{at}: {error}"),
-                "root: record would work",
-            ),
+        let switch = self.root.join(at).join("tracing_on");
+        match OpenOptions::new().write(true).open(switch) {
+            Ok(_) => yes(format!("/{at}")),
+            Err(error) => no(format!("/{at}: {error}"), "root: record would work"),
         }
     }
 
-    fn perf(&self) -> Finding {
+    fn perf(&self) -> Look {
         let Some(level) = self.text("proc/sys/kernel/perf_event_paranoid") else {
-            return finding("perf", State::No, "this kernel has no perf events", "");
+            return no("this kernel has no perf events", "");
         };
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut folders = std::env::split_paths(&path);
@@ -391,74 +322,69 @@ impl Host<'_> {
         let allowed = privileged || level.parse::<i32>().is_ok_and(|level| level <= -1);
         let found = format!("perf_event_paranoid {level}");
         match (installed, allowed) {
-            (true, true) => finding("perf", State::Yes, found, ""),
-            (false, _) => finding(
-                "perf",
-                State::No,
+            (true, true) => yes(found),
+            (false, _) => no(
                 found + ", no program perf",
                 "install perf: record would work where tracefs is closed",
             ),
-            (true, false) => finding(
-                "perf",
-                State::No,
+            (true, false) => no(
                 found,
                 "CAP_PERFMON or kernel.perf_event_paranoid=-1, and tracefs' event files: record without root",
             ),
         }
     }
 
-    fn bpf(&self) -> Finding {
+    fn bpf(&self) -> Look {
         match Rights::read(self.root).refusal() {
-            None => finding("bpf", State::Yes, format!("types in {VMLINUX}"), ""),
-            Some(why) => finding(
-                "bpf",
-                State::No,
+            None => yes(format!("types in {VMLINUX}")),
+            Some(why) => no(
                 why,
                 "record would work without root and tracefs, and leave out what has nothing to do with the group",
             ),
         }
     }
 
-    fn frequency(&self) -> Finding {
+    fn frequency(&self) -> Look {
         let cpu = "sys/devices/system/cpu/cpu0/cpufreq";
         let read = |file: &str| self.text(&format!("{cpu}/{file}"));
         match (read("scaling_driver"), read("scaling_governor")) {
             (Some(driver), governor) => {
                 let governor = governor.unwrap_or_default();
-                finding("cpufreq", State::Yes, format!("{driver} {governor}"), "")
+                yes(format!("{driver} {governor}"))
             }
-            _ => finding(
-                "cpufreq",
-                State::No,
+            _ => no(
                 "",
                 "on bare metal a driver would tell the clock's governor; virtual machines have none",
             ),
         }
     }
 
-    fn pressure(&self) -> Finding {
+    fn pressure(&self) -> Look {
         match self.text("proc/pressure/cpu") {
-            Some(_) => finding("pressure", State::Yes, "/proc/pressure/cpu", ""),
-            None => finding("pressure", State::No, "", "psi=1 at boot, with CONFIG_PSI"),
+            Some(_) => yes("/proc/pressure/cpu"),
+            None => no("", "psi=1 at boot, with CONFIG_PSI"),
         }
     }
 
-    fn names(&self) -> Finding {
+    fn names(&self) -> Look {
         let readable = |folder: &&&str| fs::read_dir(self.root.join(folder)).is_ok();
-        let found: Vec<String> = NAMES
-            .iter()
-            .filter(readable)
-            .map(|at| format!("/{at}"))
-            .collect();
+        let found = NAMES.iter().filter(readable);
+        let found: Vec<String> = found.map(|at| format!("/{at}")).collect();
         match found.is_empty() {
-            false => finding("names", State::Yes, found.join(", "), ""),
-            true => finding(
-                "names",
-                State::Partly,
+            false => yes(found.join(", ")),
+            true => partly(
                 "units and ids, from the paths of groups",
                 "readable files of kubelet or a container runtime would add names of pods and containers",
             ),
         }
+    }
+}
+
+/// Files of quota and burst.
+fn limit_files(tree: &CpuHierarchy) -> (&'static str, &'static str) {
+    match tree.version() {
+        CgroupVersion::V1 => ("cpu.cfs_quota_us", "cpu.cfs_burst_us"),
+        CgroupVersion::V2 => ("cpu.max", "cpu.max.burst"),
     }
 }
 
@@ -532,12 +458,8 @@ impl Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn write(root: &Path, path: &str, text: &str) {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    use crate::fake::write;
+    use schedcast_base::assert_contains;
 
     fn state(checked: &Checked, what: &str) -> State {
         let mut all = checked.facilities.iter().chain(&checked.verbs);
@@ -549,11 +471,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let at = root.path();
         write(at, "proc/sys/kernel/osrelease", "6.18.44\n");
-        write(
-            at,
-            "proc/self/status",
-            "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n",
-        );
+        let status = "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n";
+        write(at, "proc/self/status", status);
         write(at, "cgroup/system.slice/cpu.max", "max 100000\n");
         write(at, "cgroup/system.slice/cpu.max.burst", "0\n");
         write(at, "sys/kernel/tracing/tracing_on", "1\n");
@@ -561,13 +480,7 @@ mod tests {
         write(at, "var/log/pods/shop_web_1/x", "");
         let tree = CpuHierarchy::at(CgroupVersion::V2, at.join("cgroup"));
         let checked = check(at, Some(&tree));
-        for what in [
-            "bandwidth",
-            "limits writable",
-            "tracefs",
-            "capabilities",
-            "names",
-        ] {
+        for what in [BANDWIDTH, WRITABLE, TRACEFS, "capabilities", "names"] {
             assert_eq!(state(&checked, what), State::Yes, "{what}: {checked:?}");
         }
         for what in ["top", "apply, undo", "record", "calibrate"] {
@@ -601,40 +514,28 @@ mod tests {
     fn what_is_missing_says_what_it_would_add() {
         let root = tempfile::tempdir().unwrap();
         let at = root.path();
-        write(
-            at,
-            "proc/self/status",
-            "Uid:\t7\t7\t7\t7\nCapEff:\t0000004000000000\n",
-        );
+        let status = "Uid:\t7\t7\t7\t7\nCapEff:\t0000004000000000\n";
+        write(at, "proc/self/status", status);
         write(at, "cgroup/a/cpu.max", "max 100000\n");
-        write(
-            at,
-            "sys/kernel/security/lockdown",
-            "none integrity [confidentiality]\n",
-        );
+        let lockdown = "none integrity [confidentiality]\n";
+        write(at, "sys/kernel/security/lockdown", lockdown);
         let tree = CpuHierarchy::at(CgroupVersion::V2, at.join("cgroup"));
         let checked = check(at, Some(&tree));
-        assert_eq!(
-            state(&checked, "bandwidth"),
-            State::Partly,
-            "no burst before 5.14"
-        );
-        assert_eq!(
-            state(&checked, "capabilities"),
-            State::Partly,
-            "CAP_PERFMON alone"
-        );
-        assert_eq!(state(&checked, "tracefs"), State::No);
-        assert_eq!(state(&checked, "record"), State::No);
-        assert_eq!(state(&checked, "top"), State::Yes);
+        for (what, expected) in [
+            // No burst before 5.14.
+            (BANDWIDTH, State::Partly),
+            // CAP_PERFMON alone.
+            ("capabilities", State::Partly),
+            (TRACEFS, State::No),
+            ("record", State::No),
+            ("top", State::Yes),
+        ] {
+            assert_eq!(state(&checked, what), expected, "{what}");
+        }
         let text = checked.text();
         assert!(text.contains("lockdown=integrity"), "{text}");
         let without = check(at, None);
         assert_eq!(state(&without, "top"), State::No);
-        assert!(
-            without.text().contains("needs cpu controller, bandwidth"),
-            "{}",
-            without.text()
-        );
+        assert_contains(without.text(), "needs cpu controller, bandwidth");
     }
 }
