@@ -103,14 +103,11 @@ impl CpuCgroup {
         if !path.exists() {
             return Ok(());
         }
-        let of_parent = self
-            .dir
-            .parent()
-            .map(|parent| read_text(&parent.join(FILE)));
-        let of_parent = of_parent.and_then(|text| text.ok()?.trim().parse().ok());
-        let whole = of_parent
-            .unwrap_or(REAL_TIME_BUDGET_US)
-            .min(REAL_TIME_BUDGET_US);
+        let of_parent = self.dir.parent().and_then(|parent| {
+            let text = read_text(&parent.join(FILE)).ok()?;
+            text.trim().parse().ok()
+        });
+        let whole = of_parent.map_or(REAL_TIME_BUDGET_US, |us: u32| us.min(REAL_TIME_BUDGET_US));
         let budget = (whole / siblings.max(1) as u32).to_string();
         let mut outcome = write_file(&path, &budget);
         // A group that was just removed gives its budget back only after a grace period.
@@ -186,25 +183,19 @@ impl CpuCgroup {
     /// such as 200 for 2048.
     pub fn apply(&self, key: &str, value: &str) -> Result<()> {
         let file = CpuFile::from_name(key)?;
-        let refuse = |rule| self.refused(file, value, rule);
+        let refuse = |rule| self.refused(self.dir.join(file.name()), value.to_owned(), rule);
         match file {
             CpuFile::Max => {
                 let written = CpuMax::parse(value).map_err(refuse)?;
-                let current = self.limits()?;
-                let (quota_us, period_us) = written.over(current.period_us);
-                self.set_limits(&CpuLimits {
-                    quota_us,
-                    period_us,
-                    ..current
-                })
+                let mut target = self.limits()?;
+                (target.quota_us, target.period_us) = written.over(target.period_us);
+                self.set_limits(&target)
             }
             CpuFile::MaxBurst => {
                 let burst_us = parse_burst_us(value).map_err(refuse)?;
-                let current = self.limits()?;
-                self.set_limits(&CpuLimits {
-                    burst_us,
-                    ..current
-                })
+                let mut target = self.limits()?;
+                target.burst_us = burst_us;
+                self.set_limits(&target)
             }
             CpuFile::Weight if self.version() == CgroupVersion::V1 => {
                 let weight = limits::parse_weight(value).map_err(refuse)?;
@@ -235,26 +226,21 @@ impl CpuCgroup {
             self.write(file, &value)?;
         }
         let now = self.limits()?;
-        if now == *target {
-            return Ok(());
+        match now == *target {
+            true => Ok(()),
+            false => Err(unexpected(
+                &self.dir,
+                0,
+                "the limits just written",
+                now.to_string(),
+            )),
         }
-        Err(unexpected(
-            &self.dir,
-            0,
-            "the limits just written",
-            now.to_string(),
-        ))
     }
 
     /// The writes that lead from the limit it has to `target`, checked against the kernel's bounds
     /// and in an order that it accepts at every step.
     pub(crate) fn limit_writes(&self, target: &CpuLimits) -> Result<Vec<(CpuFile, String)>> {
-        let refuse = |rule| HostError::Refused {
-            path: self.dir.clone(),
-            value: target.to_string(),
-            parent: self.parent_of(&rule).map(String::into_boxed_str),
-            rule,
-        };
+        let refuse = |rule| self.refused(self.dir.clone(), target.to_string(), rule);
         if self.is_root() && target.quota_us.is_some() {
             return Err(refuse(LimitError::RootGroup));
         }
@@ -284,11 +270,8 @@ impl CpuCgroup {
                 return true;
             }
             let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
-            open.extend(
-                entries
-                    .map(|entry| entry.path())
-                    .filter(|path| path.is_dir()),
-            );
+            let paths = entries.map(|entry| entry.path());
+            open.extend(paths.filter(|path| path.is_dir()));
         }
         false
     }
@@ -362,12 +345,7 @@ impl CpuCgroup {
     /// Finds the rule behind EINVAL or ERANGE by asking the pure rules about the same change.
     fn explain(&self, file: CpuFile, value: &str, path: PathBuf, source: io::Error) -> HostError {
         match self.broken_rule(file, value) {
-            Ok(Some(rule)) => HostError::Refused {
-                path,
-                value: value.to_owned(),
-                parent: self.parent_of(&rule).map(String::into_boxed_str),
-                rule,
-            },
+            Ok(Some(rule)) => self.refused(path, value.to_owned(), rule),
             Ok(None) => HostError::RefusedUnexplained {
                 path,
                 value: value.to_owned(),
@@ -382,6 +360,7 @@ impl CpuCgroup {
             return Ok(Some(LimitError::RootGroup));
         }
         let mut wanted = self.limits()?;
+        let number = || limits::parse_u64(file.name(), value);
         let parsed = match file {
             CpuFile::Shares => limits::parse_shares(value).map(drop),
             CpuFile::Weight => limits::parse_weight(value).map(drop),
@@ -389,11 +368,9 @@ impl CpuCgroup {
             CpuFile::CfsQuotaUs => {
                 limits::parse_cfs_quota_us(value).map(|quota_us| wanted.quota_us = quota_us)
             }
-            CpuFile::CfsPeriodUs => {
-                limits::parse_u64(file.name(), value).map(|period_us| wanted.period_us = period_us)
-            }
+            CpuFile::CfsPeriodUs => number().map(|period_us| wanted.period_us = period_us),
             CpuFile::CfsBurstUs | CpuFile::MaxBurst => {
-                limits::parse_u64(file.name(), value).map(|burst_us| wanted.burst_us = burst_us)
+                number().map(|burst_us| wanted.burst_us = burst_us)
             }
             CpuFile::Max => CpuMax::parse(value).map(|written| {
                 (wanted.quota_us, wanted.period_us) = written.over(wanted.period_us);
@@ -412,10 +389,10 @@ impl CpuCgroup {
         Ok(limits::validate_hierarchy(&wanted, self.bounds_around()?).err())
     }
 
-    fn refused(&self, file: CpuFile, value: &str, rule: LimitError) -> HostError {
+    fn refused(&self, path: PathBuf, value: String, rule: LimitError) -> HostError {
         HostError::Refused {
-            path: self.dir.join(file.name()),
-            value: value.to_owned(),
+            path,
+            value,
             parent: self.parent_of(&rule).map(String::into_boxed_str),
             rule,
         }
@@ -444,10 +421,8 @@ fn check_name(name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(HostError::BadCgroupName {
-        name: name.to_owned(),
-        reason,
-    })
+    let name = name.to_owned();
+    Err(HostError::BadCgroupName { name, reason })
 }
 
 /// Path of a group's parent, and its own name.
@@ -475,10 +450,8 @@ fn write_file(path: &Path, value: &str) -> io::Result<()> {
 /// v2: a group has cpu files only when its parent lists `cpu` in `cgroup.subtree_control`.
 fn enable_controller(parent: &Path) -> Result<Option<PathBuf>> {
     let control = parent.join("cgroup.subtree_control");
-    if read_text(&control)?
-        .split_whitespace()
-        .any(|name| name == "cpu")
-    {
+    let enabled = read_text(&control)?;
+    if enabled.split_whitespace().any(|name| name == "cpu") {
         return Ok(None);
     }
     write_file(&control, "+cpu").map_err(|error| io_error("enabling cpu in", &control, error))?;
@@ -487,13 +460,11 @@ fn enable_controller(parent: &Path) -> Result<Option<PathBuf>> {
 
 fn read_ids(path: &Path) -> Result<Vec<i32>> {
     let text = read_text(path)?;
-    text.lines()
-        .enumerate()
-        .map(|(index, line)| {
-            line.parse()
-                .map_err(|_| unexpected(path, index + 1, "a process or thread id", line))
-        })
-        .collect()
+    let id = |(line, text): (usize, &str)| {
+        let id = text.parse();
+        id.map_err(|_| unexpected(path, line, "a process or thread id", text))
+    };
+    (1..).zip(text.lines()).map(id).collect()
 }
 
 pub(crate) fn read_limits(version: CgroupVersion, dir: &Path) -> Result<CpuLimits> {
@@ -508,10 +479,9 @@ pub(crate) fn read_limits(version: CgroupVersion, dir: &Path) -> Result<CpuLimit
         CgroupVersion::V1 => CpuFile::CfsBurstUs,
         CgroupVersion::V2 => CpuFile::MaxBurst,
     };
-    let burst_us = if is_there(&dir.join(burst_file.name()))? {
-        number(burst_file, &read(burst_file)?)?
-    } else {
-        0
+    let burst_us = match is_there(&dir.join(burst_file.name()))? {
+        true => number(burst_file, &read(burst_file)?)?,
+        false => 0,
     };
     let (quota_us, period_us) = match version {
         CgroupVersion::V1 => {

@@ -176,6 +176,17 @@ pub enum HostError {
     },
 }
 
+impl HostError {
+    pub(crate) fn start(command: String, source: io::Error) -> Self {
+        Self::Start { command, source }
+    }
+
+    pub(crate) fn unavailable(what: &'static str, why: impl ToString) -> Self {
+        let why = why.to_string();
+        Self::Unavailable { what, why }
+    }
+}
+
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, HostError>;
 
@@ -266,39 +277,32 @@ mod tests {
 
     #[test]
     fn a_refused_value_names_file_value_errno_and_rule() {
-        let error = HostError::Refused {
-            path: "/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us".into(),
-            value: "999".into(),
-            rule: LimitError::QuotaTooSmall(999),
-            parent: None,
+        let told = |path: &str, value: &str, rule, parent: Option<&str>| {
+            let (path, value, parent) = (path.into(), value.into(), parent.map(Box::from));
+            let refused = HostError::Refused {
+                path,
+                value,
+                rule,
+                parent,
+            };
+            refused.to_string()
         };
+        let small = LimitError::QuotaTooSmall(999);
+        let (ratio, ceiling) = (524_288, 314_572);
+        let above = LimitError::AboveParent { ratio, ceiling };
         assert_eq!(
-            error.to_string(),
+            told("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "999", small, None),
             "/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us: the kernel refuses \"999\" (EINVAL): \
              quota 999 us is below the kernel's minimum of 1000 us \
              (a number without a unit is microseconds, `2.0` is two CPUs)"
         );
-        let above = HostError::Refused {
-            path: "/a/b".into(),
-            value: "50000 100000".into(),
-            rule: LimitError::AboveParent {
-                ratio: 524_288,
-                ceiling: 314_572,
-            },
-            parent: Some("/a".into()),
-        };
         assert_eq!(
-            above.to_string(),
+            told("/a/b", "50000 100000", above, Some("/a")),
             "/a/b: the kernel refuses \"50000 100000\" (EINVAL): 0.5 CPU is above the 0.3 CPU of \
              the nearest limited parent, /a"
         );
-        let unreadable = HostError::Refused {
-            path: "cpu.max".into(),
-            value: "fast".into(),
-            rule: schedcast_base::cpu_max::CpuMax::parse("fast").unwrap_err(),
-            parent: None,
-        };
-        let told = unreadable.to_string();
+        let unreadable = schedcast_base::cpu_max::CpuMax::parse("fast").unwrap_err();
+        let told = told("cpu.max", "fast", unreadable, None);
         assert!(told.starts_with("cpu.max: cpu.max expects `max`"), "{told}");
     }
 
@@ -311,10 +315,8 @@ mod tests {
         let delegated =
             "creating /sys/fs/cgroup/cpu/a needs root, or a cgroup delegated to this user";
         assert_eq!(refused("/sys/fs/cgroup/cpu/a"), delegated);
-        assert_eq!(
-            refused("/sys/kernel/tracing"),
-            "creating /sys/kernel/tracing needs root"
-        );
+        let by_root = "creating /sys/kernel/tracing needs root";
+        assert_eq!(refused("/sys/kernel/tracing"), by_root);
         assert_eq!(refused("pg"), "creating pg is not permitted to this user");
     }
 
@@ -324,9 +326,7 @@ mod tests {
             path: "/pgg".into(),
             nearest: Some("/pg".into()),
         };
-        assert_eq!(
-            error.to_string(),
-            "no cgroup /pgg; the nearest existing one is /pg"
-        );
+        let expected = "no cgroup /pgg; the nearest existing one is /pg";
+        assert_eq!(error.to_string(), expected);
     }
 }

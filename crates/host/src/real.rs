@@ -269,10 +269,10 @@ fn begun(folder: &Path, gave_up: impl Fn() -> bool) -> Result<()> {
     let deadline = Instant::now() + BEGIN_LIMIT;
     while !has_begun(folder) {
         if gave_up() || Instant::now() > deadline {
-            return Err(HostError::Unavailable {
-                what: "recording",
-                why: "the recorder did not begin".to_owned(),
-            });
+            return Err(HostError::unavailable(
+                "recording",
+                "the recorder did not begin",
+            ));
         }
         std::thread::sleep(Duration::from_millis(10));
     }

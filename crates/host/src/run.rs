@@ -203,10 +203,7 @@ struct Prepared {
 
 impl Prepared {
     fn new(group: &CpuCgroup, spec: &CommandSpec) -> Result<Self> {
-        let start_error = |source| HostError::Start {
-            command: spec.typed(),
-            source,
-        };
+        let start_error = |source| HostError::start(spec.typed(), source);
         let path = group.dir().join("cgroup.procs");
         let procs = OpenOptions::new()
             .write(true)
@@ -255,12 +252,7 @@ struct Gates {
 
 impl Pipes {
     fn new() -> Result<Self> {
-        let open = || {
-            io::pipe().map_err(|source| HostError::Unavailable {
-                what: "a pipe",
-                why: source.to_string(),
-            })
-        };
+        let open = || io::pipe().map_err(|error| HostError::unavailable("a pipe", error));
         Ok(Self {
             ready: open()?,
             go: open()?,
@@ -290,9 +282,8 @@ fn attend(index: usize, mut child: Prepared, gates: Gates, ended: &Sender<Ended>
     unsafe {
         let (procs, cpus, nice) = (child.procs.as_raw_fd(), child.cpus, child.nice);
         let parent = libc::getpid();
-        child
-            .command
-            .pre_exec(move || between_fork_and_exec(procs, cpus.as_ref(), nice, gates, parent));
+        let prepare = move || between_fork_and_exec(procs, cpus.as_ref(), nice, gates, parent);
+        child.command.pre_exec(prepare);
     }
     let outcome = match child.command.spawn() {
         Ok(process) => {
@@ -308,7 +299,7 @@ fn attend(index: usize, mut child: Prepared, gates: Gates, ended: &Sender<Ended>
 
 fn not_started(gates: Gates, command: String, source: io::Error) -> HostError {
     tell_conductor(gates);
-    HostError::Start { command, source }
+    HostError::start(command, source)
 }
 
 /// Tells a conductor that still waits for this child; a late message does no harm.
@@ -353,10 +344,8 @@ fn between_fork_and_exec(
 }
 
 fn finish(index: usize, pid: i32, child: &mut Prepared) -> Result<Ended> {
-    let failed = |source| HostError::Start {
-        command: child.typed.clone(),
-        source,
-    };
+    let typed = child.typed.clone();
+    let failed = |source| HostError::start(typed.clone(), source);
     sys::wait_for_zombie(pid).map_err(failed)?;
     let end_ns = sys::monotonic_ns();
     let threads = TaskTimes::read(pid).into_iter().collect();
@@ -369,7 +358,7 @@ fn finish(index: usize, pid: i32, child: &mut Prepared) -> Result<Ended> {
         file.read_to_end(&mut stdout).map_err(failed)?;
     }
     let report = CommandReport {
-        command: child.typed.clone(),
+        command: typed.clone(),
         pid,
         ending,
         wall_ns: 0,
@@ -428,15 +417,8 @@ impl<'a> Conductor<'a> {
         let times = CpuTimes::read()?;
         let start = Instant::now();
         let start_ns = sys::monotonic_ns();
-        let go = vec![1u8; self.placed.len()];
-        pipes
-            .go
-            .1
-            .write_all(&go)
-            .map_err(|source| HostError::Start {
-                command: self.placed[0].1.typed(),
-                source,
-            })?;
+        let go = pipes.go.1.write_all(&vec![1u8; self.placed.len()]);
+        go.map_err(|source| HostError::start(self.placed[0].1.typed(), source))?;
         let mut done: Vec<Option<CommandReport>> = vec![None; self.placed.len()];
         let timed_out = !self.gather(&mut done, start_ns, Some(start + timeout))?;
         let after = self.each_group(CpuCgroup::stat)?;
@@ -449,26 +431,21 @@ impl<'a> Conductor<'a> {
             self.attach_threads(&mut done, &threads);
         }
         let commands: Vec<CommandReport> = done.into_iter().flatten().collect();
-        let wall_ns = if timed_out {
-            end_ns - start_ns
-        } else {
-            commands
-                .iter()
-                .map(|report| report.wall_ns)
-                .max()
-                .unwrap_or(0)
+        let longest_ns = commands.iter().map(|report| report.wall_ns).max();
+        let wall_ns = match timed_out {
+            true => end_ns - start_ns,
+            false => longest_ns.unwrap_or(0),
         };
         let groups = self.groups.iter().zip(before.iter().zip(&after));
+        let groups = groups.map(|(group, (before, after))| GroupReport {
+            path: group.path().to_owned(),
+            stat: after.since(before),
+        });
         Ok(RunReport {
             wall_ns,
             timed_out,
             steal_ratio,
-            groups: groups
-                .map(|(group, (before, after))| GroupReport {
-                    path: group.path().to_owned(),
-                    stat: after.since(before),
-                })
-                .collect(),
+            groups: groups.collect(),
             commands,
         })
     }
@@ -499,17 +476,11 @@ impl<'a> Conductor<'a> {
                 // No command was let go yet.
                 Ended::Finished(_, report, _) => {
                     let why = format!("it ended before it began: {:?}", report.ending);
-                    HostError::Start {
-                        command: report.command,
-                        source: io::Error::other(why),
-                    }
+                    HostError::start(report.command, io::Error::other(why))
                 }
             };
         }
-        HostError::Start {
-            command: self.placed[0].1.typed(),
-            source: io::ErrorKind::Interrupted.into(),
-        }
+        HostError::start(self.placed[0].1.typed(), io::ErrorKind::Interrupted.into())
     }
 
     /// Takes endings until all commands are done (true) or the deadline passes (false).
@@ -520,14 +491,13 @@ impl<'a> Conductor<'a> {
         deadline: Option<Instant>,
     ) -> Result<bool> {
         while done.iter().any(Option::is_none) {
-            let next = match deadline {
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let next = match left {
                 None => self
                     .endings
                     .recv()
                     .map_err(|_| RecvTimeoutError::Disconnected),
-                Some(at) => self
-                    .endings
-                    .recv_timeout(at.saturating_duration_since(Instant::now())),
+                Some(left) => self.endings.recv_timeout(left),
             };
             match next {
                 Ok(Ended::Finished(index, mut report, end_ns)) => {

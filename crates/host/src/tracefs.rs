@@ -38,9 +38,8 @@ impl TraceInstance {
         }
         // A container may have no tracefs, a read-only one, or no right to open one: another way
         // may be open.
-        let unavailable = |doing: &str, error| HostError::Unavailable {
-            what: "tracefs",
-            why: format!("{doing} failed: {error}"),
+        let unavailable = |doing: &str, error| {
+            HostError::unavailable("tracefs", format!("{doing} failed: {error}"))
         };
         let (place, root) = match mounted_tracefs()? {
             Some(place) => (place, None),

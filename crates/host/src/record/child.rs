@@ -15,10 +15,7 @@ const SCRIPT: &str = "IFS='
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn failed(command: &[String], source: std::io::Error) -> HostError {
-    HostError::Start {
-        command: command.join(" "),
-        source,
-    }
+    HostError::start(command.join(" "), source)
 }
 
 /// Refuses a command whose program does not exist, before anything is made for its recording.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use schedcast_base::fresh;
 use schedcast_trace::note_of_hidden_idle;
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use crate::error::{Result, io_error, is_there};
 use crate::groups::Groups;
@@ -169,13 +169,8 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     let groups = Groups::read(&hierarchy, Path::new("/"))?;
     let is_folder_new = !is_there(&request.folder)?;
     check_new(&request.folder)?;
-    let recorded = record_described(
-        request,
-        stop,
-        (&hierarchy, group_dir),
-        &description,
-        &groups,
-    );
+    let group = (&hierarchy, group_dir);
+    let recorded = record_described(request, stop, group, &description, &groups);
     recorded.inspect_err(|_| remove_begun(&request.folder, is_folder_new))
 }
 
@@ -259,30 +254,21 @@ fn record_described(
         hidden_idle: note_of_hidden_idle(&request.folder.join(traced.name)).unwrap_or_default(),
     };
     let folder = &request.folder;
-    write_json(
-        &folder.join("cgroups.json"),
-        &serde_json::json!({"before": before, "after": after}),
-    )?;
-    let mut meta = description.meta(
-        request,
-        &report,
-        (start_ns, end_ns),
-        (traced.name, traced.format),
-    );
-    let names = names_of(groups, &before);
-    if !names.is_empty() {
-        meta["names"] = names.into();
-    }
-    let found = period_ends.found();
-    if !found.is_empty() {
-        meta["period_ends"] = found.into();
-    }
-    if !thread_times.is_empty() {
-        meta["thread_times"] = thread_times.into();
-    }
+    let trees = serde_json::json!({"before": before, "after": after});
+    write_json(&folder.join("cgroups.json"), &trees)?;
+    let (span, trace) = ((start_ns, end_ns), (traced.name, traced.format));
+    let mut meta = description.meta(request, &report, span, trace);
     let bound = tree::bound_threads(&allowed_cpus, description.cpus());
-    if !bound.is_empty() {
-        meta["thread_cpus"] = bound.into();
+    let found: [(&str, Value); 4] = [
+        ("names", names_of(groups, &before).into()),
+        ("period_ends", period_ends.found().into()),
+        ("thread_times", thread_times.into()),
+        ("thread_cpus", bound.into()),
+    ];
+    for (name, found) in found {
+        if found != Value::Array(Vec::new()) && found != Value::Object(Map::new()) {
+            meta[name] = found;
+        }
     }
     if let Some(path) = &request.cgroup {
         meta["cgroup"] = path.as_str().into();
@@ -306,10 +292,7 @@ fn wait(period_ends: &mut PeriodEnds) {
 }
 
 /// Names of the described groups, by path. Those without a name are left out.
-fn names_of(
-    groups: &Groups,
-    described: &Map<String, serde_json::Value>,
-) -> Map<String, serde_json::Value> {
+fn names_of(groups: &Groups, described: &Map<String, Value>) -> Map<String, Value> {
     let named = groups.all().iter().filter(|group| !group.names.is_empty());
     named
         .filter(|group| described.contains_key(&group.path))
@@ -359,7 +342,7 @@ fn own_users() -> Vec<u32> {
     users
 }
 
-fn write_json(path: &Path, json: &serde_json::Value) -> Result<()> {
+fn write_json(path: &Path, json: &Value) -> Result<()> {
     // An existing file is replaced, not written through: it may be a link.
     let made = fs::remove_file(path).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),
@@ -403,7 +386,7 @@ impl Description {
         report: &Report,
         span: (u64, u64),
         trace: (&str, &str),
-    ) -> serde_json::Value {
+    ) -> Value {
         let what = match request.command.as_slice() {
             [] => request.cgroup.as_deref().unwrap_or("all groups").to_owned(),
             words => words.join(" "),
@@ -420,7 +403,7 @@ impl Description {
 
     /// Facts that are independent of the recorded target: the host, and the begin and end of the
     /// recording.
-    fn of_host(&self, title: &str, span: (u64, u64)) -> serde_json::Value {
+    fn of_host(&self, title: &str, span: (u64, u64)) -> Value {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let mut meta = serde_json::json!({
             "title": title,
@@ -455,6 +438,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use schedcast_base::assert_contains;
 
     #[test]
     fn folders_that_others_can_prepare_are_refused() {
@@ -465,10 +449,7 @@ mod tests {
         let mode = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
         mode(0o777);
         let error = check_new(&folder).unwrap_err().to_string();
-        assert!(
-            error.contains("others may write there (mode 777)"),
-            "{error}"
-        );
+        assert_contains(&error, "others may write there (mode 777)");
         mode(0o755);
         fs::write(folder.join("recording.json"), "{}").unwrap();
         let error = check_new(&folder).unwrap_err().to_string();

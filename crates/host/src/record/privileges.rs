@@ -25,10 +25,7 @@ use crate::sys;
 /// # Errors
 /// The kernel refuses, or the folder cannot be looked at.
 pub(super) fn give_up(way: Way, request: &Request) -> Result<()> {
-    let failed = |error: caps::errors::CapsError| HostError::Unavailable {
-        what: "giving up rights",
-        why: error.to_string(),
-    };
+    let failed = |error: caps::errors::CapsError| HostError::unavailable("giving up rights", error);
     let permitted = caps::read(None, CapSet::Permitted).map_err(failed)?;
     let kept = needed(way, request)?;
     let kept: CapsHashSet = permitted.intersection(&kept).copied().collect();

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::{
     Child, Description, Groups, Request, check_new, child, names_of, remove_begun, tree, write_json,
 };
-use crate::error::{Result, io_error, is_there, unexpected};
+use crate::error::{Result, io_error, is_there, read_text, unexpected};
 use crate::hierarchy::{CpuHierarchy, USAGE};
 use crate::stat::CpuTimes;
 use crate::sys;
@@ -83,13 +83,10 @@ impl Counters {
     }
 
     fn look(&self) -> Result<Sample> {
-        let read = |file: &Path| {
-            fs::read_to_string(file).map_err(|error| io_error("reading", file, error))
-        };
         let missing = |path: &Path, expected: &'static str, found: &str| {
             unexpected(path, 0, expected, found.lines().next().unwrap_or(""))
         };
-        let text = read(&self.stat)?;
+        let text = read_text(&self.stat)?;
         let stat = CpuStat::known(&text);
         let mut usage_text = None;
         let usage_us = match &self.usage {
@@ -100,7 +97,7 @@ impl Counters {
                 usage_ns.ok_or_else(|| missing(&self.stat, expected, &text))? / 1000
             }
             Some(file) => {
-                let text = read(file)?;
+                let text = read_text(file)?;
                 let used_ns: std::result::Result<u64, _> = text.trim().parse();
                 let used_ns = used_ns.map_err(|_| missing(file, "CPU time in ns", &text))?;
                 usage_text = Some(text);
@@ -108,7 +105,7 @@ impl Counters {
             }
         };
         let pressure = match &self.pressure {
-            Some(file) => waited_us(&read(file)?).unwrap_or(0),
+            Some(file) => waited_us(&read_text(file)?).unwrap_or(0),
             None => 0,
         };
         Ok(Sample {
@@ -127,15 +124,10 @@ impl Counters {
     }
 
     fn line(&self, at_us: u64, sample: &Sample) -> String {
-        let Sample {
-            usage_us,
-            nr_throttled,
-            pressure_us,
-            ..
-        } = sample;
+        let counted = format!("{at_us},{},{}", sample.usage_us, sample.nr_throttled);
         match self.pressure {
-            Some(_) => format!("{at_us},{usage_us},{nr_throttled},{pressure_us}\n"),
-            None => format!("{at_us},{usage_us},{nr_throttled}\n"),
+            Some(_) => format!("{counted},{}\n", sample.pressure_us),
+            None => format!("{counted}\n"),
         }
     }
 }
@@ -173,14 +165,8 @@ pub fn sample(request: &Request, every: Duration, stop: &AtomicBool) -> Result<S
     let description = Description::read(&hierarchy)?;
     let is_folder_new = !is_there(&request.folder)?;
     check_new(&request.folder)?;
-    let sampled = sample_described(
-        request,
-        every,
-        stop,
-        (&hierarchy, cgroup),
-        &counters,
-        &description,
-    );
+    let group = (&hierarchy, cgroup);
+    let sampled = sample_described(request, every, stop, group, &counters, &description);
     sampled.inspect_err(|_| remove_begun(&request.folder, is_folder_new))
 }
 
@@ -206,9 +192,8 @@ fn sample_described(
     if let Some(child) = &child {
         child.go_on();
     }
-    table
-        .write_all(counters.header().as_bytes())
-        .map_err(writing)?;
+    let header = counters.header().as_bytes();
+    table.write_all(header).map_err(writing)?;
     let (begin, start_ns) = (Instant::now(), sys::monotonic_ns());
     let first = counters.look()?;
     let (was_used, was_throttled) = (first.usage_us, first.nr_throttled);
@@ -228,7 +213,7 @@ fn sample_described(
         exit_code = exit_code.or(child.as_mut().and_then(Child::ended));
         let over = request
             .duration
-            .is_some_and(|duration| begin.elapsed() >= duration);
+            .is_some_and(|longest| begin.elapsed() >= longest);
         if exit_code.is_some() || over || stop.load(Ordering::Relaxed) {
             break false;
         }
@@ -246,10 +231,8 @@ fn sample_described(
     drop(child);
     table.keep().map_err(writing)?;
     let folder = &request.folder;
-    write_json(
-        &folder.join("cgroups.json"),
-        &serde_json::json!({"before": before, "after": after}),
-    )?;
+    let trees = serde_json::json!({"before": before, "after": after});
+    write_json(&folder.join("cgroups.json"), &trees)?;
     let mut meta = description.of_host(&cgroup, (start_ns, end_ns));
     meta["steal_ratio"] = CpuTimes::read()?.steal_ratio_since(&times).into();
     // Names are for root on some hosts; without them the path stays.
@@ -295,34 +278,20 @@ mod tests {
     fn counters_of_both_versions_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        write(
-            "cpu.stat",
-            "usage_usec 1200\nuser_usec 900\nnr_periods 5\nnr_throttled 2\n",
-        );
-        write(
-            "cpu.pressure",
-            "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\nfull avg10=0.00 total=5\n",
-        );
-        let v2 = Counters::of(
-            &CpuHierarchy::at(crate::CgroupVersion::V2, folder.path()),
-            "/",
-            folder.path(),
-        );
+        let stat = "usage_usec 1200\nuser_usec 900\nnr_periods 5\nnr_throttled 2\n";
+        write("cpu.stat", stat);
+        let waited = "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\nfull avg10=0.00 total=5\n";
+        write("cpu.pressure", waited);
+        let hierarchy = CpuHierarchy::at(crate::CgroupVersion::V2, folder.path());
+        let v2 = Counters::of(&hierarchy, "/", folder.path());
         let sample = v2.look().unwrap();
         assert_eq!(v2.line(10, &sample), "10,1200,2,77\n");
         let group = serde_json::json!({"cpu.max": "50000 100000", "cpu.stat": "", "tasks": [1]});
         let gone = sample.over(&group);
         assert_eq!(gone["cpu.max"], "50000 100000");
-        assert!(
-            gone["cpu.stat"]
-                .as_str()
-                .unwrap()
-                .ends_with("nr_throttled 2")
-        );
-        write(
-            "cpu.stat",
-            "nr_periods 5\nnr_throttled 2\nthrottled_time 9\n",
-        );
+        assert_eq!(gone["cpu.stat"], stat.trim_end());
+        let of_v1 = "nr_periods 5\nnr_throttled 2\nthrottled_time 9\n";
+        write("cpu.stat", of_v1);
         let refused = v2.look().err().unwrap().to_string();
         assert!(refused.contains("usage_usec"), "{refused}");
         write("cpuacct.usage", "1234567\n");
@@ -367,10 +336,8 @@ mod tests {
     /// Without a right beyond reading: this process samples its own group.
     #[test]
     fn the_own_group_is_sampled() {
-        if CpuHierarchy::detect()
-            .and_then(|one| one.own_group())
-            .is_err()
-        {
+        let own = CpuHierarchy::detect().and_then(|one| one.own_group());
+        if own.is_err() {
             eprintln!("skipped: no cgroup with the cpu controller here");
             return;
         }

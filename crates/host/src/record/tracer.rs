@@ -99,22 +99,19 @@ impl Tracer {
                 Err(error) => return Err(error),
             }
         }
-        Err(HostError::Unavailable {
-            what: "recording",
-            why: format!(
+        Err(HostError::unavailable(
+            "recording",
+            format!(
                 "{}: run it as root, or with CAP_BPF and CAP_PERFMON",
                 closed.join("; and ")
             ),
-        })
+        ))
     }
 
     fn by(way: Way, folder: &Path, instance: &str, group: Option<&Path>) -> Result<Self> {
         match way {
             Way::Tracefs => match lockdown(Path::new("/")) {
-                Some(why) => Err(HostError::Unavailable {
-                    what: "tracefs",
-                    why: why.to_owned(),
-                }),
+                Some(why) => Err(HostError::unavailable("tracefs", why)),
                 None => Self::pages(folder, instance),
             },
             Way::Bpf => Ok(Tracer::Bpf(Box::new(BpfTrace::open(folder, group)?))),
@@ -244,10 +241,8 @@ impl Perf {
         };
         Ok(Perf {
             file: folder.join(PERF_DATA),
-            acknowledges: acknowledges.map_err(|why| HostError::Unavailable {
-                what: "recording with perf",
-                why,
-            })?,
+            acknowledges: acknowledges
+                .map_err(|why| HostError::unavailable("recording with perf", why))?,
             program,
             running: None,
         })
@@ -317,10 +312,7 @@ impl Perf {
 
     fn gave_up(&mut self, why: &str) -> HostError {
         let said = self.said();
-        HostError::Unavailable {
-            what: "recording with perf",
-            why: format!("{why}: {}", said.trim()),
-        }
+        HostError::unavailable("recording with perf", format!("{why}: {}", said.trim()))
     }
 
     /// Output that the tracer printed.

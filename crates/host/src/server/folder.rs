@@ -30,10 +30,7 @@ impl Folder {
             // Ctrl-C ends the others.
             .process_group(0)
             .spawn()
-            .map_err(|source| HostError::Start {
-                command: "sh".to_owned(),
-                source,
-            })?;
+            .map_err(|source| HostError::start("sh".to_owned(), source))?;
         Ok(Folder { path, watchman })
     }
 

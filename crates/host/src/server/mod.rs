@@ -183,10 +183,7 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        let child = started.map_err(|source| HostError::Start {
-            command: command.to_owned(),
-            source,
-        })?;
+        let child = started.map_err(|source| HostError::start(command.to_owned(), source))?;
         let mut server = Server { child, signal };
         let deadline = Instant::now() + START_LIMIT;
         while !is_ready() {
@@ -289,20 +286,14 @@ impl Servers {
 }
 
 fn failed(why: String) -> HostError {
-    HostError::Unavailable {
-        what: "a private server",
-        why,
-    }
+    HostError::unavailable("a private server", why)
 }
 
 /// Runs a command to its end.
 fn must(command: &mut Command) -> Result<()> {
     let shown = format!("{command:?}");
     let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|source| HostError::Start {
-        command: shown.clone(),
-        source,
-    })?;
+    let output = output.map_err(|source| HostError::start(shown.clone(), source))?;
     match output.status.success() {
         true => Ok(()),
         false => {

@@ -135,20 +135,21 @@ fn numbers(version: &str) -> Vec<u64> {
 
 fn missing(series: &str, folders: &[PathBuf]) -> HostError {
     let looked: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
-    HostError::Unavailable {
-        what: "a kernel for the virtual machine",
-        why: format!(
+    HostError::unavailable(
+        "a kernel for the virtual machine",
+        format!(
             "no vmlinuz of Linux {series} in {}. On Debian: apt-get download the package \
              linux-image-{series}…-cloud-amd64 (apt-cache search '^linux-image-{series}.*cloud-amd64$'), then \
              `dpkg-deb --fsys-tarfile FILE.deb | tar -x ./boot` and {KERNELS}=$PWD/boot",
             looked.join(", ")
         ),
-    }
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_contains;
 
     fn image(folder: &Path, name: &str, text: &str) {
         let mut bytes = vec![0; 0x400];
@@ -192,14 +193,8 @@ mod tests {
     fn a_missing_kernel_says_how_to_get_one() {
         let message = KernelImage::newest("6.12", &["/nowhere".into()]).unwrap_err();
         let message = message.to_string();
-        assert!(
-            message.contains("no vmlinuz of Linux 6.12 in /nowhere"),
-            "{message}"
-        );
-        assert!(
-            message.contains("linux-image-6.12…-cloud-amd64"),
-            "{message}"
-        );
+        assert_contains(&message, "no vmlinuz of Linux 6.12 in /nowhere");
+        assert_contains(&message, "linux-image-6.12…-cloud-amd64");
     }
 
     #[test]

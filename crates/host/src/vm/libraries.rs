@@ -28,9 +28,11 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 /// No `ldd`, or a library that is missing here too.
 pub(super) fn of(program: &Path) -> Result<Vec<PathBuf>> {
     let asked = Command::new("ldd").arg(program).output();
-    let asked = asked.map_err(|error| HostError::Unavailable {
-        what: "ldd",
-        why: format!("{error}; on Debian it is in the package libc-bin"),
+    let asked = asked.map_err(|error| {
+        HostError::unavailable(
+            "ldd",
+            format!("{error}; on Debian it is in the package libc-bin"),
+        )
     })?;
     // A static program is an error to ldd and needs nothing.
     parse(&String::from_utf8_lossy(&asked.stdout), program)
@@ -42,10 +44,10 @@ fn parse(text: &str, program: &Path) -> Result<Vec<PathBuf>> {
         let (name, place) = line.split_once("=>").unwrap_or(("", line));
         let place = place.split(" (").next().unwrap_or_default().trim();
         if place == "not found" {
-            return Err(HostError::Unavailable {
-                what: "a shared library",
-                why: format!("{} needs {}", program.display(), name.trim()),
-            });
+            return Err(HostError::unavailable(
+                "a shared library",
+                format!("{} needs {}", program.display(), name.trim()),
+            ));
         }
         if place.starts_with('/') {
             found.push(PathBuf::from(place));

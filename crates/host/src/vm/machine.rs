@@ -45,12 +45,9 @@ impl Drop for Running {
 
 /// Boots with what executes it best.
 pub(super) fn boot(image: &KernelImage, order: &Order, archive: &[u8]) -> Result<Done> {
-    let qemu = libraries::find(QEMU).ok_or_else(|| HostError::Unavailable {
-        what: "a virtual machine",
-        why: format!(
+    let qemu = libraries::find(QEMU).ok_or_else(|| HostError::unavailable("a virtual machine", format!(
             "{QEMU} is not installed; on Debian: apt install --no-install-recommends qemu-system-x86"
-        ),
-    })?;
+        )))?;
     let scratch = Scratch::new("schedcast-vm-")?;
     let packed = scratch.path().join("archive");
     fs::write(&packed, archive).map_err(|error| io_error("writing", &packed, error))?;
@@ -127,10 +124,7 @@ fn dead(how: &str, scratch: &Scratch) -> HostError {
             words += &format!("\n  {file}: {line}");
         }
     }
-    HostError::Unavailable {
-        what: "the virtual machine",
-        why: format!("{how}{words}"),
-    }
+    HostError::unavailable("the virtual machine", format!("{how}{words}"))
 }
 
 fn command(

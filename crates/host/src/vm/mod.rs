@@ -145,9 +145,11 @@ fn pack(image: &KernelImage, order: &Order, folder: &Path) -> Result<Vec<u8>> {
     add_program(&mut archive, &program)?;
     let tools = order.tools.iter().map(String::as_str);
     for tool in OWN_TOOLS.into_iter().chain(tools) {
-        let found = libraries::find(tool).ok_or_else(|| HostError::Unavailable {
-            what: "a program for the virtual machine",
-            why: format!("`{tool}` is not installed on this host"),
+        let found = libraries::find(tool).ok_or_else(|| {
+            HostError::unavailable(
+                "a program for the virtual machine",
+                format!("`{tool}` is not installed on this host"),
+            )
         })?;
         add_program(&mut archive, &found)?;
     }
@@ -199,6 +201,7 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_contains;
 
     #[test]
     fn the_first_process_runs_the_order_literally() {
@@ -232,9 +235,6 @@ mod tests {
         let error = pack(&image, &order, Path::new("/tmp"))
             .unwrap_err()
             .to_string();
-        assert!(
-            error.contains("`schedcast-no-such-program` is not installed"),
-            "{error}"
-        );
+        assert_contains(&error, "`schedcast-no-such-program` is not installed");
     }
 }

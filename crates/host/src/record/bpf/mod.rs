@@ -87,10 +87,7 @@ pub(super) struct BpfTrace {
 
 /// An error of this way of recording.
 fn unavailable(why: impl Into<String>) -> HostError {
-    HostError::Unavailable {
-        what: "recording with BPF",
-        why: why.into(),
-    }
+    HostError::unavailable("recording with BPF", why.into())
 }
 
 impl BpfTrace {
@@ -281,6 +278,7 @@ fn last_lines(log: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_contains;
 
     #[test]
     fn the_end_of_the_verifiers_log_is_what_an_error_shows() {
@@ -310,9 +308,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         let said = "the kernel's verifier refuses the program for sched_switch";
-        assert!(
-            error.contains(said) && error.contains("R0 !read_ok"),
-            "{error}"
-        );
+        assert_contains(&error, said);
+        assert_contains(&error, "R0 !read_ok");
     }
 }

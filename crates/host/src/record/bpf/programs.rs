@@ -169,11 +169,8 @@ impl<'a> Writer<'a> {
     fn event(&mut self, event: Tracepoint, arguments: &[Argument]) -> Result<(), String> {
         let name = event.name();
         let mut tasks = structures(arguments, "task_struct");
-        let mut task = || {
-            tasks.next().ok_or_else(|| {
-                format!("this kernel's tracepoint `{name}` does not hand over its task")
-            })
-        };
+        let without = || format!("this kernel's tracepoint `{name}` does not hand over its task");
+        let mut task = || tasks.next().ok_or_else(without);
         let first = task()?;
         // Values that are no addresses, by place among them.
         let value = |number: usize| {
@@ -305,11 +302,8 @@ impl<'a> Writer<'a> {
         // A CPU that came after the recorder has no ring.
         code.jump_if(When::Equal, R0, 0, lost);
         code.op_reg(Op::Move, R1, R0);
-        code.op(
-            Op::Move,
-            R2,
-            formats::TIME_BYTES as i32 + event.bytes() as i32,
-        );
+        let bytes = formats::TIME_BYTES as i32 + event.bytes() as i32;
+        code.op(Op::Move, R2, bytes);
         code.op(Op::Move, R3, 0);
         code.call(helper::RING_RESERVE);
         code.jump_if(When::NotEqual, R0, 0, room);
@@ -418,14 +412,10 @@ impl<'a> Writer<'a> {
         code.jump_if(When::NotEqual, R2, 0, done);
         let not_idle = code.label();
         code.op_reg(Op::Move, R4, R1);
-        code.op(Op::And, R4, STATE_NO_LOAD | STATE_UNINTERRUPTIBLE);
+        let idle = STATE_NO_LOAD | STATE_UNINTERRUPTIBLE;
+        code.op(Op::And, R4, idle);
         code.op(Op::Move, R3, REPORT_IDLE);
-        code.jump_if(
-            When::NotEqual,
-            R4,
-            STATE_NO_LOAD | STATE_UNINTERRUPTIBLE,
-            not_idle,
-        );
+        code.jump_if(When::NotEqual, R4, idle, not_idle);
         code.jump(done);
         code.set(not_idle);
         code.op(Op::Move, R3, STATE_UNINTERRUPTIBLE);
