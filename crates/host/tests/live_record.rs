@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use schedcast_base::assert_contains;
 use schedcast_host::record::{Request, Way, has_begun, record};
 use schedcast_host::{CgroupVersion, CpuCgroup, CpuHierarchy, sys};
 use schedcast_trace::{Event, EventKind, Recording};
@@ -34,53 +35,28 @@ fn a_throttled_job_is_recorded_and_read_back() {
     group.apply("cpu.max", "20000 100000").unwrap();
     let directory = tempfile::tempdir().unwrap();
     let folder = directory.path().join("job");
-    let words = [
-        HOG,
-        "job",
-        "--cpu-ms",
-        "12",
-        "--every-ms",
-        "50",
-        "--count",
-        "20",
-    ];
     let request = Request {
         folder: folder.clone(),
         cgroup: Some(group.path().to_owned()),
         duration: Some(Duration::from_secs(20)),
-        command: words.map(str::to_owned).to_vec(),
+        command: words(&format!("{HOG} job --cpu-ms 12 --every-ms 50 --count 20")),
         ..Request::default()
     };
     let report = record(&request, &AtomicBool::new(false)).unwrap();
     assert_eq!(report.exit_code, Some(0));
-    assert!(
-        report.events > 100 && report.lost.iter().sum::<u64>() == 0,
-        "{report:?}"
-    );
+    let lost: u64 = report.lost.iter().sum();
+    assert!(report.events > 100 && lost == 0, "{report:?}");
     assert!(report.own_cpu_ns > 0 && report.trace_bytes > 0);
     let recording = Recording::open(&folder).unwrap();
-    assert_eq!(
-        recording.counts.events,
-        report.events,
-        "{:?}",
-        recording.notes()
-    );
+    let notes = recording.notes();
+    assert_eq!(recording.counts.events, report.events, "{notes:?}");
     let before = recording.cgroups_before.as_ref().unwrap();
-    let (_, described) = before
-        .iter()
-        .find(|(path, _)| *path == group.path())
-        .unwrap();
+    let described = before.get(group.path()).unwrap();
     assert_eq!(described.files["cpu.cfs_quota_us"].trim(), "20000");
-    assert_eq!(
-        described.tasks.len(),
-        1,
-        "the stopped command is there from the beginning"
-    );
+    // The stopped command is there from the beginning.
+    assert_eq!(described.tasks.len(), 1);
     let again = record(&request, &AtomicBool::new(false)).unwrap_err();
-    assert!(
-        again.to_string().contains("there is a recording already"),
-        "{again}"
-    );
+    assert_contains(&again, "there is a recording already");
 }
 
 #[test]
@@ -90,41 +66,32 @@ fn a_stop_ends_it_and_nothing_is_left_behind() {
     let directory = tempfile::tempdir().unwrap();
     let request = Request {
         folder: directory.path().join("all"),
-        command: ["sleep".to_owned(), "60".to_owned()].to_vec(),
+        command: words("sleep 60"),
         ..Request::default()
     };
     let report = record(&request, &AtomicBool::new(true)).unwrap();
     assert_eq!(report.exit_code, None);
     assert!(report.duration < Duration::from_secs(30));
     let instances = std::fs::read_dir("/sys/kernel/tracing/instances");
-    let left = instances
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok());
+    let left = instances.into_iter().flatten().flatten();
     let own = format!("schedcast-record-{}-", std::process::id());
-    let mine = |name: &str| name.starts_with(&own);
-    let count = left
-        .filter(|entry| mine(&entry.file_name().to_string_lossy()))
-        .count();
-    assert_eq!(count, 0, "trace buffers are left");
+    let mut names = left.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    assert_eq!(names.find(|name| name.starts_with(&own)), None);
 }
 
 #[test]
 fn perf_records_where_tracefs_is_closed() {
     let _turn = turn();
     let Some(_group) = group("perf") else { return };
-    if std::process::Command::new("perf")
-        .arg("--version")
-        .output()
-        .is_err()
-    {
+    let perf = std::process::Command::new("perf").arg("--version").output();
+    if perf.is_err() {
         eprintln!("skipped: no perf");
         return;
     }
     let directory = tempfile::tempdir().unwrap();
     let request = Request {
         folder: directory.path().join("all"),
-        command: ["sleep".to_owned(), "0.2".to_owned()].to_vec(),
+        command: words("sleep 0.2"),
         way: Some(Way::Perf),
         ..Request::default()
     };
@@ -169,25 +136,20 @@ fn by_bpf(request: &Request) -> Option<Recording> {
 }
 
 fn job(cpu_ms: &str, count: &str) -> Vec<String> {
-    let words = [
-        HOG,
-        "job",
-        "--cpu-ms",
-        cpu_ms,
-        "--every-ms",
-        "20",
-        "--count",
-        count,
-    ];
-    words.map(str::to_owned).to_vec()
+    words(&format!(
+        "{HOG} job --cpu-ms {cpu_ms} --every-ms 20 --count {count}"
+    ))
+}
+
+/// Words of a command line without blanks in them.
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
 }
 
 /// The thread that executed the hog.
 fn hog(recording: &Recording) -> i32 {
-    let file = recording
-        .comms
-        .find(&HOG.as_bytes()[..HOG.len().min(63)])
-        .unwrap();
+    let name = &HOG.as_bytes()[..HOG.len().min(63)];
+    let file = recording.comms.find(name).unwrap();
     let executed = recording.events.iter().find_map(|event| match event.kind {
         EventKind::Exec { filename, pid, .. } if filename == file => Some(pid),
         _ => None,
@@ -228,10 +190,11 @@ fn about(recording: &Recording, thread: i32) -> Vec<String> {
             _ => return None,
         })
     };
+    let is_exec = |kind: &EventKind| matches!(kind, EventKind::Exec { pid, .. } if *pid == thread);
     let executed = recording
         .events
         .iter()
-        .rposition(|event| matches!(event.kind, EventKind::Exec { pid, .. } if pid == thread));
+        .rposition(|event| is_exec(&event.kind));
     let behind = &recording.events[executed.unwrap()..];
     behind.iter().filter_map(told).collect()
 }
@@ -288,10 +251,7 @@ fn bpf_records_of_a_job_what_tracefs_records() {
         })
         .filter(|one| !rest.any(|other| other == *one))
         .collect();
-    assert!(
-        unknown.is_empty(),
-        "{unknown:?} of {told:#?} in {by_tracefs:#?}"
-    );
+    assert_eq!(unknown, [""; 0], "{told:#?} in {by_tracefs:#?}");
     let (bpf, tracefs) = (told.len(), by_tracefs.len());
     assert!(bpf * 20 >= tracefs * 19, "{bpf} of {tracefs}");
 }
@@ -370,9 +330,6 @@ fn a_group_that_goes_away_ends_the_recording() {
     });
     assert!(report.is_group_gone && report.duration < Duration::from_secs(15));
     let recording = Recording::open(&request.folder).unwrap();
-    assert!(
-        recording
-            .cgroups_before
-            .is_some_and(|groups| groups.get(&path).is_some())
-    );
+    let before = recording.cgroups_before.unwrap();
+    assert!(before.get(&path).is_some());
 }
