@@ -15,8 +15,7 @@ pub fn begin([width, height]: [f64; 2], left: f64, title: &str) -> String {
     );
     text(
         &mut svg,
-        left,
-        18.0,
+        [left, 18.0],
         "start",
         &format!("{title} (simulated)"),
     );
@@ -32,11 +31,21 @@ pub fn line(svg: &mut String, [x1, y1, x2, y2]: [f64; 4]) {
 }
 
 /// Words at a place, which is their `start`, `middle` or `end`.
-pub fn text(svg: &mut String, x: f64, y: f64, anchor: &str, words: &str) {
+pub fn text(svg: &mut String, [x, y]: [f64; 2], anchor: &str, words: &str) {
     let words = escape(words);
     let _ = writeln!(
         svg,
         "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>"
+    );
+}
+
+/// A line through places, as wide as said.
+pub fn polyline(svg: &mut String, places: &[[f64; 2]], colour: &str, width: f64) {
+    let places = places.iter().map(|[x, y]| format!("{x:.1},{y:.1}"));
+    let points = places.collect::<Vec<_>>().join(" ");
+    let _ = writeln!(
+        svg,
+        "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\"/>"
     );
 }
 

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use schedcast_base::columns::decimals;
-use schedcast_present::svg::{begin, line, text};
+use schedcast_present::svg::{begin, line, polyline, text};
 
 use super::prediction::Series;
 
@@ -80,57 +80,35 @@ pub(super) fn draw(title: &str, axes: &[String; 2], series: &[Series]) -> String
     for mark in x.marks() {
         let at = x.place(mark);
         line(&mut svg, [at, HEIGHT - BOTTOM, at, TOP]);
-        text(
-            &mut svg,
-            at,
-            HEIGHT - BOTTOM + 16.0,
-            "middle",
-            &number(mark),
-        );
+        let below = [at, HEIGHT - BOTTOM + 16.0];
+        text(&mut svg, below, "middle", &number(mark));
     }
     for mark in y.marks() {
         let at = y.place(mark);
         line(&mut svg, [LEFT, at, WIDTH - RIGHT, at]);
-        text(&mut svg, LEFT - 6.0, at + 4.0, "end", &number(mark));
+        text(&mut svg, [LEFT - 6.0, at + 4.0], "end", &number(mark));
     }
-    text(
-        &mut svg,
-        (LEFT + WIDTH - RIGHT) / 2.0,
-        HEIGHT - 10.0,
-        "middle",
-        &axes[0],
-    );
-    text(
-        &mut svg,
-        LEFT,
-        TOP - 24.0,
-        "start",
-        &format!("↑ {}", axes[1]),
-    );
+    let middle = (LEFT + WIDTH - RIGHT) / 2.0;
+    text(&mut svg, [middle, HEIGHT - 10.0], "middle", &axes[0]);
+    let upright = format!("↑ {}", axes[1]);
+    text(&mut svg, [LEFT, TOP - 24.0], "start", &upright);
     let mut legend = LEFT;
     for (row, one) in series.iter().enumerate() {
         let colour = COLOURS[row % COLOURS.len()];
-        polyline(&mut svg, one, colour, &x, &y);
+        let places = one
+            .points
+            .iter()
+            .map(|&(px, py)| [x.place(px), y.place(py)]);
+        polyline(&mut svg, &places.collect::<Vec<_>>(), colour, 1.6);
         let _ = writeln!(
             svg,
             "<rect x=\"{legend}\" y=\"{}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>",
             TOP - 17.0
         );
-        text(&mut svg, legend + 14.0, TOP - 8.0, "start", &one.name);
+        text(&mut svg, [legend + 14.0, TOP - 8.0], "start", &one.name);
         legend += 26.0 + 6.6 * one.name.chars().count() as f64;
     }
     svg + "</svg>\n"
-}
-
-fn polyline(svg: &mut String, series: &Series, colour: &str, x: &Scale, y: &Scale) {
-    let places = series.points.iter();
-    let places = places.map(|&(px, py)| format!("{:.1},{:.1}", x.place(px), y.place(py)));
-    let places: Vec<String> = places.collect();
-    let _ = writeln!(
-        svg,
-        "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"/>",
-        places.join(" ")
-    );
 }
 
 fn number(value: f64) -> String {
@@ -140,6 +118,7 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_contains;
 
     #[test]
     fn marks_are_round() {
@@ -157,9 +136,8 @@ mod tests {
             points: vec![(0.0, 0.0), (1.0, 2.0)],
         }];
         let svg = draw("t", &["x".into(), "y".into()], &series);
-        assert!(
-            svg.contains("a &lt; b") && svg.contains("<polyline points=\"64.0,332.0 744.0,56.0\"")
-        );
+        assert_contains(&svg, "a &lt; b");
+        assert_contains(&svg, "<polyline points=\"64.0,332.0 744.0,56.0\"");
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
     }
 }
