@@ -63,6 +63,22 @@ impl Scale {
         format!("{sign}{}", self.number(value))
     }
 
+    /// The unit behind a name: ` (ms)`, nothing of plain counts.
+    pub fn in_brackets(&self) -> String {
+        match self.unit {
+            "" => String::new(),
+            unit => format!(" ({unit})"),
+        }
+    }
+
+    /// The unit behind a value: ` ms`, nothing of plain counts.
+    pub fn behind(&self) -> String {
+        match self.unit {
+            "" => String::new(),
+            unit => format!(" {unit}"),
+        }
+    }
+
     /// `value` with the digits of the row.
     pub fn number(&self, value: f64) -> String {
         // Adding zero turns a negative zero into a plain one.

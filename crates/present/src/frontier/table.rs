@@ -28,10 +28,7 @@ impl Drawn<'_> {
             },
             |metric| scale_for(&metric, largest),
         );
-        let unit = match scale.unit {
-            "" => String::new(),
-            unit => format!(" ({unit})"),
-        };
+        let unit = scale.in_brackets();
         let promised = shown.promised.map_or(String::new(), |promised| {
             let sign = if shown.from_above { "<" } else { ">" };
             format!("; * keeps the promise of {sign} {}", scale.number(promised))

@@ -161,6 +161,7 @@ pub fn report(gathered: Gathered, scenarios: &[Scenario]) -> Report {
     } = gathered;
     let (comparison, context) = (&answer.comparison, &answer.context);
     let names = shown_names(comparison, context);
+    let mut names_of_variants = comparison.variants.iter().map(|variant| &variant.name);
     Report {
         schema: SCHEMA,
         title: comparison.title.clone(),
@@ -176,10 +177,7 @@ pub fn report(gathered: Gathered, scenarios: &[Scenario]) -> Report {
             true => vec![sentence::answer(comparison, context)],
             false => context.verdict.clone(),
         },
-        cheapest: comparison
-            .variants
-            .iter()
-            .position(|variant| Some(&variant.name) == context.cheapest.as_ref()),
+        cheapest: names_of_variants.position(|name| Some(name) == context.cheapest.as_ref()),
         frontier,
         reproduce: context.reproduce.join(" "),
         variants: variants(comparison, context, scenarios),
@@ -223,7 +221,7 @@ fn shown_names(comparison: &Comparison, context: &Context) -> Vec<String> {
 fn group_settings((path, settings): (&String, &CgroupSettings)) -> GroupSettings {
     let quota = settings
         .quota_us
-        .map_or("max".to_string(), |quota| quota.to_string());
+        .map_or("max".to_string(), |us| us.to_string());
     GroupSettings {
         path: path.clone(),
         cpu_max: format!("{quota} {}", settings.period_us),
@@ -243,59 +241,48 @@ fn variants(comparison: &Comparison, context: &Context, scenarios: &[Scenario]) 
         machine: scenario.machine.machine.title.clone(),
         event_hash: variant.event_hash.clone(),
         groups: scenario.cgroups.iter().map(group_settings).collect(),
-        apply: context
-            .apply
-            .iter()
-            .find(|(name, _)| *name == variant.name)
-            .map(|(_, commands)| commands.clone())
+        apply: named(&context.apply, &variant.name)
+            .cloned()
             .unwrap_or_default(),
-        dialects: context
-            .patches
-            .iter()
-            .find(|(name, _)| *name == variant.name)
-            .map(|(_, patches)| patches.lines().to_vec())
-            .unwrap_or_default(),
+        dialects: named(&context.patches, &variant.name)
+            .map_or(Vec::new(), |patches| patches.lines().to_vec()),
     };
-    comparison
-        .variants
-        .iter()
-        .zip(scenarios)
-        .map(variant)
-        .collect()
+    let variants = comparison.variants.iter().zip(scenarios);
+    variants.map(variant).collect()
+}
+
+/// Entry of a variant in a list by names.
+fn named<'a, T>(all: &'a [(String, T)], variant: &str) -> Option<&'a T> {
+    let found = all.iter().find(|(name, _)| name == variant);
+    found.map(|(_, of)| of)
 }
 
 fn table(comparison: &Comparison, context: &Context) -> Vec<Row> {
     let row = |section: &Option<String>, metric: metrics::Metric<'_>| {
         let name = full_name(&metric);
-        let summaries: Vec<Option<&Summary>> = comparison
-            .variants
-            .iter()
-            .map(|variant| variant.get(&name))
-            .collect();
+        let variants = comparison.variants.iter();
+        let summaries: Vec<_> = variants.map(|variant| variant.get(&name)).collect();
         let scale = scale_of(&metric, &summaries);
         let cell = |summary: &Option<&Summary>| {
             let summary = (*summary)?;
             let scaled = |value: f64| value / scale.divisor;
             let change = summary.vs_baseline.as_ref();
             let ratio = change.and_then(|change| change.ratio);
+            let (ends, measured) = (change.and_then(|change| change.ci95), &summary.measured);
             Some(Cell {
                 mean: scaled(summary.mean),
                 at_least: summary.at_least,
                 spread: spread(summary, &scale),
                 recorded: summary.recorded.map(scaled),
                 change: ratio.filter(|ratio| *ratio != 1.0).map(change_text),
-                change_ci95: change
-                    .and_then(|change| change.ci95)
-                    .map(|ends| ends.map(change_text)),
+                change_ci95: ends.map(|ends| ends.map(change_text)),
                 direction: match ratio {
                     Some(ratio) if ratio < 1.0 => -1,
                     Some(ratio) if ratio > 1.0 => 1,
                     _ => 0,
                 },
                 significant: change.is_some_and(|change| change.significant),
-                measured: summary
-                    .measured
-                    .map(|seen| [seen.median, seen.min, seen.max].map(scaled)),
+                measured: measured.map(|seen| [seen.median, seen.min, seen.max].map(scaled)),
             })
         };
         Row {
@@ -311,10 +298,8 @@ fn table(comparison: &Comparison, context: &Context) -> Vec<Row> {
     };
     let sections = rows::rows(comparison, context).sections.into_iter();
     let of_section = |section: rows::Section<'_>| -> Vec<Row> {
-        let metrics = section.metrics.into_iter();
-        metrics
-            .map(|metric| row(&section.heading, metric))
-            .collect()
+        let rows = section.metrics.into_iter();
+        rows.map(|metric| row(&section.heading, metric)).collect()
     };
     sections.flat_map(of_section).collect()
 }
@@ -345,13 +330,8 @@ fn curves(distributions: &[super::gather::Distributions], names: &[String]) -> V
     };
     let order = |name: &String| {
         let (subject, metric) = name.rsplit_once('/').unwrap_or((name, ""));
-        let kind = [
-            "request_latency",
-            "activation_latency",
-            "latency",
-            "wakeup_latency",
-        ];
-        let kind = kind.iter().position(|one| *one == metric).unwrap_or(4);
+        let mut kinds = "request_latency activation_latency latency wakeup_latency".split(' ');
+        let kind = kinds.position(|one| one == metric).unwrap_or(4);
         let place = names.iter().position(|one| one == subject);
         (kind, place)
     };
@@ -361,16 +341,15 @@ fn curves(distributions: &[super::gather::Distributions], names: &[String]) -> V
     });
     all.sort_by_key(|name| order(name));
     all.truncate(MOST_NAMES);
-    all.into_iter()
-        .map(|name| Distribution {
+    let distribution = |name: &String| {
+        let curves = distributions.iter().map(|one| one.get(name).map(curve));
+        Distribution {
             name: name.clone(),
             counts: count(name),
-            curves: distributions
-                .iter()
-                .map(|one| one.get(name).map(curve))
-                .collect(),
-        })
-        .collect()
+            curves: curves.collect(),
+        }
+    };
+    all.into_iter().map(distribution).collect()
 }
 
 /// Latencies by rarity, up to the rarity of one in all, to four digits.
@@ -391,18 +370,12 @@ fn curve(values: &Histogram) -> Vec<f64> {
 fn waits(comparison: &Comparison, names: &[String]) -> Vec<Waits> {
     let seconds = |variant: &schedcast_lab::comparison::Variant, name: &str| {
         let get = |metric: &str| Some(variant.get(&format!("{name}/{metric}"))?.mean);
-        Some([
-            get("cpu_time")?,
-            get("wait.contention")?,
-            get("wait.throttled")?,
-        ])
+        let (contention, throttled) = (get("wait.contention")?, get("wait.throttled")?);
+        Some([get("cpu_time")?, contention, throttled])
     };
     let row = |name: &String| {
-        let seconds: Vec<_> = comparison
-            .variants
-            .iter()
-            .map(|variant| seconds(variant, name))
-            .collect();
+        let variants = comparison.variants.iter();
+        let seconds: Vec<_> = variants.map(|variant| seconds(variant, name)).collect();
         seconds.iter().any(Option::is_some).then(|| Waits {
             name: name.clone(),
             seconds,
@@ -447,9 +420,7 @@ mod tests {
         let cells = rows.iter().flat_map(|row| row.cells.iter().flatten());
         let spreads: Vec<&str> = cells.map(|cell| cell.spread.as_str()).collect();
         assert!(!spreads.is_empty());
-        assert!(
-            spreads.iter().all(|spread| spread.contains('–')),
-            "{spreads:?}"
-        );
+        let are_ranges = spreads.iter().all(|spread| spread.contains('–'));
+        assert!(are_ranges, "{spreads:?}");
     }
 }

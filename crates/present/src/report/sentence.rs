@@ -107,9 +107,8 @@ fn value(metric: &Metric<'_>, summary: &Summary) -> String {
         (spread, true) => format!(" ({spread})"),
         (spread, false) => format!(" {spread}"),
     };
-    let unit = if scale.unit.is_empty() { "" } else { " " };
     let mean = scale.bound(summary.mean, summary.at_least);
-    format!("{mean}{spread}{unit}{}", scale.unit)
+    format!("{mean}{spread}{}", scale.behind())
 }
 
 fn change(metric: &Metric<'_>, before: &Summary, after: &Summary) -> String {
@@ -117,22 +116,16 @@ fn change(metric: &Metric<'_>, before: &Summary, after: &Summary) -> String {
         true => scale_for(metric, after.mean.abs()),
         false => scale_for(metric, before.mean.abs()),
     };
-    let verb = if after.mean < before.mean {
-        "falls"
-    } else {
-        "rises"
+    let verb = match after.mean < before.mean {
+        true => "falls",
+        false => "rises",
     };
     let percent = match before.mean == 0.0 {
         true => String::new(),
         false => format!(" ({})", change_text(after.mean / before.mean)),
     };
-    let unit = if scale.unit.is_empty() { "" } else { " " };
-    format!(
-        "{verb} from {} to {}{unit}{}{percent}",
-        scale.bound(before.mean, before.at_least),
-        scale.bound(after.mean, after.at_least),
-        scale.unit
-    )
+    let [from, to] = [before, after].map(|one| scale.bound(one.mean, one.at_least));
+    format!("{verb} from {from} to {to}{}{percent}", scale.behind())
 }
 
 /// Sentence part on the change of throttling, where a group is limited.

@@ -6,11 +6,11 @@
 
 use super::text::{Cell, Row, body, header, provenance, separated, words};
 use super::{Context, Scale, scale_for, wrap_to};
-use schedcast_advise::gate::{Gate, Judged};
+use schedcast_advise::gate::Gate;
 use schedcast_advise::judge::Forecast;
 use schedcast_advise::slo::Slo;
 use schedcast_advise::{Advice, Candidate, Conclusion};
-use schedcast_lab::comparison::Comparison;
+use schedcast_lab::comparison::{Comparison, Variant};
 use schedcast_lab::context::source_of;
 use schedcast_lab::metrics;
 use schedcast_lab::patches::Patches;
@@ -35,35 +35,19 @@ pub(crate) fn ticket(advice: &Advice) -> String {
         rows.push(promise_row(slo, &forecasts));
         rows.extend(recorded_row(&advice.comparison, slo, &forecasts));
     }
-    let share = |label: &str, of: fn(&Candidate) -> f64| Row {
-        label: format!("{label} (%)"),
-        cells: advice
-            .options
-            .iter()
-            .map(|option| plain(format!("{:.1}", of(option) * 100.0)))
-            .collect(),
+    let row = |label: &str, cell: &dyn Fn(&Candidate) -> Cell| Row {
+        label: label.to_string(),
+        cells: advice.options.iter().map(cell).collect(),
     };
-    rows.push(Row {
-        label: format!("{} finished", advice.counted),
-        cells: advice
-            .options
-            .iter()
-            .map(|option| plain(format!("{:.0}", option.finished)))
-            .collect(),
-    });
-    rows.push(share("time lost to throttling", |option| option.time_lost));
-    rows.push(share("periods throttled", |option| {
-        option.periods_throttled
-    }));
+    let percent = |share: f64| Cell::of(format!("{:.1}", share * 100.0));
+    let finished = |one: &Candidate| Cell::of(format!("{:.0}", one.finished));
+    rows.push(row(&format!("{} finished", advice.counted), &finished));
+    let lost = |one: &Candidate| percent(one.time_lost);
+    rows.push(row("time lost to throttling (%)", &lost));
+    let throttled = |one: &Candidate| percent(one.periods_throttled);
+    rows.push(row("periods throttled (%)", &throttled));
     rows.extend(price_row(&advice.options));
-    rows.push(Row {
-        label: "suits".to_string(),
-        cells: advice
-            .options
-            .iter()
-            .map(|one| suits(advice, one))
-            .collect(),
-    });
+    rows.push(row("suits", &|one| suits(advice, one)));
     text += &body(&advice.comparison, &rows, &advice.context.style);
     let misfit = match advice.context.part {
         None => "with the misfit",
@@ -94,12 +78,8 @@ fn judged_from(comparison: &Comparison, context: &Context, promises: &[Slo]) -> 
 fn heading(comparison: &Comparison, context: &Context, promises: &[Slo]) -> String {
     let mut text = header(comparison, context);
     let all: Vec<String> = promises.iter().map(Slo::describe).collect();
-    text += &wrap_to(
-        context.style.columns,
-        "promised:",
-        &separated(&all, ","),
-        10,
-    );
+    let pieces = separated(&all, ",");
+    text += &wrap_to(context.style.columns, "promised:", &pieces, 10);
     text.push('\n');
     text
 }
@@ -108,12 +88,10 @@ fn heading(comparison: &Comparison, context: &Context, promises: &[Slo]) -> Stri
 fn recorded_row(comparison: &Comparison, slo: &Slo, forecasts: &[&Forecast]) -> Option<Row> {
     let summary = comparison.variants.first()?.get(&slo.metric)?;
     let scale = promise_scale(slo, forecasts);
-    let mut cells = vec![plain(scale.number(summary.recorded?))];
-    cells.extend(forecasts.iter().skip(1).map(|_| Cell::default()));
-    Some(Row {
-        label: format!("  {}", source_of(summary.inferred)),
-        cells,
-    })
+    let mut cells = vec![Cell::default(); forecasts.len()];
+    *cells.first_mut()? = Cell::of(scale.number(summary.recorded?));
+    let label = format!("  {}", source_of(summary.inferred));
+    Some(Row { label, cells })
 }
 
 /// A growth below this prints as nothing.
@@ -124,13 +102,6 @@ fn percent(growth: f64) -> String {
     match growth.abs() < NOTHING {
         true => "0.0".to_string(),
         false => format!("{:+.1}", growth * 100.0),
-    }
-}
-
-fn plain(value: String) -> Cell {
-    Cell {
-        value,
-        ..Cell::default()
     }
 }
 
@@ -147,37 +118,23 @@ fn promise_scale(slo: &Slo, forecasts: &[&Forecast]) -> Scale {
 
 fn promise_row(slo: &Slo, forecasts: &[&Forecast]) -> Row {
     let scale = promise_scale(slo, forecasts);
-    let unit = match scale.unit {
-        "" => String::new(),
-        unit => format!(" ({unit})"),
-    };
     let name = slo.metric.rsplit('/').next().unwrap_or("");
-    Row {
-        label: format!("{name}{unit}"),
-        cells: forecasts
-            .iter()
-            .map(|one| forecast_cell(slo, one, &scale))
-            .collect(),
-    }
+    let label = format!("{name}{}", scale.in_brackets());
+    let cells = forecasts.iter().map(|one| forecast_cell(slo, one, &scale));
+    let cells = cells.collect();
+    Row { label, cells }
 }
 
 fn forecast_cell(slo: &Slo, forecast: &Forecast, scale: &Scale) -> Cell {
     let (Some(mean), Some([low, high])) = (forecast.mean, forecast.interval) else {
-        return plain("-".to_string());
+        return Cell::of("-".to_string());
     };
     let spread = match slo.bound.from_above() {
+        _ if forecast.at_least => String::new(),
         true => format!("≤{}", scale.number(high)),
         false => format!("≥{}", scale.number(low)),
     };
-    Cell {
-        value: scale.bound(mean, forecast.at_least),
-        spread: if forecast.at_least {
-            String::new()
-        } else {
-            spread
-        },
-        ..Cell::default()
-    }
+    Cell::with_spread(scale.bound(mean, forecast.at_least), spread)
 }
 
 /// The price of every option but the recorded one; nothing without neighbours.
@@ -196,20 +153,15 @@ fn price_row(options: &[Candidate]) -> Option<Row> {
         false => "neighbour that pays most (%)".to_string(),
     };
     let cell = |option: &Candidate| {
-        let Some(price) = &option.price else {
-            return plain("0".to_string());
+        let price = option.price.as_ref();
+        let Some(price) = price.filter(|price| alone || price.certain) else {
+            return Cell::of("0".to_string());
         };
-        if !alone && !price.certain {
-            return plain("0".to_string());
-        }
-        Cell {
-            value: percent(price.growth),
-            spread: match alone {
-                true => format!("≤{}", percent(price.growth_at_most)),
-                false => price.threads.clone(),
-            },
-            ..Cell::default()
-        }
+        let spread = match alone {
+            true => format!("≤{}", percent(price.growth_at_most)),
+            false => price.threads.clone(),
+        };
+        Cell::with_spread(percent(price.growth), spread)
     };
     Some(Row {
         label,
@@ -229,12 +181,8 @@ fn suits(advice: &Advice, option: &Candidate) -> Cell {
 fn behind(advice: &Advice) -> String {
     let line = |option: &Candidate| {
         let why = option.falls_behind.as_ref()?;
-        Some(wrap_to(
-            advice.context.style.columns,
-            "",
-            &words(&format!("{} does not suit: {why}", option.name)),
-            2,
-        ))
+        let pieces = words(&format!("{} does not suit: {why}", option.name));
+        Some(wrap_to(advice.context.style.columns, "", &pieces, 2))
     };
     advice.options.iter().filter_map(line).collect()
 }
@@ -308,7 +256,7 @@ fn none(advice: &Advice) -> String {
                 .to_string()
         }
         Conclusion::OnlyWithoutLimit => {
-            "advice: none: only without any limit is the promise kept".to_string()
+            "advice: none: the promise is kept only without a limit".to_string()
         }
         Conclusion::NotCertain => {
             let Some(option) = advice.kept_on_average() else {
@@ -340,12 +288,8 @@ fn brings(advice: &Advice, option: &Candidate) -> Vec<String> {
         let name = slo.metric.rsplit('/').next().unwrap_or("");
         let scale = promise_scale(slo, &[forecast]);
         let (value, worst) = (forecast.mean?, at_worst(slo, forecast, &scale)?);
-        let unit = if scale.unit.is_empty() { "" } else { " " };
-        Some(format!(
-            "{name} becomes {}{unit}{}, {worst}",
-            scale.number(value),
-            scale.unit
-        ))
+        let value = scale.number(value) + &scale.behind();
+        Some(format!("{name} becomes {value}, {worst}"))
     });
     told.collect()
 }
@@ -363,20 +307,13 @@ fn at_worst(slo: &Slo, forecast: &Forecast, scale: &Scale) -> Option<String> {
 /// Cost of keeping the recorded limit.
 fn now(advice: &Advice) -> String {
     let recorded = &advice.options[0];
-    let unlimited = advice
-        .options
-        .iter()
-        .skip(1)
-        .find(|one| one.quota_us.is_none());
+    let mut others = advice.options.iter().skip(1);
+    let unlimited = others.find(|one| one.quota_us.is_none());
     let mut parts = Vec::new();
     for (index, (slo, forecast)) in advice.promises.iter().zip(&recorded.forecasts).enumerate() {
         let name = slo.metric.rsplit('/').next().unwrap_or("");
         let scale = promise_scale(slo, &[forecast]);
-        let shown = |one: &Forecast| {
-            let unit = if scale.unit.is_empty() { "" } else { " " };
-            let value = scale.bound(one.mean?, one.at_least);
-            Some(format!("{value}{unit}{}", scale.unit))
-        };
+        let shown = |one: &Forecast| Some(scale.bound(one.mean?, one.at_least) + &scale.behind());
         let (Some(mean), Some(value)) = (forecast.mean, shown(forecast)) else {
             continue;
         };
@@ -423,37 +360,26 @@ pub(super) fn block(target: &str, patches: &Patches, columns: usize) -> String {
 /// A gate: one line a promise and column, and the verdict.
 pub fn render_gate(gate: &Gate) -> String {
     let mut text = heading(&gate.comparison, &gate.context, &gate.promises);
-    let cells = |of: &dyn Fn(&Judged) -> Cell| gate.judged.iter().map(of).collect::<Vec<_>>();
     let mut rows = Vec::new();
     for (index, slo) in gate.promises.iter().enumerate() {
-        let forecasts: Vec<&Forecast> = gate
-            .judged
-            .iter()
-            .map(|one| &one.forecasts[index])
-            .collect();
+        let forecasts = gate.judged.iter().map(|one| &one.forecasts[index]);
+        let forecasts: Vec<&Forecast> = forecasts.collect();
         rows.push(promise_row(slo, &forecasts));
         if gate.judged.first().map(|one| &one.name) == Some(&gate.comparison.baseline) {
             rows.extend(recorded_row(&gate.comparison, slo, &forecasts));
         }
+        let is_kept = forecasts
+            .iter()
+            .map(|one| if one.met { "kept" } else { "broken" });
         rows.push(Row {
             label: format!("  {} {}", slo.bound.sign(), slo.shown),
-            cells: cells(&|one| {
-                plain(
-                    if one.forecasts[index].met {
-                        "kept"
-                    } else {
-                        "broken"
-                    }
-                    .to_string(),
-                )
-            }),
+            cells: is_kept.map(|word| Cell::of(word.to_string())).collect(),
         });
     }
     let mut judged = gate.comparison.clone();
     let names: Vec<&str> = gate.judged.iter().map(|one| one.name.as_str()).collect();
-    judged
-        .variants
-        .retain(|variant| names.contains(&variant.name.as_str()));
+    let is_judged = |variant: &Variant| names.contains(&variant.name.as_str());
+    judged.variants.retain(is_judged);
     text += &body(&judged, &rows, &gate.context.style);
     for one in &gate.judged {
         if let Some(why) = &one.falls_behind {

@@ -92,6 +92,23 @@ pub(super) struct Cell {
 }
 
 impl Cell {
+    /// A value alone.
+    pub(super) fn of(value: String) -> Self {
+        Self {
+            value,
+            ..Self::default()
+        }
+    }
+
+    /// A value with its spread.
+    pub(super) fn with_spread(value: String, spread: String) -> Self {
+        Self {
+            value,
+            spread,
+            ..Self::default()
+        }
+    }
+
     /// The parts in one text, without padding.
     pub(super) fn plain(&self) -> String {
         let spread = if self.spread.is_empty() { "" } else { " " };
@@ -125,12 +142,8 @@ pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
     if !comparison.title.is_empty() {
         text += &wrap("", &words(&comparison.title), 0);
     }
-    text.extend(
-        context
-            .target
-            .iter()
-            .map(|target| wrap("target ", &words(target), 8)),
-    );
+    let target = context.target.iter();
+    text.extend(target.map(|target| wrap("target ", &words(target), 8)));
     text
 }
 
@@ -141,24 +154,17 @@ pub(super) fn provenance(comparison: &Comparison, context: &Context) -> String {
         format!("schedcast {}", comparison.schedcast),
         context.source.clone(),
     ];
-    let mut kernels: Vec<String> = comparison
-        .variants
-        .iter()
-        .map(|variant| variant.kernel.shown())
-        .collect();
+    let kernels = comparison.variants.iter();
+    let mut kernels: Vec<String> = kernels.map(|variant| variant.kernel.shown()).collect();
     kernels.dedup();
     let kernel = match kernels.as_slice() {
         [one] => format!("kernel {one}"),
         _ => format!("kernels {}", kernels.join(", ")),
     };
-    parts.push(
-        [context.machine.clone(), kernel]
-            .iter()
-            .filter(|part| !part.is_empty())
-            .cloned()
-            .collect::<Vec<_>>()
-            .join(", "),
-    );
+    parts.push(match context.machine.is_empty() {
+        true => kernel,
+        false => format!("{}, {kernel}", context.machine),
+    });
     parts.extend(comparison.tier.map(|tier| format!("tier {}", tier.name())));
     parts.push(format!("seeds {}", comparison.seeds));
     parts.retain(|part| !part.is_empty());
@@ -198,26 +204,23 @@ fn fit(fit: &[RefitFigure], verbose: bool, columns: usize) -> String {
     let part = |fit: &RefitFigure| -> Option<String> {
         let metric = schedcast_lab::metrics::parse(&fit.metric)?;
         let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
-        let unit = if scale.unit.is_empty() { "" } else { " " };
         let error = match fit.seen == 0.0 {
             true => String::new(),
             false => format!(" ({})", change_text(fit.predicted / fit.seen)),
         };
         Some(format!(
-            "{} {} re-simulated vs {}{unit}{} {}{error}",
+            "{} {} re-simulated vs {}{} {}{error}",
             fit.shown_among(all, &metric),
             scale.number(fit.predicted),
             scale.number(fit.seen),
-            scale.unit,
+            scale.behind(),
             fit.source(),
         ))
     };
     let figures = fit.iter().filter_map(|one| Some((one.miss(), part(one)?)));
     let figures: Vec<(f64, String)> = figures.collect();
-    let Some((_, farthest)) = figures
-        .iter()
-        .max_by(|one, other| one.0.total_cmp(&other.0))
-    else {
+    let by_miss = |one: &&(f64, String), other: &&(f64, String)| one.0.total_cmp(&other.0);
+    let Some((_, farthest)) = figures.iter().max_by(by_miss) else {
         return String::new();
     };
     let parts: Vec<String> = match figures.len() > FIT_SHOWN && !verbose {
@@ -268,40 +271,24 @@ fn push_rows(
         summaries.map(|summary| cell(*summary, &scale)).collect()
     };
     let paints = summaries.iter().map(|summary| paint_of((*summary)?));
-    rows.push(TableRow {
-        kind: RowKind::Values,
+    let label = row_label(metric, &scale, context) + few(comparison, context, metric);
+    let row = |kind, label, cells| TableRow {
         metric: name.clone(),
+        ..TableRow::new(kind, Row { label, cells })
+    };
+    rows.push(TableRow {
         short: fitting(metric, 0, context),
-        row: Row {
-            label: row_label(metric, &scale, context) + few(comparison, context, metric),
-            cells: cells(value_cell),
-        },
         paints: paints.collect(),
+        ..row(RowKind::Values, label, cells(value_cell))
     });
     let known = || summaries.iter().flatten();
     if let Some(recorded) = known().find(|summary| summary.recorded.is_some()) {
-        rows.push(TableRow {
-            kind: RowKind::Recorded,
-            metric: name.clone(),
-            short: String::new(),
-            row: Row {
-                label: format!("  {}", source_of(recorded.inferred)),
-                cells: cells(recorded_cell),
-            },
-            paints: Vec::new(),
-        });
+        let label = format!("  {}", source_of(recorded.inferred));
+        rows.push(row(RowKind::Recorded, label, cells(recorded_cell)));
     }
     if known().any(|summary| summary.measured.is_some()) {
-        rows.push(TableRow {
-            kind: RowKind::Measured,
-            metric: name,
-            short: String::new(),
-            row: Row {
-                label: format!("  {MEASURED}"),
-                cells: cells(measured_cell),
-            },
-            paints: Vec::new(),
-        });
+        let label = format!("  {MEASURED}");
+        rows.push(row(RowKind::Measured, label, cells(measured_cell)));
     }
 }
 
@@ -315,48 +302,41 @@ fn few(comparison: &Comparison, context: &Context, metric: &Metric<'_>) -> &'sta
     let all =
         number(metrics::COUNT).map(|count| count + number(metrics::UNFINISHED).unwrap_or(0.0));
     let is_few = all.is_some_and(|all| all < metric.values_needed());
-    if is_few && context.about.is_some() {
-        FEW
-    } else {
-        ""
+    match is_few && context.about.is_some() {
+        true => FEW,
+        false => "",
     }
 }
 
 impl TableRow {
-    fn heading(label: String) -> TableRow {
+    fn new(kind: RowKind, row: Row) -> TableRow {
         TableRow {
-            kind: RowKind::Heading,
+            kind,
             metric: String::new(),
             short: String::new(),
-            row: Row {
-                label,
-                cells: Vec::new(),
-            },
+            row,
             paints: Vec::new(),
         }
     }
 
+    fn heading(label: String) -> TableRow {
+        let cells = Vec::new();
+        TableRow::new(RowKind::Heading, Row { label, cells })
+    }
+
     fn plain(row: &Row) -> TableRow {
-        TableRow {
-            kind: match [false, true].map(source_of).contains(&row.label.trim()) {
-                true => RowKind::Recorded,
-                false => RowKind::Values,
-            },
-            metric: String::new(),
-            short: String::new(),
-            row: row.clone(),
-            paints: Vec::new(),
-        }
+        let is_recorded = [false, true].map(source_of).contains(&row.label.trim());
+        let kind = match is_recorded {
+            true => RowKind::Recorded,
+            false => RowKind::Values,
+        };
+        TableRow::new(kind, row.clone())
     }
 }
 
 /// Name and unit of a row.
 fn row_label(metric: &Metric<'_>, scale: &Scale, context: &Context) -> String {
-    let unit = if scale.unit.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", scale.unit)
-    };
+    let unit = scale.in_brackets();
     fitting(metric, width(&unit), context) + &unit
 }
 
@@ -388,19 +368,14 @@ fn fitting(metric: &Metric<'_>, taken: usize, context: &Context) -> String {
         threads => threads,
     };
     let end = room.saturating_sub(width(begin) + 1);
-    let kept: String = name
-        .chars()
-        .skip(width(&name).saturating_sub(end))
-        .collect();
+    let left_out = width(&name).saturating_sub(end);
+    let kept: String = name.chars().skip(left_out).collect();
     format!("{begin}…{kept}")
 }
 
 fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
     let Some(summary) = summary else {
-        return Cell {
-            value: "-".to_string(),
-            ..Cell::default()
-        };
+        return Cell::of("-".to_string());
     };
     let sure = summary.vs_baseline.as_ref();
     let sure = sure.filter(|change| change.significant);
@@ -442,11 +417,10 @@ pub(crate) fn spread(summary: &Summary, scale: &Scale) -> String {
     match (summary.misfit, summary.one_run95) {
         (true, Some([low, high])) => format!("{}–{}", scale.number(low), scale.number(high)),
         _ if summary.phases_decide() => ends(),
-        _ => summary
-            .one_run95
-            .or(summary.ci95)
-            .map(half)
-            .unwrap_or_default(),
+        _ => {
+            let interval = summary.one_run95.or(summary.ci95);
+            interval.map(half).unwrap_or_default()
+        }
     }
 }
 
@@ -464,41 +438,27 @@ fn paint_of(summary: &Summary) -> Option<Paint> {
 
 fn recorded_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
     let recorded = summary.and_then(|summary| summary.recorded);
-    recorded.map_or(Cell::default(), |value| Cell {
-        value: scale.number(value),
-        ..Cell::default()
-    })
+    recorded.map_or(Cell::default(), |value| Cell::of(scale.number(value)))
 }
 
 fn measured_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
     let Some(measured) = summary.and_then(|summary| summary.measured) else {
         return Cell::default();
     };
-    let range = format!(
-        "{}..{}",
-        scale.number(measured.min),
-        scale.number(measured.max)
-    );
-    let spread = if measured.min == measured.max {
-        String::new()
-    } else {
-        range
+    let [least, most] = [measured.min, measured.max].map(|end| scale.number(end));
+    let spread = match measured.min == measured.max {
+        true => String::new(),
+        false => format!("{least}..{most}"),
     };
-    Cell {
-        value: scale.number(measured.median),
-        spread,
-        ..Cell::default()
-    }
+    Cell::with_spread(scale.number(measured.median), spread)
 }
 
 /// Widths of the value, the spread and the change of one column; none of the change where there is
 /// no room for it.
 fn part_widths(rows: &[TableRow], column: usize, style: &Style) -> [usize; 3] {
     let widest = |part: fn(&Cell) -> &str| {
-        rows.iter()
-            .filter_map(|row| Some(width(part(row.row.cells.get(column)?))))
-            .max()
-            .unwrap_or(0)
+        let cells = rows.iter().filter_map(|row| row.row.cells.get(column));
+        cells.map(|cell| width(part(cell))).max().unwrap_or(0)
     };
     let has_room = usize::from(style.columns >= CHANGE_COLUMNS);
     let change = has_room * widest(|cell| &cell.change);
@@ -533,37 +493,29 @@ fn lines(comparison: &Comparison, rows: &[TableRow], style: &Style) -> String {
         })
         .collect();
     let mut text = String::new();
-    for (index, block) in blocks(style.columns, label_width, &columns)
-        .into_iter()
-        .enumerate()
-    {
-        if index > 0 {
+    let mut plain = *style;
+    plain.colour = false;
+    for block in blocks(style.columns, label_width, &columns) {
+        if !text.is_empty() {
             text.push('\n');
         }
-        text += &heading_lines(
-            &headings[block.clone()],
-            &columns[block.clone()],
-            label_width,
-            style,
-        );
-        let plain = Style {
-            colour: false,
-            ..*style
-        };
+        let (of_block, widths) = (&headings[block.clone()], &columns[block.clone()]);
+        text += &heading_lines(of_block, widths, label_width, style);
         let says_something = |row: &&TableRow| {
             let beside = matches!(row.kind, RowKind::Recorded | RowKind::Measured);
             let mut cells = row.row.cells.get(block.clone()).into_iter().flatten();
             !beside || cells.any(|cell| !cell.value.is_empty())
         };
+        let line = |row: &TableRow, style: &Style| {
+            body_line(row, label_width, block.clone(), (&columns, &parts), style)
+        };
         for row in rows.iter().filter(says_something) {
             text += &match row.kind {
                 RowKind::Heading => painted(style, &row.row.label, Paint::Bold) + "\n",
                 RowKind::Recorded | RowKind::Measured => {
-                    let line =
-                        body_line(row, label_width, block.clone(), (&columns, &parts), &plain);
-                    painted(style, line.trim_end(), Paint::Dim) + "\n"
+                    painted(style, line(row, &plain).trim_end(), Paint::Dim) + "\n"
                 }
-                _ => body_line(row, label_width, block.clone(), (&columns, &parts), style),
+                RowKind::Values => line(row, style),
             };
         }
     }
@@ -598,10 +550,8 @@ fn heading_lines(
     for line_index in 0..height {
         let mut line = pad_right("", label_width);
         for (heading, column) in headings.iter().zip(columns) {
-            let missing = height - heading.len();
-            let part = line_index
-                .checked_sub(missing)
-                .map_or("", |index| &heading[index]);
+            let index = line_index.checked_sub(height - heading.len());
+            let part = index.map_or("", |index| &heading[index]);
             line += &format!("{}  ", pad_left(part, column - 2));
         }
         text += &painted(style, line.trim_end(), Paint::Bold);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::tables::rows::tests::{about_web, node};
+use schedcast_base::assert_contains;
 use schedcast_lab::comparison::{MeasuredFigure, Tier};
 use schedcast_lab::samples::{compared, example};
 
@@ -14,6 +15,10 @@ fn context() -> Context {
         reproduce: words("schedcast compare exp.toml --seeds 4"),
         ..Context::default()
     }
+}
+
+fn assert_fits(text: &str, columns: usize) {
+    assert!(text.lines().all(|line| width(line) <= columns), "{text}");
 }
 
 fn wide() -> Comparison {
@@ -28,10 +33,8 @@ fn wide() -> Comparison {
 
 #[test]
 fn a_long_path_gives_way_to_what_its_group_is_called() {
-    let path = format!(
-        "/kubepods/burstable/pod3f09-6c1e-0d1b-4c57/{}",
-        "8d1a".repeat(16)
-    );
+    let id = "8d1a".repeat(16);
+    let path = format!("/kubepods/burstable/pod3f09-6c1e-0d1b-4c57/{id}");
     let name = format!("cgroup:{path}/nr_throttled");
     let metric = schedcast_lab::metrics::parse(&name).unwrap();
     let scale = scale_for(&metric, 5.0);
@@ -41,36 +44,26 @@ fn a_long_path_gives_way_to_what_its_group_is_called() {
         ..Context::default()
     };
     let name = name.as_str();
-    assert_eq!(
-        row_label(&metric, &scale, &labelled),
-        "cgroup:shop/checkout/app/nr_throttled"
-    );
+    let label = row_label(&metric, &scale, &labelled);
+    assert_eq!(label, "cgroup:shop/checkout/app/nr_throttled");
     assert!(row_label(&metric, &scale, &Context::default()).starts_with("…"));
     let threads = |name: &str, context: &Context| {
-        let name = format!(
-            "{name}@{}/wait.throttled",
-            metric.subject.replace(CGROUP, "")
-        );
+        let path = metric.subject.replace(CGROUP, "");
+        let name = format!("{name}@{path}/wait.throttled");
         fitting(&metrics::parse(&name).unwrap(), 0, context)
     };
-    assert_eq!(
-        threads("ordersd", &labelled),
-        "ordersd@shop/checkout/app/wait.throttled"
-    );
+    let label = threads("ordersd", &labelled);
+    assert_eq!(label, "ordersd@shop/checkout/app/wait.throttled");
     let cut = threads("ordersd", &Context::default());
     assert!(cut.starts_with("ordersd@…8d1a8d1a"), "{cut}");
-    assert!(
-        cut.ends_with("8d1a/wait.throttled") && width(&cut) == 52,
-        "{cut}"
-    );
+    assert!(cut.ends_with("8d1a/wait.throttled"), "{cut}");
+    assert_eq!(width(&cut), 52);
     let told = Context {
         verdict: vec![format!("now: 5 ms: {name} is 3.")],
         ..labelled
     };
-    assert_eq!(
-        verdict(&told.verdict, &told),
-        "now: 5 ms: cgroup:shop/checkout/app/nr_throttled is 3.\n"
-    );
+    let expected = "now: 5 ms: cgroup:shop/checkout/app/nr_throttled is 3.\n";
+    assert_eq!(verdict(&told.verdict, &told), expected);
 }
 
 #[test]
@@ -83,24 +76,14 @@ fn a_recording_shows_its_fit_below_the_table() {
     let mut comparison = example();
     comparison.tier = Some(Tier::Trace);
     comparison.title.clear();
-    let nr_throttled = MeasuredFigure {
-        median: 40.0,
-        min: 39.0,
-        max: 44.0,
-    };
-    let p99 = MeasuredFigure {
-        median: 209_000.0,
-        min: 209_000.0,
-        max: 209_000.0,
-    };
-    comparison.set_measured("no burst", "cgroup:/test/nr_throttled", nr_throttled);
-    comparison.set_measured("no burst", "schbench/request_latency.p99", p99);
-    let never = MeasuredFigure {
-        median: 0.0,
-        min: 0.0,
-        max: 0.0,
-    };
-    comparison.set_measured("burst 100 ms", "cgroup:/test/nr_throttled", never);
+    let (throttled, p99) = ("cgroup:/test/nr_throttled", "schbench/request_latency.p99");
+    for (variant, metric, [median, min, max]) in [
+        ("no burst", throttled, [40.0, 39.0, 44.0]),
+        ("no burst", p99, [209_000.0; 3]),
+        ("burst 100 ms", throttled, [0.0; 3]),
+    ] {
+        comparison.set_measured(variant, metric, MeasuredFigure { median, min, max });
+    }
     let context = Context {
         source: "recording pg, 29.5 s".to_string(),
         target: Some("/test   baseline cpu.max \"50000 100000\" burst 0".to_string()),
@@ -111,37 +94,25 @@ fn a_recording_shows_its_fit_below_the_table() {
                 "echo 100000 > cpu.max.burst".into(),
             ],
         )],
-        fit: vec![
-            RefitFigure {
-                metric: "cgroup:/test/nr_throttled".to_string(),
-                predicted: 41.0,
-                seen: 40.0,
-                inferred: false,
-                chance: None,
-            },
-            RefitFigure {
-                metric: "schbench/request_latency.p99".to_string(),
-                predicted: 212_100.0,
-                seen: 209_000.0,
-                inferred: false,
-                chance: None,
-            },
-        ],
+        fit: vec![fit(throttled, 41.0, 40.0), fit(p99, 212_100.0, 209_000.0)],
         ..context()
     };
     insta::assert_snapshot!(render(&comparison, &context));
 }
 
-/// 16 times too little is farther off than twice as much.
-#[test]
-fn the_figure_that_is_farthest_off_is_told_in_either_direction() {
-    let fit = |metric: &str, predicted, seen| RefitFigure {
+fn fit(metric: &str, predicted: f64, seen: f64) -> RefitFigure {
+    RefitFigure {
         metric: metric.to_string(),
         predicted,
         seen,
         inferred: false,
         chance: None,
-    };
+    }
+}
+
+/// 16 times too little is farther off than twice as much.
+#[test]
+fn the_figure_that_is_farthest_off_is_told_in_either_direction() {
     let figures = [
         fit("cgroup:/test/throttled_usec", 195.0, 100.0),
         fit("a/activation_latency.p99", 1_000.0, 16_000.0),
@@ -179,10 +150,7 @@ fn percentiles_of_too_few_values_are_marked_in_answers_from_recordings() {
 #[test]
 fn many_variants_continue_in_further_blocks() {
     let text = render(&wide(), &context());
-    assert!(
-        text.lines().all(|line| width(line) <= super::super::WIDTH),
-        "{text}"
-    );
+    assert_fits(&text, super::super::WIDTH);
     insta::assert_snapshot!(text);
 }
 
@@ -199,13 +167,9 @@ fn verbose_shows_every_metric_and_one_seed_has_no_interval() {
         }
     }
     comparison.variants[1].metrics.remove(0);
-    insta::assert_snapshot!(render(
-        &comparison,
-        &Context {
-            verbose: true,
-            ..context()
-        }
-    ));
+    let mut context = context();
+    context.verbose = true;
+    insta::assert_snapshot!(render(&comparison, &context));
 }
 
 #[test]
@@ -213,21 +177,14 @@ fn long_paths_keep_their_end() {
     let mut comparison = example();
     for variant in &mut comparison.variants {
         for (name, _) in &mut variant.metrics {
-            *name = name.replace(
-                "/test",
-                "/kubepods/burstable/pod-0123456789/checkout-frontend",
-            );
+            let long = "/kubepods/burstable/pod-0123456789/checkout-frontend";
+            *name = name.replace("/test", long);
         }
     }
     let text = render(&comparison, &context());
-    assert!(
-        text.contains("…table/pod-0123456789/checkout-frontend/nr_throttled"),
-        "{text}"
-    );
-    assert!(
-        text.lines().all(|line| width(line) <= super::super::WIDTH),
-        "{text}"
-    );
+    let end = "…table/pod-0123456789/checkout-frontend/nr_throttled";
+    assert_contains(&text, end);
+    assert_fits(&text, super::super::WIDTH);
 }
 
 /// Without the marks that a terminal's colours are made of.
@@ -246,7 +203,7 @@ fn the_target_leads_at_80_100_and_160_columns() {
             ..about_web()
         };
         let text = render(&node(), &context);
-        assert!(text.lines().all(|line| width(line) <= columns), "{text}");
+        assert_fits(&text, columns);
         insta::assert_snapshot!(format!("the_target_at_{columns}"), text);
         let painted = Context {
             style: Style::of_terminal(columns, true),
@@ -266,7 +223,7 @@ fn many_variants_fill_the_line_at_80_and_160_columns() {
             ..context()
         };
         let text = render(&wide(), &context);
-        assert!(text.lines().all(|line| width(line) <= columns), "{text}");
+        assert_fits(&text, columns);
         insta::assert_snapshot!(format!("many_variants_at_{columns}"), text);
     }
 }
