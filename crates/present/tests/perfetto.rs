@@ -78,10 +78,8 @@ fn counter_tracks(packets: &[TracePacket]) -> BTreeMap<String, u64> {
 fn counted(events: &[&TracePacket]) -> Vec<(u64, f64)> {
     let of = |packet: &&TracePacket| {
         let event = packet.track_event.as_ref().unwrap();
-        (
-            packet.timestamp.unwrap(),
-            event.double_counter_value.unwrap(),
-        )
+        let value = event.double_counter_value.unwrap();
+        (packet.timestamp.unwrap(), value)
     };
     events.iter().map(of).collect()
 }
@@ -91,10 +89,8 @@ fn by_track(packets: &[TracePacket]) -> BTreeMap<u64, Vec<&TracePacket>> {
     let mut tracks: BTreeMap<u64, Vec<&TracePacket>> = BTreeMap::new();
     for packet in packets {
         if let Some(event) = &packet.track_event {
-            tracks
-                .entry(event.track_uuid.unwrap())
-                .or_default()
-                .push(packet);
+            let track = tracks.entry(event.track_uuid.unwrap()).or_default();
+            track.push(packet);
         }
     }
     for events in tracks.values_mut() {
@@ -104,13 +100,10 @@ fn by_track(packets: &[TracePacket]) -> BTreeMap<u64, Vec<&TracePacket>> {
 }
 
 fn names(packets: &[TracePacket]) -> BTreeMap<u64, String> {
-    let data = packets
-        .iter()
-        .filter_map(|packet| packet.interned_data.as_ref());
+    let data = packets.iter().flat_map(|packet| &packet.interned_data);
     let entries = data.flat_map(|data| &data.event_names);
-    entries
-        .map(|entry| (entry.iid.unwrap(), entry.name.clone().unwrap()))
-        .collect()
+    let named = entries.map(|entry| (entry.iid.unwrap(), entry.name.clone().unwrap()));
+    named.collect()
 }
 
 #[test]
@@ -145,10 +138,8 @@ fn slices_nest_and_say_what_threads_did() {
     assert_eq!(depths_seen, BTreeSet::from([1, 2]));
     assert!(running > 20, "{running}");
     for expected in ["waiting", "throttled", "active"] {
-        assert!(
-            names.values().any(|name| name == expected),
-            "{expected}: {names:?}"
-        );
+        let mut values = names.values();
+        assert!(values.any(|name| name == expected), "{expected}: {names:?}");
     }
 }
 
@@ -186,23 +177,21 @@ fn counters_follow_the_pool_and_power_is_there() {
         counted.into_iter().map(|(_, value)| value).collect()
     };
     // A quota of 30 ms and up to 10 ms more of what was left.
-    assert!(
-        values("granted per period")
-            .iter()
-            .all(|ms| (30.0..=40.0).contains(ms))
-    );
-    assert!(values("pool").iter().all(|ms| (0.0..=40.0).contains(ms)));
+    for (name, range) in [
+        ("granted per period", 30.0..=40.0),
+        ("pool", 0.0..=40.0),
+        ("package power", 0.1..=500.0),
+    ] {
+        let values = values(name);
+        assert!(
+            values.iter().all(|value| range.contains(value)),
+            "{name}: {values:?}"
+        );
+    }
     let used = values("used per period");
-    assert!(
-        used.len() >= 8 && used[1..].iter().all(|ms| *ms < 46.0),
-        "{used:?}"
-    );
+    assert!(used.len() >= 8, "{used:?}");
+    assert!(used[1..].iter().all(|ms| *ms < 46.0), "{used:?}");
     assert!(values("throttled per period").iter().any(|ms| *ms > 1.0));
-    assert!(
-        values("package power")
-            .iter()
-            .all(|watts| (0.1..500.0).contains(watts))
-    );
 }
 
 /// The worked example of the module: vruntimes grow by half of the time, lags are opposite, and
@@ -212,9 +201,8 @@ fn vruntime_lag_and_utilisation_of_two_hogs() {
     let packets = packets_of(&scenario_of(HOGS));
     let (counters, tracks) = (counter_tracks(&packets), by_track(&packets));
     let of = |kind: &str| -> Vec<Vec<(u64, f64)>> {
-        let named = counters
-            .iter()
-            .filter(|(name, _)| name.starts_with(&format!("{kind} of stress-ng")));
+        let begin = format!("{kind} of stress-ng");
+        let named = counters.iter().filter(|(name, _)| name.starts_with(&begin));
         let all = named.map(|(_, track)| counted(&tracks[track]));
         // The program's first thread starts the hogs and waits for them.
         all.filter(|values| values.len() > 100).collect()
@@ -252,11 +240,8 @@ fn cpu_rows_come_from_scheduling_events() {
     let packets = packets();
     let mut current: BTreeMap<u32, i32> = BTreeMap::new();
     let (mut switches, mut clocks, mut sleeps) = (0, 0, 0);
-    let bundles = packets
-        .iter()
-        .filter_map(|packet| packet.ftrace_events.as_ref());
     let mut last: BTreeMap<u32, u64> = BTreeMap::new();
-    for bundle in bundles {
+    for bundle in packets.iter().flat_map(|packet| &packet.ftrace_events) {
         let cpu = bundle.cpu.unwrap();
         for event in &bundle.event {
             if let Some(switch) = &event.sched_switch {
@@ -269,10 +254,8 @@ fn cpu_rows_come_from_scheduling_events() {
             sleeps += u32::from(event.cpu_idle.is_some());
         }
     }
-    assert!(
-        switches > 40 && clocks > 0 && sleeps > 40,
-        "{switches} {clocks} {sleeps}"
-    );
+    let are_there = switches > 40 && clocks > 0 && sleeps > 40;
+    assert!(are_there, "{switches} {clocks} {sleeps}");
 }
 
 /// Variants in one file are told apart: no track is described twice, no thread switches on a CPU of
@@ -291,13 +274,13 @@ fn several_variants_share_a_file() {
     let tracks = described(&both);
     let unique: BTreeSet<u64> = tracks.iter().map(|(track, _)| *track).collect();
     assert_eq!(unique.len(), tracks.len());
-    let of_the_second: Vec<&str> = tracks
-        .iter()
-        .map(|(_, name)| name.as_str())
-        .filter(|name| name.starts_with("burst/100 ms · "))
-        .collect();
-    assert!(of_the_second.contains(&"burst/100 ms · /test"));
-    assert!(of_the_second.contains(&"burst/100 ms · machine"));
+    for part in ["/test", "machine"] {
+        let name = format!("burst/100 ms · {part}");
+        assert!(
+            tracks.iter().any(|track| track.1 == name),
+            "{name}: {tracks:?}"
+        );
+    }
 
     let mut threads: BTreeMap<i32, BTreeSet<bool>> = BTreeMap::new();
     for (cpu, _, tid) in switches(&both) {
@@ -314,11 +297,8 @@ fn several_variants_share_a_file() {
         .collect();
     assert!(second.len() > 40, "{}", second.len());
     assert_eq!(second, switches(&alone));
-    let sequences: BTreeSet<_> = both
-        .iter()
-        .map(|packet| packet.trusted_packet_sequence_id)
-        .collect();
-    assert_eq!(sequences.len(), 2);
+    let sequences = both.iter().map(|packet| packet.trusted_packet_sequence_id);
+    assert_eq!(sequences.collect::<BTreeSet<_>>().len(), 2);
 }
 
 /// CPUs of the machine in the experiment.
@@ -326,9 +306,7 @@ const CPUS: u32 = 8;
 
 /// Number and name of each track, in the order of their descriptions.
 fn described(packets: &[TracePacket]) -> Vec<(u64, String)> {
-    let descriptors = packets
-        .iter()
-        .filter_map(|packet| packet.track_descriptor.as_ref());
+    let descriptors = packets.iter().flat_map(|packet| &packet.track_descriptor);
     let of = |track: &schema::TrackDescriptor| {
         let process = track.process.as_ref();
         let name = process.and_then(|process| process.process_name.clone());
@@ -339,11 +317,8 @@ fn described(packets: &[TracePacket]) -> Vec<(u64, String)> {
 
 /// CPU, time and next thread of every switch, in the order of the file.
 fn switches(packets: &[TracePacket]) -> Vec<(u32, u64, i32)> {
-    let bundles = packets
-        .iter()
-        .filter_map(|packet| packet.ftrace_events.as_ref());
     let mut all = Vec::new();
-    for bundle in bundles {
+    for bundle in packets.iter().flat_map(|packet| &packet.ftrace_events) {
         for event in &bundle.event {
             if let Some(switch) = &event.sched_switch {
                 let next = switch.next_pid.unwrap();
@@ -358,15 +333,12 @@ fn switches(packets: &[TracePacket]) -> Vec<(u32, u64, i32)> {
 /// throttled spans.
 #[test]
 fn the_trace_processor_of_perfetto_opens_it() {
-    let found = ["trace_processor_shell", "trace_processor"]
-        .into_iter()
-        .find(|name| {
-            std::process::Command::new(name)
-                .arg("--version")
-                .output()
-                .is_ok()
-        });
-    let Some(processor) = found else {
+    let is_there = |name: &&str| {
+        let mut version = std::process::Command::new(name);
+        version.arg("--version").output().is_ok()
+    };
+    let mut names = ["trace_processor_shell", "trace_processor"].into_iter();
+    let Some(processor) = names.find(is_there) else {
         eprintln!("skipped: no trace_processor_shell of Perfetto on this machine");
         return;
     };
@@ -394,13 +366,9 @@ fn scheduling_events_have_priorities_first_wakeups_and_migrations() {
          [[program]]\nrun = \"nice -n 19 hackbench -g 1 -l 50\"\n[run]",
     );
     let packets = packets_of(&scenario_of(&text));
-    let bundles = packets
-        .iter()
-        .filter_map(|packet| packet.ftrace_events.as_ref());
+    let bundles = packets.iter().flat_map(|packet| &packet.ftrace_events);
     let events: Vec<_> = bundles.flat_map(|bundle| &bundle.event).collect();
-    let switches = events
-        .iter()
-        .filter_map(|event| event.sched_switch.as_ref());
+    let switches = events.iter().flat_map(|event| &event.sched_switch);
     let named =
         |switch: &&schema::SchedSwitch, name: &[u8]| switch.next_comm.as_deref() == Some(name);
     let prios = |name: &'static [u8]| -> BTreeSet<i32> {
@@ -410,11 +378,8 @@ fn scheduling_events_have_priorities_first_wakeups_and_migrations() {
     let all: BTreeSet<i32> = switches.clone().filter_map(|one| one.next_prio).collect();
     assert!(all.contains(&19) && all.contains(&139), "{all:?}");
     assert_eq!(prios(b"swapper"), [120].into());
-    assert!(
-        events
-            .iter()
-            .any(|event| event.sched_migrate_task.is_some())
-    );
+    let mut migrations = events.iter().flat_map(|event| &event.sched_migrate_task);
+    assert!(migrations.next().is_some());
     // Every thread is new once, and before all its other wakeups.
     let mut known = BTreeSet::new();
     for event in &events {
