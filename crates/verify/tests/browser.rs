@@ -51,18 +51,10 @@ fn question(directory: &Path) -> (Question, Experiment) {
 /// The document at `url` after its script, and what the browser had to say.
 fn open(browser: &str, url: &str, directory: &Path, more: &[&str]) -> (String, String) {
     let profile = format!("--user-data-dir={}", directory.join("profile").display());
-    let always = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--enable-logging=stderr",
-        "--log-level=0",
-        "--virtual-time-budget=20000",
-        "--timeout=60000",
-        "--dump-dom",
-    ];
+    let always = "--headless --no-sandbox --disable-gpu --enable-logging=stderr --log-level=0 \
+                  --virtual-time-budget=20000 --timeout=60000 --dump-dom";
     let Output { stdout, stderr, .. } = Command::new(browser)
-        .args(always)
+        .args(always.split(' '))
         .arg(profile)
         .args(more)
         .arg(url)
@@ -96,30 +88,15 @@ fn a_page_draws_itself_without_complaint_and_without_network() {
     for dark in [&[][..], &[DARK][..]] {
         let (document, said) = open(browser, &url, directory.path(), dark);
         assert_eq!(console(&said), Vec::<&str>::new());
-        for id in [
-            "periods",
-            "table",
-            "latency",
-            "timeline",
-            "waiting",
-            "overheads",
-            "hardware",
-            "variants",
-        ] {
-            assert!(
-                document.contains(&format!("<section id=\"{id}\"")),
-                "{id} is missing"
-            );
+        let sections = "periods table latency timeline waiting overheads hardware variants";
+        for id in sections.split(' ') {
+            let is_there = document.contains(&format!("<section id=\"{id}\""));
+            assert!(is_there, "{id} is missing");
         }
         assert!(document.contains("Burst under a limit</h1>"));
-        assert!(
-            document.matches("<canvas").count() >= 4,
-            "plots and timeline are drawn"
-        );
-        assert!(
-            !document.contains("id=\"quota\""),
-            "nothing to set on a page that nobody serves"
-        );
+        // Plots and timeline are drawn, and nobody serves the page: nothing can be set.
+        assert!(document.matches("<canvas").count() >= 4);
+        assert!(!document.contains("id=\"quota\""));
         for label in [
             "aria-labelledby=\"table-title\"",
             "role=\"img\"",
@@ -142,13 +119,9 @@ fn audit(browser: &str, url: &str, directory: &Path, more: &[&str]) -> serde_jso
 
 fn assert_passes(found: &serde_json::Value, controls: u64) {
     let none = serde_json::json!([]);
-    for row in [
-        "/contrasts/faint",
-        "/colours/faint",
-        "/controls/unnamed",
-        "/controls/unseen",
-        "/pictures/unnamed",
-    ] {
+    let faults = "/contrasts/faint /colours/faint /controls/unnamed /controls/unseen \
+                  /pictures/unnamed";
+    for row in faults.split(' ') {
         assert_eq!(found.pointer(row), Some(&none), "{row}: {found}");
     }
     let count = |row: &str| found.pointer(row).and_then(serde_json::Value::as_u64);
@@ -225,12 +198,8 @@ fn the_audit_sees_faint_text_and_hidden_focus() {
         "<body style=\"background: #fff\"><div id=\"page\">{bad}</div><script>{AUDIT}</script></body>"
     );
     std::fs::write(&path, text).unwrap();
-    let found = audit(
-        browser,
-        &format!("file://{}", path.display()),
-        directory.path(),
-        &[],
-    );
+    let url = format!("file://{}", path.display());
+    let found = audit(browser, &url, directory.path(), &[]);
     assert_eq!(found["contrasts"]["faint"][0], "p 2.85");
     assert_eq!(found["controls"]["unnamed"][0], "input");
     let unseen = found["controls"]["unseen"][0].as_str().unwrap();
@@ -244,20 +213,18 @@ fn the_policy_of_a_page_forbids_the_network() {
     let path = page(directory.path());
     // A page that was tampered with: the browser itself refuses what it would load.
     let text = std::fs::read_to_string(&path).unwrap();
-    let tampered = text.replace(
+    let (begin, picture) = (
         "<div id=\"page\">",
-        "<img src=\"http://127.0.0.1:9/x.png\"><div id=\"page\">",
+        "<img src=\"http://127.0.0.1:9/x.png\">",
     );
+    let tampered = text.replace(begin, &format!("{picture}{begin}"));
     assert_ne!(text, tampered);
     std::fs::write(&path, tampered).unwrap();
     let url = format!("file://{}", path.display());
     let (_, said) = open(browser, &url, directory.path(), &[]);
-    assert!(
-        console(&said)
-            .iter()
-            .any(|line| line.contains("Content Security Policy")),
-        "{said}"
-    );
+    let mut lines = console(&said).into_iter();
+    let is_refused = lines.any(|line| line.contains("Content Security Policy"));
+    assert!(is_refused, "{said}");
 }
 
 #[test]
@@ -279,18 +246,12 @@ fn controls_of_a_served_page_change_the_numbers() {
             let watched = format!("<script>{AUDIT}</script></body>");
             let path = directory.path().join("served.html");
             std::fs::write(&path, text.replace("</body>", &watched)).unwrap();
-            let found = audit(
-                browser,
-                &format!("file://{}", path.display()),
-                directory.path(),
-                &[],
-            );
+            let url = format!("file://{}", path.display());
+            let found = audit(browser, &url, directory.path(), &[]);
             assert_passes(&found, 12);
             let pins = "&pin=quota_us%3D80000&pin=quota_us%3D90000%26burst_us%3D10000";
-            (
-                see(""),
-                see(&format!("#quota_us=100000&burst_us=50000{pins}")),
-            )
+            let set = format!("#quota_us=100000&burst_us=50000{pins}");
+            (see(""), see(&set))
         }));
         stop.store(true, Ordering::Relaxed);
         served.join().unwrap().unwrap();
@@ -298,9 +259,7 @@ fn controls_of_a_served_page_change_the_numbers() {
     });
     for (document, said) in [&plain, &set] {
         assert_eq!(console(said), Vec::<&str>::new());
-        for control in [
-            "quota", "period", "burst", "weight", "kernel", "cpus", "seeds",
-        ] {
+        for control in "quota period burst weight kernel cpus seeds".split(' ') {
             assert!(document.contains(&format!("id=\"{control}\"")), "{control}");
         }
     }
@@ -310,10 +269,8 @@ fn controls_of_a_served_page_change_the_numbers() {
     assert!(set.0.contains(simulated), "{}", set.0.len());
     // Pinned settings are columns, and stand in the panel.
     for pinned in ["80 ms in 100 ms", "90 ms in 100 ms, burst 10 ms"] {
-        assert!(
-            !plain.0.contains(pinned) && set.0.contains(pinned),
-            "{pinned}"
-        );
+        let is_new = !plain.0.contains(pinned) && set.0.contains(pinned);
+        assert!(is_new, "{pinned}");
     }
     assert_eq!(set.0.matches("aria-label=\"unpin ").count(), 2);
     let sentence = |document: &str| {
@@ -420,10 +377,8 @@ fn the_first_screen_is_about_the_target_among_ten_neighbours() {
             .iter()
             .filter_map(|one| one.as_str())
             .collect();
-        assert!(
-            points.iter().all(|point| point.contains("p95")),
-            "{points:?}"
-        );
+        let is_named = points.iter().all(|point| point.contains("p95"));
+        assert!(is_named, "{points:?}");
         assert_ne!(points[0], points[1]);
     }
 }

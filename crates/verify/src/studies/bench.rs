@@ -65,15 +65,12 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// The error of the first job that has one.
     pub fn run(&self, jobs: &[(Scenario, u64)]) -> Result<Vec<Outcome>> {
-        let outcomes: Vec<Result<Outcome>> = jobs
-            .par_iter()
-            .map(|(scenario, seed)| {
-                let outcome = self.simulator.run(scenario, *seed);
-                self.count_run();
-                outcome
-            })
-            .collect();
-        outcomes.into_iter().collect()
+        let outcomes = jobs.par_iter().map(|(scenario, seed)| {
+            let outcome = self.simulator.run(scenario, *seed);
+            self.count_run();
+            outcome
+        });
+        outcomes.collect::<Vec<_>>().into_iter().collect()
     }
 
     /// Runs every job to its end as [`Bench::run`] does, and looks at each world when it has ended.
@@ -98,17 +95,14 @@ impl<'a> Bench<'a> {
         jobs: &[(Scenario, u64)],
         look: impl Fn(usize, &Outcome, &mut World) -> T + Sync,
     ) -> Result<Vec<T>> {
-        let measured: Vec<Result<T>> = jobs
-            .par_iter()
-            .enumerate()
-            .map(|(row, (scenario, seed))| {
-                let mut finished = self.simulator.finish(scenario, *seed)?;
-                self.count_run();
-                let outcome = finished.outcome();
-                Ok(look(row, &outcome, &mut finished.world))
-            })
-            .collect();
-        measured.into_iter().collect()
+        let jobs = jobs.par_iter().enumerate();
+        let measured = jobs.map(|(row, (scenario, seed))| {
+            let mut finished = self.simulator.finish(scenario, *seed)?;
+            self.count_run();
+            let outcome = finished.outcome();
+            Ok(look(row, &outcome, &mut finished.world))
+        });
+        measured.collect::<Vec<_>>().into_iter().collect()
     }
 
     /// A world of the scenario, at its start, for predictors that look inside.

@@ -17,7 +17,7 @@ use schedcast_sim::histogram::Histogram;
 
 use super::bench::uniform_draws;
 use super::published::{Kernel, Question};
-use super::{Bench, Calibration, Files, Prediction, Study, study_file, study_files};
+use super::{Bench, Calibration, Files, Given, Prediction, Study, study_file, study_files};
 
 mod cpu_time;
 
@@ -44,12 +44,14 @@ impl Study for Burst {
         let [base, burst] = &experiment.scenarios[..] else {
             return Err(Error::general("burst.toml needs two variants"));
         };
-        let mut prediction = Prediction::new();
-        self.uniform_phases(base, burst, known, bench, &mut prediction)?;
-        self.printed_run(base, known, bench, &mut prediction)?;
+        let mut given = Given::new(known, bench);
+        self.uniform_phases(base, burst, &mut given)?;
+        self.printed_run(base, &mut given)?;
         let largest_us = cpu_time::largest_latency_us(base, bench)?;
-        prediction.figure("largest_latency_cpu_time", largest_us / 1000.0);
-        Ok(prediction)
+        given
+            .prediction
+            .figure("largest_latency_cpu_time", largest_us / 1000.0);
+        Ok(given.prediction)
     }
 }
 
@@ -63,11 +65,10 @@ fn started(scenario: &Scenario, start_ns: Ns) -> Scenario {
 }
 
 fn at_starts(scenario: &Scenario, starts: &[Ns], bench: &Bench) -> Result<Vec<Outcome>> {
-    let jobs: Vec<(Scenario, u64)> = starts
+    let jobs = starts
         .iter()
-        .map(|&start_ns| (started(scenario, start_ns), 0))
-        .collect();
-    bench.run(&jobs)
+        .map(|&start_ns| (started(scenario, start_ns), 0));
+    bench.run(&jobs.collect::<Vec<_>>())
 }
 
 fn metric(outcome: &Outcome, name: &str) -> f64 {
@@ -75,10 +76,8 @@ fn metric(outcome: &Outcome, name: &str) -> f64 {
 }
 
 fn latency(outcome: &Outcome, suffix: &str) -> f64 {
-    metric(
-        outcome,
-        &format!("schbench-classic/request_latency.{suffix}"),
-    )
+    let name = format!("schbench-classic/request_latency.{suffix}");
+    metric(outcome, &name)
 }
 
 fn is_throttled(outcome: &Outcome) -> bool {
@@ -95,21 +94,14 @@ fn percent(runs: &[Outcome], holds: impl Fn(&Outcome) -> bool) -> f64 {
 }
 
 fn largest_us(runs: &[Outcome], suffix: &str) -> f64 {
-    runs.iter()
-        .map(|run| latency(run, suffix))
-        .fold(0.0, f64::max)
+    let all = runs.iter().map(|run| latency(run, suffix));
+    all.fold(0.0, f64::max)
 }
 
 impl Burst {
     /// Runs that start anywhere in the period, with and without burst.
-    fn uniform_phases(
-        &self,
-        base: &Scenario,
-        burst: &Scenario,
-        known: &Calibration,
-        bench: &Bench,
-        prediction: &mut Prediction,
-    ) -> Result<()> {
+    fn uniform_phases(&self, base: &Scenario, burst: &Scenario, given: &mut Given) -> Result<()> {
+        let (known, bench, prediction) = given.parts();
         let starts = uniform_draws(bench.pick(1000, 100), PERIOD_NS, 1);
         let without = at_starts(base, &starts, bench)?;
         let with = at_starts(burst, &starts, bench)?;
@@ -133,15 +125,12 @@ impl Burst {
         }
         let over_phase = |runs: &[Outcome], suffix: &str| {
             let phases = starts.iter().map(|&start_ns| start_ns as f64 / 1e6);
-            let points = phases
-                .zip(runs)
-                .map(|(phase, run)| (phase, latency(run, suffix) / 1000.0));
+            let points = phases.zip(runs);
+            let points = points.map(|(phase, run)| (phase, latency(run, suffix) / 1000.0));
             points.collect()
         };
-        prediction.axes(
-            "start of the program after a refill, ms",
-            "request latency, ms",
-        );
+        let across = "start of the program after a refill, ms";
+        prediction.axes(across, "request latency, ms");
         prediction.series("burst 0, largest", over_phase(&without, "max"));
         prediction.series("burst 0, p50", over_phase(&without, "p50"));
         prediction.series("burst 100 ms, largest", over_phase(&with, "max"));
@@ -149,17 +138,11 @@ impl Burst {
     }
 
     /// The printed run: its phase from its p50 and maximum, its other percentiles predicted.
-    fn printed_run(
-        &self,
-        base: &Scenario,
-        known: &Calibration,
-        bench: &Bench,
-        prediction: &mut Prediction,
-    ) -> Result<()> {
+    fn printed_run(&self, base: &Scenario, given: &mut Given) -> Result<()> {
+        let (known, bench, prediction) = given.parts();
         let printed = |name: &'static str| {
-            known.mean("the phase", |asked| {
-                asked.metric == format!("request_latency.{name}")
-            })
+            let metric = format!("request_latency.{name}");
+            known.mean("the phase", |asked| asked.metric == metric)
         };
         let (p50, max) = (printed("p50")?, printed("max")?);
         let distance =
@@ -170,15 +153,12 @@ impl Burst {
             let best = pairs.min_by(|left, right| distance(&left.1).total_cmp(&distance(&right.1)));
             best.ok_or_else(|| Error::general("no phase was tried"))
         };
-        let coarse: Vec<Ns> = (0..PHASES as Ns)
-            .map(|part| part * PERIOD_NS / PHASES as Ns)
-            .collect();
-        let (start_ns, _) = nearest(&coarse)?;
+        let coarse = (0..PHASES as Ns).map(|part| part * PERIOD_NS / PHASES as Ns);
+        let (start_ns, _) = nearest(&coarse.collect::<Vec<_>>())?;
         // 2 ms around the best of them, in steps of 20 µs.
-        let fine: Vec<Ns> = (0..100)
-            .map(|step| (start_ns + PERIOD_NS + step * 20_000 - 1_000_000) % PERIOD_NS)
-            .collect();
-        let (start_ns, run) = nearest(&fine)?;
+        let begin_ns = start_ns + PERIOD_NS - 1_000_000;
+        let fine = (0..100).map(|step| (begin_ns + step * 20_000) % PERIOD_NS);
+        let (start_ns, run) = nearest(&fine.collect::<Vec<_>>())?;
         let from = "p50 and maximum of the printed run";
         prediction.constant("start after a refill", start_ns as f64 / 1e6, "ms", from);
         // Half of the cycles lie between median and maximum.

@@ -68,18 +68,12 @@ impl Study for CpuLimit {
         prediction.figure("throttled_share", median(&with_limit.throttled_percent));
         prediction.figure("throttled_share_burst", largest(&burst.throttled_percent));
         prediction.figure("p50_burst", largest(&burst.p50_ms));
-        prediction.figure(
-            "throttled_share_poisson",
-            median(&poisson.throttled_percent),
-        );
-        prediction.axes(
-            "ms from the first request to a refill",
-            "p50 of all requests, ms",
-        );
-        let phases_ms = uniform_draws(phases, PERIOD_NS, 1)
-            .into_iter()
-            .map(|ns| ns as f64 / 1e6);
-        let phases_ms: Vec<f64> = phases_ms.collect();
+        let of_poisson = median(&poisson.throttled_percent);
+        prediction.figure("throttled_share_poisson", of_poisson);
+        let across = "ms from the first request to a refill";
+        prediction.axes(across, "p50 of all requests, ms");
+        let phases_ns = uniform_draws(phases, PERIOD_NS, 1);
+        let phases_ms: Vec<f64> = phases_ns.iter().map(|&ns| ns as f64 / 1e6).collect();
         for (name, seen) in [("500m", &with_limit), ("500m, burst 50 ms", &burst)] {
             let points = phases_ms.iter().copied().zip(seen.p50_ms.iter().copied());
             prediction.series(name, points.collect());

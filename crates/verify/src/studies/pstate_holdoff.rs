@@ -17,7 +17,9 @@ use schedcast_lab::experiment::Scenario;
 use schedcast_sim::hardware::HardwareReport;
 
 use super::bench::{called, place_of, running};
-use super::{Bench, Calibration, Files, Prediction, Study, study_file, study_files};
+use super::{
+    Bench, Calibration, Files, Given, Prediction, Study, nearest, study_file, study_files,
+};
 
 /// The study.
 pub(super) struct PstateHoldoff;
@@ -57,15 +59,15 @@ impl Study for PstateHoldoff {
         let [base, patched] = &experiment.scenarios[..] else {
             return Err(Error::general(format!("{file} needs two variants")));
         };
-        let mut prediction = Prediction::new();
-        let prices = fit(base, known, bench, &mut prediction)?;
+        let mut given = Given::new(known, bench);
+        let prices = fit(base, &mut given)?;
         let pair = [base, patched].map(|scenario| priced(scenario, prices));
-        let gain = answer_dbench(&pair, known, bench, &mut prediction)?;
-        more_cpus(&pair, gain, bench, &mut prediction)?;
-        iozone::answer(&pair, known, bench, &mut prediction)?;
-        cyclictest(&pair, bench, &mut prediction)?;
-        udp_stream(&pair, known, bench, &mut prediction)?;
-        Ok(prediction)
+        let gain = answer_dbench(&pair, &mut given)?;
+        more_cpus(&pair, gain, &mut given)?;
+        iozone::answer(&pair, &mut given)?;
+        cyclictest(&pair, &mut given)?;
+        udp_stream(&pair, &mut given)?;
+        Ok(given.prediction)
     }
 }
 
@@ -80,30 +82,25 @@ fn priced(scenario: &Scenario, prices: Prices) -> Scenario {
 
 /// Runs every scenario for so long after a warm-up, on all CPUs.
 fn see(scenarios: &[Scenario], seconds: u64, bench: &Bench) -> Result<Vec<Seen>> {
-    let runs: Vec<Result<Seen>> = scenarios
-        .par_iter()
-        .map(|scenario| {
-            let wrong = schedcast_lab::simulator::bad_input;
-            let mut world = bench.world(scenario, 1)?;
-            world.run_until(WARMUP_S * SECOND_NS).map_err(wrong)?;
-            world.reset_statistics();
-            let end_ns = (WARMUP_S + seconds) * SECOND_NS;
-            world.run_until(end_ns).map_err(wrong)?;
-            let hardware = world
-                .hardware_report()
-                .ok_or_else(|| Error::general("the machine has no clocks"))?;
-            let metric = |name: &str| world.probes().metric(name);
-            let bytes = ["dbench/bytes", "netperf/bytes"]
-                .map(|name| metric(name).map_or(0, |one| one.count));
-            let bytes = bytes.iter().sum::<u64>();
-            let latency_ns = metric("cyclictest/latency").and_then(|metric| metric.values.mean());
-            Ok(Seen {
-                mb_per_s: bytes as f64 / 1e6 / seconds as f64,
-                latency_us: latency_ns.unwrap_or(f64::NAN) / 1e3,
-                hardware,
-            })
+    let one = |scenario: &Scenario| -> Result<Seen> {
+        let wrong = schedcast_lab::simulator::bad_input;
+        let mut world = bench.world(scenario, 1)?;
+        world.run_until(WARMUP_S * SECOND_NS).map_err(wrong)?;
+        world.reset_statistics();
+        let end_ns = (WARMUP_S + seconds) * SECOND_NS;
+        world.run_until(end_ns).map_err(wrong)?;
+        let hardware = world.hardware_report();
+        let metric = |name: &str| world.probes().metric(name);
+        let bytes =
+            ["dbench/bytes", "netperf/bytes"].map(|name| metric(name).map_or(0, |one| one.count));
+        let latency_ns = metric("cyclictest/latency").and_then(|metric| metric.values.mean());
+        Ok(Seen {
+            mb_per_s: bytes.iter().sum::<u64>() as f64 / 1e6 / seconds as f64,
+            latency_us: latency_ns.unwrap_or(f64::NAN) / 1e3,
+            hardware: hardware.ok_or_else(|| Error::general("the machine has no clocks"))?,
         })
-        .collect();
+    };
+    let runs: Vec<Result<Seen>> = scenarios.par_iter().map(one).collect();
     runs.into_iter().collect()
 }
 
@@ -112,47 +109,33 @@ fn dbench(clients: u32) -> String {
 }
 
 /// The prices with the smallest sum of log-errors over the unpatched rows: a grid of both.
-fn fit(
-    base: &Scenario,
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<Prices> {
+fn fit(base: &Scenario, given: &mut Given) -> Result<Prices> {
+    let (known, bench, prediction) = given.parts();
     const OPERATIONS_NS: [u64; 6] = [1500, 2250, 3000, 4000, 5000, 6000];
     const WRITES_NS: [u64; 6] = [60_000, 90_000, 120_000, 160_000, 220_000, 300_000];
     let clients = [1, 2, 4];
-    let published: Vec<f64> = clients
-        .iter()
-        .map(|clients| {
-            let point = format!("mb/sec-{clients}");
-            known.mean("dbench", |asked| {
-                asked.table == TABLE && asked.point == point
-            })
+    let published = clients.iter().map(|clients| {
+        let point = format!("mb/sec-{clients}");
+        known.mean("dbench", |asked| {
+            asked.table == TABLE && asked.point == point
         })
-        .collect::<Result<_>>()?;
-    let all: Vec<Prices> = OPERATIONS_NS
-        .iter()
-        .flat_map(|&operation_ns| {
-            WRITES_NS.map(|write_ns| Prices {
-                operation_ns,
-                write_ns,
-            })
+    });
+    let published: Vec<f64> = published.collect::<Result<_>>()?;
+    let all = OPERATIONS_NS.into_iter().flat_map(|operation_ns| {
+        WRITES_NS.map(|write_ns| Prices {
+            operation_ns,
+            write_ns,
         })
-        .collect();
-    let scenarios: Vec<Scenario> = all
-        .iter()
-        .flat_map(|&prices| clients.map(|count| running(&priced(base, prices), &dbench(count))))
-        .collect();
+    });
+    let all: Vec<Prices> = all.collect();
+    let under = |&prices| clients.map(|count| running(&priced(base, prices), &dbench(count)));
+    let scenarios: Vec<Scenario> = all.iter().flat_map(under).collect();
     let seen = see(&scenarios, bench.pick(15, 5), bench)?;
     let misses = seen.chunks(clients.len()).map(|runs| {
         let miss = |(run, published): (&Seen, &f64)| (run.mb_per_s / published).ln().abs();
         runs.iter().zip(&published).map(miss).sum::<f64>()
     });
-    let best = all
-        .iter()
-        .zip(misses)
-        .min_by(|left, right| left.1.total_cmp(&right.1));
-    let (&best, _) = best.ok_or_else(|| Error::general("no prices were tried"))?;
+    let best = nearest(&all, misses)?;
     let from = "dbench with 1, 2 and 4 clients, unpatched";
     prediction.constant("dbench_operation_ns", best.operation_ns as f64, "ns", from);
     prediction.constant("storage_write_ns", best.write_ns as f64, "ns", from);
@@ -172,36 +155,29 @@ fn package_watts<'a>(runs: impl Iterator<Item = &'a Seen>) -> f64 {
 
 /// Both kernels, run by run: base and patched.
 fn both(pair: &[Scenario; 2], seconds: u64, bench: &Bench) -> Result<Vec<Seen>> {
-    let scenarios: Vec<Scenario> = CLIENTS
-        .iter()
-        .flat_map(|&clients| pair.each_ref().map(|one| running(one, &dbench(clients))))
-        .collect();
+    let under = |clients| pair.each_ref().map(|one| running(one, &dbench(clients)));
+    let scenarios: Vec<Scenario> = CLIENTS.into_iter().flat_map(under).collect();
     see(&scenarios, seconds, bench)
 }
 
 /// Geometric mean of the gains, in per cent.
 fn mean_gain(seen: &[Seen]) -> f64 {
-    let ratios = seen
-        .chunks(2)
-        .map(|pair| pair[1].mb_per_s / pair[0].mb_per_s);
-    let logs: Vec<f64> = ratios.map(f64::ln).collect();
+    let pairs = seen.chunks(2);
+    let logs: Vec<f64> = pairs
+        .map(|pair| (pair[1].mb_per_s / pair[0].mb_per_s).ln())
+        .collect();
     100.0 * ((logs.iter().sum::<f64>() / logs.len() as f64).exp() - 1.0)
 }
 
 /// Answers dbench's table; returns its mean gain.
-fn answer_dbench(
-    pair: &[Scenario; 2],
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<f64> {
+fn answer_dbench(pair: &[Scenario; 2], given: &mut Given) -> Result<f64> {
+    let (known, bench, prediction) = given.parts();
     let seen = both(pair, bench.pick(60, 10), bench)?;
     let rates: Vec<f64> = seen.iter().map(|run| run.mb_per_s).collect();
     let place = |point: &str| place_of(point.strip_prefix("mb/sec-")?, &CLIENTS);
     prediction.answer_table((known, TABLE), place, &rates);
-    let gains = seen
-        .chunks(2)
-        .map(|pair| percent(pair[1].mb_per_s, pair[0].mb_per_s));
+    let pairs = seen.chunks(2);
+    let gains = pairs.map(|pair| percent(pair[1].mb_per_s, pair[0].mb_per_s));
     let smallest = gains.fold(f64::INFINITY, f64::min);
     let gain = mean_gain(&seen);
     prediction.figure("dbench_gain", gain);
@@ -214,12 +190,8 @@ fn answer_dbench(
 }
 
 /// The same on twice as many cores: other CPUs keep the shared clock up.
-fn more_cpus(
-    pair: &[Scenario; 2],
-    gain: f64,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<()> {
+fn more_cpus(pair: &[Scenario; 2], gain: f64, given: &mut Given) -> Result<()> {
+    let (_, bench, prediction) = given.parts();
     let places = &pair[0].machine.machine.topology;
     let threads = pair[0].machine.machine.threads_per_core();
     let cores = places.cpus() / threads;
@@ -235,7 +207,8 @@ fn more_cpus(
 }
 
 /// cyclictest with one thread bound to each CPU.
-fn cyclictest(pair: &[Scenario; 2], bench: &Bench, prediction: &mut Prediction) -> Result<()> {
+fn cyclictest(pair: &[Scenario; 2], given: &mut Given) -> Result<()> {
+    let (_, bench, prediction) = given.parts();
     let scenarios = pair.each_ref().map(|scenario| {
         let command = "cyclictest -S -p 80 -i 1000 -q -D 600";
         called(running(scenario, command), "cyclictest")
@@ -253,22 +226,16 @@ fn cyclictest(pair: &[Scenario; 2], bench: &Bench, prediction: &mut Prediction) 
 
 /// Datagrams from one CPU to another, in every size of the table. The amounts sent and received are
 /// the same up to the loss at the end, and answered alike.
-fn udp_stream(
-    pair: &[Scenario; 2],
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<()> {
+fn udp_stream(pair: &[Scenario; 2], given: &mut Given) -> Result<()> {
+    let (known, bench, prediction) = given.parts();
     const UDP: &str = "netperf-UDP_STREAM";
     const SIZES: [u64; 9] = [64, 128, 256, 1024, 2048, 3312, 4096, 8192, 16_384];
-    let scenarios: Vec<Scenario> = SIZES
-        .iter()
-        .flat_map(|size| {
-            let command = format!("netperf -t UDP_STREAM -l 600 -T 0,1 -- -m {size}");
-            pair.each_ref()
-                .map(|scenario| called(running(scenario, &command), "netperf"))
-        })
-        .collect();
+    let scenarios = SIZES.iter().flat_map(|size| {
+        let command = format!("netperf -t UDP_STREAM -l 600 -T 0,1 -- -m {size}");
+        pair.each_ref()
+            .map(|one| called(running(one, &command), "netperf"))
+    });
+    let scenarios: Vec<Scenario> = scenarios.collect();
     let seen = see(&scenarios, bench.pick(3, 1), bench)?;
     // The table is in 10^6 bits a second.
     let megabits: Vec<f64> = seen.iter().map(|run| 8.0 * run.mb_per_s).collect();

@@ -16,7 +16,9 @@ use schedcast_sim::events::TraceKind;
 use schedcast_sim::machine::parts::Governor;
 
 use super::bench::{called, place_of, running};
-use super::{Bench, Calibration, Files, Prediction, Study, study_file, study_files};
+use super::{
+    Bench, Calibration, Files, Given, Prediction, Study, nearest, study_file, study_files,
+};
 
 /// The study.
 pub(super) struct RecentUsedCpu;
@@ -46,15 +48,17 @@ impl Study for RecentUsedCpu {
         let [base, patched] = &experiment.scenarios[..] else {
             return Err(Error::general(format!("{file} needs two variants")));
         };
-        let mut prediction = Prediction::new();
-        let shares = fit(base, known, bench, &mut prediction)?;
+        let mut given = Given::new(known, bench);
+        let shares = fit(base, &mut given)?;
         let pair = [base, patched].map(|scenario| with_shares(scenario, shares));
-        answer_dbench(&pair, known, bench, &mut prediction)?;
-        other_workloads(&pair, bench, &mut prediction)?;
+        answer_dbench(&pair, &mut given)?;
+        other_workloads(&pair, &mut given)?;
         for (scenario, name) in pair.iter().zip(["visited_base", "visited_patched"]) {
-            prediction.figure(name, visited_cpus(scenario, bench)? as f64);
+            given
+                .prediction
+                .figure(name, visited_cpus(scenario, bench)? as f64);
         }
-        Ok(prediction)
+        Ok(given.prediction)
     }
 }
 
@@ -74,10 +78,12 @@ fn dbench(file_system: &str, clients: u32, seconds: u32) -> String {
 
 /// Harmonic mean of a rate over the seeds, for each scenario.
 fn rates(scenarios: &[Scenario], metric: &str, seeds: u64, bench: &Bench) -> Result<Vec<f64>> {
-    let jobs: Vec<(Scenario, u64)> = scenarios
-        .iter()
-        .flat_map(|scenario| (0..seeds).map(|seed| (scenario.clone(), seed)))
-        .collect();
+    let of_seeds = |one: &Scenario| {
+        (0..seeds)
+            .map(|seed| (one.clone(), seed))
+            .collect::<Vec<_>>()
+    };
+    let jobs: Vec<(Scenario, u64)> = scenarios.iter().flat_map(of_seeds).collect();
     let outcomes = bench.run(&jobs)?;
     let means = outcomes.chunks(seeds as usize).map(|runs| {
         let inverse = runs.iter().map(|run| match run.metrics.get(metric) {
@@ -91,12 +97,8 @@ fn rates(scenarios: &[Scenario], metric: &str, seeds: u64, bench: &Bench) -> Res
 
 /// The shares that give the two known rows: a coarse grid, then every per cent around its best
 /// point.
-fn fit(
-    base: &Scenario,
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<Shares> {
+fn fit(base: &Scenario, given: &mut Given) -> Result<Shares> {
+    let (known, bench, prediction) = given.parts();
     let row = |clients: u32| {
         let point = format!("clients={clients}");
         known.mean("the HWP model", |asked| asked.point == point)
@@ -104,26 +106,17 @@ fn fit(
     let published = [row(1)?, row(2)?];
     let seconds = bench.pick(5, 3);
     let best_of = |shares: &[Shares]| -> Result<Shares> {
-        let scenarios: Vec<Scenario> = shares
-            .iter()
-            .flat_map(|&shares| {
-                [1, 2].map(|clients| {
-                    let command = dbench("xfs", clients, seconds);
-                    running(&with_shares(base, shares), &command)
-                })
-            })
-            .collect();
+        let scenarios = shares.iter().flat_map(|&shares| {
+            let base = with_shares(base, shares);
+            [1, 2].map(|clients| running(&base, &dbench("xfs", clients, seconds)))
+        });
+        let scenarios: Vec<Scenario> = scenarios.collect();
         let ours = rates(&scenarios, "dbench/throughput", 1, bench)?;
         let misses = ours.chunks(2).map(|pair| {
             let miss = |row: usize| (pair[row] / published[row]).ln().abs();
             miss(0) + miss(1)
         });
-        let best = shares
-            .iter()
-            .zip(misses)
-            .min_by(|left, right| left.1.total_cmp(&right.1));
-        let best = best.ok_or_else(|| Error::general("no constants were tried"))?;
-        Ok(*best.0)
+        nearest(shares, misses)
     };
     let grid = |lowest: &[u32], full: &[u32]| -> Vec<Shares> {
         let pair = |&lowest_percent: &u32| {
@@ -136,56 +129,37 @@ fn fit(
     };
     let coarse = best_of(&grid(&[5, 7, 9, 11, 13, 15], &[24, 28, 32, 36, 40, 50, 60]))?;
     let around = |at: u32, reach: u32| (at - reach..=at + reach).collect::<Vec<u32>>();
-    let fine = grid(
-        &around(coarse.lowest_percent, 1),
-        &around(coarse.full_percent, 2),
-    );
-    let best = best_of(&fine)?;
+    let lowest = around(coarse.lowest_percent, 1);
+    let best = best_of(&grid(&lowest, &around(coarse.full_percent, 2)))?;
     let from = "1 and 2 clients, unpatched";
-    prediction.constant(
-        "lowest_clock_busy_percent",
-        best.lowest_percent.into(),
-        "%",
-        from,
-    );
-    prediction.constant(
-        "full_clock_busy_percent",
-        best.full_percent.into(),
-        "%",
-        from,
-    );
+    let (lowest, full) = (best.lowest_percent.into(), best.full_percent.into());
+    prediction.constant("lowest_clock_busy_percent", lowest, "%", from);
+    prediction.constant("full_clock_busy_percent", full, "%", from);
     Ok(best)
 }
 
-fn answer_dbench(
-    pair: &[Scenario; 2],
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<()> {
+fn answer_dbench(pair: &[Scenario; 2], given: &mut Given) -> Result<()> {
+    let (known, bench, prediction) = given.parts();
     let seeds = bench.pick(4, 1);
     let seconds = bench.pick(5, 3);
-    let scenarios: Vec<Scenario> = CLIENTS
-        .iter()
-        .flat_map(|&clients| {
-            pair.iter()
-                .map(move |scenario| running(scenario, &dbench("xfs", clients, seconds)))
-        })
-        .collect();
+    let scenarios = CLIENTS.into_iter().flat_map(|clients| {
+        let command = dbench("xfs", clients, seconds);
+        pair.each_ref().map(|scenario| running(scenario, &command))
+    });
+    let scenarios: Vec<Scenario> = scenarios.collect();
     let rates = rates(&scenarios, "dbench/throughput", seeds, bench)?;
     let place = |point: &str| place_of(point.strip_prefix("clients=")?, &CLIENTS);
     prediction.answer_table((known, TABLE), place, &rates);
     prediction.axes("clients", "patched / base");
-    let points = CLIENTS
-        .iter()
-        .zip(rates.chunks(2))
-        .map(|(&clients, pair)| (f64::from(clients).log2(), pair[1] / pair[0]));
+    let pairs = CLIENTS.iter().zip(rates.chunks(2));
+    let points = pairs.map(|(&clients, pair)| (f64::from(clients).log2(), pair[1] / pair[0]));
     prediction.series("dbench on XFS, log2 of clients", points.collect());
     Ok(())
 }
 
 /// Other workloads that the change touches, and dbench with a clock that does not depend on load.
-fn other_workloads(pair: &[Scenario; 2], bench: &Bench, prediction: &mut Prediction) -> Result<()> {
+fn other_workloads(pair: &[Scenario; 2], given: &mut Given) -> Result<()> {
+    let (_, bench, prediction) = given.parts();
     let seeds = bench.pick(4, 2);
     let seconds = bench.pick(5, 3);
     let fixed = pair.each_ref().map(|scenario| {
@@ -195,19 +169,17 @@ fn other_workloads(pair: &[Scenario; 2], bench: &Bench, prediction: &mut Predict
         }
         scenario
     });
-    let ext4 = pair
-        .each_ref()
-        .map(|scenario| running(scenario, &dbench("ext4", 1, seconds)));
+    let command = dbench("ext4", 1, seconds);
+    let ext4 = pair.each_ref().map(|scenario| running(scenario, &command));
     let gain = |rates: &[f64]| 100.0 * (rates[1] / rates[0] - 1.0);
     let metric = "dbench/throughput";
-    prediction.figure(
-        "gain_fixed_clock",
-        gain(&rates(&fixed, metric, seeds, bench)?),
-    );
+    let at_fixed_clock = gain(&rates(&fixed, metric, seeds, bench)?);
+    prediction.figure("gain_fixed_clock", at_fixed_clock);
     prediction.figure("ext4_gain", gain(&rates(&ext4, metric, seeds, bench)?));
+    let command = "hackbench -g 1 -l 5000";
     let hackbench = pair
         .each_ref()
-        .map(|one| called(running(one, "hackbench -g 1 -l 5000"), "hackbench"));
+        .map(|one| called(running(one, command), "hackbench"));
     // Its runs draw nothing at random: one is as good as many.
     let times: Vec<f64> = rates(&hackbench, "hackbench/time", 1, bench)?;
     prediction.figure("hackbench_gain", 100.0 * (times[0] / times[1] - 1.0));
@@ -221,13 +193,10 @@ fn visited_cpus(scenario: &Scenario, bench: &Bench) -> Result<usize> {
     const WARM_NS: u64 = 3 * SECOND_NS;
     let scenario = running(scenario, &dbench("xfs", 1, 5));
     let mut world = bench.world(&scenario, 1)?;
-    world
-        .run_until(WARM_NS)
-        .map_err(schedcast_lab::simulator::bad_input)?;
+    let wrong = schedcast_lab::simulator::bad_input;
+    world.run_until(WARM_NS).map_err(wrong)?;
     world.probes_mut().trace = Some(Vec::new());
-    world
-        .run_until(WARM_NS + SECOND_NS)
-        .map_err(schedcast_lab::simulator::bad_input)?;
+    world.run_until(WARM_NS + SECOND_NS).map_err(wrong)?;
     let mut dispatches = vec![0usize; scenario.machine.cpus()];
     for event in world.probes().trace.iter().flatten() {
         if let TraceKind::Kernel(Observation::Switch { next, .. }) = event.event
@@ -237,8 +206,6 @@ fn visited_cpus(scenario: &Scenario, bench: &Bench) -> Result<usize> {
         }
     }
     let whole: usize = dispatches.iter().sum();
-    Ok(dispatches
-        .iter()
-        .filter(|&&count| count * 100 > whole)
-        .count())
+    let visited = dispatches.iter().filter(|&&count| count * 100 > whole);
+    Ok(visited.count())
 }

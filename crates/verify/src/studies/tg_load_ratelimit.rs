@@ -19,7 +19,9 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 
 use super::bench::place_of;
-use super::{Bench, Calibration, Files, Prediction, Study, study_file, study_files};
+use super::{
+    Bench, Calibration, Files, Given, Prediction, Study, nearest, study_file, study_files,
+};
 
 /// The study.
 pub(super) struct TgLoadRatelimit;
@@ -50,19 +52,23 @@ impl Study for TgLoadRatelimit {
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
         let spr = machine("SPR", "", bench)?;
         let icl = machine("ICL", "machine.preset = \"icl-2x32x2\"", bench)?;
-        let mut prediction = Prediction::new();
-        let FittedMachines { spr, icl } = fit::fit(spr, icl, known, bench, &mut prediction)?;
-        prediction.axes("pairs, % of the CPUs", "patched / base");
-        let gains = [&spr, &icl].map(|machine| answer_udp(machine, known, bench, &mut prediction));
+        let mut given = Given::new(known, bench);
+        let FittedMachines { spr, icl } = fit::fit(spr, icl, &mut given)?;
+        given
+            .prediction
+            .axes("pairs, % of the CPUs", "patched / base");
+        let gains = [&spr, &icl].map(|machine| answer_udp(machine, &mut given));
         let [on_spr, on_icl] = gains;
-        prediction.figure("spr_gain_over_icl", 100.0 * (on_spr? / on_icl? - 1.0));
+        given
+            .prediction
+            .figure("spr_gain_over_icl", 100.0 * (on_spr? / on_icl? - 1.0));
         for machine in [&spr, &icl] {
-            answer_tcp(machine, known, bench, &mut prediction)?;
-            answer_hackbench(machine, known, bench, &mut prediction)?;
+            answer_tcp(machine, &mut given)?;
+            answer_hackbench(machine, &mut given)?;
         }
-        answer_postgres(&spr, known, bench, &mut prediction)?;
-        in_the_root_group(&spr, bench, &mut prediction)?;
-        Ok(prediction)
+        answer_postgres(&spr, &mut given)?;
+        in_the_root_group(&spr, &mut given)?;
+        Ok(given.prediction)
     }
 }
 
@@ -111,12 +117,8 @@ fn share_at(point: &str) -> Option<usize> {
 }
 
 /// Answers UDP_RR's table; returns the geometric mean of the gains with 75 and 100 %.
-fn answer_udp(
-    machine: &Machine,
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<f64> {
+fn answer_udp(machine: &Machine, given: &mut Given) -> Result<f64> {
+    let (known, bench, prediction) = given.parts();
     let loads = SHARES.map(|share| Load::udp_rr(machine.pairs(share)));
     let seen = see(&machine.both(&loads), bench.pick(2, 1), bench)?;
     let rates: Vec<f64> = seen.iter().map(|seen| seen.rate).collect();
@@ -134,11 +136,8 @@ fn answer_udp(
 /// The line and the writes, all CPUs with a pair on SPR.
 fn mechanism(base: &Seen, patched: &Seen, known: &Calibration, prediction: &mut Prediction) {
     let all = "netperf/udp_rr on SPR 100%";
-    for question in known
-        .questions()
-        .iter()
-        .filter(|asked| asked.workload == all)
-    {
+    let questions = known.questions().iter();
+    for question in questions.filter(|asked| asked.workload == all) {
         let value = match question.metric.split(' ').next() {
             Some("update_cfs_group") => 100.0 * base.read_share,
             Some("update_load_avg") => 100.0 * base.write_share,
@@ -159,12 +158,8 @@ fn mechanism(base: &Seen, patched: &Seen, known: &Calibration, prediction: &mut 
     }
 }
 
-fn answer_tcp(
-    machine: &Machine,
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<()> {
+fn answer_tcp(machine: &Machine, given: &mut Given) -> Result<()> {
+    let (known, bench, prediction) = given.parts();
     let table = format!("netperf/tcp_stream on {}", machine.name);
     let loads = SHARES.map(|share| Load::tcp_stream(machine.pairs(share)));
     let seen = see(&machine.both(&loads), bench.pick(3, 1), bench)?;
@@ -174,12 +169,8 @@ fn answer_tcp(
 }
 
 /// hackbench's throughput, KiB a second as the kernel test robot counts it.
-fn answer_hackbench(
-    machine: &Machine,
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<()> {
+fn answer_hackbench(machine: &Machine, given: &mut Given) -> Result<()> {
+    let (known, bench, prediction) = given.parts();
     let table = format!("hackbench on {}", machine.name);
     // Starting is slow compared with what one or two loops take: a tenth of a second and more is
     // left to run.
@@ -196,12 +187,8 @@ fn answer_hackbench(
 }
 
 /// sysbench on PostgreSQL as pairs that exchange requests and responses.
-fn answer_postgres(
-    machine: &Machine,
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<()> {
+fn answer_postgres(machine: &Machine, given: &mut Given) -> Result<()> {
+    let (known, bench, prediction) = given.parts();
     const WORKS_NS: [u64; 5] = [20_000, 30_000, 40_000, 50_000, 60_000];
     let table = "postgres_sysbench on SPR";
     let row = |table: &str, point: &str, metric: &str| {
@@ -217,32 +204,26 @@ fn answer_postgres(
     let wakeups_per_s = wakeups.value / 5.0;
     let per_wakeup = row(table, "100%", "throughput")? / wakeups_per_s;
     let works = bench.pick(&WORKS_NS[..], &WORKS_NS[2..3]);
-    let trials: Vec<(Scenario, Load)> = works
+    let loads = works
         .iter()
-        .map(|&work_ns| Load::request(machine.cpus, work_ns))
-        .map(|load| (load.on(&machine.pair[0]), load))
-        .collect();
-    let seen = see(&trials, 1, bench)?;
+        .map(|&work_ns| Load::request(machine.cpus, work_ns));
+    let trials = loads.map(|load| (load.on(&machine.pair[0]), load));
+    let seen = see(&trials.collect::<Vec<_>>(), 1, bench)?;
     let miss = |seen: &Seen| (seen.wakeups_per_s / wakeups_per_s).ln().abs();
-    let best = works
-        .iter()
-        .zip(&seen)
-        .min_by(|left, right| miss(left.1).total_cmp(&miss(right.1)));
-    let (&work_ns, _) = best.ok_or_else(|| Error::general("no work was tried"))?;
+    let work_ns = nearest(works, seen.iter().map(miss))?;
     let from = "wakeups in 5 s, postgres_sysbench on SPR, base";
     prediction.constant("postgres_work_ns", work_ns as f64, "ns", from);
     let loads = SHARES.map(|share| Load::request(machine.pairs(share), work_ns));
     let seen = see(&machine.both(&loads), bench.pick(2, 1), bench)?;
-    let rates: Vec<f64> = seen
-        .iter()
-        .map(|seen| seen.wakeups_per_s * per_wakeup)
-        .collect();
+    let rates = seen.iter().map(|seen| seen.wakeups_per_s * per_wakeup);
+    let rates: Vec<f64> = rates.collect();
     prediction.answer_table((known, table), share_at, &rates);
     Ok(())
 }
 
 /// In the root group there is no such counter.
-fn in_the_root_group(machine: &Machine, bench: &Bench, prediction: &mut Prediction) -> Result<()> {
+fn in_the_root_group(machine: &Machine, given: &mut Given) -> Result<()> {
+    let (_, bench, prediction) = given.parts();
     let mut jobs = machine.both(&[Load::udp_rr(machine.pairs(75))]);
     for (scenario, _) in &mut jobs {
         for program in &mut scenario.programs {

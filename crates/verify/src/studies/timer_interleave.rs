@@ -17,7 +17,7 @@ use schedcast_sim::World;
 
 use super::bench::uniform_draws;
 use super::published::{Kernel, Question};
-use super::{Bench, Calibration, Files, Prediction, Study, study_file, study_files};
+use super::{Bench, Calibration, Files, Given, Prediction, Study, study_file, study_files};
 
 /// The study.
 pub(super) struct TimerInterleave;
@@ -63,20 +63,15 @@ impl Study for TimerInterleave {
             two_base: two_base.clone(),
             two_patched: two_patched.clone(),
         };
-        let mut prediction = Prediction::new();
-        power::fit(&mut variants, known, &mut prediction)?;
-        let times = fit_speeds(&mut variants, known, bench, &mut prediction)?;
-        let (jobs, patched) = published_table(&variants, known, bench, &mut prediction)?;
-        overlaps(&variants, times, &jobs, &patched, bench, &mut prediction)?;
-        free_predictions(
-            &variants,
-            times,
-            mean(&patched, |draw| draw.time_s),
-            bench,
-            &mut prediction,
-        )?;
-        schbench::answer(&variants, known, bench, &mut prediction)?;
-        Ok(prediction)
+        let mut given = Given::new(known, bench);
+        power::fit(&mut variants, &mut given)?;
+        let times = fit_speeds(&mut variants, &mut given)?;
+        let (jobs, patched) = published_table(&variants, &mut given)?;
+        overlaps(&variants, times, &jobs, &patched, &mut given)?;
+        let patched_s = mean(&patched, |draw| draw.time_s);
+        free_predictions(&variants, times, patched_s, &mut given)?;
+        schbench::answer(&variants, &mut given)?;
+        Ok(given.prediction)
     }
 }
 
@@ -125,12 +120,8 @@ fn base_time(known: &Calibration, groups: &str) -> Result<f64> {
 
 /// Fits the price of an operation to the 1CG rows and the speed of eight threads to the 2CG rows.
 /// Returns our T1 and T2 in seconds.
-fn fit_speeds(
-    variants: &mut Variants,
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<(f64, f64)> {
+fn fit_speeds(variants: &mut Variants, given: &mut Given) -> Result<(f64, f64)> {
+    let (known, bench, prediction) = given.parts();
     let (t1, t2) = (base_time(known, "1CG")?, base_time(known, "2CG")?);
     let starts = uniform_draws(bench.pick(8, 2), 100_000_000, 3);
     let time = |scenario: &Scenario| -> Result<f64> {
@@ -152,28 +143,16 @@ fn fit_speeds(
         variants.set_speed_of_8(speed);
     }
     let ours = (time(&variants.one_base)?, time(&variants.two_base)?);
-    prediction.constant(
-        "price of stress-ng",
-        permille as f64,
-        "‰",
-        "time of 1CG, base",
-    );
-    prediction.constant(
-        "speed of 8 threads",
-        f64::from(speed),
-        "‰",
-        "time of 2CG, base",
-    );
+    let price = permille as f64;
+    prediction.constant("price of stress-ng", price, "‰", "time of 1CG, base");
+    let speed = f64::from(speed);
+    prediction.constant("speed of 8 threads", speed, "‰", "time of 2CG, base");
     Ok(ours)
 }
 
 /// Everything of the first published table; returns the runs of two groups with the patch.
-fn published_table(
-    variants: &Variants,
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<(Vec<Job>, Vec<Draw>)> {
+fn published_table(variants: &Variants, given: &mut Given) -> Result<(Vec<Job>, Vec<Draw>)> {
+    let (known, bench, prediction) = given.parts();
     let few = bench.pick(20, 4);
     let starts = uniform_draws(few, 100_000_000, 4);
     let one_base = run::draws(&with_starts(&variants.one_base, &starts), bench)?;
@@ -220,9 +199,9 @@ fn overlaps(
     (t1, t2): (f64, f64),
     jobs: &[Job],
     patched: &[Draw],
-    bench: &Bench,
-    prediction: &mut Prediction,
+    given: &mut Given,
 ) -> Result<()> {
+    let (_, bench, prediction) = given.parts();
     let loss = 1.0 - t1 / t2;
     let base = run::overlap(&(variants.two_base.clone(), 0), bench)?;
     prediction.figure("overlap_base", 100.0 * base.share);
@@ -237,10 +216,8 @@ fn overlaps(
     let average = shares.iter().sum::<f64>() / count;
     prediction.figure("overlap_patched", 100.0 * average);
     prediction.figure("overlap_formula_error", 100.0 * errors / count);
-    prediction.axes(
-        "ms of the run, from 2 s on",
-        "CPUs that execute the group's threads",
-    );
+    let executing = "CPUs that execute the group's threads";
+    prediction.axes("ms of the run, from 2 s on", executing);
     for (row, name) in ["group a, base", "group b, base"].iter().enumerate() {
         prediction.series(name, base.lines[row].clone());
     }
@@ -258,9 +235,9 @@ fn free_predictions(
     variants: &Variants,
     (_, t2): (f64, f64),
     patched_s: f64,
-    bench: &Bench,
-    prediction: &mut Prediction,
+    given: &mut Given,
 ) -> Result<()> {
+    let (_, bench, prediction) = given.parts();
     let count = bench.pick(60, 4);
     let starts = uniform_draws(count, 100_000_000, 6);
     let time = |scenario: &Scenario, change: &dyn Fn(&mut Scenario)| -> Result<Vec<Draw>> {

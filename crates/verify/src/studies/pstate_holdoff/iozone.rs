@@ -16,7 +16,7 @@ use schedcast_lab::outcome::Outcome;
 
 use super::super::bench::{called, running};
 use super::super::published::{Kernel, Question};
-use super::super::{Bench, Calibration, Prediction};
+use super::super::{Calibration, Given, nearest};
 use super::percent;
 
 const TABLE: &str = "iozone";
@@ -117,10 +117,8 @@ impl Times {
     /// Mean of the log-errors.
     fn miss(&self, published: &Times) -> f64 {
         let errors = self.0.iter().zip(&published.0);
-        let sum: f64 = errors
-            .map(|(ours, theirs)| (ours / theirs).ln().abs())
-            .sum();
-        sum / self.0.len() as f64
+        let errors = errors.map(|(ours, theirs)| (ours / theirs).ln().abs());
+        errors.sum::<f64>() / self.0.len() as f64
     }
 }
 
@@ -136,16 +134,10 @@ impl Prices {
             let part = |price: u64, whole: u64, fitted: f64| {
                 (price as f64 / whole as f64 * fitted).round() as u64
             };
-            prices.file_read_call_ns = part(
-                prices.file_read_call_ns,
-                prices.file_write_call_ns,
-                self.call_ns,
-            );
-            prices.file_read_byte_ps = part(
-                prices.file_read_byte_ps,
-                prices.file_write_byte_ps,
-                self.byte_ps[1],
-            );
+            let (read, write) = (prices.file_read_call_ns, prices.file_write_call_ns);
+            prices.file_read_call_ns = part(read, write, self.call_ns);
+            let (read, write) = (prices.file_read_byte_ps, prices.file_write_byte_ps);
+            prices.file_read_byte_ps = part(read, write, self.byte_ps[1]);
             prices.file_write_call_ns = self.call_ns.round() as u64;
             prices.file_page_ns = self.page_ns.round() as u64;
             prices.file_extend_byte_ps = self.byte_ps[0].round() as u64;
@@ -169,47 +161,31 @@ fn busy_question(asked: &Question) -> bool {
 
 /// Corrects prices by what a run shows, a few times, for each time that the freeing commit may take
 /// and each share of memory; those that come nearest to the 44 unpatched rows.
-fn fit(
-    base: &Scenario,
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<Prices> {
-    const COMMITS_NS: [u64; 7] = [
-        0,
-        20_000_000,
-        40_000_000,
-        80_000_000,
-        160_000_000,
-        320_000_000,
-        640_000_000,
-    ];
+fn fit(base: &Scenario, given: &mut Given) -> Result<Prices> {
+    let (known, bench, prediction) = given.parts();
+    const COMMITS_MS: [u64; 7] = [0, 20, 40, 80, 160, 320, 640];
     const MEMORY_PERCENT: [u64; 4] = [0, 20, 40, 60];
     let published = Times::published(known)?;
     let busy = known.mean("iozone", busy_question)?;
-    let commits = bench.pick(&COMMITS_NS[..], &COMMITS_NS[5..6]);
+    let commits = bench.pick(&COMMITS_MS[..], &COMMITS_MS[5..6]);
     let memory = bench.pick(&MEMORY_PERCENT[..], &MEMORY_PERCENT[2..3]);
-    let mut all: Vec<Prices> = commits
-        .iter()
-        .flat_map(|&free_commit_ns| {
-            memory.iter().map(move |&memory_percent| Prices {
-                call_ns: 340.0,
-                page_ns: 400.0,
-                byte_ps: [400.0, 200.0],
-                storage_byte_ps: 10_000.0,
-                free_commit_ns,
-                memory_percent,
-            })
+    let all = commits.iter().flat_map(|commit_ms| {
+        memory.iter().map(move |&memory_percent| Prices {
+            call_ns: 340.0,
+            page_ns: 400.0,
+            byte_ps: [400.0, 200.0],
+            storage_byte_ps: 10_000.0,
+            free_commit_ns: commit_ms * 1_000_000,
+            memory_percent,
         })
-        .collect();
+    });
+    let mut all: Vec<Prices> = all.collect();
     let mut misses = Vec::new();
     let seeds = bench.pick(6, 3);
     for round in 0..=bench.pick(6, 5) {
-        let jobs: Vec<(Scenario, u64)> = all
-            .iter()
-            .flat_map(|prices| (0..seeds).map(|seed| (prices.on(base), seed)))
-            .collect();
-        let outcomes = bench.run(&jobs)?;
+        let of_seeds = |prices: &Prices| (0..seeds).map(|seed| (prices.on(base), seed)).collect();
+        let jobs: Vec<Vec<(Scenario, u64)>> = all.iter().map(of_seeds).collect();
+        let outcomes = bench.run(&jobs.concat())?;
         let runs = outcomes.chunks(seeds as usize);
         misses.clear();
         for (prices, runs) in all.iter_mut().zip(runs) {
@@ -231,11 +207,7 @@ fn fit(
             prices.storage_byte_ps *= awake / runs.len() as f64 / busy;
         }
     }
-    let best = all
-        .iter()
-        .zip(&misses)
-        .min_by(|left, right| left.1.total_cmp(right.1));
-    let (&prices, _) = best.ok_or_else(|| Error::general("no prices were tried"))?;
+    let prices = nearest(&all, misses.into_iter())?;
     let from = "iozone, all unpatched rows";
     prediction.constant("file_write_call_ns", prices.call_ns.round(), "ns", from);
     prediction.constant("file_page_ns", prices.page_ns.round(), "ns", from);
@@ -246,12 +218,8 @@ fn fit(
     let memory = prices.memory_percent as f64;
     prediction.constant("file_memory_percent", memory, "%", from);
     let from = "iozone turbostat, Mean %Busy, unpatched";
-    prediction.constant(
-        "storage_byte_ps",
-        prices.storage_byte_ps.round(),
-        "ps",
-        from,
-    );
+    let storage = prices.storage_byte_ps.round();
+    prediction.constant("storage_byte_ps", storage, "ps", from);
     Ok(prices)
 }
 
@@ -269,29 +237,22 @@ fn gain(times: &[Times; 2], test: usize, smallest: u64) -> f64 {
 }
 
 /// Fits to the unpatched column and answers the table.
-pub(super) fn answer(
-    pair: &[Scenario; 2],
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<()> {
-    let prices = fit(&pair[0], known, bench, prediction)?;
+pub(super) fn answer(pair: &[Scenario; 2], given: &mut Given) -> Result<()> {
+    let prices = fit(&pair[0], given)?;
+    let (known, bench, prediction) = given.parts();
     let seeds: u64 = bench.pick(20, 4);
     let jobs: Vec<(Scenario, u64)> = pair
         .iter()
         .flat_map(|scenario| (0..seeds).map(|seed| (prices.on(scenario), 100 + seed)))
         .collect();
     let outcomes = bench.run(&jobs)?;
-    let columns: Vec<Vec<&Outcome>> = outcomes
-        .chunks(seeds as usize)
-        .map(|runs| runs.iter().collect())
-        .collect();
+    let columns = outcomes.chunks(seeds as usize);
+    let columns: Vec<Vec<&Outcome>> = columns.map(|runs| runs.iter().collect()).collect();
     let times = [Times::mean(&columns[0])?, Times::mean(&columns[1])?];
     for question in known.of_table(TABLE) {
         let mut words = question.point.split('-');
-        let test = words
-            .next()
-            .and_then(|name| TESTS.iter().position(|test| *test == name));
+        let name = words.next();
+        let test = TESTS.iter().position(|test| Some(*test) == name);
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
         let (file, record) = (number(), number());
         let file = FILES.iter().position(|&one| Some(one) == file);
@@ -306,8 +267,8 @@ pub(super) fn answer(
     let watts = columns.iter().map(|runs| {
         let watts = runs
             .iter()
-            .map(|run| run.metrics.get("machine/package_watts").copied());
-        watts.map(|watts| watts.unwrap_or(f64::NAN)).sum::<f64>() / runs.len() as f64
+            .map(|run| run.metrics.get("machine/package_watts"));
+        watts.map(|watts| watts.unwrap_or(&f64::NAN)).sum::<f64>() / runs.len() as f64
     });
     let watts: Vec<f64> = watts.collect();
     prediction.figure("iozone_package_power", percent(watts[1], watts[0]));

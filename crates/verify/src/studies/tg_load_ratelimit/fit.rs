@@ -9,14 +9,14 @@
 //! a message takes 4.4 µs there, which says what kernel work costs. With that, the row of 75 % says
 //! what the reads of the counter take and what a migration costs.
 
-use schedcast_lab::error::{Error, Result};
+use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_sim::machine::parts::WakesBy;
 
 use super::load::{Load, Seen, see};
 use super::{Machine, SHARES};
 use crate::studies::published::Kernel;
-use crate::studies::{Bench, Calibration, Prediction};
+use crate::studies::{Bench, Calibration, Given, Prediction, nearest};
 
 /// Time an MWAIT state without power gating really takes to leave; tables of the driver have the
 /// worst case.
@@ -115,27 +115,20 @@ fn best(
     if let [only] = candidates {
         return Ok(*only);
     }
-    let jobs: Vec<(Scenario, Load)> = candidates
-        .iter()
-        .flat_map(|fit| {
-            targets.iter().map(|target| {
-                let load = Load::udp_rr(machine.pairs(target.share));
-                let column = usize::from(target.kernel == Kernel::Patched);
-                (load.on(&fit.apply(&machine.pair[column])), load)
-            })
+    let jobs = candidates.iter().flat_map(|fit| {
+        targets.iter().map(|target| {
+            let load = Load::udp_rr(machine.pairs(target.share));
+            let column = usize::from(target.kernel == Kernel::Patched);
+            (load.on(&fit.apply(&machine.pair[column])), load)
         })
-        .collect();
+    });
+    let jobs: Vec<(Scenario, Load)> = jobs.collect();
     let seen = see(&jobs, 1, bench)?;
     let misses = seen.chunks(targets.len()).map(|runs| {
         let miss = |(seen, target): (&Seen, &Target)| (seen.rate / target.rate).ln().abs();
         runs.iter().zip(targets).map(miss).sum::<f64>()
     });
-    let best = candidates
-        .iter()
-        .zip(misses)
-        .min_by(|left, right| left.1.total_cmp(&right.1));
-    let (&fit, _) = best.ok_or_else(|| Error::general("no constants were tried"))?;
-    Ok(fit)
+    nearest(candidates, misses)
 }
 
 /// Constants of a quick run, which are the results of the full fit.
@@ -148,13 +141,8 @@ const QUICK: MachineConstants = MachineConstants {
 };
 
 /// Fits both machines.
-pub(super) fn fit(
-    spr: Machine,
-    icl: Machine,
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<FittedMachines> {
+pub(super) fn fit(spr: Machine, icl: Machine, given: &mut Given) -> Result<FittedMachines> {
+    let (known, bench, prediction) = given.parts();
     let prices = |fit: MachineConstants| {
         [55, 60, 65].map(|price_percent| MachineConstants {
             price_percent,
@@ -168,16 +156,14 @@ pub(super) fn fit(
     let tried: Vec<MachineConstants> = writes.into_iter().flat_map(prices).collect();
     let on_spr = fit_low(&spr, &tried, known, bench)?;
     let on_icl = fit_low(&icl, &prices(on_spr), known, bench)?;
-    let line: Vec<MachineConstants> = [10, 25]
-        .iter()
-        .flat_map(|&read_percent| {
-            [1500, 2000, 2500].map(|mark_ns| MachineConstants {
-                read_percent,
-                mark_ns,
-                ..on_spr
-            })
+    let line = [10, 25].into_iter().flat_map(|read_percent| {
+        [1500, 2000, 2500].map(|mark_ns| MachineConstants {
+            read_percent,
+            mark_ns,
+            ..on_spr
         })
-        .collect();
+    });
+    let line: Vec<MachineConstants> = line.collect();
     let targets = [
         target(&spr, 75, Kernel::Base, known)?,
         target(&spr, 75, Kernel::Patched, known)?,

@@ -7,18 +7,15 @@
 use schedcast_lab::error::{Error, Result};
 
 use super::Variants;
-use crate::studies::Prediction;
-use crate::studies::published::{Calibration, Kernel};
+use crate::studies::Given;
+use crate::studies::published::Kernel;
 
 /// Share of the time a group with a quota of half of its threads' time runs.
 const DUTY: f64 = 0.5;
 
 /// Sets the power of the cores.
-pub(super) fn fit(
-    variants: &mut Variants,
-    known: &Calibration,
-    prediction: &mut Prediction,
-) -> Result<()> {
+pub(super) fn fit(variants: &mut Variants, given: &mut Given) -> Result<()> {
+    let (known, _, prediction) = given.parts();
     let mean_watts = |groups: &str| {
         known.mean("the power", |asked| {
             let base = asked.kernel == Kernel::Base;
@@ -32,10 +29,8 @@ pub(super) fn fit(
     };
     let deepest = idle.state.last();
     let asleep = deepest.map_or((0, 0), |state| {
-        (
-            state.core_mw.unwrap_or(0),
-            state.uncore_mw.unwrap_or(power.uncore_mw),
-        )
+        let uncore_mw = state.uncore_mw.unwrap_or(power.uncore_mw);
+        (state.core_mw.unwrap_or(0), uncore_mw)
     });
     let cores = 8.0;
     let idle_w = (asleep.1 as f64 + cores * asleep.0 as f64) / 1000.0;
@@ -56,17 +51,8 @@ pub(super) fn fit(
         }
     }
     prediction.constant("idle power P0", idle_w, "W", "not published, taken");
-    prediction.constant(
-        "core with one thread",
-        core_mw as f64,
-        "mW",
-        "power of 1CG and 2CG, base",
-    );
-    prediction.constant(
-        "each further thread",
-        percent as f64,
-        "%",
-        "power of 1CG and 2CG, base",
-    );
+    let from = "power of 1CG and 2CG, base";
+    prediction.constant("core with one thread", core_mw as f64, "mW", from);
+    prediction.constant("each further thread", percent as f64, "%", from);
     Ok(())
 }

@@ -7,13 +7,13 @@
 //! How many workers a messenger has is fitted to the unpatched percentiles; everything else of the
 //! command line is schbench's default of 2023.
 
-use schedcast_lab::error::{Error, Result};
+use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 
 use super::Variants;
 use crate::studies::bench::running;
 use crate::studies::published::{Kernel, Question};
-use crate::studies::{Bench, Calibration, Prediction};
+use crate::studies::{Bench, Given, nearest};
 
 const TABLE: &str = "schbench";
 const POINT: &str = "groups=32";
@@ -52,33 +52,22 @@ fn means(scenario: &Scenario, asked: &[&Question], seeds: u64, bench: &Bench) ->
 }
 
 /// Fits the number of workers and answers the rows of 32 groups.
-pub(super) fn answer(
-    variants: &Variants,
-    known: &Calibration,
-    bench: &Bench,
-    prediction: &mut Prediction,
-) -> Result<()> {
+pub(super) fn answer(variants: &Variants, given: &mut Given) -> Result<()> {
+    let (known, bench, prediction) = given.parts();
     let here = |asked: &&Question| asked.table == TABLE && asked.point == POINT;
     let questions: Vec<&Question> = known.questions().iter().filter(here).collect();
-    let fitted: Vec<_> = known
-        .known()
-        .iter()
-        .filter(|row| here(&&row.question))
-        .collect();
+    let fitted = known.known().iter().filter(|row| here(&&row.question));
+    let fitted: Vec<_> = fitted.collect();
     let asked: Vec<&Question> = fitted.iter().map(|row| &row.question).collect();
     let seeds = bench.pick(10, 2);
-    let mut best: Option<(f64, u64)> = None;
-    for workers in [1, 2, 3, 4] {
+    let (tried, mut misses) = ([1, 2, 3, 4], Vec::new());
+    for workers in tried {
         let ours = means(&scenario(&variants.two_base, workers), &asked, seeds, bench)?;
-        let misses = ours.iter().zip(&fitted);
-        let miss: f64 = misses
-            .map(|(ours, row)| (ours / row.value).ln().abs())
-            .sum();
-        if best.is_none_or(|(least, _)| miss < least) {
-            best = Some((miss, workers));
-        }
+        let pairs = ours.iter().zip(&fitted);
+        let errors = pairs.map(|(ours, row)| (ours / row.value).ln().abs());
+        misses.push(errors.sum::<f64>());
     }
-    let (_, workers) = best.ok_or_else(|| Error::general("no schbench was tried"))?;
+    let workers = nearest(&tried, misses.into_iter())?;
     let from = "schbench with 32 groups, base";
     prediction.constant("schbench workers", workers as f64, "", from);
     let both = [
@@ -93,20 +82,16 @@ pub(super) fn answer(
             }
         }
     }
-    for (name, metric) in [
-        ("schbench_p90_fall", "latency.p90.0"),
-        ("schbench_p95_fall", "latency.p95.0"),
-    ] {
+    for percentile in ["p90", "p95"] {
+        let metric = format!("latency.{percentile}.0");
         let of = |kernel: Kernel| {
-            let question = questions.iter();
-            let mut found =
-                question.filter(|asked| asked.metric == metric && asked.kernel == kernel);
-            let answer = found
-                .next()
-                .and_then(|asked| prediction.answered(asked.index));
+            let mut all = questions.iter();
+            let asked = all.find(|asked| asked.metric == metric && asked.kernel == kernel);
+            let answer = asked.and_then(|asked| prediction.answered(asked.index));
             answer.map_or(f64::NAN, |answer| answer.value)
         };
-        prediction.figure(name, of(Kernel::Base) / of(Kernel::Patched));
+        let fall = of(Kernel::Base) / of(Kernel::Patched);
+        prediction.figure(&format!("schbench_{percentile}_fall"), fall);
     }
     Ok(())
 }
