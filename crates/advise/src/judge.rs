@@ -209,7 +209,7 @@ pub(crate) fn refuse_few_values(slo: &Slo, outcomes: &[Outcome], hint: &str) -> 
         return Ok(());
     }
     let message = format!(
-        "`{}` is that of {all:.0} values in this recording, and single ones decide it: it takes {needed:.0}",
+        "`{}` rests on {all:.0} values in this recording, so that single values decide it: it needs {needed:.0}",
         slo.metric
     );
     let longer = (needed / all.max(1.0)).ceil();
@@ -230,7 +230,10 @@ pub(crate) fn refuse_few_values(slo: &Slo, outcomes: &[Outcome], hint: &str) -> 
 /// One run, or none.
 pub(crate) fn refuse_few(runs: usize) -> Result<()> {
     match runs {
-        0 | 1 => Err(Error::usage("one seed has no confidence").hint("--seeds takes 2 or more")),
+        0 | 1 => {
+            Err(Error::usage("one seed gives no confidence interval")
+                .hint("--seeds takes 2 or more"))
+        }
         _ => Ok(()),
     }
 }
@@ -357,7 +360,7 @@ mod tests {
         };
         let told = refused("p99<50ms", &with(26.0, 1.0)).unwrap();
         assert!(
-            told.contains("that of 27 values") && told.contains("it takes 100"),
+            told.contains("rests on 27 values") && told.contains("it needs 100"),
             "{told}"
         );
         assert!(

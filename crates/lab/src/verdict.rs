@@ -202,8 +202,8 @@ fn harmless(subject: &Subject<'_>, metric: &Metric<'_>, name: &str) -> String {
     };
     if let Some(misfit) = &subject.misfit {
         return format!(
-            "of no limit it is certain that it costs nothing: what was recorded, simulated, misses \
-             the recording: {misfit}."
+            "no limit is certain to cost nothing: the simulation of the recorded settings misses the \
+             recording: {misfit}."
         );
     }
     let variants = subject.comparison.variants.iter().enumerate().skip(1);
@@ -358,7 +358,7 @@ fn still(subject: &Subject<'_>, index: usize) -> String {
             )
         }
         _ if !subject.is_limited(index) => String::new(),
-        _ => "; no period is throttled then, and more would not help".to_string(),
+        _ => "; no period is throttled any more, so that a larger limit would not help".to_string(),
     }
 }
 
@@ -461,7 +461,7 @@ mod tests {
             Some("p50 11.2, 6.4 ms recorded"),
         );
         assert!(
-            text.starts_with("of no limit it is certain") && text.contains("11.2"),
+            text.starts_with("no limit is certain to cost nothing") && text.contains("11.2"),
             "{text}"
         );
     }

@@ -74,11 +74,11 @@ pub(crate) struct RecordArguments {
     /// The same as --by perf
     #[arg(long, hide = true, conflicts_with = "by")]
     pub perf: bool,
-    /// Sample the group's own counters instead of events, which needs no right: for
-    /// `schedcast counters`
+    /// Sample the group's counters instead of recording events: needs no privileges, and is input
+    /// for `schedcast counters`
     #[arg(long, conflicts_with_all = ["by", "perf"])]
     pub unprivileged: bool,
-    /// With --unprivileged: milliseconds from one look at the counters to the next
+    /// With --unprivileged: milliseconds from one sample to the next
     #[arg(long, value_name = "MS", default_value_t = 10, requires = "unprivileged", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub every: u64,
     /// Command to run during the recording
@@ -89,11 +89,11 @@ pub(crate) struct RecordArguments {
 /// Where events come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Way {
-    /// A trace buffer of its own in tracefs: root
+    /// A trace buffer of its own in tracefs: needs root
     Tracefs,
-    /// Programs of BPF: CAP_BPF and CAP_PERFMON; with a group only what has to do with it
+    /// BPF programs: need CAP_BPF and CAP_PERFMON; with a group, keep only events that concern it
     Bpf,
-    /// The program perf: as perf_event_paranoid allows
+    /// The program perf: as far as perf_event_paranoid allows
     Perf,
 }
 

@@ -76,12 +76,12 @@ pub(crate) enum Verb {
     /// Views of a trace
     #[command(flatten)]
     View(views::ViewVerb),
-    /// Find the limits of a cluster that hold back, and what is enough, from counters alone
+    /// Find which limits of a cluster throttle, and which would suffice, from counters alone
     #[command(after_help = fleet::HELP)]
     Fleet(fleet::FleetArguments),
     /// Serve the report page with controls that simulate anew, on 127.0.0.1
     Serve(serve::ServeArguments),
-    /// Build the scheduler of a kernel tree, to see that it builds
+    /// Compile the scheduler of a kernel tree, to check that it builds
     Tree(tree::TreeArguments),
     /// Answer agents and other programs on standard input (Model Context Protocol)
     Mcp(McpArguments),
@@ -252,10 +252,10 @@ pub(crate) struct UpgradeArguments {
     /// Folder of a recording
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
-    /// Kernel to come from, such as 6.1 [default: the recorded one]
+    /// Kernel to upgrade from, such as 6.1 [default: the recorded one]
     #[arg(long, value_name = "V")]
     pub from: Option<String>,
-    /// Kernel to go to, such as 6.12; further ones in the order of the way
+    /// Kernel to upgrade to, such as 6.12; may be repeated, each compared with the one before
     #[arg(long, value_name = "V", required = true)]
     pub to: Vec<String>,
     /// Metric whose change is explained [default: what differs most in the group]

@@ -62,7 +62,8 @@ pub(in crate::tables) fn notes(comparison: &Comparison, table: &Body, style: &St
     }
     if is_shown(true) {
         notes.push(
-            "inferred: what the trace says of requests, for want of a log of them".to_string(),
+            "inferred: requests as the trace shows them, because there is no log of them"
+                .to_string(),
         );
     }
     if rows.iter().any(|row| row.kind == RowKind::Measured) {
