@@ -253,7 +253,7 @@ impl CacheAware {
 
     /// Load of the LLC of a CPU; `None` for a CPU alone in its LLC.
     pub fn load_of(&self, cpu: Cpu) -> Option<LlcLoad> {
-        self.loads[self.llc_of[cpu.index()] as usize]
+        self.loads[self.llc_of[cpu] as usize]
     }
 
     /// Tasks queued on a CPU that prefer an LLC.
@@ -291,7 +291,7 @@ impl CacheAware {
     /// (`__update_mm_sched`).
     fn end_epochs(&mut self, process: u32, cpu: Cpu, jiffy: u64, period: u32) {
         let period = u64::from(period.max(1));
-        let of_cpu = &mut self.cpus[cpu.index()];
+        let of_cpu = &mut self.cpus[cpu];
         if jiffy > of_cpu.next_jiffy {
             let ended = (jiffy - of_cpu.next_jiffy).div_ceil(period);
             of_cpu.epoch += ended;
@@ -308,7 +308,7 @@ impl CacheAware {
     fn occupancy(&mut self, process: u32, cpu: Cpu, jiffy: u64, period: u32) -> u64 {
         self.end_epochs(process, cpu, jiffy, period);
         let runtime_ns = self.processes[process as usize].times[cpu.index()].runtime_ns;
-        NICE_0_LOAD.wrapping_mul(runtime_ns) / (self.cpus[cpu.index()].runtime_ns + 1)
+        NICE_0_LOAD.wrapping_mul(runtime_ns) / (self.cpus[cpu].runtime_ns + 1)
     }
 }
 
@@ -320,7 +320,7 @@ const fn halved(sum: u64, times: u64) -> u64 {
 impl Kernel {
     /// A thread starts: it belongs to the process with its address space (`sched_cache_fork`).
     pub(crate) fn cache_join(&mut self, task: TaskId, jiffy: u64) {
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         if let Some(address_space) = record.address_space.filter(|_| self.cache.present) {
             let row = self.cache.process_of(address_space, jiffy);
             self.cache.processes[row as usize].nr_threads += 1;
@@ -330,7 +330,7 @@ impl Kernel {
 
     /// A thread ends; what it runs from now on counts for nobody (`sched_cache_exit_mm`).
     pub(crate) fn cache_leave(&mut self, task: TaskId) {
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         record.cache.work = CacheWork::None;
         if let Some(row) = record.cache.process.take() {
             let process = &mut self.cache.processes[row as usize];
@@ -350,7 +350,7 @@ impl Kernel {
             || self.rules.cache.too_many(
                 process.nr_running_avg,
                 u64::from(self.cache.smt_threads),
-                self.domains.cpus[cpu.index()].llc_size,
+                self.domains.cpus[cpu].llc_size,
             )
     }
 
@@ -375,7 +375,7 @@ impl Kernel {
         task: TaskId,
         delta_ns: Ns,
     ) {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let Some(process) = record.cache.process.filter(|_| record.policy.is_fair()) else {
             return;
         };
@@ -383,22 +383,22 @@ impl Kernel {
         let rules = self.rules.cache;
         self.cache
             .end_epochs(process, cpu, jiffy, rules.epoch_period);
-        self.cache.cpus[cpu.index()].runtime_ns += delta_ns;
+        self.cache.cpus[cpu].runtime_ns += delta_ns;
         let row = &mut self.cache.processes[process as usize];
         row.times[cpu.index()].runtime_ns += delta_ns;
-        let since = self.cache.cpus[cpu.index()].epoch.wrapping_sub(row.epoch) as i64;
+        let since = self.cache.cpus[cpu].epoch.wrapping_sub(row.epoch) as i64;
         if since > i64::from(rules.epoch_affinity_timeout) {
             row.cpu = None;
         }
         let preferred = self
             .preferred_cpu(process, cpu)
-            .map(|cpu| self.cache.llc_of[cpu.index()]);
-        let record = &self.tasks[task.index()];
-        let attached = self.entities[record.se.index()].avg.last_update_time != 0;
+            .map(|cpu| self.cache.llc_of[cpu]);
+        let record = &self.tasks[task];
+        let attached = self.entities[record.se].avg.last_update_time != 0;
         let queued = record.cpu == cpu && attached && record.on_rq && !record.migrating;
         if queued && record.cache.preferred_llc != preferred {
             self.account_llc_dequeue(task);
-            self.tasks[task.index()].cache.preferred_llc = preferred;
+            self.tasks[task].cache.preferred_llc = preferred;
             self.account_llc_enqueue(task);
         }
     }
@@ -406,12 +406,12 @@ impl Kernel {
     /// A task comes onto the queue of a CPU and is counted by the LLC it prefers.
     #[inline(never)]
     pub(crate) fn account_llc_enqueue(&mut self, task: TaskId) {
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         let Some(preferred) = record.cache.preferred_llc else {
             return;
         };
         let (se, cpu) = (record.se, record.cpu);
-        record.cache.queued_there = preferred == self.cache.llc_of[cpu.index()];
+        record.cache.queued_there = preferred == self.cache.llc_of[cpu];
         self.count_at_preferred(se, true);
         let row = self.cache.count_row(cpu, preferred);
         self.cache.counts[row] += 1;
@@ -420,13 +420,13 @@ impl Kernel {
     /// The same of a task that leaves it.
     #[inline(never)]
     pub(crate) fn account_llc_dequeue(&mut self, task: TaskId) {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let Some(preferred) = record.cache.preferred_llc else {
             return;
         };
         let (se, cpu) = (record.se, record.cpu);
         self.count_at_preferred(se, false);
-        self.tasks[task.index()].cache.queued_there = false;
+        self.tasks[task].cache.queued_there = false;
         let row = self.cache.count_row(cpu, preferred);
         // A task that parks itself may be charged, and so counted anew, after it has left.
         self.cache.counts[row] = self.cache.counts[row].saturating_sub(1);
@@ -436,13 +436,13 @@ impl Kernel {
     /// (`pref_llc_running_inc`, `pref_llc_running_dec`).
     #[inline]
     pub(crate) fn count_at_preferred(&mut self, se: EntityId, comes: bool) {
-        let entity = &self.entities[se.index()];
+        let entity = &self.entities[se];
         let Some(task) = entity.task().filter(|_| !entity.sched_delayed) else {
             return;
         };
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         if record.cache.queued_there {
-            let count = &mut self.rqs[record.cpu.index()].nr_pref_llc_running;
+            let count = &mut self.rqs[record.cpu].nr_pref_llc_running;
             *count = count.wrapping_add(if comes { 1 } else { u32::MAX });
         }
     }
@@ -451,11 +451,11 @@ impl Kernel {
     /// (`task_tick_cache`).
     #[inline]
     pub(crate) fn task_tick_cache(&mut self, cpu: Cpu, task: TaskId) {
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         let Some(process) = record.cache.process.filter(|_| self.cache.active) else {
             return;
         };
-        let epoch = self.cache.cpus[cpu.index()].epoch;
+        let epoch = self.cache.cpus[cpu].epoch;
         let process = &mut self.cache.processes[process as usize];
         if (epoch.wrapping_sub(process.epoch) as i64) > 0 && record.cache.work == CacheWork::None {
             record.cache.work = CacheWork::Newest;
@@ -468,7 +468,7 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn task_cache_work<P: Platform>(&mut self, p: &P, task: TaskId) {
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         record.cache.work = CacheWork::None;
         let (Some(row), here) = (record.cache.process, record.cpu) else {
             return;
@@ -488,11 +488,11 @@ impl Kernel {
         }
         reached(Mark::LlcScan);
         let preferred = self.cache.processes[row as usize].cpu;
-        let preferred = preferred.map(|cpu| self.cache.llc_of[cpu.index()]);
+        let preferred = preferred.map(|cpu| self.cache.llc_of[cpu]);
         let (mut most, mut most_at, mut at_preferred) = (0, None, 0);
         let mut nr_running = 0;
         for first in (0..self.cpus()).map(Cpu::from) {
-            let view = &self.domains.cpus[first.index()];
+            let view = &self.domains.cpus[first];
             let Some(domain) = view.llc.filter(|_| view.llc_id == first) else {
                 continue;
             };
@@ -504,17 +504,17 @@ impl Kernel {
                 if occupancy > largest {
                     (largest, largest_at) = (occupancy, Some(cpu));
                 }
-                let curr = &self.tasks[self.rqs[cpu.index()].curr.index()];
+                let curr = &self.tasks[self.rqs[cpu].curr];
                 nr_running += u64::from(curr.cache.process == Some(row));
             }
             if sum > most {
                 (most, most_at) = (sum, largest_at);
             }
-            if preferred == Some(self.cache.llc_of[first.index()]) {
+            if preferred == Some(self.cache.llc_of[first]) {
                 at_preferred = sum;
             }
         }
-        let llc_size = self.domains.cpus[here.index()].llc_size;
+        let llc_size = self.domains.cpus[here].llc_size;
         let process = &mut self.cache.processes[row as usize];
         if most > 2 * at_preferred {
             reached(Mark::LlcPreferred);

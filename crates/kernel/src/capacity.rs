@@ -33,8 +33,8 @@ impl Kernel {
     /// (`task_util_est`).
     #[inline]
     pub(crate) fn util_needed(&self, task: TaskId) -> u64 {
-        let se = self.tasks[task.index()].se;
-        let util = self.entities[se.index()].avg.util_avg;
+        let se = self.tasks[task].se;
+        let util = self.entities[se].avg.util_avg;
         util.max(self.task_util_est(task))
     }
 
@@ -48,7 +48,7 @@ impl Kernel {
     /// Capacity of a CPU without other classes (`arch_scale_cpu_capacity`).
     #[inline(always)]
     pub(crate) fn capacity_orig_of(&self, cpu: Cpu) -> u64 {
-        self.domains.cpus[cpu.index()].capacity_orig
+        self.domains.cpus[cpu].capacity_orig
     }
 
     /// The largest capacity among some CPUs.
@@ -61,16 +61,16 @@ impl Kernel {
     #[inline]
     pub(crate) fn update_misfit_status(&mut self, cpu: Cpu, task: Option<TaskId>) {
         if self.domains.asym_active {
-            self.jiffy = self.jiffies(self.rqs[cpu.index()].clock);
+            self.jiffy = self.jiffies(self.rqs[cpu].clock);
             let load = task.map_or(0, |task| self.misfit_load(cpu, task));
-            self.rqs[cpu.index()].misfit_task_load = load;
+            self.rqs[cpu].misfit_task_load = load;
         }
     }
 
     /// Load of a task that could go to a CPU where it fits, at least 1; 0 = it fits, or has nowhere
     /// to go.
     fn misfit_load(&mut self, cpu: Cpu, task: TaskId) -> u64 {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let on_largest = || self.capacity_orig_of(cpu) == self.largest_capacity(&record.affinity);
         if record.nr_cpus_allowed == 1
             || (self.rules.balance.misfit_needs_larger_cpu && on_largest())
@@ -88,7 +88,7 @@ impl Kernel {
             self.capacity_orig_of(cpu) < self.largest_capacity(&CpuSet::first(self.cpus()))
                 || self.check_cpu_capacity(cpu, imbalance_pct)
         };
-        self.rqs[cpu.index()].misfit_task_load > 0
+        self.rqs[cpu].misfit_task_load > 0
             && (self.rules.balance.misfit_always_kicks || could_be_faster())
     }
 

@@ -208,14 +208,14 @@ pub enum Decision {
 impl Kernel {
     /// Describes a queue for [`Decision::Pick`].
     pub(crate) fn describe_level(&self, q: CfsRqId, picked: EntityId, rule: Mark) -> PickLevel {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         let origin = self.virtual_origin(q);
-        let running = cfs_rq.curr.filter(|se| self.entities[se.index()].on_rq);
+        let running = cfs_rq.curr.filter(|se| self.entities[se].on_rq);
         let queued = cfs_rq.timeline.nodes().iter().map(|node| node.entity);
         PickLevel {
             group: cfs_rq.group,
             rule,
-            picked: self.entities[picked.index()].owner,
+            picked: self.entities[picked].owner,
             candidates: running
                 .into_iter()
                 .chain(queued)
@@ -225,7 +225,7 @@ impl Kernel {
     }
 
     fn candidate(&self, q: CfsRqId, se: EntityId, origin: u64, running: bool) -> Candidate {
-        let entity = &self.entities[se.index()];
+        let entity = &self.entities[se];
         let eevdf = self.rules.fair == FairClass::Eevdf;
         Candidate {
             owner: entity.owner,
@@ -250,7 +250,7 @@ impl Kernel {
 
     /// Which rule of `pick_eevdf` led to this entity.
     pub(crate) fn pick_rule(&self, q: CfsRqId, picked: EntityId) -> Mark {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         if self.nr_competing(q) == 1 {
             return Mark::OnlyEntity;
         }
@@ -261,7 +261,7 @@ impl Kernel {
         let first = cfs_rq.timeline.first();
         match self.rules.fair {
             FairClass::Cfs => {
-                let vruntime = self.entities[picked.index()].vruntime;
+                let vruntime = self.entities[picked].vruntime;
                 let buddy = cfs_rq.next == Some(picked) || cfs_rq.last == Some(picked);
                 match first {
                     Some(node) if before(node.vruntime, vruntime) && buddy => Mark::BuddyPicked,
@@ -288,7 +288,7 @@ impl Kernel {
             let q = self.order_of(se);
             let origin = self.virtual_origin(q);
             self.domains.why.siblings = Some(Box::new(Siblings {
-                group: self.cfs_rqs[q.index()].group,
+                group: self.cfs_rqs[q].group,
                 curr: self.candidate(q, se, origin, true),
                 wakee: self.candidate(q, pse, origin, false),
                 picked: None,
@@ -308,7 +308,7 @@ impl Kernel {
         if P::EXPLAIN
             && let Some(se) = picked
         {
-            let running = self.cfs_rqs[q.index()].curr == Some(se);
+            let running = self.cfs_rqs[q].curr == Some(se);
             let candidate = self.candidate(q, se, self.virtual_origin(q), running);
             if let Some(siblings) = &mut self.domains.why.siblings {
                 siblings.picked = Some(candidate);
@@ -319,7 +319,7 @@ impl Kernel {
 
     fn virtual_origin(&self, q: CfsRqId) -> u64 {
         match self.rules.fair {
-            FairClass::Cfs => self.cfs_rqs[q.index()].min_vruntime,
+            FairClass::Cfs => self.cfs_rqs[q].min_vruntime,
             FairClass::Eevdf => self.avg_vruntime(q),
         }
     }

@@ -6,6 +6,8 @@
 
 use std::num::NonZeroU32;
 
+use crate::table::Row;
+
 /// Virtual time or a span of it, in nanoseconds.
 pub type Ns = u64;
 
@@ -20,6 +22,13 @@ macro_rules! index {
             #[inline(always)]
             pub const fn index(self) -> usize {
                 self.0 as usize
+            }
+        }
+
+        impl Row for $name {
+            #[inline(always)]
+            fn row(self) -> usize {
+                self.index()
             }
         }
 
@@ -62,6 +71,13 @@ impl EntityId {
     #[inline(always)]
     pub const fn index(self) -> usize {
         self.0.get() as usize
+    }
+}
+
+impl Row for EntityId {
+    #[inline(always)]
+    fn row(self) -> usize {
+        self.index()
     }
 }
 

@@ -39,14 +39,14 @@ fn children(kernel: &Kernel, q: CfsRqId) -> Vec<EntityId> {
         .collect::<Vec<_>>();
     tasks.extend(kernel.cfs_rqs.iter().filter_map(|cfs_rq| cfs_rq.se));
     tasks.retain(|se| {
-        let entity = &kernel.entities[se.index()];
+        let entity = &kernel.entities[se];
         entity.on_rq && entity.cfs_rq == q
     });
     tasks
 }
 
 fn check_queue(kernel: &Kernel, q: CfsRqId) {
-    let cfs_rq = &kernel.cfs_rqs[q.index()];
+    let cfs_rq = &kernel.cfs_rqs[q];
     let children = children(kernel, q);
     let name = format!("group {} CPU {}", cfs_rq.group.0, cfs_rq.cpu.0);
     assert_eq!(
@@ -56,15 +56,15 @@ fn check_queue(kernel: &Kernel, q: CfsRqId) {
     );
     let weight: u64 = children
         .iter()
-        .map(|se| kernel.entities[se.index()].load.weight)
+        .map(|se| kernel.entities[se].load.weight)
         .sum();
     assert_eq!(cfs_rq.load.weight, weight, "{name}: load");
     check_timeline(kernel, cfs_rq, &children, &name);
     check_counts(kernel, cfs_rq, &children, &name);
     for se in &children {
-        let entity = &kernel.entities[se.index()];
+        let entity = &kernel.entities[se];
         if let Some(child) = entity.my_q() {
-            let empty = kernel.cfs_rqs[child.index()].nr_queued == 0;
+            let empty = kernel.cfs_rqs[child].nr_queued == 0;
             assert_eq!(
                 entity.sched_delayed, empty,
                 "{name}: empty groups are delayed"
@@ -74,9 +74,9 @@ fn check_queue(kernel: &Kernel, q: CfsRqId) {
     let mut throttled = u32::from(cfs_rq.throttled);
     let mut level = cfs_rq.se;
     while let Some(se) = level {
-        let parent = &kernel.cfs_rqs[kernel.entities[se.index()].cfs_rq.index()];
+        let parent = &kernel.cfs_rqs[kernel.entities[se].cfs_rq];
         throttled += u32::from(parent.throttled);
-        level = kernel.entities[se.index()].parent;
+        level = kernel.entities[se].parent;
     }
     assert_eq!(cfs_rq.throttle_count, throttled, "{name}: throttle_count");
 }
@@ -90,7 +90,7 @@ fn check_timeline(kernel: &Kernel, cfs_rq: &CfsRq, children: &[EntityId], name: 
             .iter()
             .filter(|task| cfs_rq.se.is_none() && task.policy.is_fair() && task.cpu == cfs_rq.cpu);
         queued = tasks.map(|task| task.se).collect();
-        queued.retain(|se| kernel.entities[se.index()].on_rq);
+        queued.retain(|se| kernel.entities[se].on_rq);
     }
     queued.retain(|se| cfs_rq.curr != Some(*se));
     let nodes = cfs_rq.timeline.nodes();
@@ -100,7 +100,7 @@ fn check_timeline(kernel: &Kernel, cfs_rq: &CfsRq, children: &[EntityId], name: 
         "{name}: order"
     );
     for node in nodes {
-        let entity = &kernel.entities[node.entity.index()];
+        let entity = &kernel.entities[node.entity];
         assert_eq!(node.vruntime, entity.vruntime, "{name}: cached vruntime");
         let key = match kernel.rules.fair {
             FairClass::Cfs => entity.vruntime,
@@ -112,7 +112,7 @@ fn check_timeline(kernel: &Kernel, cfs_rq: &CfsRq, children: &[EntityId], name: 
     timeline.sort();
     assert_eq!(timeline, queued, "{name}: timeline");
     if kernel.rules.fair == FairClass::Eevdf {
-        let entities = queued.iter().map(|se| &kernel.entities[se.index()]);
+        let entities = queued.iter().map(|se| &kernel.entities[se]);
         let load: u64 = entities
             .clone()
             .map(|entity| entity.h_load.in_sums() as u64)
@@ -131,19 +131,19 @@ fn check_timeline(kernel: &Kernel, cfs_rq: &CfsRq, children: &[EntityId], name: 
 fn check_counts(kernel: &Kernel, cfs_rq: &CfsRq, children: &[EntityId], name: &str) {
     let (mut queued, mut runnable, mut idle) = (0, 0, 0);
     for se in children {
-        let entity = &kernel.entities[se.index()];
+        let entity = &kernel.entities[se];
         match entity.owner {
             Owner::Task(task) => {
                 queued += 1;
                 let counts = kernel.rules.delayed_count_as_runnable || !entity.sched_delayed;
                 runnable += u32::from(counts);
-                idle += u32::from(kernel.tasks[task.index()].policy == Policy::Idle);
+                idle += u32::from(kernel.tasks[task].policy == Policy::Idle);
             }
             Owner::Group(group, child) => {
-                let child = &kernel.cfs_rqs[child.index()];
+                let child = &kernel.cfs_rqs[child];
                 queued += child.h_nr_queued;
                 runnable += child.h_nr_runnable;
-                idle += if kernel.groups[group.index()].idle {
+                idle += if kernel.groups[group].idle {
                     child.h_nr_queued
                 } else {
                     child.h_nr_idle
@@ -157,9 +157,9 @@ fn check_counts(kernel: &Kernel, cfs_rq: &CfsRq, children: &[EntityId], name: &s
 }
 
 fn check_cpu(kernel: &Kernel, cpu: Cpu) {
-    let rq = &kernel.rqs[cpu.index()];
+    let rq = &kernel.rqs[cpu];
     let root = kernel.root_cfs_rq(cpu);
-    let stop = u32::from(kernel.tasks[kernel.migration_thread(cpu).index()].on_rq);
+    let stop = u32::from(kernel.tasks[kernel.migration_thread(cpu)].on_rq);
     assert_eq!(
         rq.nr_running,
         root.h_nr_queued + rq.rt.counted + stop + kernel.dl.counted(&kernel.rules, cpu),
@@ -179,7 +179,7 @@ fn check_cpu(kernel: &Kernel, cpu: Cpu) {
             "bit of {prio}"
         );
         for task in list {
-            let record = &kernel.tasks[task.index()];
+            let record = &kernel.tasks[task];
             assert!(record.rt_on_rq && record.on_rq && record.cpu == cpu);
             assert_eq!(kernel.prio(*task), prio as i32);
         }
@@ -191,13 +191,13 @@ fn check_cpu(kernel: &Kernel, cpu: Cpu) {
     let queued: Vec<_> = (0..kernel.tasks.len())
         .map(crate::ids::TaskId::from)
         .filter(|task| {
-            let record = &kernel.tasks[task.index()];
-            record.policy.is_fair() && record.cpu == cpu && kernel.entities[record.se.index()].on_rq
+            let record = &kernel.tasks[task];
+            record.policy.is_fair() && record.cpu == cpu && kernel.entities[record.se].on_rq
         })
         .collect();
     assert_eq!(listed, queued, "CPU {}: cfs_tasks", cpu.0);
     for q in &rq.leaf_cfs_rqs {
-        let cfs_rq = &kernel.cfs_rqs[q.index()];
+        let cfs_rq = &kernel.cfs_rqs[q];
         assert!(cfs_rq.on_leaf_list && cfs_rq.cpu == cpu, "leaf list");
     }
 }
@@ -220,7 +220,7 @@ fn check_idle_sets(kernel: &Kernel, cpu: Cpu) {
     if !domains.smt_active {
         return;
     }
-    let siblings = &domains.cpus[cpu.index()].smt;
+    let siblings = &domains.cpus[cpu].smt;
     assert_eq!(
         domains.idle_cores.contains(cpu),
         siblings.iter().all(|cpu| kernel.available_idle_cpu(cpu)),
@@ -231,14 +231,14 @@ fn check_idle_sets(kernel: &Kernel, cpu: Cpu) {
 
 /// The running fair task and its groups are the current entities of their queues, and no others.
 fn check_curr(kernel: &Kernel, cpu: Cpu) {
-    let rq = &kernel.rqs[cpu.index()];
-    let task = &kernel.tasks[rq.curr.index()];
+    let rq = &kernel.rqs[cpu];
+    let task = &kernel.tasks[rq.curr];
     let mut current = Vec::new();
     if !rq.curr_is_idle() && task.policy.is_fair() {
         let mut level = Some(task.se);
         while let Some(se) = level {
-            current.push((kernel.entities[se.index()].cfs_rq, se));
-            level = kernel.entities[se.index()].parent;
+            current.push((kernel.entities[se].cfs_rq, se));
+            level = kernel.entities[se].parent;
         }
     }
     for (row, cfs_rq) in kernel.cfs_rqs.iter().enumerate() {
@@ -261,10 +261,10 @@ fn check_group(kernel: &Kernel, group: GroupId) {
     let queues = (0..kernel.cpus())
         .map(Cpu::from)
         .map(|cpu| kernel.cfs_rq_of(group, cpu));
-    let record = &kernel.groups[group.index()];
+    let record = &kernel.groups[group];
     let contributions: u64 = queues
         .clone()
-        .map(|q| kernel.cfs_rqs[q.index()].tg_load_avg_contrib)
+        .map(|q| kernel.cfs_rqs[q].tg_load_avg_contrib)
         .sum();
     assert_eq!(
         record.load_avg, contributions,
@@ -273,9 +273,7 @@ fn check_group(kernel: &Kernel, group: GroupId) {
     );
     let mut listed = record.bandwidth.throttled.clone();
     listed.sort();
-    let throttled: Vec<CfsRqId> = queues
-        .filter(|q| kernel.cfs_rqs[q.index()].throttled)
-        .collect();
+    let throttled: Vec<CfsRqId> = queues.filter(|q| kernel.cfs_rqs[q].throttled).collect();
     assert_eq!(listed, throttled, "group {}: throttled list", group.0);
     let limit = &record.bandwidth.limit;
     if let Some(quota_ns) = limit.quota_ns {
@@ -292,7 +290,7 @@ fn check_group(kernel: &Kernel, group: GroupId) {
 
 fn check_tasks(kernel: &Kernel) {
     for (row, task) in kernel.tasks.iter().enumerate() {
-        let entity = &kernel.entities[task.se.index()];
+        let entity = &kernel.entities[task.se];
         if row < 2 * kernel.cpus() || task.state == TaskState::Dead {
             assert!(!entity.on_rq, "task {row} is never queued");
             continue;
@@ -314,7 +312,7 @@ fn check_tasks(kernel: &Kernel) {
         }
         let q = kernel.cfs_rq_of(task.group, task.cpu);
         assert_eq!(entity.cfs_rq, q, "task {row}: queue");
-        let limbo = &kernel.cfs_rqs[q.index()].limbo;
+        let limbo = &kernel.cfs_rqs[q].limbo;
         let parked = limbo.contains(&crate::ids::TaskId::from(row));
         if task.policy.is_fair() {
             assert_eq!(task.throttled && task.on_rq, parked, "task {row}: limbo");

@@ -191,13 +191,13 @@ impl Kernel {
                 .unwrap_or(1024);
             let rq = Rq::new(cpu, idle, u64::from(capacity), &kernel.rules);
             kernel.rqs.push(rq);
-            kernel.rqs[cpu.index()].cpu_capacity = kernel.domains.cpus[cpu.index()].capacity_orig;
+            kernel.rqs[cpu].cpu_capacity = kernel.domains.cpus[cpu].capacity_orig;
         }
         kernel.apply_clamp_tunables();
         kernel.nohz_boot();
         for cpu in (0..cpus).map(Cpu::from) {
             let stopper = kernel.task_create(Self::migration_thread_attributes(cpu));
-            kernel.tasks[stopper.index()].state = TaskState::Blocked;
+            kernel.tasks[stopper].state = TaskState::Blocked;
         }
         kernel
     }
@@ -208,7 +208,7 @@ impl Kernel {
             cpu,
             ..TaskAttributes::default()
         });
-        let task = &mut self.tasks[idle.index()];
+        let task = &mut self.tasks[idle];
         task.state = TaskState::Running;
         task.on_cpu = true;
         idle
@@ -229,13 +229,13 @@ impl Kernel {
     /// Root fair queue of a CPU.
     #[inline(always)]
     pub fn root_cfs_rq(&self, cpu: Cpu) -> &CfsRq {
-        &self.cfs_rqs[cpu.index()]
+        &self.cfs_rqs[cpu]
     }
 
     /// Task a CPU executes (maybe its idle task).
     #[inline(always)]
     pub fn current(&self, cpu: Cpu) -> TaskId {
-        self.rqs[cpu.index()].curr
+        self.rqs[cpu].curr
     }
 
     /// Whether this is the idle task of some CPU.
@@ -265,7 +265,7 @@ impl Kernel {
             bandwidth: Bandwidth::new(phase_ns),
             ..Group::default()
         });
-        self.groups[parent.index()].children.push(group);
+        self.groups[parent].children.push(group);
         self.update_group_clamps(group);
         for cpu in (0..self.cpus()).map(Cpu::from) {
             self.group_queue_create(p, group, parent, cpu);
@@ -286,18 +286,18 @@ impl Kernel {
         self.entities.push(Entity::new(
             Owner::Group(group, queue),
             parent_queue,
-            self.cfs_rqs[parent_queue.index()].se,
+            self.cfs_rqs[parent_queue].se,
             LoadWeight::from_scaled(NICE_0_LOAD),
             self.rules.base_slice_ns,
         ));
-        self.entities[entity.index()].h_load = self
+        self.entities[entity].h_load = self
             .rules
             .virtual_weight(&LoadWeight::from_scaled(NICE_0_LOAD));
         let mut cfs_rq = CfsRq::new(group, cpu, Some(entity));
         cfs_rq.sums = self.rules.queue_sums;
         // A queue below a throttled one starts throttled, its clock stopped now (`sync_throttle`).
         self.update_rq_clock(p, cpu);
-        cfs_rq.throttle_count = self.cfs_rqs[parent_queue.index()].throttle_count;
+        cfs_rq.throttle_count = self.cfs_rqs[parent_queue].throttle_count;
         cfs_rq.pelt_clock_throttled = cfs_rq.throttle_count > 0;
         cfs_rq.throttled_clock_pelt_ns = self.rq_clock_pelt(cpu);
         self.cfs_rqs.push(cfs_rq);
@@ -315,7 +315,7 @@ impl Kernel {
         let parent = if attributes.group == GroupId::ROOT {
             None
         } else {
-            self.cfs_rqs[cfs_rq.index()].se
+            self.cfs_rqs[cfs_rq].se
         };
         let load = match attributes.policy {
             Policy::Idle => LoadWeight::idle_policy(),
@@ -339,7 +339,7 @@ impl Kernel {
             self.expect_custom_slices();
         }
         let se = match reused {
-            Some(old) => self.tasks[old.index()].se,
+            Some(old) => self.tasks[old].se,
             None => EntityId::from(self.entities.len()),
         };
         let record = Task {
@@ -375,8 +375,8 @@ impl Kernel {
             clamps: Clamps::default(),
         };
         if reused.is_some() {
-            self.entities[se.index()] = entity;
-            self.tasks[task.index()] = record;
+            self.entities[se] = entity;
+            self.tasks[task] = record;
         } else {
             self.entities.push(entity);
             self.tasks.push(record);
@@ -386,7 +386,7 @@ impl Kernel {
 
     /// Frees the row of a dead task for a later [`Kernel::task_create`].
     pub fn task_reap(&mut self, task: TaskId) {
-        debug_assert_eq!(self.tasks[task.index()].state, TaskState::Dead);
+        debug_assert_eq!(self.tasks[task].state, TaskState::Dead);
         if self.dl.reap(task) {
             self.free_tasks.push(task);
         }

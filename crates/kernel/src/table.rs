@@ -95,22 +95,44 @@ impl<'a, T> IntoIterator for &'a mut Table<T> {
     }
 }
 
-impl<T> Index<usize> for Table<T> {
+/// A number that names a row.
+pub trait Row: Copy {
+    /// The row.
+    fn row(self) -> usize;
+}
+
+impl Row for usize {
+    #[inline(always)]
+    fn row(self) -> usize {
+        self
+    }
+}
+
+impl<R: Row> Row for &R {
+    #[inline(always)]
+    fn row(self) -> usize {
+        (*self).row()
+    }
+}
+
+impl<T, R: Row> Index<R> for Table<T> {
     type Output = T;
 
     #[inline(always)]
     #[expect(unsafe_code, reason = "the hot loop; see the module docs")]
-    fn index(&self, row: usize) -> &T {
+    fn index(&self, row: R) -> &T {
+        let row = row.row();
         debug_assert!(row < self.rows.len(), "no row {row}");
         // SAFETY: rows are named by numbers that were handed out when the row was added, and stay.
         unsafe { self.rows.get_unchecked(row) }
     }
 }
 
-impl<T> IndexMut<usize> for Table<T> {
+impl<T, R: Row> IndexMut<R> for Table<T> {
     #[inline(always)]
     #[expect(unsafe_code, reason = "the hot loop; see the module docs")]
-    fn index_mut(&mut self, row: usize) -> &mut T {
+    fn index_mut(&mut self, row: R) -> &mut T {
+        let row = row.row();
         debug_assert!(row < self.rows.len(), "no row {row}");
         // SAFETY: as above.
         unsafe { self.rows.get_unchecked_mut(row) }

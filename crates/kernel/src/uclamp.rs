@@ -231,7 +231,7 @@ pub(crate) fn clamped(util: u64, clamps: Clamps<u64>) -> u64 {
 impl Kernel {
     /// Clamps that a task asks for: its own, or those that its policy has without a wish.
     pub(crate) fn clamps_asked(&self, task: TaskId) -> Clamps<u32> {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let least = match record.policy.is_rt() {
             true => self.rules.clamps.rt_min,
             false => NONE.min,
@@ -246,9 +246,9 @@ impl Kernel {
     /// `uclamp_eff_get`).
     fn clamps_allowed(&self, task: TaskId) -> Clamps<u32> {
         let mut asked = self.clamps_asked(task);
-        let group = self.tasks[task.index()].group;
+        let group = self.tasks[task].group;
         if group != GroupId::ROOT {
-            let bounds = self.groups[group.index()].clamps;
+            let bounds = self.groups[group].clamps;
             asked = asked.map(|asked| asked.clamp(bounds.min, bounds.max));
         }
         let most = self.rules.clamps.most;
@@ -266,13 +266,13 @@ impl Kernel {
             return;
         }
         self.clamps_used = true;
-        self.groups[GroupId::ROOT.index()].clamps_asked = bounds.most;
+        self.groups[GroupId::ROOT].clamps_asked = bounds.most;
         self.update_group_clamps(GroupId::ROOT);
     }
 
     /// Clamps in force of a task (`uclamp_eff_value`).
     pub fn clamps_of(&self, task: TaskId) -> Clamps<u64> {
-        let counted = self.tasks[task.index()].clamps;
+        let counted = self.tasks[task].clamps;
         if counted.min.active {
             return counted.map(|clamp| u64::from(clamp.value));
         }
@@ -280,7 +280,7 @@ impl Kernel {
     }
 
     fn has_clamps(&self, task: TaskId) -> bool {
-        let policy = self.tasks[task.index()].policy;
+        let policy = self.tasks[task].policy;
         policy.is_fair() || policy.is_rt()
     }
 
@@ -304,22 +304,21 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn uclamp_rq_inc(&mut self, cpu: Cpu, task: TaskId, flags: EnqueueFlags) {
-        let se = self.tasks[task.index()].se;
-        let wants_to_run =
-            !self.entities[se.index()].sched_delayed || flags.has(EnqueueFlags::DELAYED);
+        let se = self.tasks[task].se;
+        let wants_to_run = !self.entities[se].sched_delayed || flags.has(EnqueueFlags::DELAYED);
         if self.has_clamps(task) && wants_to_run {
             self.count_clamps(cpu, task);
-            self.rqs[cpu.index()].clamps.idle = false;
+            self.rqs[cpu].clamps.idle = false;
         }
     }
 
     fn count_clamps(&mut self, cpu: Cpu, task: TaskId) {
         let allowed = self.clamps_allowed(task);
-        self.tasks[task.index()].clamps = allowed.map(|value| TaskClamp {
+        self.tasks[task].clamps = allowed.map(|value| TaskClamp {
             value,
             active: true,
         });
-        let clamps = &mut self.rqs[cpu.index()].clamps;
+        let clamps = &mut self.rqs[cpu].clamps;
         clamps.of.min.count(allowed.min, clamps.idle);
         clamps.of.max.count(allowed.max, clamps.idle);
     }
@@ -329,21 +328,21 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn uclamp_rq_dec(&mut self, cpu: Cpu, task: TaskId) {
-        let se = self.tasks[task.index()].se;
-        if self.has_clamps(task) && !self.entities[se.index()].sched_delayed {
+        let se = self.tasks[task].se;
+        if self.has_clamps(task) && !self.entities[se].sched_delayed {
             self.uncount_clamps(cpu, task);
         }
     }
 
     fn uncount_clamps(&mut self, cpu: Cpu, task: TaskId) {
-        let counted = &mut self.tasks[task.index()].clamps;
+        let counted = &mut self.tasks[task].clamps;
         // It was queued before any clamp was set.
         if !counted.min.active {
             return;
         }
         (counted.min.active, counted.max.active) = (false, false);
         let (min, max) = (counted.min.value, counted.max.value);
-        let clamps = &mut self.rqs[cpu.index()].clamps;
+        let clamps = &mut self.rqs[cpu].clamps;
         clamps.of.min.uncount(min, NONE.min);
         if clamps.of.max.uncount(max, max) {
             clamps.idle = true;
@@ -352,8 +351,8 @@ impl Kernel {
 
     /// Sets the wishes of a task that has not started, which it has from its parent.
     pub fn ask_clamps(&mut self, task: TaskId, asked: Clamps<Option<u32>>) {
-        debug_assert_eq!(self.tasks[task.index()].state, TaskState::New);
-        self.tasks[task.index()].clamps_asked = asked;
+        debug_assert_eq!(self.tasks[task].state, TaskState::New);
+        self.tasks[task].clamps_asked = asked;
         self.clamps_used |= self.rules.uclamp && asked != Clamps::default();
     }
 
@@ -375,15 +374,15 @@ impl Kernel {
         }
         let asked = self.check_clamps(task, wish)?;
         self.clamps_used = true;
-        if self.tasks[task.index()].policy == Policy::Deadline {
-            self.tasks[task.index()].clamps_asked = asked;
+        if self.tasks[task].policy == Policy::Deadline {
+            self.tasks[task].clamps_asked = asked;
             return Ok(());
         }
-        self.update_rq_clock(p, self.tasks[task.index()].cpu);
+        self.update_rq_clock(p, self.tasks[task].cpu);
         let held = self.hold_task(p, task, false);
-        self.tasks[task.index()].clamps_asked = asked;
+        self.tasks[task].clamps_asked = asked;
         self.release_task(p, task, held, false);
-        let cpu = self.tasks[task.index()].cpu;
+        let cpu = self.tasks[task].cpu;
         self.balance_callbacks(p, cpu);
         Ok(())
     }
@@ -400,7 +399,7 @@ impl Kernel {
         if !self.rules.uclamp {
             return Err(Refused::NotBuilt);
         }
-        let before = self.tasks[task.index()].clamps_asked;
+        let before = self.tasks[task].clamps_asked;
         let asked = Clamps {
             min: wish.min.on(before.min),
             max: wish.max.on(before.max),
@@ -437,31 +436,31 @@ impl Kernel {
             return;
         }
         self.clamps_used = true;
-        self.groups[group.index()].clamps_asked = asked.map(|clamp| clamp.min(LARGEST));
+        self.groups[group].clamps_asked = asked.map(|clamp| clamp.min(LARGEST));
         self.update_group_clamps(group);
     }
 
     /// `cpu_util_update_eff`: what groups may have follows what those above them may.
     pub(crate) fn update_group_clamps(&mut self, group: GroupId) {
-        let record = &self.groups[group.index()];
+        let record = &self.groups[group];
         let above = record
             .parent
-            .map_or(ROOT, |parent| self.groups[parent.index()].clamps);
+            .map_or(ROOT, |parent| self.groups[parent].clamps);
         let max = record.clamps_asked.max.min(above.max);
         let min = record.clamps_asked.min.min(above.min).min(max);
         let allowed = Clamps { min, max };
         if allowed == record.clamps {
             return;
         }
-        self.groups[group.index()].clamps = allowed;
+        self.groups[group].clamps = allowed;
         for row in 0..self.tasks.len() {
             let record = &self.tasks[row];
             if record.group == group && record.clamps.min.active {
                 self.recount_clamps(record.cpu, TaskId::from(row));
             }
         }
-        for row in 0..self.groups[group.index()].children.len() {
-            self.update_group_clamps(self.groups[group.index()].children[row]);
+        for row in 0..self.groups[group].children.len() {
+            self.update_group_clamps(self.groups[group].children[row]);
         }
     }
 
@@ -469,12 +468,12 @@ impl Kernel {
     fn recount_clamps(&mut self, cpu: Cpu, task: TaskId) {
         self.uncount_clamps(cpu, task);
         self.count_clamps(cpu, task);
-        self.rqs[cpu.index()].clamps.idle = false;
+        self.rqs[cpu].clamps.idle = false;
     }
 
     /// Clamps in force of a CPU, where some are used.
     pub(crate) fn clamps_of_cpu(&self, cpu: Cpu) -> Option<Clamps<u64>> {
-        let clamps = &self.rqs[cpu.index()].clamps;
+        let clamps = &self.rqs[cpu].clamps;
         let values = || clamps.of.map(|clamp| u64::from(clamp.value));
         self.clamps_used.then(values)
     }
@@ -513,7 +512,7 @@ impl Kernel {
     /// Whether the most of a CPU holds its utilisation down (`uclamp_rq_is_capped`).
     pub(crate) fn uclamp_rq_is_capped(&self, cpu: Cpu) -> bool {
         self.clamps_of_cpu(cpu).is_some_and(|clamps| {
-            let rt = self.rqs[cpu.index()].rt.avg.util_avg;
+            let rt = self.rqs[cpu].rt.avg.util_avg;
             clamps.max != u64::from(LARGEST) && self.cpu_util(cpu) + rt >= clamps.max
         })
     }

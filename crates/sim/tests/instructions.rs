@@ -525,12 +525,12 @@ fn attributes_change_while_running() {
     let row = rows
         .map(TaskId::from)
         .find(|&row| world.task_name(row) == "t");
-    let task = &world.kernel().tasks[row.unwrap().index()];
+    let task = &world.kernel().tasks[row.unwrap()];
     assert_eq!(
         (task.policy, task.nice, task.group),
         (Policy::Batch, 5, group)
     );
-    let entity = &world.kernel().entities[task.se.index()];
+    let entity = &world.kernel().entities[task.se];
     assert_eq!((entity.slice, entity.custom_slice), (MS, true));
 }
 

@@ -146,7 +146,7 @@ fn two_hogs_with_half_a_cpu_are_throttled_150_ms_of_every_period() {
     hog(&mut workload, "hog", 0, group, 0);
     hog(&mut workload, "hog", 1, group, 0);
     let world = free_world(2, workload).ran_until(30_000 * MS);
-    let stat = world.kernel().groups[group.index()].bandwidth.stat;
+    let stat = world.kernel().groups[group].bandwidth.stat;
     assert!(stat.nr_periods >= 299, "{stat:?}");
     assert!(stat.nr_throttled + 1 >= stat.nr_periods, "{stat:?}");
     let per_period_ms = stat.throttled_time_ns as f64 / 1e6 / stat.nr_throttled as f64;

@@ -500,7 +500,7 @@ fn stolen_time_passes_and_is_not_charged() {
     let took = world.probes().metrics[latency.0 as usize].values.max();
     assert_eq!(took, Some(60 * MS));
     assert_eq!(world.kernel().group_usage_ns(group), 40 * MS);
-    let stat = &world.kernel().groups[group.index()].bandwidth.stat;
+    let stat = &world.kernel().groups[group].bandwidth.stat;
     assert_eq!(stat.nr_throttled, 0);
     let time = world.cpu_time(Cpu(0));
     assert_eq!(time.overhead_ns, 20 * MS);

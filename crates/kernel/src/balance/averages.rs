@@ -96,7 +96,7 @@ impl Kernel {
             stats.util += self.cpu_util_old(cpu);
             stats.nr_running += self.h_nr_running(cpu);
             stats.weighted_load += self.weighted_cpuload(cpu);
-            let nr_running = self.rqs[cpu.index()].nr_running;
+            let nr_running = self.rqs[cpu].nr_running;
             *overloaded |= nr_running > 1;
             if nr_running == 0 && self.domains.idle.contains(cpu) {
                 stats.idle_cpus += 1;
@@ -116,8 +116,7 @@ impl Kernel {
 
     /// Utilisation capped by the capacity an SMT thread had in these versions.
     fn cpu_util_old(&self, cpu: Cpu) -> u64 {
-        self.cpu_util(cpu)
-            .min(self.domains.cpus[cpu.index()].capacity_orig)
+        self.cpu_util(cpu).min(self.domains.cpus[cpu].capacity_orig)
     }
 
     /// `update_sd_lb_stats` up to 5.4.

@@ -370,7 +370,7 @@ fn share_asym(domains: &mut Domains, rules: &Rules) {
         };
         let (span, size) = (domains.domain(row).span, domains.domain(row).span_weight);
         let first = span.lowest().unwrap_or(Cpu::from(cpu));
-        let known = domains.cpus[first.index()].balance_shared;
+        let known = domains.cpus[first].balance_shared;
         let row = known
             .filter(|_| first.index() < cpu)
             .unwrap_or(domains.shared.len() as u32);

@@ -57,12 +57,12 @@ impl Kernel {
     /// Load of the queued entities of a CPU (`weighted_cpuload`, `cpu_runnable_load`): without what
     /// sleepers left behind.
     pub(crate) fn weighted_cpuload(&self, cpu: Cpu) -> u64 {
-        let cfs_rq = &self.cfs_rqs[cpu.index()];
-        let running = cfs_rq.curr.filter(|&se| self.entities[se.index()].on_rq);
+        let cfs_rq = &self.cfs_rqs[cpu];
+        let running = cfs_rq.curr.filter(|&se| self.entities[se].on_rq);
         let queued = cfs_rq.timeline.nodes().iter().map(|node| node.entity);
         queued
             .chain(running)
-            .map(|se| self.entities[se.index()].avg.load_avg)
+            .map(|se| self.entities[se].avg.load_avg)
             .sum()
     }
 
@@ -72,7 +72,7 @@ impl Kernel {
         if index == 0 || !self.rules.features.lb_bias {
             return total;
         }
-        let past = self.domains.cpus[cpu.index()].cpu_load[usize::from(index) - 1];
+        let past = self.domains.cpus[cpu].cpu_load[usize::from(index) - 1];
         if high {
             past.max(total)
         } else {
@@ -83,14 +83,14 @@ impl Kernel {
     /// `cpu_load_update_active`, at each tick.
     pub(crate) fn cpu_load_update_tick(&mut self, cpu: Cpu, jiffy: u64) {
         let load = self.weighted_cpuload(cpu);
-        let view = &mut self.domains.cpus[cpu.index()];
+        let view = &mut self.domains.cpus[cpu];
         update(&mut view.cpu_load, load, 1);
         view.cpu_load_jiffy = jiffy;
     }
 
     /// Accounts ticks that were left out (`cpu_load_update_nohz`).
     pub(crate) fn cpu_load_update_nohz(&mut self, cpu: Cpu, jiffy: u64, load: u64) {
-        let view = &mut self.domains.cpus[cpu.index()];
+        let view = &mut self.domains.cpus[cpu];
         let pending = jiffy.saturating_sub(view.cpu_load_jiffy);
         if pending > 0 {
             view.cpu_load_jiffy = jiffy;

@@ -101,7 +101,7 @@ impl Kernel {
         if self.would_misfit(env, task) {
             return LlcMove::Forbidden;
         }
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let (process, se) = (record.cache.process, record.se);
         let (Some(process), false) = (process, self.domains.share_cache(env.src, env.dst)) else {
             return LlcMove::Unrestricted;
@@ -119,7 +119,7 @@ impl Kernel {
         if !to_preferred && !self.domains.share_cache(env.src, preferred) {
             return LlcMove::Unrestricted;
         }
-        let util = self.entities[se.index()].avg.util_avg;
+        let util = self.entities[se].avg.util_avg;
         self.can_migrate_llc(env.src, env.dst, util, to_preferred)
     }
 
@@ -128,8 +128,7 @@ impl Kernel {
     pub(crate) fn prefers_elsewhere(&self, env: &Env, task: TaskId) -> bool {
         self.cache.active
             && (env.migration == Migration::LlcTask || env.active_llc)
-            && self.tasks[task.index()].cache.preferred_llc
-                != Some(self.cache.llc_of[env.dst.index()])
+            && self.tasks[task].cache.preferred_llc != Some(self.cache.llc_of[env.dst])
     }
 
     /// Whether a move would take a task away from its cache (`migrate_degrades_llc`).
@@ -151,8 +150,8 @@ impl Kernel {
         if !self.cache.active || self.domains.share_cache(env.src, env.dst) {
             return false;
         }
-        let rq = &self.rqs[env.src.index()];
-        let runnable = self.cfs_rqs[env.src.index()].h_nr_runnable;
+        let rq = &self.rqs[env.src];
+        let runnable = self.cfs_rqs[env.src].h_nr_runnable;
         if rq.nr_pref_llc_running == 0
             || rq.nr_pref_llc_running != runnable
             || env.migration == Migration::Misfit
@@ -160,9 +159,9 @@ impl Kernel {
             return false;
         }
         let breaks = rq.nr_running <= 1 || {
-            let curr = &self.tasks[rq.curr.index()];
+            let curr = &self.tasks[rq.curr];
             let util = match curr.policy.is_fair() && !rq.curr_is_idle() {
-                true => self.entities[curr.se.index()].avg.util_avg,
+                true => self.entities[curr.se].avg.util_avg,
                 false => 0,
             };
             (self.rules.cache.running_must_fit && self.would_misfit(env, rq.curr))
@@ -192,21 +191,21 @@ impl Kernel {
     /// (`record_sg_llc_stats`).
     pub(crate) fn record_llc_load(&mut self, env: &Env, group: u32, stats: &GroupStats) {
         let child = self.domains.domain(env.domain).child;
-        if env.idle == CpuIdle::NewlyIdle || child != self.domains.cpus[env.dst.index()].llc {
+        if env.idle == CpuIdle::NewlyIdle || child != self.domains.cpus[env.dst].llc {
             return;
         }
         let Some(first) = self.domains.groups[group as usize].span.lowest() else {
             return;
         };
-        if let Some(load) = &mut self.cache.loads[self.cache.llc_of[first.index()] as usize] {
+        if let Some(load) = &mut self.cache.loads[self.cache.llc_of[first] as usize] {
             (load.util, load.capacity) = (stats.util, stats.capacity);
         }
     }
 
     /// Tasks of a CPU in another LLC that prefer the one of the CPU that balances.
     pub(crate) fn nr_pref_dst_llc(&self, env: &Env, cpu: Cpu) -> u32 {
-        let dst = self.cache.llc_of[env.dst.index()];
-        match self.cache.llc_of[cpu.index()] == dst {
+        let dst = self.cache.llc_of[env.dst];
+        match self.cache.llc_of[cpu] == dst {
             true => 0,
             false => self.cache.count(cpu, dst),
         }

@@ -18,8 +18,8 @@ impl Kernel {
     /// `can_migrate_task`.
     fn can_migrate_task(&mut self, env: &mut Env, task: TaskId) -> bool {
         let rules = &self.rules.balance;
-        let record = &self.tasks[task.index()];
-        let entity = &self.entities[record.se.index()];
+        let record = &self.tasks[task];
+        let entity = &self.entities[record.se];
         if rules.delayed_move_for_load_only
             && entity.sched_delayed
             && env.migration != Migration::Load
@@ -34,7 +34,7 @@ impl Kernel {
         if rules.ineligible_stay && failed == 0 && self.ineligible_at(task, env.dst) {
             return false;
         }
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let per_cpu_kthread = record.is_kernel_thread() && record.nr_cpus_allowed == 1;
         if per_cpu_kthread && self.rules.balance.ignores_per_cpu_kthreads {
             return false;
@@ -46,7 +46,7 @@ impl Kernel {
             return false;
         }
         env.all_pinned = false;
-        if self.rqs[env.src.index()].curr == task {
+        if self.rqs[env.src].curr == task {
             return false;
         }
         let asked = || Moving {
@@ -77,14 +77,14 @@ impl Kernel {
         if env.idle == CpuIdle::NewlyIdle || env.other_dst.is_some() || env.active {
             return;
         }
-        let affinity = &self.tasks[task.index()].affinity;
+        let affinity = &self.tasks[task].affinity;
         env.other_dst = env.dst_group.and(&env.cpus).and(affinity).lowest();
     }
 
     /// Whether a task that lags behind no other would lag behind no other there either
     /// (`task_is_ineligible_on_dst_cpu`).
     fn ineligible_at(&self, task: TaskId, dst: Cpu) -> bool {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let there = match self.rules.flat_pick {
             true => CfsRqId(dst.0),
             false => self.cfs_rq_of(record.group, dst),
@@ -97,17 +97,17 @@ impl Kernel {
 
     /// Whether a task ran so recently that its cache is worth more than the move (`task_hot`).
     pub(crate) fn task_hot(&self, env: &Env, task: TaskId) -> bool {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         if !record.policy.is_fair() || record.policy == Policy::Idle {
             return false;
         }
         if self.domains.domain(env.domain).flags.share_cpucapacity {
             return false;
         }
-        let entity = &self.entities[record.se.index()];
-        let cfs_rq = &self.cfs_rqs[entity.cfs_rq.index()];
+        let entity = &self.entities[record.se];
+        let cfs_rq = &self.cfs_rqs[entity.cfs_rq];
         if self.rules.features.cache_hot_buddy
-            && self.rqs[env.dst.index()].nr_running > 0
+            && self.rqs[env.dst].nr_running > 0
             && (cfs_rq.next == Some(record.se) || cfs_rq.last == Some(record.se))
         {
             return true;
@@ -116,7 +116,7 @@ impl Kernel {
         if entity.exec_start == 0 {
             return false;
         }
-        let ran_ago = self.rqs[env.src.index()]
+        let ran_ago = self.rqs[env.src]
             .clock_task
             .saturating_sub(entity.exec_start);
         ran_ago < self.rules.migration_cost_ns
@@ -144,8 +144,8 @@ impl Kernel {
                 (!too_big).then_some(load)
             }
             Migration::Util => {
-                let se = self.tasks[task.index()].se;
-                let util_avg = self.entities[se.index()].avg.util_avg;
+                let se = self.tasks[task].se;
+                let util_avg = self.entities[se].avg.util_avg;
                 let util = self.task_util_est(task).max(util_avg) as i64;
                 let failures = if self.rules.balance.util_gate_relaxes {
                     failed
@@ -226,9 +226,9 @@ impl Kernel {
 
     /// Moves the first task that may move (`detach_one_task`, `attach_one_task`).
     pub(crate) fn move_one_task<P: Platform>(&mut self, p: &mut P, env: &mut Env) -> bool {
-        let queued = self.rqs[env.src.index()].cfs_tasks.len();
+        let queued = self.rqs[env.src].cfs_tasks.len();
         for place in 0..queued {
-            let task = self.rqs[env.src.index()].cfs_tasks[place];
+            let task = self.rqs[env.src].cfs_tasks[place];
             if self.can_migrate_task(env, task) {
                 self.detach_task(p, env, task);
                 self.balancing_reads_clock(p, env.dst);
@@ -256,7 +256,7 @@ mod tests {
         for (version, counts) in [("5.12", true), ("5.12.4", false), ("5.13", false)] {
             let mut world = World::new(version, 2);
             let kthread = world.spawn(Cpu(1));
-            world.kernel.tasks[kthread.index()].address_space = None;
+            world.kernel.tasks[kthread].address_space = None;
             let both = CpuSet::first(2);
             let mut env = Env::new(0, Cpu(0), CpuIdle::Idle, both, both);
             env.src = Cpu(1);

@@ -378,7 +378,7 @@ impl Domains {
     /// Rows of the domains of a CPU, bottom-up (`for_each_domain`).
     #[inline(always)]
     pub(crate) fn rows(&self, cpu: Cpu) -> std::ops::Range<u32> {
-        let view = &self.cpus[cpu.index()];
+        let view = &self.cpus[cpu];
         view.first..view.first + view.count
     }
 
@@ -436,13 +436,13 @@ impl Domains {
     /// Whether two CPUs share the last level cache (`cpus_share_cache`).
     #[inline(always)]
     pub(crate) fn share_cache(&self, a: Cpu, b: Cpu) -> bool {
-        a == b || self.cpus[a.index()].llc_id == self.cpus[b.index()].llc_id
+        a == b || self.cpus[a].llc_id == self.cpus[b].llc_id
     }
 
     /// Whether two CPUs share a cluster, or the LLC where there are none (`cpus_share_resources`).
     #[inline(always)]
     pub(crate) fn share_resources(&self, a: Cpu, b: Cpu) -> bool {
-        a == b || self.cpus[a.index()].share_id == self.cpus[b.index()].share_id
+        a == b || self.cpus[a].share_id == self.cpus[b].share_id
     }
 
     /// As a kernel boots: nobody has looked how many CPUs of a cache are worth a search. Worlds
@@ -455,20 +455,20 @@ impl Domains {
 
     /// State shared by the LLC of a CPU.
     pub(crate) fn llc_shared(&self, cpu: Cpu) -> Option<&LlcShared> {
-        let row = self.cpus[cpu.index()].shared?;
+        let row = self.cpus[cpu].shared?;
         Some(&self.shared[row as usize])
     }
 
     /// State that searches for a CPU use.
     pub(crate) fn balance_shared(&self, cpu: Cpu) -> Option<&LlcShared> {
-        let row = self.cpus[cpu.index()].balance_shared?;
+        let row = self.cpus[cpu].balance_shared?;
         Some(&self.shared[row as usize])
     }
 
     /// Whether every other sibling of a CPU is idle (`is_core_idle`).
     #[inline(always)]
     pub(crate) fn is_core_idle(&self, cpu: Cpu) -> bool {
-        let (idle, threads) = self.core_idle[self.cpus[cpu.index()].core as usize];
+        let (idle, threads) = self.core_idle[self.cpus[cpu].core as usize];
         idle + u16::from(!self.idle.contains(cpu)) == threads
     }
 }
@@ -497,7 +497,7 @@ impl Kernel {
     #[inline]
     pub(crate) fn note_idle_state(&mut self, cpu: Cpu) {
         let (idle, sched_idle) = (self.available_idle_cpu(cpu), self.sched_idle_cpu(cpu));
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         if idle != rq.noted_idle || sched_idle != rq.noted_sched_idle {
             self.change_idle_state(cpu, idle, sched_idle);
         }
@@ -505,7 +505,7 @@ impl Kernel {
 
     #[inline(never)]
     fn change_idle_state(&mut self, cpu: Cpu, idle: bool, sched_idle: bool) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if std::mem::replace(&mut rq.noted_idle, idle) != idle {
             self.domains.set_idle(cpu, idle);
         }
@@ -522,7 +522,7 @@ impl Kernel {
     /// overloaded.
     #[inline]
     pub(crate) fn add_nr_running(&mut self, cpu: Cpu, tasks: u32) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         let before = rq.nr_running;
         rq.nr_running += tasks;
         // Isolated CPUs are in a root domain of their own.
@@ -541,7 +541,7 @@ impl Kernel {
     /// Counts tasks that left (`sub_nr_running`).
     #[inline]
     pub(crate) fn sub_nr_running(&mut self, cpu: Cpu, tasks: u32) {
-        self.rqs[cpu.index()].nr_running -= tasks;
+        self.rqs[cpu].nr_running -= tasks;
         self.note_idle_state(cpu);
     }
 
@@ -549,7 +549,7 @@ impl Kernel {
     /// (`idle_set_state`); fork and exec prefer CPUs that wake fast.
     #[inline]
     pub(crate) fn note_idle_latency(&mut self, cpu: Cpu, exit_latency_ns: Option<Ns>) {
-        self.domains.cpus[cpu.index()].idle_exit_latency_ns = exit_latency_ns;
+        self.domains.cpus[cpu].idle_exit_latency_ns = exit_latency_ns;
     }
 
     /// To be called when a CPU switches to its idle task (`update_idle_core`).
@@ -558,7 +558,7 @@ impl Kernel {
         if !self.domains.smt_active {
             return;
         }
-        let Some(row) = self.domains.cpus[cpu.index()].balance_shared else {
+        let Some(row) = self.domains.cpus[cpu].balance_shared else {
             return;
         };
         let line = Line::LlcIdleHints(self.domains.shared[row as usize].id);
@@ -573,7 +573,7 @@ impl Kernel {
 
 impl Domains {
     fn set_idle(&mut self, cpu: Cpu, idle: bool) {
-        let view = &self.cpus[cpu.index()];
+        let view = &self.cpus[cpu];
         let (idle_threads, threads) = &mut self.core_idle[view.core as usize];
         if idle {
             self.idle.insert(cpu);

@@ -51,11 +51,11 @@ impl Kernel {
     /// arrived; 0: nothing; positive: fair tasks are there.
     pub(crate) fn sched_balance_newidle<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> i32 {
         self.update_misfit_status(cpu, None);
-        if self.rules.balance.newidle_skips_pending && self.rqs[cpu.index()].ttwu_pending {
+        if self.rules.balance.newidle_skips_pending && self.rqs[cpu].ttwu_pending {
             return 0;
         }
         let jiffy = self.jiffies(p.now(cpu));
-        self.rqs[cpu.index()].idle_stamp = self.rqs[cpu.index()].clock;
+        self.rqs[cpu].idle_stamp = self.rqs[cpu].clock;
         let mut next_balance = jiffy + u64::from(self.rules.hz);
         let mut pulled = 0;
         if !self.newidle_is_worthwhile(cpu) {
@@ -72,7 +72,7 @@ impl Kernel {
             self.rq_relock(p, cpu);
             pulled = self.newidle_result(cpu, moved);
         }
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         rq.next_balance = rq.next_balance.min(next_balance);
         if pulled != 0 {
             rq.idle_stamp = 0;
@@ -101,7 +101,7 @@ impl Kernel {
             None if self.topology.isolated.contains(cpu) => self.domains.isolated_overloaded,
             _ => self.domains.overloaded,
         };
-        overloaded && self.rqs[cpu.index()].avg_idle >= needed_ns
+        overloaded && self.rqs[cpu].avg_idle >= needed_ns
     }
 
     /// When a domain is due if the CPU stays idle (`update_next_balance`).
@@ -124,7 +124,7 @@ impl Kernel {
         let mut keep_going = true;
         for row in self.domains.rows(cpu) {
             let domain = self.domains.domain(row);
-            let too_dear = self.rqs[cpu.index()].avg_idle < cost_ns + domain.max_newidle_lb_cost_ns;
+            let too_dear = self.rqs[cpu].avg_idle < cost_ns + domain.max_newidle_lb_cost_ns;
             if too_dear || self.rules.balance.newidle_next_balance_first {
                 *next_balance = (*next_balance).min(self.next_balance_of(row));
             }
@@ -151,12 +151,12 @@ impl Kernel {
             if !self.rules.balance.newidle_next_balance_first {
                 *next_balance = (*next_balance).min(self.next_balance_of(row));
             }
-            let rq = &self.rqs[cpu.index()];
+            let rq = &self.rqs[cpu];
             if moved > 0 || rq.nr_running > 0 || !keep_going {
                 break;
             }
         }
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         rq.max_idle_balance_cost_ns = rq.max_idle_balance_cost_ns.max(cost_ns);
         moved
     }
@@ -216,8 +216,8 @@ impl Kernel {
     }
 
     fn newidle_result(&self, cpu: Cpu, moved: u32) -> i32 {
-        let queued = self.cfs_rqs[cpu.index()].h_nr_queued;
-        if self.rqs[cpu.index()].nr_running != queued {
+        let queued = self.cfs_rqs[cpu].h_nr_queued;
+        if self.rqs[cpu].nr_running != queued {
             return -1;
         }
         if moved == 0 {

@@ -63,20 +63,20 @@ impl Kernel {
 
     /// Kicks that wait for a CPU (`nohz_flags`).
     pub fn nohz_flags(&self, cpu: Cpu) -> u8 {
-        self.domains.cpus[cpu.index()].nohz_flags
+        self.domains.cpus[cpu].nohz_flags
     }
 
     /// CPUs of the last level cache of a CPU that are not in tickless idle (`nr_busy_cpus`).
     pub fn nr_busy_cpus(&self, cpu: Cpu) -> Option<u32> {
-        let row = self.domains.cpus[cpu.index()].shared?;
+        let row = self.domains.cpus[cpu].shared?;
         Some(self.domains.shared[row as usize].nr_busy_cpus)
     }
 
     /// A machine that was idle for long: all CPUs are tickless and nothing is left to decay.
     pub(crate) fn nohz_boot(&mut self) {
         for cpu in (0..self.cpus()).map(Cpu::from) {
-            if self.domains.cpus[cpu.index()].count > 0 {
-                self.rqs[cpu.index()].nohz_tick_stopped = true;
+            if self.domains.cpus[cpu].count > 0 {
+                self.rqs[cpu].nohz_tick_stopped = true;
                 self.nohz.idle_cpus.insert(cpu);
             }
         }
@@ -84,10 +84,10 @@ impl Kernel {
 
     /// A CPU stopped its tick in idle (`nohz_balance_enter_idle`).
     pub(crate) fn nohz_balance_enter_idle<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         rq.has_blocked_load = true;
         if !rq.nohz_tick_stopped {
-            if self.domains.cpus[cpu.index()].count == 0 {
+            if self.domains.cpus[cpu].count == 0 {
                 // An isolated CPU is balanced by none.
                 return;
             }
@@ -97,7 +97,7 @@ impl Kernel {
             self.domains.nohz_needs_update = true;
             if self.rules.features.lb_bias {
                 let load = self.weighted_cpuload(cpu);
-                self.domains.cpus[cpu.index()].cpu_load[0] = load;
+                self.domains.cpus[cpu].cpu_load[0] = load;
             }
         }
         self.nohz.has_blocked = true;
@@ -105,7 +105,7 @@ impl Kernel {
 
     /// First busy tick after that (`nohz_balance_exit_idle`).
     pub(crate) fn nohz_balance_exit_idle<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if rq.nohz_tick_stopped {
             rq.nohz_tick_stopped = false;
             self.nohz.idle_cpus.remove(cpu);
@@ -115,7 +115,7 @@ impl Kernel {
 
     /// Counts busy CPUs per LLC (`set_cpu_sd_state_idle`, `set_cpu_sd_state_busy`).
     fn set_cpu_sd_state<P: Platform>(&mut self, p: &mut P, cpu: Cpu, idle: bool) {
-        let view = &mut self.domains.cpus[cpu.index()];
+        let view = &mut self.domains.cpus[cpu];
         let Some(row) = view.shared.filter(|_| view.nohz_idle != idle) else {
             return;
         };
@@ -131,7 +131,7 @@ impl Kernel {
 
     /// At the tick of a busy CPU: would idle CPUs have something to do (`nohz_balancer_kick`)?
     pub(crate) fn nohz_balancer_kick<P: Platform>(&mut self, p: &mut P, cpu: Cpu, jiffy: u64) {
-        if self.domains.cpus[cpu.index()].idle_balance {
+        if self.domains.cpus[cpu].idle_balance {
             return;
         }
         self.nohz_balance_exit_idle(p, cpu);
@@ -160,7 +160,7 @@ impl Kernel {
         if let Some(kicks) = self.rules.own.nohz_kick(self, || cpu) {
             return kicks;
         }
-        if self.rqs[cpu.index()].nr_running >= 2 {
+        if self.rqs[cpu].nr_running >= 2 {
             return true;
         }
         let lowest = self.domains.of(cpu).first();
@@ -168,7 +168,7 @@ impl Kernel {
         if self.h_nr_running(cpu) >= 1 && lowest.is_some_and(squeezed) {
             return true;
         }
-        let view = &self.domains.cpus[cpu.index()];
+        let view = &self.domains.cpus[cpu];
         if view
             .packing
             .is_some_and(|row| self.preferred_cpu_idles(row, cpu))
@@ -221,7 +221,7 @@ impl Kernel {
         let Some(ilb) = self.find_new_ilb() else {
             return;
         };
-        let view = &mut self.domains.cpus[ilb.index()];
+        let view = &mut self.domains.cpus[ilb];
         let before = view.nohz_flags;
         view.nohz_flags |= flags;
         if before & KICK_MASK != 0 {
@@ -229,11 +229,11 @@ impl Kernel {
         }
         if ilb == self.here {
             // A call of itself takes place at once.
-            self.rqs[ilb.index()].nohz_kick = true;
+            self.rqs[ilb].nohz_kick = true;
             return self.nohz_kick_arrives(ilb);
         }
         let first = self.is_first_call(ilb, true);
-        let rq = &mut self.rqs[ilb.index()];
+        let rq = &mut self.rqs[ilb];
         rq.nohz_kick = true;
         if !first {
             return;
@@ -255,17 +255,17 @@ impl Kernel {
     /// mended, does not do the job: it takes the flag that woke it for work that came in the
     /// meantime.
     pub(crate) fn nohz_kick_arrives(&mut self, cpu: Cpu) {
-        if !std::mem::take(&mut self.rqs[cpu.index()].nohz_kick) {
+        if !std::mem::take(&mut self.rqs[cpu].nohz_kick) {
             return;
         }
         let idle = self.available_idle_cpu(cpu);
-        let gives_up = self.rules.balance.nohz_kick_gives_way && self.rqs[cpu.index()].need_resched;
-        let view = &mut self.domains.cpus[cpu.index()];
+        let gives_up = self.rules.balance.nohz_kick_gives_way && self.rqs[cpu].need_resched;
+        let view = &mut self.domains.cpus[cpu];
         let flags = std::mem::take(&mut view.nohz_flags);
         view.idle_balance = idle;
         if idle && !gives_up {
             view.nohz_idle_balance = flags & KICK_MASK;
-            self.rqs[cpu.index()].balance_softirq = true;
+            self.rqs[cpu].balance_softirq = true;
         }
     }
 
@@ -277,7 +277,7 @@ impl Kernel {
         cpu: Cpu,
         idle: CpuIdle,
     ) -> bool {
-        let view = &mut self.domains.cpus[cpu.index()];
+        let view = &mut self.domains.cpus[cpu];
         let flags = std::mem::take(&mut view.nohz_idle_balance);
         if flags == 0 || idle != CpuIdle::Idle {
             return false;
@@ -315,7 +315,7 @@ impl Kernel {
             if !self.available_idle_cpu(other) || (!wraps && other == cpu) {
                 continue;
             }
-            if self.rqs[cpu.index()].need_resched && (gives_way || !self.available_idle_cpu(cpu)) {
+            if self.rqs[cpu].need_resched && (gives_way || !self.available_idle_cpu(cpu)) {
                 self.nohz.has_blocked |= flags & STATS != 0;
                 self.domains.nohz_needs_update |= flags & NEXT != 0;
                 return false;
@@ -323,10 +323,10 @@ impl Kernel {
             if flags & STATS != 0 {
                 left |= self.update_nohz_stats(p, other, jiffy, !wraps);
             }
-            if jiffy >= self.rqs[other.index()].next_balance {
+            if jiffy >= self.rqs[other].next_balance {
                 self.balance_for(p, other, flags, jiffy);
             }
-            next_balance = next_balance.min(self.rqs[other.index()].next_balance);
+            next_balance = next_balance.min(self.rqs[other].next_balance);
             served = true;
         }
         if served {
@@ -361,7 +361,7 @@ impl Kernel {
         let mut left = false;
         if idle != CpuIdle::NewlyIdle {
             self.update_blocked_averages(p, cpu);
-            left = self.rqs[cpu.index()].has_blocked_load;
+            left = self.rqs[cpu].has_blocked_load;
         }
         if flags & BALANCE != 0 {
             self.sched_balance_domains(p, cpu, CpuIdle::Idle);
@@ -378,7 +378,7 @@ impl Kernel {
         jiffy: u64,
         force: bool,
     ) -> bool {
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         if !rq.has_blocked_load || !self.nohz.idle_cpus.contains(cpu) {
             return false;
         }
@@ -386,7 +386,7 @@ impl Kernel {
             return true;
         }
         self.update_blocked_averages(p, cpu);
-        self.rqs[cpu.index()].has_blocked_load
+        self.rqs[cpu].has_blocked_load
     }
 
     /// 4.17–5.11: newly idle balance decays idle CPUs' load as it gathers statistics.
@@ -412,14 +412,14 @@ impl Kernel {
     /// (`nohz_newidle_balance`).
     pub(crate) fn nohz_newidle_balance<P: Platform>(&mut self, p: &mut P, cpu: Cpu, jiffy: u64) {
         if !self.rules.balance.nohz_blocked
-            || self.rqs[cpu.index()].avg_idle < self.rules.migration_cost_ns
+            || self.rqs[cpu].avg_idle < self.rules.migration_cost_ns
             || !self.nohz.has_blocked
             || jiffy < self.nohz.next_blocked
         {
             return;
         }
         if self.rules.balance.nohz_newidle_late {
-            self.domains.cpus[cpu.index()].nohz_flags |= NEWILB;
+            self.domains.cpus[cpu].nohz_flags |= NEWILB;
         } else if !self.nohz_balance_all(p, cpu, STATS, CpuIdle::NewlyIdle) {
             self.kick_ilb(p, STATS, jiffy);
         }
@@ -428,10 +428,10 @@ impl Kernel {
     /// In the idle loop, before the CPU sleeps: what was noted above (`nohz_run_idle_balance`,
     /// 5.12).
     pub(crate) fn nohz_run_idle_balance<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let view = &mut self.domains.cpus[cpu.index()];
+        let view = &mut self.domains.cpus[cpu];
         let flags = view.nohz_flags;
         view.nohz_flags &= !NEWILB;
-        if flags == NEWILB && !self.rqs[cpu.index()].need_resched {
+        if flags == NEWILB && !self.rqs[cpu].need_resched {
             self.nohz_balance_all(p, cpu, STATS, CpuIdle::Idle);
         }
     }

@@ -105,7 +105,7 @@ impl Kernel {
             env.src = src;
             let mut moved = 0;
             env.all_pinned |= self.rules.balance.pinned_until_proven;
-            if self.rqs[src.index()].nr_running > 1 {
+            if self.rqs[src].nr_running > 1 {
                 env.all_pinned = true;
                 moved = self.move_tasks(p, env);
                 self.note_pinned(env);
@@ -129,7 +129,7 @@ impl Kernel {
         if !env.cpus.contains(env.dst) {
             return false;
         }
-        let rq = &self.rqs[env.dst.index()];
+        let rq = &self.rqs[env.dst];
         if env.idle == CpuIdle::NewlyIdle {
             let has_work = rq.nr_running > 0 || rq.ttwu_pending;
             return !(self.rules.balance.newidle_bails_out && has_work);
@@ -155,7 +155,7 @@ impl Kernel {
     /// Detaches and attaches until the imbalance is gone or nothing more can move; pinned tasks may
     /// go to another CPU of the local group.
     fn move_tasks<P: Platform>(&mut self, p: &mut P, env: &mut Env) -> u32 {
-        let nr_running = self.rqs[env.src.index()].nr_running;
+        let nr_running = self.rqs[env.src].nr_running;
         env.limit = self.rules.nr_migrate.min(nr_running);
         let mut moved = 0;
         loop {
@@ -183,7 +183,7 @@ impl Kernel {
     /// Versions that look past the limit stop when they have seen every task.
     fn goes_on_after_pause(&self, env: &Env) -> bool {
         !self.rules.balance.looks_past_limit_when_pinned
-            || env.looked < self.rqs[env.src.index()].nr_running
+            || env.looked < self.rqs[env.src].nr_running
     }
 
     /// Affinity kept this domain from balancing: the group above is marked.
@@ -213,8 +213,8 @@ impl Kernel {
                 self.domains.domain_mut(env.domain).nr_balance_failed += 1;
             }
             if self.need_active_balance(env) {
-                let curr = self.rqs[env.src.index()].curr;
-                if !self.tasks[curr.index()].affinity.contains(cpu) {
+                let curr = self.rqs[env.src].curr;
+                if !self.tasks[curr].affinity.contains(cpu) {
                     self.because::<P>(Mark::RunningPinned);
                     env.all_pinned |= !self.rules.balance.pinned_until_proven;
                     return End::OnePinned;
@@ -312,7 +312,7 @@ impl Kernel {
     /// work already.
     fn start_active_balance<P: Platform>(&mut self, p: &mut P, dst: Cpu, env: &Env) -> bool {
         let src = env.src;
-        let rq = &mut self.rqs[src.index()];
+        let rq = &mut self.rqs[src];
         if rq.active_balance {
             return false;
         }
@@ -330,7 +330,7 @@ impl Kernel {
     /// (`active_load_balance_cpu_stop`), with `llc` only one that prefers the cache there
     /// (`active_load_balance_llc_cpu_stop`).
     pub(crate) fn active_load_balance<P: Platform>(&mut self, p: &mut P, src: Cpu, llc: bool) {
-        let rq = &mut self.rqs[src.index()];
+        let rq = &mut self.rqs[src];
         if !std::mem::take(&mut rq.active_balance) || rq.nr_running <= 1 {
             return;
         }

@@ -15,19 +15,19 @@ impl Kernel {
     /// (`sched_balance_trigger`).
     pub(crate) fn sched_balance_trigger<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let jiffy = self.jiffies(p.now(cpu));
-        self.domains.cpus[cpu.index()].idle_balance = self.available_idle_cpu(cpu);
+        self.domains.cpus[cpu].idle_balance = self.available_idle_cpu(cpu);
         if self.rules.features.lb_bias {
-            if self.rqs[cpu.index()].nohz_tick_stopped {
+            if self.rqs[cpu].nohz_tick_stopped {
                 let load = self.weighted_cpuload(cpu);
                 self.cpu_load_update_nohz(cpu, jiffy, load);
             } else {
                 self.cpu_load_update_tick(cpu, jiffy);
             }
         }
-        if self.domains.cpus[cpu.index()].count == 0 {
+        if self.domains.cpus[cpu].count == 0 {
             return;
         }
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if jiffy >= rq.next_balance {
             rq.balance_softirq = true;
         }
@@ -37,7 +37,7 @@ impl Kernel {
     /// SCHED_SOFTIRQ: first for the idle CPUs, when kicked, else for this one
     /// (`sched_balance_softirq`).
     pub(crate) fn sched_balance_softirq<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let idle = if self.domains.cpus[cpu.index()].idle_balance {
+        let idle = if self.domains.cpus[cpu].idle_balance {
             CpuIdle::Idle
         } else {
             CpuIdle::NotIdle
@@ -126,11 +126,11 @@ impl Kernel {
         next_balance: u64,
         decayed_cost_ns: Option<Ns>,
     ) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if let Some(cost_ns) = decayed_cost_ns {
             rq.max_idle_balance_cost_ns = cost_ns.max(self.rules.migration_cost_ns);
         }
-        if self.domains.cpus[cpu.index()].count == 0 {
+        if self.domains.cpus[cpu].count == 0 {
             return;
         }
         rq.next_balance = next_balance;

@@ -41,7 +41,7 @@ impl Kernel {
             }
             match env.migration {
                 Migration::Misfit => {
-                    let load = self.rqs[cpu.index()].misfit_task_load;
+                    let load = self.rqs[cpu].misfit_task_load;
                     if load > busiest_load {
                         busiest_load = load;
                         busiest = Some(cpu);
@@ -49,10 +49,7 @@ impl Kernel {
                 }
                 Migration::Load => {
                     let (load, alone) = if old {
-                        (
-                            self.weighted_cpuload(cpu),
-                            self.rqs[cpu.index()].nr_running == 1,
-                        )
+                        (self.weighted_cpuload(cpu), self.rqs[cpu].nr_running == 1)
                     } else {
                         (self.cpu_load(cpu), nr_running == 1)
                     };
@@ -84,7 +81,7 @@ impl Kernel {
                     }
                 }
                 Migration::LlcTask => {
-                    let dst_llc = self.cache.llc_of[env.dst.index()];
+                    let dst_llc = self.cache.llc_of[env.dst];
                     let prefer = self.cache.count(cpu, dst_llc);
                     if prefer > busiest_pref {
                         busiest_pref = prefer;
@@ -122,7 +119,7 @@ impl Kernel {
         if !self.rules.features.sis_util || env.idle == CpuIdle::NewlyIdle {
             return;
         }
-        let view = &self.domains.cpus[env.dst.index()];
+        let view = &self.domains.cpus[env.dst];
         let domain = self.domains.domain(env.domain);
         let shared = match Some(env.domain) == view.asym {
             true if self.rules.balance.asym_scan_is_limited => view.balance_shared,

@@ -146,20 +146,20 @@ impl Kernel {
     /// Capacity of a CPU left for the fair class (`capacity_of`).
     #[inline(always)]
     pub(crate) fn capacity_of(&self, cpu: Cpu) -> u64 {
-        self.rqs[cpu.index()].cpu_capacity
+        self.rqs[cpu].cpu_capacity
     }
 
     /// Whether interrupts or other classes take a noticeable part of a CPU (`check_cpu_capacity`).
     #[inline]
     pub(crate) fn check_cpu_capacity(&self, cpu: Cpu, imbalance_pct: u32) -> bool {
         self.capacity_of(cpu) * u64::from(imbalance_pct)
-            < self.domains.cpus[cpu.index()].capacity_orig * 100
+            < self.domains.cpus[cpu].capacity_orig * 100
     }
 
     /// Fair tasks of a CPU as the balancer counts them.
     #[inline(always)]
     pub(crate) fn h_nr_running(&self, cpu: Cpu) -> u32 {
-        let cfs_rq = &self.cfs_rqs[cpu.index()];
+        let cfs_rq = &self.cfs_rqs[cpu];
         if self.rules.balance.counts_runnable_only {
             cfs_rq.h_nr_runnable
         } else {
@@ -170,8 +170,8 @@ impl Kernel {
     /// Capacity that real-time and deadline tasks and interrupts leave of a CPU
     /// (`scale_rt_capacity`), at least 1.
     fn scale_rt_capacity(&self, cpu: Cpu) -> u64 {
-        let max = self.domains.cpus[cpu.index()].capacity_orig;
-        let rq = &self.rqs[cpu.index()];
+        let max = self.domains.cpus[cpu].capacity_orig;
+        let rq = &self.rqs[cpu];
         let used = rq.rt.avg.util_avg + self.dl.rqs[cpu.index()].avg.util_avg;
         let irq = rq.avg_irq.util_avg;
         if irq >= max || used >= max {
@@ -195,7 +195,7 @@ impl Kernel {
         let found = match sd.child {
             None => {
                 let capacity = self.scale_rt_capacity(cpu);
-                self.rqs[cpu.index()].cpu_capacity = capacity;
+                self.rqs[cpu].cpu_capacity = capacity;
                 one(capacity)
             }
             Some(child) => {
@@ -297,7 +297,7 @@ impl Kernel {
     ) {
         let load = self.cpu_load(cpu);
         let h_nr_running = self.h_nr_running(cpu);
-        let nr_running = self.rqs[cpu.index()].nr_running;
+        let nr_running = self.rqs[cpu].nr_running;
         stats.load += load;
         stats.util += self.cpu_util(cpu);
         if self.energy.on {
@@ -318,7 +318,7 @@ impl Kernel {
         if local {
             return;
         }
-        let misfit_load = self.rqs[cpu.index()].misfit_task_load;
+        let misfit_load = self.rqs[cpu].misfit_task_load;
         if self.domains.domain(env.domain).flags.asym_cpucapacity {
             let helps = !self.rules.balance.misfit_counts_if_helpful
                 || capacity_greater(self.capacity_of(env.dst), stats.max_capacity);

@@ -55,7 +55,7 @@ impl Programs {
 
     /// CPU a task is on.
     pub(crate) fn cpu_of(&self, task: TaskId) -> u32 {
-        self.world.kernel.tasks[task.index()].cpu.0
+        self.world.kernel.tasks[task].cpu.0
     }
 
     /// When something happens next.

@@ -20,7 +20,7 @@ impl Kernel {
         q: CfsRqId,
         delta_ns: u64,
     ) -> bool {
-        self.cfs_rqs[q.index()].runtime_enabled && self.charge_limited_queue(p, q, delta_ns)
+        self.cfs_rqs[q].runtime_enabled && self.charge_limited_queue(p, q, delta_ns)
     }
 
     /// `__account_cfs_rq_runtime`.
@@ -29,11 +29,11 @@ impl Kernel {
         // The running queue is charged before any runtime expires: it may have run in an earlier
         // period.
         reached(Mark::ChargeLocal);
-        self.cfs_rqs[q.index()].runtime_remaining_ns -= delta_ns as i64;
+        self.cfs_rqs[q].runtime_remaining_ns -= delta_ns as i64;
         if self.rules.slice_expiry {
             self.expire_cfs_rq_runtime(q);
         }
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         if self.rules.throttles_when_charged {
             let out = cfs_rq.runtime_remaining_ns <= 0;
             return out && (cfs_rq.throttled || self.throttle_cfs_rq(p, q));
@@ -42,9 +42,9 @@ impl Kernel {
             return false;
         }
         let slice_ns = self.rules.bandwidth_slice_ns as i64;
-        if !self.assign_cfs_rq_runtime(p, q, slice_ns) && self.cfs_rqs[q.index()].curr.is_some() {
+        if !self.assign_cfs_rq_runtime(p, q, slice_ns) && self.cfs_rqs[q].curr.is_some() {
             // Throttling itself waits until the running task is put.
-            let cpu = self.cfs_rqs[q.index()].cpu;
+            let cpu = self.cfs_rqs[q].cpu;
             self.resched_curr(p, cpu);
         }
         false
@@ -58,17 +58,12 @@ impl Kernel {
         q: CfsRqId,
         target_ns: i64,
     ) -> bool {
-        let group = self.cfs_rqs[q.index()].group;
-        let want = target_ns - self.cfs_rqs[q.index()].runtime_remaining_ns;
+        let group = self.cfs_rqs[q].group;
+        let want = target_ns - self.cfs_rqs[q].runtime_remaining_ns;
         let mut grant = want;
-        if self.groups[group.index()]
-            .bandwidth
-            .limit
-            .quota_ns
-            .is_some()
-        {
+        if self.groups[group].bandwidth.limit.quota_ns.is_some() {
             self.start_cfs_bandwidth(p, group);
-            let bandwidth = &mut self.groups[group.index()].bandwidth;
+            let bandwidth = &mut self.groups[group].bandwidth;
             grant = 0;
             if bandwidth.runtime_ns > 0 {
                 grant = want.min(bandwidth.runtime_ns as i64);
@@ -79,9 +74,9 @@ impl Kernel {
                 reached(Mark::PoolEmpty);
             }
         }
-        let bandwidth = &self.groups[group.index()].bandwidth;
+        let bandwidth = &self.groups[group].bandwidth;
         let (sequence, expires_ns) = (bandwidth.expires_sequence, bandwidth.runtime_expires_ns);
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
         cfs_rq.runtime_remaining_ns += grant;
         if cfs_rq.expires_sequence != sequence {
             cfs_rq.expires_sequence = sequence;
@@ -92,12 +87,12 @@ impl Kernel {
 
     /// 4.18–5.3: local runtime of an earlier period is lost (`expire_cfs_rq_runtime`).
     fn expire_cfs_rq_runtime(&mut self, q: CfsRqId) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        let clock = self.rqs[cfs_rq.cpu.index()].clock;
+        let cfs_rq = &mut self.cfs_rqs[q];
+        let clock = self.rqs[cfs_rq.cpu].clock;
         if clock < cfs_rq.runtime_expires_ns || cfs_rq.runtime_remaining_ns < 0 {
             return;
         }
-        if cfs_rq.expires_sequence == self.groups[cfs_rq.group.index()].bandwidth.expires_sequence {
+        if cfs_rq.expires_sequence == self.groups[cfs_rq.group].bandwidth.expires_sequence {
             // Same refill: only the clocks drifted apart.
             reached(Mark::LocalExtended);
             cfs_rq.runtime_expires_ns += self.rules.tick_ns;
@@ -110,13 +105,13 @@ impl Kernel {
     /// The first entity of a queue arrives: it must find runtime (`check_enqueue_throttle`).
     #[inline]
     pub(crate) fn check_enqueue_throttle<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         if !cfs_rq.runtime_enabled || cfs_rq.h_curr.is_some() || cfs_rq.throttled {
             return;
         }
         self.account_cfs_rq_runtime(p, q, 0);
         let throttles = !self.rules.throttles_when_charged;
-        if throttles && self.cfs_rqs[q.index()].runtime_remaining_ns <= 0 {
+        if throttles && self.cfs_rqs[q].runtime_remaining_ns <= 0 {
             reached(Mark::EnqueueThrottles);
             self.throttle_cfs_rq(p, q);
         }
@@ -125,7 +120,7 @@ impl Kernel {
     /// Whether the queue is, or now becomes, throttled (`check_cfs_rq_runtime`).
     #[inline(always)]
     pub(crate) fn check_cfs_rq_runtime<P: Platform>(&mut self, p: &mut P, q: CfsRqId) -> bool {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         let in_debt = cfs_rq.runtime_enabled && cfs_rq.runtime_remaining_ns <= 0;
         if !in_debt || self.rules.throttles_when_charged {
             return false;
@@ -136,7 +131,7 @@ impl Kernel {
     /// The last entity left: all but 1 ms goes back to the pool (`return_cfs_rq_runtime`).
     #[inline(always)]
     pub(crate) fn return_cfs_rq_runtime<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         if cfs_rq.runtime_enabled && cfs_rq.nr_queued == 0 {
             self.return_slack(p, q);
         }
@@ -144,13 +139,13 @@ impl Kernel {
 
     #[inline(never)]
     fn return_slack<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
         let slack = cfs_rq.runtime_remaining_ns - MIN_LOCAL_RUNTIME_NS;
         if slack <= 0 {
             return;
         }
         let group = cfs_rq.group;
-        let bandwidth = &mut self.groups[group.index()].bandwidth;
+        let bandwidth = &mut self.groups[group].bandwidth;
         let same_refill = !self.rules.returns_need_same_refill
             || cfs_rq.expires_sequence == bandwidth.expires_sequence;
         if bandwidth.limit.quota_ns.is_some() && same_refill {
@@ -161,7 +156,7 @@ impl Kernel {
                 self.start_cfs_slack_bandwidth(p, group);
             }
         }
-        self.cfs_rqs[q.index()].runtime_remaining_ns -= slack;
+        self.cfs_rqs[q].runtime_remaining_ns -= slack;
     }
 
     /// `start_cfs_slack_bandwidth`.
@@ -171,7 +166,7 @@ impl Kernel {
             reached(Mark::SlackTooNear);
             return;
         }
-        let bandwidth = &mut self.groups[group.index()].bandwidth;
+        let bandwidth = &mut self.groups[group].bandwidth;
         if !bandwidth.slack_started || self.rules.slack_timer_is_pushed {
             reached(Mark::SlackTimerArmed);
             bandwidth.slack_started = true;
@@ -185,7 +180,7 @@ impl Kernel {
 
     /// `runtime_refresh_within`.
     pub(crate) fn refresh_is_near(&self, group: GroupId, now: u64, within_ns: u64) -> bool {
-        let bandwidth = &self.groups[group.index()].bandwidth;
+        let bandwidth = &self.groups[group].bandwidth;
         bandwidth.expires_ns < now + within_ns
     }
 }

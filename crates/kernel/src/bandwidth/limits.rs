@@ -63,7 +63,7 @@ impl Kernel {
             .inspect_err(|_| reached(Mark::LimitAboveParent))?;
         reached(Mark::LimitChanged);
         self.here = cpu;
-        self.groups[group.index()].bandwidth.limit = limit;
+        self.groups[group].bandwidth.limit = limit;
         self.refill(group, p.now(cpu));
         if limit.quota_ns.is_some() {
             self.start_cfs_bandwidth(p, group);
@@ -75,7 +75,7 @@ impl Kernel {
         };
         for cpu in (0..self.cpus()).map(Cpu::from) {
             let q = self.cfs_rq_of(group, cpu);
-            let cfs_rq = &mut self.cfs_rqs[q.index()];
+            let cfs_rq = &mut self.cfs_rqs[q];
             cfs_rq.runtime_enabled = limit.quota_ns.is_some();
             cfs_rq.runtime_remaining_ns = initial;
             if cfs_rq.throttled {
@@ -92,7 +92,7 @@ impl Kernel {
         limit: &BandwidthLimit,
         hierarchy: Hierarchy,
     ) -> Result<(), LimitError> {
-        let parent = self.groups[group.index()].parent;
+        let parent = self.groups[group].parent;
         let inherited = parent.and_then(|parent| self.effective_ratio(parent));
         let own = quota_ratio(limit);
         if hierarchy == Hierarchy::V1 {
@@ -109,7 +109,7 @@ impl Kernel {
                 return Err(LimitError::BelowChild { ratio, floor });
             }
         }
-        self.groups[group.index()].bandwidth.hierarchical_quota = match (own, inherited) {
+        self.groups[group].bandwidth.hierarchical_quota = match (own, inherited) {
             (Some(own), Some(inherited)) => Some(own.min(inherited)),
             (own, inherited) => own.or(inherited),
         };
@@ -120,7 +120,7 @@ impl Kernel {
         let mut level = Some(group);
         let mut effective: Option<u64> = None;
         while let Some(group) = level {
-            let group = &self.groups[group.index()];
+            let group = &self.groups[group];
             if let Some(ratio) = quota_ratio(&group.bandwidth.limit) {
                 effective = Some(effective.map_or(ratio, |other| other.min(ratio)));
             }
@@ -130,11 +130,11 @@ impl Kernel {
     }
 
     fn largest_ratio_below(&self, group: GroupId) -> u64 {
-        self.groups[group.index()]
+        self.groups[group]
             .children
             .iter()
             .map(|&child| {
-                let own = quota_ratio(&self.groups[child.index()].bandwidth.limit);
+                let own = quota_ratio(&self.groups[child].bandwidth.limit);
                 own.unwrap_or_else(|| self.largest_ratio_below(child))
             })
             .max()

@@ -18,7 +18,7 @@ impl Kernel {
     /// stays: the stored expiry moves forward by whole periods.
     pub(crate) fn start_cfs_bandwidth<P: Platform>(&mut self, p: &mut P, group: GroupId) {
         let here = self.here;
-        let bandwidth = &mut self.groups[group.index()].bandwidth;
+        let bandwidth = &mut self.groups[group].bandwidth;
         if bandwidth.period_active {
             return;
         }
@@ -42,14 +42,14 @@ impl Kernel {
         let mut loops = 0;
         loop {
             let now = p.now(cpu);
-            let bandwidth = &mut self.groups[group.index()].bandwidth;
+            let bandwidth = &mut self.groups[group].bandwidth;
             let overrun = forward(&mut bandwidth.expires_ns, bandwidth.limit.period_ns, now);
             if overrun == 0 {
                 p.arm(cpu, Timer::BandwidthPeriod(group), bandwidth.expires_ns);
                 return;
             }
             if self.period_elapsed(p, group, overrun) {
-                self.groups[group.index()].bandwidth.period_active = false;
+                self.groups[group].bandwidth.period_active = false;
                 return;
             }
             loops += 1;
@@ -62,7 +62,7 @@ impl Kernel {
 
     /// The handler cannot keep up with the period: quota, period and burst double.
     pub(crate) fn scale_period(&mut self, group: GroupId) {
-        let limit = &mut self.groups[group.index()].bandwidth.limit;
+        let limit = &mut self.groups[group].bandwidth.limit;
         let doubled = limit.period_ns * 2;
         if doubled < super::MAX_PERIOD_NS {
             reached(Mark::PeriodDoubles);
@@ -76,7 +76,7 @@ impl Kernel {
     /// stops.
     fn period_elapsed<P: Platform>(&mut self, p: &mut P, group: GroupId, overrun: u64) -> bool {
         let now = p.now(self.here);
-        let bandwidth = &mut self.groups[group.index()].bandwidth;
+        let bandwidth = &mut self.groups[group].bandwidth;
         if bandwidth.limit.quota_ns.is_none() {
             return true;
         }
@@ -88,7 +88,7 @@ impl Kernel {
         if self.rules.refill_first || !stops {
             self.refill(group, now);
         }
-        let bandwidth = &mut self.groups[group.index()].bandwidth;
+        let bandwidth = &mut self.groups[group].bandwidth;
         p.observe(
             self.here,
             Observation::Period {
@@ -111,13 +111,13 @@ impl Kernel {
         reached(Mark::PeriodThrottled);
         bandwidth.stat.nr_throttled += overrun;
         self.distribute_cfs_runtime(p, group);
-        self.groups[group.index()].bandwidth.idle = false;
+        self.groups[group].bandwidth.idle = false;
         false
     }
 
     /// Adds a quota to the pool, capped at quota + burst (`__refill_cfs_bandwidth_runtime`).
     pub(crate) fn refill(&mut self, group: GroupId, now: Ns) {
-        let bandwidth = &mut self.groups[group.index()].bandwidth;
+        let bandwidth = &mut self.groups[group].bandwidth;
         let Some(quota_ns) = bandwidth.limit.quota_ns else {
             return;
         };
@@ -147,19 +147,19 @@ impl Kernel {
     /// Pays the debts of throttled queues in list order (`distribute_cfs_runtime`).
     fn distribute_cfs_runtime<P: Platform>(&mut self, p: &mut P, group: GroupId) {
         let mut queues = std::mem::take(&mut self.scratch_queues);
-        queues.extend_from_slice(&self.groups[group.index()].bandwidth.throttled);
-        self.groups[group.index()].bandwidth.distribute_running = true;
+        queues.extend_from_slice(&self.groups[group].bandwidth.throttled);
+        self.groups[group].bandwidth.distribute_running = true;
         let mut local: Option<CfsRqId> = None;
         for &q in &queues {
-            if !self.cfs_rqs[q.index()].throttled || self.waits_for_unthrottle(q) {
+            if !self.cfs_rqs[q].throttled || self.waits_for_unthrottle(q) {
                 continue;
             }
-            if self.groups[group.index()].bandwidth.runtime_ns == 0 {
+            if self.groups[group].bandwidth.runtime_ns == 0 {
                 break;
             }
             let charged = self.rules.throttles_when_charged;
-            if charged && self.cfs_rqs[q.index()].h_curr.is_some() {
-                let cpu = self.cfs_rqs[q.index()].cpu;
+            if charged && self.cfs_rqs[q].h_curr.is_some() {
+                let cpu = self.cfs_rqs[q].cpu;
                 self.update_rq_clock(p, cpu);
                 self.update_curr(p, q);
             }
@@ -173,7 +173,7 @@ impl Kernel {
             reached(Mark::DebtPaid);
             if !self.rules.async_unthrottle {
                 self.unthrottle_cfs_rq(p, q);
-            } else if self.cfs_rqs[q.index()].cpu == self.here {
+            } else if self.cfs_rqs[q].cpu == self.here {
                 local = Some(q);
             } else {
                 self.unthrottle_cfs_rq_async(p, q);
@@ -182,7 +182,7 @@ impl Kernel {
         if let Some(q) = local {
             self.unthrottle_cfs_rq(p, q);
         }
-        self.groups[group.index()].bandwidth.distribute_running = false;
+        self.groups[group].bandwidth.distribute_running = false;
         queues.clear();
         self.scratch_queues = queues;
     }
@@ -190,8 +190,8 @@ impl Kernel {
     /// Gives a throttled queue its debt and one nanosecond, as far as the pool reaches. Returns
     /// whether the queue may run.
     fn pay_debt(&mut self, group: GroupId, q: CfsRqId) -> bool {
-        let bandwidth = &mut self.groups[group.index()].bandwidth;
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let bandwidth = &mut self.groups[group].bandwidth;
+        let cfs_rq = &mut self.cfs_rqs[q];
         let debt = (1 - cfs_rq.runtime_remaining_ns).max(0) as u64;
         let grant = debt.min(bandwidth.runtime_ns);
         bandwidth.runtime_ns -= grant;
@@ -206,17 +206,15 @@ impl Kernel {
     }
 
     fn waits_for_unthrottle(&self, q: CfsRqId) -> bool {
-        self.rqs[self.cfs_rqs[q.index()].cpu.index()]
-            .unthrottle_list
-            .contains(&q)
+        self.rqs[self.cfs_rqs[q].cpu].unthrottle_list.contains(&q)
     }
 
     /// Asks the queue's CPU to unthrottle it (`__unthrottle_cfs_rq_async`): one interrupt for all.
     fn unthrottle_cfs_rq_async<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
-        let cpu = self.cfs_rqs[q.index()].cpu;
+        let cpu = self.cfs_rqs[q].cpu;
         reached(Mark::UnthrottleAsync);
-        let first = self.is_first_call(cpu, self.rqs[cpu.index()].unthrottle_list.is_empty());
-        self.rqs[cpu.index()].unthrottle_list.push(q);
+        let first = self.is_first_call(cpu, self.rqs[cpu].unthrottle_list.is_empty());
+        self.rqs[cpu].unthrottle_list.push(q);
         if first {
             self.send_call(p, cpu);
         }
@@ -224,24 +222,24 @@ impl Kernel {
 
     /// Unthrottles what other CPUs asked for (`__cfsb_csd_unthrottle`).
     pub(crate) fn unthrottle_pending<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if self.rqs[cpu.index()].unthrottle_list.is_empty() {
+        if self.rqs[cpu].unthrottle_list.is_empty() {
             return;
         }
         self.update_rq_clock(p, cpu);
-        let mut queues = std::mem::take(&mut self.rqs[cpu.index()].unthrottle_list);
+        let mut queues = std::mem::take(&mut self.rqs[cpu].unthrottle_list);
         let reads = !self.rules.unthrottles_at_one_clock;
         for &q in &queues {
-            if self.cfs_rqs[q.index()].throttled {
+            if self.cfs_rqs[q].throttled {
                 self.unthrottle_one(p, q, reads);
             }
         }
         queues.clear();
-        self.rqs[cpu.index()].unthrottle_list = queues;
+        self.rqs[cpu].unthrottle_list = queues;
     }
 
     /// Interrupts a CPU for a function call.
     pub(crate) fn send_call<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let polling = self.rqs[cpu.index()].polling;
+        let polling = self.rqs[cpu].polling;
         p.spend(self.here, Op::IpiSend, 1);
         p.send_ipi(self.here, cpu, Ipi::Call, polling);
     }
@@ -251,11 +249,11 @@ impl Kernel {
     pub fn slack_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu, group: GroupId) {
         self.here = cpu;
         let now = p.now(cpu);
-        self.groups[group.index()].bandwidth.slack_started = false;
+        self.groups[group].bandwidth.slack_started = false;
         if self.refresh_is_near(group, now, MIN_EXPIRATION_NS) {
             return;
         }
-        let bandwidth = &self.groups[group.index()].bandwidth;
+        let bandwidth = &self.groups[group].bandwidth;
         let worth_it = bandwidth.limit.quota_ns.is_some()
             && bandwidth.runtime_ns > self.rules.bandwidth_slice_ns;
         if worth_it {

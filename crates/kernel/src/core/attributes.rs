@@ -31,7 +31,7 @@ impl Kernel {
     /// Kernel priority: smaller is more urgent. −1 deadline, 0..=98 real-time, 100..=139 fair.
     #[inline]
     pub(crate) fn prio(&self, task: TaskId) -> i32 {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         match record.policy {
             Policy::Stop | Policy::Deadline => -1,
             Policy::Fifo | Policy::RoundRobin => 99 - i32::from(record.rt_priority),
@@ -40,9 +40,9 @@ impl Kernel {
     }
 
     pub(crate) fn hold_task<P: Platform>(&mut self, p: &mut P, task: TaskId, moved: bool) -> Held {
-        let cpu = self.tasks[task.index()].cpu;
-        let queued = self.tasks[task.index()].on_rq;
-        let running = self.rqs[cpu.index()].curr == task;
+        let cpu = self.tasks[task].cpu;
+        let queued = self.tasks[task].on_rq;
+        let running = self.rqs[cpu].curr == task;
         if queued {
             let flags = DequeueFlags::SAVE.with(DequeueFlags::MOVED, moved);
             self.dequeue_task(p, cpu, task, flags);
@@ -78,19 +78,19 @@ impl Kernel {
 
     /// `set_load_weight`.
     fn set_load_weight<P: Platform>(&mut self, p: &mut P, task: TaskId, was_fair: bool) {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let load = match record.policy {
             Policy::Idle => LoadWeight::idle_policy(),
             _ => LoadWeight::from_nice(record.nice),
         };
         let se = record.se;
         if was_fair && (record.policy != Policy::Idle || self.rules.idle_policy_reweights) {
-            let q = self.entities[se.index()].cfs_rq;
+            let q = self.entities[se].cfs_rq;
             self.reweight_entity(p, q, se, load);
         } else {
             let h_load = self.rules.virtual_weight(&load);
             let flat = self.rules.flat_pick;
-            let entity = &mut self.entities[se.index()];
+            let entity = &mut self.entities[se];
             entity.load = load;
             // With the flat pick the next enqueue works the weight out and rescales the request.
             if !flat {
@@ -107,20 +107,20 @@ impl Kernel {
     pub fn set_nice<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId, nice: i32) {
         assert!((-20..=19).contains(&nice), "nice {nice} is not in -20..=19");
         self.here = cpu;
-        if self.tasks[task.index()].nice == nice {
+        if self.tasks[task].nice == nice {
             return;
         }
-        let fair = self.tasks[task.index()].policy.is_fair();
+        let fair = self.tasks[task].policy.is_fair();
         if fair || self.rules.changes_read_clock_first {
-            self.update_rq_clock(p, self.tasks[task.index()].cpu);
+            self.update_rq_clock(p, self.tasks[task].cpu);
         }
         if !fair {
-            self.tasks[task.index()].nice = nice;
+            self.tasks[task].nice = nice;
             return;
         }
         let old_prio = self.prio(task);
         let held = self.hold_task(p, task, false);
-        self.tasks[task.index()].nice = nice;
+        self.tasks[task].nice = nice;
         self.set_load_weight(p, task, true);
         self.release_task(p, task, held, false);
         self.prio_changed_fair(p, held.cpu, task, old_prio);
@@ -151,7 +151,7 @@ impl Kernel {
             "real-time priority {rt_priority} does not fit {policy:?}"
         );
         self.here = cpu;
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let unchanged = record.policy == policy
             && (!policy.is_fair() || record.nice == nice)
             && (!policy.is_rt() || record.rt_priority == rt_priority);
@@ -159,8 +159,8 @@ impl Kernel {
         // asked for.
         let asks_anew = self.rules.custom_slices
             && matches!(policy, Policy::Normal | Policy::Batch)
-            && !self.entities[record.se.index()].custom_slice;
-        self.update_rq_clock(p, self.tasks[task.index()].cpu);
+            && !self.entities[record.se].custom_slice;
+        self.update_rq_clock(p, self.tasks[task].cpu);
         if unchanged && !asks_anew {
             return;
         }
@@ -184,7 +184,7 @@ impl Kernel {
         rt_priority: u8,
         reservation: Option<crate::dl::Reservation>,
     ) {
-        let (old_policy, old_prio) = (self.tasks[task.index()].policy, self.prio(task));
+        let (old_policy, old_prio) = (self.tasks[task].policy, self.prio(task));
         let class_changes = old_policy.rank() != policy.rank();
         if class_changes {
             self.finish_delayed_dequeue(p, task);
@@ -201,7 +201,7 @@ impl Kernel {
         if leaves_first && old_policy.is_fair() {
             self.detach_task_cfs_rq(p, task);
         }
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         record.policy = policy;
         record.rt_priority = rt_priority;
         if let Some(nice) = nice {
@@ -224,7 +224,7 @@ impl Kernel {
         if class_changes && held.queued && self.rules.changed_class_preempts {
             if held.running && policy.rank() > old_policy.rank() {
                 self.resched_curr(p, held.cpu);
-                self.rqs[held.cpu.index()].skip_clock_update = true;
+                self.rqs[held.cpu].skip_clock_update = true;
             } else if !held.running {
                 self.wakeup_preempt(p, held.cpu, task, Arrival::Other);
             }
@@ -241,7 +241,7 @@ impl Kernel {
         old_policy: Policy,
         old_prio: i32,
     ) {
-        let policy = self.tasks[task.index()].policy;
+        let policy = self.tasks[task].policy;
         if old_policy.rank() != policy.rank() {
             if old_policy == Policy::Deadline {
                 self.switched_from_dl(p, cpu, task);
@@ -276,21 +276,21 @@ impl Kernel {
         slice_ns: Option<Ns>,
     ) {
         self.here = cpu;
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let asks = matches!(record.policy, Policy::Normal | Policy::Batch);
         let (se, on) = (record.se, record.cpu);
         if !self.rules.custom_slices {
             return;
         }
         self.update_rq_clock(p, on);
-        if !asks || slice_ns == Some(self.entities[se.index()].slice) {
+        if !asks || slice_ns == Some(self.entities[se].slice) {
             return;
         }
         if slice_ns.is_some() {
             self.expect_custom_slices();
         }
         let held = self.hold_task(p, task, false);
-        let entity = &mut self.entities[se.index()];
+        let entity = &mut self.entities[se];
         entity.custom_slice = slice_ns.is_some();
         entity.slice = match slice_ns {
             Some(slice_ns) => slice_ns.clamp(*CUSTOM_SLICE_NS.start(), *CUSTOM_SLICE_NS.end()),
@@ -303,16 +303,16 @@ impl Kernel {
     /// Moves a task to another group (`sched_move_task`).
     pub fn set_group<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId, group: GroupId) {
         self.here = cpu;
-        if self.tasks[task.index()].group == group {
+        if self.tasks[task].group == group {
             return;
         }
-        self.update_rq_clock(p, self.tasks[task.index()].cpu);
+        self.update_rq_clock(p, self.tasks[task].cpu);
         let held = self.hold_task(p, task, true);
-        self.tasks[task.index()].group = group;
-        if self.tasks[task.index()].policy.is_fair() {
+        self.tasks[task].group = group;
+        if self.tasks[task].policy.is_fair() {
             self.task_change_group_fair(p, task);
         } else {
-            let se = self.tasks[task.index()].se;
+            let se = self.tasks[task].se;
             self.set_task_rq(se, group, held.cpu);
         }
         self.release_task(p, task, held, false);
@@ -339,16 +339,16 @@ impl Kernel {
     ) {
         assert!(!affinity.is_empty(), "a task needs at least one CPU");
         self.here = cpu;
-        let unchanged = self.tasks[task.index()].affinity == affinity;
+        let unchanged = self.tasks[task].affinity == affinity;
         if !unchanged || self.rules.changes_read_clock_first {
-            self.update_rq_clock(p, self.tasks[task.index()].cpu);
+            self.update_rq_clock(p, self.tasks[task].cpu);
         }
         if unchanged {
             return;
         }
         let target = self.any_and_distribute(cpu, &affinity);
         let held = self.hold_task(p, task, false);
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         record.affinity = affinity;
         record.nr_cpus_allowed = affinity.len() as u32;
         self.release_task(p, task, held, false);
@@ -357,7 +357,7 @@ impl Kernel {
 
     /// `affine_move_task`.
     fn affine_move_task<P: Platform>(&mut self, p: &mut P, task: TaskId, target: Cpu) {
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         let cpu = record.cpu;
         if record.affinity.contains(cpu) {
             return;
@@ -379,12 +379,12 @@ impl Kernel {
         if !self.rules.affinity_distributes {
             return first;
         }
-        let previous = self.rqs[cpu.index()].distribute_cpu_prev;
+        let previous = self.rqs[cpu].distribute_cpu_prev;
         let next = affinity
             .iter()
             .find(|&other| other > previous)
             .unwrap_or(first);
-        self.rqs[cpu.index()].distribute_cpu_prev = next;
+        self.rqs[cpu].distribute_cpu_prev = next;
         next
     }
 
@@ -392,8 +392,8 @@ impl Kernel {
     /// no use (`sched_exec`). [`Kernel::leave_kernel`] has to follow.
     pub fn exec<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
-        let task = self.rqs[cpu.index()].curr;
-        if !self.tasks[task.index()].policy.is_fair() {
+        let task = self.rqs[cpu].curr;
+        if !self.tasks[task].policy.is_fair() {
             return;
         }
         let flags = WakeFlags {

@@ -40,17 +40,17 @@ impl Kernel {
     /// A switch begins (`hrtick_schedule_enter`).
     #[inline(always)]
     pub(crate) fn hrtick_schedule_enter(&mut self, cpu: Cpu) {
-        self.rqs[cpu.index()].hrtick.in_schedule = self.rules.features.hrtick;
+        self.rqs[cpu].hrtick.in_schedule = self.rules.features.hrtick;
     }
 
     /// … and ends: the timer is set for who runs now, an idle CPU has none
     /// (`hrtick_schedule_exit`).
     #[inline(always)]
     pub(crate) fn hrtick_schedule_exit<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if !self.rqs[cpu.index()].hrtick.in_schedule {
+        if !self.rqs[cpu].hrtick.in_schedule {
             return;
         }
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         rq.hrtick.in_schedule = false;
         if let Some(delay_ns) = rq.hrtick.delay_ns.take() {
             let due_ns = p.now(cpu) + delay_ns;
@@ -64,11 +64,11 @@ impl Kernel {
     /// (`hrtick_start_fair`).
     #[inline]
     pub(crate) fn hrtick_start_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
-        if !self.rules.features.hrtick || self.cfs_rqs[cpu.index()].h_nr_queued <= 1 {
+        if !self.rules.features.hrtick || self.cfs_rqs[cpu].h_nr_queued <= 1 {
             return;
         }
-        let rq = &self.rqs[cpu.index()];
-        let entity = &self.entities[self.tasks[task.index()].se.index()];
+        let rq = &self.rqs[cpu];
+        let entity = &self.entities[self.tasks[task].se];
         let left = entity.deadline.wrapping_sub(entity.vruntime);
         if (left as i64) < 0 {
             if rq.curr == task {
@@ -89,7 +89,7 @@ impl Kernel {
     /// `hrtick_start`.
     pub(crate) fn hrtick_start<P: Platform>(&mut self, p: &mut P, cpu: Cpu, delay_ns: Ns) {
         let delay_ns = delay_ns.max(MIN_DELAY_NS);
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if rq.hrtick.in_schedule {
             rq.hrtick.delay_ns = Some(delay_ns);
             return;
@@ -99,7 +99,7 @@ impl Kernel {
             self.arm_hrtick(p, cpu, due_ns);
         } else if rq.hrtick.needs_rearm(due_ns) {
             let first = self.is_first_call(cpu, true);
-            let asked = &mut self.rqs[cpu.index()].hrtick.asked_ns;
+            let asked = &mut self.rqs[cpu].hrtick.asked_ns;
             if asked.replace(due_ns).is_some() || !first {
                 return;
             }
@@ -111,13 +111,13 @@ impl Kernel {
     /// An interrupt asks a CPU to set its timer (`__hrtick_start`).
     #[inline]
     pub(crate) fn hrtick_asked<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if let Some(due_ns) = self.rqs[cpu.index()].hrtick.asked_ns.take() {
+        if let Some(due_ns) = self.rqs[cpu].hrtick.asked_ns.take() {
             self.arm_hrtick(p, cpu, due_ns);
         }
     }
 
     fn arm_hrtick<P: Platform>(&mut self, p: &mut P, cpu: Cpu, due_ns: Ns) {
-        let hrtick = &mut self.rqs[cpu.index()].hrtick;
+        let hrtick = &mut self.rqs[cpu].hrtick;
         if hrtick.needs_rearm(due_ns) {
             reached(Mark::HrtickArmed);
             hrtick.due_ns = Some(due_ns);
@@ -131,21 +131,21 @@ impl Kernel {
         if !self.rules.features.hrtick {
             return;
         }
-        let rq = &self.rqs[cpu.index()];
-        let fair = !rq.curr_is_idle() && self.tasks[rq.curr.index()].policy.is_fair();
+        let rq = &self.rqs[cpu];
+        let fair = !rq.curr_is_idle() && self.tasks[rq.curr].policy.is_fair();
         if fair && rq.hrtick.due_ns.is_none() {
-            self.hrtick_start_fair(p, cpu, self.rqs[cpu.index()].curr);
+            self.hrtick_start_fair(p, cpu, self.rqs[cpu].curr);
         }
     }
 
     /// The timer fires (`hrtick`).
     pub fn hrtick_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
-        self.rqs[cpu.index()].hrtick.due_ns = None;
+        self.rqs[cpu].hrtick.due_ns = None;
         reached(Mark::HrtickFires);
         self.update_rq_clock(p, cpu);
-        let curr = self.rqs[cpu.index()].curr;
-        let policy = self.tasks[curr.index()].policy;
+        let curr = self.rqs[cpu].curr;
+        let policy = self.tasks[curr].policy;
         if policy.is_fair() && !self.is_idle_task(curr) {
             self.task_tick_fair(p, curr);
             // It was set for the end of the request, so there is nothing to check.

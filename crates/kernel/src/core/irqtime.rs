@@ -22,17 +22,17 @@ impl Kernel {
     #[inline]
     pub fn irq_enter<P: Platform>(&mut self, p: &P, cpu: Cpu) {
         if self.rules.irq_time_accounting {
-            self.rqs[cpu.index()].irq_start_ns.get_or_insert(p.now(cpu));
+            self.rqs[cpu].irq_start_ns.get_or_insert(p.now(cpu));
         }
         if self.nohz.has_full {
-            self.rqs[cpu.index()].in_interrupt = true;
+            self.rqs[cpu].in_interrupt = true;
         }
     }
 
     /// It is over (`irqtime_account_irq`).
     #[inline]
     pub(crate) fn irq_exit<P: Platform>(&mut self, p: &P, cpu: Cpu) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if let Some(start_ns) = rq.irq_start_ns.take() {
             rq.nontask_ns += p.now(cpu).saturating_sub(start_ns);
         }
@@ -42,7 +42,7 @@ impl Kernel {
     /// that tasks are charged by stands still meanwhile (`update_rq_clock_task`), as with
     /// `CONFIG_PARAVIRT_TIME_ACCOUNTING`.
     pub fn steal(&mut self, cpu: Cpu, steal_ns: Ns) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         rq.nontask_ns += steal_ns;
         rq.stolen_ns += steal_ns;
     }
@@ -52,7 +52,7 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn take_nontask_time(&mut self, cpu: Cpu, delta: Ns) -> Ns {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         let interrupts_ns = (rq.nontask_ns - rq.stolen_ns).min(delta);
         let stolen_ns = rq.stolen_ns.min(delta - interrupts_ns);
         let taken_ns = interrupts_ns + stolen_ns;
@@ -71,7 +71,7 @@ impl Kernel {
     /// Load tracking of such time by the clock of the queue: as if it had all been just now
     /// (`update_irq_load_avg`, 4.19). Returns whether the average moved.
     pub(crate) fn update_irq_load_avg(&mut self, cpu: Cpu, running_ns: Ns) -> bool {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         let running_ns = (running_ns * rq.freq_scale) >> 10;
         let running_ns = (running_ns * rq.cpu_capacity_orig) >> 10;
         let before = rq.clock - running_ns;

@@ -24,10 +24,10 @@ impl Kernel {
             sync: false,
             context: Context::Task,
         };
-        let (se, group) = (self.tasks[task.index()].se, self.tasks[task.index()].group);
-        let fair = self.tasks[task.index()].policy.is_fair();
-        self.tasks[task.index()].recent_used_cpu = cpu;
-        self.tasks[task.index()].cpu = cpu;
+        let (se, group) = (self.tasks[task].se, self.tasks[task].group);
+        let fair = self.tasks[task].policy.is_fair();
+        self.tasks[task].recent_used_cpu = cpu;
+        self.tasks[task].cpu = cpu;
         self.cache_join(task, self.jiffies(p.now(cpu)));
         self.set_task_rq(se, group, cpu);
         if fair && !self.rules.version.since(6, 12) {
@@ -41,21 +41,21 @@ impl Kernel {
             }
         }
         let target = self.select_task_rq(p, cpu, task, WakeKind::Fork, flags);
-        self.tasks[task.index()].cpu = target;
+        self.tasks[task].cpu = target;
         self.set_task_rq(se, group, target);
         self.update_rq_clock(p, target);
         if fair || self.rules.fork_attaches {
             self.post_init_entity_util_avg(task);
         }
-        let q = self.entities[se.index()].cfs_rq;
+        let q = self.entities[se].cfs_rq;
         if !fair {
             // Ready to be attached should it become a fair one.
-            self.entities[se.index()].avg.last_update_time = self.cfs_rq_clock_pelt(q);
+            self.entities[se].avg.last_update_time = self.cfs_rq_clock_pelt(q);
         } else if self.rules.fork_attaches {
             self.attach_entity_cfs_rq(p, q, se);
         }
         let flags = EnqueueFlags::INITIAL;
-        self.tasks[task.index()].state = TaskState::Running;
+        self.tasks[task].state = TaskState::Running;
         self.activate_task(p, target, task, flags);
         p.observe(target, Observation::Wakeup { task, cpu: target });
         self.wakeup_preempt(p, target, task, Arrival::Fork);
@@ -65,36 +65,36 @@ impl Kernel {
     /// A task that has slept on `cpu` since long before the begin of the run: its load has decayed
     /// to nothing and the queue has forgotten it, as after a migration in its sleep.
     pub fn adopt_sleeper(&mut self, cpu: Cpu, task: TaskId) {
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         record.cpu = cpu;
         record.recent_used_cpu = cpu;
         record.state = TaskState::Blocked;
         let (se, group) = (record.se, record.group);
         self.set_task_rq(se, group, cpu);
-        self.cache_join(task, self.jiffies(self.rqs[cpu.index()].clock));
-        let q = self.entities[se.index()].cfs_rq;
-        let entity = &mut self.entities[se.index()];
-        entity.vruntime = self.cfs_rqs[q.index()].min_vruntime;
+        self.cache_join(task, self.jiffies(self.rqs[cpu].clock));
+        let q = self.entities[se].cfs_rq;
+        let entity = &mut self.entities[se];
+        entity.vruntime = self.cfs_rqs[q].min_vruntime;
         entity.avg = SchedAvg::default();
     }
 
     /// The queue of the task that a CPU runs (`task_cfs_rq(current)`).
     fn queue_of_running(&self, cpu: Cpu) -> CfsRqId {
-        let curr = &self.tasks[self.rqs[cpu.index()].curr.index()];
-        self.entities[curr.se.index()].cfs_rq
+        let curr = &self.tasks[self.rqs[cpu].curr];
+        self.entities[curr.se].cfs_rq
     }
 
     /// CFS: a child starts at its parent's vruntime, one slice late, relative to the parent's queue
     /// (`task_fork_fair`).
     fn place_forked<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
-        let se = self.tasks[task.index()].se;
+        let se = self.tasks[task].se;
         let q = self.queue_of_running(cpu);
         // Without a fair task that runs, the queue of a group nobody ran in yet is behind that.
-        self.entities[se.index()].vruntime = 0;
-        let parent = self.cfs_rqs[q.index()].curr;
+        self.entities[se].vruntime = 0;
+        let parent = self.cfs_rqs[q].curr;
         if let Some(parent) = parent {
             self.update_curr(p, q);
-            self.entities[se.index()].vruntime = self.entities[parent.index()].vruntime;
+            self.entities[se].vruntime = self.entities[parent].vruntime;
         }
         let flags = EnqueueFlags::INITIAL;
         self.place_entity(q, se, flags);
@@ -103,8 +103,8 @@ impl Kernel {
         {
             self.let_child_run_first(p, cpu, parent, se);
         }
-        let origin = self.cfs_rqs[q.index()].min_vruntime;
-        let entity = &mut self.entities[se.index()];
+        let origin = self.cfs_rqs[q].min_vruntime;
+        let entity = &mut self.entities[se];
         entity.vruntime = entity.vruntime.wrapping_sub(origin);
     }
 
@@ -117,13 +117,13 @@ impl Kernel {
         child: EntityId,
     ) {
         let (earlier, later) = (
-            self.entities[parent.index()].vruntime,
-            self.entities[child.index()].vruntime,
+            self.entities[parent].vruntime,
+            self.entities[child].vruntime,
         );
         if before(earlier, later) {
             reached(Mark::ChildFirst);
-            self.entities[parent.index()].vruntime = later;
-            self.entities[child.index()].vruntime = earlier;
+            self.entities[parent].vruntime = later;
+            self.entities[child].vruntime = earlier;
             self.resched_curr(p, cpu);
         }
     }
@@ -131,10 +131,10 @@ impl Kernel {
     /// A new task is assumed to need its share of what its queue uses, at most half of what is left
     /// (`post_init_entity_util_avg`).
     fn post_init_entity_util_avg(&mut self, task: TaskId) {
-        let record = &self.tasks[task.index()];
-        let capacity = self.rqs[record.cpu.index()].cpu_capacity_orig as i64;
-        let entity = &mut self.entities[record.se.index()];
-        let queue = &self.cfs_rqs[entity.cfs_rq.index()].avg;
+        let record = &self.tasks[task];
+        let capacity = self.rqs[record.cpu].cpu_capacity_orig as i64;
+        let entity = &mut self.entities[record.se];
+        let queue = &self.cfs_rqs[entity.cfs_rq].avg;
         let cap = (capacity - queue.util_avg as i64) / 2;
         if cap > 0 {
             reached(Mark::InitialUtil);
@@ -158,15 +158,15 @@ impl Kernel {
     pub fn exit<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
         p.spend(cpu, Op::Exit, 1);
-        let task = self.rqs[cpu.index()].curr;
+        let task = self.rqs[cpu].curr;
         self.set_latency_limit(p, cpu, task, None);
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         record.exiting = true;
         record.state = TaskState::Dead;
         let se = record.se;
         self.cache_leave(task);
         self.schedule(p, cpu, PrevState::Dead);
-        if self.tasks[task.index()].policy.is_fair() {
+        if self.tasks[task].policy.is_fair() {
             self.remove_entity_load_avg(se);
         }
     }
@@ -181,18 +181,18 @@ impl Kernel {
     ) {
         self.here = cpu;
         let scaled = shares.clamp(SHARES_MIN, SHARES_MAX) << WEIGHT_SHIFT;
-        if group == GroupId::ROOT || self.groups[group.index()].shares == scaled {
+        if group == GroupId::ROOT || self.groups[group].shares == scaled {
             return;
         }
-        self.groups[group.index()].shares = scaled;
+        self.groups[group].shares = scaled;
         for cpu in (0..self.cpus()).map(Cpu::from) {
             self.update_rq_clock(p, cpu);
-            let mut level = self.cfs_rqs[self.cfs_rq_of(group, cpu).index()].se;
+            let mut level = self.cfs_rqs[self.cfs_rq_of(group, cpu)].se;
             while let Some(se) = level {
-                let q = self.entities[se.index()].cfs_rq;
+                let q = self.entities[se].cfs_rq;
                 self.update_load_avg(p, q, se, LoadUpdate::UpdateTg);
                 self.update_cfs_group(p, se);
-                level = self.entities[se.index()].parent;
+                level = self.entities[se].parent;
             }
         }
     }
@@ -201,16 +201,16 @@ impl Kernel {
     /// unset.
     pub fn group_set_idle<P: Platform>(&mut self, p: &mut P, cpu: Cpu, group: GroupId, idle: bool) {
         self.here = cpu;
-        if group == GroupId::ROOT || self.groups[group.index()].idle == idle {
+        if group == GroupId::ROOT || self.groups[group].idle == idle {
             return;
         }
         for cpu in (0..self.cpus()).map(Cpu::from) {
             self.recount_idle_tasks(group, cpu, idle);
             self.note_idle_state(cpu);
             let q = self.cfs_rq_of(group, cpu);
-            self.cfs_rqs[q.index()].idle = idle;
+            self.cfs_rqs[q].idle = idle;
         }
-        self.groups[group.index()].idle = idle;
+        self.groups[group].idle = idle;
         let shares = if idle {
             reached(Mark::IdleGroupWeight);
             WEIGHT_IDLE
@@ -223,22 +223,22 @@ impl Kernel {
     /// Tasks of a group count as idle above it while the group is.
     fn recount_idle_tasks(&mut self, group: GroupId, cpu: Cpu, idle: bool) {
         let q = self.cfs_rq_of(group, cpu);
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         let normal = cfs_rq.h_nr_queued - cfs_rq.h_nr_idle;
         let mut level = cfs_rq.se;
         while let Some(se) = level {
-            let entity = &self.entities[se.index()];
+            let entity = &self.entities[se];
             if !entity.on_rq {
                 return;
             }
             level = entity.parent;
-            let above = &mut self.cfs_rqs[entity.cfs_rq.index()];
+            let above = &mut self.cfs_rqs[entity.cfs_rq];
             if idle {
                 above.h_nr_idle += normal;
             } else {
                 above.h_nr_idle -= normal;
             }
-            if self.groups[above.group.index()].idle {
+            if self.groups[above.group].idle {
                 return;
             }
         }

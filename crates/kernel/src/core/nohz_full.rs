@@ -25,18 +25,17 @@ const SECOND_NS: Ns = 1_000_000_000;
 impl Kernel {
     /// Whether what a CPU runs can do without its tick (`sched_can_stop_tick`).
     fn sched_can_stop_tick(&self, cpu: Cpu) -> bool {
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         if rq.dl_nr_running > 0 {
             return false;
         }
         if rq.rt.nr_running > 0 {
             let queued = rq.rt.queues.iter().flatten();
-            let takes_turns =
-                |task: &&TaskId| self.tasks[task.index()].policy == Policy::RoundRobin;
+            let takes_turns = |task: &&TaskId| self.tasks[task].policy == Policy::RoundRobin;
             return queued.filter(takes_turns).count() < 2;
         }
         let queued = match self.rules.idle.top_level_keeps_tick {
-            true => self.cfs_rqs[cpu.index()].nr_queued,
+            true => self.cfs_rqs[cpu].nr_queued,
             false => rq.nr_running,
         };
         queued < 2 && !(self.rules.idle.limits_keep_tick && self.runs_limited_task(cpu))
@@ -44,15 +43,15 @@ impl Kernel {
 
     /// The only task of a CPU has a limit (`cfs_task_bw_constrained`).
     fn runs_limited_task(&self, cpu: Cpu) -> bool {
-        let rq = &self.rqs[cpu.index()];
-        let task = &self.tasks[rq.curr.index()];
+        let rq = &self.rqs[cpu];
+        let task = &self.tasks[rq.curr];
         if rq.nr_running != 1 || !task.policy.is_fair() || !task.on_rq {
             return false;
         }
-        let parent = |se: &EntityId| self.entities[se.index()].parent;
+        let parent = |se: &EntityId| self.entities[se].parent;
         std::iter::successors(Some(task.se), parent).any(|se| {
-            let q = self.entities[se.index()].cfs_rq;
-            self.cfs_rqs[q.index()].runtime_enabled
+            let q = self.entities[se].cfs_rq;
+            self.cfs_rqs[q].runtime_enabled
         })
     }
 
@@ -65,13 +64,13 @@ impl Kernel {
             p.spend(cpu, Op::IpiSend, 1);
             p.send_ipi(cpu, other, Ipi::Call, false);
         }
-        if !self.rqs[TIMEKEEPER.index()].tick_running {
+        if !self.rqs[TIMEKEEPER].tick_running {
             // It idled when the machine started.
-            self.rqs[TIMEKEEPER.index()].tick_running = true;
+            self.rqs[TIMEKEEPER].tick_running = true;
             let next = self.next_tick(p.now(cpu));
             p.arm(TIMEKEEPER, Timer::Tick(TIMEKEEPER), next);
         }
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         let interrupt_ends = std::mem::take(&mut rq.in_interrupt);
         if rq.curr_is_idle() || !self.topology.nohz_full.contains(cpu) {
             return;
@@ -81,7 +80,7 @@ impl Kernel {
             false if !runs => self.start_tick(p, cpu),
             true if runs && interrupt_ends => {
                 reached(Mark::FullTickStopped);
-                self.rqs[cpu.index()].tick_running = false;
+                self.rqs[cpu].tick_running = false;
                 p.cancel(Timer::Tick(cpu));
                 p.spend(cpu, Op::TickReprogram, 1);
             }
@@ -94,7 +93,7 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn note_tick_dependency(&mut self, cpu: Cpu) {
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         let without = self.topology.nohz_full.contains(cpu) && !rq.tick_running;
         if without && cpu != self.here && !rq.curr_is_idle() && !self.sched_can_stop_tick(cpu) {
             self.nohz.full_kicks.insert(cpu);
@@ -119,14 +118,14 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn tick_remote<P: Platform>(&mut self, p: &mut P, here: Cpu) {
-        let second = self.rqs[here.index()].clock / SECOND_NS;
+        let second = self.rqs[here].clock / SECOND_NS;
         if here != TIMEKEEPER || second == self.nohz.remote_second {
             return;
         }
         self.nohz.remote_second = second;
         for row in 0..self.rqs.len() {
             let cpu = Cpu::from(row);
-            let rq = &self.rqs[cpu.index()];
+            let rq = &self.rqs[cpu];
             if !self.topology.nohz_full.contains(cpu) || rq.tick_running || rq.curr_is_idle() {
                 continue;
             }

@@ -23,7 +23,7 @@ impl Kernel {
     /// and spins in `schedule` for the remaining 8 us, for which its current task pays.
     #[inline]
     pub(crate) fn resched_curr<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if rq.need_resched {
             return;
         }
@@ -42,7 +42,7 @@ impl Kernel {
     /// is lazy (`resched_curr_lazy`, 6.13).
     #[inline]
     pub(crate) fn resched_curr_lazy<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if self.rules.preemption == Preemption::Lazy && !rq.curr_is_idle() {
             reached(Mark::LazyResched);
             rq.need_resched_lazy = true;
@@ -54,8 +54,8 @@ impl Kernel {
     /// The current task of `cpu` goes to sleep. [`Kernel::leave_kernel`] has to follow.
     pub fn block<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
-        let task = self.rqs[cpu.index()].curr;
-        self.tasks[task.index()].state = TaskState::Blocked;
+        let task = self.rqs[cpu].curr;
+        self.tasks[task].state = TaskState::Blocked;
         p.spend(cpu, Op::Block, 1);
         self.schedule(p, cpu, PrevState::Blocked);
     }
@@ -63,22 +63,22 @@ impl Kernel {
     /// A sleeping task has left its queue, at once or when its delayed dequeue took place
     /// (`__block_task`).
     pub(crate) fn block_task(&mut self, cpu: Cpu, task: TaskId) {
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         record.on_rq = false;
         if record.in_iowait {
-            self.rqs[cpu.index()].nr_iowait += 1;
+            self.rqs[cpu].nr_iowait += 1;
         }
     }
 
     /// The current task of `cpu` yields (`sched_yield`).
     pub fn yield_current<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
-        let task = self.rqs[cpu.index()].curr;
-        if self.tasks[task.index()].policy.is_fair() {
+        let task = self.rqs[cpu].curr;
+        if self.tasks[task].policy.is_fair() {
             self.yield_task_fair(p, cpu, task);
-        } else if self.tasks[task.index()].policy.is_rt() {
+        } else if self.tasks[task].policy.is_rt() {
             self.requeue_task_rt(cpu, task, false);
-        } else if self.tasks[task.index()].policy == Policy::Deadline {
+        } else if self.tasks[task].policy == Policy::Deadline {
             self.yield_task_dl(p, cpu, task);
         }
         self.schedule(p, cpu, PrevState::Runnable);
@@ -89,17 +89,17 @@ impl Kernel {
     pub fn task_sched_runtime<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> Ns {
         self.here = cpu;
         self.update_rq_clock(p, cpu);
-        let task = self.rqs[cpu.index()].curr;
-        let se = self.tasks[task.index()].se;
-        if self.tasks[task.index()].policy.is_fair() {
+        let task = self.rqs[cpu].curr;
+        let se = self.tasks[task].se;
+        if self.tasks[task].policy.is_fair() {
             match self.rules.flat_pick {
                 true => self.update_curr_fair(p, cpu),
-                false => self.update_curr(p, self.entities[se.index()].cfs_rq),
+                false => self.update_curr(p, self.entities[se].cfs_rq),
             }
         } else {
             self.update_curr_above_fair(p, cpu);
         }
-        self.entities[se.index()].sum_exec_runtime
+        self.entities[se].sum_exec_runtime
     }
 
     /// On the way back to user mode or the idle loop: softirqs, pending reschedules, throttle work.
@@ -111,7 +111,7 @@ impl Kernel {
             self.irq_exit(p, cpu);
         }
         loop {
-            let rq = &mut self.rqs[cpu.index()];
+            let rq = &mut self.rqs[cpu];
             if rq.balance_softirq {
                 rq.balance_softirq = false;
                 self.irq_enter(p, cpu);
@@ -128,7 +128,7 @@ impl Kernel {
                     continue;
                 }
                 self.schedule(p, cpu, PrevState::Runnable);
-                if idled && self.rqs[cpu.index()].curr_is_idle() {
+                if idled && self.rqs[cpu].curr_is_idle() {
                     // The idle loop is left to ask, and its tick comes back with that (`do_idle`).
                     self.idle_exit(p, cpu);
                 }
@@ -139,17 +139,17 @@ impl Kernel {
         if self.nohz.has_full {
             self.update_full_tick(p, cpu);
         }
-        if self.rqs[cpu.index()].curr_is_idle() {
+        if self.rqs[cpu].curr_is_idle() {
             self.idle_enter(p, cpu);
         }
-        self.rqs[cpu.index()].curr
+        self.rqs[cpu].curr
     }
 
     /// One piece of work of a task on its way back to user mode; `false` when it has none
     /// (`task_work_run`).
     #[inline(always)]
     fn task_work_run<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) -> bool {
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         if !record.throttle_work && record.cache.work == CacheWork::None {
             return false;
         }
@@ -170,17 +170,17 @@ impl Kernel {
     pub(crate) fn schedule<P: Platform>(&mut self, p: &mut P, cpu: Cpu, state: PrevState) {
         self.rq_lock(p, cpu);
         self.hrtick_schedule_enter(cpu);
-        if std::mem::take(&mut self.rqs[cpu.index()].skip_clock_update) {
+        if std::mem::take(&mut self.rqs[cpu].skip_clock_update) {
             reached(Mark::ClockUpdateSkipped);
-            self.rqs[cpu.index()].switch_skips_clock = !self.rules.clock_skip_stays;
+            self.rqs[cpu].switch_skips_clock = !self.rules.clock_skip_stays;
         } else {
             self.update_rq_clock(p, cpu);
         }
-        let prev = self.rqs[cpu.index()].curr;
+        let prev = self.rqs[cpu].curr;
         if matches!(state, PrevState::Blocked | PrevState::Dead) {
             let dying = state == PrevState::Dead;
             let flags = DequeueFlags::SLEEP.with(DequeueFlags::SPECIAL, dying);
-            let left = match self.tasks[prev.index()].policy.is_fair() && !self.clamps_used {
+            let left = match self.tasks[prev].policy.is_fair() && !self.clamps_used {
                 true => self.dequeue_task_fair(p, prev, flags),
                 false => self.dequeue_task(p, cpu, prev, flags),
             };
@@ -188,15 +188,14 @@ impl Kernel {
                 self.block_task(cpu, prev);
             }
         }
-        let nothing = self.rules.idle_reenters
-            && self.is_idle_task(prev)
-            && self.rqs[cpu.index()].nr_running == 0;
+        let nothing =
+            self.rules.idle_reenters && self.is_idle_task(prev) && self.rqs[cpu].nr_running == 0;
         let next = if nothing {
             prev
         } else {
             self.pick_next_task(p, cpu, prev)
         };
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         rq.need_resched = false;
         rq.need_resched_lazy = false;
         // Balance on the way may have found a task for this CPU; that reschedule is served now,
@@ -221,18 +220,18 @@ impl Kernel {
         next: TaskId,
         state: PrevState,
     ) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         rq.curr = next;
         if next == rq.idle {
             self.note_idle_state(cpu);
         }
         // The enqueue of any queued task has ended the idleness already.
-        debug_assert!(next == self.rqs[cpu.index()].idle || !self.rqs[cpu.index()].noted_idle);
-        self.tasks[prev.index()].on_cpu = false;
-        self.tasks[next.index()].on_cpu = true;
+        debug_assert!(next == self.rqs[cpu].idle || !self.rqs[cpu].noted_idle);
+        self.tasks[prev].on_cpu = false;
+        self.tasks[next].on_cpu = true;
         p.observe(cpu, Observation::Switch { prev, state, next });
         self.spend_switch(p, cpu, prev, next);
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         rq.switched_from = prev;
         rq.switched_at_ns = p.now(cpu);
         self.rq_unlock(p, cpu);
@@ -248,8 +247,8 @@ impl Kernel {
 
     fn spend_switch<P: Platform>(&self, p: &mut P, cpu: Cpu, prev: TaskId, next: TaskId) {
         let (from, to) = (
-            self.tasks[prev.index()].address_space,
-            self.tasks[next.index()].address_space,
+            self.tasks[prev].address_space,
+            self.tasks[next].address_space,
         );
         // Kernel threads borrow the address space of the previous task.
         let same = to.is_none() || from == to;
@@ -267,12 +266,12 @@ impl Kernel {
     /// Asks the classes in order (`pick_next_task`).
     fn pick_next_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) -> TaskId {
         self.balance_rt(p, cpu, prev);
-        let rq = &self.rqs[cpu.index()];
-        let fair = &self.cfs_rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
+        let fair = &self.cfs_rqs[cpu];
         // A server that does not count is not asked where all that counts is fair.
         let mut passes_server = rq.dl_nr_running > 0
             && rq.nr_running == fair.h_nr_queued
-            && (prev == rq.idle || self.tasks[prev.index()].policy.is_fair());
+            && (prev == rq.idle || self.tasks[prev].policy.is_fair());
         let above_fair = rq.dl_nr_running > 0 && !passes_server;
         let mut has_work = above_fair || fair.nr_queued > 0;
         // With others than fair tasks to choose from, `prev_balance` asks whether there are fair
@@ -281,7 +280,7 @@ impl Kernel {
             && fair.nr_queued == 0
             && rq.nr_running > 0
             && prev != rq.idle
-            && self.tasks[prev.index()].policy.is_fair();
+            && self.tasks[prev].policy.is_fair();
         if looks_first {
             self.sched_balance_newidle(p, cpu);
         }
@@ -309,11 +308,10 @@ impl Kernel {
             passes_server &= found > 0;
             has_work = true;
         }
-        let idle = self.rqs[cpu.index()].idle;
+        let idle = self.rqs[cpu].idle;
         if prev != idle {
             self.put_last_task(p, cpu, prev);
-            self.entities[self.tasks[idle.index()].se.index()].exec_start =
-                self.rqs[cpu.index()].clock_task;
+            self.entities[self.tasks[idle].se].exec_start = self.rqs[cpu].clock_task;
             self.update_idle_core(p, cpu);
         }
         idle
@@ -327,7 +325,7 @@ impl Kernel {
             && if self.is_idle_task(prev) {
                 above_fair
             } else {
-                !self.tasks[prev.index()].policy.is_fair()
+                !self.tasks[prev].policy.is_fair()
             }
     }
 
@@ -347,7 +345,7 @@ impl Kernel {
     }
 
     fn switch_to_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId, next: TaskId) {
-        if std::mem::take(&mut self.rqs[cpu.index()].put_before_pick) {
+        if std::mem::take(&mut self.rqs[cpu].put_before_pick) {
             return self.set_next_task(p, cpu, next, true);
         }
         if prev == next {
@@ -356,7 +354,7 @@ impl Kernel {
             }
             return;
         }
-        if self.is_idle_task(prev) || !self.tasks[prev.index()].policy.is_fair() {
+        if self.is_idle_task(prev) || !self.tasks[prev].policy.is_fair() {
             self.put_prev_task(p, prev);
             self.set_next_task(p, cpu, next, true);
         } else {
@@ -376,9 +374,9 @@ impl Kernel {
     /// `put_prev_task` of the task's class.
     #[inline(always)]
     pub(crate) fn put_prev_task<P: Platform>(&mut self, p: &mut P, prev: TaskId) {
-        let policy = self.tasks[prev.index()].policy;
+        let policy = self.tasks[prev].policy;
         if self.is_idle_task(prev) {
-            let cpu = self.tasks[prev.index()].cpu;
+            let cpu = self.tasks[prev].cpu;
             self.fair_server_update_idle(cpu);
             self.update_curr_idle(p, cpu);
             if self.rules.idle_average != IdleAverage::Wakeups {
@@ -402,20 +400,20 @@ impl Kernel {
         next: TaskId,
         first: bool,
     ) {
-        if self.tasks[next.index()].policy.is_fair() {
+        if self.tasks[next].policy.is_fair() {
             self.set_next_task_fair(p, next, first);
             self.note_picked(cpu, next);
             if first {
                 self.hrtick_start_fair(p, cpu, next);
                 self.update_misfit_status(cpu, Some(next));
             }
-        } else if self.tasks[next.index()].policy.is_rt() {
+        } else if self.tasks[next].policy.is_rt() {
             self.set_next_task_rt(cpu, next, first);
-        } else if self.tasks[next.index()].policy == Policy::Deadline {
+        } else if self.tasks[next].policy == Policy::Deadline {
             self.set_next_task_dl(p, cpu, next, first);
         } else {
-            let stopper = self.tasks[next.index()].se;
-            self.entities[stopper.index()].exec_start = self.rqs[cpu.index()].clock_task;
+            let stopper = self.tasks[next].se;
+            self.entities[stopper].exec_start = self.rqs[cpu].clock_task;
         }
     }
 
@@ -429,11 +427,11 @@ impl Kernel {
         flags: crate::fair::EnqueueFlags,
     ) {
         self.clamps_before_enqueue(cpu, task, flags);
-        if self.tasks[task.index()].policy.is_fair() {
+        if self.tasks[task].policy.is_fair() {
             self.enqueue_task_fair(p, cpu, task, flags);
-        } else if self.tasks[task.index()].policy.is_rt() {
+        } else if self.tasks[task].policy.is_rt() {
             self.enqueue_task_rt(p, cpu, task, flags);
-        } else if self.tasks[task.index()].policy == Policy::Deadline {
+        } else if self.tasks[task].policy == Policy::Deadline {
             self.enqueue_task_dl(p, cpu, task, flags, false);
         } else {
             self.count_stop_task(cpu, true);
@@ -453,12 +451,12 @@ impl Kernel {
         if self.clamps_used {
             self.uclamp_rq_dec(cpu, task);
         }
-        if self.tasks[task.index()].policy.is_fair() {
+        if self.tasks[task].policy.is_fair() {
             return self.dequeue_task_fair(p, task, flags);
         }
-        if self.tasks[task.index()].policy.is_rt() {
+        if self.tasks[task].policy.is_rt() {
             self.dequeue_task_rt(p, cpu, task, flags);
-        } else if self.tasks[task.index()].policy == Policy::Deadline {
+        } else if self.tasks[task].policy == Policy::Deadline {
             self.dequeue_task_dl(p, cpu, task, flags);
         } else {
             self.count_stop_task(cpu, false);
@@ -469,7 +467,7 @@ impl Kernel {
     /// The last task of a CPU that goes idle is put, and the CPU's PELT clock catches up.
     fn put_last_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) {
         let sync = self.rules.idle_pelt_sync;
-        let fair = self.tasks[prev.index()].policy.is_fair();
+        let fair = self.tasks[prev].policy.is_fair();
         // Putting a fair task that sleeps counts nothing, but it may throttle its groups, whose
         // averages stop by this clock.
         if sync == IdlePeltSync::BeforePut || (fair && sync == IdlePeltSync::FairOnly) {
@@ -484,10 +482,10 @@ impl Kernel {
     /// A CPU that was never idle has no idle time to catch up with (`update_idle_rq_clock_pelt`).
     fn update_idle_clock_pelt(&mut self, cpu: Cpu) {
         let saturated = ((u64::from(LOAD_AVG_MAX) - 1024) << 10) - u64::from(LOAD_AVG_MAX);
-        let util_sum = u64::from(self.cfs_rqs[cpu.index()].avg.util_sum)
-            + u64::from(self.rqs[cpu.index()].rt.avg.util_sum)
+        let util_sum = u64::from(self.cfs_rqs[cpu].avg.util_sum)
+            + u64::from(self.rqs[cpu].rt.avg.util_sum)
             + u64::from(self.dl.rqs[cpu.index()].avg.util_sum);
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if util_sum >= saturated {
             reached(Mark::LostIdleTime);
             rq.lost_idle_time_ns += rq.clock_task - rq.clock_pelt;

@@ -24,13 +24,13 @@ impl Kernel {
 
     /// Gives the migration thread of a CPU something to do and wakes it (`stop_one_cpu_nowait`).
     pub(crate) fn stop_one_cpu<P: Platform>(&mut self, p: &mut P, cpu: Cpu, work: StopWork) {
-        self.rqs[cpu.index()].stop_works.push_back(work);
+        self.rqs[cpu].stop_works.push_back(work);
         let stopper = self.migration_thread(cpu);
-        if self.tasks[stopper.index()].state != TaskState::Blocked {
+        if self.tasks[stopper].state != TaskState::Blocked {
             return;
         }
         p.spend(self.here, Op::Wakeup, 1);
-        self.tasks[stopper.index()].state = TaskState::Waking;
+        self.tasks[stopper].state = TaskState::Waking;
         if !self.rules.stopper_wakes_at_once && self.ttwu_queue_cond(cpu) {
             return self.ttwu_queue_wakelist(p, stopper, cpu, false);
         }
@@ -42,7 +42,7 @@ impl Kernel {
     #[inline]
     pub(crate) fn pick_task_stop(&self, cpu: Cpu) -> Option<TaskId> {
         let stopper = self.migration_thread(cpu);
-        self.tasks[stopper.index()].on_rq.then_some(stopper)
+        self.tasks[stopper].on_rq.then_some(stopper)
     }
 
     /// `enqueue_task_stop` and `dequeue_task_stop` only count.
@@ -58,7 +58,7 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn cpu_stopper_thread<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        while let Some(work) = self.rqs[cpu.index()].stop_works.pop_front() {
+        while let Some(work) = self.rqs[cpu].stop_works.pop_front() {
             reached(Mark::StopFirst);
             match work {
                 StopWork::Migrate(task, target) => self.migration_cpu_stop(p, cpu, task, target),
@@ -68,13 +68,13 @@ impl Kernel {
             }
         }
         let stopper = self.migration_thread(cpu);
-        self.tasks[stopper.index()].state = TaskState::Blocked;
+        self.tasks[stopper].state = TaskState::Blocked;
         self.schedule(p, cpu, PrevState::Blocked);
     }
 
     /// Moves a task of this CPU for `exec` (`migration_cpu_stop`).
     fn migration_cpu_stop<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId, target: Cpu) {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         if record.cpu == cpu && record.on_rq && record.affinity.contains(target) {
             self.move_queued_task(p, task, target);
         }
@@ -85,7 +85,7 @@ impl Kernel {
     fn affinity_cpu_stop<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         // A wakeup on its way here has to be completed first, or it would escape.
         self.sched_ttwu_pending(p, cpu);
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         let Some(target) = record.migration_pending else {
             return;
         };
@@ -105,7 +105,7 @@ impl Kernel {
     /// Takes a queued task off its CPU to move it (`deactivate_task` with
     /// `TASK_ON_RQ_MIGRATING`).
     pub(crate) fn deactivate_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
-        self.tasks[task.index()].migrating = true;
+        self.tasks[task].migrating = true;
         self.dequeue_task(p, cpu, task, DequeueFlags::NONE);
     }
 
@@ -113,13 +113,13 @@ impl Kernel {
     pub(crate) fn attach_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         let flags = EnqueueFlags::MIGRATED;
         self.activate_task(p, cpu, task, flags);
-        self.tasks[task.index()].migrating = false;
+        self.tasks[task].migrating = false;
         self.wakeup_preempt(p, cpu, task, Arrival::Other);
     }
 
     /// Moves a queued task that does not run (`move_queued_task`).
     pub(crate) fn move_queued_task<P: Platform>(&mut self, p: &mut P, task: TaskId, target: Cpu) {
-        let cpu = self.tasks[task.index()].cpu;
+        let cpu = self.tasks[task].cpu;
         self.update_rq_clock(p, cpu);
         self.deactivate_task(p, cpu, task);
         self.set_task_cpu(p, task, target);

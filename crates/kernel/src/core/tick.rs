@@ -29,7 +29,7 @@ impl Kernel {
         // measured by now.
         self.arch_scale_freq_tick(p, cpu);
         self.update_rq_clock(p, cpu);
-        if self.rqs[cpu.index()].need_resched_lazy {
+        if self.rqs[cpu].need_resched_lazy {
             // A lazy request that was not honoured within a tick becomes a firm one.
             self.resched_curr(p, cpu);
         }
@@ -46,8 +46,8 @@ impl Kernel {
     /// The part of a tick that is the running task's class's (`task_tick`).
     #[inline]
     pub(crate) fn task_tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let curr = self.rqs[cpu.index()].curr;
-        let policy = self.tasks[curr.index()].policy;
+        let curr = self.rqs[cpu].curr;
+        let policy = self.tasks[curr].policy;
         if self.is_idle_task(curr) {
             self.update_curr_idle(p, cpu);
         } else if policy.is_fair() {
@@ -64,12 +64,12 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn idle_enter<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.nohz_run_idle_balance(p, cpu);
-        self.rqs[cpu.index()].idle_entry_ns = Some(p.now(cpu));
+        self.rqs[cpu].idle_entry_ns = Some(p.now(cpu));
         if !self.cpuidle.is_off() {
             return self.cpuidle_idle_call(p, cpu);
         }
         // No driver and no governor to ask.
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         let woken_by_tick = std::mem::take(&mut rq.got_idle_tick);
         if woken_by_tick || !rq.tick_running || !self.rules.idle.tick_stops_after_tick {
             rq.idle_calls += 1;
@@ -79,7 +79,7 @@ impl Kernel {
 
     /// A CPU leaves idle: its tick comes back on the grid (`tick_nohz_idle_exit`).
     pub(crate) fn idle_exit<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         rq.got_idle_tick = false;
         if !rq.tick_running && !self.leaves_idle_without_tick(cpu) {
             self.start_tick(p, cpu);
@@ -88,7 +88,7 @@ impl Kernel {
 
     /// The tick comes back on the grid (`tick_nohz_restart_sched_tick`).
     pub(crate) fn start_tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        self.rqs[cpu.index()].tick_running = true;
+        self.rqs[cpu].tick_running = true;
         p.spend(cpu, Op::TickReprogram, 1);
         let next = self.next_tick(p.now(cpu));
         p.arm(cpu, Timer::Tick(cpu), next);

@@ -23,25 +23,25 @@ impl Kernel {
         flags: WakeFlags,
     ) -> bool {
         self.here = cpu;
-        if self.tasks[task.index()].state != TaskState::Blocked {
+        if self.tasks[task].state != TaskState::Blocked {
             return false;
         }
         p.spend(cpu, Op::Wakeup, 1);
-        let last_cpu = self.tasks[task.index()].cpu;
-        if self.tasks[task.index()].on_rq {
+        let last_cpu = self.tasks[task].cpu;
+        if self.tasks[task].on_rq {
             self.wake_still_queued(p, last_cpu, task, flags);
             return true;
         }
-        if self.tasks[task.index()].in_iowait {
-            self.rqs[last_cpu.index()].nr_iowait -= 1;
+        if self.tasks[task].in_iowait {
+            self.rqs[last_cpu].nr_iowait -= 1;
         }
-        self.tasks[task.index()].state = TaskState::Waking;
+        self.tasks[task].state = TaskState::Waking;
         if self.still_switched_away_from(p, task, last_cpu) {
             if self.ttwu_queue_on_cpu(task, last_cpu) {
                 self.ttwu_queue_wakelist(p, task, last_cpu, false);
                 return true;
             }
-            p.spin_until(cpu, self.rqs[last_cpu.index()].switched_at_ns);
+            p.spin_until(cpu, self.rqs[last_cpu].switched_at_ns);
         }
         if self.domains.claims.take_time() {
             self.domains.claims.begin(p.now(cpu));
@@ -61,7 +61,7 @@ impl Kernel {
             reached(Mark::WakeLocal);
             self.rq_lock(p, target);
             self.update_rq_clock(p, target);
-            let selected = self.tasks[task.index()].nr_cpus_allowed > 1;
+            let selected = self.tasks[task].nr_cpus_allowed > 1;
             self.ttwu_do_activate(p, target, task, migrated, arrival(flags, selected));
             self.rq_unlock(p, target);
             p.spend(cpu, Op::WakeupEnd, 1);
@@ -79,7 +79,7 @@ impl Kernel {
         task: TaskId,
         last_cpu: Cpu,
     ) -> bool {
-        let rq = &self.rqs[last_cpu.index()];
+        let rq = &self.rqs[last_cpu];
         last_cpu != self.here && rq.switched_from == task && p.now(self.here) < rq.switched_at_ns
     }
 
@@ -87,8 +87,8 @@ impl Kernel {
     /// about to be idle, has at most one task (before 6.0 and 5.15.61), or shares no cache with the
     /// waker.
     fn ttwu_queue_on_cpu(&self, task: TaskId, last_cpu: Cpu) -> bool {
-        let allowed = self.tasks[task.index()].affinity.contains(last_cpu);
-        let few = !self.rules.idle_cpu_wakes_itself && self.rqs[last_cpu.index()].nr_running <= 1;
+        let allowed = self.tasks[task].affinity.contains(last_cpu);
+        let few = !self.rules.idle_cpu_wakes_itself && self.rqs[last_cpu].nr_running <= 1;
         allowed
             && self.rules.switching_cpu_takes_wakeup
             && ((self.rules.features.ttwu_queue && few) || self.ttwu_queue_cond(last_cpu))
@@ -103,11 +103,11 @@ impl Kernel {
         migrated: bool,
     ) {
         reached(Mark::WakeRemoteQueue);
-        let first = self.is_first_call(target, self.rqs[target.index()].wake_list.is_empty());
-        let rq = &mut self.rqs[target.index()];
+        let first = self.is_first_call(target, self.rqs[target].wake_list.is_empty());
+        let rq = &mut self.rqs[target];
         rq.ttwu_pending = true;
         rq.wake_list.push(task);
-        self.tasks[task.index()].wake_migrated = migrated;
+        self.tasks[task].wake_migrated = migrated;
         self.note_idle_state(target);
         if first {
             self.send_call(p, target);
@@ -125,13 +125,13 @@ impl Kernel {
         reached(Mark::WakeQueued);
         self.rq_lock(p, cpu);
         self.update_rq_clock(p, cpu);
-        self.tasks[task.index()].state = TaskState::Running;
-        let se = self.tasks[task.index()].se;
-        if self.entities[se.index()].sched_delayed {
+        self.tasks[task].state = TaskState::Running;
+        let se = self.tasks[task].se;
+        if self.entities[se].sched_delayed {
             self.enqueue_task(p, cpu, task, EnqueueFlags::DELAYED);
         }
         p.observe(cpu, Observation::Wakeup { task, cpu });
-        if !self.tasks[task.index()].on_cpu {
+        if !self.tasks[task].on_cpu {
             self.wakeup_preempt(p, cpu, task, arrival(flags, false));
         }
         self.rq_unlock(p, cpu);
@@ -147,24 +147,24 @@ impl Kernel {
     #[inline(always)]
     pub fn rq_lock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         p.touch(self.here, Line::RqLock(cpu), Access::Write);
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         if p.now(self.here) < rq.lock_held_from_ns {
             return;
         }
         p.spin_until(self.here, rq.lock_held_until_ns);
-        self.rqs[cpu.index()].lock_held_from_ns = p.now(self.here);
+        self.rqs[cpu].lock_held_from_ns = p.now(self.here);
     }
 
     /// The lock is taken again after it was given up on the way through `__schedule`: a CPU that
     /// wanted it earlier has it first.
     pub fn rq_relock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        self.rqs[cpu.index()].lock_held_from_ns = p.now(self.here);
+        self.rqs[cpu].lock_held_from_ns = p.now(self.here);
     }
 
     /// Gives the lock of a queue up: others get it from now on.
     #[inline(always)]
     pub fn rq_unlock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         rq.lock_held_until_ns = rq.lock_held_until_ns.max(p.now(self.here));
     }
 
@@ -179,7 +179,7 @@ impl Kernel {
         }
         let idle_target = self.rules.idle_cpu_wakes_itself
             && target != self.here
-            && self.rqs[target.index()].nr_running == 0;
+            && self.rqs[target].nr_running == 0;
         if idle_target {
             reached(Mark::WakeListIdle);
         }
@@ -197,13 +197,13 @@ impl Kernel {
         arrival: Arrival,
     ) {
         let flags = EnqueueFlags::WAKEUP.with(EnqueueFlags::MIGRATED, migrated);
-        if self.tasks[task.index()].policy.is_fair() && !self.clamps_used {
+        if self.tasks[task].policy.is_fair() && !self.clamps_used {
             self.enqueue_task_fair(p, cpu, task, flags);
-            self.tasks[task.index()].on_rq = true;
+            self.tasks[task].on_rq = true;
         } else {
             self.activate_task(p, cpu, task, flags);
         }
-        self.tasks[task.index()].state = TaskState::Running;
+        self.tasks[task].state = TaskState::Running;
         p.observe(cpu, Observation::Wakeup { task, cpu });
         self.wakeup_preempt(p, cpu, task, arrival);
         self.task_woken(p, cpu, task);
@@ -216,7 +216,7 @@ impl Kernel {
     /// (`task_woken`).
     #[inline(always)]
     pub(crate) fn task_woken<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
-        let policy = self.tasks[task.index()].policy;
+        let policy = self.tasks[task].policy;
         if policy.is_rt() {
             self.task_woken_rt(p, cpu, task);
         } else if policy == Policy::Deadline {
@@ -233,13 +233,13 @@ impl Kernel {
         flags: EnqueueFlags,
     ) {
         self.enqueue_task(p, cpu, task, flags);
-        self.tasks[task.index()].on_rq = true;
+        self.tasks[task].on_rq = true;
     }
 
     /// A CPU's idle period ends: the average follows by an eighth (`update_rq_avg_idle`).
     #[inline(always)]
     pub(crate) fn end_idle_stamp(&mut self, cpu: Cpu) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if rq.idle_stamp == 0 && self.rules.idle_average != IdleAverage::EveryEnd {
             return;
         }
@@ -263,19 +263,19 @@ impl Kernel {
         task: TaskId,
         arrival: Arrival,
     ) {
-        let curr = self.rqs[cpu.index()].curr;
+        let curr = self.rqs[cpu].curr;
         let idle = self.is_idle_task(curr);
         let (curr_rank, rank) = (
             if idle {
                 0
             } else {
-                self.tasks[curr.index()].policy.rank()
+                self.tasks[curr].policy.rank()
             },
-            self.tasks[task.index()].policy.rank(),
+            self.tasks[task].policy.rank(),
         );
         if rank > curr_rank {
             self.resched_curr(p, cpu);
-        } else if rank == curr_rank && self.tasks[task.index()].policy.is_fair() {
+        } else if rank == curr_rank && self.tasks[task].policy.is_fair() {
             self.check_preempt_wakeup_fair(p, cpu, task, arrival);
         } else if rank == curr_rank && rank == Policy::Deadline.rank() {
             self.wakeup_preempt_dl(p, cpu, task);
@@ -283,8 +283,8 @@ impl Kernel {
             self.wakeup_preempt_rt(p, cpu, task);
         }
         // The switch that follows need not read the clock once more (`rq_clock_skip_update`).
-        let curr_queued = idle || self.tasks[curr.index()].on_rq;
-        let rq = &mut self.rqs[cpu.index()];
+        let curr_queued = idle || self.tasks[curr].on_rq;
+        let rq = &mut self.rqs[cpu];
         rq.skip_clock_update |= rq.need_resched && curr_queued;
     }
 
@@ -298,7 +298,7 @@ impl Kernel {
         kind: WakeKind,
         flags: WakeFlags,
     ) -> Cpu {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         if record.nr_cpus_allowed == 1 {
             return record.affinity.lowest().unwrap_or(record.cpu);
         }
@@ -309,7 +309,7 @@ impl Kernel {
         } else {
             self.select_task_rq_rt(task, kind)
         };
-        if self.tasks[task.index()].affinity.contains(cpu) {
+        if self.tasks[task].affinity.contains(cpu) {
             cpu
         } else {
             reached(Mark::CpuFallback);
@@ -319,7 +319,7 @@ impl Kernel {
 
     /// Moves a task that is on no queue to another CPU (`set_task_cpu`).
     pub(crate) fn set_task_cpu<P: Platform>(&mut self, p: &mut P, task: TaskId, new_cpu: Cpu) {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let (from, se, group) = (record.cpu, record.se, record.group);
         if from == new_cpu {
             return;
@@ -329,7 +329,7 @@ impl Kernel {
         } else if record.policy == Policy::Deadline && record.state == TaskState::Waking {
             self.migrate_task_rq_dl(p, task);
         }
-        self.tasks[task.index()].cpu = new_cpu;
+        self.tasks[task].cpu = new_cpu;
         self.set_task_rq(se, group, new_cpu);
         p.observe(
             self.here,
@@ -349,37 +349,37 @@ impl Kernel {
         cpu: Cpu,
     ) {
         let q = self.cfs_rq_of(group, cpu);
-        let parent = self.cfs_rqs[q.index()].se;
-        self.follow_queue_clock(se, self.entities[se.index()].cfs_rq, q);
-        let entity = &mut self.entities[se.index()];
+        let parent = self.cfs_rqs[q].se;
+        self.follow_queue_clock(se, self.entities[se].cfs_rq, q);
+        let entity = &mut self.entities[se];
         entity.cfs_rq = q;
         entity.parent = parent;
     }
 
     /// `migrate_task_rq_fair`.
     fn migrate_task_rq_fair<P: Platform>(&mut self, p: &mut P, task: TaskId) {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let (se, waking, migrating) = (
             record.se,
             record.state == TaskState::Waking,
             record.migrating,
         );
-        let q = self.entities[se.index()].cfs_rq;
+        let q = self.entities[se].cfs_rq;
         if self.rules.fair == FairClass::Cfs && waking {
             // A sleeper's vruntime travels relative to the queue it slept on.
-            let origin = self.cfs_rqs[q.index()].min_vruntime;
-            let entity = &mut self.entities[se.index()];
+            let origin = self.cfs_rqs[q].min_vruntime;
+            let entity = &mut self.entities[se];
             entity.vruntime = entity.vruntime.wrapping_sub(origin);
         }
         if migrating {
             if !self.rules.dequeue_detaches {
                 self.detach_entity_cfs_rq(p, q, se);
             }
-        } else if self.entities[se.index()].avg.last_update_time != 0 {
+        } else if self.entities[se].avg.last_update_time != 0 {
             self.remove_entity_load_avg(se);
             self.migrate_se_pelt_lag(se, p.now(self.here));
         }
-        self.entities[se.index()].avg.last_update_time = 0;
+        self.entities[se].avg.last_update_time = 0;
     }
 
     /// An interrupt from another CPU arrives: function calls, pending wakeups, reschedule.
@@ -395,7 +395,7 @@ impl Kernel {
     #[inline]
     pub(crate) fn flush_calls<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> bool {
         if !self.rules.calls_share_a_queue {
-            let flushes = !self.rqs[cpu.index()].wake_list.is_empty();
+            let flushes = !self.rqs[cpu].wake_list.is_empty();
             self.sched_ttwu_pending(p, cpu);
             return flushes;
         }
@@ -421,7 +421,7 @@ impl Kernel {
     /// (`call_single_queue`).
     #[inline]
     fn has_calls(&self, cpu: Cpu) -> bool {
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         !rq.wake_list.is_empty()
             || rq.nohz_kick
             || !rq.unthrottle_list.is_empty()
@@ -439,20 +439,20 @@ impl Kernel {
 
     /// Enqueues what other CPUs handed over (`sched_ttwu_pending`).
     pub(crate) fn sched_ttwu_pending<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if self.rqs[cpu.index()].wake_list.is_empty() {
+        if self.rqs[cpu].wake_list.is_empty() {
             return;
         }
         self.rq_lock(p, cpu);
         self.update_rq_clock(p, cpu);
-        let mut tasks = std::mem::take(&mut self.rqs[cpu.index()].wake_list);
+        let mut tasks = std::mem::take(&mut self.rqs[cpu].wake_list);
         for &task in &tasks {
-            let migrated = self.tasks[task.index()].wake_migrated;
+            let migrated = self.tasks[task].wake_migrated;
             self.ttwu_do_activate(p, cpu, task, migrated, Arrival::Other);
             p.spend(cpu, Op::WakeupEnd, 1);
         }
         self.rq_unlock(p, cpu);
         tasks.clear();
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         rq.wake_list = tasks;
         rq.ttwu_pending = false;
         self.note_idle_state(cpu);
@@ -461,7 +461,7 @@ impl Kernel {
     /// Whether a CPU runs its idle task with nothing queued or pending (`idle_cpu`).
     #[inline]
     pub(crate) fn idle_cpu(&self, cpu: Cpu) -> bool {
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         rq.curr_is_idle() && rq.nr_running == 0 && !rq.ttwu_pending
     }
 

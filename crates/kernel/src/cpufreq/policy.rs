@@ -185,7 +185,7 @@ impl Kernel {
         match self.cpufreq.kind {
             Kind::Pid if local => self.pstate_sample(p, cpu),
             Kind::Load if local => {
-                let (now, tick_ns) = (self.rqs[cpu.index()].clock, self.rules.tick_ns);
+                let (now, tick_ns) = (self.rqs[cpu].clock, self.rules.tick_ns);
                 let state = &mut self.cpufreq.cpus[cpu.index()];
                 state.iowait.update(now, iowait, tick_ns);
                 self.pstate_sample(p, cpu);
@@ -230,7 +230,7 @@ impl Kernel {
         if let Some(scale) =
             (u128::from(counted.aperf) * 1024 * u128::from(pstates.base)).checked_div(most)
         {
-            self.rqs[cpu.index()].freq_scale = scale.min(1024) as u64;
+            self.rqs[cpu].freq_scale = scale.min(1024) as u64;
         }
     }
 
@@ -311,7 +311,7 @@ impl Kernel {
         if !boost {
             return;
         }
-        let (now, tick_ns) = (self.rqs[cpu.index()].clock, self.rules.tick_ns);
+        let (now, tick_ns) = (self.rqs[cpu].clock, self.rules.tick_ns);
         let hwp = &mut self.cpufreq.cpus[cpu.index()].hwp;
         if let Some(request) = hwp.update(&driver.pstates, now, iowait, tick_ns) {
             p.request_performance(cpu, request);
@@ -319,7 +319,7 @@ impl Kernel {
     }
 
     fn sugov_update<P: Platform>(&mut self, p: &mut P, cpu: Cpu, iowait: bool) {
-        let (now, tick_ns) = (self.rqs[cpu.index()].clock, self.rules.tick_ns);
+        let (now, tick_ns) = (self.rqs[cpu].clock, self.rules.tick_ns);
         let state = &mut self.cpufreq.cpus[cpu.index()];
         state
             .sugov
@@ -364,7 +364,7 @@ impl Kernel {
             && !self.uclamp_rq_is_capped(cpu)
             && self.cpufreq.cpus[cpu.index()]
                 .sugov
-                .is_busy(self.rqs[cpu.index()].idle_calls);
+                .is_busy(self.rqs[cpu].idle_calls);
         let decided = self.cpufreq.policies[policy]
             .sugov
             .decide(now, wanted, hold);
@@ -375,8 +375,8 @@ impl Kernel {
 
     /// Utilisation of a CPU by all classes.
     pub(crate) fn utilisation(&self, cpu: Cpu) -> Utilisation {
-        let rq = &self.rqs[cpu.index()];
-        let fair = &self.cfs_rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
+        let fair = &self.cfs_rqs[cpu];
         Utilisation {
             fair: fair.avg.util_avg,
             fair_runnable: fair.avg.runnable_avg,
@@ -413,7 +413,7 @@ impl Kernel {
         let points = table.and_then(|table| Some((table.get(state as usize)?, table.last()?)));
         if let Some((point, fastest)) = points {
             let scale = crate::energy::frequency_scale(point.khz, fastest.khz);
-            self.rqs[cpu.index()].freq_scale = scale;
+            self.rqs[cpu].freq_scale = scale;
         }
     }
 
@@ -428,7 +428,7 @@ impl Kernel {
     }
 
     fn ondemand_update<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let now = self.rqs[cpu.index()].clock;
+        let now = self.rqs[cpu].clock;
         let policy = &self.cpufreq.policies[self.cpufreq.cpus[cpu.index()].policy];
         let old_enough = now.saturating_sub(policy.sampled_ns) >= self.ondemand_sampling_ns();
         if old_enough && policy.cpus.contains(self.here) {
@@ -459,7 +459,7 @@ impl Kernel {
 
     /// Idle time of a CPU so far, waiting for I/O not counted (`get_cpu_idle_time`, `io_is_busy`).
     pub(crate) fn cpu_idle_time(&self, cpu: Cpu, now: Ns) -> Ns {
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         let asleep = rq.idle_entry_ns.filter(|_| rq.nr_iowait == 0);
         rq.idle_time_ns + asleep.map_or(0, |entry_ns| now.saturating_sub(entry_ns))
     }
@@ -467,7 +467,7 @@ impl Kernel {
     /// The idle loop stops sleeping, before a handler wakes a task (`tick_nohz_stop_idle`).
     #[inline]
     pub(crate) fn count_idle_time(&mut self, cpu: Cpu, now: Ns) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if let Some(entry_ns) = rq.idle_entry_ns.take()
             && rq.nr_iowait == 0
         {

@@ -223,8 +223,8 @@ fn idle_time_without_io_is_counted() {
     run_until(&mut kernel, &mut p, 10 * MS);
     sleep(&mut kernel, &mut p, task, 7 * MS);
     assert_eq!(kernel.cpu_idle_time(Cpu(0), p.now), 7 * MS);
-    kernel.tasks[task.index()].in_iowait = true;
+    kernel.tasks[task].in_iowait = true;
     sleep(&mut kernel, &mut p, task, 5 * MS);
-    kernel.tasks[task.index()].in_iowait = false;
+    kernel.tasks[task].in_iowait = false;
     assert_eq!(kernel.cpu_idle_time(Cpu(0), p.now), 7 * MS);
 }

@@ -99,7 +99,7 @@ impl Kernel {
             return;
         }
         for other in (0..self.topology.cpus()).map(Cpu::from) {
-            if other != cpu && self.rqs[other.index()].curr_is_idle() {
+            if other != cpu && self.rqs[other].curr_is_idle() {
                 self.send_call(p, other);
             }
         }
@@ -114,7 +114,7 @@ impl Kernel {
         if self.cpuidle.is_off() {
             return;
         }
-        self.rqs[cpu.index()].polling = false;
+        self.rqs[cpu].polling = false;
         if let Some(stay) = &mut self.cpuidle.devices[cpu.index()].stay {
             stay.left = Some((at, poll_limit));
         }
@@ -149,7 +149,7 @@ impl Kernel {
     /// A tick came; if the CPU idles, its idle loop or the governor will want to know.
     #[inline]
     pub(crate) fn note_idle_tick(&mut self, cpu: Cpu) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if !rq.curr_is_idle() {
             return;
         }
@@ -169,9 +169,9 @@ impl Kernel {
             self.stop_idle_tick(p, cpu);
         }
         let choice = self.cpuidle_select(p, cpu, now);
-        let stopped = !self.rqs[cpu.index()].tick_running;
+        let stopped = !self.rqs[cpu].tick_running;
         if choice.stop_tick || stopped {
-            self.rqs[cpu.index()].idle_calls += 1;
+            self.rqs[cpu].idle_calls += 1;
             self.stop_idle_tick(p, cpu);
         }
         let state = self.cpuidle.states[choice.state];
@@ -193,12 +193,12 @@ impl Kernel {
         } else {
             None
         };
-        self.rqs[cpu.index()].polling = state.polling || state.monitor;
+        self.rqs[cpu].polling = state.polling || state.monitor;
         p.enter_idle(cpu, choice.state, limit_ns);
     }
 
     fn cpuidle_select<P: Platform>(&mut self, p: &mut P, cpu: Cpu, now: Ns) -> Choice {
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         let timer_ns = p
             .next_timer(cpu)
             .saturating_sub(now)
@@ -224,7 +224,7 @@ impl Kernel {
     /// only jiffy timers could keep it.
     pub(crate) fn stop_idle_tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let keeps_time = self.keeps_time(cpu);
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if !rq.tick_running || keeps_time {
             return;
         }

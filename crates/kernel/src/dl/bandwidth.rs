@@ -71,7 +71,7 @@ impl Kernel {
         asked: &Reservation,
     ) -> Result<(), Refused> {
         let new_bw = to_ratio(asked.period_ns, asked.runtime_ns);
-        let is_deadline = self.tasks[task.index()].policy == Policy::Deadline;
+        let is_deadline = self.tasks[task].policy == Policy::Deadline;
         let entity = self.dl.of(task);
         if is_deadline && entity.bw == new_bw {
             return Ok(());
@@ -93,7 +93,7 @@ impl Kernel {
             self.dl.reserve(-(entity.bw as i64));
         }
         self.dl.reserve(new_bw as i64);
-        if is_deadline && !self.tasks[task.index()].on_rq {
+        if is_deadline && !self.tasks[task].on_rq {
             self.dl_change_utilization(p, task, new_bw);
         }
         Ok(())
@@ -101,7 +101,7 @@ impl Kernel {
 
     /// A sleeping task changes its reservation (`dl_rq_change_utilization`).
     fn dl_change_utilization<P: Platform>(&mut self, p: &mut P, task: TaskId, new_bw: u64) {
-        let (cpu, bw) = (self.tasks[task.index()].cpu, self.dl.of(task).bw);
+        let (cpu, bw) = (self.tasks[task].cpu, self.dl.of(task).bw);
         if self.dl.of(task).non_contending {
             self.sub_running_bw(p, cpu, bw);
             self.dl_contends_again(p, task);
@@ -143,7 +143,7 @@ impl Kernel {
     /// A task sleeps, ends or leaves the class: at its 0-lag time its utilisation is no longer
     /// active (`task_non_contending`).
     pub(super) fn dl_stops_contending<P: Platform>(&mut self, p: &mut P, task: TaskId) {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let (cpu, dead) = (record.cpu, record.state == TaskState::Dead);
         let is_deadline = record.policy == Policy::Deadline;
         let entity = self.dl.of(task);
@@ -156,7 +156,7 @@ impl Kernel {
             / entity.reserved.runtime_ns as i64;
         let zero_lag_ns = (entity.deadline_ns as i64)
             .wrapping_sub(share)
-            .wrapping_sub(self.rqs[cpu.index()].clock as i64);
+            .wrapping_sub(self.rqs[cpu].clock as i64);
         if zero_lag_ns < 0 || entity.inactive_timer_set {
             if is_deadline {
                 self.sub_running_bw(p, cpu, entity.bw);
@@ -205,7 +205,7 @@ impl Kernel {
         let entity = self.dl.entity(task);
         entity.inactive_timer_set = false;
         let reaped = entity.reaped;
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let (of, dead) = (record.cpu, record.state == TaskState::Dead);
         let leaves = dead || record.policy != Policy::Deadline;
         self.update_rq_clock(p, of);
@@ -227,7 +227,7 @@ impl Kernel {
 
     /// Runtime that running for `delta` takes (`dl_scaled_delta_exec`).
     pub(super) fn dl_scaled(&self, cpu: Cpu, task: TaskId, delta: Ns) -> i64 {
-        let (rq, dl) = (&self.rqs[cpu.index()], &self.dl.rqs[cpu.index()]);
+        let (rq, dl) = (&self.rqs[cpu], &self.dl.rqs[cpu.index()]);
         let entity = self.dl.of(task);
         if !entity.reserved.reclaims {
             let at_frequency = (delta * rq.freq_scale) >> 10;
@@ -266,7 +266,7 @@ impl Kernel {
         last: Option<Cpu>,
     ) -> Option<Cpu> {
         let here = self.here;
-        let rq = &self.rqs[here.index()];
+        let rq = &self.rqs[here];
         let stays = self.rules.timers_stay_local
             && last.is_none_or(|last| last == here)
             && (rq.tick_running || rq.need_resched);

@@ -17,7 +17,7 @@ use crate::task::Policy;
 impl Kernel {
     /// A new period begins now (`replenish_dl_new_period`).
     pub(super) fn dl_new_period(&mut self, cpu: Cpu, task: TaskId) {
-        let clock = self.rqs[cpu.index()].clock;
+        let clock = self.rqs[cpu].clock;
         let entity = self.dl.entity(task);
         entity.deadline_ns = clock + entity.reserved.deadline_ns;
         entity.runtime_ns = entity.reserved.runtime_ns as i64;
@@ -26,7 +26,7 @@ impl Kernel {
     /// Runtime for as many periods as were overrun (`replenish_dl_entity`).
     pub(super) fn dl_replenish(&mut self, cpu: Cpu, task: TaskId) {
         reached(Mark::DlReplenished);
-        let clock = self.rqs[cpu.index()].clock;
+        let clock = self.rqs[cpu].clock;
         let entity = self.dl.entity(task);
         let reserved = entity.reserved;
         if reserved.deadline_ns == 0 {
@@ -50,7 +50,7 @@ impl Kernel {
     fn dl_overflows(&self, cpu: Cpu, task: TaskId) -> bool {
         let entity = self.dl.of(task);
         let reserved = entity.reserved;
-        let time_left = entity.deadline_ns.wrapping_sub(self.rqs[cpu.index()].clock);
+        let time_left = entity.deadline_ns.wrapping_sub(self.rqs[cpu].clock);
         let left =
             (reserved.deadline_ns >> DL_SCALE).wrapping_mul((entity.runtime_ns >> DL_SCALE) as u64);
         let right = (time_left >> DL_SCALE).wrapping_mul(reserved.runtime_ns >> DL_SCALE);
@@ -59,7 +59,7 @@ impl Kernel {
 
     /// Decides which deadline and runtime a woken task keeps (`update_dl_entity`).
     pub(super) fn dl_wakes(&mut self, cpu: Cpu, task: TaskId) {
-        let clock = self.rqs[cpu.index()].clock;
+        let clock = self.rqs[cpu].clock;
         let entity = self.dl.of(task);
         let late = entity.is_late(clock);
         if !late && !self.dl_overflows(cpu, task) {
@@ -78,7 +78,7 @@ impl Kernel {
     /// A task whose deadline comes before the end of its period, and that is queued in between,
     /// waits for that (`dl_check_constrained_dl`).
     pub(super) fn dl_check_constrained<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
-        let clock = self.rqs[cpu.index()].clock;
+        let clock = self.rqs[cpu].clock;
         let entity = self.dl.of(task);
         let had_one = entity.deadline_ns != 0;
         if !had_one || !entity.is_late(clock) || !before(clock, entity.next_period_ns()) {
@@ -102,7 +102,7 @@ impl Kernel {
     ) -> bool {
         let entity = self.dl.of(task);
         let now = p.now(self.here);
-        let late = now.wrapping_sub(self.rqs[cpu.index()].clock);
+        let late = now.wrapping_sub(self.rqs[cpu].clock);
         let at = entity.next_period_ns().wrapping_add(late);
         // Less than a microsecond late is not late.
         if (at.wrapping_sub(now) as i64) <= -1000 {
@@ -118,8 +118,8 @@ impl Kernel {
 
     /// The running task of the class is charged (`update_curr_dl`).
     pub(crate) fn update_curr_dl<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let curr = self.rqs[cpu.index()].curr;
-        if self.tasks[curr.index()].policy != Policy::Deadline || !self.dl.of(curr).queued {
+        let curr = self.rqs[cpu].curr;
+        if self.tasks[curr].policy != Policy::Deadline || !self.dl.of(curr).queued {
             return;
         }
         let delta = self.update_curr_common(cpu);
@@ -164,7 +164,7 @@ impl Kernel {
         if reaped {
             return self.task_reap(task);
         }
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         if record.policy != Policy::Deadline || !throttled {
             return;
         }
@@ -188,7 +188,7 @@ impl Kernel {
             return;
         }
         let active = self.rt_domain.period_active;
-        let rt = &mut self.rqs[cpu.index()].rt;
+        let rt = &mut self.rqs[cpu].rt;
         if active
             || rt
                 .rt_runtime_ns

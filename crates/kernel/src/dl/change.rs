@@ -126,9 +126,9 @@ impl Kernel {
         if !asked.is_valid() {
             return refused(RefusedFor::Parameters);
         }
-        let unchanged = self.tasks[task.index()].policy == Policy::Deadline
-            && self.dl.of(task).reserved == asked;
-        if !unchanged && !self.dl_may_be_pinned(self.tasks[task.index()].affinity.len()) {
+        let unchanged =
+            self.tasks[task].policy == Policy::Deadline && self.dl.of(task).reserved == asked;
+        if !unchanged && !self.dl_may_be_pinned(self.tasks[task].affinity.len()) {
             return refused(RefusedFor::Affinity);
         }
         self.set_deadline_nocheck(p, cpu, task, asked)
@@ -147,8 +147,8 @@ impl Kernel {
     ) -> Result<(), Refused> {
         self.here = cpu;
         self.dl.used = true;
-        self.update_rq_clock(p, self.tasks[task.index()].cpu);
-        let is_deadline = self.tasks[task.index()].policy == Policy::Deadline;
+        self.update_rq_clock(p, self.tasks[task].cpu);
+        let is_deadline = self.tasks[task].policy == Policy::Deadline;
         if is_deadline && self.dl.of(task).reserved == asked {
             return Ok(());
         }
@@ -167,7 +167,7 @@ impl Kernel {
     /// # Errors
     /// When it is a deadline task and the kernel refuses that.
     pub fn check_affinity(&self, task: TaskId, allowed: usize) -> Result<(), Refused> {
-        let is_deadline = self.tasks[task.index()].policy == Policy::Deadline;
+        let is_deadline = self.tasks[task].policy == Policy::Deadline;
         if is_deadline && !self.dl_may_be_pinned(allowed) {
             return Err(Refused {
                 asked: self.dl.of(task).reserved,
@@ -187,7 +187,7 @@ impl Kernel {
 
     /// `switched_from_dl`.
     pub(crate) fn switched_from_dl<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
-        let queued = self.tasks[task.index()].on_rq;
+        let queued = self.tasks[task].on_rq;
         if queued {
             self.dl_stops_contending(p, task);
         } else {
@@ -198,7 +198,7 @@ impl Kernel {
             self.dl.rq(cpu).this_bw -= entity.bw;
         }
         self.dl.entity(task).non_contending = false;
-        if queued && self.rqs[cpu.index()].dl_nr_running == 0 {
+        if queued && self.rqs[cpu].dl_nr_running == 0 {
             self.dl_queue_pull(cpu);
         }
     }
@@ -209,16 +209,16 @@ impl Kernel {
         if std::mem::take(&mut entity.inactive_timer_set) {
             p.cancel(Timer::Inactive(task));
         }
-        if !self.tasks[task.index()].on_rq {
+        if !self.tasks[task].on_rq {
             let bw = self.dl.of(task).bw;
             self.dl.rq(cpu).this_bw += bw;
             return;
         }
-        if self.rqs[cpu.index()].curr == task {
+        if self.rqs[cpu].curr == task {
             self.update_dl_rq_load_avg(cpu, false);
             return;
         }
-        if self.tasks[task.index()].nr_cpus_allowed > 1 && self.dl.overloaded.contains(cpu) {
+        if self.tasks[task].nr_cpus_allowed > 1 && self.dl.overloaded.contains(cpu) {
             self.dl_queue_push(cpu);
         }
         if self.runs_deadline_task(cpu) {
@@ -236,7 +236,7 @@ impl Kernel {
         task: TaskId,
         old_ns: Ns,
     ) {
-        if !self.tasks[task.index()].on_rq {
+        if !self.tasks[task].on_rq {
             return;
         }
         let own = self.dl.of(task).deadline_ns;
@@ -251,7 +251,7 @@ impl Kernel {
         if pulls {
             self.dl_queue_pull(cpu);
         }
-        let curr = self.rqs[cpu.index()].curr;
+        let curr = self.rqs[cpu].curr;
         let resched = if curr == task || !self.rules.dl_change_asks_running {
             before(self.dl.rqs[cpu.index()].earliest_ns, own)
         } else {

@@ -130,12 +130,12 @@ impl Kernel {
     /// Whether a CPU is large enough for what a task has to do by its deadline
     /// (`dl_task_fits_capacity`).
     fn dl_fits(&self, task: TaskId, cpu: Cpu) -> bool {
-        self.rqs[cpu.index()].cpu_capacity_orig >= self.dl.of(task).density >> 10
+        self.rqs[cpu].cpu_capacity_orig >= self.dl.of(task).density >> 10
     }
 
     /// Whether a task would be the first on a CPU (`dl_task_is_earliest_deadline`).
     pub(super) fn dl_would_lead(&self, task: TaskId, cpu: Cpu) -> bool {
-        self.rqs[cpu.index()].dl_nr_running == 0
+        self.rqs[cpu].dl_nr_running == 0
             || before(
                 self.dl.of(task).deadline_ns,
                 self.dl.rqs[cpu.index()].earliest_ns,
@@ -146,14 +146,14 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn select_task_rq_dl(&mut self, task: TaskId, kind: WakeKind) -> Cpu {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let cpu = record.cpu;
         if kind != WakeKind::Wakeup {
             return cpu;
         }
-        let curr = self.rqs[cpu.index()].curr;
+        let curr = self.rqs[cpu].curr;
         let must_wait = self.runs_deadline_task(cpu)
-            && (self.tasks[curr.index()].nr_cpus_allowed < 2
+            && (self.tasks[curr].nr_cpus_allowed < 2
                 || !before(self.dl.of(task).deadline_ns, self.dl.of(curr).deadline_ns))
             && record.nr_cpus_allowed > 1;
         let too_small = self.domains.asym_active && !self.dl_fits(task, cpu);
@@ -169,7 +169,7 @@ impl Kernel {
 
     /// CPUs that would run the task at once (`cpudl_find`).
     fn cpudl_find(&self, task: TaskId) -> Option<CpuSet> {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let free = self.dl.latest.free.and(&record.affinity);
         if free.is_empty() {
             let best = self.dl.latest.first();
@@ -186,7 +186,7 @@ impl Kernel {
         }
         let mut largest: Option<(u64, Cpu)> = None;
         for cpu in free.iter() {
-            let capacity = self.rqs[cpu.index()].cpu_capacity_orig;
+            let capacity = self.rqs[cpu].cpu_capacity_orig;
             let better = largest
                 .is_none_or(|(most, _)| capacity > most || (cpu == record.cpu && capacity == most));
             if better {
@@ -198,16 +198,16 @@ impl Kernel {
 
     /// The best of them: the task's own, the executing one, one near the task's (`find_later_rq`).
     pub(super) fn find_later_rq(&mut self, task: TaskId) -> Option<Cpu> {
-        if self.tasks[task.index()].nr_cpus_allowed == 1 {
+        if self.tasks[task].nr_cpus_allowed == 1 {
             return None;
         }
         let later = self.cpudl_find(task)?;
-        Some(self.nearest_of(self.tasks[task.index()].cpu, &later))
+        Some(self.nearest_of(self.tasks[task].cpu, &later))
     }
 
     /// A sleeper leaves for another CPU (`migrate_task_rq_dl`).
     pub(crate) fn migrate_task_rq_dl<P: Platform>(&mut self, p: &mut P, task: TaskId) {
-        let cpu = self.tasks[task.index()].cpu;
+        let cpu = self.tasks[task].cpu;
         let bw = self.dl.of(task).bw;
         if self.dl.of(task).non_contending {
             self.update_rq_clock(p, cpu);

@@ -66,7 +66,7 @@ impl Kernel {
 
     /// A task that may move is queued, or leaves (`inc_dl_migration`, `dec_dl_migration`).
     pub(super) fn count_dl_migratory(&mut self, cpu: Cpu, task: TaskId, comes: bool) {
-        if self.tasks[task.index()].nr_cpus_allowed > 1 {
+        if self.tasks[task].nr_cpus_allowed > 1 {
             let rq = self.dl.rq(cpu);
             rq.nr_migratory = if comes {
                 rq.nr_migratory + 1
@@ -78,7 +78,7 @@ impl Kernel {
     }
 
     fn dl_queue(&mut self, cpu: Cpu, callback: Callbacks) {
-        let rt = &mut self.rqs[cpu.index()].rt;
+        let rt = &mut self.rqs[cpu].rt;
         // What was asked for last comes first.
         self.dl.rqs[cpu.index()].callbacks_first = !rt.callbacks.is_empty();
         rt.callbacks.add(callback);
@@ -117,12 +117,12 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn task_woken_dl<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
-        let curr = self.rqs[cpu.index()].curr;
-        let needs_push = !self.tasks[task.index()].on_cpu
-            && !self.rqs[cpu.index()].need_resched
-            && self.tasks[task.index()].nr_cpus_allowed > 1
+        let curr = self.rqs[cpu].curr;
+        let needs_push = !self.tasks[task].on_cpu
+            && !self.rqs[cpu].need_resched
+            && self.tasks[task].nr_cpus_allowed > 1
             && self.runs_deadline_task(cpu)
-            && (self.tasks[curr.index()].nr_cpus_allowed < 2
+            && (self.tasks[curr].nr_cpus_allowed < 2
                 || !before(self.dl.of(task).deadline_ns, self.dl.of(curr).deadline_ns));
         if needs_push {
             while self.push_one_dl_task(p, cpu) {}
@@ -137,14 +137,13 @@ impl Kernel {
         }
         let skips_running = self.rules.dl_pushes_waiting_only;
         let mut pushable = self.dl.rqs[cpu.index()].pushable.iter();
-        let Some(&task) = pushable.find(|task| !skips_running || !self.tasks[task.index()].on_cpu)
-        else {
+        let Some(&task) = pushable.find(|task| !skips_running || !self.tasks[task].on_cpu) else {
             return false;
         };
-        let curr = self.rqs[cpu.index()].curr;
+        let curr = self.rqs[cpu].curr;
         let preempts = self.runs_deadline_task(cpu)
             && before(self.dl.of(task).deadline_ns, self.dl.of(curr).deadline_ns)
-            && self.tasks[curr.index()].nr_cpus_allowed > 1;
+            && self.tasks[curr].nr_cpus_allowed > 1;
         if preempts {
             self.resched_curr(p, cpu);
             return false;
@@ -165,7 +164,7 @@ impl Kernel {
         if self.runs_deadline_task(cpu) && !self.dl.of(prev).queued {
             self.pull_dl_task(p, cpu);
         }
-        self.rqs[cpu.index()].dl_nr_running > 0 || self.pick_task_stop(cpu).is_some()
+        self.rqs[cpu].dl_nr_running > 0 || self.pick_task_stop(cpu).is_some()
     }
 
     /// Takes tasks from overloaded CPUs that would run here at once (`pull_dl_task`).
@@ -178,14 +177,14 @@ impl Kernel {
         for source in overloaded.iter().filter(|&source| source != cpu) {
             p.spend(cpu, Op::BalanceCpu, 1);
             let (own, theirs) = (&self.dl.rqs[cpu.index()], &self.dl.rqs[source.index()]);
-            let no_use = self.rqs[cpu.index()].dl_nr_running > 0
+            let no_use = self.rqs[cpu].dl_nr_running > 0
                 && before(own.earliest_ns, theirs.earliest_pushable_ns);
             if no_use || theirs.queue.len() <= 1 {
                 continue;
             }
             let mut pushable = theirs.pushable.iter().copied();
             let fits = |task: &TaskId| {
-                let record = &self.tasks[task.index()];
+                let record = &self.tasks[task];
                 !record.on_cpu && record.affinity.contains(cpu)
             };
             let Some(task) = pushable.find(fits) else {
@@ -196,7 +195,7 @@ impl Kernel {
                 continue;
             }
             // One that is earlier than what runs over there is about to be picked there.
-            let runs = self.rqs[source.index()].curr;
+            let runs = self.rqs[source].curr;
             if before(deadline_ns, self.dl.of(runs).deadline_ns) {
                 continue;
             }
@@ -217,7 +216,7 @@ impl Kernel {
         self.set_task_cpu(p, task, to);
         self.update_rq_clock(p, to);
         self.activate_task(p, to, task, EnqueueFlags::NONE);
-        self.tasks[task.index()].migrating = false;
+        self.tasks[task].migrating = false;
         if self.rules.moved_locked_preempts {
             self.wakeup_preempt(p, to, task, Arrival::Other);
         }
@@ -240,11 +239,11 @@ mod tests {
         }
         let kernel = &mut world.kernel;
         let [running, waiting] = tasks;
-        let cpu = kernel.tasks[running.index()].cpu;
+        let cpu = kernel.tasks[running].cpu;
         kernel.dl.entity(waiting).deadline_ns = 1;
         kernel.dl.rq(cpu).pushable = vec![waiting];
         kernel.here = cpu;
         assert!(!kernel.push_one_dl_task(&mut world.bench, cpu));
-        assert!(kernel.rqs[cpu.index()].need_resched);
+        assert!(kernel.rqs[cpu].need_resched);
     }
 }

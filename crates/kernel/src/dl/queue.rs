@@ -23,8 +23,8 @@ impl DlRq {
 impl Kernel {
     /// Whether a CPU executes a task of this class.
     pub(crate) fn runs_deadline_task(&self, cpu: Cpu) -> bool {
-        let rq = &self.rqs[cpu.index()];
-        !rq.curr_is_idle() && self.tasks[rq.curr.index()].policy == Policy::Deadline
+        let rq = &self.rqs[cpu];
+        !rq.curr_is_idle() && self.tasks[rq.curr].policy == Policy::Deadline
     }
 
     /// Puts a task, or the fair server, into the order (`__enqueue_dl_entity`).
@@ -39,10 +39,10 @@ impl Kernel {
             rq.earliest_ns = deadline_ns;
             self.dl.latest.set(cpu, deadline_ns);
             if first == 0 {
-                self.rqs[cpu.index()].rt.behind_deadlines = self.rules.rt_avoids_deadlines;
+                self.rqs[cpu].rt.behind_deadlines = self.rules.rt_avoids_deadlines;
             }
         }
-        self.rqs[cpu.index()].dl_nr_running += 1;
+        self.rqs[cpu].dl_nr_running += 1;
         if let Some(task) = task {
             self.dl.entity(task).queued = true;
             self.add_nr_running(cpu, 1);
@@ -64,11 +64,11 @@ impl Kernel {
         if rq.queue.is_empty() {
             rq.earliest_pushable_ns = 0;
             self.dl.latest.clear(cpu);
-            self.rqs[cpu.index()].rt.behind_deadlines = false;
+            self.rqs[cpu].rt.behind_deadlines = false;
         } else {
             self.dl.latest.set(cpu, first);
         }
-        self.rqs[cpu.index()].dl_nr_running -= 1;
+        self.rqs[cpu].dl_nr_running -= 1;
         if let Some(task) = task {
             self.dl.entity(task).queued = false;
             self.sub_nr_running(cpu, 1);
@@ -94,7 +94,7 @@ impl Kernel {
         if !entity.throttled && !entity.is_implicit() {
             self.dl_check_constrained(p, cpu, task);
         }
-        if flags.has(EnqueueFlags::RESTORE) || self.tasks[task.index()].migrating {
+        if flags.has(EnqueueFlags::RESTORE) || self.tasks[task].migrating {
             self.dl.rq(cpu).this_bw += entity.bw;
             self.add_running_bw(p, cpu, entity.bw);
         }
@@ -114,12 +114,12 @@ impl Kernel {
             self.dl_wakes(cpu, task);
         } else if replenish {
             self.dl_replenish(cpu, task);
-        } else if renews && entity.is_late(self.rqs[cpu.index()].clock) {
+        } else if renews && entity.is_late(self.rqs[cpu].clock) {
             self.dl_new_period(cpu, task);
         }
         let deadline_ns = self.dl.of(task).deadline_ns;
         self.dl_put_on(cpu, Some(task), deadline_ns);
-        if self.rqs[cpu.index()].curr != task && self.tasks[task.index()].nr_cpus_allowed > 1 {
+        if self.rqs[cpu].curr != task && self.tasks[task].nr_cpus_allowed > 1 {
             self.enqueue_pushable_dl(cpu, task);
         }
     }
@@ -137,7 +137,7 @@ impl Kernel {
         p.spend(self.here, Op::DequeueLevel, 1);
         self.update_curr_dl(p, cpu);
         self.dl_take_off(cpu, Some(task));
-        if flags.has(DequeueFlags::SAVE) || self.tasks[task.index()].migrating {
+        if flags.has(DequeueFlags::SAVE) || self.tasks[task].migrating {
             let bw = self.dl.of(task).bw;
             self.sub_running_bw(p, cpu, bw);
             self.dl.rq(cpu).this_bw -= bw;
@@ -152,7 +152,7 @@ impl Kernel {
     /// (`pick_task_dl`).
     #[inline]
     pub(crate) fn pick_task_dl<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> Option<TaskId> {
-        if self.rqs[cpu.index()].dl_nr_running == 0 {
+        if self.rqs[cpu].dl_nr_running == 0 {
             return None;
         }
         self.pick_earliest(p, cpu)
@@ -185,10 +185,10 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn put_prev_task_dl<P: Platform>(&mut self, p: &mut P, prev: TaskId) {
-        let cpu = self.tasks[prev.index()].cpu;
+        let cpu = self.tasks[prev].cpu;
         self.update_curr_dl(p, cpu);
         self.update_dl_rq_load_avg(cpu, true);
-        if self.dl.of(prev).queued && self.tasks[prev.index()].nr_cpus_allowed > 1 {
+        if self.dl.of(prev).queued && self.tasks[prev].nr_cpus_allowed > 1 {
             self.enqueue_pushable_dl(cpu, prev);
         }
     }
@@ -203,8 +203,8 @@ impl Kernel {
         next: TaskId,
         first: bool,
     ) {
-        let se = self.tasks[next.index()].se;
-        self.entities[se.index()].exec_start = self.rqs[cpu.index()].clock_task;
+        let se = self.tasks[next].se;
+        self.entities[se].exec_start = self.rqs[cpu].clock_task;
         self.dequeue_pushable_dl(cpu, next);
         if !first {
             return;
@@ -251,30 +251,30 @@ impl Kernel {
         self.dl.entity(task).yielded = true;
         self.update_rq_clock(p, cpu);
         self.update_curr_dl(p, cpu);
-        self.rqs[cpu.index()].skip_clock_update = true;
+        self.rqs[cpu].skip_clock_update = true;
     }
 
     /// `wakeup_preempt_dl`: both are of this class.
     #[cold]
     #[inline(never)]
     pub(crate) fn wakeup_preempt_dl<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
-        let curr = self.rqs[cpu.index()].curr;
+        let curr = self.rqs[cpu].curr;
         let (own, other) = (self.dl.of(task).deadline_ns, self.dl.of(curr).deadline_ns);
         if before(own, other) {
             reached(Mark::DlPreempts);
             return self.resched_curr(p, cpu);
         }
-        if own != other || self.rqs[cpu.index()].need_resched {
+        if own != other || self.rqs[cpu].need_resched {
             return;
         }
         // A task that cannot go elsewhere takes the CPU from an equal that can
         // (`check_preempt_equal_dl`).
         let elsewhere = |task: TaskId| {
             let best = self.dl.latest.first();
-            self.tasks[task.index()].affinity.contains(best.cpu)
+            self.tasks[task].affinity.contains(best.cpu)
                 && before(self.dl.of(task).deadline_ns, best.deadline_ns)
         };
-        let bound = |task: TaskId| self.tasks[task.index()].nr_cpus_allowed == 1;
+        let bound = |task: TaskId| self.tasks[task].nr_cpus_allowed == 1;
         if bound(curr) || !elsewhere(curr) || (!bound(task) && elsewhere(task)) {
             return;
         }

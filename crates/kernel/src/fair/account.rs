@@ -20,7 +20,7 @@ impl Kernel {
     #[inline]
     pub(crate) fn update_rq_clock<P: Platform>(&mut self, p: &P, cpu: Cpu) {
         let now = p.now(self.here);
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         if now <= rq.clock {
             // Where going idle did not, the load-tracking clock catches up even if no time passed.
             if now == rq.clock && rq.curr_is_idle() && rq.clock_pelt != rq.clock_task {
@@ -37,7 +37,7 @@ impl Kernel {
         if rq.nontask_ns > 0 {
             delta = self.take_nontask_time(cpu, delta);
         }
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         rq.clock_task += delta;
         rq.update_clock_pelt(delta);
     }
@@ -45,11 +45,11 @@ impl Kernel {
     /// Charges the running entity of a queue up to now (`update_curr`).
     #[inline(always)]
     pub(crate) fn update_curr<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         if let Some(curr) = cfs_rq.h_curr {
             // Half of all calls follow another one at the same instant.
-            let now = self.rqs[cfs_rq.cpu.index()].clock_task;
-            if now > self.entities[curr.index()].exec_start {
+            let now = self.rqs[cfs_rq.cpu].clock_task;
+            if now > self.entities[curr].exec_start {
                 self.charge_curr(p, q, cfs_rq.cpu, curr);
             }
         }
@@ -57,8 +57,8 @@ impl Kernel {
 
     #[inline(never)]
     fn charge_curr<P: Platform>(&mut self, p: &mut P, q: CfsRqId, cpu: Cpu, curr: EntityId) {
-        let now = self.rqs[cpu.index()].clock_task;
-        let entity = &mut self.entities[curr.index()];
+        let now = self.rqs[cpu].clock_task;
+        let entity = &mut self.entities[curr];
         let delta = now - entity.exec_start;
         reached(Mark::UpdateCurr);
         entity.exec_start = now;
@@ -71,18 +71,18 @@ impl Kernel {
         if self.rules.flat_pick {
             return self.charge_flat(p, q, cpu, curr, delta);
         }
-        let entity = &mut self.entities[curr.index()];
+        let entity = &mut self.entities[curr];
         entity.vruntime = entity
             .vruntime
             .wrapping_add(calc_delta_fair(delta, &entity.h_load));
         let mut server_used_up = false;
         if let Owner::Task(task) = entity.owner {
-            let group = self.tasks[task.index()].group;
-            self.groups[group.index()].usage_ns += delta;
+            let group = self.tasks[task].group;
+            self.groups[group].usage_ns += delta;
             server_used_up = self.fair_server_update(cpu, delta);
         }
         let expired = self.rules.fair == FairClass::Eevdf && self.update_deadline(q, curr);
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         // A task that runs alone and without a limit delays no other.
         let eevdf_alone = self.rules.fair == FairClass::Eevdf && cfs_rq.nr_queued == 1;
         if server_used_up {
@@ -103,7 +103,7 @@ impl Kernel {
         delta: Ns,
         expired: bool,
     ) {
-        self.fair_server_spent(p, self.cfs_rqs[q.index()].cpu);
+        self.fair_server_spent(p, self.cfs_rqs[q].cpu);
         self.mind_others(p, q, curr, delta, expired);
     }
 
@@ -129,12 +129,12 @@ impl Kernel {
     /// A request that is used up is renewed (`update_deadline`). Returns whether it was.
     #[inline(always)]
     pub(super) fn update_deadline(&mut self, q: CfsRqId, se: EntityId) -> bool {
-        let entity = &self.entities[se.index()];
+        let entity = &self.entities[se];
         if before(entity.vruntime, entity.deadline) {
             return false;
         }
         self.renew_slice(q, se);
-        let entity = &mut self.entities[se.index()];
+        let entity = &mut self.entities[se];
         reached(Mark::RequestRenewed);
         let request = calc_delta_fair(entity.slice, &entity.h_load);
         entity.deadline = entity.vruntime.wrapping_add(request);
@@ -145,7 +145,7 @@ impl Kernel {
     /// Gives an entity without a request of its own the length that all have.
     #[inline(always)]
     pub(super) fn renew_slice(&mut self, q: CfsRqId, se: EntityId) {
-        if self.entities[se.index()].custom_slice {
+        if self.entities[se].custom_slice {
             return;
         }
         let asked = || Queued {
@@ -154,7 +154,7 @@ impl Kernel {
         };
         let own = self.rules.own.slice(self, asked);
         self.custom_slices |= own.is_some();
-        self.entities[se.index()].slice = own.unwrap_or(self.rules.base_slice_ns);
+        self.entities[se].slice = own.unwrap_or(self.rules.base_slice_ns);
     }
 
     fn end_of_request<P: Platform>(
@@ -164,10 +164,10 @@ impl Kernel {
         curr: EntityId,
         expired: bool,
     ) {
-        if self.cfs_rqs[q.index()].nr_queued == 1 {
+        if self.cfs_rqs[q].nr_queued == 1 {
             return;
         }
-        let cpu = self.cfs_rqs[q.index()].cpu;
+        let cpu = self.cfs_rqs[q].cpu;
         let over = match self.rules.protection {
             Protection::Vprot => expired || !self.protect_slice(curr),
             Protection::UntilDeadline => {
@@ -188,7 +188,7 @@ impl Kernel {
     /// 6.12–6.16: an entity whose protection a shorter request cancelled gives way once it is not
     /// eligible (`did_preempt_short`).
     fn did_preempt_short(&self, q: CfsRqId, curr: EntityId) -> bool {
-        let entity = &self.entities[curr.index()];
+        let entity = &self.entities[curr];
         self.rules.features.preempt_short
             && entity.vprot != entity.deadline
             && !self.entity_eligible(q, curr)
@@ -197,7 +197,7 @@ impl Kernel {
     /// Forgets hints about an entity along the hierarchy (`clear_buddies`).
     #[inline]
     pub(crate) fn clear_buddies(&mut self, q: CfsRqId, se: EntityId) {
-        if self.cfs_rqs[q.index()].has_buddies {
+        if self.cfs_rqs[q].has_buddies {
             self.clear_all_buddies(q, se);
         }
     }
@@ -205,7 +205,7 @@ impl Kernel {
     #[inline(never)]
     fn clear_all_buddies(&mut self, q: CfsRqId, se: EntityId) {
         if self.rules.flat_pick {
-            let cfs_rq = &mut self.cfs_rqs[q.index()];
+            let cfs_rq = &mut self.cfs_rqs[q];
             cfs_rq.next = cfs_rq.next.filter(|next| *next != se);
             cfs_rq.has_buddies = cfs_rq.next.is_some();
             return;
@@ -213,7 +213,7 @@ impl Kernel {
         self.clear_buddy(se, |cfs_rq| &mut cfs_rq.next);
         self.clear_buddy(se, |cfs_rq| &mut cfs_rq.last);
         self.clear_buddy(se, |cfs_rq| &mut cfs_rq.skip);
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
         cfs_rq.has_buddies =
             cfs_rq.next.is_some() || cfs_rq.last.is_some() || cfs_rq.skip.is_some();
     }
@@ -228,8 +228,8 @@ impl Kernel {
     ) {
         let mut level = Some(se);
         while let Some(se) = level.filter(|&se| stays(self, se)) {
-            let entity = &self.entities[se.index()];
-            let cfs_rq = &mut self.cfs_rqs[entity.cfs_rq.index()];
+            let entity = &self.entities[se];
+            let cfs_rq = &mut self.cfs_rqs[entity.cfs_rq];
             *hint(cfs_rq) = Some(se);
             cfs_rq.has_buddies = true;
             level = entity.parent;
@@ -238,14 +238,14 @@ impl Kernel {
 
     /// Whether an entity may be hinted at: queued, and not of an idle group or task.
     pub(crate) fn may_be_buddy(&self, se: EntityId) -> bool {
-        self.entities[se.index()].on_rq && !self.se_is_idle(se)
+        self.entities[se].on_rq && !self.se_is_idle(se)
     }
 
     fn clear_buddy(&mut self, se: EntityId, hint: impl Fn(&mut CfsRq) -> &mut Option<EntityId>) {
         let mut level = Some(se);
         while let Some(se) = level {
-            let entity = &self.entities[se.index()];
-            let hint = hint(&mut self.cfs_rqs[entity.cfs_rq.index()]);
+            let entity = &self.entities[se];
+            let hint = hint(&mut self.cfs_rqs[entity.cfs_rq]);
             if *hint != Some(se) {
                 break;
             }
@@ -256,7 +256,7 @@ impl Kernel {
 
     /// CPU time used by the tasks of a group and of the groups below it.
     pub fn group_usage_ns(&self, group: GroupId) -> Ns {
-        let group = &self.groups[group.index()];
+        let group = &self.groups[group];
         group.usage_ns
             + group
                 .children

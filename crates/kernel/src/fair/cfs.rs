@@ -34,10 +34,10 @@ impl Kernel {
     /// Never moves back, follows the smallest vruntime (`update_min_vruntime`).
     #[inline(never)]
     pub(crate) fn update_min_vruntime(&mut self, q: CfsRqId) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
         let curr = cfs_rq
             .curr
-            .map(|se| &self.entities[se.index()])
+            .map(|se| &self.entities[se])
             .filter(|se| se.on_rq);
         let first = cfs_rq.timeline.first().map(|node| node.vruntime);
         let vruntime = match (curr.map(|se| se.vruntime), first) {
@@ -58,10 +58,10 @@ impl Kernel {
 
     /// Whether the entity is a SCHED_IDLE task or a `cpu.idle` group (`se_is_idle`).
     pub(crate) fn se_is_idle(&self, se: EntityId) -> bool {
-        let entity = &self.entities[se.index()];
+        let entity = &self.entities[se];
         match entity.owner {
-            crate::entity::Owner::Task(task) => self.tasks[task.index()].policy == Policy::Idle,
-            crate::entity::Owner::Group(group, _) => self.groups[group.index()].idle,
+            crate::entity::Owner::Task(task) => self.tasks[task].policy == Policy::Idle,
+            crate::entity::Owner::Group(group, _) => self.groups[group].idle,
         }
     }
 
@@ -88,18 +88,18 @@ impl Kernel {
         if let Some(slice) = self.rules.own.slice(self, asked) {
             return slice;
         }
-        let cfs_rq = &self.cfs_rqs[q.index()];
-        let queued = self.entities[se.index()].on_rq;
+        let cfs_rq = &self.cfs_rqs[q];
+        let queued = self.entities[se].on_rq;
         let nr_running = if self.rules.features.alt_period {
-            self.cfs_rqs[cfs_rq.cpu.index()].h_nr_queued
+            self.cfs_rqs[cfs_rq.cpu].h_nr_queued
         } else {
             cfs_rq.nr_queued
         };
         let mut slice = self.sched_period(u64::from(nr_running) + u64::from(!queued));
         let mut level = Some(se);
         while let Some(se) = level {
-            let entity = &self.entities[se.index()];
-            let mut load = self.cfs_rqs[entity.cfs_rq.index()].load;
+            let entity = &self.entities[se];
+            let mut load = self.cfs_rqs[entity.cfs_rq].load;
             if !entity.on_rq {
                 load.add(entity.load.weight);
             }
@@ -121,30 +121,29 @@ impl Kernel {
     /// Whether a queue holds only SCHED_IDLE tasks and idle groups (`sched_idle_cfs_rq`). A group
     /// that is none counts as another, even if all of its tasks are SCHED_IDLE.
     fn sched_idle_cfs_rq(&self, q: CfsRqId) -> bool {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         let waiting = cfs_rq.timeline.nodes().iter().map(|node| node.entity);
-        let running = cfs_rq.curr.filter(|se| self.entities[se.index()].on_rq);
+        let running = cfs_rq.curr.filter(|se| self.entities[se].on_rq);
         cfs_rq.nr_queued > 0 && waiting.chain(running).all(|se| self.se_is_idle(se))
     }
 
     /// Where a waking or new entity starts (`place_entity` of CFS).
     #[inline(never)]
     pub(crate) fn place_entity_cfs(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
-        let mut vruntime = self.cfs_rqs[q.index()].min_vruntime;
+        let mut vruntime = self.cfs_rqs[q].min_vruntime;
         let asked = || Queued {
             queue: q,
             entity: se,
         };
         if let Some(lead) = self.rules.own.place_entity(self, asked) {
-            self.entities[se.index()].vruntime = vruntime.wrapping_sub(lead as u64);
+            self.entities[se].vruntime = vruntime.wrapping_sub(lead as u64);
             return;
         }
         if flags.has(EnqueueFlags::INITIAL) {
             if self.rules.features.start_debit {
                 reached(Mark::StartDebit);
                 let slice = self.sched_slice(q, se);
-                vruntime = vruntime
-                    .wrapping_add(calc_delta_fair(slice, &self.entities[se.index()].h_load));
+                vruntime = vruntime.wrapping_add(calc_delta_fair(slice, &self.entities[se].h_load));
             }
         } else {
             reached(Mark::SleeperCredit);
@@ -159,9 +158,9 @@ impl Kernel {
             }
             vruntime = vruntime.wrapping_sub(credit);
         }
-        let cpu = self.cfs_rqs[q.index()].cpu;
-        let clock_task = self.rqs[cpu.index()].clock_task;
-        let entity = &mut self.entities[se.index()];
+        let cpu = self.cfs_rqs[q].cpu;
+        let clock_task = self.rqs[cpu].clock_task;
+        let entity = &mut self.entities[se];
         let slept_long = self.rules.long_sleeper_reset
             && entity.exec_start != 0
             && clock_task.saturating_sub(entity.exec_start) > LONG_SLEEP_NS;
@@ -178,8 +177,8 @@ impl Kernel {
         if let Some(own) = self.own_pick(q, true) {
             return Some(own);
         }
-        let cfs_rq = &self.cfs_rqs[q.index()];
-        let curr = cfs_rq.curr.filter(|se| self.entities[se.index()].on_rq);
+        let cfs_rq = &self.cfs_rqs[q];
+        let curr = cfs_rq.curr.filter(|se| self.entities[se].on_rq);
         let first = cfs_rq.timeline.first().map(|node| node.entity);
         let left = match (first, curr) {
             (Some(first), Some(curr)) if self.vruntime_before(curr, first) => curr,
@@ -210,7 +209,7 @@ impl Kernel {
         left: EntityId,
         curr: Option<EntityId>,
     ) -> Option<EntityId> {
-        let nodes = self.cfs_rqs[q.index()].timeline.nodes();
+        let nodes = self.cfs_rqs[q].timeline.nodes();
         if Some(left) == curr {
             return nodes.first().map(|node| node.entity);
         }
@@ -224,18 +223,13 @@ impl Kernel {
 
     #[inline]
     fn vruntime_before(&self, a: EntityId, b: EntityId) -> bool {
-        before(
-            self.entities[a.index()].vruntime,
-            self.entities[b.index()].vruntime,
-        )
+        before(self.entities[a].vruntime, self.entities[b].vruntime)
     }
 
     /// By how much `se` is ahead of `curr` (`wakeup_preempt_entity`).
     fn lead(&self, curr: EntityId, se: EntityId) -> Lead {
-        let entity = &self.entities[se.index()];
-        let lead = self.entities[curr.index()]
-            .vruntime
-            .wrapping_sub(entity.vruntime) as i64;
+        let entity = &self.entities[se];
+        let lead = self.entities[curr].vruntime.wrapping_sub(entity.vruntime) as i64;
         if lead <= 0 {
             return Lead::Behind;
         }
@@ -260,12 +254,12 @@ impl Kernel {
         q: CfsRqId,
         curr: EntityId,
     ) {
-        let cpu = self.cfs_rqs[q.index()].cpu;
+        let cpu = self.cfs_rqs[q].cpu;
         let mut ideal = self.sched_slice(q, curr);
         if self.rules.slice_capped_by_latency {
             ideal = ideal.min(self.rules.latency_ns);
         }
-        let entity = &self.entities[curr.index()];
+        let entity = &self.entities[curr];
         let ran = entity.sum_exec_runtime - entity.prev_sum_exec_runtime;
         if ran > ideal {
             reached(Mark::SliceUsedUp);
@@ -278,12 +272,10 @@ impl Kernel {
             reached(Mark::SliceTooShort);
             return;
         }
-        let Some(first) = self.cfs_rqs[q.index()].timeline.first() else {
+        let Some(first) = self.cfs_rqs[q].timeline.first() else {
             return;
         };
-        let lead = self.entities[curr.index()]
-            .vruntime
-            .wrapping_sub(first.vruntime) as i64;
+        let lead = self.entities[curr].vruntime.wrapping_sub(first.vruntime) as i64;
         if lead > ideal as i64 {
             reached(Mark::SliceLead);
             self.resched_curr(p, cpu);

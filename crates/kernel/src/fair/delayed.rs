@@ -17,13 +17,13 @@ impl Kernel {
     /// `set_delayed`.
     pub(super) fn set_delayed(&mut self, se: EntityId) {
         self.count_at_preferred(se, false);
-        self.entities[se.index()].sched_delayed = true;
+        self.entities[se].sched_delayed = true;
         self.change_h_nr_runnable(se, false);
     }
 
     /// `clear_delayed`.
     pub(crate) fn clear_delayed(&mut self, se: EntityId) {
-        self.entities[se.index()].sched_delayed = false;
+        self.entities[se].sched_delayed = false;
         self.count_at_preferred(se, true);
         self.change_h_nr_runnable(se, true);
     }
@@ -31,13 +31,13 @@ impl Kernel {
     /// A delayed task does not want to run: it does not count as runnable on any level. Up to
     /// 6.12.6 it did.
     fn change_h_nr_runnable(&mut self, se: EntityId, add: bool) {
-        if self.entities[se.index()].task().is_none() || self.rules.delayed_count_as_runnable {
+        if self.entities[se].task().is_none() || self.rules.delayed_count_as_runnable {
             return;
         }
         let mut level = Some(se);
         while let Some(se) = level {
-            let q = self.entities[se.index()].cfs_rq;
-            let count = &mut self.cfs_rqs[q.index()].h_nr_runnable;
+            let q = self.entities[se].cfs_rq;
+            let count = &mut self.cfs_rqs[q].h_nr_runnable;
             if add {
                 *count = count.wrapping_add(1);
             } else {
@@ -46,14 +46,14 @@ impl Kernel {
             if self.stops_at_throttled(q) {
                 break;
             }
-            level = self.entities[se.index()].parent;
+            level = self.entities[se].parent;
         }
     }
 
     /// `finish_delayed_dequeue_entity`: the counters already say that it sleeps.
     pub(super) fn finish_delayed_dequeue_entity(&mut self, se: EntityId) {
         self.clear_delayed(se);
-        let entity = &mut self.entities[se.index()];
+        let entity = &mut self.entities[se];
         let zeroes = self.rules.features.delay_zero && !self.rules.delayed_lag_never_falls;
         if zeroes && entity.vlag > 0 {
             reached(Mark::DelayZero);
@@ -69,9 +69,9 @@ impl Kernel {
 
     /// Takes a delayed entity out of the order and places it by its lag.
     fn place_delayed_again(&mut self, q: CfsRqId, se: EntityId) {
-        let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
+        let is_curr = self.cfs_rqs[q].curr == Some(se);
         let counted = u32::from(!self.rules.flat_pick);
-        self.cfs_rqs[q.index()].nr_queued -= counted;
+        self.cfs_rqs[q].nr_queued -= counted;
         if !is_curr {
             self.timeline_remove(q, se);
         }
@@ -79,7 +79,7 @@ impl Kernel {
         if !is_curr {
             self.timeline_insert(q, se);
         }
-        self.cfs_rqs[q.index()].nr_queued += counted;
+        self.cfs_rqs[q].nr_queued += counted;
     }
 
     /// A delayed entity is wanted again before it was taken off (`requeue_delayed_entity`).
@@ -93,7 +93,7 @@ impl Kernel {
             self.update_entity_lag(q, se)
         } else if self.rules.features.delay_zero {
             self.update_entity_lag(q, se);
-            let entity = &mut self.entities[se.index()];
+            let entity = &mut self.entities[se];
             let ahead = entity.vlag > 0;
             entity.vlag = entity.vlag.min(0);
             ahead

@@ -22,7 +22,7 @@ fn with_curr(cfs_rq: &CfsRq, entities: &Table<Entity>) -> (i64, i64) {
     let mut sum = cfs_rq.avg_vruntime;
     let mut load = cfs_rq.avg_load as i64;
     if let Some(curr) = cfs_rq.curr {
-        let curr = &entities[curr.index()];
+        let curr = &entities[curr];
         if curr.on_rq {
             let weight = curr.h_load.in_sums();
             let key = curr.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
@@ -54,8 +54,8 @@ impl Kernel {
     /// V of a queue, rounded down (`avg_vruntime`).
     #[inline(always)]
     pub(crate) fn avg_vruntime(&self, q: CfsRqId) -> u64 {
-        let cfs_rq = &self.cfs_rqs[q.index()];
-        let curr = cfs_rq.curr.map(|se| &self.entities[se.index()]);
+        let cfs_rq = &self.cfs_rqs[q];
+        let curr = cfs_rq.curr.map(|se| &self.entities[se]);
         let curr = curr.filter(|se| se.on_rq);
         // The average of one is that one.
         match (cfs_rq.timeline.nodes(), curr) {
@@ -73,7 +73,7 @@ impl Kernel {
     /// Whether a vruntime is at or before V, without dividing (`vruntime_eligible`).
     #[inline]
     pub(crate) fn vruntime_eligible(&self, q: CfsRqId, vruntime: u64) -> bool {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         let (sum, load) = with_curr(cfs_rq, &self.entities);
         let key = vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
         is_eligible(sum, key, load)
@@ -82,14 +82,14 @@ impl Kernel {
     /// `entity_eligible`.
     #[inline]
     pub(crate) fn entity_eligible(&self, q: CfsRqId, se: EntityId) -> bool {
-        self.vruntime_eligible(q, self.entities[se.index()].vruntime)
+        self.vruntime_eligible(q, self.entities[se].vruntime)
     }
 
     /// Virtual lag of an entity of a queue against V = `average`, bounded by two of its requests or
     /// a tick; in later stable kernels by the longest request queued and a tick (`entity_lag`).
     #[inline(always)]
     pub(crate) fn entity_lag(&self, q: CfsRqId, se: EntityId, average: u64) -> i64 {
-        let entity = &self.entities[se.index()];
+        let entity = &self.entities[se];
         let lag = average.wrapping_sub(entity.vruntime) as i64;
         if lag == 0 {
             return 0;
@@ -109,7 +109,7 @@ impl Kernel {
     /// Number of entities that compete in a queue's virtual time, the running one included.
     #[inline(always)]
     pub(crate) fn nr_competing(&self, q: CfsRqId) -> u32 {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         match self.rules.flat_pick {
             true => cfs_rq.h_nr_queued,
             false => cfs_rq.nr_queued,
@@ -120,9 +120,9 @@ impl Kernel {
     /// the CPU's root queue.
     #[inline(always)]
     pub(crate) fn order_of(&self, se: EntityId) -> CfsRqId {
-        let q = self.entities[se.index()].cfs_rq;
+        let q = self.entities[se].cfs_rq;
         match self.rules.flat_pick {
-            true => CfsRqId(self.cfs_rqs[q.index()].cpu.0),
+            true => CfsRqId(self.cfs_rqs[q].cpu.0),
             false => q,
         }
     }
@@ -132,7 +132,7 @@ impl Kernel {
     pub(crate) fn avg_vruntime_as_origin(&mut self, q: CfsRqId) -> u64 {
         let average = self.avg_vruntime(q);
         if self.rules.origin_follows_average {
-            update_zero_vruntime(&mut self.cfs_rqs[q.index()], average);
+            update_zero_vruntime(&mut self.cfs_rqs[q], average);
         }
         average
     }
@@ -144,7 +144,7 @@ impl Kernel {
     pub(crate) fn update_entity_lag(&mut self, q: CfsRqId, se: EntityId) -> bool {
         let average = self.avg_vruntime_as_origin(q);
         let mut lag = self.entity_lag(q, se, average);
-        let entity = &mut self.entities[se.index()];
+        let entity = &mut self.entities[se];
         if entity.sched_delayed && self.rules.delayed_lag_never_falls {
             reached(Mark::DelayedLagKept);
             lag = lag.max(entity.vlag);
@@ -161,16 +161,16 @@ impl Kernel {
 
     /// Requests of the queued entities, the running one included.
     fn queued_slices(&self, q: CfsRqId) -> impl Iterator<Item = Ns> + '_ {
-        let queued = self.cfs_rqs[q.index()].timeline.nodes().iter();
+        let queued = self.cfs_rqs[q].timeline.nodes().iter();
         queued
-            .map(|node| self.entities[node.entity.index()].slice)
+            .map(|node| self.entities[node.entity].slice)
             .chain(self.running_slice(q))
     }
 
     /// Request of the running entity of a queue.
     fn running_slice(&self, q: CfsRqId) -> Option<Ns> {
-        let running = self.cfs_rqs[q.index()].curr?;
-        let running = &self.entities[running.index()];
+        let running = self.cfs_rqs[q].curr?;
+        let running = &self.entities[running];
         running.on_rq.then_some(running.slice)
     }
 
@@ -219,7 +219,7 @@ impl Kernel {
     /// `protect_slice`: whether a running entity still has the protection it was picked with.
     #[inline]
     pub(crate) fn protect_slice(&self, se: EntityId) -> bool {
-        let entity = &self.entities[se.index()];
+        let entity = &self.entities[se];
         match self.rules.protection {
             Protection::Vprot => before(entity.vruntime, entity.vprot),
             Protection::UntilDeadline => entity.vprot == entity.deadline,
@@ -242,7 +242,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn set_protect_slice(&mut self, q: CfsRqId, se: EntityId) {
         if self.rules.protection == Protection::UntilDeadline {
-            let entity = &mut self.entities[se.index()];
+            let entity = &mut self.entities[se];
             entity.vprot = entity.deadline;
             return;
         }
@@ -256,7 +256,7 @@ impl Kernel {
             true => self.ineligible_vruntime(q),
             false => 0,
         };
-        let entity = &mut self.entities[se.index()];
+        let entity = &mut self.entities[se];
         entity.vprot = entity.deadline;
         if slice < entity.slice {
             reached(Mark::VprotByShortest);
@@ -271,7 +271,7 @@ impl Kernel {
     /// The first vruntime with which the running entity would not be eligible: V of the others, and
     /// one (`ineligible_vruntime`, 7.3).
     pub(crate) fn ineligible_vruntime(&self, q: CfsRqId) -> u64 {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         let ahead = match cfs_rq.avg_load {
             0 => 0,
             load => cfs_rq.avg_vruntime.div_euclid(load as i64),
@@ -286,11 +286,11 @@ impl Kernel {
     pub(crate) fn update_protect_slice(&mut self, q: CfsRqId, se: EntityId) {
         if self.rules.protection == Protection::Vprot {
             let slice = self.cfs_rq_min_slice(q);
-            let mut from = self.entities[se.index()].vruntime;
+            let mut from = self.entities[se].vruntime;
             if self.rules.protects_until_ineligible {
                 from = min_vruntime(from, self.avg_vruntime_as_origin(q));
             }
-            let entity = &mut self.entities[se.index()];
+            let entity = &mut self.entities[se];
             let length = calc_delta_fair(slice, &entity.h_load);
             entity.vprot = min_vruntime(entity.vprot, from.wrapping_add(length));
             if self.rules.lag_overwrites_protection() {
@@ -302,7 +302,7 @@ impl Kernel {
     /// `cancel_protect_slice`.
     pub(crate) fn cancel_protect_slice(&mut self, se: EntityId) {
         if self.protect_slice(se) {
-            let entity = &mut self.entities[se.index()];
+            let entity = &mut self.entities[se];
             entity.vprot = match self.rules.protection {
                 Protection::Vprot => entity.vruntime,
                 // Any value but the deadline ends the protection.
@@ -321,9 +321,9 @@ impl Kernel {
         if let Some(own) = self.own_pick(q, protect) {
             return Some(own);
         }
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         let first = cfs_rq.timeline.first().map(|node| node.entity);
-        let curr = cfs_rq.curr.filter(|se| self.entities[se.index()].on_rq);
+        let curr = cfs_rq.curr.filter(|se| self.entities[se].on_rq);
         if self.nr_competing(q) == 1 {
             reached(Mark::OnlyEntity);
             return curr.or(first);
@@ -331,7 +331,7 @@ impl Kernel {
         let (sum, load) = with_curr(cfs_rq, &self.entities);
         let origin = cfs_rq.min_vruntime;
         let eligible = |vruntime: u64| is_eligible(sum, vruntime.wrapping_sub(origin) as i64, load);
-        let curr = curr.filter(|se| eligible(self.entities[se.index()].vruntime));
+        let curr = curr.filter(|se| eligible(self.entities[se].vruntime));
         if let Some(se) = curr
             && protect
             && self.picks_honour_protection()
@@ -346,7 +346,7 @@ impl Kernel {
             .iter()
             .find(|node| eligible(node.vruntime));
         match (best, curr) {
-            (Some(node), Some(se)) if before(self.entities[se.index()].deadline, node.key) => {
+            (Some(node), Some(se)) if before(self.entities[se].deadline, node.key) => {
                 reached(Mark::CurrentEarlier);
                 curr
             }

@@ -26,10 +26,10 @@ impl Kernel {
         arrival: Arrival,
     ) -> Mark {
         let root = CfsRqId(cpu.0);
-        let curr = self.rqs[cpu.index()].curr;
-        let se = self.tasks[curr.index()].se;
-        let pse = self.tasks[wakee.index()].se;
-        if !self.rules.features.preempt_short && self.rqs[cpu.index()].need_resched {
+        let curr = self.rqs[cpu].curr;
+        let se = self.tasks[curr].se;
+        let pse = self.tasks[wakee].se;
+        if !self.rules.features.preempt_short && self.rqs[cpu].need_resched {
             return Mark::ReschedPending;
         }
         if self.own_rule_decides(p, cpu, [wakee, curr]) {
@@ -38,21 +38,19 @@ impl Kernel {
         if !self.rules.features.wakeup_preemption {
             return Mark::NoWakeupPreemption;
         }
-        let idle = |task: TaskId| self.tasks[task.index()].policy == Policy::Idle;
+        let idle = |task: TaskId| self.tasks[task].policy == Policy::Idle;
         let (curr_idle, wakee_idle) = (idle(curr), idle(wakee));
         if curr_idle && !wakee_idle {
             return self.preempt_flat(p, cpu, Unprotected::Plain, Mark::IdleGroupGivesWay);
         }
         self.update_curr_fair(p, cpu);
         self.note_siblings::<P>(se, pse);
-        let shorter = self.rules.features.preempt_short
-            && self.entities[pse.index()].slice < self.entities[se.index()].slice;
+        let shorter =
+            self.rules.features.preempt_short && self.entities[pse].slice < self.entities[se].slice;
         let stays = match () {
             () if wakee_idle && !curr_idle => Some(Mark::IdleGroupDoesNotPreempt),
-            () if self.tasks[wakee.index()].policy != Policy::Normal => {
-                Some(Mark::BatchDoesNotPreempt)
-            }
-            () if self.entities[pse.index()].sched_delayed => Some(Mark::ForkDoesNotPreempt),
+            () if self.tasks[wakee].policy != Policy::Normal => Some(Mark::BatchDoesNotPreempt),
+            () if self.entities[pse].sched_delayed => Some(Mark::ForkDoesNotPreempt),
             () if arrival == Arrival::Fork && !shorter => Some(Mark::ForkDoesNotPreempt),
             () => None,
         };
@@ -97,13 +95,13 @@ impl Kernel {
         by: Unprotected,
         rule: Mark,
     ) -> Mark {
-        let curr = self.rqs[cpu.index()].curr;
-        self.cancel_protect_slice(self.tasks[curr.index()].se);
+        let curr = self.rqs[cpu].curr;
+        self.cancel_protect_slice(self.tasks[curr].se);
         if let Unprotected::ByShorter(pse) = by {
             reached(Mark::ShortPreempts);
-            let slice = self.entities[pse.index()].slice;
-            let next = self.cfs_rqs[cpu.index()].next;
-            if next.is_none_or(|next| self.entities[next.index()].slice >= slice) {
+            let slice = self.entities[pse].slice;
+            let next = self.cfs_rqs[cpu].next;
+            if next.is_none_or(|next| self.entities[next].slice >= slice) {
                 self.set_next_buddy(pse);
             }
         }

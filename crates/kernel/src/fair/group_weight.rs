@@ -40,14 +40,14 @@ impl Kernel {
     /// Adds this queue's change to `tg->load_avg` when it is worth a write
     /// (`update_tg_load_avg`).
     pub(crate) fn update_tg_load_avg<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
         if cfs_rq.group == GroupId::ROOT {
             return;
         }
         let mut written = None;
         if self.rules.tg_load_avg_interval_ns > 0 {
             let now: Ns = match self.rules.tg_load_avg_by_queue_clock {
-                true => self.rqs[cfs_rq.cpu.index()].clock,
+                true => self.rqs[cfs_rq.cpu].clock,
                 false => p.now(self.here),
             };
             let last = cfs_rq.last_update_tg_load_avg_ns;
@@ -67,7 +67,7 @@ impl Kernel {
         if worth_it {
             reached(Mark::TgLoadWritten);
             p.touch(self.here, Line::GroupLoadAvg(cfs_rq.group), Access::Write);
-            let group = &mut self.groups[cfs_rq.group.index()];
+            let group = &mut self.groups[cfs_rq.group];
             group.load_avg = group.load_avg.saturating_add_signed(delta);
             group.load_avg_writes += 1;
             group.runnable_avg = group.runnable_avg.saturating_add_signed(runnable);
@@ -82,7 +82,7 @@ impl Kernel {
     /// `calc_group_shares`: the scaled weight of a group entity.
     #[inline(always)]
     pub(crate) fn calc_group_shares(&self, q: CfsRqId) -> u64 {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         let asked = || GroupQueue {
             group: cfs_rq.group,
             queue: q,
@@ -90,7 +90,7 @@ impl Kernel {
         if let Some(weight) = self.rules.own.group_weight(self, asked) {
             return weight.max(SHARES_MIN);
         }
-        let group = &self.groups[cfs_rq.group.index()];
+        let group = &self.groups[cfs_rq.group];
         if self.rules.cgroup_mode != CgroupMode::Smp {
             return self.shares_by_mode(q);
         }
@@ -115,7 +115,7 @@ impl Kernel {
     #[inline(never)]
     fn shares_by_mode(&self, q: CfsRqId) -> u64 {
         const NICE_MINUS_20: u64 = 88_761 << 10;
-        let group = &self.groups[self.cfs_rqs[q.index()].group.index()];
+        let group = &self.groups[self.cfs_rqs[q].group];
         let shares = group.shares;
         // Runnable averages are 1024 for each task.
         let tasks = (group.runnable_avg >> 10).max(1);
@@ -128,7 +128,7 @@ impl Kernel {
             CgroupMode::Max => (shares * cpus, NICE_MINUS_20),
             CgroupMode::Tasks => (shares * tasks, shares * tasks),
         };
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         let load = cfs_rq.load.unscaled().max(cfs_rq.avg.load_avg);
         let all = (group.load_avg + load).saturating_sub(cfs_rq.tg_load_avg_contrib);
         let part = (sum * load).checked_div(all).unwrap_or(sum * load);
@@ -138,7 +138,7 @@ impl Kernel {
     /// Recomputes a group entity's weight (`update_cfs_group`).
     #[inline(always)]
     pub(crate) fn update_cfs_group<P: Platform>(&mut self, p: &mut P, se: EntityId) {
-        if let Some(child) = self.entities[se.index()].my_q() {
+        if let Some(child) = self.entities[se].my_q() {
             self.update_group_entity(p, se, child);
         }
     }
@@ -150,7 +150,7 @@ impl Kernel {
         se: EntityId,
         child: CfsRqId,
     ) {
-        let cfs_rq = &self.cfs_rqs[child.index()];
+        let cfs_rq = &self.cfs_rqs[child];
         if self.rules.skip_empty_group_reweight && cfs_rq.load.weight == 0 {
             reached(Mark::EmptyGroupKeepsWeight);
             return;
@@ -162,7 +162,7 @@ impl Kernel {
         p.spend(self.here, Op::UpdateCfsGroup, 1);
         p.touch(self.here, Line::GroupLoadAvg(cfs_rq.group), Access::Read);
         let shares = self.calc_group_shares(child);
-        let entity = &self.entities[se.index()];
+        let entity = &self.entities[se];
         if entity.load.weight != shares || !self.rules.reweight_only_on_change {
             let q = entity.cfs_rq;
             self.reweight_entity(p, q, se, LoadWeight::from_scaled(shares));
@@ -180,8 +180,8 @@ impl Kernel {
         if self.rules.flat_pick {
             return self.reweight_load(q, se, load);
         }
-        let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
-        let on_rq = self.entities[se.index()].on_rq;
+        let is_curr = self.cfs_rqs[q].curr == Some(se);
+        let on_rq = self.entities[se].on_rq;
         let eevdf = self.rules.fair == FairClass::Eevdf;
         let overwrites_protection = self.rules.reweight == Reweight::PlaceAgain
             && self.rules.protection == Protection::Vprot
@@ -201,8 +201,8 @@ impl Kernel {
             }
             self.reweight_leave(q, se, is_curr);
         }
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        let entity = &mut self.entities[se.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
+        let entity = &mut self.entities[se];
         let old_weight = entity.load.weight;
         dequeue_load_avg(cfs_rq, entity);
         if eevdf {
@@ -221,7 +221,7 @@ impl Kernel {
             self.reweight_return(q, se, is_curr);
         }
         if let Some(left) = protected_for {
-            let entity = &mut self.entities[se.index()];
+            let entity = &mut self.entities[se];
             reached(Mark::ReweightScalesProtection);
             let left = rescale(left, old_weight, entity.load.weight);
             let from = match self.rules.reweight {
@@ -236,7 +236,7 @@ impl Kernel {
     /// it: from its vruntime on, later from V = `average` on.
     #[inline(always)]
     fn protection_left(&self, se: EntityId, is_curr: bool, average: u64) -> Option<i64> {
-        let entity = &self.entities[se.index()];
+        let entity = &self.entities[se];
         let from = match self.rules.reweight {
             Reweight::Rescale => average,
             _ => entity.vruntime,
@@ -255,8 +255,8 @@ impl Kernel {
         if self.rules.fair == FairClass::Eevdf && !is_curr {
             self.timeline_remove(q, se);
         }
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        let entity = &mut self.entities[se.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
+        let entity = &mut self.entities[se];
         if places_again {
             entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
             entity.rel_deadline = true;
@@ -272,8 +272,8 @@ impl Kernel {
         if places_again {
             self.place_entity(q, se, super::EnqueueFlags::NONE);
         }
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        let entity = &self.entities[se.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
+        let entity = &self.entities[se];
         cfs_rq.nr_queued += u32::from(places_again);
         cfs_rq.load.add(entity.load.weight);
         if eevdf && !is_curr {

@@ -8,19 +8,17 @@ impl Kernel {
     /// has no listed parent yet, this queue's or another's.
     #[inline]
     pub(crate) fn list_add_leaf_cfs_rq(&mut self, q: CfsRqId) -> bool {
-        if !self.cfs_rqs[q.index()].on_leaf_list {
+        if !self.cfs_rqs[q].on_leaf_list {
             self.insert_leaf(q);
         }
-        self.rqs[self.cfs_rqs[q.index()].cpu.index()]
-            .leaf_branch
-            .is_none()
+        self.rqs[self.cfs_rqs[q].cpu].leaf_branch.is_none()
     }
 
     #[inline(never)]
     fn insert_leaf(&mut self, q: CfsRqId) {
         let parent = self.parent_queue(q);
-        self.cfs_rqs[q.index()].on_leaf_list = true;
-        let rq = &mut self.rqs[self.cfs_rqs[q.index()].cpu.index()];
+        self.cfs_rqs[q].on_leaf_list = true;
+        let rq = &mut self.rqs[self.cfs_rqs[q].cpu];
         let place = |of: CfsRqId| rq.leaf_cfs_rqs.iter().position(|&other| other == of);
         let (at, branch) = match parent.map(place) {
             None => (rq.leaf_cfs_rqs.len(), None),
@@ -45,18 +43,18 @@ impl Kernel {
 
     /// The queue that a group's queue stands for an entity of.
     pub(crate) fn parent_queue(&self, q: CfsRqId) -> Option<CfsRqId> {
-        let se = self.cfs_rqs[q.index()].se?;
-        Some(self.entities[se.index()].cfs_rq)
+        let se = self.cfs_rqs[q].se?;
+        Some(self.entities[se].cfs_rq)
     }
 
     /// `list_del_leaf_cfs_rq`.
     pub(crate) fn list_del_leaf_cfs_rq(&mut self, q: CfsRqId) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
         if !cfs_rq.on_leaf_list {
             return;
         }
         cfs_rq.on_leaf_list = false;
-        let rq = &mut self.rqs[cfs_rq.cpu.index()];
+        let rq = &mut self.rqs[cfs_rq.cpu];
         if let Some(at) = rq.leaf_cfs_rqs.iter().position(|&other| other == q) {
             rq.leaf_cfs_rqs.remove(at);
             if rq.leaf_branch == Some(q) {
@@ -67,7 +65,7 @@ impl Kernel {
 
     /// Nothing left to decay (`cfs_rq_is_decayed`).
     pub(crate) fn cfs_rq_is_decayed(&self, q: CfsRqId) -> bool {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         let avg = &cfs_rq.avg;
         cfs_rq.load.weight == 0
             && avg.load_sum == 0
@@ -81,16 +79,16 @@ impl Kernel {
     /// (`child_cfs_rq_on_list`). One that is not listed would come behind the branch that grows. A
     /// child that stands further ahead is not found.
     fn has_leaf_child(&self, q: CfsRqId) -> bool {
-        let cfs_rq = &self.cfs_rqs[q.index()];
-        let rq = &self.rqs[cfs_rq.cpu.index()];
+        let cfs_rq = &self.cfs_rqs[q];
+        let rq = &self.rqs[cfs_rq.cpu];
         let before = match rq.leaf_cfs_rqs.iter().position(|&other| other == q) {
             Some(0) => None,
             Some(at) => Some(rq.leaf_cfs_rqs[at - 1]),
             None => rq.leaf_branch,
         };
         before.is_some_and(|other| {
-            let other = self.cfs_rqs[other.index()].group;
-            self.groups[other.index()].parent == Some(cfs_rq.group)
+            let other = self.cfs_rqs[other].group;
+            self.groups[other].parent == Some(cfs_rq.group)
         })
     }
 }

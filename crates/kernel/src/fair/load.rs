@@ -319,7 +319,7 @@ impl Kernel {
     /// (`cfs_rq_clock_pelt`).
     #[inline]
     pub(crate) fn cfs_rq_clock_pelt(&self, q: CfsRqId) -> u64 {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         let clock = if cfs_rq.pelt_clock_throttled {
             cfs_rq.throttled_clock_pelt_ns
         } else {
@@ -333,7 +333,7 @@ impl Kernel {
     /// slept through.
     #[inline(always)]
     pub(crate) fn update_idle_cfs_rq_clock_pelt(&mut self, q: CfsRqId) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
         cfs_rq.throttled_pelt_idle_ns = match cfs_rq.pelt_clock_throttled {
             true => Ns::MAX,
             false => cfs_rq.throttled_clock_pelt_time_ns,
@@ -343,7 +343,7 @@ impl Kernel {
     /// `rq_clock_pelt`.
     #[inline(always)]
     pub(crate) fn rq_clock_pelt(&self, cpu: Cpu) -> u64 {
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         rq.clock_pelt.wrapping_sub(rq.lost_idle_time_ns)
     }
 
@@ -357,8 +357,8 @@ impl Kernel {
         update: LoadUpdate,
     ) {
         let now = self.cfs_rq_clock_pelt(q);
-        let cfs_rq = &self.cfs_rqs[q.index()];
-        let entity = &mut self.entities[se.index()];
+        let cfs_rq = &self.cfs_rqs[q];
+        let entity = &mut self.entities[se];
         let propagates = |queues: &Table<CfsRq>, se: &Entity| match se.my_q() {
             Some(child) => queues[child.index()].propagate,
             None => false,
@@ -374,7 +374,7 @@ impl Kernel {
         {
             debug_assert_ne!(entity.avg.last_update_time, 0);
             let is_curr = cfs_rq.h_curr == Some(se);
-            age_within_period(&mut self.cfs_rqs[q.index()], entity, is_curr, now);
+            age_within_period(&mut self.cfs_rqs[q], entity, is_curr, now);
         } else {
             self.move_load_avg(p, q, se, update, now);
         }
@@ -390,8 +390,8 @@ impl Kernel {
         update: LoadUpdate,
         now: u64,
     ) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        let entity = &mut self.entities[se.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
+        let entity = &mut self.entities[se];
         if entity.avg.last_update_time != 0 {
             age_entity(entity, now, cfs_rq.h_curr == Some(se));
         }
@@ -413,8 +413,8 @@ impl Kernel {
         se: EntityId,
         update: LoadUpdate,
     ) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        let entity = &mut self.entities[se.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
+        let entity = &mut self.entities[se];
         match update {
             LoadUpdate::Attach if entity.avg.last_update_time == 0 => {
                 reached(Mark::AttachLoad);
@@ -439,7 +439,7 @@ impl Kernel {
     /// The utilisation of a CPU's root queue may have changed (`cfs_rq_util_change`).
     #[inline(always)]
     fn cfs_rq_util_change<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
-        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cfs_rq = &self.cfs_rqs[q];
         if cfs_rq.se.is_none() {
             let cpu = cfs_rq.cpu;
             self.cpufreq_update_util(p, cpu, false);
@@ -450,8 +450,8 @@ impl Kernel {
     /// (`propagate_entity_load_avg`).
     #[inline(always)]
     pub(crate) fn propagate_entity_load_avg(&mut self, se: EntityId) -> bool {
-        match self.entities[se.index()].my_q() {
-            Some(child) if self.cfs_rqs[child.index()].propagate => {
+        match self.entities[se].my_q() {
+            Some(child) if self.cfs_rqs[child].propagate => {
                 self.propagate_from(se, child);
                 true
             }
@@ -461,7 +461,7 @@ impl Kernel {
 
     #[inline(never)]
     fn propagate_from(&mut self, se: EntityId, child: CfsRqId) {
-        let entity = &mut self.entities[se.index()];
+        let entity = &mut self.entities[se];
         let (cfs_rq, child) = two_queues(&mut self.cfs_rqs, entity.cfs_rq, child);
         reached(Mark::PropagateLoad);
         child.propagate = false;
@@ -473,16 +473,16 @@ impl Kernel {
 
     /// Ages a sleeping entity to its queue's last update (`sync_entity_load_avg`).
     pub(crate) fn sync_entity_load_avg(&mut self, se: EntityId) {
-        let entity = &mut self.entities[se.index()];
-        let now = self.cfs_rqs[entity.cfs_rq.index()].avg.last_update_time;
+        let entity = &mut self.entities[se];
+        let now = self.cfs_rqs[entity.cfs_rq].avg.last_update_time;
         age_blocked_entity(entity, now);
     }
 
     /// A sleeping task leaves for another CPU: its averages wait in the old queue's removed record
     /// (`remove_entity_load_avg`).
     pub(crate) fn remove_entity_load_avg(&mut self, se: EntityId) {
-        let entity = &mut self.entities[se.index()];
-        let cfs_rq = &mut self.cfs_rqs[entity.cfs_rq.index()];
+        let entity = &mut self.entities[se];
+        let cfs_rq = &mut self.cfs_rqs[entity.cfs_rq];
         // Aged to the queue's last update only: the queue ages the record from there.
         age_blocked_entity(entity, cfs_rq.avg.last_update_time);
         reached(Mark::RemovedLoad);
@@ -496,9 +496,9 @@ impl Kernel {
     /// up to `wall_clock` (`migrate_se_pelt_lag`, 6.0). No queue's clock will do for that: the
     /// waking CPU's may be a tick old, or as old as its idleness.
     pub(crate) fn migrate_se_pelt_lag(&mut self, se: EntityId, wall_clock: Ns) {
-        let q = self.entities[se.index()].cfs_rq;
-        let cfs_rq = &self.cfs_rqs[q.index()];
-        let rq = &self.rqs[cfs_rq.cpu.index()];
+        let q = self.entities[se].cfs_rq;
+        let cfs_rq = &self.cfs_rqs[q];
+        let rq = &self.rqs[cfs_rq.cpu];
         if !self.rules.migrated_sleepers_age || !rq.curr_is_idle() {
             return;
         }
@@ -515,7 +515,7 @@ impl Kernel {
         } else {
             idle_from + wall_clock.saturating_sub(rq.clock_idle)
         };
-        age_blocked_entity(&mut self.entities[se.index()], now);
+        age_blocked_entity(&mut self.entities[se], now);
     }
 
     /// A search or a pass begins that asks for [`Kernel::task_h_load`].
@@ -526,29 +526,29 @@ impl Kernel {
 
     /// Weighted share of a task in its CPU's root load (`task_h_load`).
     pub(crate) fn task_h_load(&mut self, task: crate::ids::TaskId) -> u64 {
-        let se = self.tasks[task.index()].se;
-        let entity = &self.entities[se.index()];
+        let se = self.tasks[task].se;
+        let entity = &self.entities[se];
         let (q, load_avg) = (entity.cfs_rq, entity.avg.load_avg);
         reached(Mark::HierarchicalLoad);
         let h_load = self.cfs_rq_h_load(q);
-        load_avg * h_load / (self.cfs_rqs[q.index()].avg.load_avg + 1)
+        load_avg * h_load / (self.cfs_rqs[q].avg.load_avg + 1)
     }
 
     /// Hierarchical load of a queue, cached per jiffy (`update_cfs_rq_h_load`).
     fn cfs_rq_h_load(&mut self, q: CfsRqId) -> u64 {
-        let (cfs_rq, jiffy) = (&self.cfs_rqs[q.index()], self.jiffy);
+        let (cfs_rq, jiffy) = (&self.cfs_rqs[q], self.jiffy);
         if cfs_rq.h_load_jiffy == jiffy {
             return cfs_rq.h_load;
         }
         let h_load = match cfs_rq.se {
             None => cfs_rq.avg.load_avg,
             Some(se) => {
-                let parent = self.entities[se.index()].cfs_rq;
-                let share = self.entities[se.index()].avg.load_avg;
-                self.cfs_rq_h_load(parent) * share / (self.cfs_rqs[parent.index()].avg.load_avg + 1)
+                let parent = self.entities[se].cfs_rq;
+                let share = self.entities[se].avg.load_avg;
+                self.cfs_rq_h_load(parent) * share / (self.cfs_rqs[parent].avg.load_avg + 1)
             }
         };
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
         cfs_rq.h_load = h_load;
         cfs_rq.h_load_jiffy = jiffy;
         h_load
@@ -557,13 +557,13 @@ impl Kernel {
     /// Load of a CPU's root fair queue (`cpu_load`).
     #[inline]
     pub(crate) fn cpu_load(&self, cpu: Cpu) -> u64 {
-        self.cfs_rqs[cpu.index()].avg.load_avg
+        self.cfs_rqs[cpu].avg.load_avg
     }
 
     /// Runnable average of a CPU's root fair queue (`cpu_runnable`).
     #[inline]
     pub(crate) fn cpu_runnable(&self, cpu: Cpu) -> u64 {
-        self.cfs_rqs[cpu.index()].avg.runnable_avg
+        self.cfs_rqs[cpu].avg.runnable_avg
     }
 
     /// Utilisation of a CPU by the fair class, estimates included, capped by its capacity
@@ -577,18 +577,18 @@ impl Kernel {
     #[inline]
     pub(crate) fn cpu_util_boost(&self, cpu: Cpu) -> u64 {
         let boosted = self.cpu_util(cpu).max(self.cpu_runnable(cpu));
-        boosted.min(self.rqs[cpu.index()].cpu_capacity_orig)
+        boosted.min(self.rqs[cpu].cpu_capacity_orig)
     }
 
     /// The same with another task's utilisation and estimate on top.
     #[inline]
     pub(crate) fn cpu_util_with(&self, cpu: Cpu, task_util: u64, task_estimate: u64) -> u64 {
-        let cfs_rq = &self.cfs_rqs[cpu.index()];
+        let cfs_rq = &self.cfs_rqs[cpu];
         let mut util = cfs_rq.avg.util_avg + task_util;
         if self.rules.features.util_est {
             util = util.max(cfs_rq.util_est_enqueued + task_estimate);
         }
-        util.min(self.rqs[cpu.index()].cpu_capacity_orig)
+        util.min(self.rqs[cpu].cpu_capacity_orig)
     }
 }
 
@@ -658,8 +658,8 @@ mod tests {
         world.checked = false;
         let task = world.spawn(Cpu(0));
         world.advance(2 * MS);
-        let se = world.kernel.tasks[task.index()].se;
-        world.kernel.entities[se.index()].avg.load_avg = 12;
+        let se = world.kernel.tasks[task].se;
+        world.kernel.entities[se].avg.load_avg = 12;
         world.kernel.cfs_rqs[0].avg.load_avg = 3;
         world.kernel.cfs_rqs[0].h_load_jiffy = u64::MAX;
         assert_eq!(world.kernel.task_h_load(task), 9);

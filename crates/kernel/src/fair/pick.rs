@@ -20,14 +20,14 @@ impl Kernel {
         }
         'again: loop {
             let mut q = CfsRqId(cpu.0);
-            if self.cfs_rqs[q.index()].nr_queued == 0 {
+            if self.cfs_rqs[q].nr_queued == 0 {
                 return None;
             }
             let mut throttled = false;
             let mut levels = Vec::new();
             loop {
-                let curr = self.cfs_rqs[q.index()].curr;
-                if curr.is_some_and(|se| self.entities[se.index()].on_rq) {
+                let curr = self.cfs_rqs[q].curr;
+                if curr.is_some_and(|se| self.entities[se].on_rq) {
                     self.update_curr(p, q);
                 }
                 let checked = curr.is_some() || self.rules.picks_ask_for_runtime;
@@ -45,7 +45,7 @@ impl Kernel {
                 if P::EXPLAIN {
                     levels.push(self.describe_level(q, se, self.pick_rule(q, se)));
                 }
-                let entity = &self.entities[se.index()];
+                let entity = &self.entities[se];
                 match entity.my_q() {
                     Some(child) => q = child,
                     None => {
@@ -69,10 +69,10 @@ impl Kernel {
     /// levels before it begins anew (`simple` in `pick_next_task_fair`).
     #[cold]
     fn put_before_pick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if self.cfs_rqs[cpu.index()].nr_queued > 0 {
-            let prev = self.rqs[cpu.index()].curr;
+        if self.cfs_rqs[cpu].nr_queued > 0 {
+            let prev = self.rqs[cpu].curr;
             self.put_prev_task_fair(p, prev);
-            self.rqs[cpu.index()].put_before_pick = true;
+            self.rqs[cpu].put_before_pick = true;
         }
     }
 
@@ -93,7 +93,7 @@ impl Kernel {
             }
             return Some(picked);
         }
-        if let Some(next) = self.cfs_rqs[q.index()].next
+        if let Some(next) = self.cfs_rqs[q].next
             && protect
             && self.honours_buddy()
             && self.entity_eligible(q, next)
@@ -104,7 +104,7 @@ impl Kernel {
         let se = self
             .pick_eevdf(q, protect)
             .expect("a queue that was asked has entities");
-        if self.entities[se.index()].sched_delayed {
+        if self.entities[se].sched_delayed {
             reached(Mark::DelayedTakenOff);
             self.dequeue_delayed_entity(p, se);
             return None;
@@ -119,7 +119,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn own_pick(&self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
         let se = self.rules.own.pick(self, || Picking { queue, protect })?;
-        let is_there = self.entities[se.index()].on_rq && self.order_of(se) == queue;
+        let is_there = self.entities[se].on_rq && self.order_of(se) == queue;
         assert!(
             is_there,
             "`pick` of a patch in rules/own.rs chose {se:?}, which is not in {queue:?}"
@@ -140,7 +140,7 @@ impl Kernel {
     /// `put_prev_entity`.
     #[inline(always)]
     pub(crate) fn put_prev_entity<P: Platform>(&mut self, p: &mut P, q: CfsRqId, se: EntityId) {
-        let on_rq = self.entities[se.index()].on_rq;
+        let on_rq = self.entities[se].on_rq;
         if on_rq {
             self.update_curr(p, q);
         }
@@ -150,7 +150,7 @@ impl Kernel {
             self.timeline_insert(q, se);
             self.update_load_avg(p, q, se, LoadUpdate::Age);
         }
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
         (cfs_rq.curr, cfs_rq.h_curr) = (None, None);
     }
 
@@ -164,19 +164,19 @@ impl Kernel {
         first: bool,
     ) {
         self.clear_buddies(q, se);
-        if self.entities[se.index()].on_rq {
+        if self.entities[se].on_rq {
             self.timeline_remove(q, se);
             self.update_load_avg(p, q, se, LoadUpdate::UpdateTg);
         }
         let eevdf = self.rules.fair == FairClass::Eevdf;
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        let entity = &mut self.entities[se.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
+        let entity = &mut self.entities[se];
         let follows_pick = !self.rules.origin_follows_average && !self.rules.origin_follows_order;
         if eevdf && entity.on_rq && follows_pick {
             update_zero_vruntime(cfs_rq, entity.vruntime);
         }
         (cfs_rq.curr, cfs_rq.h_curr) = (Some(se), Some(se));
-        entity.exec_start = self.rqs[cfs_rq.cpu.index()].clock_task;
+        entity.exec_start = self.rqs[cfs_rq.cpu].clock_task;
         entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
         if eevdf && (first || !self.rules.protection_at_pick_only) {
             self.set_protect_slice(q, se);
@@ -195,15 +195,12 @@ impl Kernel {
             self.put_prev_task_flat(p, prev, Some(next));
             return self.set_next_task_flat(p, next, true);
         }
-        let mut se = self.tasks[next.index()].se;
-        let mut pse = self.tasks[prev.index()].se;
+        let mut se = self.tasks[next].se;
+        let mut pse = self.tasks[prev].se;
         let mut depth = self.depth(se);
         let mut pdepth = self.depth(pse);
         loop {
-            let (q, pq) = (
-                self.entities[se.index()].cfs_rq,
-                self.entities[pse.index()].cfs_rq,
-            );
+            let (q, pq) = (self.entities[se].cfs_rq, self.entities[pse].cfs_rq);
             if q == pq {
                 reached(Mark::SwitchLevels);
                 self.put_prev_entity(p, q, pse);
@@ -213,14 +210,14 @@ impl Kernel {
             let (level, plevel) = (depth, pdepth);
             if level <= plevel {
                 self.put_prev_entity(p, pq, pse);
-                pse = self.entities[pse.index()]
+                pse = self.entities[pse]
                     .parent
                     .expect("the other queue lies higher");
                 pdepth -= 1;
             }
             if level >= plevel {
                 self.switch_to_entity(p, se, next);
-                se = self.entities[se.index()]
+                se = self.entities[se]
                     .parent
                     .expect("the other queue lies higher");
                 depth -= 1;
@@ -231,7 +228,7 @@ impl Kernel {
     /// Sets one of the levels that a switch to `next` changes. From 7.2 on its queue must have
     /// runtime (`set_next_task_fair`).
     fn switch_to_entity<P: Platform>(&mut self, p: &mut P, se: EntityId, next: TaskId) {
-        let q = self.entities[se.index()].cfs_rq;
+        let q = self.entities[se].cfs_rq;
         self.set_next_entity(p, q, se, true);
         if self.rules.switches_ask_for_runtime && self.account_cfs_rq_runtime(p, q, 0) {
             self.task_throttle_setup_work(p, next);
@@ -240,10 +237,10 @@ impl Kernel {
 
     pub(super) fn depth(&self, se: EntityId) -> u32 {
         let mut depth = 0;
-        let mut level = self.entities[se.index()].parent;
+        let mut level = self.entities[se].parent;
         while let Some(se) = level {
             depth += 1;
-            level = self.entities[se.index()].parent;
+            level = self.entities[se].parent;
         }
         depth
     }
@@ -254,11 +251,11 @@ impl Kernel {
         if self.rules.flat_pick {
             return self.put_prev_task_flat(p, task, None);
         }
-        let mut level = Some(self.tasks[task.index()].se);
+        let mut level = Some(self.tasks[task].se);
         while let Some(se) = level {
-            let q = self.entities[se.index()].cfs_rq;
+            let q = self.entities[se].cfs_rq;
             self.put_prev_entity(p, q, se);
-            level = self.entities[se.index()].parent;
+            level = self.entities[se].parent;
         }
     }
 
@@ -267,35 +264,35 @@ impl Kernel {
         if self.rules.flat_pick {
             return self.set_next_task_flat(p, task, first);
         }
-        let se = self.tasks[task.index()].se;
+        let se = self.tasks[task].se;
         if first && !self.rules.picks_ask_for_runtime {
             return self.set_next_levels(p, se);
         }
         let mut level = Some(se);
         while let Some(se) = level {
-            let q = self.entities[se.index()].cfs_rq;
+            let q = self.entities[se].cfs_rq;
             self.set_next_entity(p, q, se, first);
             // A queue that starts to run must have runtime (`account_cfs_rq_runtime(0)`).
             if self.account_cfs_rq_runtime(p, q, 0) {
                 self.task_throttle_setup_work(p, task);
             }
-            level = self.entities[se.index()].parent;
+            level = self.entities[se].parent;
         }
     }
 
     /// Up to 6.11 a pick sets levels on its way down, so that what a queue has to tell the levels
     /// above waits until they are updated next.
     fn set_next_levels<P: Platform>(&mut self, p: &mut P, se: EntityId) {
-        if let Some(parent) = self.entities[se.index()].parent {
+        if let Some(parent) = self.entities[se].parent {
             self.set_next_levels(p, parent);
         }
-        self.set_next_entity(p, self.entities[se.index()].cfs_rq, se, true);
+        self.set_next_entity(p, self.entities[se].cfs_rq, se, true);
     }
 
     /// A picked task goes to the end balance looks at last (`list_move(&se->group_node, …)`).
     #[inline]
     pub(crate) fn note_picked(&mut self, cpu: Cpu, task: TaskId) {
-        let tasks = &mut self.rqs[cpu.index()].cfs_tasks;
+        let tasks = &mut self.rqs[cpu].cfs_tasks;
         if tasks.last() != Some(&task)
             && let Some(place) = tasks.iter().rposition(|&other| other == task)
         {
@@ -310,23 +307,23 @@ impl Kernel {
         } else {
             self.task_tick_levels(p, task);
         }
-        let cpu = self.tasks[task.index()].cpu;
+        let cpu = self.tasks[task].cpu;
         self.update_misfit_status(cpu, Some(task));
         self.check_update_overutilized_status(cpu);
     }
 
     fn task_tick_levels<P: Platform>(&mut self, p: &mut P, task: TaskId) {
-        let mut level = Some(self.tasks[task.index()].se);
+        let mut level = Some(self.tasks[task].se);
         while let Some(se) = level {
-            let q = self.entities[se.index()].cfs_rq;
+            let q = self.entities[se].cfs_rq;
             p.spend(self.here, Op::TickLevel, 1);
             self.update_curr(p, q);
             self.update_load_avg(p, q, se, LoadUpdate::UpdateTg);
             self.update_cfs_group(p, se);
-            if self.rules.fair == FairClass::Cfs && self.cfs_rqs[q.index()].nr_queued > 1 {
+            if self.rules.fair == FairClass::Cfs && self.cfs_rqs[q].nr_queued > 1 {
                 self.check_preempt_tick(p, q, se);
             }
-            level = self.entities[se.index()].parent;
+            level = self.entities[se].parent;
         }
     }
 }

@@ -59,8 +59,8 @@ impl Kernel {
     /// Puts a queued, not running entity into the order of its queue.
     #[inline(always)]
     pub(crate) fn timeline_insert(&mut self, q: CfsRqId, se: EntityId) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        enqueue_in_order(cfs_rq, &self.entities[se.index()], se, self.rules.fair);
+        let cfs_rq = &mut self.cfs_rqs[q];
+        enqueue_in_order(cfs_rq, &self.entities[se], se, self.rules.fair);
         self.slice_queued(q, se);
         self.order_changed(q);
     }
@@ -69,9 +69,9 @@ impl Kernel {
     /// Where it is shows when the queue is empty; so it need not follow while many are in line.
     #[inline(always)]
     fn order_changed(&mut self, q: CfsRqId) {
-        if self.rules.origin_follows_order && self.cfs_rqs[q.index()].timeline.nodes().len() < 2 {
+        if self.rules.origin_follows_order && self.cfs_rqs[q].timeline.nodes().len() < 2 {
             let average = self.avg_vruntime(q);
-            update_zero_vruntime(&mut self.cfs_rqs[q.index()], average);
+            update_zero_vruntime(&mut self.cfs_rqs[q], average);
         }
     }
 
@@ -94,8 +94,8 @@ impl Kernel {
     /// Takes a queued, not running entity out of the order.
     #[inline(always)]
     pub(crate) fn timeline_remove(&mut self, q: CfsRqId, se: EntityId) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        dequeue_in_order(cfs_rq, &self.entities[se.index()], se, self.rules.fair);
+        let cfs_rq = &mut self.cfs_rqs[q];
+        dequeue_in_order(cfs_rq, &self.entities[se], se, self.rules.fair);
         self.slice_left(q, se);
         self.order_changed(q);
     }
@@ -126,14 +126,14 @@ impl Kernel {
         }
         self.renew_slice(q, se);
         let features = &self.rules.features;
-        let entity = &mut self.entities[se.index()];
+        let entity = &mut self.entities[se];
         entity.vruntime = average.wrapping_sub(lag as u64);
         if heavy && self.rules.origin_follows_average {
             // It will pull V to itself.
             let origin = entity.vruntime;
-            update_zero_vruntime(&mut self.cfs_rqs[q.index()], origin);
+            update_zero_vruntime(&mut self.cfs_rqs[q], origin);
         }
-        let entity = &mut self.entities[se.index()];
+        let entity = &mut self.entities[se];
         // From 6.13 what a new weight made relative is always placed so; the feature only says who
         // leaves that way.
         let keeps_rest = features.place_rel_deadline || self.rules.reweight == Reweight::PlaceAgain;
@@ -155,11 +155,11 @@ impl Kernel {
     /// The lag to place an entity with, and whether it outweighs all others.
     #[inline(always)]
     fn inflated_lag(&self, q: CfsRqId, se: EntityId) -> (i64, bool) {
-        let cfs_rq = &self.cfs_rqs[q.index()];
-        let entity = &self.entities[se.index()];
+        let cfs_rq = &self.cfs_rqs[q];
+        let entity = &self.entities[se];
         let alone = match self.rules.flat_pick {
             true => {
-                let curr = cfs_rq.curr.map(|se| &self.entities[se.index()]);
+                let curr = cfs_rq.curr.map(|se| &self.entities[se]);
                 cfs_rq.timeline.is_empty() && curr.is_none_or(|curr| !curr.on_rq)
             }
             false => cfs_rq.nr_queued == 0,
@@ -169,7 +169,7 @@ impl Kernel {
         }
         let mut load = cfs_rq.avg_load as i64;
         if let Some(curr) = cfs_rq.curr {
-            let curr = &self.entities[curr.index()];
+            let curr = &self.entities[curr];
             if curr.on_rq {
                 load += curr.h_load.in_sums();
             }
@@ -199,10 +199,10 @@ mod tests {
             let mut world = World::new("6.12", 1);
             world.spawn(Cpu(0));
             let task = world.spawn_in(GroupId::ROOT, Cpu(0), Policy::Normal, nice);
-            let se = world.kernel.tasks[task.index()].se;
+            let se = world.kernel.tasks[task].se;
             // As if it was about to come.
             world.kernel.cfs_rqs[0].avg_load = 0;
-            world.kernel.entities[se.index()].vlag = 1024;
+            world.kernel.entities[se].vlag = 1024;
             let (_, outweighs) = world.kernel.inflated_lag(CfsRqId(0), se);
             assert_eq!(outweighs, heavier, "{nice}");
         }
@@ -217,10 +217,10 @@ mod tests {
             let runs = world.spawn(Cpu(0));
             let task = world.spawn_in(GroupId::ROOT, Cpu(0), Policy::Normal, 19);
             let kernel = &mut world.kernel;
-            let [runs, se] = [runs, task].map(|task| kernel.tasks[task.index()].se);
+            let [runs, se] = [runs, task].map(|task| kernel.tasks[task].se);
             kernel.cfs_rqs[0].avg_load = 0;
-            kernel.entities[se.index()].vlag = 1 << 46;
-            let weight = |se: EntityId| i128::from(kernel.entities[se.index()].h_load.in_sums());
+            kernel.entities[se].vlag = 1 << 46;
+            let weight = |se: EntityId| i128::from(kernel.entities[se].h_load.in_sums());
             let [load, own] = [runs, se].map(weight);
             let lag = (1 << 46) + (1 << 46) * own / load;
             let (inflated, _) = kernel.inflated_lag(CfsRqId(0), se);

@@ -38,14 +38,14 @@ impl Kernel {
     ) -> (EntityId, EntityId) {
         let level = |mut se: EntityId| {
             let mut depth = 0;
-            while let Some(parent) = self.entities[se.index()].parent {
+            while let Some(parent) = self.entities[se].parent {
                 se = parent;
                 depth += 1;
             }
             depth
         };
         let parent = |se: EntityId| {
-            self.entities[se.index()]
+            self.entities[se]
                 .parent
                 .expect("deeper levels have parents")
         };
@@ -58,7 +58,7 @@ impl Kernel {
             b = parent(b);
             depth_b -= 1;
         }
-        while self.entities[a.index()].cfs_rq != self.entities[b.index()].cfs_rq {
+        while self.entities[a].cfs_rq != self.entities[b].cfs_rq {
             a = parent(a);
             b = parent(b);
         }
@@ -74,14 +74,14 @@ impl Kernel {
         wakee: TaskId,
         arrival: Arrival,
     ) {
-        let curr = self.rqs[cpu.index()].curr;
+        let curr = self.rqs[cpu].curr;
         if P::EXPLAIN {
             self.domains.why = Why::default();
         }
         let rule = self.preempt_by_rule(p, cpu, wakee, arrival);
         reached(rule);
         if P::EXPLAIN {
-            let rq = &self.rqs[cpu.index()];
+            let rq = &self.rqs[cpu];
             let preempts = rq.need_resched || rq.need_resched_lazy;
             let siblings = self.domains.why.siblings.take();
             p.explain(
@@ -105,9 +105,9 @@ impl Kernel {
         wakee: TaskId,
         arrival: Arrival,
     ) -> Mark {
-        let curr = self.rqs[cpu.index()].curr;
-        let mut se = self.tasks[curr.index()].se;
-        let mut pse = self.tasks[wakee.index()].se;
+        let curr = self.rqs[cpu].curr;
+        let mut se = self.tasks[curr].se;
+        let mut pse = self.tasks[wakee].se;
         if se == pse {
             return Mark::WokeItself;
         }
@@ -121,15 +121,15 @@ impl Kernel {
         let marked = self.rules.features.next_buddy
             && !self.rules.forks_do_not_preempt
             && arrival != Arrival::Fork
-            && !self.entities[pse.index()].sched_delayed
+            && !self.entities[pse].sched_delayed
             && (!cfs || self.has_many_tasks(se));
         if marked {
             self.set_next_buddy(pse);
         }
-        if self.rqs[cpu.index()].need_resched {
+        if self.rqs[cpu].need_resched {
             return Mark::ReschedPending;
         }
-        let policy_idle = |task: TaskId| self.tasks[task.index()].policy == Policy::Idle;
+        let policy_idle = |task: TaskId| self.tasks[task].policy == Policy::Idle;
         if self.rules.idle_policy_gives_way && policy_idle(curr) && !policy_idle(wakee) {
             self.preempt_current(p, cpu, se);
             return Mark::IdlePolicyGivesWay;
@@ -140,10 +140,10 @@ impl Kernel {
         if !self.rules.features.wakeup_preemption {
             return Mark::NoWakeupPreemption;
         }
-        if self.rules.idle_policy_gives_way && self.tasks[wakee.index()].policy != Policy::Normal {
+        if self.rules.idle_policy_gives_way && self.tasks[wakee].policy != Policy::Normal {
             return Mark::BatchDoesNotPreempt;
         }
-        let of_current = self.entities[se.index()].cfs_rq;
+        let of_current = self.entities[se].cfs_rq;
         (se, pse) = self.find_matching_se(se, pse);
         match (self.rules.fair, self.se_is_idle(se), self.se_is_idle(pse)) {
             (_, false, true) => Mark::IdleGroupDoesNotPreempt,
@@ -167,24 +167,24 @@ impl Kernel {
     /// A wakee in a throttled hierarchy does not preempt; from 6.18 only one that is parked does
     /// not.
     fn wakee_is_throttled(&self, wakee: TaskId) -> bool {
-        let task = &self.tasks[wakee.index()];
+        let task = &self.tasks[wakee];
         match self.rules.throttle_model {
             ThrottleModel::Task => task.throttled,
             ThrottleModel::Queue => {
-                let q = self.entities[task.se.index()].cfs_rq;
-                self.cfs_rqs[q.index()].throttle_count > 0
+                let q = self.entities[task.se].cfs_rq;
+                self.cfs_rqs[q].throttle_count > 0
             }
         }
     }
 
     /// Whether the queue of an entity holds as many as fit the latency (`sched_nr_latency`).
     fn has_many_tasks(&self, se: EntityId) -> bool {
-        let q = self.entities[se.index()].cfs_rq;
+        let q = self.entities[se].cfs_rq;
         let nr_latency = self
             .rules
             .latency_ns
             .div_ceil(self.rules.min_granularity_ns);
-        u64::from(self.cfs_rqs[q.index()].nr_queued) >= nr_latency
+        u64::from(self.cfs_rqs[q].nr_queued) >= nr_latency
     }
 
     #[inline(never)]
@@ -196,7 +196,7 @@ impl Kernel {
         pse: EntityId,
         marked: bool,
     ) -> Mark {
-        self.update_curr(p, self.entities[se.index()].cfs_rq);
+        self.update_curr(p, self.entities[se].cfs_rq);
         self.note_siblings::<P>(se, pse);
         if !self.wakee_leads_clearly(se, pse) {
             return Mark::WakeeDoesNotLead;
@@ -222,7 +222,7 @@ impl Kernel {
             return false;
         };
         if preempts {
-            self.preempt_current(p, cpu, self.tasks[curr.index()].se);
+            self.preempt_current(p, cpu, self.tasks[curr].se);
         }
         true
     }
@@ -232,8 +232,8 @@ impl Kernel {
     pub(super) fn preempt_current<P: Platform>(&mut self, p: &mut P, cpu: Cpu, se: EntityId) {
         self.resched_curr(p, cpu);
         if self.rules.features.last_buddy
-            && self.entities[se.index()].on_rq
-            && self.entities[se.index()].task().is_some()
+            && self.entities[se].on_rq
+            && self.entities[se].task().is_some()
             && self.has_many_tasks(se)
         {
             self.set_last_buddy(se);
@@ -253,16 +253,16 @@ impl Kernel {
         se: EntityId,
         pse: EntityId,
     ) -> Mark {
-        if self.tasks[wakee.index()].policy != Policy::Normal {
+        if self.tasks[wakee].policy != Policy::Normal {
             return Mark::BatchDoesNotPreempt;
         }
-        let q = self.entities[se.index()].cfs_rq;
+        let q = self.entities[se].cfs_rq;
         self.update_curr(p, q);
         self.note_siblings::<P>(se, pse);
-        let shorter = self.rules.features.preempt_short
-            && self.entities[pse.index()].slice < self.entities[se.index()].slice;
+        let shorter =
+            self.rules.features.preempt_short && self.entities[pse].slice < self.entities[se].slice;
         if self.rules.forks_do_not_preempt && !shorter {
-            if arrival == Arrival::Fork || self.entities[pse.index()].sched_delayed {
+            if arrival == Arrival::Fork || self.entities[pse].sched_delayed {
                 return Mark::ForkDoesNotPreempt;
             }
             match self.set_preempt_buddy(q, pse, arrival) {
@@ -319,13 +319,13 @@ impl Kernel {
     /// and the other one was charged long ago (`preempt_sync`).
     #[inline(never)]
     fn set_preempt_buddy_of(&mut self, q: CfsRqId, pse: EntityId, arrival: Arrival) -> Buddy {
-        let deadline = |se: EntityId| self.entities[se.index()].deadline;
+        let deadline = |se: EntityId| self.entities[se].deadline;
         let is_before = |a: EntityId, b: EntityId| before(deadline(a), deadline(b));
-        let next = self.cfs_rqs[q.index()].next;
+        let next = self.cfs_rqs[q].next;
         if next.is_some_and(|next| is_before(next, pse)) {
             return Buddy::AskPick;
         }
-        let curr = self.cfs_rqs[q.index()].curr;
+        let curr = self.cfs_rqs[q].curr;
         let leads = curr.is_some_and(|curr| is_before(pse, curr));
         self.set_next_buddy(pse);
         let (Arrival::Sync { selected }, Some(curr)) = (arrival, curr) else {
@@ -333,8 +333,8 @@ impl Kernel {
         };
         // Where it could have gone to other CPUs, less is asked for.
         let least_ns = self.rules.migration_cost_ns >> if selected { 2 } else { 0 };
-        let clock = self.rqs[self.cfs_rqs[q.index()].cpu.index()].clock_task;
-        let ran_ns = clock.saturating_sub(self.entities[curr.index()].exec_start);
+        let clock = self.rqs[self.cfs_rqs[q].cpu].clock_task;
+        let ran_ns = clock.saturating_sub(self.entities[curr].exec_start);
         match leads && ran_ns >= least_ns {
             true => Buddy::Preempts,
             false => Buddy::Waits,
@@ -365,17 +365,14 @@ impl Kernel {
     /// An entity loses its protection, and from 7.1 on what speaks for it as a buddy of a queue.
     fn end_protection(&mut self, q: CfsRqId, se: EntityId) {
         self.cancel_protect_slice(se);
-        if self.rules.wakeup_asks_pick && self.entities[se.index()].cfs_rq == q {
+        if self.rules.wakeup_asks_pick && self.entities[se].cfs_rq == q {
             self.clear_buddies(q, se);
         }
     }
 
     /// 6.12–6.16: `do_preempt_short` after the comparison of slices.
     fn may_preempt_short(&self, q: CfsRqId, se: EntityId, pse: EntityId) -> bool {
-        let earlier = before(
-            self.entities[pse.index()].deadline,
-            self.entities[se.index()].deadline,
-        );
+        let earlier = before(self.entities[pse].deadline, self.entities[se].deadline);
         self.entity_eligible(q, pse) && (earlier || !self.entity_eligible(q, se))
     }
 }

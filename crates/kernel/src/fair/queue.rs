@@ -41,7 +41,7 @@ impl Kernel {
     /// up.
     #[inline]
     pub(crate) fn add_counts(&mut self, q: CfsRqId, counts: &mut Counts) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
         cfs_rq.h_nr_queued += counts.queued;
         cfs_rq.h_nr_runnable += counts.runnable;
         cfs_rq.h_nr_idle += counts.idle;
@@ -52,7 +52,7 @@ impl Kernel {
 
     #[inline]
     pub(crate) fn sub_counts(&mut self, q: CfsRqId, counts: &mut Counts) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
         cfs_rq.h_nr_queued -= counts.queued;
         cfs_rq.h_nr_runnable = match self.rules.flat_pick {
             // A delayed task that is taken off counts as one less than none for a moment.
@@ -68,16 +68,16 @@ impl Kernel {
     /// `se_update_runnable`.
     #[inline]
     pub(crate) fn se_update_runnable(&mut self, se: EntityId) {
-        let entity = &mut self.entities[se.index()];
+        let entity = &mut self.entities[se];
         if let Some(child) = entity.my_q() {
-            entity.runnable_weight = u64::from(self.cfs_rqs[child.index()].h_nr_runnable);
+            entity.runnable_weight = u64::from(self.cfs_rqs[child].h_nr_runnable);
         }
     }
 
     /// Number of runnable tasks and weight of a group's entity.
     #[inline(always)]
     fn refresh_group_entity<P: Platform>(&mut self, p: &mut P, se: EntityId) {
-        if let Some(child) = self.entities[se.index()].my_q() {
+        if let Some(child) = self.entities[se].my_q() {
             self.se_update_runnable(se);
             self.update_group_entity(p, se, child);
         }
@@ -92,11 +92,11 @@ impl Kernel {
         task: TaskId,
         flags: EnqueueFlags,
     ) {
-        if self.tasks[task.index()].throttled && self.enqueue_throttled_task(task) {
+        if self.tasks[task].throttled && self.enqueue_throttled_task(task) {
             return;
         }
-        let se = self.tasks[task.index()].se;
-        let delayed = self.entities[se.index()].sched_delayed;
+        let se = self.tasks[task].se;
+        let delayed = self.entities[se].sched_delayed;
         if !delayed || flags.has(EnqueueFlags::DELAYED) {
             self.util_est_enqueue(task);
         }
@@ -107,16 +107,16 @@ impl Kernel {
             self.requeue_delayed_entity(p, se);
             return;
         }
-        if self.tasks[task.index()].in_iowait && self.rules.frequency.iowait_flag {
+        if self.tasks[task].in_iowait && self.rules.frequency.iowait_flag {
             self.cpufreq_update_util(p, cpu, true);
         }
-        let was_empty = self.cfs_rqs[cpu.index()].h_nr_queued == 0;
+        let was_empty = self.cfs_rqs[cpu].h_nr_queued == 0;
         let mut counts = Counts {
             queued: 1,
             runnable: u32::from(
                 !delayed || flags.has(EnqueueFlags::WAKEUP) || self.rules.delayed_count_as_runnable,
             ),
-            idle: u32::from(self.tasks[task.index()].policy == Policy::Idle),
+            idle: u32::from(self.tasks[task].policy == Policy::Idle),
         };
         let (level, slice, stopped) = self.enqueue_new_levels(p, se, flags, &mut counts);
         if stopped
@@ -137,7 +137,7 @@ impl Kernel {
 
     /// The fair class of a CPU has something to run again.
     pub(crate) fn first_fair_task_queued<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if self.rqs[cpu.index()].nr_running == 0 {
+        if self.rqs[cpu].nr_running == 0 {
             self.fair_server_update_idle(cpu);
         }
         self.fair_server_start(p, cpu);
@@ -156,17 +156,17 @@ impl Kernel {
         let mut slice = 0;
         let mut level = Some(se);
         while let Some(se) = level {
-            if self.entities[se.index()].on_rq {
-                if self.entities[se.index()].sched_delayed {
+            if self.entities[se].on_rq {
+                if self.entities[se].sched_delayed {
                     self.requeue_delayed_entity(p, se);
                 }
                 break;
             }
             if slice != 0 {
                 self.set_group_slice(se, slice);
-                self.entities[se.index()].custom_slice |= slice != Ns::MAX;
+                self.entities[se].custom_slice |= slice != Ns::MAX;
             }
-            let q = self.entities[se.index()].cfs_rq;
+            let q = self.entities[se].cfs_rq;
             p.spend(self.here, Op::EnqueueLevel, 1);
             self.enqueue_entity(p, q, se, flags);
             slice = self.level_min_slice(q);
@@ -176,7 +176,7 @@ impl Kernel {
                 return (None, slice, true);
             }
             flags = EnqueueFlags::WAKEUP;
-            level = self.entities[se.index()].parent;
+            level = self.entities[se].parent;
         }
         (level, slice, false)
     }
@@ -184,7 +184,7 @@ impl Kernel {
     /// Before 6.18 nothing above a throttled queue hears of changes below it.
     #[inline(always)]
     pub(crate) fn stops_at_throttled(&self, q: CfsRqId) -> bool {
-        self.rules.throttle_model == ThrottleModel::Queue && self.cfs_rqs[q.index()].throttled
+        self.rules.throttle_model == ThrottleModel::Queue && self.cfs_rqs[q].throttled
     }
 
     /// Something was put on queues up to a throttled one. The branch of the leaf list that it
@@ -211,10 +211,10 @@ impl Kernel {
     #[inline]
     fn set_group_slice(&mut self, se: EntityId, slice: Ns) {
         if slice != 0 && slice != Ns::MAX {
-            let entity = &mut self.entities[se.index()];
+            let entity = &mut self.entities[se];
             entity.slice = slice;
             reached(Mark::GroupSlice);
-            let waits = entity.on_rq && self.cfs_rqs[entity.cfs_rq.index()].curr != Some(se);
+            let waits = entity.on_rq && self.cfs_rqs[entity.cfs_rq].curr != Some(se);
             if let Some(trees) = self.slice_trees.as_mut().filter(|_| waits) {
                 trees.changed(se, &self.entities);
             }
@@ -231,7 +231,7 @@ impl Kernel {
         counts: &mut Counts,
     ) -> bool {
         while let Some(se) = level {
-            let q = self.entities[se.index()].cfs_rq;
+            let q = self.entities[se].cfs_rq;
             let update = match change {
                 Change::Throttle => LoadUpdate::Age,
                 _ => LoadUpdate::UpdateTg,
@@ -247,7 +247,7 @@ impl Kernel {
                 Change::Enqueue | Change::Unthrottle => self.add_counts(q, counts),
                 Change::Dequeue | Change::Park | Change::Throttle => self.sub_counts(q, counts),
             }
-            if change == Change::Park && self.cfs_rqs[q.index()].throttle_count > 0 {
+            if change == Change::Park && self.cfs_rqs[q].throttle_count > 0 {
                 self.record_throttle_clock(q);
             }
             let adds = matches!(change, Change::Enqueue | Change::Unthrottle);
@@ -257,10 +257,10 @@ impl Kernel {
                 }
                 return true;
             }
-            if adds && self.rules.throttled_leaves && self.cfs_rqs[q.index()].throttle_count > 0 {
+            if adds && self.rules.throttled_leaves && self.cfs_rqs[q].throttle_count > 0 {
                 self.list_add_leaf_cfs_rq(q);
             }
-            level = self.entities[se.index()].parent;
+            level = self.entities[se].parent;
         }
         false
     }
@@ -274,7 +274,7 @@ impl Kernel {
         se: EntityId,
         flags: EnqueueFlags,
     ) {
-        let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
+        let is_curr = self.cfs_rqs[q].curr == Some(se);
         let eevdf = self.rules.fair == FairClass::Eevdf;
         // CFS: an entity that did not sleep here carries a vruntime relative to the queue it left.
         let renormalise =
@@ -305,7 +305,7 @@ impl Kernel {
         if !is_curr {
             self.timeline_insert(q, se);
         }
-        if self.cfs_rqs[q.index()].nr_queued == 1 {
+        if self.cfs_rqs[q].nr_queued == 1 {
             self.first_entity_queued(p, q);
         } else if self.rules.throttled_leaves {
             self.list_add_leaf_cfs_rq(q);
@@ -315,12 +315,12 @@ impl Kernel {
     /// Counts an entity that comes onto a queue (`account_entity_enqueue`).
     #[inline]
     pub(super) fn account_enqueued(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
-        let entity = &mut self.entities[se.index()];
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let entity = &mut self.entities[se];
+        let cfs_rq = &mut self.cfs_rqs[q];
         cfs_rq.load.add(entity.load.weight);
         cfs_rq.nr_queued += 1;
         if let Some(task) = entity.task() {
-            self.rqs[cfs_rq.cpu.index()].cfs_tasks.push(task);
+            self.rqs[cfs_rq.cpu].cfs_tasks.push(task);
         }
         if flags.has(EnqueueFlags::MIGRATED) {
             // A task from elsewhere is not cache hot here.
@@ -335,8 +335,8 @@ impl Kernel {
     }
 
     fn add_min_vruntime(&mut self, q: CfsRqId, se: EntityId) {
-        let origin = self.cfs_rqs[q.index()].min_vruntime;
-        let entity = &mut self.entities[se.index()];
+        let origin = self.cfs_rqs[q].min_vruntime;
+        let entity = &mut self.entities[se];
         entity.vruntime = entity.vruntime.wrapping_add(origin);
     }
 
@@ -346,9 +346,7 @@ impl Kernel {
             self.list_add_leaf_cfs_rq(q);
         }
         self.check_enqueue_throttle(p, q);
-        if self.cfs_rqs[q.index()].throttle_count == 0
-            || self.rules.throttle_model == ThrottleModel::Task
-        {
+        if self.cfs_rqs[q].throttle_count == 0 || self.rules.throttle_model == ThrottleModel::Task {
             self.list_add_leaf_cfs_rq(q);
         }
         if self.rules.throttle_model == ThrottleModel::Task {
@@ -366,13 +364,13 @@ impl Kernel {
         task: TaskId,
         flags: DequeueFlags,
     ) -> bool {
-        if self.tasks[task.index()].throttled {
+        if self.tasks[task].throttled {
             self.dequeue_throttled_task(p, task, flags);
             return true;
         }
-        let se = self.tasks[task.index()].se;
+        let se = self.tasks[task].se;
         let again = flags.has(DequeueFlags::DELAYED) && self.rules.delayed_estimate_leaves_twice;
-        if !self.entities[se.index()].sched_delayed || again {
+        if !self.entities[se].sched_delayed || again {
             self.util_est_dequeue(task);
         }
         let sleeps = flags.has(DequeueFlags::SLEEP);
@@ -398,12 +396,9 @@ impl Kernel {
         if self.rules.flat_pick {
             return self.dequeue_task_flat(p, first, flags);
         }
-        let cpu = self.cfs_rqs[self.entities[first.index()].cfs_rq.index()].cpu;
-        debug_assert_eq!(
-            self.rqs[cpu.index()].noted_sched_idle,
-            self.sched_idle_rq(cpu)
-        );
-        let only_idle_before = self.rqs[cpu.index()].noted_sched_idle;
+        let cpu = self.cfs_rqs[self.entities[first].cfs_rq].cpu;
+        debug_assert_eq!(self.rqs[cpu].noted_sched_idle, self.sched_idle_rq(cpu));
+        let only_idle_before = self.rqs[cpu].noted_sched_idle;
         let mut counts = self.counts_of(first, flags);
         let queued = counts.queued;
         let Some(stopped) = self.dequeue_levels(p, first, flags, &mut counts) else {
@@ -412,12 +407,12 @@ impl Kernel {
         if !stopped {
             self.sub_nr_running(cpu, queued);
             self.fair_tasks_left(p, cpu);
-            if !only_idle_before && self.rqs[cpu.index()].noted_sched_idle {
-                let jiffy = self.jiffies(self.rqs[cpu.index()].clock);
-                self.rqs[cpu.index()].next_balance = jiffy;
+            if !only_idle_before && self.rqs[cpu].noted_sched_idle {
+                let jiffy = self.jiffies(self.rqs[cpu].clock);
+                self.rqs[cpu].next_balance = jiffy;
             }
         }
-        if let Some(task) = self.entities[first.index()]
+        if let Some(task) = self.entities[first]
             .task()
             .filter(|_| flags.has(DequeueFlags::DELAYED))
         {
@@ -440,7 +435,7 @@ impl Kernel {
         let mut slice = 0;
         let mut level = Some(first);
         while let Some(se) = level {
-            let q = self.entities[se.index()].cfs_rq;
+            let q = self.entities[se].cfs_rq;
             p.spend(self.here, Op::DequeueLevel, 1);
             if !self.dequeue_entity(p, q, se, flags) {
                 if se == first && counts.queued > 0 {
@@ -450,20 +445,20 @@ impl Kernel {
                 break;
             }
             self.sub_counts(q, counts);
-            if entry.has(DequeueFlags::THROTTLE) && self.cfs_rqs[q.index()].throttle_count > 0 {
+            if entry.has(DequeueFlags::THROTTLE) && self.cfs_rqs[q].throttle_count > 0 {
                 self.record_throttle_clock(q);
             }
             if self.stops_at_throttled(q) {
                 return Some(true);
             }
-            level = self.entities[se.index()].parent;
-            if self.cfs_rqs[q.index()].load.weight > 0 {
+            level = self.entities[se].parent;
+            if self.cfs_rqs[q].load.weight > 0 {
                 slice = self.level_min_slice(q);
                 // Siblings of the sleeper are likely to share its cache and its purpose.
                 if let Some(parent) = level
                     && entry.has(DequeueFlags::SLEEP)
                     && (self.rules.throttle_model == ThrottleModel::Task
-                        || self.cfs_rqs[q.index()].throttle_count == 0)
+                        || self.cfs_rqs[q].throttle_count == 0)
                 {
                     reached(Mark::SleeperMarksGroup);
                     self.set_next_buddy(parent);
@@ -484,7 +479,7 @@ impl Kernel {
     }
 
     pub(super) fn counts_of(&self, se: EntityId, flags: DequeueFlags) -> Counts {
-        let entity = &self.entities[se.index()];
+        let entity = &self.entities[se];
         let Some(task) = entity.task() else {
             return Counts::default();
         };
@@ -495,7 +490,7 @@ impl Kernel {
                     || !entity.sched_delayed
                     || self.rules.delayed_count_as_runnable,
             ),
-            idle: u32::from(self.tasks[task.index()].policy == Policy::Idle),
+            idle: u32::from(self.tasks[task].policy == Policy::Idle),
         }
     }
 
@@ -515,7 +510,7 @@ impl Kernel {
         // An entity alone on its queue has no lag.
         let delay = self.rules.features.delay_dequeue
             && may_delay
-            && self.cfs_rqs[q.index()].nr_queued > 1
+            && self.cfs_rqs[q].nr_queued > 1
             && !self.entity_eligible(q, se);
         let update = match () {
             () if delay => LoadUpdate::Age,
@@ -549,7 +544,7 @@ impl Kernel {
         if flags.has(DequeueFlags::DELAYED) {
             self.finish_delayed_dequeue_entity(se);
         }
-        if self.cfs_rqs[q.index()].nr_queued == 0 {
+        if self.cfs_rqs[q].nr_queued == 0 {
             self.update_idle_cfs_rq_clock_pelt(q);
             self.last_entity_left(q);
         }
@@ -558,9 +553,9 @@ impl Kernel {
 
     /// A runnable task that is taken off to be moved to another CPU (`task_on_rq_migrating`).
     pub(super) fn entity_is_leaving(&self, se: EntityId) -> bool {
-        self.entities[se.index()]
+        self.entities[se]
             .task()
-            .is_some_and(|task| self.tasks[task.index()].migrating)
+            .is_some_and(|task| self.tasks[task].migrating)
     }
 
     /// Takes an entity out of the virtual time and the counters of its queue
@@ -571,11 +566,11 @@ impl Kernel {
         if eevdf {
             self.update_entity_lag(q, se);
         }
-        if self.cfs_rqs[q.index()].curr != Some(se) {
+        if self.cfs_rqs[q].curr != Some(se) {
             self.timeline_remove(q, se);
         }
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        let entity = &mut self.entities[se.index()];
+        let cfs_rq = &mut self.cfs_rqs[q];
+        let entity = &mut self.entities[se];
         if !flags.has(DequeueFlags::SLEEP) {
             if !eevdf {
                 entity.vruntime = entity.vruntime.wrapping_sub(cfs_rq.min_vruntime);
@@ -588,7 +583,7 @@ impl Kernel {
         cfs_rq.load.sub(entity.load.weight);
         cfs_rq.nr_queued -= 1;
         if let Some(task) = entity.task() {
-            let tasks = &mut self.rqs[cfs_rq.cpu.index()].cfs_tasks;
+            let tasks = &mut self.rqs[cfs_rq.cpu].cfs_tasks;
             // The task that runs is the last one, so it costs nothing to look there first.
             if tasks.last() == Some(&task) {
                 tasks.pop();
@@ -603,9 +598,7 @@ impl Kernel {
 
     #[inline(always)]
     pub(super) fn last_entity_left(&mut self, q: CfsRqId) {
-        if self.rules.throttle_model == ThrottleModel::Task
-            && self.cfs_rqs[q.index()].throttle_count > 0
-        {
+        if self.rules.throttle_model == ThrottleModel::Task && self.cfs_rqs[q].throttle_count > 0 {
             self.list_del_leaf_cfs_rq(q);
             self.stop_pelt_clock(q);
         }
@@ -614,10 +607,10 @@ impl Kernel {
     /// Hints that a group entity be picked next (`set_next_buddy`).
     pub(crate) fn set_next_buddy(&mut self, se: EntityId) {
         if self.rules.flat_pick {
-            let may = self.may_be_buddy(se) && !self.entities[se.index()].sched_delayed;
+            let may = self.may_be_buddy(se) && !self.entities[se].sched_delayed;
             let q = self.order_of(se);
             if may {
-                let cfs_rq = &mut self.cfs_rqs[q.index()];
+                let cfs_rq = &mut self.cfs_rqs[q];
                 (cfs_rq.next, cfs_rq.has_buddies) = (Some(se), true);
             }
             return;
@@ -627,25 +620,25 @@ impl Kernel {
 
     /// `yield_task_fair`.
     pub(crate) fn yield_task_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
-        if self.rqs[cpu.index()].nr_running == 1 {
+        if self.rqs[cpu].nr_running == 1 {
             return;
         }
-        let se = self.tasks[task.index()].se;
+        let se = self.tasks[task].se;
         let q = self.order_of(se);
         self.clear_buddies(q, se);
         self.update_rq_clock(p, cpu);
         match self.rules.fair {
             FairClass::Cfs => {
-                if self.tasks[task.index()].policy != Policy::Batch {
+                if self.tasks[task].policy != Policy::Batch {
                     self.update_curr(p, q);
                 }
                 reached(Mark::YieldSkips);
                 self.set_skip_buddy(se);
             }
             FairClass::Eevdf => {
-                self.update_curr(p, self.entities[se.index()].cfs_rq);
+                self.update_curr(p, self.entities[se].cfs_rq);
                 let eligible = self.entity_eligible(q, se);
-                let entity = &mut self.entities[se.index()];
+                let entity = &mut self.entities[se];
                 if self.rules.yield_forfeits {
                     if !eligible {
                         return;
@@ -667,7 +660,7 @@ impl Kernel {
     /// Whether a CPU runs nothing but idle-policy tasks (`sched_idle_rq`).
     #[inline]
     pub(crate) fn sched_idle_rq(&self, cpu: Cpu) -> bool {
-        let nr_running = self.rqs[cpu.index()].nr_running;
-        nr_running > 0 && nr_running == self.cfs_rqs[cpu.index()].h_nr_idle
+        let nr_running = self.rqs[cpu].nr_running;
+        nr_running > 0 && nr_running == self.cfs_rqs[cpu].h_nr_idle
     }
 }

@@ -24,10 +24,10 @@ impl Kernel {
     /// up to date.
     #[must_use]
     pub fn standing(&self, task: TaskId) -> Standing {
-        let entity = &self.entities[self.tasks[task.index()].se.index()];
+        let entity = &self.entities[self.tasks[task].se];
         let queued = self.rules.fair == FairClass::Eevdf && entity.on_rq;
         let lag_ns = || {
-            self.avg_vruntime(self.order_of(self.tasks[task.index()].se))
+            self.avg_vruntime(self.order_of(self.tasks[task].se))
                 .wrapping_sub(entity.vruntime) as i64
         };
         Standing {

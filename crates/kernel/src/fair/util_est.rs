@@ -13,7 +13,7 @@ const MARGIN: u32 = 1024 / 100;
 impl Kernel {
     #[inline(always)]
     pub(crate) fn task_util_est(&self, task: TaskId) -> u64 {
-        let task = &self.tasks[task.index()];
+        let task = &self.tasks[task];
         u64::from(task.util_est.max(task.util_est_ewma))
     }
 
@@ -21,8 +21,8 @@ impl Kernel {
     #[inline]
     pub(crate) fn util_est_enqueue(&mut self, task: TaskId) {
         if self.rules.features.util_est {
-            let cpu = self.tasks[task.index()].cpu;
-            self.cfs_rqs[cpu.index()].util_est_enqueued += self.task_util_est(task);
+            let cpu = self.tasks[task].cpu;
+            self.cfs_rqs[cpu].util_est_enqueued += self.task_util_est(task);
         }
     }
 
@@ -30,9 +30,9 @@ impl Kernel {
     #[inline]
     pub(crate) fn util_est_dequeue(&mut self, task: TaskId) {
         if self.rules.features.util_est {
-            let cpu = self.tasks[task.index()].cpu;
+            let cpu = self.tasks[task].cpu;
             let estimate = self.task_util_est(task);
-            let sum = &mut self.cfs_rqs[cpu.index()].util_est_enqueued;
+            let sum = &mut self.cfs_rqs[cpu].util_est_enqueued;
             *sum = sum.saturating_sub(estimate);
         }
     }
@@ -43,18 +43,18 @@ impl Kernel {
         if !self.rules.features.util_est {
             return;
         }
-        let cpu = self.tasks[task.index()].cpu;
+        let cpu = self.tasks[task].cpu;
         let highest = match self.rules.util_est_within_capacity {
-            true => self.rqs[cpu.index()].cpu_capacity_orig as u32,
+            true => self.rqs[cpu].cpu_capacity_orig as u32,
             false => u32::MAX,
         };
-        let entity = &mut self.entities[self.tasks[task.index()].se.index()];
+        let entity = &mut self.entities[self.tasks[task].se];
         if !entity.util_avg_changed {
             reached(Mark::UtilEstUnchanged);
             return;
         }
         let (util, runnable) = (entity.avg.util_avg as u32, entity.avg.runnable_avg as u32);
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         let taken = if self.rules.util_est_single_value {
             estimate(&mut record.util_est, util, runnable, highest)
         } else {

@@ -108,8 +108,8 @@ impl Kernel {
         if !self.rules.fair_server || self.rules.fair_server_runtime_ns == 0 {
             return;
         }
-        self.rqs[cpu.index()].fair_server.defer_idle = false;
-        if !self.rqs[cpu.index()].fair_server.active {
+        self.rqs[cpu].fair_server.defer_idle = false;
+        if !self.rqs[cpu].fair_server.active {
             self.charge_donor(p, cpu);
             self.fair_server_starts(p, cpu);
         }
@@ -118,13 +118,13 @@ impl Kernel {
     /// Charges the running task up to now, where the server's rules need that
     /// (`rq->donor->sched_class->update_curr`, 7.1).
     fn charge_donor<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let curr = self.rqs[cpu.index()].curr;
+        let curr = self.rqs[cpu].curr;
         if !self.rules.fair_server_waits_out_idle {
             return;
         }
         if self.is_idle_task(curr) {
             self.update_curr_idle(p, cpu);
-        } else if self.tasks[curr.index()].policy.is_fair() {
+        } else if self.tasks[curr].policy.is_fair() {
             self.update_curr_fair(p, cpu);
         } else {
             self.update_curr_above_fair(p, cpu);
@@ -133,8 +133,8 @@ impl Kernel {
 
     /// The idle task ran: the server's budget is used up by that, too (`update_curr_idle`, 7.1).
     pub(crate) fn update_curr_idle<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let rq = &mut self.rqs[cpu.index()];
-        let idle = &mut self.entities[self.tasks[rq.idle.index()].se.index()];
+        let rq = &mut self.rqs[cpu];
+        let idle = &mut self.entities[self.tasks[rq.idle].se];
         let idle_ns = rq.clock_task.saturating_sub(idle.exec_start);
         if !self.rules.fair_server_waits_out_idle || idle_ns == 0 {
             return;
@@ -161,10 +161,10 @@ impl Kernel {
 
     #[inline(never)]
     fn fair_server_starts<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let now = self.rqs[cpu.index()].clock;
+        let now = self.rqs[cpu].clock;
         let reserved = self.rules.fair_server_reserves();
         self.dl.rqs[cpu.index()].running_bw += self.rules.fair_server_bw();
-        let server = &mut self.rqs[cpu.index()].fair_server;
+        let server = &mut self.rqs[cpu].fair_server;
         server.active = true;
         // `update_dl_entity`: a period that is over, or too full, starts anew.
         if server.deadline_ns == 0 || server.deadline_ns < now || server.overflows(now, reserved) {
@@ -184,7 +184,7 @@ impl Kernel {
 
     /// Asks the running task to give way, unless it is a deadline task with an earlier deadline.
     fn fair_server_preempts<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         let deadline_ns = rq.fair_server.deadline_ns as i64;
         let other = self.dl.of(rq.curr).deadline_ns as i64;
         if !self.runs_deadline_task(cpu) || deadline_ns.wrapping_sub(other) < 0 {
@@ -194,11 +194,11 @@ impl Kernel {
 
     /// On the deadline queue, unless it has to wait for a timer (`enqueue_dl_entity`).
     fn fair_server_enqueue<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let server = &mut self.rqs[cpu.index()].fair_server;
+        let server = &mut self.rqs[cpu].fair_server;
         if server.throttled && self.fair_server_arm(p, cpu) {
             return;
         }
-        let server = &mut self.rqs[cpu.index()].fair_server;
+        let server = &mut self.rqs[cpu].fair_server;
         server.throttled = false;
         server.defer_armed = false;
         let deadline_ns = server.deadline_ns;
@@ -209,7 +209,7 @@ impl Kernel {
     /// whether its budget is used up.
     #[inline(always)]
     pub(crate) fn fair_server_update(&mut self, cpu: Cpu, delta: Ns) -> bool {
-        let server = &mut self.rqs[cpu.index()].fair_server;
+        let server = &mut self.rqs[cpu].fair_server;
         if !server.active {
             return false;
         }
@@ -220,9 +220,9 @@ impl Kernel {
 
     /// The rest of `dl_server_update`.
     pub(crate) fn fair_server_spent<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let now = self.rqs[cpu.index()].clock;
+        let now = self.rqs[cpu].clock;
         let reserved = self.rules.fair_server_reserves();
-        let server = &mut self.rqs[cpu.index()].fair_server;
+        let server = &mut self.rqs[cpu].fair_server;
         if server.throttled {
             // The fair class had its share without help.
             server.defer_running = false;
@@ -235,7 +235,7 @@ impl Kernel {
         self.dl_take_off(cpu, None);
         if !self.fair_server_arm(p, cpu) {
             if self.rules.late_server_renews {
-                let server = &mut self.rqs[cpu.index()].fair_server;
+                let server = &mut self.rqs[cpu].fair_server;
                 server.replenish_new_period(now, reserved);
                 self.fair_server_arm(p, cpu);
             } else {
@@ -247,9 +247,9 @@ impl Kernel {
 
     /// `replenish_dl_entity`, then back on the queue or to wait for zero laxity.
     fn fair_server_replenish<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let now = self.rqs[cpu.index()].clock;
+        let now = self.rqs[cpu].clock;
         let reserved = self.rules.fair_server_reserves();
-        let server = &mut self.rqs[cpu.index()].fair_server;
+        let server = &mut self.rqs[cpu].fair_server;
         if server.defer_armed && server.overflows(now, reserved) {
             server.deadline_ns = now + reserved.1;
             server.runtime_ns = reserved.0 as i64;
@@ -279,22 +279,22 @@ impl Kernel {
     #[inline(never)]
     pub fn fair_server_timer<P: Platform>(&mut self, p: &mut P, here: Cpu, cpu: Cpu) {
         self.here = here;
-        let server = &mut self.rqs[cpu.index()].fair_server;
+        let server = &mut self.rqs[cpu].fair_server;
         (server.timer_queued, server.timer_stays) = (false, false);
-        if !self.rqs[cpu.index()].fair_server.throttled {
+        if !self.rqs[cpu].fair_server.throttled {
             return;
         }
         self.update_rq_clock(p, cpu);
         self.charge_donor(p, cpu);
-        if self.rqs[cpu.index()].fair_server.defer_idle {
+        if self.rqs[cpu].fair_server.defer_idle {
             reached(Mark::FairServerIdles);
             self.fair_server_ends(cpu);
-            let server = &mut self.rqs[cpu.index()].fair_server;
+            let server = &mut self.rqs[cpu].fair_server;
             server.timer_stays = server.timer_queued;
             return;
         }
-        let now = self.rqs[cpu.index()].clock;
-        let server = &mut self.rqs[cpu.index()].fair_server;
+        let now = self.rqs[cpu].clock;
+        let server = &mut self.rqs[cpu].fair_server;
         if server.defer_armed {
             let due = server.timer_due_ns();
             if now + MIN_RESOLUTION_NS < due {
@@ -328,7 +328,7 @@ impl Kernel {
     /// `dl_server_stop`.
     fn fair_server_stop<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.fair_server_ends(cpu);
-        let server = &mut self.rqs[cpu.index()].fair_server;
+        let server = &mut self.rqs[cpu].fair_server;
         (server.timer_queued, server.timer_stays) = (false, false);
         p.cancel(Timer::FairServer(cpu));
     }
@@ -338,7 +338,7 @@ impl Kernel {
         self.dl_take_off(cpu, None);
         let bw = self.rules.fair_server_bw();
         let running = &mut self.dl.rqs[cpu.index()].running_bw;
-        let server = &mut self.rqs[cpu.index()].fair_server;
+        let server = &mut self.rqs[cpu].fair_server;
         if server.active {
             *running -= bw;
         }
@@ -352,7 +352,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn fair_tasks_left<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let stops = self.rules.fair_server && self.rules.fair_server_stops_when_empty;
-        if stops && self.cfs_rqs[cpu.index()].h_nr_queued == 0 {
+        if stops && self.cfs_rqs[cpu].h_nr_queued == 0 {
             self.fair_server_stop(p, cpu);
         }
     }
@@ -360,7 +360,7 @@ impl Kernel {
     /// Arms the server's timer; `false` when it would be due already (`start_dl_timer`).
     fn fair_server_arm<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> bool {
         let now = p.now(self.here);
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         // What has passed since the queue read its clock is added.
         let late = now.wrapping_sub(rq.clock);
         let due = rq.fair_server.timer_due_ns().wrapping_add(late);
@@ -373,7 +373,7 @@ impl Kernel {
             server.timer_expires_ns = due;
             let last = server.timer_cpu;
             let on = self.arm_unpinned(p, Timer::FairServer(cpu), due, last);
-            self.rqs[cpu.index()].fair_server.timer_cpu = on;
+            self.rqs[cpu].fair_server.timer_cpu = on;
         }
         true
     }
@@ -384,13 +384,13 @@ impl Kernel {
     /// charged for any more.
     #[inline]
     pub(crate) fn fair_server_update_idle(&mut self, cpu: Cpu) {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         let elsewhere = self.rules.fair_server_waits_out_idle;
         if !self.rules.fair_server || elsewhere || rq.fair_server.runtime_ns < 0 {
             return;
         }
-        let curr = self.tasks[rq.curr.index()].se;
-        let entity = &mut self.entities[curr.index()];
+        let curr = self.tasks[rq.curr].se;
+        let entity = &mut self.entities[curr];
         let idle_ns = rq.clock_task.saturating_sub(entity.exec_start);
         entity.exec_start = rq.clock_task;
         rq.fair_server.runtime_ns -= idle_ns as i64;

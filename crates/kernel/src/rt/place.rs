@@ -42,7 +42,7 @@ impl Kernel {
         let prio = self.prio(task);
         let mut least_urgent = prio;
         let mut lowest = CpuSet::EMPTY;
-        for cpu in self.tasks[task.index()].affinity.iter() {
+        for cpu in self.tasks[task].affinity.iter() {
             let Some(rq) = self.rqs.get(cpu.index()) else {
                 break;
             };
@@ -66,16 +66,16 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn select_task_rq_rt(&mut self, task: TaskId, kind: WakeKind) -> Cpu {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let cpu = record.cpu;
         if kind == WakeKind::Exec {
             return cpu;
         }
-        let curr = self.rqs[cpu.index()].curr;
+        let curr = self.rqs[cpu].curr;
         let curr_prio = self.curr_prio(cpu);
         let makes_room = curr_prio >= NO_RT_PRIO
             || (self.rules.rt_is_not_deadline && self.runs_deadline_task(cpu))
-            || (self.tasks[curr.index()].nr_cpus_allowed > 1 && curr_prio > self.prio(task));
+            || (self.tasks[curr].nr_cpus_allowed > 1 && curr_prio > self.prio(task));
         if makes_room && self.rt_task_fits_capacity(task, cpu) {
             return cpu;
         }
@@ -84,7 +84,7 @@ impl Kernel {
         match target {
             // It was only to find a larger one.
             Some(target) if makes_room && !self.rt_task_fits_capacity(task, target) => cpu,
-            Some(target) if self.prio(task) < self.rqs[target.index()].rt.highest_prio() => target,
+            Some(target) if self.prio(task) < self.rqs[target].rt.highest_prio() => target,
             _ => cpu,
         }
     }
@@ -92,7 +92,7 @@ impl Kernel {
     /// The best of the least urgent CPUs: the task's own, the executing one, one near the task's
     /// (`find_lowest_rq`).
     pub(crate) fn find_lowest_rq(&mut self, task: TaskId) -> Option<Cpu> {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         if record.nr_cpus_allowed == 1 {
             return None;
         }

@@ -15,19 +15,19 @@ use crate::platform::{Op, Platform};
 impl Kernel {
     /// `enqueue_pushable_task`: behind those of the same priority.
     pub(crate) fn enqueue_pushable_task(&mut self, cpu: Cpu, task: TaskId) {
-        if self.tasks[task.index()].nr_cpus_allowed == 1 {
+        if self.tasks[task].nr_cpus_allowed == 1 {
             return;
         }
         self.dequeue_pushable_task(cpu, task);
         let prio = self.prio(task);
-        let pushable = &self.rqs[cpu.index()].rt.pushable;
+        let pushable = &self.rqs[cpu].rt.pushable;
         let place = pushable.partition_point(|&other| self.prio(other) <= prio);
-        self.rqs[cpu.index()].rt.pushable.insert(place, task);
+        self.rqs[cpu].rt.pushable.insert(place, task);
     }
 
     /// `dequeue_pushable_task`.
     pub(crate) fn dequeue_pushable_task(&mut self, cpu: Cpu, task: TaskId) {
-        let pushable = &mut self.rqs[cpu.index()].rt.pushable;
+        let pushable = &mut self.rqs[cpu].rt.pushable;
         if let Some(place) = pushable.iter().position(|&other| other == task) {
             pushable.remove(place);
         }
@@ -36,7 +36,7 @@ impl Kernel {
     /// Whether a CPU has real-time tasks others could run: two of which one may go; from 6.7, one
     /// that waits and may go.
     pub(crate) fn rt_overloaded(&self, cpu: Cpu) -> bool {
-        let rt = &self.rqs[cpu.index()].rt;
+        let rt = &self.rqs[cpu].rt;
         if self.rules.rt_overload_by_pushable {
             !rt.pushable.is_empty()
         } else {
@@ -55,7 +55,7 @@ impl Kernel {
 
     /// `rt_queue_push_tasks`.
     pub(crate) fn rt_queue_push_tasks(&mut self, cpu: Cpu) {
-        let rt = &mut self.rqs[cpu.index()].rt;
+        let rt = &mut self.rqs[cpu].rt;
         if !rt.pushable.is_empty() {
             rt.callbacks.add(Callbacks::RT_PUSH);
         }
@@ -64,7 +64,7 @@ impl Kernel {
     /// Work deferred to the end of an operation (`balance_callbacks`).
     #[inline]
     pub(crate) fn balance_callbacks<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let asked = std::mem::take(&mut self.rqs[cpu.index()].rt.callbacks);
+        let asked = std::mem::take(&mut self.rqs[cpu].rt.callbacks);
         if !asked.is_empty() {
             self.push_and_pull(p, cpu, asked);
         }
@@ -92,13 +92,13 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn task_woken_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         let curr_prio = self.curr_prio(cpu);
-        let needs_push = !self.tasks[task.index()].on_cpu
+        let needs_push = !self.tasks[task].on_cpu
             && !rq.need_resched
-            && self.tasks[task.index()].nr_cpus_allowed > 1
+            && self.tasks[task].nr_cpus_allowed > 1
             && ((0..NO_RT_PRIO).contains(&curr_prio) || self.runs_deadline_task(cpu))
-            && (self.tasks[rq.curr.index()].nr_cpus_allowed < 2 || curr_prio <= self.prio(task));
+            && (self.tasks[rq.curr].nr_cpus_allowed < 2 || curr_prio <= self.prio(task));
         if needs_push {
             self.push_rt_tasks(p, cpu);
         }
@@ -117,7 +117,7 @@ impl Kernel {
         if !self.rt_overloaded(cpu) {
             return false;
         }
-        let Some(&task) = self.rqs[cpu.index()].rt.pushable.first() else {
+        let Some(&task) = self.rqs[cpu].rt.pushable.first() else {
             return false;
         };
         if self.prio(task) < self.curr_prio(cpu) {
@@ -125,7 +125,7 @@ impl Kernel {
             return false;
         }
         let target = self.find_lowest_rq(task).filter(|&target| {
-            target != cpu && self.rqs[target.index()].rt.highest_prio() > self.prio(task)
+            target != cpu && self.rqs[target].rt.highest_prio() > self.prio(task)
         });
         let Some(target) = target else { return false };
         reached(Mark::RtPush);
@@ -136,14 +136,14 @@ impl Kernel {
 
     /// A CPU is about to run something less urgent than before (`balance_rt`).
     pub(crate) fn balance_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) {
-        let record = &self.tasks[prev.index()];
+        let record = &self.tasks[prev];
         if self.is_idle_task(prev) || record.policy.is_fair() || record.rt_on_rq {
             return;
         }
         if self.dl.used && self.balance_dl(p, cpu, prev) {
             return;
         }
-        if self.rqs[cpu.index()].rt.highest_prio() > self.prio(prev) {
+        if self.rqs[cpu].rt.highest_prio() > self.prio(prev) {
             self.pull_rt_task(p, cpu);
         }
     }
@@ -176,14 +176,14 @@ impl Kernel {
     /// Takes the most urgent task that waits on `source` and may run here, if it is more urgent
     /// than what is here.
     fn pull_from<P: Platform>(&mut self, p: &mut P, cpu: Cpu, source: Cpu) -> bool {
-        let allowed = |task: &&TaskId| self.tasks[task.index()].affinity.contains(cpu);
-        let pushable = &self.rqs[source.index()].rt.pushable;
+        let allowed = |task: &&TaskId| self.tasks[task].affinity.contains(cpu);
+        let pushable = &self.rqs[source].rt.pushable;
         let Some(&task) = pushable.iter().find(allowed) else {
             return false;
         };
         let prio = self.prio(task);
         // A task more urgent than what runs over there is about to be picked there.
-        if prio >= self.rqs[cpu.index()].rt.highest_prio() || prio < self.curr_prio(source) {
+        if prio >= self.rqs[cpu].rt.highest_prio() || prio < self.curr_prio(source) {
             return false;
         }
         reached(Mark::RtPull);
@@ -202,7 +202,7 @@ impl Kernel {
     fn ask_next_to_push<P: Platform>(&mut self, p: &mut P) {
         if let Some(cpu) = self.rto_next_cpu() {
             let first = self.is_first_call(cpu, true);
-            self.rqs[cpu.index()].rt.push_asked = true;
+            self.rqs[cpu].rt.push_asked = true;
             if first {
                 self.send_call(p, cpu);
             }
@@ -229,7 +229,7 @@ impl Kernel {
 
     /// A request to push arrives (`rto_push_irq_work_func`).
     pub(crate) fn rto_push<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if !std::mem::take(&mut self.rqs[cpu.index()].rt.push_asked) {
+        if !std::mem::take(&mut self.rqs[cpu].rt.push_asked) {
             return;
         }
         self.push_rt_tasks(p, cpu);

@@ -13,7 +13,7 @@ impl Kernel {
     /// Priority of what a CPU executes; its idle task comes after everything.
     #[inline]
     pub(crate) fn curr_prio(&self, cpu: Cpu) -> i32 {
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         if rq.curr_is_idle() {
             MAX_PRIO
         } else {
@@ -33,7 +33,7 @@ impl Kernel {
     ) {
         p.spend(self.here, Op::EnqueueLevel, 1);
         let prio = self.prio(task) as usize;
-        let rt = &mut self.rqs[cpu.index()].rt;
+        let rt = &mut self.rqs[cpu].rt;
         rt.behind_deadlines &= rt.highest_prio() <= prio as i32;
         if rt.queues.is_empty() {
             rt.queues.resize(NO_RT_PRIO as usize, Vec::new());
@@ -49,14 +49,14 @@ impl Kernel {
             rt.bitmap |= 1 << prio;
         }
         rt.nr_running += 1;
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         record.rt_on_rq = true;
         if record.nr_cpus_allowed > 1 {
             rt.nr_migratory += 1;
         }
         self.count_rt_tasks(cpu);
         self.start_rt_bandwidth(p);
-        if self.rqs[cpu.index()].curr != task {
+        if self.rqs[cpu].curr != task {
             self.enqueue_pushable_task(cpu, task);
         }
         self.update_rt_overload(cpu);
@@ -76,7 +76,7 @@ impl Kernel {
         p.spend(self.here, Op::DequeueLevel, 1);
         self.update_curr_rt(p, cpu);
         let prio = self.prio(task) as usize;
-        let rt = &mut self.rqs[cpu.index()].rt;
+        let rt = &mut self.rqs[cpu].rt;
         if flags.has(DequeueFlags::MOVED) || !flags.has(DequeueFlags::SAVE) {
             rt.queues[prio].retain(|&other| other != task);
             if rt.queues[prio].is_empty() {
@@ -85,7 +85,7 @@ impl Kernel {
             }
         }
         rt.nr_running -= 1;
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         record.rt_on_rq = false;
         if record.nr_cpus_allowed > 1 {
             rt.nr_migratory -= 1;
@@ -100,7 +100,7 @@ impl Kernel {
     /// `dequeue_top_rt_rq`). One of two that leaves behind it one more and a fair task makes the
     /// machine overloaded, as if a task had come.
     pub(crate) fn count_rt_tasks(&mut self, cpu: Cpu) {
-        let rt = &mut self.rqs[cpu.index()].rt;
+        let rt = &mut self.rqs[cpu].rt;
         let counted = if rt.throttled { 0 } else { rt.nr_running };
         let before = std::mem::replace(&mut rt.counted, counted);
         if counted != before {
@@ -113,7 +113,7 @@ impl Kernel {
     /// To the end or the head of its priority's list (`requeue_task_rt`).
     pub(crate) fn requeue_task_rt(&mut self, cpu: Cpu, task: TaskId, head: bool) {
         let prio = self.prio(task) as usize;
-        let list = &mut self.rqs[cpu.index()].rt.queues[prio];
+        let list = &mut self.rqs[cpu].rt.queues[prio];
         let Some(place) = list.iter().position(|&other| other == task) else {
             return;
         };
@@ -127,7 +127,7 @@ impl Kernel {
     /// `pick_task_rt`.
     #[inline]
     pub(crate) fn pick_task_rt(&self, cpu: Cpu) -> Option<TaskId> {
-        let rt = &self.rqs[cpu.index()].rt;
+        let rt = &self.rqs[cpu].rt;
         if rt.counted == 0 {
             return None;
         }
@@ -137,8 +137,8 @@ impl Kernel {
 
     /// Charges the running real-time task (`update_curr_rt`).
     pub(crate) fn update_curr_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let rq = &self.rqs[cpu.index()];
-        if rq.curr_is_idle() || !self.tasks[rq.curr.index()].policy.is_rt() {
+        let rq = &self.rqs[cpu];
+        if rq.curr_is_idle() || !self.tasks[rq.curr].policy.is_rt() {
             return;
         }
         let delta = self.update_curr_common(cpu);
@@ -150,14 +150,14 @@ impl Kernel {
     /// Time that the running task of a class above the fair one has had since it was asked last
     /// (`update_curr_common`).
     pub(crate) fn update_curr_common(&mut self, cpu: Cpu) -> Ns {
-        let rq = &self.rqs[cpu.index()];
-        let (curr, now) = (&self.tasks[rq.curr.index()], rq.clock_task);
-        let entity = &mut self.entities[curr.se.index()];
+        let rq = &self.rqs[cpu];
+        let (curr, now) = (&self.tasks[rq.curr], rq.clock_task);
+        let entity = &mut self.entities[curr.se];
         let delta = now.saturating_sub(entity.exec_start);
         if delta > 0 {
             entity.exec_start = now;
             entity.sum_exec_runtime += delta;
-            self.groups[curr.group.index()].usage_ns += delta;
+            self.groups[curr.group].usage_ns += delta;
         }
         delta
     }
@@ -175,7 +175,7 @@ impl Kernel {
     /// (`update_rt_rq_load_avg`).
     pub(crate) fn update_rt_rq_load_avg(&mut self, cpu: Cpu, running: bool) {
         let now = self.rq_clock_pelt(cpu);
-        let avg = &mut self.rqs[cpu.index()].rt.avg;
+        let avg = &mut self.rqs[cpu].rt.avg;
         avg.update(now, Inputs::of_class(running), 1);
     }
 
@@ -183,11 +183,11 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn put_prev_task_rt<P: Platform>(&mut self, p: &mut P, prev: TaskId) {
-        let cpu = self.tasks[prev.index()].cpu;
+        let cpu = self.tasks[prev].cpu;
         self.update_curr_rt(p, cpu);
         self.update_rt_rq_load_avg(cpu, true);
         // It no longer runs, so it may be pushed.
-        if self.tasks[prev.index()].rt_on_rq {
+        if self.tasks[prev].rt_on_rq {
             self.enqueue_pushable_task(cpu, prev);
             self.update_rt_overload(cpu);
         }
@@ -197,11 +197,11 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn set_next_task_rt(&mut self, cpu: Cpu, next: TaskId, first: bool) {
-        let rq = &self.rqs[cpu.index()];
+        let rq = &self.rqs[cpu];
         let (clock, prev) = (rq.clock_task, rq.curr);
-        let from_rt = !rq.curr_is_idle() && self.tasks[prev.index()].policy.is_rt();
-        let se = self.tasks[next.index()].se;
-        self.entities[se.index()].exec_start = clock;
+        let from_rt = !rq.curr_is_idle() && self.tasks[prev].policy.is_rt();
+        let se = self.tasks[next].se;
+        self.entities[se].exec_start = clock;
         self.dequeue_pushable_task(cpu, next);
         self.update_rt_overload(cpu);
         if !first {
@@ -220,7 +220,7 @@ impl Kernel {
         self.update_curr_rt(p, cpu);
         self.update_rt_rq_load_avg(cpu, true);
         let prio = self.prio(task);
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         if record.policy != Policy::RoundRobin {
             return;
         }
@@ -229,7 +229,7 @@ impl Kernel {
             return;
         }
         record.rr_ticks = self.rules.rr_timeslice_ticks;
-        if self.rqs[cpu.index()].rt.queues[prio as usize].len() > 1 {
+        if self.rqs[cpu].rt.queues[prio as usize].len() > 1 {
             reached(Mark::RrSlice);
             self.requeue_task_rt(cpu, task, false);
             self.resched_curr(p, cpu);
@@ -244,7 +244,7 @@ impl Kernel {
         if prio < curr_prio {
             reached(Mark::RtPreempts);
             self.resched_curr(p, cpu);
-        } else if prio == curr_prio && !self.rqs[cpu.index()].need_resched {
+        } else if prio == curr_prio && !self.rqs[cpu].need_resched {
             self.check_preempt_equal_prio(p, cpu, task);
         }
     }
@@ -252,12 +252,12 @@ impl Kernel {
     /// A task that cannot go elsewhere takes the CPU from an equal that can
     /// (`check_preempt_equal_prio`).
     fn check_preempt_equal_prio<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
-        let curr = self.rqs[cpu.index()].curr;
+        let curr = self.rqs[cpu].curr;
         let elsewhere = |task: TaskId| self.cpupri_find(task).is_some();
-        if self.tasks[curr.index()].nr_cpus_allowed == 1 || !elsewhere(curr) {
+        if self.tasks[curr].nr_cpus_allowed == 1 || !elsewhere(curr) {
             return;
         }
-        if self.tasks[task.index()].nr_cpus_allowed != 1 && elsewhere(task) {
+        if self.tasks[task].nr_cpus_allowed != 1 && elsewhere(task) {
             return;
         }
         self.requeue_task_rt(cpu, task, true);
@@ -266,14 +266,14 @@ impl Kernel {
 
     /// A task becomes a real-time one (`switched_to_rt`).
     pub(crate) fn switched_to_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
-        if self.rqs[cpu.index()].curr == task {
+        if self.rqs[cpu].curr == task {
             self.update_rt_rq_load_avg(cpu, false);
             return;
         }
-        if !self.tasks[task.index()].on_rq {
+        if !self.tasks[task].on_rq {
             return;
         }
-        if self.tasks[task.index()].nr_cpus_allowed > 1 && self.rt_overloaded(cpu) {
+        if self.tasks[task].nr_cpus_allowed > 1 && self.rt_overloaded(cpu) {
             self.rt_queue_push_tasks(cpu);
         }
         if self.prio(task) < self.curr_prio(cpu) {
@@ -283,8 +283,8 @@ impl Kernel {
 
     /// A task ceases to be a real-time one (`switched_from_rt`).
     pub(crate) fn switched_from_rt(&mut self, cpu: Cpu, task: TaskId) {
-        let rt = &mut self.rqs[cpu.index()].rt;
-        if self.tasks[task.index()].on_rq && rt.nr_running == 0 {
+        let rt = &mut self.rqs[cpu].rt;
+        if self.tasks[task].on_rq && rt.nr_running == 0 {
             rt.callbacks.add(Callbacks::RT_PULL);
         }
     }
@@ -297,17 +297,17 @@ impl Kernel {
         task: TaskId,
         old_prio: i32,
     ) {
-        if !self.tasks[task.index()].on_rq {
+        if !self.tasks[task].on_rq {
             return;
         }
         let prio = self.prio(task);
-        if self.rqs[cpu.index()].curr != task {
+        if self.rqs[cpu].curr != task {
             if prio < self.curr_prio(cpu) {
                 self.resched_curr(p, cpu);
             }
             return;
         }
-        let rt = &mut self.rqs[cpu.index()].rt;
+        let rt = &mut self.rqs[cpu].rt;
         if old_prio < prio {
             rt.callbacks.add(Callbacks::RT_PULL);
         }

@@ -35,10 +35,10 @@ impl Kernel {
 
     /// Charges the class and throttles it when it used up its runtime.
     pub(crate) fn charge_rt_runtime<P: Platform>(&mut self, p: &mut P, cpu: Cpu, delta: Ns) {
-        if !self.rt_bandwidth_enabled() || self.rqs[cpu.index()].rt.rt_runtime_ns.is_none() {
+        if !self.rt_bandwidth_enabled() || self.rqs[cpu].rt.rt_runtime_ns.is_none() {
             return;
         }
-        self.rqs[cpu.index()].rt.rt_time_ns += delta;
+        self.rqs[cpu].rt.rt_time_ns += delta;
         if self.sched_rt_runtime_exceeded(cpu) {
             self.resched_curr(p, cpu);
             self.start_rt_bandwidth(p);
@@ -47,7 +47,7 @@ impl Kernel {
 
     /// `sched_rt_runtime_exceeded`.
     fn sched_rt_runtime_exceeded(&mut self, cpu: Cpu) -> bool {
-        let rt = &self.rqs[cpu.index()].rt;
+        let rt = &self.rqs[cpu].rt;
         if rt.throttled {
             return true;
         }
@@ -55,7 +55,7 @@ impl Kernel {
             return false;
         }
         self.balance_runtime(cpu);
-        let rt = &mut self.rqs[cpu.index()].rt;
+        let rt = &mut self.rqs[cpu].rt;
         if Some(rt.rt_time_ns) <= rt.rt_runtime_ns {
             return false;
         }
@@ -73,7 +73,7 @@ impl Kernel {
     /// Borrows from each other CPU its n-th part of what that did not use, up to a whole period
     /// (`balance_runtime`, with RT_RUNTIME_SHARE).
     fn balance_runtime(&mut self, cpu: Cpu) {
-        let rt = &self.rqs[cpu.index()].rt;
+        let rt = &self.rqs[cpu].rt;
         let (Some(mut runtime), period) = (rt.rt_runtime_ns, self.rules.rt_period_ns) else {
             return;
         };
@@ -94,7 +94,7 @@ impl Kernel {
                 break;
             }
         }
-        self.rqs[cpu.index()].rt.rt_runtime_ns = Some(runtime);
+        self.rqs[cpu].rt.rt_runtime_ns = Some(runtime);
     }
 
     /// The period timer of the class fires (`sched_rt_period_timer`).
@@ -120,7 +120,7 @@ impl Kernel {
     /// One CPU's part of the period timer (`do_sched_rt_period_timer`). Returns whether the class
     /// is idle there.
     fn rt_period_elapsed<P: Platform>(&mut self, p: &mut P, cpu: Cpu, overrun: u64) -> bool {
-        let rt = &mut self.rqs[cpu.index()].rt;
+        let rt = &mut self.rqs[cpu].rt;
         if !self.rules.features.rt_runtime_share && rt.rt_runtime_ns.is_some() {
             rt.rt_runtime_ns = self.rules.rt_runtime_ns;
         }
@@ -130,11 +130,11 @@ impl Kernel {
         reached(Mark::RtReplenished);
         self.update_rq_clock(p, cpu);
         let mut enqueue = false;
-        if self.rqs[cpu.index()].rt.rt_time_ns > 0 {
-            if self.rqs[cpu.index()].rt.throttled {
+        if self.rqs[cpu].rt.rt_time_ns > 0 {
+            if self.rqs[cpu].rt.throttled {
                 self.balance_runtime(cpu);
             }
-            let rt = &mut self.rqs[cpu.index()].rt;
+            let rt = &mut self.rqs[cpu].rt;
             let runtime = rt.rt_runtime_ns.unwrap_or(Ns::MAX);
             rt.rt_time_ns = rt
                 .rt_time_ns
@@ -142,7 +142,7 @@ impl Kernel {
             if rt.throttled && rt.rt_time_ns < runtime {
                 rt.throttled = false;
                 enqueue = true;
-                let rq = &mut self.rqs[cpu.index()];
+                let rq = &mut self.rqs[cpu];
                 if rq.rt.nr_running > 0 && rq.curr_is_idle() {
                     // A task woken while the class was throttled is not charged with the time since
                     // then.
@@ -150,9 +150,9 @@ impl Kernel {
                 }
             }
         } else {
-            enqueue = !self.rqs[cpu.index()].rt.throttled;
+            enqueue = !self.rqs[cpu].rt.throttled;
         }
-        let rt = &self.rqs[cpu.index()].rt;
+        let rt = &self.rqs[cpu].rt;
         let idle = rt.rt_time_ns == 0 && rt.nr_running == 0;
         if enqueue && rt.nr_running > 0 {
             self.count_rt_tasks(cpu);

@@ -32,8 +32,8 @@ pub static OWN: &[OwnPatch] = &[
 
 /// Before anything else in `select_idle_sibling`: an idle thread of the waker's core.
 fn waker_sibling(kernel: &Kernel, at: &Placement) -> Option<Cpu> {
-    let affinity = &kernel.tasks[at.task.index()].affinity;
-    let threads = kernel.domains.cpus[at.waker_cpu.index()].smt.and(affinity);
+    let affinity = &kernel.tasks[at.task].affinity;
+    let threads = kernel.domains.cpus[at.waker_cpu].smt.and(affinity);
     threads
         .iter()
         .find(|&cpu| cpu != at.waker_cpu && kernel.available_idle_cpu(cpu))

@@ -94,15 +94,15 @@ impl Kernel {
     fn runs_only_waker(&self, cpu: Cpu) -> bool {
         let nr_running = match self.rules.placement.wa_idle_ignores_delayed {
             true => self.nr_undelayed(cpu),
-            false => self.rqs[cpu.index()].nr_running,
+            false => self.rqs[cpu].nr_running,
         };
         nr_running == 1
     }
 
     /// Tasks on a CPU but those that sleep and whose dequeue is delayed.
     pub(super) fn nr_undelayed(&self, cpu: Cpu) -> u32 {
-        let cfs_rq = &self.cfs_rqs[cpu.index()];
-        self.rqs[cpu.index()].nr_running - (cfs_rq.h_nr_queued - cfs_rq.h_nr_runnable)
+        let cfs_rq = &self.cfs_rqs[cpu];
+        self.rqs[cpu].nr_running - (cfs_rq.h_nr_queued - cfs_rq.h_nr_runnable)
     }
 
     /// `wake_affine_weight`: whether the waking CPU would have the lighter load.
@@ -116,7 +116,7 @@ impl Kernel {
     ) -> Mark {
         let mut load_here = self.wake_load(this) as i64;
         if sync {
-            let waker_load = self.task_h_load(self.rqs[this.index()].curr) as i64;
+            let waker_load = self.task_h_load(self.rqs[this].curr) as i64;
             if waker_load > load_here {
                 return Mark::AffineWakerHeavy;
             }
@@ -161,7 +161,7 @@ impl Kernel {
         let (mut load_here, capacity_here) = self.node_load(this);
         let (load_there, capacity_there) = self.node_load(prev);
         if sync {
-            load_here -= self.task_h_load(self.rqs[this.index()].curr) as i64;
+            load_here -= self.task_h_load(self.rqs[this].curr) as i64;
         }
         if load_here <= 0 {
             return true;
@@ -194,13 +194,13 @@ impl Kernel {
         sync: bool,
     ) -> bool {
         let weight = |task: TaskId| {
-            let se = self.tasks[task.index()].se;
-            self.entities[se.index()].avg.load_avg as i64
+            let se = self.tasks[task].se;
+            self.entities[se].avg.load_avg as i64
         };
         let mut load_here = self.weighted_cpuload(this) as i64;
         let mut load_there = self.weighted_cpuload(prev) as i64;
         if sync {
-            let waker = self.rqs[this.index()].curr;
+            let waker = self.rqs[this].curr;
             let leaving = weight(waker);
             load_here += self.effective_load(waker, this, -leaving, -leaving);
             load_there += self.effective_load(waker, prev, 0, -leaving);
@@ -219,15 +219,15 @@ impl Kernel {
     /// Change of a CPU's load when `load` joins the task's group there and the group as a whole
     /// gets `whole` heavier (`effective_load`).
     fn effective_load(&self, task: TaskId, cpu: Cpu, mut load: i64, mut whole: i64) -> i64 {
-        let mut group = self.tasks[task.index()].group;
-        while let Some(parent) = self.groups[group.index()].parent {
-            let cfs_rq = &self.cfs_rqs[self.cfs_rq_of(group, cpu).index()];
+        let mut group = self.tasks[task].group;
+        while let Some(parent) = self.groups[group].parent {
+            let cfs_rq = &self.cfs_rqs[self.cfs_rq_of(group, cpu)];
             let queue_load = cfs_rq.avg.load_avg as i64;
-            let total = whole + self.groups[group.index()].load_avg as i64
+            let total = whole + self.groups[group].load_avg as i64
                 - cfs_rq.tg_load_avg_contrib as i64
                 + queue_load;
             let part = queue_load + load;
-            let shares = (self.groups[group.index()].shares >> 10) as i64;
+            let shares = (self.groups[group].shares >> 10) as i64;
             let weight = if total > 0 && part < total {
                 part * shares / total
             } else {
@@ -235,7 +235,7 @@ impl Kernel {
             };
             let entity_load = cfs_rq
                 .se
-                .map_or(0, |se| self.entities[se.index()].avg.load_avg as i64);
+                .map_or(0, |se| self.entities[se].avg.load_avg as i64);
             load = weight.max(2) - entity_load;
             whole = 0;
             group = parent;
@@ -267,21 +267,21 @@ mod tests {
         // The other tasks there are tasks of the root group.
         let others = [0, 1].map(|cpu| world.spawn(Cpu(cpu)));
         let kernel = &mut world.kernel;
-        kernel.groups[group.index()].load_avg = 1000;
+        kernel.groups[group].load_avg = 1000;
         let loads = [(0, 400, 409, load_here), (1, 600, 614, 1000)];
         for (cpu, load, entity_load, cpu_load) in loads {
             let q = kernel.cfs_rq_of(group, Cpu::from(cpu));
-            let queue = &mut kernel.cfs_rqs[q.index()];
+            let queue = &mut kernel.cfs_rqs[q];
             queue.avg.load_avg = load;
             queue.tg_load_avg_contrib = load;
             let se = queue.se.unwrap();
-            kernel.entities[se.index()].avg.load_avg = entity_load;
-            let se = kernel.tasks[others[cpu].index()].se;
-            kernel.entities[se.index()].avg.load_avg = cpu_load - entity_load;
+            kernel.entities[se].avg.load_avg = entity_load;
+            let se = kernel.tasks[others[cpu]].se;
+            kernel.entities[se].avg.load_avg = cpu_load - entity_load;
         }
         for (task, load) in [(tasks[0], 300), (tasks[2], 500)] {
-            let se = world.kernel.tasks[task.index()].se;
-            world.kernel.entities[se.index()].avg.load_avg = load;
+            let se = world.kernel.tasks[task].se;
+            world.kernel.entities[se].avg.load_avg = load;
         }
         (world, tasks)
     }
@@ -344,13 +344,13 @@ mod tests {
         for (group, queue_load, total, entity_load, shares) in
             [(inner, 100, 300, 100, 400), (outer, 512, 1024, 512, 1024)]
         {
-            kernel.groups[group.index()].shares = shares << 10;
-            kernel.groups[group.index()].load_avg = total;
+            kernel.groups[group].shares = shares << 10;
+            kernel.groups[group].load_avg = total;
             let q = kernel.cfs_rq_of(group, Cpu(0));
-            let queue = &mut kernel.cfs_rqs[q.index()];
+            let queue = &mut kernel.cfs_rqs[q];
             (queue.avg.load_avg, queue.tg_load_avg_contrib) = (queue_load, queue_load);
             let se = queue.se.unwrap();
-            kernel.entities[se.index()].avg.load_avg = entity_load;
+            kernel.entities[se].avg.load_avg = entity_load;
         }
         // (100 + 100) · 400 / (300 + 100) − 100 = 100, then 612 · 1024 / 1024 − 512 = 100.
         assert_eq!(world.kernel.effective_load(task, Cpu(0), 100, 100), 100);
@@ -378,8 +378,8 @@ mod tests {
             // 51 · 1000 / 1001, rounded down, is a load of 50.
             world.kernel.cfs_rqs[1].avg.load_avg = 1000;
             for (task, load) in [(task, 51), (busy[0], load_here), (busy[1], load_there)] {
-                let se = world.kernel.tasks[task.index()].se;
-                world.kernel.entities[se.index()].avg.load_avg = load;
+                let se = world.kernel.tasks[task].se;
+                world.kernel.entities[se].avg.load_avg = load;
             }
             let kernel = &mut world.kernel;
             let found = kernel.wake_affine_nodes(row, task, Cpu(0), Cpu(1), false);

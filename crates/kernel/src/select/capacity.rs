@@ -56,7 +56,7 @@ impl Kernel {
             reached(Mark::SisUtilLimit);
         }
         let span = self.domains.domain(row).span;
-        let cpus = span.and(&self.tasks[task.index()].affinity);
+        let cpus = span.and(&self.tasks[task].affinity);
         let (util, clamps) = (self.util_needed(task), self.clamps_of(task));
         let (mut best, mut best_fit, mut best_capacity) = (None, Fit::ThreadMisfit, 0);
         for cpu in cpus.iter_wrap(target) {

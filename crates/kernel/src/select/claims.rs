@@ -55,8 +55,8 @@ impl Claims {
             && marked_ns + DISORDER_NS < now
         {
             self.over += 1;
-            if self.of_cpu[cpu.index()] == marked_ns {
-                self.of_cpu[cpu.index()] = 0;
+            if self.of_cpu[cpu] == marked_ns {
+                self.of_cpu[cpu] = 0;
             }
         }
         if self.over > OVER_MAX {

@@ -49,11 +49,11 @@ impl Kernel {
         task: TaskId,
     ) -> Option<Cpu> {
         // The lowest domain that has all capacities and both CPUs.
-        let lowest = self.domains.cpus[waker_cpu.index()].asym?;
+        let lowest = self.domains.cpus[waker_cpu].asym?;
         let above = self.domains.rows(waker_cpu).filter(|&row| row >= lowest);
         let spans_prev = |row: &u32| self.domains.domain(*row).span.contains(prev);
         let row = above.into_iter().find(spans_prev)?;
-        self.sync_entity_load_avg(self.tasks[task.index()].se);
+        self.sync_entity_load_avg(self.tasks[task].se);
         let clamps = match self.clamps_used {
             true => self.clamps_of(task),
             false => uclamp::NONE.map(u64::from),
@@ -204,7 +204,7 @@ impl Kernel {
         task: TaskId,
         asked: Clamps<u64>,
     ) -> (Option<Candidate>, Option<Candidate>) {
-        let allowed = self.tasks[task.index()].affinity;
+        let allowed = self.tasks[task].affinity;
         let span = self.domains.domain(row).span.and(&allowed);
         let cpus = self.energy.domains[domain].cpus.and(&span);
         self.look(p, cpus.len() as u32);
@@ -213,11 +213,8 @@ impl Kernel {
         let mut clamps = asked;
         for cpu in cpus.iter() {
             let util = self.util_if(cpu, task, prev, Some(cpu), false);
-            if self.clamps_used && !self.rqs[cpu.index()].clamps.idle {
-                let of_cpu = self.rqs[cpu.index()]
-                    .clamps
-                    .of
-                    .map(|clamp| u64::from(clamp.value));
+            if self.clamps_used && !self.rqs[cpu].clamps.idle {
+                let of_cpu = self.rqs[cpu].clamps.of.map(|clamp| u64::from(clamp.value));
                 clamps = Clamps {
                     min: of_cpu.min.max(asked.min),
                     max: of_cpu.max.max(asked.max),
@@ -302,10 +299,7 @@ impl Kernel {
     /// How much of a CPU the task uses, by what interrupts took on its last one
     /// (`eenv_task_busy_time`).
     fn task_busy_time(&self, task: TaskId, prev: Cpu) -> u64 {
-        let (irq, capacity) = (
-            self.rqs[prev.index()].avg_irq.util_avg,
-            self.capacity_orig_of(prev),
-        );
+        let (irq, capacity) = (self.rqs[prev].avg_irq.util_avg, self.capacity_orig_of(prev));
         match irq >= capacity {
             true => capacity,
             false => scale_irq_capacity(self.util_needed(task), irq, capacity),
@@ -314,7 +308,7 @@ impl Kernel {
 
     /// Clamps of a CPU with the task on it; that of its last task ends with it.
     fn clamps_with(&self, cpu: Cpu, task: TaskId) -> Clamps<u64> {
-        let (asked, clamps) = (self.clamps_of(task), &self.rqs[cpu.index()].clamps);
+        let (asked, clamps) = (self.clamps_of(task), &self.rqs[cpu].clamps);
         let of_cpu = clamps.of.map(|clamp| u64::from(clamp.value));
         match clamps.idle {
             true => asked,
@@ -328,8 +322,8 @@ impl Kernel {
     /// Utilisation of a CPU if the task, which ran on `prev`, were on the CPU `on` or nowhere;
     /// with what waits if `boost` (`cpu_util`).
     fn util_if(&self, cpu: Cpu, task: TaskId, prev: Cpu, on: Option<Cpu>, boost: bool) -> u64 {
-        let cfs_rq = &self.cfs_rqs[cpu.index()];
-        let of_task = &self.entities[self.tasks[task.index()].se.index()].avg;
+        let cfs_rq = &self.cfs_rqs[cpu];
+        let of_task = &self.entities[self.tasks[task].se].avg;
         let there = on == Some(cpu);
         let with = |sum: u64, own: u64| match (cpu == prev, there) {
             (true, false) => sum.saturating_sub(own),

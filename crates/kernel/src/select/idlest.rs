@@ -34,12 +34,12 @@ impl Kernel {
         prev: Cpu,
         kind: WakeKind,
     ) -> Cpu {
-        let affinity = self.tasks[task.index()].affinity;
+        let affinity = self.tasks[task].affinity;
         if !self.domains.domain(row).span.intersects(&affinity) {
             return prev;
         }
         if kind != WakeKind::Fork {
-            self.sync_entity_load_avg(self.tasks[task.index()].se);
+            self.sync_entity_load_avg(self.tasks[task].se);
         }
         let mut cpu = cpu;
         let mut new_cpu = cpu;
@@ -97,7 +97,7 @@ impl Kernel {
         let (mut shallowest, mut resort) = (None, None);
         let (mut min_latency_ns, mut latest_stamp) = (u64::MAX, 0);
         let (mut least_loaded, mut min_load) = (this, u64::MAX);
-        let allowed = span.and(&self.tasks[task.index()].affinity);
+        let allowed = span.and(&self.tasks[task].affinity);
         self.look(p, allowed.len() as u32);
         for cpu in allowed.iter() {
             let only_sched_idle = self.sched_idle_cpu(cpu);
@@ -105,16 +105,16 @@ impl Kernel {
                 return cpu;
             }
             if self.available_idle_cpu(cpu) {
-                let latency_ns = self.domains.cpus[cpu.index()].idle_exit_latency_ns;
-                let stamp = self.rqs[cpu.index()].idle_stamp;
+                let latency_ns = self.domains.cpus[cpu].idle_exit_latency_ns;
+                let stamp = self.rqs[cpu].idle_stamp;
                 let shallower = latency_ns.is_some_and(|latency| latency < min_latency_ns);
                 let as_shallow = latency_ns.is_none_or(|latency| latency == min_latency_ns);
                 // The kernel passes an idle CPU without a stamp: a task was woken there whose queue
                 // is throttled. One that has not run since the world began is idle for longest.
                 // At time 0 of a world a stamp cannot be told from none.
-                let rq = &self.rqs[cpu.index()];
-                let idle = self.tasks[rq.idle.index()].se;
-                let never_ran = rq.clock == 0 || self.entities[idle.index()].exec_start == 0;
+                let rq = &self.rqs[cpu];
+                let idle = self.tasks[rq.idle].se;
+                let never_ran = rq.clock == 0 || self.entities[idle].exec_start == 0;
                 let later = stamp > latest_stamp || (never_ran && shallowest.is_none());
                 if shallower || (as_shallow && later) {
                     min_latency_ns = latency_ns.unwrap_or(min_latency_ns);
@@ -148,9 +148,9 @@ impl Kernel {
 
     /// Task's own contribution to a CPU (`cpu_load_without` and its like).
     fn own_share(&mut self, cpu: Cpu, task: TaskId) -> Own {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let (home, se, queued) = (record.cpu, record.se, record.on_rq);
-        let avg = self.entities[se.index()].avg;
+        let avg = self.entities[se].avg;
         if cpu != home || avg.last_update_time == 0 {
             return Own::default();
         }
@@ -164,7 +164,7 @@ impl Kernel {
 
     /// Utilisation of a CPU without a share of it (`cpu_util_without`).
     pub(super) fn cpu_util_without(&self, cpu: Cpu, task: TaskId, own: &Own) -> u64 {
-        let cfs_rq = &self.cfs_rqs[cpu.index()];
+        let cfs_rq = &self.cfs_rqs[cpu];
         let mut util = cfs_rq.avg.util_avg.saturating_sub(own.util);
         if self.rules.features.util_est {
             let own_estimate = if own.queued > 0 {
@@ -174,7 +174,7 @@ impl Kernel {
             };
             util = util.max(cfs_rq.util_est_enqueued.saturating_sub(own_estimate));
         }
-        util.min(self.domains.cpus[cpu.index()].capacity_orig)
+        util.min(self.domains.cpus[cpu].capacity_orig)
     }
 
     /// `update_sg_wakeup_stats`.
@@ -190,7 +190,7 @@ impl Kernel {
         let sg = &self.domains.groups[group as usize];
         let (weight, capacity_row) = (sg.weight, sg.capacity as usize);
         let cpus: CpuSet = if self.rules.placement.idlest_allowed_only {
-            sg.span.and(&self.tasks[task.index()].affinity)
+            sg.span.and(&self.tasks[task].affinity)
         } else {
             sg.span
         };
@@ -214,7 +214,7 @@ impl Kernel {
                 stats.runnable += self.cpu_runnable(cpu).saturating_sub(own.runnable);
             }
             stats.h_nr_running += self.h_nr_running(cpu) - own.queued;
-            let rq = &self.rqs[cpu.index()];
+            let rq = &self.rqs[cpu];
             let nr_running = rq.nr_running - own.queued;
             stats.nr_running += nr_running;
             let runs_only_it = rq.curr_is_idle() || rq.curr == task;
@@ -251,7 +251,7 @@ impl Kernel {
         for n in 0..nr_groups {
             let group = self.domains.group_row(row, n);
             let span = &self.domains.groups[group as usize].span;
-            if !span.intersects(&self.tasks[task.index()].affinity) {
+            if !span.intersects(&self.tasks[task].affinity) {
                 continue;
             }
             let is_local = span.contains(this);
@@ -299,7 +299,7 @@ impl Kernel {
         let domain = self.domains.domain(row);
         let allowance = self.rules.balance.numa_allowance;
         let span = &self.domains.groups[local_group as usize].span;
-        let allowed = span.and(&self.tasks[task.index()].affinity).len() as u32;
+        let allowed = span.and(&self.tasks[task].affinity).len() as u32;
         let limit = if self.rules.placement.idlest_numa_within_affinity {
             domain.imb_numa_nr.min(allowed)
         } else {
@@ -343,7 +343,7 @@ impl Kernel {
         for n in 0..nr_groups {
             let group = self.domains.group_row(row, n);
             let span = self.domains.groups[group as usize].span;
-            if !span.intersects(&self.tasks[task.index()].affinity) {
+            if !span.intersects(&self.tasks[task].affinity) {
                 continue;
             }
             let found = self.spare_stats(p, group, task);
@@ -364,8 +364,8 @@ impl Kernel {
             }
         }
         if kind != WakeKind::Fork {
-            let se = self.tasks[task.index()].se;
-            let half_util = self.entities[se.index()].avg.util_avg / 2;
+            let se = self.tasks[task].se;
+            let half_util = self.entities[se].avg.util_avg / 2;
             if local.spare > half_util && scale * local.spare > 100 * most_spare {
                 return None;
             }
@@ -416,7 +416,7 @@ impl Kernel {
             let group = self.domains.group_row(row, n);
             let sg = &self.domains.groups[group as usize];
             let (span, capacity_row) = (sg.span, sg.capacity as usize);
-            if !span.intersects(&self.tasks[task.index()].affinity) {
+            if !span.intersects(&self.tasks[task].affinity) {
                 continue;
             }
             self.look(p, span.len() as u32);
@@ -494,9 +494,9 @@ mod tests {
                     world.spawn(cpu);
                     world.advance(MS);
                     world.block(cpu);
-                    assert!(world.kernel.rqs[cpu.index()].idle_stamp > 0);
+                    assert!(world.kernel.rqs[cpu].idle_stamp > 0);
                 }
-                world.kernel.rqs[cpu.index()].idle_stamp = 0;
+                world.kernel.rqs[cpu].idle_stamp = 0;
             }
             let row = world.kernel.domains.rows(Cpu(0)).last().unwrap();
             let group = world.kernel.domains.group_row(row, 1);

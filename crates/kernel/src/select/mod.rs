@@ -66,13 +66,13 @@ impl Kernel {
         kind: WakeKind,
         flags: WakeFlags,
     ) -> Cpu {
-        let prev_cpu = self.tasks[task.index()].cpu;
+        let prev_cpu = self.tasks[task].cpu;
         if P::EXPLAIN {
             self.domains.why = Why::default();
         }
-        self.domains.places_idle_policy = self.tasks[task.index()].policy == Policy::Idle;
+        self.domains.places_idle_policy = self.tasks[task].policy == Policy::Idle;
         let packs = self.rules.placement.vcpu_pack
-            && self.tasks[task.index()].affinity.contains(waker_cpu)
+            && self.tasks[task].affinity.contains(waker_cpu)
             && self.vcpu_pack_room(waker_cpu, task);
         let cpu = match kind {
             _ if packs => {
@@ -87,7 +87,7 @@ impl Kernel {
             let decision = Decision::Place(Placement {
                 task,
                 kind,
-                waker: self.rqs[waker_cpu.index()].curr,
+                waker: self.rqs[waker_cpu].curr,
                 waker_cpu,
                 sync: flags.sync,
                 prev_cpu,
@@ -115,7 +115,7 @@ impl Kernel {
         task: TaskId,
         flags: WakeFlags,
     ) -> Cpu {
-        let waker = self.rqs[waker_cpu.index()].curr;
+        let waker = self.rqs[waker_cpu].curr;
         self.record_wakee(p, waker, task);
         if self.goes_by_energy()
             && let Some(cpu) = self.find_energy_efficient_cpu(p, waker_cpu, prev, task)
@@ -128,7 +128,7 @@ impl Kernel {
         }
         let affine = !wide
             && !self.rules.placement.vcpu_pack
-            && self.tasks[task.index()].affinity.contains(waker_cpu);
+            && self.tasks[task].affinity.contains(waker_cpu);
         let mut target = prev;
         let mut rule = if waker_cpu == prev {
             Mark::WakerIsPrev
@@ -141,7 +141,7 @@ impl Kernel {
                 domain.flags.wake_affine && domain.span.contains(prev)
             });
             if let Some(row) = common {
-                let exits = self.tasks[waker.index()].exiting;
+                let exits = self.tasks[waker].exiting;
                 let sync = flags.sync && !(exits && self.rules.placement.exit_is_not_sync);
                 self.note_jiffy(p);
                 (target, rule) = self.wake_affine(row, task, waker_cpu, prev, sync);
@@ -153,7 +153,7 @@ impl Kernel {
         }
         let chosen = self.select_idle_sibling(p, waker_cpu, task, prev, target, flags.context);
         if affine && self.rules.recent_used_cpu && self.rules.placement.recent_used_cpu_of_waker {
-            self.tasks[waker.index()].recent_used_cpu = waker_cpu;
+            self.tasks[waker].recent_used_cpu = waker_cpu;
         }
         chosen
     }
@@ -203,7 +203,7 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn select_fallback_rq(&self, task: TaskId) -> Cpu {
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         let node = self.domains.node_of[record.cpu.index()] as usize;
         let near = self.domains.nodes[node].and(&record.affinity).lowest();
         near.or_else(|| record.affinity.lowest())

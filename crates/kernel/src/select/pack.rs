@@ -31,12 +31,12 @@ impl Kernel {
         if self.nr_undelayed(cpu) > 1 {
             return false;
         }
-        let record = &self.tasks[task.index()];
+        let record = &self.tasks[task];
         // Where it ran last it counts still.
         let task_util = if record.cpu == cpu {
             0
         } else {
-            self.entities[record.se.index()].avg.util_avg
+            self.entities[record.se].avg.util_avg
         };
         let util = self.cpu_util_with(cpu, task_util, self.task_util_est(task));
         util * FITS_MARGIN * 100 < self.capacity_of(cpu) * PACKED_PERCENT * 1024

@@ -97,7 +97,7 @@ impl Kernel {
     fn scan_cores<P: Platform>(&mut self, p: &mut P, cpus: &CpuSet, start: usize) -> Option<Cpu> {
         let hit = cpus.and(&self.domains.idle_cores).first_wrap(start)?;
         // Busy cores are given up at their first thread, the one found is looked at whole.
-        let threads = self.domains.cpus[hit.index()].smt.len();
+        let threads = self.domains.cpus[hit].smt.len();
         let looks = cpus.place_wrap(start, hit) + threads - 1;
         self.look(p, looks as u32);
         self.because::<P>(Mark::IdleCore);
@@ -119,7 +119,7 @@ impl Kernel {
         }
         let found = cpus
             .iter_wrap(Cpu::from(start))
-            .find_map(|cpu| self.domains.cpus[cpu.index()].smt.and(&usable).lowest());
+            .find_map(|cpu| self.domains.cpus[cpu].smt.and(&usable).lowest());
         if found.is_some() {
             self.because::<P>(Mark::IdleThreadOfBusyCore);
         }
@@ -138,7 +138,7 @@ impl Kernel {
         let rules = &self.rules.placement;
         let (smt_of_prev, after_target) = (rules.scan_smt_of_prev, rules.scan_starts_after_target);
         let cores = self.test_idle_cores(p, target);
-        let affinity = self.tasks[task.index()].affinity;
+        let affinity = self.tasks[task].affinity;
         let mut cpus = self.llc_span(target).and(&affinity);
         let try_siblings = self.domains.smt_active && smt_of_prev && !cores;
         if try_siblings && self.domains.share_cache(prev, target) {
@@ -212,7 +212,7 @@ impl Kernel {
         task: TaskId,
         target: Cpu,
     ) -> Option<Cpu> {
-        let affinity = self.tasks[task.index()].affinity;
+        let affinity = self.tasks[task].affinity;
         let span = self.llc_span(target);
         let cpus = span.and(&affinity);
         if self.test_idle_cores(p, target) {
@@ -242,10 +242,10 @@ impl Kernel {
         let counts_forbidden = rules.scan_counts_forbidden;
         let by_feature = self.rules.features.sis_avg_cpu;
         // A waker on an isolated CPU searches nowhere.
-        let llc = self.domains.cpus[this.index()].llc?;
+        let llc = self.domains.cpus[this].llc?;
         if rules.scan_needs_idle_time || by_feature {
             let cost_ns = self.domains.domain(llc).avg_scan_cost_ns + u64::from(by_feature);
-            if self.rqs[this.index()].avg_idle / 512 < cost_ns {
+            if self.rqs[this].avg_idle / 512 < cost_ns {
                 reached(Mark::ScanNoIdleTime);
                 return None;
             }
@@ -278,8 +278,8 @@ impl Kernel {
         task: TaskId,
         target: Cpu,
     ) -> Option<Cpu> {
-        let affinity = self.tasks[task.index()].affinity;
-        let mut level = self.domains.cpus[target.index()].llc;
+        let affinity = self.tasks[task].affinity;
+        let mut level = self.domains.cpus[target].llc;
         while let Some(row) = level {
             for n in 0..self.domains.domain(row).nr_groups {
                 let group = self.domains.group_row(row, n) as usize;
@@ -312,7 +312,7 @@ impl Kernel {
 
     /// An idle thread of a core (`select_idle_smt`).
     fn idle_smt<P: Platform>(&mut self, p: &mut P, cpus: &CpuSet, core_of: Cpu) -> Option<Cpu> {
-        let threads = self.domains.cpus[core_of.index()].smt.and(cpus);
+        let threads = self.domains.cpus[core_of].smt.and(cpus);
         self.look(p, threads.len() as u32);
         let found = threads.iter().find(|&cpu| self.is_idle_for_scan(cpu));
         let found = found.or_else(|| threads.iter().find(|&cpu| self.is_resort_for_scan(cpu)));
@@ -323,7 +323,7 @@ impl Kernel {
     }
 
     fn llc_span(&self, cpu: Cpu) -> CpuSet {
-        match self.domains.cpus[cpu.index()].llc {
+        match self.domains.cpus[cpu].llc {
             Some(row) => self.domains.domain(row).span,
             None => CpuSet::of(cpu),
         }
@@ -334,7 +334,7 @@ impl Kernel {
         if !self.rules.placement.cluster_scan || !self.domains.cluster_active {
             return None;
         }
-        let row = self.domains.cpus[cpu.index()].llc?;
+        let row = self.domains.cpus[cpu].llc?;
         let local = &self.domains.groups[self.domains.group_row(row, 0) as usize];
         local.flags.cluster.then_some(local.span)
     }
@@ -342,22 +342,22 @@ impl Kernel {
     /// SIS_PROP: looks the CPU can afford. Idle time is a 512th of `avg_idle` up to 5.13; later it
     /// ages while the CPU is busy. `None` on a CPU without a domain.
     fn sis_prop_limit<P: Platform>(&mut self, p: &P, this: Cpu, target: Cpu) -> Option<usize> {
-        let llc = self.domains.cpus[this.index()].llc?;
+        let llc = self.domains.cpus[this].llc?;
         let idle_ns = if self.rules.placement.sis_prop_ages {
             self.age_wake_avg_idle(p, this)
         } else {
-            self.rqs[this.index()].avg_idle / 512
+            self.rqs[this].avg_idle / 512
         };
         reached(Mark::SisPropLimit);
         let cost_ns = self.domains.domain(llc).avg_scan_cost_ns + 1;
-        let span = u64::from(self.domains.cpus[target.index()].llc_size);
+        let span = u64::from(self.domains.cpus[target].llc_size);
         Some(sis_prop_looks(idle_ns, cost_ns, span) as usize)
     }
 
     /// Halves the idle average once per jiffy without wakeup.
     fn age_wake_avg_idle<P: Platform>(&mut self, p: &P, cpu: Cpu) -> Ns {
         let jiffy = self.jiffies(p.now(self.here));
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu];
         while rq.wake_stamp_jiffy < jiffy && rq.wake_avg_idle > 0 {
             rq.wake_stamp_jiffy += 1;
             rq.wake_avg_idle >>= 1;
@@ -368,10 +368,10 @@ impl Kernel {
     /// Scans cost idle time, and their average cost follows by an eighth.
     fn note_scan_cost(&mut self, cost_ns: Ns, this: Cpu) {
         if self.rules.placement.sis_prop_ages {
-            let rq = &mut self.rqs[this.index()];
+            let rq = &mut self.rqs[this];
             rq.wake_avg_idle = rq.wake_avg_idle.saturating_sub(cost_ns);
         }
-        if let Some(row) = self.domains.cpus[this.index()].llc {
+        if let Some(row) = self.domains.cpus[this].llc {
             let average = &mut self.domains.domain_mut(row).avg_scan_cost_ns;
             crate::core::wakeup::update_avg(average, cost_ns);
         }

@@ -33,7 +33,7 @@ impl Kernel {
             return cpu;
         }
         if self.domains.asym_active {
-            self.sync_entity_load_avg(self.tasks[task.index()].se);
+            self.sync_entity_load_avg(self.tasks[task].se);
         }
         if self.is_idle_candidate(target) && self.asym_fits_cpu(task, target) {
             self.because::<P>(Mark::TargetIdle);
@@ -70,12 +70,12 @@ impl Kernel {
         if spare.is_none() {
             self.because::<P>(Mark::NothingIdle);
         }
-        if let Some(row) = self.domains.cpus[target.index()].asym {
+        if let Some(row) = self.domains.cpus[target].asym {
             return self
                 .select_idle_capacity(p, row, task, target)
                 .unwrap_or(target);
         }
-        if self.domains.cpus[target.index()].llc.is_none() {
+        if self.domains.cpus[target].llc.is_none() {
             return target;
         }
         let found = match self.rules.placement.idle_scan {
@@ -111,8 +111,8 @@ impl Kernel {
         if !rules.per_cpu_kthread_stacks || prev != this {
             return false;
         }
-        let rq = &self.rqs[this.index()];
-        let waker = &self.tasks[rq.curr.index()];
+        let rq = &self.rqs[this];
+        let waker = &self.tasks[rq.curr];
         waker.is_kernel_thread()
             && waker.nr_cpus_allowed == 1
             && (context == Context::Task || !rules.per_cpu_kthread_in_task_only)
@@ -129,7 +129,7 @@ impl Kernel {
             rules.recent_used_cpu_of_waker,
             rules.recent_used_cpu_tests_prev,
         );
-        let record = &mut self.tasks[task.index()];
+        let record = &mut self.tasks[task];
         let recent = record.recent_used_cpu;
         if !at_hit_only {
             record.recent_used_cpu = prev;
@@ -142,7 +142,7 @@ impl Kernel {
             && self.is_idle_candidate(recent)
             && self.asym_fits_cpu(task, recent);
         if hit && at_hit_only {
-            self.tasks[task.index()].recent_used_cpu = prev;
+            self.tasks[task].recent_used_cpu = prev;
         }
         hit.then_some(recent)
     }
@@ -160,7 +160,7 @@ impl Kernel {
 
     /// A search found no idle core (`set_idle_cores`).
     pub(super) fn clear_idle_cores<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if let Some(row) = self.domains.cpus[cpu.index()].balance_shared {
+        if let Some(row) = self.domains.cpus[cpu].balance_shared {
             let shared = &mut self.domains.shared[row as usize];
             reached(Mark::IdleCoresCleared);
             shared.has_idle_cores = false;

@@ -28,19 +28,19 @@ impl Kernel {
         let now = p.now(self.here);
         let tick_ns = self.rules.tick_ns;
         let hz = u64::from(self.rules.hz);
-        let decayed_ns = self.tasks[waker.index()].wakee_flip_decay_ns;
+        let decayed_ns = self.tasks[waker].wakee_flip_decay_ns;
         // More than HZ jiffies lie more than HZ ticks apart: nearly always there is nothing to
         // divide.
         if now > decayed_ns + hz * tick_ns {
             let jiffy = self.jiffies(now);
             if jiffy > self.jiffies(decayed_ns) + hz {
-                let record = &mut self.tasks[waker.index()];
+                let record = &mut self.tasks[waker];
                 reached(Mark::FlipsHalved);
                 record.wakee_flips >>= 1;
                 record.wakee_flip_decay_ns = jiffy * tick_ns;
             }
         }
-        let record = &mut self.tasks[waker.index()];
+        let record = &mut self.tasks[waker];
         if record.last_wakee != Some(wakee) {
             record.last_wakee = Some(wakee);
             record.wakee_flips += 1;
@@ -51,13 +51,13 @@ impl Kernel {
     /// and nothing clears these fields. The workers of a program that a busy shell started have
     /// flips before they wake a task.
     pub fn inherit_wakees(&mut self, parent: TaskId, child: TaskId) {
-        let parent = &self.tasks[parent.index()];
+        let parent = &self.tasks[parent];
         let (flips, decay_ns, last) = (
             parent.wakee_flips,
             parent.wakee_flip_decay_ns,
             parent.last_wakee,
         );
-        let child = &mut self.tasks[child.index()];
+        let child = &mut self.tasks[child];
         child.wakee_flips = flips;
         child.wakee_flip_decay_ns = decay_ns;
         child.last_wakee = last;
@@ -67,9 +67,9 @@ impl Kernel {
     #[inline]
     pub(super) fn wakes_wide(&self, cpu: Cpu, waker: TaskId, wakee: TaskId) -> bool {
         wake_wide(
-            self.tasks[waker.index()].wakee_flips,
-            self.tasks[wakee.index()].wakee_flips,
-            self.domains.cpus[cpu.index()].llc_size,
+            self.tasks[waker].wakee_flips,
+            self.tasks[wakee].wakee_flips,
+            self.domains.cpus[cpu].llc_size,
         )
     }
 }

@@ -17,12 +17,12 @@ fn hog(world: &mut World, group: GroupId, cpu: Cpu) -> TaskId {
 }
 
 fn stat(world: &World, group: GroupId) -> BandwidthStat {
-    world.kernel.groups[group.index()].bandwidth.stat
+    world.kernel.groups[group].bandwidth.stat
 }
 
 fn queue(world: &World, group: GroupId, cpu: Cpu) -> &crate::cfs_rq::CfsRq {
     let q = world.kernel.cfs_rq_of(group, cpu);
-    &world.kernel.cfs_rqs[q.index()]
+    &world.kernel.cfs_rqs[q]
 }
 
 /// A limited group whose first period starts now, at time 0.
@@ -119,11 +119,11 @@ fn an_idle_group_stops_its_timer() {
         // The tasks of the first period; one more finds nothing; the third stops.
         let periods = stat(&world, group).nr_periods;
         assert!((2..=3).contains(&periods), "{version}: {periods}");
-        assert!(!world.kernel.groups[group.index()].bandwidth.period_active);
+        assert!(!world.kernel.groups[group].bandwidth.period_active);
         world.wake(CPU, task);
         world.advance(2 * MS);
         // The 1 ms it had kept is gone, it drew again. The phase is kept.
-        assert!(world.kernel.groups[group.index()].bandwidth.period_active);
+        assert!(world.kernel.groups[group].bandwidth.period_active);
         world.advance_to(1100 * MS + US);
         assert_eq!(stat(&world, group).nr_periods, periods + 1, "{version}");
     }
@@ -200,7 +200,7 @@ fn what_a_queue_does_not_use_returns_to_the_pool() {
             MS as i64,
             "{version}"
         );
-        let pool = world.kernel.groups[group.index()].bandwidth.runtime_ns;
+        let pool = world.kernel.groups[group].bandwidth.runtime_ns;
         // From 6.18 a limit starts with 1 ns in hand.
         assert!(pool - 47 * MS <= 1, "{version}: {pool}");
     }
@@ -261,15 +261,12 @@ fn the_slack_timer_hands_out_what_returned_late() {
     assert!(queue(&world, group, CPU).throttled);
     assert_eq!(world.runtime(first), 10 * MS);
     assert_eq!(world.current(OTHER), second);
-    let started = |world: &World| world.kernel.groups[group.index()].bandwidth.slack_started;
+    let started = |world: &World| world.kernel.groups[group].bandwidth.slack_started;
     assert!(!started(&world));
     world.block(OTHER);
     // 20 − 12 − 1 = 7 ms returned.
     assert!(started(&world));
-    assert_eq!(
-        world.kernel.groups[group.index()].bandwidth.runtime_ns,
-        7 * MS
-    );
+    assert_eq!(world.kernel.groups[group].bandwidth.runtime_ns, 7 * MS);
     world.advance_to(17 * MS - US);
     assert_eq!(world.runtime(first), 10 * MS);
     world.advance_to(30 * MS);
@@ -289,7 +286,7 @@ fn slack_is_not_handed_out_right_before_a_refill() {
     // slack timer waits 5 ms and wants 2 ms more until the refill, so at 93 ms of 100 it is
     // started, and a nanosecond later not.
     let (mut world, group) = limited("6.12", 1, 50, 100, 0);
-    world.kernel.groups[group.index()].bandwidth.expires_ns = 100 * MS;
+    world.kernel.groups[group].bandwidth.expires_ns = 100 * MS;
     let near = |now, within| world.kernel.refresh_is_near(group, now, within);
     assert!(!near(93 * MS, 7 * MS));
     assert!(near(93 * MS + 1, 7 * MS));
@@ -298,14 +295,14 @@ fn slack_is_not_handed_out_right_before_a_refill() {
         let (mut world, group) = limited("6.12", 2, 50, 100, 0);
         hog(&mut world, group, CPU);
         world.advance_to(now);
-        let bandwidth = &mut world.kernel.groups[group.index()].bandwidth;
+        let bandwidth = &mut world.kernel.groups[group].bandwidth;
         bandwidth.expires_ns = 100 * MS;
         bandwidth.slack_started = false;
         world.kernel.here = CPU;
         world
             .kernel
             .start_cfs_slack_bandwidth(&mut world.bench, group);
-        let bandwidth = &world.kernel.groups[group.index()].bandwidth;
+        let bandwidth = &world.kernel.groups[group].bandwidth;
         assert_eq!(bandwidth.slack_started, is_started, "{now}");
     }
 }
@@ -320,7 +317,7 @@ fn up_to_5_3_runtime_of_an_earlier_period_is_not_returned() {
         world.advance_to(99 * MS);
         hog(&mut world, group, CPU);
         world.advance_to(101 * MS);
-        let pool = |world: &World| world.kernel.groups[group.index()].bandwidth.runtime_ns;
+        let pool = |world: &World| world.kernel.groups[group].bandwidth.runtime_ns;
         let before = pool(&world);
         world.block(CPU);
         assert_eq!(pool(&world) - before, (pool_ms - 50) * MS, "{version}");
@@ -371,7 +368,7 @@ fn drifted_clocks_extend_local_runtime_up_to_5_3() {
     hog(&mut world, group, CPU);
     world.advance(MS);
     let q = world.kernel.cfs_rq_of(group, CPU);
-    world.kernel.cfs_rqs[q.index()].runtime_expires_ns = 2 * MS;
+    world.kernel.cfs_rqs[q].runtime_expires_ns = 2 * MS;
     world.advance_to(5 * MS);
     let queue = queue(&world, group, CPU);
     assert_eq!(queue.runtime_expires_ns, 6 * MS);
@@ -441,18 +438,14 @@ fn other_cpus_release_themselves_from_6_3_on() {
         world.advance_to(99 * MS);
         assert!(world.idle(CPU) && world.idle(OTHER));
         world.bench.now = 100 * MS;
-        let timer_cpu = world.kernel.groups[group.index()].bandwidth.timer_cpu;
+        let timer_cpu = world.kernel.groups[group].bandwidth.timer_cpu;
         let remote = if timer_cpu == CPU { OTHER } else { CPU };
         let World { kernel, bench, .. } = &mut world;
         kernel.period_timer(bench, timer_cpu, group);
         let q = kernel.cfs_rq_of(group, remote);
-        assert_eq!(
-            kernel.cfs_rqs[q.index()].throttled,
-            asynchronous,
-            "{version}"
-        );
+        assert_eq!(kernel.cfs_rqs[q].throttled, asynchronous, "{version}");
         let q = kernel.cfs_rq_of(group, timer_cpu);
-        assert!(!kernel.cfs_rqs[q.index()].throttled, "{version}");
+        assert!(!kernel.cfs_rqs[q].throttled, "{version}");
         world.call(timer_cpu, |_, _| {});
         assert!(!world.idle(CPU) && !world.idle(OTHER), "{version}");
     }
@@ -532,7 +525,7 @@ fn a_parked_task_that_is_moved_takes_its_load_from_all_levels() {
     world.call(CPU, |kernel, bench| {
         kernel.set_affinity(bench, CPU, task, crate::cpuset::CpuSet::of(OTHER));
     });
-    assert_eq!(world.kernel.tasks[task.index()].cpu, OTHER);
+    assert_eq!(world.kernel.tasks[task].cpu, OTHER);
     assert!(util(&world) <= 2, "{}", util(&world));
 }
 

@@ -25,9 +25,9 @@ fn limited(version: &str) -> (World, GroupId) {
 /// Limits a group whose pool and queue then have no runtime; its queue.
 fn without_runtime(world: &mut World, group: GroupId) -> CfsRqId {
     world.limit(group, 50_000, 100_000, 0);
-    world.kernel.groups[group.index()].bandwidth.runtime_ns = 0;
+    world.kernel.groups[group].bandwidth.runtime_ns = 0;
     let q = world.kernel.cfs_rq_of(group, CPU);
-    world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+    world.kernel.cfs_rqs[q].runtime_remaining_ns = 0;
     q
 }
 
@@ -37,18 +37,15 @@ fn a_charge_asks_for_a_reschedule_only_if_the_pool_cannot_refill_the_queue() {
     let q = world.kernel.cfs_rq_of(group, CPU);
     world.call(CPU, |kernel, bench| {
         // The queue uses up its runtime, and gets a slice of 5 ms from the pool of some 45 ms.
-        kernel.cfs_rqs[q.index()].runtime_remaining_ns = 1;
+        kernel.cfs_rqs[q].runtime_remaining_ns = 1;
         kernel.account_cfs_rq_runtime(bench, q, 1);
-        assert_eq!(
-            kernel.cfs_rqs[q.index()].runtime_remaining_ns,
-            5 * MS as i64
-        );
+        assert_eq!(kernel.cfs_rqs[q].runtime_remaining_ns, 5 * MS as i64);
         assert!(!kernel.rqs[0].need_resched);
         // 1 ns of debt more than the pool has: all of the pool leaves the queue 1 ns short.
         let pool_ns = 3 * MS;
-        kernel.groups[group.index()].bandwidth.runtime_ns = pool_ns;
+        kernel.groups[group].bandwidth.runtime_ns = pool_ns;
         kernel.account_cfs_rq_runtime(bench, q, 5 * MS + pool_ns + 1);
-        assert_eq!(kernel.cfs_rqs[q.index()].runtime_remaining_ns, -1);
+        assert_eq!(kernel.cfs_rqs[q].runtime_remaining_ns, -1);
         assert!(kernel.rqs[0].need_resched);
     });
 }
@@ -59,11 +56,11 @@ fn an_empty_pool_does_not_mark_its_group_busy() {
     let q = world.kernel.cfs_rq_of(group, CPU);
     for (pool_ns, idle) in [(0, true), (1, false)] {
         world.call(CPU, |kernel, bench| {
-            let bandwidth = &mut kernel.groups[group.index()].bandwidth;
+            let bandwidth = &mut kernel.groups[group].bandwidth;
             (bandwidth.runtime_ns, bandwidth.idle) = (pool_ns, true);
-            kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+            kernel.cfs_rqs[q].runtime_remaining_ns = 0;
             kernel.assign_cfs_rq_runtime(bench, q, 5 * MS as i64);
-            assert_eq!(kernel.groups[group.index()].bandwidth.idle, idle);
+            assert_eq!(kernel.groups[group].bandwidth.idle, idle);
         });
     }
 }
@@ -76,10 +73,10 @@ fn a_queue_with_1_ns_left_is_not_throttled_when_its_first_entity_comes() {
         world.block(CPU);
         let q = world.kernel.cfs_rq_of(group, CPU);
         world.call(CPU, |kernel, bench| {
-            kernel.groups[group.index()].bandwidth.runtime_ns = 0;
-            kernel.cfs_rqs[q.index()].runtime_remaining_ns = left_ns;
+            kernel.groups[group].bandwidth.runtime_ns = 0;
+            kernel.cfs_rqs[q].runtime_remaining_ns = left_ns;
             kernel.check_enqueue_throttle(bench, q);
-            assert_eq!(kernel.cfs_rqs[q.index()].throttled, throttled);
+            assert_eq!(kernel.cfs_rqs[q].throttled, throttled);
         });
     }
 }
@@ -89,10 +86,10 @@ fn from_7_2_a_charge_that_leaves_1_ns_does_not_throttle() {
     let (mut world, group) = limited("7.2");
     let q = world.kernel.cfs_rq_of(group, CPU);
     world.call(CPU, |kernel, bench| {
-        kernel.groups[group.index()].bandwidth.runtime_ns = 0;
-        kernel.cfs_rqs[q.index()].runtime_remaining_ns = 8;
+        kernel.groups[group].bandwidth.runtime_ns = 0;
+        kernel.cfs_rqs[q].runtime_remaining_ns = 8;
         assert!(!kernel.account_cfs_rq_runtime(bench, q, 7));
-        assert!(!kernel.cfs_rqs[q.index()].throttled);
+        assert!(!kernel.cfs_rqs[q].throttled);
     });
 }
 
@@ -105,12 +102,12 @@ fn a_queue_that_returns_nothing_does_not_start_the_slack_timer() {
         world.block(CPU);
         let q = world.kernel.cfs_rq_of(group, CPU);
         world.call(CPU, |kernel, bench| {
-            let bandwidth = &mut kernel.groups[group.index()].bandwidth;
+            let bandwidth = &mut kernel.groups[group].bandwidth;
             (bandwidth.runtime_ns, bandwidth.slack_started) = (6 * MS, false);
             bandwidth.throttled.push(q);
-            kernel.cfs_rqs[q.index()].runtime_remaining_ns = left_ns;
+            kernel.cfs_rqs[q].runtime_remaining_ns = left_ns;
             kernel.return_cfs_rq_runtime(bench, q);
-            let bandwidth = &mut kernel.groups[group.index()].bandwidth;
+            let bandwidth = &mut kernel.groups[group].bandwidth;
             bandwidth.throttled.pop();
             assert_eq!(bandwidth.slack_started, started);
         });
@@ -122,10 +119,10 @@ fn a_period_that_used_1_ns_more_than_its_quota_is_a_burst() {
     let (mut world, group) = limited("6.12");
     // The pool had 50 ms and this much at its last refill, and has nothing now.
     for (more_ns, bursts) in [(0, 0), (1, 1)] {
-        let bandwidth = &mut world.kernel.groups[group.index()].bandwidth;
+        let bandwidth = &mut world.kernel.groups[group].bandwidth;
         (bandwidth.runtime_ns, bandwidth.runtime_snap_ns) = (0, 50 * MS + more_ns);
         world.kernel.refill(group, 100 * MS);
-        let stat = world.kernel.groups[group.index()].bandwidth.stat;
+        let stat = world.kernel.groups[group].bandwidth.stat;
         assert_eq!((stat.nr_bursts, stat.burst_time_ns), (bursts, more_ns));
     }
 }
@@ -140,9 +137,9 @@ fn the_timer_of_a_lifted_limit_stops_when_it_expires() {
             .group_set_bandwidth(bench, CPU, group, limit, Default::default())
             .unwrap();
     });
-    assert!(world.kernel.groups[group.index()].bandwidth.period_active);
+    assert!(world.kernel.groups[group].bandwidth.period_active);
     world.advance_to(101 * MS);
-    assert!(!world.kernel.groups[group.index()].bandwidth.period_active);
+    assert!(!world.kernel.groups[group].bandwidth.period_active);
 }
 
 #[test]
@@ -154,10 +151,10 @@ fn throttled_time_counts_from_the_first_task_that_left() {
         [(true, 0, 20 * MS), (true, 5 * MS, 5 * MS), (false, 0, 0)]
     {
         world.kernel.rqs[0].clock = 20 * MS;
-        let cfs_rq = &mut world.kernel.cfs_rqs[q.index()];
+        let cfs_rq = &mut world.kernel.cfs_rqs[q];
         (cfs_rq.throttled, cfs_rq.throttled_clock_ns) = (throttled, before_ns);
         world.kernel.record_throttle_clock(q);
-        assert_eq!(world.kernel.cfs_rqs[q.index()].throttled_clock_ns, after_ns);
+        assert_eq!(world.kernel.cfs_rqs[q].throttled_clock_ns, after_ns);
     }
 }
 
@@ -174,11 +171,11 @@ fn only_real_time_tasks_of_more_than_one_cpu_count_as_migratory() {
 #[test]
 fn idle_time_takes_the_fair_servers_budget_down_to_zero_and_no_further() {
     let mut world = World::new("6.12", 1);
-    let idle = world.kernel.tasks[world.kernel.rqs[0].idle.index()].se;
+    let idle = world.kernel.tasks[world.kernel.rqs[0].idle].se;
     // (budget, idle for, budget left)
     for (budget_ns, idle_ns, left_ns) in [(9, 4, 5), (4, 4, 0), (4, 9, 0)] {
         world.kernel.rqs[0].clock_task = 100;
-        world.kernel.entities[idle.index()].exec_start = 100 - idle_ns;
+        world.kernel.entities[idle].exec_start = 100 - idle_ns;
         world.kernel.rqs[0].fair_server.runtime_ns = budget_ns;
         world.kernel.fair_server_update_idle(CPU);
         assert_eq!(world.kernel.rqs[0].fair_server.runtime_ns, left_ns);
@@ -211,19 +208,15 @@ fn a_charge_throttles_at_once_only_from_7_2_on() {
         let (mut world, group) = limited(version);
         let task = world.current(CPU);
         let q = world.kernel.cfs_rq_of(group, CPU);
-        world.kernel.groups[group.index()].bandwidth.runtime_ns = 0;
-        world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 1;
+        world.kernel.groups[group].bandwidth.runtime_ns = 0;
+        world.kernel.cfs_rqs[q].runtime_remaining_ns = 1;
         world.kernel.here = CPU;
         let kernel = &mut world.kernel;
         let throttled = kernel.account_cfs_rq_runtime(&mut world.bench, q, 1);
         assert_eq!(throttled, at_once, "{version}");
-        assert_eq!(kernel.cfs_rqs[q.index()].throttled, at_once, "{version}");
+        assert_eq!(kernel.cfs_rqs[q].throttled, at_once, "{version}");
         assert_eq!(kernel.rqs[0].need_resched, !at_once, "{version}");
-        assert_eq!(
-            kernel.tasks[task.index()].throttle_work,
-            at_once,
-            "{version}"
-        );
+        assert_eq!(kernel.tasks[task].throttle_work, at_once, "{version}");
     }
 }
 
@@ -244,9 +237,9 @@ fn a_switch_asks_for_runtime_on_the_levels_that_differ_from_7_2_on() {
         world.kernel.here = CPU;
         let kernel = &mut world.kernel;
         kernel.switch_fair_entities(&mut world.bench, a, b);
-        let throttled = queues.map(|q| kernel.cfs_rqs[q.index()].throttled);
+        let throttled = queues.map(|q| kernel.cfs_rqs[q].throttled);
         assert_eq!(throttled, expected, "{version}: above, A's and B's");
-        assert_eq!(kernel.tasks[b.index()].throttle_work, asks, "{version}");
+        assert_eq!(kernel.tasks[b].throttle_work, asks, "{version}");
     }
 }
 
@@ -264,8 +257,8 @@ fn a_switch_does_not_ask_on_levels_that_stay_before_all_tasks_are_in_one_order()
         world.kernel.here = CPU;
         let kernel = &mut world.kernel;
         kernel.switch_fair_entities(&mut world.bench, a, b);
-        assert_eq!(kernel.cfs_rqs[q.index()].throttled, asks, "{version}");
-        assert_eq!(kernel.tasks[b.index()].throttle_work, asks, "{version}");
+        assert_eq!(kernel.cfs_rqs[q].throttled, asks, "{version}");
+        assert_eq!(kernel.tasks[b].throttle_work, asks, "{version}");
     }
 }
 
@@ -275,10 +268,10 @@ fn a_queue_that_gets_a_last_nanosecond_is_not_throttled() {
         let (mut world, group) = limited("6.12");
         let q = world.kernel.cfs_rq_of(group, CPU);
         world.call(CPU, |kernel, bench| {
-            kernel.groups[group.index()].bandwidth.runtime_ns = pool_ns;
-            kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+            kernel.groups[group].bandwidth.runtime_ns = pool_ns;
+            kernel.cfs_rqs[q].runtime_remaining_ns = 0;
             assert_eq!(kernel.throttle_cfs_rq(bench, q), throttled);
-            assert_eq!(kernel.cfs_rqs[q.index()].throttled, throttled);
+            assert_eq!(kernel.cfs_rqs[q].throttled, throttled);
         });
     }
 }
@@ -297,11 +290,11 @@ fn all_throttled(version: &str, cpus: usize) -> (World, GroupId, Vec<CfsRqId>) {
         .collect();
     for (cpu, q) in queues.iter().enumerate() {
         world.call(Cpu::from(cpu), |kernel, bench| {
-            kernel.groups[group.index()].bandwidth.runtime_ns = 0;
-            kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+            kernel.groups[group].bandwidth.runtime_ns = 0;
+            kernel.cfs_rqs[q].runtime_remaining_ns = 0;
             kernel.account_cfs_rq_runtime(bench, *q, 1);
         });
-        assert!(world.kernel.cfs_rqs[q.index()].throttled);
+        assert!(world.kernel.cfs_rqs[q].throttled);
     }
     (world, group, queues)
 }
@@ -312,9 +305,9 @@ fn slack(
     pool_ns: u64,
     left_ns: &[i64],
 ) {
-    world.kernel.groups[group.index()].bandwidth.runtime_ns = pool_ns;
+    world.kernel.groups[*group].bandwidth.runtime_ns = pool_ns;
     for (q, left_ns) in queues.iter().zip(left_ns) {
-        world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = *left_ns;
+        world.kernel.cfs_rqs[q].runtime_remaining_ns = *left_ns;
     }
     world.kernel.here = CPU;
     world.kernel.slack_timer(&mut world.bench, CPU, *group);
@@ -327,7 +320,7 @@ fn a_debt_paid_to_the_last_nanosecond_is_not_enough_to_run() {
         let mut all = all_throttled("6.1", 1);
         slack(&mut all, pool_ns, &[-6 * MS as i64]);
         let (world, _, queues) = all;
-        let queue = &world.kernel.cfs_rqs[queues[0].index()];
+        let queue = &world.kernel.cfs_rqs[queues[0]];
         assert_eq!(
             (queue.runtime_remaining_ns, queue.throttled),
             (left_ns, throttled)
@@ -341,9 +334,9 @@ fn the_last_nanosecond_of_the_pool_is_distributed() {
     // The first takes 6 ms, and the second needs just the 1 ns that is left.
     slack(&mut all, 6 * MS + 1, &[1 - 6 * MS as i64, 0]);
     let (world, group, queues) = all;
-    assert_eq!(world.kernel.groups[group.index()].bandwidth.runtime_ns, 0);
+    assert_eq!(world.kernel.groups[group].bandwidth.runtime_ns, 0);
     for q in queues {
-        assert!(!world.kernel.cfs_rqs[q.index()].throttled);
+        assert!(!world.kernel.cfs_rqs[q].throttled);
     }
 }
 
@@ -355,10 +348,10 @@ fn a_queue_that_waits_for_its_own_cpu_is_not_paid_again() {
     slack(&mut all, 20 * MS, &[0, 0]);
     let (world, group, queues) = all;
     // CPU 0's queue got 1 ns, and the one that was paid before stands on its list once.
-    let left = |row: usize| world.kernel.cfs_rqs[queues[row].index()].runtime_remaining_ns;
+    let left = |row: usize| world.kernel.cfs_rqs[queues[row]].runtime_remaining_ns;
     assert_eq!([left(0), left(1)], [1, 0]);
     assert_eq!(world.kernel.rqs[1].unthrottle_list, [waits]);
-    let pool_ns = world.kernel.groups[group.index()].bandwidth.runtime_ns;
+    let pool_ns = world.kernel.groups[group].bandwidth.runtime_ns;
     assert_eq!(pool_ns, 20 * MS - 1);
 }
 
@@ -369,20 +362,20 @@ fn what_runs_in_a_throttled_queue_is_charged_when_debts_are_paid_from_7_2_on() {
     for (version, charged_ns) in [("6.18", 0), ("7.1", 0), ("7.2", MS), ("7.3", MS)] {
         let (mut world, group) = limited(version);
         let q = world.kernel.cfs_rq_of(group, CPU);
-        let se = world.kernel.cfs_rqs[q.index()].h_curr.unwrap();
+        let se = world.kernel.cfs_rqs[q].h_curr.unwrap();
         let queues = vec![q];
-        world.kernel.groups[group.index()].bandwidth.runtime_ns = 0;
-        world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+        world.kernel.groups[group].bandwidth.runtime_ns = 0;
+        world.kernel.cfs_rqs[q].runtime_remaining_ns = 0;
         let kernel = &mut world.kernel;
         assert!(kernel.throttle_cfs_rq(&mut world.bench, q), "{version}");
         world.bench.now += MS;
-        let ran = world.kernel.entities[se.index()].sum_exec_runtime;
+        let ran = world.kernel.entities[se].sum_exec_runtime;
         let mut all = (world, group, queues);
         slack(&mut all, 20 * MS, &[-9 * MS as i64]);
         let (world, ..) = all;
-        let entity = &world.kernel.entities[se.index()];
+        let entity = &world.kernel.entities[se];
         assert_eq!(entity.sum_exec_runtime - ran, charged_ns, "{version}");
-        let pool_ns = world.kernel.groups[group.index()].bandwidth.runtime_ns;
+        let pool_ns = world.kernel.groups[group].bandwidth.runtime_ns;
         assert_eq!(pool_ns, 20 * MS - (9 * MS + charged_ns + 1), "{version}");
     }
 }
@@ -394,12 +387,12 @@ fn a_handler_that_is_late_more_than_three_times_doubles_the_period() {
     for (cpus, period_ms) in [(2, 100), (3, 200)] {
         let (mut world, group, queues) = all_throttled("6.1", cpus);
         for q in queues {
-            world.kernel.cfs_rqs[q.index()].runtime_remaining_ns = 1 - 50 * MS as i64;
+            world.kernel.cfs_rqs[q].runtime_remaining_ns = 1 - 50 * MS as i64;
         }
-        world.bench.now = world.kernel.groups[group.index()].bandwidth.expires_ns;
+        world.bench.now = world.kernel.groups[group].bandwidth.expires_ns;
         world.bench.prices = vec![(Op::Unthrottle, 100 * MS)];
         world.kernel.period_timer(&mut world.bench, CPU, group);
-        let limit = world.kernel.groups[group.index()].bandwidth.limit;
+        let limit = world.kernel.groups[group].bandwidth.limit;
         assert_eq!(limit.period_ns, period_ms * MS, "{cpus}");
         assert_eq!(limit.quota_ns, Some(period_ms / 2 * MS));
         // Each queue was paid for once.
@@ -414,7 +407,7 @@ fn a_period_doubles_as_long_as_it_stays_below_the_longest_one() {
         let group = world.group(GroupId::ROOT);
         world.limit(group, 100_000, period_ms * 1000, 0);
         world.kernel.scale_period(group);
-        let limit = world.kernel.groups[group.index()].bandwidth.limit;
+        let limit = world.kernel.groups[group].bandwidth.limit;
         assert_eq!(limit.period_ns, doubled_ms * MS);
     }
 }
@@ -433,9 +426,7 @@ fn a_limit_as_large_as_a_childs_or_a_parents_is_allowed_in_v1() {
         let kernel = &mut world.kernel;
         let done = kernel.group_set_bandwidth(&mut world.bench, CPU, group, limit, Hierarchy::V1);
         // A half is 2^19 of 2^20.
-        let effective = world.kernel.groups[group.index()]
-            .bandwidth
-            .hierarchical_quota;
+        let effective = world.kernel.groups[group].bandwidth.hierarchical_quota;
         (done.is_ok(), effective)
     };
     assert_eq!(set(parent, 50), (true, Some(1 << 19)));
@@ -453,18 +444,18 @@ fn a_task_parks_while_its_queue_is_throttled_and_counts_from_then_on() {
     world.advance_to(MS);
     world.call(CPU, |kernel, bench| {
         assert!(!kernel.throttle_current_task(bench, task));
-        kernel.groups[group.index()].bandwidth.runtime_ns = 0;
-        kernel.cfs_rqs[q.index()].runtime_remaining_ns = 0;
+        kernel.groups[group].bandwidth.runtime_ns = 0;
+        kernel.cfs_rqs[q].runtime_remaining_ns = 0;
         assert!(kernel.throttle_cfs_rq(bench, q));
         assert!(kernel.throttle_current_task(bench, task));
-        assert_eq!(kernel.cfs_rqs[q.index()].limbo, [task]);
+        assert_eq!(kernel.cfs_rqs[q].limbo, [task]);
     });
     // The time that the queue itself is held back begins once, with the first that left.
     for (before_ns, after_ns) in [(0, 20 * MS), (5 * MS, 5 * MS)] {
         world.kernel.rqs[0].clock = 20 * MS;
-        world.kernel.cfs_rqs[q.index()].throttled_clock_self_ns = before_ns;
+        world.kernel.cfs_rqs[q].throttled_clock_self_ns = before_ns;
         world.kernel.record_throttle_clock(q);
-        let queue = &world.kernel.cfs_rqs[q.index()];
+        let queue = &world.kernel.cfs_rqs[q];
         assert_eq!(queue.throttled_clock_self_ns, after_ns);
     }
 }

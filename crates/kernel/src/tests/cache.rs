@@ -39,7 +39,7 @@ fn preferred(world: &World) -> Option<u32> {
 }
 
 fn llc_of(world: &World, task: TaskId) -> u32 {
-    world.kernel.tasks[task.index()].cpu.0 / 4
+    world.kernel.tasks[task].cpu.0 / 4
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_process_prefers_the_cache_that_has_most_of_it_and_clings_to_it() {
     // A half of 3, of 2, and of 1, each rounded down.
     assert_eq!(world.kernel.cache.processes[0].nr_running_avg, 2);
     for task in threads {
-        let preferred = world.kernel.tasks[task.index()].cache.preferred_llc;
+        let preferred = world.kernel.tasks[task].cache.preferred_llc;
         assert_eq!(preferred, Some(0));
     }
     // Two against two, as nothing else runs on CPU 1, then two against one.
@@ -115,10 +115,10 @@ fn a_process_that_sleeps_loses_its_preference_after_five_epochs() {
         // The tick charges it, and after that has it look anew, of which it hears when it is
         // charged once more.
         world.advance(MS + MS / 2);
-        let preferred_llc = world.kernel.tasks[threads[0].index()].cache.preferred_llc;
+        let preferred_llc = world.kernel.tasks[threads[0]].cache.preferred_llc;
         assert_eq!(preferred_llc.is_some(), kept, "{asleep_ms} ms");
         world.advance(MS);
-        let preferred_llc = world.kernel.tasks[threads[0].index()].cache.preferred_llc;
+        let preferred_llc = world.kernel.tasks[threads[0]].cache.preferred_llc;
         assert_eq!(preferred_llc, Some(0), "{asleep_ms} ms");
     }
 }
@@ -177,7 +177,7 @@ fn processes_end_with_their_last_threads_and_their_rows_are_used_again() {
     world.exit(Cpu(0));
     let third = start(&mut world, 11);
     assert_eq!(world.kernel.cache.processes.len(), 2);
-    let row = world.kernel.tasks[third.index()].cache.process.unwrap();
+    let row = world.kernel.tasks[third].cache.process.unwrap();
     let process = &world.kernel.cache.processes[row as usize];
     assert_eq!(process.nr_threads, 1);
     assert_eq!(process.times[0].runtime_ns, 0);

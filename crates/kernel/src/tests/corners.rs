@@ -37,7 +37,7 @@ fn limits_out_of_range_or_above_the_parent_change_nothing() {
     let refused: Result<(), LimitError> = set(&mut world, child, limit(100_001, 200_000));
     assert!(refused.is_err());
     assert_eq!(
-        world.kernel.groups[child.index()].bandwidth.limit,
+        world.kernel.groups[child].bandwidth.limit,
         BandwidthLimit::UNLIMITED
     );
     set(&mut world, child, limit(100_000, 200_000)).unwrap();
@@ -50,7 +50,7 @@ fn a_timer_that_is_late_doubles_its_period_up_to_a_second() {
     world.limit(group, 10_000, 200_000, 1_000);
     for expected_ms in [400, 800, 800] {
         world.kernel.scale_period(group);
-        let now = world.kernel.groups[group.index()].bandwidth.limit;
+        let now = world.kernel.groups[group].bandwidth.limit;
         // Quota and burst grow with it: the share stays 1/20.
         assert_eq!(now.period_ns, expected_ms * MS);
         assert_eq!(now.quota_ns, Some(expected_ms * MS / 20));
@@ -67,9 +67,9 @@ fn a_queue_without_runtime_stays_throttled() {
     world.spawn_in(group, CPU, Policy::Normal, 0);
     world.advance_to(50 * MS);
     let q = world.kernel.cfs_rq_of(group, CPU);
-    assert!(world.kernel.cfs_rqs[q.index()].throttled && world.idle(CPU));
+    assert!(world.kernel.cfs_rqs[q].throttled && world.idle(CPU));
     world.call(CPU, |kernel, bench| kernel.unthrottle_cfs_rq(bench, q));
-    assert!(world.kernel.cfs_rqs[q.index()].throttled && world.idle(CPU));
+    assert!(world.kernel.cfs_rqs[q].throttled && world.idle(CPU));
 }
 
 #[test]
@@ -124,10 +124,10 @@ fn a_rule_of_ones_own_decides_before_the_kernel() {
         world.spawn(CPU);
         let away = Cpu((0..4).find(|cpu| !core.contains(cpu)).unwrap());
         let task = world.spawn_anywhere(away);
-        let ran_on = world.kernel.tasks[task.index()].cpu;
+        let ran_on = world.kernel.tasks[task].cpu;
         world.block(ran_on);
         world.wake(CPU, task);
-        (core, ran_on.0, world.kernel.tasks[task.index()].cpu.0)
+        (core, ran_on.0, world.kernel.tasks[task].cpu.0)
     };
     let (_, ran_on, stock) = wakes_on(&[]);
     assert_eq!(stock, ran_on);
@@ -214,7 +214,7 @@ fn a_node_of_one_cpu_beyond_the_reclaim_distance_keeps_its_children() {
     let mut world = World::on(topology, "6.12", |_| {});
     world.spawn(CPU);
     let task = world.spawn_anywhere(CPU);
-    assert_eq!(world.kernel.tasks[task.index()].cpu, CPU);
+    assert_eq!(world.kernel.tasks[task].cpu, CPU);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn nodes_at_distance_32_take_tasks_at_fork_where_the_machine_says_so_from_5_4_on
         let mut world = World::on(topology, version, |_| {});
         world.spawn(CPU);
         let task = world.spawn_anywhere(CPU);
-        let cpu = world.kernel.tasks[task.index()].cpu;
+        let cpu = world.kernel.tasks[task].cpu;
         assert_eq!(cpu, expected, "{version}, {reclaim_distance}");
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn reserve(runtime: Ns, deadline: Ns, period: Ns) -> Reservation {
 
 pub(crate) fn set(world: &mut World, task: TaskId, asked: Reservation) -> Result<(), Refused> {
     let mut result = Ok(());
-    let cpu = world.kernel.tasks[task.index()].cpu;
+    let cpu = world.kernel.tasks[task].cpu;
     world.call(cpu, |kernel, bench| {
         result = kernel.set_deadline(bench, cpu, task, asked);
     });
@@ -251,13 +251,13 @@ fn the_earliest_two_of_three_run_on_two_cpus() {
         // The CPU that is free first pulls the third.
         world.advance_to(10 * MS);
         assert!(running(&world).contains(&tasks[2]), "{version}");
-        let blocked = world.kernel.tasks[tasks[2].index()].cpu;
+        let blocked = world.kernel.tasks[tasks[2]].cpu;
         world.block(blocked);
         // Woken where the second one runs again it goes to the other CPU.
         world.advance_to(26 * MS);
-        let first = world.kernel.tasks[tasks[0].index()].cpu;
+        let first = world.kernel.tasks[tasks[0]].cpu;
         assert_eq!(world.current(first), tasks[0], "{version}");
-        world.kernel.tasks[tasks[2].index()].cpu = first;
+        world.kernel.tasks[tasks[2]].cpu = first;
         world.wake(first, tasks[2]);
         assert!(running(&world).contains(&tasks[2]), "{version}");
     }
@@ -273,7 +273,7 @@ fn a_cpu_whose_deadline_task_sleeps_takes_the_one_that_waits_elsewhere() {
             set(&mut world, *task, reserve(8, period, period)).unwrap();
         }
         // Deadlines at 25, 26 and 45 ms: the third waits.
-        let waits = world.kernel.tasks[tasks[2].index()].cpu;
+        let waits = world.kernel.tasks[tasks[2]].cpu;
         let other = Cpu(1 - waits.0);
         assert!(tasks[..2].contains(&world.current(other)), "{version}");
         world.advance_to(6 * MS);

@@ -24,7 +24,7 @@ fn wake_unsettled(world: &mut World, cpu: Cpu, task: TaskId) {
 /// Entity of a group on a CPU.
 fn group_entity(world: &World, group: GroupId, cpu: Cpu) -> EntityId {
     let q = world.kernel.cfs_rq_of(group, cpu);
-    world.kernel.cfs_rqs[q.index()].se.unwrap()
+    world.kernel.cfs_rqs[q].se.unwrap()
 }
 
 fn start_in(world: &mut World, group: GroupId, cpu: Cpu, policy: Policy, slice_ns: u64) -> TaskId {
@@ -111,11 +111,11 @@ fn a_group_that_was_unthrottled_returns_to_the_base_slice() {
     world.advance_to(5 * MS);
     start_in(&mut world, group, OTHER, Policy::Normal, 10 * MS);
     let se = group_entity(&world, group, OTHER);
-    assert!(!world.kernel.entities[se.index()].on_rq);
+    assert!(!world.kernel.entities[se].on_rq);
     world.advance_to(100 * MS + 100 * US);
-    assert!(world.kernel.entities[se.index()].on_rq);
+    assert!(world.kernel.entities[se].on_rq);
     start_in(&mut world, group, OTHER, Policy::Normal, MS);
-    let entity = &world.kernel.entities[se.index()];
+    let entity = &world.kernel.entities[se];
     assert_eq!((entity.slice, entity.custom_slice), (MS, false));
     // One that the group is put back with makes it its own.
     world.advance_to(150 * MS);
@@ -123,7 +123,7 @@ fn a_group_that_was_unthrottled_returns_to_the_base_slice() {
     let group = world.group(GroupId::ROOT);
     start_in(&mut world, group, CPU, Policy::Normal, MS);
     let se = group_entity(&world, group, CPU);
-    let entity = &world.kernel.entities[se.index()];
+    let entity = &world.kernel.entities[se];
     assert_eq!((entity.slice, entity.custom_slice), (MS, true));
 }
 
@@ -135,14 +135,14 @@ fn an_idle_task_beside_a_group_of_idle_tasks_has_the_short_slice() {
     let group = world.group(GroupId::ROOT);
     let task = start_in(&mut world, GroupId::ROOT, CPU, Policy::Idle, 0);
     start_in(&mut world, group, CPU, Policy::Idle, 0);
-    let (kernel, se) = (&world.kernel, world.kernel.tasks[task.index()].se);
+    let (kernel, se) = (&world.kernel, world.kernel.tasks[task].se);
     assert_eq!(kernel.rules.min_granularity_ns, 1_500 * US);
     assert_eq!(kernel.sched_slice(CfsRqId(0), se), 750 * US);
     // Beside another SCHED_IDLE task it is half of the period of 12 ms.
     let mut world = World::new("6.1", 2);
     let task = start_in(&mut world, GroupId::ROOT, CPU, Policy::Idle, 0);
     start_in(&mut world, GroupId::ROOT, CPU, Policy::Idle, 0);
-    let se = world.kernel.tasks[task.index()].se;
+    let se = world.kernel.tasks[task].se;
     let slice = world.kernel.sched_slice(CfsRqId(0), se);
     assert!(slice.abs_diff(6 * MS) < 10, "{slice}");
 }
@@ -156,10 +156,10 @@ fn a_lead_of_exactly_a_slice_is_none_yet() {
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
         let runs = world.current(CPU);
         let waits = if runs == a { b } else { a };
-        let se = world.kernel.tasks[runs.index()].se;
+        let se = world.kernel.tasks[runs].se;
         let first = world.entity(waits).vruntime;
         let slice = world.kernel.sched_slice(CfsRqId(0), se);
-        let entity = &mut world.kernel.entities[se.index()];
+        let entity = &mut world.kernel.entities[se];
         entity.vruntime = first + lead_ns - 6 * MS + slice;
         entity.sum_exec_runtime = entity.prev_sum_exec_runtime + 1_500 * US;
         world.kernel.rqs[0].need_resched = false;
@@ -215,7 +215,7 @@ fn real_time_tasks_are_sent_to_cpus_with_deadline_tasks_up_to_5_10() {
         deadline_task(&mut world, 50 * MS, OTHER);
         world.spawn_fifo(CPU, 50, CpuSet::of(CPU));
         let task = world.spawn_fifo(CPU, 10, BOTH.into_iter().collect());
-        assert_eq!(world.kernel.tasks[task.index()].cpu, cpu, "{version}");
+        assert_eq!(world.kernel.tasks[task].cpu, cpu, "{version}");
     }
 }
 
@@ -312,15 +312,15 @@ fn the_wakeup_of_a_pinned_real_time_task_pushes_no_other() {
                 kernel.set_affinity(bench, CPU, task, affinity);
             });
         }
-        assert_eq!(world.kernel.tasks[waits.index()].cpu, CPU);
+        assert_eq!(world.kernel.tasks[waits].cpu, CPU);
         // As if it had slept on CPU 0 and found no better one.
-        world.kernel.tasks[sleeper.index()].cpu = CPU;
+        world.kernel.tasks[sleeper].cpu = CPU;
         world.kernel.rqs[0].need_resched = false;
         world.wake(CPU, sleeper);
-        let other = world.kernel.tasks[sleeper.index()].cpu;
+        let other = world.kernel.tasks[sleeper].cpu;
         assert_eq!(other, place);
         if place == CPU {
-            assert_eq!(world.kernel.tasks[waits.index()].cpu, CPU);
+            assert_eq!(world.kernel.tasks[waits].cpu, CPU);
         }
     }
 }

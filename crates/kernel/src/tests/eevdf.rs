@@ -20,7 +20,7 @@ fn with_slice(world: &mut World, cpu: Cpu, slice_ns: Option<Ns>) -> TaskId {
 }
 
 fn lag(world: &World, task: TaskId) -> i64 {
-    let se = world.kernel.tasks[task.index()].se;
+    let se = world.kernel.tasks[task].se;
     let average = world.kernel.avg_vruntime(QUEUE);
     world.kernel.entity_lag(QUEUE, se, average)
 }
@@ -88,10 +88,10 @@ fn the_owed_one_runs_although_its_deadline_is_later() {
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
         let kernel = &mut world.kernel;
         let origin = kernel.cfs_rqs[0].min_vruntime;
-        let (a, b) = (kernel.tasks[a.index()].se, kernel.tasks[b.index()].se);
+        let (a, b) = (kernel.tasks[a].se, kernel.tasks[b].se);
         kernel.timeline_remove(QUEUE, b);
         for (se, vruntime, deadline) in [(a, 10 * MS, 13 * MS), (b, 14 * MS, 12 * MS)] {
-            let entity = &mut kernel.entities[se.index()];
+            let entity = &mut kernel.entities[se];
             entity.vruntime = origin.wrapping_add(vruntime);
             entity.deadline = origin.wrapping_add(deadline);
             // No entity is protected.
@@ -113,10 +113,10 @@ fn v_is_rounded_down() {
     let b = world.spawn_in(GroupId::ROOT, CPU, Policy::Normal, 5);
     let kernel = &mut world.kernel;
     let origin = kernel.cfs_rqs[0].min_vruntime;
-    let (a, b) = (kernel.tasks[a.index()].se, kernel.tasks[b.index()].se);
+    let (a, b) = (kernel.tasks[a].se, kernel.tasks[b].se);
     kernel.timeline_remove(QUEUE, b);
-    kernel.entities[a.index()].vruntime = origin.wrapping_add(1);
-    kernel.entities[b.index()].vruntime = origin.wrapping_sub(4);
+    kernel.entities[a].vruntime = origin.wrapping_add(1);
+    kernel.entities[b].vruntime = origin.wrapping_sub(4);
     kernel.timeline_insert(QUEUE, b);
     assert_eq!(kernel.avg_vruntime(QUEUE), origin.wrapping_sub(1));
     // Eligibility does not round: −1 is owed nothing only at or before the true average.
@@ -166,9 +166,9 @@ fn lag_is_bounded_by_two_requests() {
         let mut world = World::at_hz(version, 1, hz);
         let a = world.spawn(CPU);
         let _b = world.spawn(CPU);
-        let se = world.kernel.tasks[a.index()].se;
+        let se = world.kernel.tasks[a].se;
         world.checked = false;
-        let entity = &mut world.kernel.entities[se.index()];
+        let entity = &mut world.kernel.entities[se];
         entity.vruntime = entity.vruntime.wrapping_add(100 * MS);
         assert_eq!(lag(&world, a), -bound);
     }
@@ -255,7 +255,7 @@ fn a_delayed_task_wakes_where_it_is() {
         world.block(CPU);
         world.advance(100 * US);
         world.wake(CPU, sleeper);
-        let cpu = world.kernel.tasks[sleeper.index()].cpu;
+        let cpu = world.kernel.tasks[sleeper].cpu;
         assert_eq!(cpu == CPU, stays, "{version}");
         assert_eq!(world.current(CPU), hog);
     }
@@ -394,7 +394,7 @@ fn a_new_weight_rescales_lag_and_deadline_by_version() {
         world.advance(500 * US);
         let q = QUEUE;
         let load = crate::weight::LoadWeight::from_nice(5);
-        let se = world.kernel.tasks[b.index()].se;
+        let se = world.kernel.tasks[b].se;
         world.kernel.update_rq_clock(&world.bench, CPU);
         world.kernel.reweight_entity(&mut world.bench, q, se, load);
         crate::invariants::check(&world.kernel);
@@ -427,7 +427,7 @@ fn a_new_weight_keeps_the_rest_of_a_request_whatever_the_feature() {
         };
         assert_eq!(to_deadline(&world), 350_000);
         let load = crate::weight::LoadWeight::from_nice(5);
-        let se = world.kernel.tasks[b.index()].se;
+        let se = world.kernel.tasks[b].se;
         world
             .kernel
             .reweight_entity(&mut world.bench, QUEUE, se, load);
@@ -459,7 +459,7 @@ fn a_new_weight_ends_protection_except_in_later_stable_kernels() {
         // The first request is half a slice, 1.4 ms.
         assert_eq!(left(&world), 900_000, "{version}");
         let load = crate::weight::LoadWeight::from_nice(5);
-        let se = world.kernel.tasks[a.index()].se;
+        let se = world.kernel.tasks[a].se;
         world
             .kernel
             .reweight_entity(&mut world.bench, QUEUE, se, load);
@@ -515,6 +515,6 @@ fn a_migrated_task_keeps_the_rest_of_its_request() {
         kernel.set_affinity(bench, CPU, mover, CpuSet::of(Cpu(1)));
     });
     assert_eq!(left(&world), before);
-    assert_eq!(world.kernel.tasks[mover.index()].cpu, Cpu(1));
+    assert_eq!(world.kernel.tasks[mover].cpu, Cpu(1));
     assert!(world.runtime(hog) > 0);
 }

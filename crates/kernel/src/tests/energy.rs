@@ -46,19 +46,19 @@ fn world_with(version: &str, change: impl FnOnce(&mut Rules)) -> World {
 fn sleeper(world: &mut World, cpu: Cpu, util: u64) -> TaskId {
     let task = world.spawn(cpu);
     world.block(cpu);
-    let record = &mut world.kernel.tasks[task.index()];
+    let record = &mut world.kernel.tasks[task];
     (record.affinity, record.nr_cpus_allowed) = (CpuSet::first(8), 8);
     (record.util_est, record.util_est_ewma) = (0, 0);
     let se = record.se;
-    world.kernel.entities[se.index()].avg.util_avg = util;
-    world.kernel.entities[se.index()].avg.runnable_avg = util;
+    world.kernel.entities[se].avg.util_avg = util;
+    world.kernel.entities[se].avg.runnable_avg = util;
     uses(world, cpu, util);
     task
 }
 
 /// Sets the averages of a CPU.
 fn uses(world: &mut World, cpu: Cpu, util: u64) {
-    let avg = &mut world.kernel.cfs_rqs[cpu.index()].avg;
+    let avg = &mut world.kernel.cfs_rqs[cpu].avg;
     (avg.util_avg, avg.runnable_avg) = (util, util);
 }
 
@@ -247,8 +247,8 @@ fn a_new_task_makes_no_cpu_overutilized_and_one_that_wakes_does() {
     assert!(!world.kernel.energy.overutilized);
     let mut world = world_with("6.12", |_| {});
     let task = sleeper(&mut world, Cpu(0), 300);
-    world.kernel.tasks[task.index()].affinity = CpuSet::of(Cpu(0));
-    world.kernel.tasks[task.index()].nr_cpus_allowed = 1;
+    world.kernel.tasks[task].affinity = CpuSet::of(Cpu(0));
+    world.kernel.tasks[task].nr_cpus_allowed = 1;
     uses(&mut world, Cpu(0), 400);
     world.wake(Cpu(0), task);
     assert!(world.kernel.energy.overutilized);
@@ -292,7 +292,7 @@ fn from_5_13_on_the_task_is_busy_beside_its_cpu() {
     for (version, busy) in [("5.12", 300 + 50), ("5.13", 300 + 200)] {
         let mut world = world_with(version, |_| {});
         let task = sleeper(&mut world, Cpu(4), 50);
-        world.kernel.tasks[task.index()].util_est = 200;
+        world.kernel.tasks[task].util_est = 200;
         uses(&mut world, Cpu(5), 300);
         let energy = world.kernel.compute_energy(1, task, Cpu(4), Some(Cpu(5)));
         assert_eq!(energy, 800_000 * busy / 1024, "{version}");

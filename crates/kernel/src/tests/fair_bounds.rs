@@ -13,7 +13,7 @@ const CPU: Cpu = Cpu(0);
 const ROOT: CfsRqId = CfsRqId(0);
 
 fn entity_of(world: &World, task: TaskId) -> EntityId {
-    world.kernel.tasks[task.index()].se
+    world.kernel.tasks[task].se
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn only_a_task_that_is_queued_and_no_idle_one_is_hinted_at() {
     let idle = world.spawn_in(GroupId::ROOT, CPU, Policy::Idle, 0);
     let sleeper = world.spawn(CPU);
     let se = entity_of(&world, sleeper);
-    world.kernel.entities[se.index()].on_rq = false;
+    world.kernel.entities[se].on_rq = false;
     let found = [hog, idle, sleeper].map(|task| {
         let se = entity_of(&world, task);
         world.kernel.may_be_buddy(se)
@@ -113,14 +113,14 @@ fn a_sleep_of_more_than_2_to_the_53_ns_is_forgotten() {
         let task = world.spawn(CPU);
         let se = entity_of(&world, task);
         let origin = world.kernel.cfs_rqs[0].min_vruntime;
-        let entity = &mut world.kernel.entities[se.index()];
+        let entity = &mut world.kernel.entities[se];
         entity.vruntime = origin.wrapping_add(ahead);
         entity.exec_start = slept_from;
         world.kernel.rqs[0].clock_task = slept_from + slept_ns;
         world
             .kernel
             .place_entity_cfs(ROOT, se, EnqueueFlags::WAKEUP);
-        let vruntime = world.kernel.entities[se.index()].vruntime;
+        let vruntime = world.kernel.entities[se].vruntime;
         let credit = world.kernel.rules.latency_ns;
         let expected = match stays {
             true => origin.wrapping_add(ahead),
@@ -141,12 +141,12 @@ fn a_sleepers_vruntime_becomes_relative_only_under_cfs() {
         world.block(CPU);
         let se = entity_of(&world, task);
         world.kernel.cfs_rqs[0].min_vruntime = 5000 * MS;
-        let entity = &mut world.kernel.entities[se.index()];
+        let entity = &mut world.kernel.entities[se];
         entity.vruntime = 5007 * MS;
         let kernel = &mut world.kernel;
         kernel.detach_task_cfs_rq(&mut world.bench, task);
         let expected = if relative { 7 * MS } else { 5007 * MS };
-        assert_eq!(world.kernel.entities[se.index()].vruntime, expected);
+        assert_eq!(world.kernel.entities[se].vruntime, expected);
     }
 }
 
@@ -156,9 +156,9 @@ fn up_to_6_6_writes_of_a_groups_load_are_not_timed() {
     let group = world.group(GroupId::ROOT);
     world.advance_to(10 * MS);
     world.spawn_in(group, CPU, Policy::Normal, 0);
-    assert!(world.kernel.groups[group.index()].load_avg_writes > 0);
+    assert!(world.kernel.groups[group].load_avg_writes > 0);
     let q = world.kernel.cfs_rq_of(group, CPU);
-    let queue = &world.kernel.cfs_rqs[q.index()];
+    let queue = &world.kernel.cfs_rqs[q];
     assert_eq!(queue.last_update_tg_load_avg_ns, None);
 }
 
@@ -170,7 +170,7 @@ fn the_first_write_of_a_groups_load_waits_for_nothing() {
         let group = world.group(GroupId::ROOT);
         world.spawn_in(group, CPU, Policy::Normal, 0);
         assert!(world.bench.now < MS);
-        let writes = world.kernel.groups[group.index()].load_avg_writes;
+        let writes = world.kernel.groups[group].load_avg_writes;
         assert_eq!(writes, 1, "{version}");
     }
 }
@@ -186,14 +186,14 @@ fn writes_of_a_groups_load_are_timed_by_the_clock_of_their_queue_from_7_2_on() {
         let q = world.kernel.cfs_rq_of(group, CPU);
         world.advance_to(10 * MS);
         world.kernel.rqs[0].clock = 10 * MS;
-        let queue = &mut world.kernel.cfs_rqs[q.index()];
+        let queue = &mut world.kernel.cfs_rqs[q];
         queue.last_update_tg_load_avg_ns = Some(10 * MS);
         queue.avg.load_avg = 2 * queue.tg_load_avg_contrib;
         world.kernel.here = CPU;
         world.bench.now = 11 * MS;
-        let writes = world.kernel.groups[group.index()].load_avg_writes;
+        let writes = world.kernel.groups[group].load_avg_writes;
         world.kernel.update_tg_load_avg(&mut world.bench, q);
-        let written = world.kernel.groups[group.index()].load_avg_writes > writes;
+        let written = world.kernel.groups[group].load_avg_writes > writes;
         assert_eq!(written, expected, "{version}");
     }
 }

@@ -36,10 +36,10 @@ fn weight(mode: CgroupMode, load: u64, all: u64, tasks: u64) -> u64 {
     let group = world.group(GroupId::ROOT);
     in_group(&mut world, group, 0);
     let q = world.kernel.cfs_rq_of(group, CPU);
-    let cfs_rq = &mut world.kernel.cfs_rqs[q.index()];
+    let cfs_rq = &mut world.kernel.cfs_rqs[q];
     cfs_rq.avg.load_avg = load;
     cfs_rq.tg_load_avg_contrib = load;
-    let record: &mut Group = &mut world.kernel.groups[group.index()];
+    let record: &mut Group = &mut world.kernel.groups[group];
     (record.load_avg, record.runnable_avg) = (all, tasks * 1024);
     world.kernel.calc_group_shares(q)
 }
@@ -201,7 +201,7 @@ fn a_limit_is_enforced_where_it_is_charged() {
         world.advance_to(2000 * MS);
         let percent = world.runtime(hog) / (20 * MS);
         assert!((19..=21).contains(&percent), "{version}: {percent}");
-        let stat = world.kernel.groups[group.index()].bandwidth.stat;
+        let stat = world.kernel.groups[group].bandwidth.stat;
         assert!(stat.nr_throttled >= 18, "{version}: {stat:?}");
     }
     assert_eq!(ROOT, CfsRqId(0));
@@ -216,14 +216,14 @@ fn a_shorter_request_preempts_when_it_is_eligible() {
         in_group(&mut world, GroupId::ROOT, 0),
         in_group(&mut world, GroupId::ROOT, 0),
     );
-    let [a, b] = [a, b].map(|task| world.kernel.tasks[task.index()].se);
-    assert_eq!(world.kernel.cfs_rqs[ROOT.index()].curr, Some(a));
-    let of_b = world.kernel.entities[b.index()].vruntime;
+    let [a, b] = [a, b].map(|task| world.kernel.tasks[task].se);
+    assert_eq!(world.kernel.cfs_rqs[ROOT].curr, Some(a));
+    let of_b = world.kernel.entities[b].vruntime;
     assert_eq!(world.kernel.ineligible_vruntime(ROOT), of_b.wrapping_add(1));
     world.kernel.custom_slices = true;
-    world.kernel.entities[b.index()].slice = 100 * US;
+    world.kernel.entities[b].slice = 100 * US;
     world.kernel.set_protect_slice(ROOT, a);
-    assert_eq!(world.kernel.entities[a.index()].vprot, of_b.wrapping_add(1));
+    assert_eq!(world.kernel.entities[a].vprot, of_b.wrapping_add(1));
 }
 
 #[test]
@@ -232,16 +232,13 @@ fn a_sleeper_that_wakes_before_it_left_ages_the_root_queue_not_its_own() {
     let group = world.group(GroupId::ROOT);
     let sleeper = in_group(&mut world, group, 0);
     in_group(&mut world, GroupId::ROOT, 0);
-    let (q, se) = (
-        world.entity(sleeper).cfs_rq,
-        world.kernel.tasks[sleeper.index()].se,
-    );
+    let (q, se) = (world.entity(sleeper).cfs_rq, world.kernel.tasks[sleeper].se);
     while world.current(CPU) != sleeper || world.kernel.entity_eligible(ROOT, se) {
         world.advance(100 * US);
     }
     world.block(CPU);
     assert!(world.entity(sleeper).sched_delayed);
-    let aged = |world: &World, q: CfsRqId| world.kernel.cfs_rqs[q.index()].avg.last_update_time;
+    let aged = |world: &World, q: CfsRqId| world.kernel.cfs_rqs[q].avg.last_update_time;
     let (root_at, own_at) = (aged(&world, ROOT), aged(&world, q));
     world.advance(50 * US);
     world.wake(CPU, sleeper);

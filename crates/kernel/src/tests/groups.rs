@@ -87,8 +87,8 @@ fn a_group_on_two_cpus_has_half_its_weight_on_each() {
         }
         for cpu in [Cpu(0), Cpu(1)] {
             let q = world.kernel.cfs_rq_of(group, cpu);
-            let se = world.kernel.cfs_rqs[q.index()].se.unwrap();
-            let weight = world.kernel.entities[se.index()].load.unscaled();
+            let se = world.kernel.cfs_rqs[q].se.unwrap();
+            let weight = world.kernel.entities[se].load.unscaled();
             assert!(weight.abs_diff(512) <= 12, "{version}: {weight}");
         }
     }
@@ -134,15 +134,15 @@ fn an_empty_group_entity_may_stay_delayed() {
     assert_eq!(world.current(CPU), member);
     world.block(CPU);
     let q = world.kernel.cfs_rq_of(group, CPU);
-    let se = world.kernel.cfs_rqs[q.index()].se.unwrap();
+    let se = world.kernel.cfs_rqs[q].se.unwrap();
     assert_eq!(world.current(CPU), other);
     // Alone on its queue the task is at V, so it leaves; its group is ahead of V and stays.
     assert!(!world.entity(member).on_rq);
-    assert!(world.kernel.entities[se.index()].sched_delayed);
+    assert!(world.kernel.entities[se].sched_delayed);
     assert_eq!(world.kernel.cfs_rqs[0].nr_queued, 2);
     assert_eq!(world.kernel.cfs_rqs[0].h_nr_queued, 1);
     world.advance(2 * MS);
-    assert!(!world.kernel.entities[se.index()].on_rq);
+    assert!(!world.kernel.entities[se].on_rq);
     assert_eq!(world.kernel.cfs_rqs[0].nr_queued, 1);
 }
 
@@ -160,17 +160,14 @@ fn load_moves_with_a_task_between_groups_and_cpus() {
         world.advance_to(500 * MS);
         let load = |world: &World, group| {
             let queues = [Cpu(0), Cpu(1)].map(|cpu| world.kernel.cfs_rq_of(group, cpu));
-            queues.map(|q| world.kernel.cfs_rqs[q.index()].avg.load_avg)
+            queues.map(|q| world.kernel.cfs_rqs[q].avg.load_avg)
         };
         // All but the newest of its periods.
         assert!(load(&world, a)[0] >= 1000, "{version}");
         world.call(CPU, |kernel, bench| kernel.set_group(bench, CPU, task, b));
         assert!(load(&world, a)[0] <= 1, "{version}: rounding");
         assert!(load(&world, b)[0] >= 1000, "{version}");
-        assert!(
-            world.kernel.groups[a.index()].load_avg <= 1024 / 64,
-            "{version}"
-        );
+        assert!(world.kernel.groups[a].load_avg <= 1024 / 64, "{version}");
         world.call(CPU, |kernel, bench| {
             kernel.set_affinity(bench, CPU, task, CpuSet::of(Cpu(1)));
         });
@@ -223,7 +220,7 @@ fn what_the_first_task_of_a_group_brings_counts_once_on_every_level() {
         hog(&mut world, inner, CPU);
         for group in [inner, outer, ROOT] {
             let q = world.kernel.cfs_rq_of(group, CPU);
-            let avg = &world.kernel.cfs_rqs[q.index()].avg;
+            let avg = &world.kernel.cfs_rqs[q].avg;
             assert_eq!(avg.util_avg, 512, "{version}");
             assert!(avg.load_avg <= 1024, "{version}: {}", avg.load_avg);
         }

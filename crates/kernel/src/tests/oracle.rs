@@ -220,7 +220,7 @@ fn the_protection_of_an_entity_that_leaves_is_overwritten_by_its_lag_up_to_6_18_
         let (a, _b) = (world.spawn(CPU), world.spawn(CPU));
         world.advance(300 * US);
         assert_eq!(world.current(CPU), a);
-        let se = world.kernel.tasks[a.index()].se;
+        let se = world.kernel.tasks[a].se;
         let queue = world.entity(a).cfs_rq;
         let before = world.entity(a).vprot;
         world.kernel.update_entity_lag(queue, se);
@@ -248,20 +248,20 @@ fn a_queue_forgets_its_shortest_request_up_to_7_1() {
         let kernel = &mut world.kernel;
         kernel.expect_custom_slices();
         let queue = kernel.cfs_rq_of(GroupId::ROOT, CPU);
-        let nodes = kernel.cfs_rqs[queue.index()].timeline.nodes().to_vec();
+        let nodes = kernel.cfs_rqs[queue].timeline.nodes().to_vec();
         let waiting: Vec<_> = nodes.iter().map(|node| node.entity).collect();
         assert_eq!(waiting.len(), 3);
         for &se in &waiting {
             kernel.timeline_remove(queue, se);
         }
         for (row, &se) in waiting.iter().enumerate() {
-            let entity = &mut kernel.entities[se.index()];
+            let entity = &mut kernel.entities[se];
             entity.slice = if row == 0 { 700 * US } else { 2800 * US };
             entity.deadline = 10 * MS + row as u64;
             kernel.timeline_insert(queue, se);
         }
-        let running = kernel.cfs_rqs[queue.index()].curr.unwrap();
-        kernel.entities[running.index()].slice = 2800 * US;
+        let running = kernel.cfs_rqs[queue].curr.unwrap();
+        kernel.entities[running].slice = 2800 * US;
         assert_eq!(
             kernel.cfs_rq_min_slice(queue),
             shortest_us * US,
@@ -288,7 +288,7 @@ fn a_group_picked_behind_a_real_time_task_asks_for_runtime_from_6_12() {
         world.limit(group, quota_ns / US, 100 * MS / US, 0);
         world.block(CPU);
         assert_eq!(world.current(CPU), task, "{version}");
-        let pool = &world.kernel.groups[group.index()].bandwidth;
+        let pool = &world.kernel.groups[group].bandwidth;
         assert_eq!(pool.runtime_ns, pool_ns, "{version}");
     }
 }
@@ -311,7 +311,7 @@ fn a_pick_that_throttles_sets_shared_levels_anew_up_to_6_11() {
         world.advance(10 * MS);
         world.spawn_in(limited, CPU, Policy::Normal, 0);
         let queue = world.kernel.cfs_rq_of(limited, CPU);
-        while !world.kernel.cfs_rqs[queue.index()].throttled {
+        while !world.kernel.cfs_rqs[queue].throttled {
             world.advance(MS);
             assert!(
                 world.bench.now < 100 * MS,
@@ -319,8 +319,8 @@ fn a_pick_that_throttles_sets_shared_levels_anew_up_to_6_11() {
             );
         }
         let queue = world.kernel.cfs_rq_of(above, CPU);
-        let entity = world.kernel.cfs_rqs[queue.index()].se.unwrap();
-        let entity = &world.kernel.entities[entity.index()];
+        let entity = world.kernel.cfs_rqs[queue].se.unwrap();
+        let entity = &world.kernel.entities[entity];
         assert!(entity.sum_exec_runtime >= 2 * MS);
         assert_eq!(entity.prev_sum_exec_runtime > 0, anew, "{version}");
     }
@@ -489,13 +489,13 @@ fn what_a_pick_finds_removed_waits_below_up_to_6_11() {
         world.advance(20 * MS);
         world.spawn_fifo(CPU, 10, CpuSet::of(CPU));
         let q = world.kernel.cfs_rq_of(group, CPU);
-        let queue = &mut world.kernel.cfs_rqs[q.index()];
+        let queue = &mut world.kernel.cfs_rqs[q];
         assert!(!queue.propagate && queue.avg.util_avg > 10, "{version}");
         (queue.removed.nr, queue.removed.util_avg) = (1, 10);
         world.advance(MS / 2);
         world.block(CPU);
         assert_eq!(world.current(CPU), task, "{version}");
-        let queue = &world.kernel.cfs_rqs[q.index()];
+        let queue = &world.kernel.cfs_rqs[q];
         assert_eq!((queue.removed.nr, queue.propagate), (0, waits), "{version}");
     }
 }

@@ -107,7 +107,7 @@ fn an_idle_cpu_whose_server_does_not_count_looks_for_tasks_elsewhere() {
         world.block(CPU);
         assert!(world.entity(a).sched_delayed, "{version}");
         world.call(Cpu(1), |kernel, bench| {
-            kernel.tasks[a.index()].affinity = CpuSet::first(2);
+            kernel.tasks[a].affinity = CpuSet::first(2);
             kernel.move_queued_task(bench, a, Cpu(1));
             if kernel.rqs[1].dl_nr_running == 0 {
                 kernel.dl_put_on(Cpu(1), None, 1000 * MS);

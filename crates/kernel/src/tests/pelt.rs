@@ -72,9 +72,7 @@ fn moving_in_its_sleep_is_no_reason_to_take_the_estimate_again() {
         world.wake(THERE, task);
         // It runs for less than what is left of the period: no average of it moves while it is
         // queued.
-        let left = world.kernel.cfs_rqs[CfsRqId::from(1).index()]
-            .avg
-            .period_left_ns;
+        let left = world.kernel.cfs_rqs[CfsRqId::from(1)].avg.period_left_ns;
         assert!(left > 100 * US);
         world.advance(50 * US);
         world.block(THERE);

@@ -147,7 +147,7 @@ impl History {
                 .map(|pair| pair[1].0 - pair[0].0)
                 .sum::<Ns>();
             if !self.world.idle(cpu) {
-                let rq = &kernel.rqs[cpu.index()];
+                let rq = &kernel.rqs[cpu];
                 let entity = self.world.entity(rq.curr);
                 uncharged += rq.clock_task + (now - rq.clock) - entity.exec_start;
             }
@@ -296,7 +296,7 @@ impl History {
         self.world.checked = false;
         self.world.advance(100_000 * MS);
         for (task, before) in self.tasks.iter().zip(before) {
-            let state = self.world.kernel.tasks[task.index()].state;
+            let state = self.world.kernel.tasks[task].state;
             assert_eq!(state, TaskState::Running);
             assert!(
                 self.world.runtime(*task) > before,
@@ -475,16 +475,16 @@ impl History {
             if of == group {
                 return true;
             }
-            match kernel.groups[of.index()].parent {
+            match kernel.groups[of].parent {
                 Some(parent) => of = parent,
                 None => return false,
             }
         };
         let running = (0..self.cpus).map(Cpu).filter(|cpu| !self.world.idle(*cpu));
         let uncharged: Ns = running
-            .filter(|cpu| below(kernel.tasks[self.world.current(*cpu).index()].group))
+            .filter(|cpu| below(kernel.tasks[self.world.current(*cpu)].group))
             .map(|cpu| {
-                let rq = &kernel.rqs[cpu.index()];
+                let rq = &kernel.rqs[cpu];
                 let entity = self.world.entity(rq.curr);
                 rq.clock_task + (self.world.bench.now - rq.clock) - entity.exec_start
             })

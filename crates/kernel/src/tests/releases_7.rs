@@ -70,22 +70,16 @@ fn the_lag_of_a_delayed_sleeper_never_falls_from_7_1_on() {
         let mut world = World::new(version, 8);
         world.checked = false;
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
-        let (a, b) = [a, b]
-            .map(|task| world.kernel.tasks[task.index()].se)
-            .into();
-        let queue = &mut world.kernel.cfs_rqs[QUEUE.index()];
+        let (a, b) = [a, b].map(|task| world.kernel.tasks[task].se).into();
+        let queue = &mut world.kernel.cfs_rqs[QUEUE];
         assert_eq!(queue.curr, Some(a));
         // A runs, so its vruntime may be changed in place.
-        let ahead = world.kernel.entities[b.index()].vruntime;
-        world.kernel.entities[a.index()].vruntime = ahead.wrapping_add(1_000_000);
-        world.kernel.entities[a.index()].vlag = -200_000;
-        world.kernel.entities[a.index()].sched_delayed = true;
+        let ahead = world.kernel.entities[b].vruntime;
+        world.kernel.entities[a].vruntime = ahead.wrapping_add(1_000_000);
+        world.kernel.entities[a].vlag = -200_000;
+        world.kernel.entities[a].sched_delayed = true;
         assert_eq!(world.kernel.update_entity_lag(QUEUE, a), changed);
-        assert_eq!(
-            world.kernel.entities[a.index()].vlag,
-            lag_us * 1000,
-            "{version}"
-        );
+        assert_eq!(world.kernel.entities[a].vlag, lag_us * 1000, "{version}");
     }
 }
 
@@ -98,8 +92,8 @@ fn the_running_task_is_charged_before_a_delayed_sleeper_is_placed_again_from_7_2
         world.advance(500 * US);
         let World { kernel, bench, .. } = &mut world;
         kernel.update_rq_clock(bench, CPU);
-        let sleeper = kernel.tasks[b.index()].se;
-        kernel.entities[sleeper.index()].sched_delayed = true;
+        let sleeper = kernel.tasks[b].se;
+        kernel.entities[sleeper].sched_delayed = true;
         kernel.requeue_delayed_entity(bench, sleeper);
         assert_eq!(world.entity(a).sum_exec_runtime, charged_ns, "{version}");
     }
@@ -112,17 +106,15 @@ fn fractions_of_weights_count_from_7_1_on() {
     for (version, average) in [("7.0", 4_285_714), ("7.1", 4_287_308)] {
         let mut world = World::new(version, 1);
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
-        let (a, b) = [a, b]
-            .map(|task| world.kernel.tasks[task.index()].se)
-            .into();
-        assert_eq!(world.kernel.cfs_rqs[QUEUE.index()].curr, Some(a));
+        let (a, b) = [a, b].map(|task| world.kernel.tasks[task].se).into();
+        assert_eq!(world.kernel.cfs_rqs[QUEUE].curr, Some(a));
         world.kernel.timeline_remove(QUEUE, b);
         let load = world
             .kernel
             .rules
             .virtual_weight(&LoadWeight::from_scaled(786_944));
-        let start = world.kernel.entities[a.index()].vruntime;
-        let entity = &mut world.kernel.entities[b.index()];
+        let start = world.kernel.entities[a].vruntime;
+        let entity = &mut world.kernel.entities[b];
         (entity.h_load, entity.vruntime) = (load, start.wrapping_add(10 * MS));
         world.kernel.timeline_insert(QUEUE, b);
         let v = world.kernel.avg_vruntime(QUEUE).wrapping_sub(start);
@@ -159,7 +151,7 @@ fn a_task_that_becomes_real_time_leaves_load_behind_from_6_19_on() {
         world.call(CPU, |kernel, bench| {
             kernel.set_policy(bench, CPU, task, Policy::Fifo, 0, 1);
         });
-        let load = world.kernel.cfs_rqs[QUEUE.index()].avg.load_avg;
+        let load = world.kernel.cfs_rqs[QUEUE].avg.load_avg;
         assert!(load.abs_diff(left) <= 10, "{version}: {load}");
     }
 }
@@ -222,10 +214,10 @@ fn an_idle_period_without_a_start_counts_as_all_time_since_boot_from_7_0_to_7_2_
         for (start, expected_ns) in [(1000 * MS - 300 * US, 212_500), (0, unstarted_ns)] {
             let mut world = World::with(version, 2, |_| {});
             world.call(CPU, |kernel, _| {
-                let rq = &mut kernel.rqs[CPU.index()];
+                let rq = &mut kernel.rqs[CPU];
                 (rq.clock, rq.idle_stamp, rq.avg_idle) = (1000 * MS, start, 200 * US);
                 kernel.end_idle_stamp(CPU);
-                let average_ns = kernel.rqs[CPU.index()].avg_idle;
+                let average_ns = kernel.rqs[CPU].avg_idle;
                 assert_eq!(average_ns, expected_ns, "{version} {start}");
             });
         }

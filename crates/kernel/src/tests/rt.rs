@@ -274,7 +274,7 @@ fn a_server_whose_period_went_by_in_idle_stops_since_7_1() {
         world.advance_to(10 * MS);
         world.block(CPU);
         world.advance_to(970 * MS);
-        let active = world.kernel.rqs[CPU.index()].fair_server.active;
+        let active = world.kernel.rqs[CPU].fair_server.active;
         assert_eq!(active, !stops, "{version}");
         if stops {
             world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
@@ -299,7 +299,7 @@ fn an_idle_period_of_a_server_ends_with_its_timer_since_7_1() {
     world.block(CPU);
     world.advance_to(900 * MS);
     world.wake(CPU, fair);
-    let server = |world: &World| world.kernel.rqs[CPU.index()].fair_server.clone();
+    let server = |world: &World| world.kernel.rqs[CPU].fair_server.clone();
     assert!(!server(&world).defer_idle, "a fair task starts it");
     assert_eq!(
         server(&world).deadline_ns,
@@ -436,7 +436,7 @@ fn a_queued_task_is_moved_at_once_and_a_sleeper_when_it_wakes() {
     world.call(CPU, |kernel, bench| {
         kernel.set_affinity(bench, CPU, runs, one)
     });
-    assert_eq!(world.kernel.tasks[runs.index()].cpu, CPU);
+    assert_eq!(world.kernel.tasks[runs].cpu, CPU);
     world.block(Cpu(1));
     world.wake(CPU, runs);
     assert_eq!(world.current(Cpu(1)), runs);

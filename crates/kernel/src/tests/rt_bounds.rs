@@ -123,12 +123,12 @@ fn each_nanosecond_of_a_real_time_task_is_charged_and_none_of_a_fair_one() {
             false => world.spawn(CPU),
         };
         world.advance_to(MS);
-        let se = world.kernel.tasks[task.index()].se;
-        let (rq, entity) = (&mut world.kernel.rqs[0], &world.kernel.entities[se.index()]);
+        let se = world.kernel.tasks[task].se;
+        let (rq, entity) = (&mut world.kernel.rqs[0], &world.kernel.entities[se]);
         rq.clock_task = entity.exec_start + 1;
         let before = (rq.rt.rt_time_ns, entity.sum_exec_runtime);
         world.kernel.update_curr_rt(&mut world.bench, CPU);
-        let ran = world.kernel.entities[se.index()].sum_exec_runtime - before.1;
+        let ran = world.kernel.entities[se].sum_exec_runtime - before.1;
         let counted = world.kernel.rqs[0].rt.rt_time_ns - before.0;
         assert_eq!((ran, counted), (charged, charged));
     }
@@ -201,7 +201,7 @@ fn a_woken_task_is_pushed_away_from_an_equal() {
 fn an_equal_is_preempted_by_a_task_that_can_go_nowhere_else() {
     for (cpus, preempts) in [(CpuSet::first(2), false), (CpuSet::of(CPU), true)] {
         let (mut world, waiting) = equals_beside_an_idle_cpu();
-        let record = &mut world.kernel.tasks[waiting.index()];
+        let record = &mut world.kernel.tasks[waiting];
         (record.affinity, record.nr_cpus_allowed) = (cpus, cpus.len() as u32);
         let kernel = &mut world.kernel;
         kernel.wakeup_preempt_rt(&mut world.bench, CPU, waiting);
@@ -221,7 +221,7 @@ fn a_pull_takes_nothing_that_may_not_run_there() {
     world.kernel.here = NEXT;
     let kernel = &mut world.kernel;
     kernel.balance_rt(&mut world.bench, NEXT, sleeper);
-    assert_eq!(world.kernel.tasks[waiting.index()].cpu, CPU);
+    assert_eq!(world.kernel.tasks[waiting].cpu, CPU);
     assert!(!world.kernel.rqs[1].need_resched);
     // It looked at the one CPU that is overloaded.
     assert_eq!(world.bench.spent, [(NEXT, Op::BalanceCpu, 1)]);
@@ -236,7 +236,7 @@ fn a_pull_takes_nothing_less_urgent_than_what_is_there() {
     let waiting = movable(&mut world, CPU, 50, &[CPU, NEXT]);
     world.block(NEXT);
     assert_eq!(world.current(NEXT), left);
-    assert_eq!(world.kernel.tasks[waiting.index()].cpu, CPU);
+    assert_eq!(world.kernel.tasks[waiting].cpu, CPU);
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn a_task_that_becomes_real_time_preempts_only_less_urgent_ones() {
         let mut world = World::new("6.1", 1);
         pinned(&mut world, CPU, 50);
         let waiting = pinned(&mut world, CPU, 40);
-        world.kernel.tasks[waiting.index()].rt_priority = priority;
+        world.kernel.tasks[waiting].rt_priority = priority;
         let kernel = &mut world.kernel;
         kernel.switched_to_rt(&mut world.bench, CPU, waiting);
         assert_eq!(world.kernel.rqs[0].need_resched, preempts, "{priority}");
@@ -331,7 +331,7 @@ fn a_running_task_gives_way_when_it_becomes_less_urgent_than_another() {
         rt.queues[39].clear();
         rt.queues[49].insert(0, task);
         rt.bitmap = rt.bitmap & !(1 << 39) | 1 << 49;
-        world.kernel.tasks[task.index()].rt_priority = 50;
+        world.kernel.tasks[task].rt_priority = 50;
         let kernel = &mut world.kernel;
         kernel.prio_changed_rt(&mut world.bench, CPU, task, 39);
         assert_eq!(world.kernel.rqs[0].need_resched, gives_way, "{waiting}");
@@ -342,11 +342,11 @@ fn a_running_task_gives_way_when_it_becomes_less_urgent_than_another() {
 fn a_server_that_ran_has_not_run_once_idle_time_is_more_than_its_budget() {
     for (idle_ns, has_run) in [(3, true), (4, true), (5, false)] {
         let mut world = World::new("6.12", 1);
-        let idle = world.kernel.tasks[world.kernel.rqs[0].idle.index()].se;
+        let idle = world.kernel.tasks[world.kernel.rqs[0].idle].se;
         let rq = &mut world.kernel.rqs[0];
         rq.clock_task = 100;
         (rq.fair_server.runtime_ns, rq.fair_server.defer_running) = (4, true);
-        world.kernel.entities[idle.index()].exec_start = 100 - idle_ns;
+        world.kernel.entities[idle].exec_start = 100 - idle_ns;
         world.kernel.fair_server_update_idle(CPU);
         assert_eq!(world.kernel.rqs[0].fair_server.defer_running, has_run);
     }
@@ -375,8 +375,8 @@ fn each_nanosecond_of_idle_time_is_charged_to_the_server_since_7_1() {
         world.advance_to(MS);
         world.block(CPU);
         let rq = &mut world.kernel.rqs[0];
-        let idle = world.kernel.tasks[rq.idle.index()].se;
-        rq.clock_task = world.kernel.entities[idle.index()].exec_start + idle_ns;
+        let idle = world.kernel.tasks[rq.idle].se;
+        rq.clock_task = world.kernel.entities[idle].exec_start + idle_ns;
         rq.fair_server.runtime_ns = 10;
         let deadline_ns = rq.fair_server.deadline_ns;
         let kernel = &mut world.kernel;

@@ -122,7 +122,7 @@ impl Walk {
     fn take(&self, world: &mut World, step: Step) -> bool {
         let cpus = world.kernel.cpus() as u32;
         let record = |world: &World, row: usize| {
-            let record = &world.kernel.tasks[self.tasks[row].index()];
+            let record = &world.kernel.tasks[self.tasks[row]];
             (
                 record.nice,
                 record.group,
@@ -165,7 +165,7 @@ impl Walk {
                     period_ns: 10 * MS,
                     burst_ns: burst_us * US,
                 };
-                if world.kernel.groups[self.group.index()].bandwidth.limit == limit {
+                if world.kernel.groups[self.group].bandwidth.limit == limit {
                     return false;
                 }
                 let burst = world.kernel.rules.burst;
@@ -180,7 +180,7 @@ impl Walk {
             }
             Step::Light => {
                 let below = GroupId(self.group.0 + 1);
-                let light = world.kernel.groups[below.index()].shares == 2 << 10;
+                let light = world.kernel.groups[below].shares == 2 << 10;
                 world.call(Cpu(0), |kernel, bench| {
                     let shares = if light { 1024 } else { 2 };
                     kernel.group_set_shares(bench, Cpu(0), below, shares);
@@ -189,7 +189,7 @@ impl Walk {
             Step::Affinity(_) if cpus == 1 => return false,
             Step::Affinity(row) => {
                 let task = self.tasks[row];
-                let other = Cpu(1 - world.kernel.tasks[task.index()].cpu.0);
+                let other = Cpu(1 - world.kernel.tasks[task].cpu.0);
                 let affinity = if record(world, row).3 == 1 {
                     CpuSet::first(2)
                 } else {
@@ -217,7 +217,7 @@ impl Walk {
     fn judge(&self, world: &World, path: &[Step]) {
         let kernel = &world.kernel;
         for &task in &self.tasks {
-            let record = &kernel.tasks[task.index()];
+            let record = &kernel.tasks[task];
             if record.state == TaskState::Running {
                 assert!(
                     record.affinity.contains(record.cpu),
@@ -234,12 +234,12 @@ impl Walk {
                 continue;
             }
             let waiting = self.tasks.iter().find(|task| {
-                let record = &kernel.tasks[task.index()];
-                let q = kernel.entities[record.se.index()].cfs_rq;
+                let record = &kernel.tasks[task];
+                let q = kernel.entities[record.se].cfs_rq;
                 record.cpu == cpu
                     && record.state == TaskState::Running
-                    && kernel.cfs_rqs[q.index()].throttle_count == 0
-                    && !(record.policy.is_rt() && kernel.rqs[cpu.index()].rt.throttled)
+                    && kernel.cfs_rqs[q].throttle_count == 0
+                    && !(record.policy.is_rt() && kernel.rqs[cpu].rt.throttled)
             });
             assert_eq!(waiting, None, "{path:?}: CPU {} idles", cpu.0);
         }

@@ -158,15 +158,11 @@ fn three_levels_of_limits_hold_together_and_are_released_together() {
             "{version}"
         );
         let throttled = [a, b, c].map(|group| {
-            let stat = world.kernel.groups[group.index()].bandwidth.stat;
+            let stat = world.kernel.groups[group].bandwidth.stat;
             stat.nr_throttled
         });
         assert_eq!(throttled, [0, 9, 0], "{version}");
         let q = world.kernel.cfs_rq_of(c, CPU);
-        assert_eq!(
-            world.kernel.cfs_rqs[q.index()].throttle_count,
-            1,
-            "{version}"
-        );
+        assert_eq!(world.kernel.cfs_rqs[q].throttle_count, 1, "{version}");
     }
 }

@@ -45,7 +45,7 @@ fn worked_example_of_the_module_docs() {
         world.advance(MS);
     }
     world.block(Cpu(0));
-    assert!(!world.kernel.tasks[second.index()].clamps.min.active);
+    assert!(!world.kernel.tasks[second].clamps.min.active);
     // Bucket 1 remembers 350 while the first one is in it.
     assert_eq!(of(&world, 0), (350, 1024));
     assert_eq!(world.current(Cpu(0)), first);
@@ -220,7 +220,7 @@ fn a_clamp_says_where_utilisation_fits() {
 
 /// Lets a sleeping task have run last elsewhere.
 fn ran_last_on(world: &mut World, task: TaskId, cpu: Cpu) {
-    let record = &mut world.kernel.tasks[task.index()];
+    let record = &mut world.kernel.tasks[task];
     record.cpu = cpu;
     let (se, group) = (record.se, record.group);
     world.kernel.set_task_rq(se, group, cpu);
@@ -230,11 +230,11 @@ fn ran_last_on(world: &mut World, task: TaskId, cpu: Cpu) {
 fn small_sleeper(world: &mut World) -> TaskId {
     let task = world.spawn(Cpu(0));
     world.block(Cpu(0));
-    let record = &mut world.kernel.tasks[task.index()];
+    let record = &mut world.kernel.tasks[task];
     (record.affinity, record.nr_cpus_allowed) = (CpuSet::first(8), 8);
     let se = record.se;
     (record.util_est, record.util_est_ewma) = (0, 0);
-    world.kernel.entities[se.index()].avg.util_avg = 100;
+    world.kernel.entities[se].avg.util_avg = 100;
     task
 }
 
@@ -244,20 +244,20 @@ fn a_boosted_task_wakes_on_a_large_cpu_and_a_capped_one_stays_on_a_small_one() {
         let mut world = World::on(big_little(), version, |rules| rules.uclamp = true);
         let task = small_sleeper(&mut world);
         world.wake(Cpu(0), task);
-        assert_eq!(world.kernel.tasks[task.index()].cpu, Cpu(0), "{version}");
+        assert_eq!(world.kernel.tasks[task].cpu, Cpu(0), "{version}");
         world.block(Cpu(0));
         at_least(&mut world, task, 600);
         world.wake(Cpu(0), task);
-        let cpu = world.kernel.tasks[task.index()].cpu;
+        let cpu = world.kernel.tasks[task].cpu;
         assert!(cpu >= Cpu(4), "{version}: {cpu:?}");
         world.block(cpu);
         // Large as it is, it is capped at what the small CPUs have.
         set(&mut world, task, Wish::Set(0), Wish::Set(446));
-        let se = world.kernel.tasks[task.index()].se;
-        world.kernel.entities[se.index()].avg.util_avg = 900;
+        let se = world.kernel.tasks[task].se;
+        world.kernel.entities[se].avg.util_avg = 900;
         ran_last_on(&mut world, task, Cpu(1));
         world.wake(Cpu(1), task);
-        assert_eq!(world.kernel.tasks[task.index()].cpu, Cpu(1), "{version}");
+        assert_eq!(world.kernel.tasks[task].cpu, Cpu(1), "{version}");
     }
 }
 
@@ -273,7 +273,7 @@ fn a_boost_that_no_idle_cpu_has_takes_the_largest_of_those_that_fit() {
         }
         at_least(&mut world, task, 800);
         world.wake(Cpu(0), task);
-        assert_eq!(world.kernel.tasks[task.index()].cpu, Cpu(3), "{version}");
+        assert_eq!(world.kernel.tasks[task].cpu, Cpu(3), "{version}");
     }
 }
 
@@ -283,11 +283,11 @@ fn a_boosted_task_that_runs_on_a_small_cpu_goes_to_a_large_one() {
     let task = small_sleeper(&mut world);
     world.wake(Cpu(0), task);
     world.advance(20 * MS);
-    assert_eq!(world.kernel.tasks[task.index()].cpu, Cpu(0));
+    assert_eq!(world.kernel.tasks[task].cpu, Cpu(0));
     assert_eq!(world.kernel.rqs[0].misfit_task_load, 0);
     at_least(&mut world, task, 600);
     world.advance(20 * MS);
-    let cpu = world.kernel.tasks[task.index()].cpu;
+    let cpu = world.kernel.tasks[task].cpu;
     assert!(cpu >= Cpu(4), "{cpu:?}");
 }
 
@@ -296,7 +296,7 @@ fn a_real_time_task_asks_for_a_large_cpu_where_the_kernel_has_clamps() {
     for (uclamp, cpus) in [(true, 4..8), (false, 0..4)] {
         let mut world = World::on(big_little(), "6.12", |rules| rules.uclamp = uclamp);
         let task = world.spawn_fifo(Cpu(0), 10, CpuSet::first(8));
-        let cpu = world.kernel.tasks[task.index()].cpu;
+        let cpu = world.kernel.tasks[task].cpu;
         assert!(cpus.contains(&cpu.0), "{uclamp}: {cpu:?}");
     }
     // With all large ones taken by more urgent ones it stays where it is.
@@ -305,16 +305,16 @@ fn a_real_time_task_asks_for_a_large_cpu_where_the_kernel_has_clamps() {
         world.spawn_fifo(Cpu(cpu), 20, CpuSet::of(Cpu(cpu)));
     }
     let task = world.spawn_fifo(Cpu(2), 10, CpuSet::first(8));
-    assert_eq!(world.kernel.tasks[task.index()].cpu, Cpu(2));
+    assert_eq!(world.kernel.tasks[task].cpu, Cpu(2));
     // One that says it needs little stays, too.
     let mut world = World::on(big_little(), "6.12", |rules| rules.uclamp = true);
     let task = world.spawn_fifo(Cpu(0), 10, CpuSet::first(8));
-    let cpu = world.kernel.tasks[task.index()].cpu;
+    let cpu = world.kernel.tasks[task].cpu;
     world.block(cpu);
     at_least(&mut world, task, 200);
     ran_last_on(&mut world, task, Cpu(1));
     world.wake(Cpu(1), task);
-    assert_eq!(world.kernel.tasks[task.index()].cpu, Cpu(1));
+    assert_eq!(world.kernel.tasks[task].cpu, Cpu(1));
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn a_throttled_task_keeps_its_clamp_on_the_cpu_until_it_really_sleeps() {
     let task = world.spawn_in(group, Cpu(0), Policy::Normal, 0);
     at_least(&mut world, task, 500);
     world.advance(20 * MS);
-    assert!(world.idle(Cpu(0)) && world.kernel.tasks[task.index()].throttled);
+    assert!(world.idle(Cpu(0)) && world.kernel.tasks[task].throttled);
     assert_eq!(of(&world, 0), (500, 1024));
 }
 
@@ -341,7 +341,7 @@ fn the_administrator_bounds_every_clamp() {
     assert_eq!(of(&world, 0), (400, 600));
     // A group has no more either, and what runs in it follows a new bound at once.
     let group = world.group(GroupId::ROOT);
-    assert_eq!(world.kernel.groups[group.index()].clamps.max, 600);
+    assert_eq!(world.kernel.groups[group].clamps.max, 600);
     let inside = world.spawn_in(group, Cpu(0), Policy::Normal, 0);
     let mut rules = world.kernel.rules.clone();
     rules.clamps.most.max = 500;

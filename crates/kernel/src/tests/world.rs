@@ -147,7 +147,7 @@ impl World {
             let mut cpus = (0..self.kernel.cpus()).map(Cpu::from);
             let works = |cpu| {
                 let thread = self.kernel.migration_thread(cpu);
-                self.kernel.tasks[thread.index()].on_rq
+                self.kernel.tasks[thread].on_rq
             };
             assert!(!cpus.any(works), "migration threads finish their work");
         }
@@ -322,14 +322,14 @@ impl World {
 
     /// Whether a task sleeps.
     pub(crate) fn asleep(&self, task: TaskId) -> bool {
-        self.kernel.tasks[task.index()].state == TaskState::Blocked
+        self.kernel.tasks[task].state == TaskState::Blocked
     }
 
     /// How long a fair task ran so far, the part not yet charged included.
     pub(crate) fn runtime(&self, task: TaskId) -> Ns {
-        let record = &self.kernel.tasks[task.index()];
-        let entity = &self.kernel.entities[record.se.index()];
-        let rq = &self.kernel.rqs[record.cpu.index()];
+        let record = &self.kernel.tasks[task];
+        let entity = &self.kernel.entities[record.se];
+        let rq = &self.kernel.rqs[record.cpu];
         let running = rq.curr == task;
         // The task clock started a little before time 0 of the bench.
         let clock_task = rq.clock_task + (self.bench.now - rq.clock);
@@ -343,7 +343,7 @@ impl World {
 
     /// Entity of a task.
     pub(crate) fn entity(&self, task: TaskId) -> &crate::entity::Entity {
-        &self.kernel.entities[self.kernel.tasks[task.index()].se.index()]
+        &self.kernel.entities[self.kernel.tasks[task].se]
     }
 
     /// Times and tasks of the switches of a CPU, idle tasks as `None`.

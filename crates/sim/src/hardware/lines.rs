@@ -200,7 +200,7 @@ fn transfer_ns(part: &Lines, places: &Table<CpuPlace>, owner: Option<u32>, cpu: 
     let Some(owner) = owner else {
         return part.same_llc_transfer_ns;
     };
-    let (from, to) = (&places[owner as usize], &places[cpu.index()]);
+    let (from, to) = (&places[owner as usize], &places[cpu]);
     if from.core == to.core {
         part.same_core_transfer_ns
     } else if from.llc == to.llc {

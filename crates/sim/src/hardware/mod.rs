@@ -445,7 +445,7 @@ impl Hardware {
     /// Speed of a thread with warm caches, [`SPEED_NOMINAL`] = nominal.
     #[inline(always)]
     pub(crate) fn speed(&self, cpu: Cpu) -> u32 {
-        let thread = &self.threads[cpu.index()];
+        let thread = &self.threads[cpu];
         let mut speed = thread.clock_speed;
         if let Some(smt) = &self.smt {
             let core = &self.cores[thread.core];
@@ -464,7 +464,7 @@ impl Hardware {
     /// The clock of a thread, MHz; `None` when clocks are not modelled.
     pub(crate) fn mhz(&self, cpu: Cpu) -> Option<u32> {
         let modelled = self.clocks.is_some();
-        modelled.then(|| self.threads[cpu.index()].mhz)
+        modelled.then(|| self.threads[cpu].mhz)
     }
 
     /// Energy of all packages since statistics count, J.
@@ -477,7 +477,7 @@ impl Hardware {
     pub(crate) fn counters(&mut self, cpu: Cpu, now: Ns) -> Counters {
         self.close_intervals(now);
         self.account(cpu.index(), now);
-        let thread = &self.threads[cpu.index()];
+        let thread = &self.threads[cpu];
         let base_mhz = self.clocks.as_ref().map_or(1000, |clocks| clocks.base_mhz);
         let cycles = |ns: Ns| ns.wrapping_mul(u64::from(base_mhz)) / 1000;
         Counters {

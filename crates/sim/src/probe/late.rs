@@ -24,15 +24,15 @@ impl Probes {
     /// When a task was switched to that runs now, as far as switches were observed.
     #[inline(always)]
     fn runs_since(&self, task: TaskId) -> Option<Ns> {
-        let probe = &self.tasks[task.index()];
-        let runs = self.current[probe.runs_on.index()].task == task;
+        let probe = &self.tasks[task];
+        let runs = self.current[probe.runs_on].task == task;
         runs.then_some(probe.switched_to_at)
     }
 
     /// When a task was switched to, if that was observed before the wakeup that led to it.
     #[inline(always)]
     pub(super) fn runs_ahead(&self, task: TaskId) -> Option<Ns> {
-        let overtaken = self.tasks[task.index()].is_overtaken;
+        let overtaken = self.tasks[task].is_overtaken;
         self.runs_since(task).filter(|_| !overtaken)
     }
 
@@ -40,7 +40,7 @@ impl Probes {
     /// follows.
     #[inline(always)]
     pub(super) fn wakes_out_of_order(&self, task: TaskId) -> bool {
-        self.tasks[task.index()].activated_at != NEVER || self.runs_since(task).is_some()
+        self.tasks[task].activated_at != NEVER || self.runs_since(task).is_some()
     }
 
     /// Such a wakeup begins.
@@ -48,7 +48,7 @@ impl Probes {
     #[inline(never)]
     pub(super) fn wakes_late_or_early(&mut self, now: Ns, task: TaskId) {
         let runs_since = self.runs_since(task);
-        let probe = &mut self.tasks[task.index()];
+        let probe = &mut self.tasks[task];
         // Its block was observed, so it runs because of this wakeup.
         let ahead = runs_since.filter(|_| probe.sleeps);
         if ahead.is_none() {
@@ -73,7 +73,7 @@ impl Probes {
     #[cold]
     #[inline(never)]
     pub(super) fn waited_until(&mut self, now: Ns, since: Ns, task: TaskId) {
-        let row = self.tasks[task.index()].statistics;
+        let row = self.tasks[task].statistics;
         if row != NOBODY {
             self.names[row as usize].wait_contention_ns += since.saturating_sub(now);
         }
@@ -103,14 +103,14 @@ impl Probes {
     pub(super) fn leaves_late(&mut self, now: Ns, cpu: Cpu, task: TaskId, state: PrevState) {
         match state {
             PrevState::Runnable | PrevState::Throttled => {
-                if self.tasks[task.index()].runs_on == cpu {
+                if self.tasks[task].runs_on == cpu {
                     self.begin_wait(now, cpu, task);
                 } else if let Some(since) = self.runs_since(task) {
                     self.waited_until(now, since, task);
                 }
             }
             PrevState::Blocked | PrevState::Dead => {
-                let probe = &mut self.tasks[task.index()];
+                let probe = &mut self.tasks[task];
                 probe.is_overtaken = false;
                 let statistics = &mut self.names[probe.statistics as usize];
                 let place = self.overtaken.iter().position(|one| one.task == task);

@@ -305,7 +305,7 @@ impl Probes {
             };
             self.tasks.grow(task.index() + 1, idle);
         }
-        self.tasks[task.index()] = probe;
+        self.tasks[task] = probe;
     }
 
     /// Forgets everything measured so far (a warm-up), but not what is under way and not the hash.
@@ -343,7 +343,7 @@ impl Probes {
     /// `now`.
     pub(crate) fn settle(&mut self, now: Ns) {
         for current in &mut self.current {
-            let statistics = self.tasks[current.task.index()].statistics;
+            let statistics = self.tasks[current.task].statistics;
             if statistics != NOBODY {
                 let ran = now.saturating_sub(current.counted_to);
                 current.counted_to = current.counted_to.max(now);
@@ -354,7 +354,7 @@ impl Probes {
 
     /// A task is gone, charged with `charged_ns` in all.
     pub(crate) fn ended(&mut self, task: TaskId, charged_ns: Ns) {
-        let probe = &self.tasks[task.index()];
+        let probe = &self.tasks[task];
         if probe.statistics != NOBODY {
             let charged_ns = charged_ns.saturating_sub(probe.charged_before);
             self.names[probe.statistics as usize].charged_ns += charged_ns;
@@ -392,13 +392,13 @@ impl Probes {
     #[inline]
     pub(crate) fn waking(&mut self, now: Ns, cpu: Cpu, task: TaskId, waker: Option<TaskId>) {
         self.machine.wakeups += 1;
-        let statistics = self.tasks[task.index()].statistics;
+        let statistics = self.tasks[task].statistics;
         if statistics != NOBODY {
             self.names[statistics as usize].wakeups += 1;
             if self.wakes_out_of_order(task) {
                 self.wakes_late_or_early(now, task);
             } else {
-                let probe = &mut self.tasks[task.index()];
+                let probe = &mut self.tasks[task];
                 probe.sleeps = false;
                 probe.woken_at = now;
                 probe.activated_at = now;
@@ -427,7 +427,7 @@ impl Probes {
     /// A running task turns to a message that was waiting: one activation ends, the next begins.
     #[inline]
     pub(crate) fn next_activation(&mut self, now: Ns, task: TaskId) {
-        let probe = &mut self.tasks[task.index()];
+        let probe = &mut self.tasks[task];
         if probe.activated_at != NEVER && probe.statistics != NOBODY {
             let statistics = &mut self.names[probe.statistics as usize];
             // Until now every activation of the name was a turn.
@@ -445,7 +445,7 @@ impl Probes {
     /// A task changes its group.
     pub(crate) fn change_group(&mut self, now: Ns, task: TaskId, group: GroupId) {
         let cpus = self.cpus;
-        let probe = &mut self.tasks[task.index()];
+        let probe = &mut self.tasks[task];
         if probe.waiting_since != NEVER {
             let row = probe.waiting_cpu.index();
             let old = self.clocks[probe.group.index() * cpus + row].read(now);
@@ -495,8 +495,8 @@ impl Probes {
             task: next,
             counted_to: now,
         };
-        let before = std::mem::replace(&mut self.current[cpu.index()], current);
-        let probe = &mut self.tasks[prev.index()];
+        let before = std::mem::replace(&mut self.current[cpu], current);
+        let probe = &mut self.tasks[prev];
         if probe.statistics != NOBODY {
             let statistics = &mut self.names[probe.statistics as usize];
             statistics.run_ns += now.saturating_sub(before.counted_to);
@@ -518,7 +518,7 @@ impl Probes {
         if next.index() >= self.cpus {
             self.machine.dispatches += 1;
         }
-        let probe = &mut self.tasks[next.index()];
+        let probe = &mut self.tasks[next];
         if probe.statistics == NOBODY {
             return;
         }
@@ -549,8 +549,8 @@ impl Probes {
 
     #[inline]
     fn begin_wait(&mut self, now: Ns, cpu: Cpu, task: TaskId) {
-        let mark = self.throttled_ns(now, self.tasks[task.index()].group, cpu);
-        let probe = &mut self.tasks[task.index()];
+        let mark = self.throttled_ns(now, self.tasks[task].group, cpu);
+        let probe = &mut self.tasks[task];
         probe.waiting_since = now;
         probe.waiting_cpu = cpu;
         probe.throttled_mark = mark;
@@ -559,7 +559,7 @@ impl Probes {
 
     fn migrate(&mut self, now: Ns, task: TaskId, to: Cpu) {
         self.machine.migrations += 1;
-        let probe = &mut self.tasks[task.index()];
+        let probe = &mut self.tasks[task];
         if probe.statistics == NOBODY {
             return;
         }

@@ -24,7 +24,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     #[inline]
     fn busy(&mut self, cpu: Cpu, wall_ns: Ns) {
         let at = self.clock(cpu);
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         state.cursor = at + wall_ns;
         state.time.user_ns += wall_ns;
     }
@@ -37,10 +37,10 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let exit_ns = self.out.machine.syscall_exit_ns;
         let entry_ns = self.out.machine.price_ns(Op::Syscall) - exit_ns;
         if exit_ns > 0
-            && let Some(task) = self.out.cpus[cpu.index()].running
+            && let Some(task) = self.out.cpus[cpu].running
         {
             self.out.leave_call(cpu, task);
-            self.out.tasks.contexts[task.index()].in_call = true;
+            self.out.tasks.contexts[task].in_call = true;
         }
         self.out.charge(cpu, Op::Syscall, entry_ns, 1);
     }
@@ -61,7 +61,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     fn block_on_futex(&mut self, cpu: Cpu, task: TaskId, queue: QueueNumber) -> Next {
         let tasks = &self.kernel.tables().tasks;
         let urgency = |task: TaskId| {
-            let record = &tasks[task.index()];
+            let record = &tasks[task];
             if record.policy.is_rt() {
                 record.rt_priority
             } else {
@@ -96,7 +96,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     pub(super) fn stolen(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
         let wall_ns = self.amount(task, amount);
         let at = self.out.clock(cpu);
-        let state = &mut self.out.cpus[cpu.index()];
+        let state = &mut self.out.cpus[cpu];
         state.cursor = at + wall_ns;
         state.time.overhead_ns += wall_ns;
         self.kernel.steal(cpu, wall_ns);
@@ -106,10 +106,10 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     /// How much later than asked the task's timers may be (`hrtimer_set_expires_range_ns`).
     fn slack_ns(&self, task: TaskId) -> Ns {
-        if self.kernel.tables().tasks[task.index()].policy.rank() > Policy::Normal.rank() {
+        if self.kernel.tables().tasks[task].policy.rank() > Policy::Normal.rank() {
             return 0;
         }
-        self.out.tasks.contexts[task.index()].slack_ns
+        self.out.tasks.contexts[task].slack_ns
     }
 
     pub(super) fn sleep(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
@@ -141,24 +141,24 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     }
 
     pub(super) fn io(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
-        if self.out.tasks.contexts[task.index()].resume == Resume::Retry {
+        if self.out.tasks.contexts[task].resume == Resume::Retry {
             // Completed and running again.
-            self.kernel.tables_mut().tasks[task.index()].in_iowait = false;
-            self.out.tasks.contexts[task.index()].resume = Resume::Afresh;
+            self.kernel.tables_mut().tasks[task].in_iowait = false;
+            self.out.tasks.contexts[task].resume = Resume::Afresh;
             return self.done(task);
         }
         let amount = self.amount(task, amount);
         self.syscall(cpu);
-        let slot = match self.out.tasks.contexts[task.index()].io {
+        let slot = match self.out.tasks.contexts[task].io {
             Some(slot) => slot,
             None => self.out.add_source(Source::Io(task)),
         };
-        let context = &mut self.out.tasks.contexts[task.index()];
+        let context = &mut self.out.tasks.contexts[task];
         context.io = Some(slot);
         context.resume = Resume::Retry;
         let done = self.out.clock(cpu).saturating_add(amount);
         self.out.wheel.arm(slot, Key::new(done, class::ARRIVAL));
-        self.kernel.tables_mut().tasks[task.index()].in_iowait = true;
+        self.kernel.tables_mut().tasks[task].in_iowait = true;
         self.block(cpu)
     }
 
@@ -207,7 +207,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         sync: bool,
     ) -> Run<Next> {
         let row = self.resolve(task, queue)?;
-        let waited = self.out.tasks.contexts[task.index()].resume == Resume::Retry;
+        let waited = self.out.tasks.contexts[task].resume == Resume::Retry;
         if !waited {
             self.syscall(cpu);
         }
@@ -218,7 +218,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let spec = &self.out.shared.workload.queues[row];
         let room = bytes.saturating_add(spec.overhead_bytes);
         if !spec.takes(self.out.tasks.queues[row].used, room, waited) {
-            self.out.tasks.contexts[task.index()].resume = Resume::Retry;
+            self.out.tasks.contexts[task].resume = Resume::Retry;
             let queue = self.out.tasks.writer_queue(row);
             return Ok(self.block_on(cpu, task, queue));
         }
@@ -232,7 +232,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             let queue = self.out.tasks.writer_queue(row);
             self.wake_waiters(cpu, queue, 1);
         }
-        self.out.tasks.contexts[task.index()].resume = Resume::Afresh;
+        self.out.tasks.contexts[task].resume = Resume::Afresh;
         self.skip(task);
         Ok(ENTERED)
     }
@@ -258,7 +258,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     pub(super) fn receiver_cpu(&self, row: usize) -> Option<Cpu> {
         let readers = self.out.tasks.reader_queue(row);
         let reader = self.out.tasks.waiting.first(readers)?;
-        Some(self.kernel.tables().tasks[reader.index()].cpu)
+        Some(self.kernel.tables().tasks[reader].cpu)
     }
 
     /// Takes the oldest message and wakes senders when there is room again. The flag tells whether
@@ -293,9 +293,9 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         iowait: bool,
     ) -> Run<Next> {
         let row = self.resolve(task, queue)?;
-        let waited = self.out.tasks.contexts[task.index()].resume == Resume::Retry;
+        let waited = self.out.tasks.contexts[task].resume == Resume::Retry;
         if waited {
-            self.kernel.tables_mut().tasks[task.index()].in_iowait = false;
+            self.kernel.tables_mut().tasks[task].in_iowait = false;
         } else {
             self.syscall(cpu);
         }
@@ -313,7 +313,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             return Ok(self.received(task, value, message));
         }
         if waited {
-            if self.out.tasks.contexts[task.index()].timed_out {
+            if self.out.tasks.contexts[task].timed_out {
                 return Ok(self.received(task, value, TIMED_OUT));
             }
         } else if timeout != Amount::FOREVER {
@@ -326,14 +326,14 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             let until = self.out.clock(cpu).saturating_add(limit);
             self.out.arm_sleep_timer(cpu, timer, until, slack);
         }
-        self.out.tasks.contexts[task.index()].resume = Resume::Retry;
-        self.kernel.tables_mut().tasks[task.index()].in_iowait = iowait;
+        self.out.tasks.contexts[task].resume = Resume::Retry;
+        self.kernel.tables_mut().tasks[task].in_iowait = iowait;
         let readers = self.out.tasks.reader_queue(row);
         Ok(self.block_on(cpu, task, readers))
     }
 
     fn received(&mut self, task: TaskId, value: Reg, message: u64) -> Next {
-        let context = &mut self.out.tasks.contexts[task.index()];
+        let context = &mut self.out.tasks.contexts[task];
         context.resume = Resume::Afresh;
         context.timed_out = false;
         self.set(task, value, message);
@@ -408,7 +408,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let owner = &mut self.out.tasks.mutexes[row];
         if owner.is_none() {
             *owner = Some(task);
-            self.out.tasks.contexts[task.index()].resume = Resume::Afresh;
+            self.out.tasks.contexts[task].resume = Resume::Afresh;
             return Ok(self.done(task));
         }
         self.syscall(cpu);
@@ -447,14 +447,14 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         condition: Ref<ConditionId>,
         mutex: Ref<MutexId>,
     ) -> Run<Next> {
-        if self.out.tasks.contexts[task.index()].resume == Resume::Relock {
+        if self.out.tasks.contexts[task].resume == Resume::Relock {
             return self.lock(cpu, task, mutex);
         }
         let condition = self.resolve(task, condition)?;
         let mutex = self.resolve(task, mutex)?;
         self.release(cpu, task, mutex);
         self.syscall(cpu);
-        self.out.tasks.contexts[task.index()].resume = Resume::Relock;
+        self.out.tasks.contexts[task].resume = Resume::Relock;
         let queue = self.out.tasks.condition_queue(condition);
         Ok(self.block_on_futex(cpu, task, queue))
     }

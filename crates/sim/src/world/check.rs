@@ -52,20 +52,18 @@ impl World {
         let cpus = || (0..self.out.cpus.len()).map(Cpu::from);
         Clocks {
             now: self.out.now,
-            cpus: cpus()
-                .map(|cpu| self.out.cpus[cpu.index()].cursor)
-                .collect(),
+            cpus: cpus().map(|cpu| self.out.cpus[cpu].cursor).collect(),
             uncounted: cpus().map(|cpu| self.uncounted(cpu)).collect(),
         }
     }
 
     /// How much less a CPU's time adds up to than has passed on it.
     fn uncounted(&self, cpu: Cpu) -> i128 {
-        let state = &self.out.cpus[cpu.index()];
+        let state = &self.out.cpus[cpu];
         let up_to = match state.running {
             _ if state.idle => state.idle_counted,
             Some(_) => state.cursor.max(state.started),
-            None => state.cursor + self.out.scripts[cpu.index()].delay_ns(),
+            None => state.cursor + self.out.scripts[cpu].delay_ns(),
         };
         let time = &state.time;
         i128::from(up_to) - i128::from(time.user_ns + time.overhead_ns + time.idle_ns)
@@ -77,7 +75,7 @@ impl World {
         assert!(now >= earlier, "time went back from {earlier} to {now} ns");
         before.now = now;
         for cpu in (0..self.out.cpus.len()).map(Cpu::from) {
-            let cursor = self.out.cpus[cpu.index()].cursor;
+            let cursor = self.out.cpus[cpu].cursor;
             let earlier = std::mem::replace(&mut before.cpus[cpu.index()], cursor);
             let row = cpu.0;
             assert!(
@@ -90,7 +88,7 @@ impl World {
                 "at {now} ns CPU {row} has counted {} ns too {}: {:?}",
                 lost.abs(),
                 if lost > 0 { "few" } else { "many" },
-                self.out.cpus[cpu.index()].time,
+                self.out.cpus[cpu].time,
             );
         }
     }
@@ -105,8 +103,8 @@ impl World {
         }
         let rows = (0..self.out.tasks.contexts.len()).map(TaskId::from);
         for task in rows {
-            let record = &self.kernel.tasks[task.index()];
-            let context = &self.out.tasks.contexts[task.index()];
+            let record = &self.kernel.tasks[task];
+            let context = &self.out.tasks.contexts[task];
             let sleeps = record.state == TaskState::Blocked && context.name != Name::Kernel;
             assert!(
                 !sleeps || self.will_be_woken(task),
@@ -121,7 +119,7 @@ impl World {
     /// Whether anything is under way that ends the sleep of a task.
     fn will_be_woken(&self, task: TaskId) -> bool {
         let out = &self.out;
-        let context = &out.tasks.contexts[task.index()];
+        let context = &out.tasks.contexts[task];
         let has_io = |slot| out.wheel.armed(slot).is_some();
         out.tasks.waiting.holds(task)
             || out.timers.is_armed(out.task_timer(task))

@@ -107,7 +107,7 @@ macro_rules! core {
             }
 
             fn set_period_phase(&mut self, group: GroupId, phase_ns: Ns) {
-                self.groups[group.index()].bandwidth.expires_ns = phase_ns;
+                self.groups[group].bandwidth.expires_ns = phase_ns;
             }
 
             #[inline(always)]

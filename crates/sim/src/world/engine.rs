@@ -131,7 +131,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         if slot.0 % per_cpu::COUNT == per_cpu::CALL {
             self.kernel.irq_enter(&self.out, cpu);
         }
-        let state = &mut self.out.cpus[cpu.index()];
+        let state = &mut self.out.cpus[cpu];
         state.poked = false;
         if state.running.is_some() && self.out.machine.ipi_stall_ns > 0 {
             let stall_ns = self.out.machine.ipi_stall_ns;
@@ -143,7 +143,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     fn segment_ends(&mut self, cpu: Cpu) -> Run<()> {
         self.out.executing = cpu;
-        match self.out.cpus[cpu.index()].running {
+        match self.out.cpus[cpu].running {
             Some(_) => self.run(cpu, Flow::Due),
             None if self.out.script_time(cpu).is_some() => self.script_goes_on(cpu),
             None => {
@@ -164,7 +164,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.out.execute(cpu);
         loop {
             let out = &mut self.out;
-            let state = &mut out.cpus[cpu.index()];
+            let state = &mut out.cpus[cpu];
             if state.cursor > out.now {
                 let key = Key::new(state.cursor, class);
                 if !out.advance_to(key) {
@@ -191,12 +191,12 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     pub(super) fn run(&mut self, cpu: Cpu, mut flow: Flow) -> Run<()> {
         loop {
             if flow == Flow::Entered {
-                let before = self.out.cpus[cpu.index()].running;
+                let before = self.out.cpus[cpu].running;
                 if !self.leave(cpu, before) {
                     return Ok(());
                 }
             }
-            let Some(task) = self.out.cpus[cpu.index()].running else {
+            let Some(task) = self.out.cpus[cpu].running else {
                 return Ok(());
             };
             if flow != Flow::Due && !self.execute_segment(cpu, task) {
@@ -254,9 +254,9 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             self.out.temper(cpu, next);
             self.load_address_space(cpu, next);
         }
-        self.out.cpus[cpu.index()].running = Some(next);
+        self.out.cpus[cpu].running = Some(next);
         self.out.leave_call(cpu, next);
-        if self.out.tasks.contexts[next.index()].segment == Segment::None {
+        if self.out.tasks.contexts[next].segment == Segment::None {
             self.run_ahead(next);
         }
         true
@@ -267,7 +267,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     #[inline(always)]
     fn execute_segment(&mut self, cpu: Cpu, task: TaskId) -> bool {
         let out = &mut self.out;
-        let state = &mut out.cpus[cpu.index()];
+        let state = &mut out.cpus[cpu];
         state.cursor = state.cursor.max(out.now);
         state.started = state.cursor;
         let started = state.started;
@@ -284,15 +284,15 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// The segment of the running task is over: the next instructions are due now.
     #[inline(always)]
     fn finish_segment(&mut self, cpu: Cpu, task: TaskId) -> Run<Flow> {
-        if self.out.cpus[cpu.index()].cold && !self.out.cold_segment_ends(cpu, task) {
+        if self.out.cpus[cpu].cold && !self.out.cold_segment_ends(cpu, task) {
             return Ok(Flow::Segment);
         }
         let out = &mut self.out;
-        let state = &mut out.cpus[cpu.index()];
+        let state = &mut out.cpus[cpu];
         state.time.user_ns += out.now - state.started;
         state.started = out.now;
         state.cursor = out.now;
-        out.tasks.contexts[task.index()].segment = Segment::None;
+        out.tasks.contexts[task].segment = Segment::None;
         self.interpret(cpu, task)
     }
 
@@ -302,8 +302,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     fn load_address_space(&mut self, cpu: Cpu, task: TaskId) {
         let refill_ns = self.out.machine.tlb_refill_ns;
         if refill_ns > 0
-            && let Some(space) = self.kernel.tables().tasks[task.index()].address_space
-            && self.out.cpus[cpu.index()].translations.load(space)
+            && let Some(space) = self.kernel.tables().tasks[task].address_space
+            && self.out.cpus[cpu].translations.load(space)
         {
             self.out.charge(cpu, Op::ContextSwitch, refill_ns, 0);
         }
@@ -311,9 +311,9 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     /// Frees the row of a task that is gone.
     fn reap(&mut self, task: TaskId) {
-        let record = &self.kernel.tables().tasks[task.index()];
+        let record = &self.kernel.tables().tasks[task];
         if record.state == TaskState::Dead {
-            let charged_ns = self.kernel.tables().entities[record.se.index()].sum_exec_runtime;
+            let charged_ns = self.kernel.tables().entities[record.se].sum_exec_runtime;
             self.out.probes.ended(task, charged_ns);
             self.kernel.task_reap(task);
         }
@@ -323,8 +323,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     #[inline]
     pub(super) fn wake(&mut self, cpu: Cpu, task: TaskId, sync: bool, context: WakeContext) {
         let at = self.out.clock(cpu);
-        if self.kernel.tables().tasks[task.index()].state == TaskState::Blocked {
-            let running = self.out.cpus[cpu.index()].running;
+        if self.kernel.tables().tasks[task].state == TaskState::Blocked {
+            let running = self.out.cpus[cpu].running;
             let waker = running.filter(|_| context == WakeContext::Task);
             if self.out.is_recording(cpu) {
                 self.out.record(cpu, SideEffect::Waking(task, waker));
@@ -348,7 +348,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             }
             if let Some(task) = state.running {
                 out.execute(Cpu::from(row));
-                debug_assert!(out.tasks.contexts[task.index()].name != Name::Kernel);
+                debug_assert!(out.tasks.contexts[task].name != Name::Kernel);
             }
         }
         out.probes.settle(now);
@@ -366,7 +366,7 @@ pub(super) fn charges(
     let rows = kernel.tasks.iter().enumerate();
     let alive = rows.filter(|(_, record)| record.state != TaskState::Dead);
     alive.map(|(row, record)| {
-        let charged_ns = kernel.entities[record.se.index()].sum_exec_runtime;
+        let charged_ns = kernel.entities[record.se].sum_exec_runtime;
         (TaskId::from(row), charged_ns)
     })
 }

@@ -47,7 +47,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             for cpu in (0..out.cpus.len()).map(Cpu::from) {
                 let slot = out.add_source(Source::PollLimit(cpu));
                 out.hardware_slots.poll_limits.push(slot);
-                out.cpus[cpu.index()].idle_row = idle.state.len() - 1;
+                out.cpus[cpu].idle_row = idle.state.len() - 1;
             }
             let (states, kind) = idle_driver(&machine);
             self.kernel.register_idle_states(states, kind);
@@ -65,11 +65,11 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// A CPU leaves its idle state because of an event that is being handled now.
     pub(super) fn leave_idle(&mut self, cpu: Cpu, class: u8) {
         let out = &mut self.out;
-        let poked = out.cpus[cpu.index()].poked;
+        let poked = out.cpus[cpu].poked;
         let mut exit_ns = if poked { 0 } else { out.machine.idle_exit_ns };
         if out.hardware.on {
             out.note_watched();
-            let stay_ns = out.now.saturating_sub(out.cpus[cpu.index()].idle_since);
+            let stay_ns = out.now.saturating_sub(out.cpus[cpu].idle_since);
             let percent = match class {
                 class::DEVICE_TIMER => out.timer_exit_percent(cpu),
                 _ => 100,
@@ -82,7 +82,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             }
             out.apply_hardware();
         }
-        let state = &mut out.cpus[cpu.index()];
+        let state = &mut out.cpus[cpu];
         state.idle = false;
         state.time.idle_ns += out.now - state.idle_counted + exit_ns;
         state.cursor += exit_ns;
@@ -94,7 +94,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// A CPU has nothing to run: it falls asleep once its last operation is over.
     pub(super) fn go_idle(&mut self, cpu: Cpu) {
         let out = &mut self.out;
-        let state = &mut out.cpus[cpu.index()];
+        let state = &mut out.cpus[cpu];
         state.cursor = state.cursor.max(out.now);
         state.running = None;
         if !out.hardware.on {
@@ -114,7 +114,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     pub(super) fn fall_asleep(&mut self, cpu: Cpu) {
         let out = &mut self.out;
         let now = out.now;
-        let state = &mut out.cpus[cpu.index()];
+        let state = &mut out.cpus[cpu];
         state.idle = true;
         state.idle_since = now;
         state.idle_counted = now;
@@ -137,7 +137,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     pub(super) fn poll_limit(&mut self, cpu: Cpu) -> Run<()> {
         let out = &mut self.out;
         let now = out.now;
-        let state = &mut out.cpus[cpu.index()];
+        let state = &mut out.cpus[cpu];
         if !state.idle {
             return Ok(());
         }
@@ -176,7 +176,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// How much of the time to leave its idle state a CPU takes that its own timer wakes now. One
     /// that is on its own way out does not execute yet.
     fn timer_exit_percent(&self, cpu: Cpu) -> u64 {
-        let row = self.cpus[cpu.index()].idle_row;
+        let row = self.cpus[cpu].idle_row;
         let state = self
             .machine
             .idle
@@ -246,7 +246,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
                     .show(self.now, cpu, TraceKind::Frequency { mhz });
             }
             let speed = self.hardware.speed(cpu);
-            if speed != self.cpus[cpu.index()].warm_speed {
+            if speed != self.cpus[cpu].warm_speed {
                 self.set_speed(cpu, speed);
             }
         }
@@ -255,7 +255,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// Changes how fast a CPU executes, in 65536ths of nominal speed; what it executes is re-timed.
     pub(super) fn set_speed(&mut self, cpu: Cpu, speed: u32) {
         self.execute(cpu);
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         state.warm_speed = speed.max(1);
         state.price_scale = price_scale(state.warm_speed);
         self.retime(cpu);
@@ -264,7 +264,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// Continues the accounted segment at the speed that clock and caches now allow.
     fn retime(&mut self, cpu: Cpu) {
         let at = self.clock(cpu);
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         let percent = match &self.machine.migration {
             Some(part) if state.cold => u64::from(part.cold_speed_percent),
             _ => 100,
@@ -284,9 +284,9 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// Accounts what a CPU executed up to now.
     #[inline(always)]
     pub(super) fn execute(&mut self, cpu: Cpu) {
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         let Some(task) = state.running else { return };
-        let context = &mut self.tasks.contexts[task.index()];
+        let context = &mut self.tasks.contexts[task];
         if let Segment::Kernel { .. } = context.segment {
             return self.execute_in_kernel(cpu, task);
         }
@@ -304,11 +304,11 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     #[inline(never)]
     fn execute_in_kernel(&mut self, cpu: Cpu, task: TaskId) {
         let slot = <Outside>::slot(cpu, per_cpu::SEGMENT);
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         if self.now <= state.started || self.wheel.armed(slot).is_none() {
             return;
         }
-        let work = std::mem::take(&mut self.tasks.contexts[task.index()].segment);
+        let work = std::mem::take(&mut self.tasks.contexts[task].segment);
         let wall_ns = work.time_to_end(state.started, state.speed);
         state.time.user_ns += wall_ns;
         state.started += wall_ns;
@@ -319,15 +319,15 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     #[inline(always)]
     pub(super) fn time_to_end(&self, cpu: Cpu, task: TaskId, from: Ns) -> Ns {
         // Most often the next system call is due, warm caches or not.
-        if self.tasks.contexts[task.index()].segment == Segment::None {
+        if self.tasks.contexts[task].segment == Segment::None {
             return 0;
         }
         self.time_to_execute(cpu, task, from)
     }
 
     fn time_to_execute(&self, cpu: Cpu, task: TaskId, from: Ns) -> Ns {
-        let context = &self.tasks.contexts[task.index()];
-        let state = &self.cpus[cpu.index()];
+        let context = &self.tasks.contexts[task];
+        let state = &self.cpus[cpu];
         let end = context.segment.time_to_end(from, state.speed);
         if state.cold && !context.segment.is_in_kernel() {
             end.min(context.cold_left.div_ceil(u64::from(state.speed)))
@@ -341,7 +341,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         let Some(part) = &self.machine.migration else {
             return;
         };
-        let context = &mut self.tasks.contexts[task.index()];
+        let context = &mut self.tasks.contexts[task];
         let last = context.last_cpu.replace(cpu);
         if let Some(last) = last.filter(|&last| last != cpu) {
             let places = &self.machine.topology.places;
@@ -363,9 +363,9 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
 
     /// Sets whether a CPU executes with cold caches.
     pub(super) fn set_cold(&mut self, cpu: Cpu, cold: bool) {
-        if self.cpus[cpu.index()].cold != cold {
+        if self.cpus[cpu].cold != cold {
             self.execute(cpu);
-            self.cpus[cpu.index()].cold = cold;
+            self.cpus[cpu].cold = cold;
             self.retime(cpu);
         }
     }
@@ -373,7 +373,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// A segment with cold caches is due: `true` when it is over, otherwise the caches are warm.
     #[inline(always)]
     pub(super) fn cold_segment_ends(&mut self, cpu: Cpu, task: TaskId) -> bool {
-        let context = &self.tasks.contexts[task.index()];
+        let context = &self.tasks.contexts[task];
         // A system call: no work was done since the last one.
         let unchanged = context.segment == Segment::None && context.cold_left > 0;
         unchanged || context.segment.is_in_kernel() || self.cold_work_ends(cpu, task)
@@ -383,9 +383,9 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     fn cold_work_ends(&mut self, cpu: Cpu, task: TaskId) -> bool {
         self.execute(cpu);
         let now = self.now;
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         state.cursor = state.cursor.max(now);
-        let context = &self.tasks.contexts[task.index()];
+        let context = &self.tasks.contexts[task];
         let over = context.segment.time_to_end(now, state.speed) == 0;
         if context.cold_left == 0 {
             self.set_cold(cpu, false);

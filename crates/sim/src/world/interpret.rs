@@ -46,7 +46,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             if self.out.steps > STEPS_MAX {
                 return Err(self.no_progress(task));
             }
-            let pc = self.out.tasks.contexts[task.index()].pc;
+            let pc = self.out.tasks.contexts[task].pc;
             let instruction = self.out.shared.code[pc as usize];
             match self.execute(cpu, task, pc, instruction)? {
                 Next::Instruction => {}
@@ -61,7 +61,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     #[inline(always)]
     pub(super) fn run_ahead(&mut self, task: TaskId) {
         for _ in 0..STEPS_AHEAD_MAX {
-            let pc = self.out.tasks.contexts[task.index()].pc;
+            let pc = self.out.tasks.contexts[task].pc;
             let instruction = self.out.shared.code[pc as usize];
             match self.execute_alone(task, pc, instruction) {
                 Some(Next::Instruction) => {}
@@ -317,12 +317,12 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// Moves the task to its next instruction.
     #[inline(always)]
     pub(super) fn skip(&mut self, task: TaskId) {
-        self.out.tasks.contexts[task.index()].pc += 1;
+        self.out.tasks.contexts[task].pc += 1;
     }
 
     #[inline(always)]
     fn begin(&mut self, task: TaskId, segment: Segment) -> Next {
-        let context = &mut self.out.tasks.contexts[task.index()];
+        let context = &mut self.out.tasks.contexts[task];
         context.segment = segment;
         context.pc += 1;
         Next::Leave(Flow::Segment)
@@ -336,13 +336,13 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     #[inline(always)]
     pub(super) fn jump(&mut self, task: TaskId, target: u32) -> Next {
-        self.out.tasks.contexts[task.index()].pc = target;
+        self.out.tasks.contexts[task].pc = target;
         Next::Instruction
     }
 
     /// Program and instruction a task is at, for messages.
     fn place(&self, task: TaskId) -> (String, String, usize) {
-        let context = &self.out.tasks.contexts[task.index()];
+        let context = &self.out.tasks.contexts[task];
         let program = &self.workload().programs[context.program as usize];
         let entry = self.out.shared.entries[context.program as usize];
         (

@@ -65,7 +65,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         let Some(part) = &self.machine.timer_interrupt else {
             return false;
         };
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         // The hardware is not programmed meanwhile: the flag tells that it is on its way already.
         if std::mem::replace(&mut state.in_timer_interrupt, true) {
             return false;
@@ -91,7 +91,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let mut entered = self.out.now;
         self.kernel.irq_enter(&self.out, cpu);
         self.out.spend(cpu, Op::TimerInterrupt, 1);
-        self.out.cpus[cpu.index()].in_timer_interrupt = true;
+        self.out.cpus[cpu].in_timer_interrupt = true;
         let mut next = Ns::MAX;
         for _ in 0..RETRIES {
             while self.run_next_timer(cpu, entered) {}
@@ -101,7 +101,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
                 break;
             }
         }
-        self.out.cpus[cpu.index()].in_timer_interrupt = false;
+        self.out.cpus[cpu].in_timer_interrupt = false;
         self.out.program_device_for(cpu, next);
         self.out.write_deadline(cpu);
         self.run(cpu, Flow::Entered)
@@ -109,7 +109,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     /// Runs the first timer of `cpu` if it has expired at `now`.
     fn run_next_timer(&mut self, cpu: Cpu, now: Ns) -> bool {
-        let state = &self.out.cpus[cpu.index()];
+        let state = &self.out.cpus[cpu];
         let (tick_at, tick_order) = (state.tick_at, state.tick_order);
         if let Some(armed) = self.out.timers.first(cpu)
             && self
@@ -127,7 +127,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         if tick_at > now {
             return false;
         }
-        self.out.cpus[cpu.index()].tick_at = Ns::MAX;
+        self.out.cpus[cpu].tick_at = Ns::MAX;
         self.kernel.tick(&mut self.out, cpu);
         true
     }
@@ -176,7 +176,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     /// A sleep or a timed wait is over.
     fn task_timer_expires(&mut self, cpu: Cpu, task: TaskId) {
-        let context = &mut self.out.tasks.contexts[task.index()];
+        let context = &mut self.out.tasks.contexts[task];
         context.timed_out = context.resume == Resume::Retry;
         self.out.tasks.waiting.remove(task);
         self.wake(cpu, task, false, WakeContext::HardIrq);
@@ -190,7 +190,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     /// A device completes a task's I/O on the CPU that submitted it.
     pub(super) fn io_done(&mut self, slot: Slot, task: TaskId) -> Run<()> {
-        let cpu = self.kernel.tables().tasks[task.index()].cpu;
+        let cpu = self.kernel.tables().tasks[task].cpu;
         if !self.enter(cpu, slot, class::ARRIVAL) {
             return Ok(());
         }
@@ -390,7 +390,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let entity = self.out.shared.task_entities[row as usize];
         let task = self.create_task(attributes, spec.program.0, name, statistics, entity);
         self.ask_clamps(task, spec.clamps);
-        let context = &mut self.out.tasks.contexts[task.index()];
+        let context = &mut self.out.tasks.contexts[task];
         context.slack_ns = spec.timer_slack_ns.unwrap_or(TIMER_SLACK_NS);
         context.parent = NO_TASK;
         self.out.tasks.registers_mut(task).fill(0);

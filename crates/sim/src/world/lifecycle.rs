@@ -19,7 +19,7 @@ const FORKED_ADDRESS_SPACES: u32 = 1 << 31;
 
 impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     pub(super) fn fork(&mut self, cpu: Cpu, task: TaskId, fork: ForkId, child: Reg) -> Run<Next> {
-        if self.kernel.tables().tasks[task.index()].policy == Policy::Deadline {
+        if self.kernel.tables().tasks[task].policy == Policy::Deadline {
             return Err(Box::new(RunError::DeadlineForks {
                 task: self.task_name(task).to_owned(),
                 at_ns: self.out.clock(cpu),
@@ -27,7 +27,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         }
         let shared = std::sync::Arc::clone(&self.out.shared);
         let spec = &shared.workload.forks[fork.0 as usize];
-        let parent = &self.kernel.tables().tasks[task.index()];
+        let parent = &self.kernel.tables().tasks[task];
         let group = spec.group.unwrap_or(parent.group);
         // `cpuset_fork`: a child that starts elsewhere has the CPUs that the cpuset there leaves.
         let asked = spec.affinity.unwrap_or(parent.affinity);
@@ -54,21 +54,20 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let entity = random::mix(*parent ^ shared.fork_hashes[fork.0 as usize] ^ *children);
         let new = self.create_task(attributes, spec.program.0, name, statistics, entity);
         self.kernel.inherit_wakees(task, new);
-        let asked = self.kernel.tables().tasks[task.index()].clamps_asked;
+        let asked = self.kernel.tables().tasks[task].clamps_asked;
         self.ask_clamps(new, asked);
         if spec.process {
             // Unique among live tasks is enough: it only tells address spaces apart.
-            self.kernel.tables_mut().tasks[new.index()].address_space =
-                Some(FORKED_ADDRESS_SPACES | new.0);
+            self.kernel.tables_mut().tasks[new].address_space = Some(FORKED_ADDRESS_SPACES | new.0);
         }
         let tasks = &mut self.out.tasks;
         tasks.copy_registers(task, new);
         let (parent, handle) = (tasks.handle(task), tasks.handle(new));
-        let slack_ns = tasks.contexts[task.index()].slack_ns;
-        let context = &mut tasks.contexts[new.index()];
+        let slack_ns = tasks.contexts[task].slack_ns;
+        let context = &mut tasks.contexts[new];
         context.parent = parent;
         context.slack_ns = slack_ns;
-        tasks.contexts[task.index()].children += 1;
+        tasks.contexts[task].children += 1;
         self.set(task, child, handle);
         self.kernel.wake_up_new_task(&mut self.out, cpu, new);
         Ok(ENTERED)
@@ -88,7 +87,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             return Next::Instruction;
         };
         self.syscall(cpu);
-        let queue = self.out.tasks.contexts[child.index()].joiners;
+        let queue = self.out.tasks.contexts[child].joiners;
         self.out.tasks.waiting.push(queue, task);
         self.kernel.block(&mut self.out, cpu);
         ENTERED
@@ -96,7 +95,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     pub(super) fn join_all(&mut self, cpu: Cpu, task: TaskId) -> Next {
         self.skip(task);
-        let context = &mut self.out.tasks.contexts[task.index()];
+        let context = &mut self.out.tasks.contexts[task];
         if context.children == 0 {
             return Next::Instruction;
         }
@@ -107,15 +106,13 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     }
 
     pub(super) fn exit(&mut self, cpu: Cpu, task: TaskId) -> Next {
-        let of_user_space = self.kernel.tables().tasks[task.index()]
-            .address_space
-            .is_some();
-        let name = self.out.tasks.contexts[task.index()].name;
+        let of_user_space = self.kernel.tables().tasks[task].address_space.is_some();
+        let name = self.out.tasks.contexts[task].name;
         let awaited = of_user_space && !self.out.is_of_machine(name);
         let tasks = &mut self.out.tasks;
         tasks.live -= usize::from(awaited);
         let was_last = awaited && tasks.live + self.out.to_start == 0;
-        let context = &mut tasks.contexts[task.index()];
+        let context = &mut tasks.contexts[task];
         context.generation = context.generation.wrapping_add(1);
         let (joiners, parent) = (context.joiners, context.parent);
         if was_last && self.out.ends_with_programs {
@@ -126,7 +123,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             self.wake(cpu, joiner, false, WakeContext::Task);
         }
         if let Some(parent) = self.out.tasks.of_handle(parent) {
-            let context = &mut self.out.tasks.contexts[parent.index()];
+            let context = &mut self.out.tasks.contexts[parent];
             context.children -= 1;
             if context.joins_all && context.children == 0 {
                 context.joins_all = false;
@@ -148,12 +145,10 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.syscall(cpu);
         self.skip(task);
         if let Some(slack_ns) = change.timer_slack_ns {
-            self.out.tasks.contexts[task.index()].slack_ns = slack_ns;
+            self.out.tasks.contexts[task].slack_ns = slack_ns;
         }
         let (kernel, out) = (&mut self.kernel, &mut self.out);
-        let nice = change
-            .nice
-            .unwrap_or(kernel.tables().tasks[task.index()].nice);
+        let nice = change.nice.unwrap_or(kernel.tables().tasks[task].nice);
         if let Some(reservation) = change.deadline {
             let set = kernel.set_deadline(out, cpu, task, reservation);
             return match set {
@@ -183,13 +178,13 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             kernel.set_group(out, cpu, task, group);
             // `cpuset_attach`: the CPUs of the new cpuset, and of these the task's own, if any.
             if let Some(cpus) = out.cpuset(group) {
-                let both = kernel.tables().tasks[task.index()].affinity.and(&cpus);
+                let both = kernel.tables().tasks[task].affinity.and(&cpus);
                 let affinity = if both.is_empty() { cpus } else { both };
                 kernel.set_affinity(out, cpu, task, affinity);
             }
         }
         if let Some(asked) = change.affinity {
-            let group = kernel.tables().tasks[task.index()].group;
+            let group = kernel.tables().tasks[task].group;
             let affinity = match out.cpuset(group) {
                 Some(cpus) => asked.and(&cpus),
                 None => asked,

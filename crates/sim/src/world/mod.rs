@@ -97,7 +97,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     /// Time of a CPU by use since statistics count.
     pub fn cpu_time(&self, cpu: Cpu) -> CpuTime {
-        self.out.cpus[cpu.index()].time
+        self.out.cpus[cpu].time
     }
 
     /// Statistics of accesses to contended lines of a kind since statistics count; `None` when none

@@ -232,7 +232,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// The clock of a CPU: its cursor, or the event being handled if that is later.
     #[inline(always)]
     pub(crate) fn clock(&self, cpu: Cpu) -> Ns {
-        self.cpus[cpu.index()].cursor.max(self.now)
+        self.cpus[cpu].cursor.max(self.now)
     }
 
     /// Goes on to `key` at once if no other event comes before it; as if it had been armed and had
@@ -312,13 +312,13 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     #[inline(always)]
     pub(super) fn next_expiry(&self, cpu: Cpu) -> Ns {
         let first = self.timers.first(cpu).map_or(Ns::MAX, |armed| armed.hard);
-        first.min(self.cpus[cpu.index()].tick_at)
+        first.min(self.cpus[cpu].tick_at)
     }
 
     /// Programs the timer hardware of a CPU for its next timer or tick.
     #[inline(always)]
     pub(super) fn program_device(&mut self, cpu: Cpu) {
-        let state = &self.cpus[cpu.index()];
+        let state = &self.cpus[cpu];
         if state.in_timer_interrupt {
             return;
         }
@@ -333,7 +333,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             self.wheel.disarm(slot);
             return;
         }
-        let offset_ns = self.cpus[cpu.index()].timer_offset_ns;
+        let offset_ns = self.cpus[cpu].timer_offset_ns;
         let key = Key::new(at + offset_ns, class::DEVICE_TIMER);
         if self.wheel.armed(slot) != Some(key) {
             self.wheel.arm(slot, key);

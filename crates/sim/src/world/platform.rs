@@ -40,7 +40,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
     fn spin_until(&mut self, cpu: Cpu, until: Ns) {
         let at = self.clock(cpu);
         if until > at {
-            let state = &mut self.cpus[cpu.index()];
+            let state = &mut self.cpus[cpu];
             state.cursor = until;
             state.time.overhead_ns += until - at;
             // Waits for the lock of a queue, and for the end of a switch, are counted with the
@@ -58,7 +58,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
     fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns) {
         match timer {
             Timer::Tick(of) => {
-                let state = &mut self.cpus[of.index()];
+                let state = &mut self.cpus[of];
                 state.tick_at = at;
                 state.tick_order = self.timers.next_order();
                 self.program_device(of);
@@ -77,7 +77,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
     fn cancel(&mut self, timer: Timer) {
         match timer {
             Timer::Tick(of) => {
-                self.cpus[of.index()].tick_at = Ns::MAX;
+                self.cpus[of].tick_at = Ns::MAX;
                 self.program_device(of);
             }
             Timer::BandwidthPeriod(group) => self.cancel_timer(period_timer(group)),
@@ -120,7 +120,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
 
     #[inline]
     fn enter_idle(&mut self, cpu: Cpu, state: usize, poll_limit_ns: Option<Ns>) {
-        let cpu = &mut self.cpus[cpu.index()];
+        let cpu = &mut self.cpus[cpu];
         cpu.idle_row = state;
         cpu.poll_limit_ns = poll_limit_ns;
     }
@@ -165,7 +165,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// A CPU is busy for `price_ns` at nominal speed with so many operations of a kind.
     #[inline]
     pub(super) fn charge(&mut self, cpu: Cpu, op: Op, price_ns: Ns, count: u32) {
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         let price_ns = (price_ns * state.price_scale) >> 16;
         state.cursor = state.cursor.max(self.now) + price_ns;
         state.time.overhead_ns += price_ns;
@@ -177,7 +177,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// A task comes back from a call, if it is in one.
     #[inline(always)]
     pub(super) fn leave_call(&mut self, cpu: Cpu, task: TaskId) {
-        if std::mem::take(&mut self.tasks.contexts[task.index()].in_call) {
+        if std::mem::take(&mut self.tasks.contexts[task].in_call) {
             self.charge(cpu, Op::Syscall, self.machine.syscall_exit_ns, 0);
         }
     }
@@ -186,7 +186,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// that time may have begun while the sender still sent.
     #[inline]
     pub(super) fn deliver_ipi(&mut self, at: Ns, to: Cpu, ipi: Ipi, polling: bool) {
-        let state = &mut self.cpus[to.index()];
+        let state = &mut self.cpus[to];
         let arrival = if polling {
             state.poked = true;
             at + self.machine.polling_wakeup_ns

@@ -55,7 +55,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// Whether side effects of the operation that `cpu` executes have to be written down.
     #[inline(always)]
     pub(super) fn is_recording(&self, cpu: Cpu) -> bool {
-        self.lines.is_some() && !self.scripts[cpu.index()].steps.is_empty()
+        self.lines.is_some() && !self.scripts[cpu].steps.is_empty()
     }
 
     /// Writes a side effect down.
@@ -67,7 +67,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     #[inline(always)]
     fn write_down(&mut self, cpu: Cpu, effect: SideEffect) {
         let at = self.clock(cpu);
-        self.scripts[cpu.index()].steps.push((at, effect));
+        self.scripts[cpu].steps.push((at, effect));
     }
 
     /// `touch` of the platform.
@@ -99,8 +99,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         let Some(lines) = &mut self.lines else {
             return false;
         };
-        let state = &mut self.cpus[cpu.index()];
-        if state.cursor > self.now || !self.scripts[cpu.index()].steps.is_empty() {
+        let state = &mut self.cpus[cpu];
+        if state.cursor > self.now || !self.scripts[cpu].steps.is_empty() {
             self.want_modelled_line(cpu, line, access);
             return self.is_recording(cpu);
         }
@@ -117,7 +117,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     #[inline(always)]
     pub(super) fn script_time(&self, cpu: Cpu) -> Option<Ns> {
         self.lines.as_ref()?;
-        let script = &self.scripts[cpu.index()];
+        let script = &self.scripts[cpu];
         script.resume.as_ref()?;
         let (at, _) = script.steps.get(script.next)?;
         Some(at + script.delay_ns)
@@ -171,7 +171,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
                     return 0;
                 };
                 let delay_ns = lines.grant(cpu, line, access, at) - at;
-                self.cpus[cpu.index()].time.overhead_ns += delay_ns;
+                self.cpus[cpu].time.overhead_ns += delay_ns;
                 return delay_ns;
             }
             SideEffect::Ipi(to, ipi, polling) => self.deliver_ipi(at, to, ipi, polling),
@@ -186,7 +186,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// The time of the next side effect of a script has come.
     pub(super) fn script_goes_on(&mut self, cpu: Cpu) -> Run<()> {
         self.out.executing = cpu;
-        match self.out.scripts[cpu.index()].resume.take() {
+        match self.out.scripts[cpu].resume.take() {
             Some(stage) => self.resume(cpu, stage),
             None => Ok(()),
         }

@@ -123,7 +123,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             let task = self.create_from_spec(spec, row, affinity, cpu);
             self.kernel.adopt_sleeper(cpu, task);
             let tasks = &mut self.out.tasks;
-            tasks.contexts[task.index()].resume = Resume::Retry;
+            tasks.contexts[task].resume = Resume::Retry;
             let readers = tasks.reader_queue(queue.0 as usize);
             tasks.waiting.push(readers, task);
         }
@@ -212,7 +212,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.grow(task.index() + 1);
         let out = &mut self.out;
         let entry = out.shared.entries[program as usize];
-        let old = &mut out.tasks.contexts[task.index()];
+        let old = &mut out.tasks.contexts[task];
         *old = Context {
             pc: entry,
             program,

@@ -307,7 +307,7 @@ impl Tasks {
 
     /// Names a live task so that a later task of the same row is not mistaken for it.
     pub(crate) fn handle(&self, task: TaskId) -> u64 {
-        u64::from(self.contexts[task.index()].generation) << 32 | u64::from(task.0)
+        u64::from(self.contexts[task].generation) << 32 | u64::from(task.0)
     }
 
     /// The task of a handle, while it lives.

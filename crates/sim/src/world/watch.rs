@@ -50,13 +50,10 @@ impl World {
     /// The machine's own threads, which were there before the run and so before the observation.
     fn sleepers(&self) -> Vec<TraceEvent> {
         let contexts = (0..self.out.tasks.contexts.len()).map(TaskId::from);
-        let of_machine = |task: &TaskId| {
-            self.out
-                .is_of_machine(self.out.tasks.contexts[task.index()].name)
-        };
+        let of_machine = |task: &TaskId| self.out.is_of_machine(self.out.tasks.contexts[task].name);
         let start = |task: TaskId| TraceEvent {
             time: 0,
-            cpu: self.kernel.tasks[task.index()].cpu,
+            cpu: self.kernel.tasks[task].cpu,
             event: TraceKind::Start { task },
         };
         contexts.filter(of_machine).map(start).collect()

@@ -19,7 +19,7 @@ pub(crate) fn big_little() -> Topology {
 fn five_hogs(version: &str) -> (World, TaskId) {
     let mut world = World::on(big_little(), version, |_| {});
     let hog = world.spawn(Cpu(0));
-    let record = &mut world.kernel.tasks[hog.index()];
+    let record = &mut world.kernel.tasks[hog];
     (record.affinity, record.nr_cpus_allowed) = (CpuSet::first(8), 8);
     for cpu in 4..8 {
         world.spawn(Cpu(cpu));
@@ -75,11 +75,11 @@ fn a_hog_on_a_small_cpu_goes_to_a_large_one_as_soon_as_that_idles() {
     ] {
         let (mut world, hog) = five_hogs(version);
         world.advance(300 * MS);
-        assert_eq!(world.kernel.tasks[hog.index()].cpu, Cpu(0), "{version}");
+        assert_eq!(world.kernel.tasks[hog].cpu, Cpu(0), "{version}");
         assert_eq!(world.kernel.rqs[0].misfit_task_load > 0, goes, "{version}");
         world.exit(Cpu(6));
         world.advance(20 * MS);
-        let there = world.kernel.tasks[hog.index()].cpu == Cpu(6);
+        let there = world.kernel.tasks[hog].cpu == Cpu(6);
         assert_eq!(there, goes, "{version}");
         assert_eq!(world.kernel.rqs[0].misfit_task_load, 0, "{version}");
     }
@@ -89,10 +89,10 @@ fn a_hog_on_a_small_cpu_goes_to_a_large_one_as_soon_as_that_idles() {
 fn a_task_that_uses_less_than_80_percent_of_a_small_cpu_is_no_misfit() {
     for (util, misfit) in [(356, false), (357, true)] {
         let (mut world, hog) = five_hogs("6.12");
-        let record = &mut world.kernel.tasks[hog.index()];
+        let record = &mut world.kernel.tasks[hog];
         (record.util_est, record.util_est_ewma) = (0, 0);
         let se = record.se;
-        world.kernel.entities[se.index()].avg.util_avg = util;
+        world.kernel.entities[se].avg.util_avg = util;
         world.kernel.update_misfit_status(Cpu(0), Some(hog));
         assert_eq!(world.kernel.rqs[0].misfit_task_load > 0, misfit, "{util}");
     }
@@ -102,7 +102,7 @@ fn a_task_that_uses_less_than_80_percent_of_a_small_cpu_is_no_misfit() {
 fn a_task_bound_to_small_cpus_is_no_misfit_from_6_10() {
     for (version, misfit) in [("6.9", true), ("6.10", false)] {
         let (mut world, hog) = five_hogs(version);
-        let record = &mut world.kernel.tasks[hog.index()];
+        let record = &mut world.kernel.tasks[hog];
         (record.affinity, record.nr_cpus_allowed) = (CpuSet::first(4), 4);
         world.advance(300 * MS);
         assert_eq!(

@@ -15,13 +15,13 @@ fn two_cores(priorities: [u32; 4]) -> Topology {
 
 fn hog(world: &mut World, cpu: u32, cpus: CpuSet) -> TaskId {
     let hog = world.spawn(Cpu(cpu));
-    let record = &mut world.kernel.tasks[hog.index()];
+    let record = &mut world.kernel.tasks[hog];
     (record.affinity, record.nr_cpus_allowed) = (cpus, cpus.len() as u32);
     hog
 }
 
 fn cpu_of(world: &World, task: TaskId) -> Cpu {
-    world.kernel.tasks[task.index()].cpu
+    world.kernel.tasks[task].cpu
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn hogs_bound_to_one_cpu_spread_when_released() {
             machine.run_until(100 * MS);
             for hog in hogs {
                 assert_eq!(machine.cpu_of(hog), 0, "{version}");
-                let record = &mut machine.world.kernel.tasks[hog.index()];
+                let record = &mut machine.world.kernel.tasks[hog];
                 record.affinity = CpuSet::first(4);
                 record.nr_cpus_allowed = 4;
             }
@@ -80,7 +80,7 @@ fn nothing_is_balanced_to_or_from_isolated_cpus() {
         let hogs = [0; 4].map(|_| machine.hog(0, everywhere));
         let sent = [2, 2].map(|cpu| {
             let hog = machine.hog(cpu, CpuSet::of(Cpu(cpu)));
-            let record = &mut machine.world.kernel.tasks[hog.index()];
+            let record = &mut machine.world.kernel.tasks[hog];
             (record.affinity, record.nr_cpus_allowed) = (everywhere, 4);
             hog
         });

@@ -21,7 +21,7 @@ fn only<T>(hook: &str, answer: T) -> Option<T> {
 }
 
 fn last_queued(kernel: &Kernel, at: &Picking) -> Option<EntityId> {
-    let nodes = kernel.cfs_rqs[at.queue.index()].timeline.nodes();
+    let nodes = kernel.cfs_rqs[at.queue].timeline.nodes();
     only("pick", nodes.iter().map(|node| node.entity).max()?)
 }
 
@@ -62,7 +62,7 @@ fn the_slice_of_a_rule_is_requested() {
         let mut world = world(Topology::flat(1), version, "slice");
         let tasks = [0; 2].map(|_| world.spawn(Cpu(0)));
         world.advance(20 * MS);
-        let se = world.kernel.tasks[tasks[0].index()].se;
+        let se = world.kernel.tasks[tasks[0]].se;
         let slice = match version {
             "6.5" => world.kernel.sched_slice(CfsRqId(0), se),
             _ => world.entity(tasks[0]).slice,
@@ -160,9 +160,7 @@ fn spread(hook: &'static str) -> usize {
         allow(&mut world, task, CpuSet::first(4));
     }
     world.advance(400 * MS);
-    let cpus = tasks
-        .iter()
-        .map(|task| world.kernel.tasks[task.index()].cpu);
+    let cpus = tasks.iter().map(|task| world.kernel.tasks[task].cpu);
     cpus.collect::<CpuSet>().len()
 }
 

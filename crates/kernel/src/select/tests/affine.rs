@@ -108,15 +108,15 @@ fn weights(
     kernel.cfs_rqs[1].avg.load_avg = loads[1];
     // Queued load, which versions before 5.5 look at.
     for (cpu, load) in [(0, loads[0]), (1, loads[1])] {
-        let se = kernel.tasks[kernel.rqs[cpu].curr.index()].se;
-        kernel.entities[se.index()].avg.load_avg = load;
+        let se = kernel.tasks[kernel.rqs[cpu].curr].se;
+        kernel.entities[se].avg.load_avg = load;
     }
     if waker_load > 0 {
-        let waker = kernel.tasks[kernel.rqs[0].curr.index()].se;
-        kernel.entities[waker.index()].avg.load_avg = waker_load;
+        let waker = kernel.tasks[kernel.rqs[0].curr].se;
+        kernel.entities[waker].avg.load_avg = waker_load;
     }
-    let se = kernel.tasks[task.index()].se;
-    kernel.entities[se.index()].avg.load_avg = loads[2];
+    let se = kernel.tasks[task].se;
+    kernel.entities[se].avg.load_avg = loads[2];
     (world, task)
 }
 
@@ -162,10 +162,10 @@ fn equal_weights_move_up_to_4_16_and_later_in_sync_only() {
                 // The queue keeps its load, the waker has none of it.
                 busy(&mut world, [0]);
                 let kernel = &mut world.kernel;
-                let waker = kernel.tasks[idle_waker.index()].se;
+                let waker = kernel.tasks[idle_waker].se;
                 let other = kernel.cfs_rqs[0].timeline.nodes()[0].entity;
-                kernel.entities[waker.index()].avg.load_avg = 0;
-                kernel.entities[other.index()].avg.load_avg = 602;
+                kernel.entities[waker].avg.load_avg = 0;
+                kernel.entities[other].avg.load_avg = 602;
                 kernel.cfs_rqs[0].avg.load_avg = 602;
             }
             let found = wakeup(&mut world, 0, task, flags).0;
@@ -203,12 +203,12 @@ fn before_4_14_effective_loads_and_nodes_decide() {
         let task = sleeper(&mut world, FAR.0);
         busy(&mut world, 0..8);
         for cpu in 0..8 {
-            let se = world.kernel.tasks[world.current(Cpu(cpu)).index()].se;
+            let se = world.kernel.tasks[world.current(Cpu(cpu))].se;
             let load = if cpu < 4 { here } else { there } / 4;
-            world.kernel.entities[se.index()].avg.load_avg = load;
+            world.kernel.entities[se].avg.load_avg = load;
         }
-        let se = world.kernel.tasks[task.index()].se;
-        world.kernel.entities[se.index()].avg.load_avg = 500;
+        let se = world.kernel.tasks[task].se;
+        world.kernel.entities[se].avg.load_avg = 500;
         assert_eq!(wakeup(&mut world, 0, task, PLAIN).0, expected);
     }
 }
@@ -241,7 +241,7 @@ fn a_parent_woken_by_an_exit_is_not_woken_in_sync_from_4_17() {
     for (version, expected) in [("4.16", 0), ("4.17", 1), ("6.12", 1)] {
         let (mut world, task) = weights(version, [1000, 1000, 100], 0, |_| {});
         let child = world.kernel.rqs[0].curr;
-        world.kernel.tasks[child.index()].exiting = true;
+        world.kernel.tasks[child].exiting = true;
         assert_eq!(wakeup(&mut world, 0, task, SYNC).0, expected, "{version}");
     }
 }

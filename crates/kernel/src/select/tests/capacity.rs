@@ -10,10 +10,10 @@ use crate::topology::Topology;
 /// A task that sleeps since it ran on CPU 2, and needs this much.
 fn needs(world: &mut World, util: u32) -> TaskId {
     let task = sleeper(world, 2);
-    let record = &mut world.kernel.tasks[task.index()];
+    let record = &mut world.kernel.tasks[task];
     (record.util_est, record.util_est_ewma) = (util, util);
     let se = record.se;
-    world.kernel.entities[se.index()].avg.util_avg = 0;
+    world.kernel.entities[se].avg.util_avg = 0;
     task
 }
 
@@ -49,7 +49,7 @@ fn an_executed_program_goes_to_a_group_on_which_it_fits() {
         let mut world = World::on(topology, version, |_| {});
         let task = world.spawn(Cpu(0));
         allow(&mut world, task, CpuSet::first(4));
-        let record = &mut world.kernel.tasks[task.index()];
+        let record = &mut world.kernel.tasks[task];
         (record.util_est, record.util_est_ewma) = (400, 400);
         let kernel = &mut world.kernel;
         let found =
@@ -69,7 +69,7 @@ fn from_7_2_on_a_whole_idle_core_comes_first() {
         let mut world = World::on(topology, version, |_| {});
         let task = sleeper(&mut world, 6);
         busy(&mut world, [2]);
-        let record = &mut world.kernel.tasks[task.index()];
+        let record = &mut world.kernel.tasks[task];
         (record.util_est, record.util_est_ewma) = (700, 700);
         // It fits on CPU 6, its previous one, whose core is busy.
         assert_eq!(wakeup(&mut world, 6, task, PLAIN).0, expected, "{version}");

@@ -12,7 +12,7 @@ use crate::tests::world::{MS, World};
 use crate::topology::Topology;
 
 fn cpu_of(world: &World, task: TaskId) -> u32 {
-    world.kernel.tasks[task.index()].cpu.0
+    world.kernel.tasks[task].cpu.0
 }
 
 /// CPUs of tasks started one after another from CPU 0.
@@ -285,8 +285,8 @@ fn forks_leave_a_node_for_clearly_less_load_only_from_4_17() {
         let mut world = World::on(Topology::regular(2, 1, 4, 1), version, |_| {});
         busy(&mut world, [0]);
         let curr = world.kernel.rqs[0].curr;
-        let se = world.kernel.tasks[curr.index()].se;
-        world.kernel.entities[se.index()].avg.load_avg = 1000;
+        let se = world.kernel.tasks[curr].se;
+        world.kernel.entities[se].avg.load_avg = 1000;
         let task = world.kernel.task_create(TaskAttributes {
             affinity: CpuSet::first(8),
             ..TaskAttributes::on(Cpu(0))
@@ -316,8 +316,8 @@ fn the_own_share_leaves_a_cpus_utilisation_and_its_capacity_bounds_the_rest() {
 fn the_estimate_of_a_queued_task_is_left_out_of_its_cpus() {
     let mut world = World::with("6.1", 1, |rules| rules.features.util_est = true);
     let task = world.spawn(Cpu(0));
-    world.kernel.tasks[task.index()].util_est = 200;
-    world.kernel.tasks[task.index()].util_est_ewma = 200;
+    world.kernel.tasks[task].util_est = 200;
+    world.kernel.tasks[task].util_est_ewma = 200;
     world.kernel.cfs_rqs[0].avg.util_avg = 0;
     world.kernel.cfs_rqs[0].util_est_enqueued = 600;
     // 600 hold the task's own 200 only while it is queued.
@@ -338,8 +338,8 @@ fn fork_by_load(version: &str, loads: &[(u64, u64)]) -> u32 {
     busy(&mut world, 0..loads.len() as u32);
     for (cpu, (runnable, average)) in loads.iter().enumerate() {
         let curr = world.kernel.rqs[cpu].curr;
-        let se = world.kernel.tasks[curr.index()].se;
-        world.kernel.entities[se.index()].avg.load_avg = *runnable;
+        let se = world.kernel.tasks[curr].se;
+        world.kernel.entities[se].avg.load_avg = *runnable;
         world.kernel.cfs_rqs[cpu].avg.load_avg = *average;
     }
     let task = world.kernel.task_create(TaskAttributes {
@@ -385,8 +385,8 @@ fn up_to_5_4_an_executed_program_goes_where_more_than_half_of_it_fits() {
         busy(&mut world, [1]);
         let task = world.spawn(Cpu(0));
         allow(&mut world, task, CpuSet::first(2));
-        let se = world.kernel.tasks[task.index()].se;
-        world.kernel.entities[se.index()].avg.util_avg = 200;
+        let se = world.kernel.tasks[task].se;
+        world.kernel.entities[se].avg.util_avg = 200;
         for (cpu, util, load) in [(0, 1224, 100), (1, used, 1000)] {
             let avg = &mut world.kernel.cfs_rqs[cpu].avg;
             (avg.util_avg, avg.load_avg) = (util, load);

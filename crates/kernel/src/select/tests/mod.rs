@@ -31,7 +31,7 @@ pub(crate) fn sleeper(world: &mut World, cpu: u32) -> TaskId {
 
 /// Sets an affinity without moving a task.
 pub(crate) fn allow(world: &mut World, task: TaskId, affinity: CpuSet) {
-    let record = &mut world.kernel.tasks[task.index()];
+    let record = &mut world.kernel.tasks[task];
     record.affinity = affinity;
     record.nr_cpus_allowed = affinity.len() as u32;
 }

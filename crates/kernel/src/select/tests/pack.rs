@@ -12,8 +12,8 @@ fn used(util: u64, hogs: &[u32]) -> (World, TaskId) {
     let mut world = World::with("6.18.44", 2, |rules| rules.placement.vcpu_pack = true);
     let task = sleeper(&mut world, 1);
     busy(&mut world, [0].into_iter().chain(hogs.iter().copied()));
-    let se = world.kernel.tasks[task.index()].se;
-    world.kernel.entities[se.index()].avg.util_avg = 0;
+    let se = world.kernel.tasks[task].se;
+    world.kernel.entities[se].avg.util_avg = 0;
     let cfs_rq = &mut world.kernel.cfs_rqs[0];
     cfs_rq.avg.util_avg = util;
     cfs_rq.util_est_enqueued = 0;
@@ -39,8 +39,8 @@ fn room_ends_at_68_percent() {
 fn the_wakee_has_to_fit_too() {
     let with_task = |util: u64, task_util: u64| {
         let (mut world, task) = used(util, &[]);
-        let se = world.kernel.tasks[task.index()].se;
-        world.kernel.entities[se.index()].avg.util_avg = task_util;
+        let se = world.kernel.tasks[task].se;
+        world.kernel.entities[se].avg.util_avg = task_util;
         wakeup(&mut world, 0, task, SYNC).0
     };
     assert_eq!(with_task(600, 96), 0);
@@ -77,7 +77,7 @@ fn a_full_waker_leaves_the_task_beside_a_hog() {
 fn a_child_stays_where_there_is_room() {
     let born_on = |util| {
         let (mut world, task) = used(util, &[]);
-        world.kernel.tasks[task.index()].cpu = Cpu(0);
+        world.kernel.tasks[task].cpu = Cpu(0);
         let World { kernel, bench, .. } = &mut world;
         kernel
             .select_task_rq_fair(bench, Cpu(0), task, WakeKind::Fork, PLAIN)

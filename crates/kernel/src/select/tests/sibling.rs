@@ -56,14 +56,14 @@ fn recent(version: &str, busy_cpus: &[u32]) -> (World, TaskId) {
     let mut world = unlimited(Topology::regular(1, 2, 8, 1), version);
     let task = sleeper(&mut world, 3);
     busy(&mut world, busy_cpus.iter().copied());
-    world.kernel.tasks[task.index()].recent_used_cpu = Cpu(5);
+    world.kernel.tasks[task].recent_used_cpu = Cpu(5);
     (world, task)
 }
 
 /// Answer and what is remembered.
 fn ask(world: &mut World, task: TaskId, prev: u32, target: u32) -> (Option<u32>, u32) {
     let found = world.kernel.recent_used_cpu(task, Cpu(prev), Cpu(target));
-    let kept = world.kernel.tasks[task.index()].recent_used_cpu;
+    let kept = world.kernel.tasks[task].recent_used_cpu;
     (found.map(|cpu| cpu.0), kept.0)
 }
 
@@ -123,9 +123,9 @@ fn wakers_remember_their_cpu_from_4_16_to_5_14() {
     for (version, expected) in [("4.15", 7), ("4.16", 0), ("5.14", 0), ("5.15", 7)] {
         let (mut world, task) = recent(version, &[0, 3]);
         let waker = world.current(Cpu(0));
-        world.kernel.tasks[waker.index()].recent_used_cpu = Cpu(7);
+        world.kernel.tasks[waker].recent_used_cpu = Cpu(7);
         wakeup(&mut world, 0, task, PLAIN);
-        let kept = world.kernel.tasks[waker.index()].recent_used_cpu;
+        let kept = world.kernel.tasks[waker].recent_used_cpu;
         assert_eq!(kept.0, expected, "{version}");
     }
 }
@@ -241,7 +241,7 @@ fn from_7_1_on_an_idle_policy_task_does_not_take_a_sched_idle_cpu() {
         let wakee = sleeper(&mut world, 0);
         busy_with_idle_policy(&mut world, 0);
         busy(&mut world, [2, 3]);
-        world.kernel.tasks[wakee.index()].policy = policy;
+        world.kernel.tasks[wakee].policy = policy;
         assert_eq!(wakeup(&mut world, 0, wakee, PLAIN).0, goes_to, "{version}");
     }
 }

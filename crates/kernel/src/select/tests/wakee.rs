@@ -31,7 +31,7 @@ fn flips_count_changes_of_wakee_and_are_halved_after_a_second() {
     let (a, b) = (sleeper(&mut world, 1), sleeper(&mut world, 2));
     busy(&mut world, [0]);
     let waker = world.current(Cpu(0));
-    let flips = |world: &World| world.kernel.tasks[waker.index()].wakee_flips;
+    let flips = |world: &World| world.kernel.tasks[waker].wakee_flips;
     // a, a, b, a, b: four changes, the first from no wakee.
     for wakee in [a, a, b, a, b] {
         wakeup(&mut world, 0, wakee, PLAIN);
@@ -63,7 +63,7 @@ fn a_child_begins_with_its_parents_flips() {
         wakeup(&mut world, 0, wakee, PLAIN);
     }
     world.kernel.inherit_wakees(parent, child);
-    let flips = |world: &World| world.kernel.tasks[child.index()].wakee_flips;
+    let flips = |world: &World| world.kernel.tasks[child].wakee_flips;
     assert_eq!(flips(&world), 3);
     // The last wakee is inherited, too: waking it again is no change.
     wakeup(&mut world, 3, a, PLAIN);
@@ -81,9 +81,9 @@ fn wide_wakeups_stay_near_the_previous_cpu() {
         let task = sleeper(&mut world, 3);
         busy(&mut world, [0, 1, 2, 3]);
         let waker = world.current(Cpu(0));
-        world.kernel.tasks[waker.index()].wakee_flips = flips.0;
-        world.kernel.tasks[waker.index()].last_wakee = Some(task);
-        world.kernel.tasks[task.index()].wakee_flips = flips.1;
+        world.kernel.tasks[waker].wakee_flips = flips.0;
+        world.kernel.tasks[waker].last_wakee = Some(task);
+        world.kernel.tasks[task].wakee_flips = flips.1;
         assert_eq!(wakeup(&mut world, 0, task, super::SYNC).0, expected);
     }
 }
