@@ -164,29 +164,28 @@ fn about(recording: &Recording, thread: i32) -> Vec<String> {
         let (cpu, level) = (event.cpu, event.context.level());
         Some(match event.kind {
             EventKind::Switch {
-                prev_pid,
+                prev,
                 prev_state,
-                next_pid,
-                next_prio,
-                ..
-            } if prev_pid == thread || next_pid == thread => {
-                format!("{cpu} switch {prev_pid} {prev_state:?} {next_pid} {next_prio}")
+                next,
+            } if prev.pid == thread || next.pid == thread => {
+                let (left, came) = (prev.pid, next.pid);
+                format!("{cpu} switch {left} {prev_state:?} {came} {}", next.prio)
             }
-            EventKind::Waking(woken) if woken.pid == thread => {
+            EventKind::Waking(woken) if woken.task.pid == thread => {
                 format!("{cpu} {level:?} waking on {}", woken.target_cpu)
             }
-            EventKind::Wakeup(woken) if woken.pid == thread => {
+            EventKind::Wakeup(woken) if woken.task.pid == thread => {
                 format!(
                     "{cpu} {level:?} wakeup {} {}, pending: {}",
-                    name(woken.comm),
+                    name(woken.task.comm),
                     woken.target_cpu,
                     event.context.need_resched()
                 )
             }
-            EventKind::Migrate { pid, dest_cpu, .. } if pid == thread => {
+            EventKind::Migrate { task, dest_cpu, .. } if task.pid == thread => {
                 format!("{cpu} migrate to {dest_cpu}")
             }
-            EventKind::Exit { pid, comm, .. } if pid == thread => format!("exit {}", name(comm)),
+            EventKind::Exit(task) if task.pid == thread => format!("exit {}", name(task.comm)),
             _ => return None,
         })
     };
@@ -201,7 +200,8 @@ fn about(recording: &Recording, thread: i32) -> Vec<String> {
 
 /// The CPUs of which a recording has at least one switch from the idle task.
 fn cpus_that_leave_idle(recording: &Recording) -> Vec<String> {
-    let from_idle = |event: &&Event| matches!(event.kind, EventKind::Switch { prev_pid: 0, .. });
+    let from_idle =
+        |event: &&Event| matches!(event.kind, EventKind::Switch { prev, .. } if prev.pid == 0);
     let events = recording.events.iter().filter(from_idle);
     let mut cpus: Vec<String> = events.map(|event| event.cpu.to_string()).collect();
     cpus.sort();
@@ -282,11 +282,10 @@ fn member_and_stranger(group: &CpuCgroup) -> Option<(usize, usize, usize)> {
         events.filter(|event| wanted(&event.kind)).count()
     };
     let woken = |thread: i32| {
-        count(&|kind| matches!(kind, EventKind::Waking(woken) if woken.pid == thread))
+        count(&|kind| matches!(kind, EventKind::Waking(woken) if woken.task.pid == thread))
     };
     let (member, stranger) = (hog(&recording), stranger.id() as i32);
-    let run =
-        count(&|kind| matches!(kind, EventKind::Switch { next_pid, .. } if *next_pid == stranger));
+    let run = count(&|kind| matches!(kind, EventKind::Switch { next, .. } if next.pid == stranger));
     Some((woken(member), run, woken(stranger)))
 }
 

@@ -37,41 +37,30 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// The events a replay needs; everything else is [`EventKind::Other`].
+/// The events a replay needs; everything else is [`EventKind::Other`]. Names are numbers of the
+/// recording's table, or `N` while they are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventKind {
+pub enum EventKind<N = CommId> {
     /// `sched_switch`: `prev` leaves the CPU, `next` takes it.
     Switch {
         /// Task that leaves.
-        prev_pid: Pid,
-        /// Its name.
-        prev_comm: CommId,
-        /// Its kernel priority (120 is nice 0; below 100 is real-time; -1 is deadline).
-        prev_prio: i32,
+        prev: Task<N>,
         /// Why it leaves.
         prev_state: PrevState,
         /// Task that comes.
-        next_pid: Pid,
-        /// Its name.
-        next_comm: CommId,
-        /// Its kernel priority.
-        next_prio: i32,
+        next: Task<N>,
     },
     /// `sched_waking`: written by the waker, before a CPU has been chosen.
-    Waking(Wakeup),
+    Waking(Wakeup<N>),
     /// `sched_wakeup`: the task is runnable. With a remote wakeup it is the target CPU that writes
     /// it, later.
-    Wakeup(Wakeup),
+    Wakeup(Wakeup<N>),
     /// `sched_wakeup_new`: a forked task becomes runnable for the first time.
-    WakeupNew(Wakeup),
+    WakeupNew(Wakeup<N>),
     /// `sched_migrate_task`: the task's CPU changes.
     Migrate {
         /// Task that moves.
-        pid: Pid,
-        /// Its name.
-        comm: CommId,
-        /// Its kernel priority.
-        prio: i32,
+        task: Task<N>,
         /// CPU it leaves.
         orig_cpu: u32,
         /// CPU it goes to.
@@ -82,11 +71,11 @@ pub enum EventKind {
         /// Task that forks.
         parent_pid: Pid,
         /// Its name.
-        parent_comm: CommId,
+        parent_comm: N,
         /// The new task.
         child_pid: Pid,
         /// The new task's name (the parent's, until it changes it).
-        child_comm: CommId,
+        child_comm: N,
     },
     /// `sched_process_exec`: the task runs another program.
     Exec {
@@ -95,24 +84,17 @@ pub enum EventKind {
         /// Thread id before it (differs when a thread that is not the group leader calls exec).
         old_pid: Pid,
         /// The file, as passed to the kernel; it lives in the same table as the names of tasks.
-        filename: CommId,
+        filename: N,
     },
     /// `sched_process_exit`: the task is about to leave for good.
-    Exit {
-        /// Task that exits.
-        pid: Pid,
-        /// Its name.
-        comm: CommId,
-        /// Its kernel priority.
-        prio: i32,
-    },
+    Exit(Task<N>),
     /// `sched_stat_runtime`: the kernel charged a fair task for what it ran since it was last
     /// charged.
     Runtime {
         /// Task that ran; on which CPU is not said, a waker elsewhere may cause the charge.
         pid: Pid,
         /// Its name.
-        comm: CommId,
+        comm: N,
         /// Time it ran, without what interrupts and the hypervisor took; longer than 4.29 s reads
         /// as that.
         runtime_ns: u32,
@@ -128,20 +110,100 @@ pub enum EventKind {
     Other,
 }
 
-/// The fields that `sched_waking`, `sched_wakeup` and `sched_wakeup_new` share.
+/// A task as an event names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wakeup {
-    /// The task that is woken.
+pub struct Task<N = CommId> {
+    /// Thread id.
     pub pid: Pid,
     /// Its name.
-    pub comm: CommId,
-    /// Its kernel priority.
+    pub comm: N,
+    /// Its kernel priority (120 is nice 0; below 100 is real-time; -1 is deadline).
     pub prio: i32,
+}
+
+/// The fields that `sched_waking`, `sched_wakeup` and `sched_wakeup_new` share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wakeup<N = CommId> {
+    /// The task that is woken.
+    pub task: Task<N>,
     /// In `sched_waking` the CPU it last ran on, otherwise the CPU whose run queue it joins.
     pub target_cpu: u32,
 }
 
-impl EventKind {
+impl<N> Task<N> {
+    fn map<M>(self, name: &mut impl FnMut(N) -> M) -> Task<M> {
+        Task {
+            pid: self.pid,
+            comm: name(self.comm),
+            prio: self.prio,
+        }
+    }
+}
+
+impl<N> EventKind<N> {
+    /// The same event with other names.
+    pub(crate) fn map<M>(self, mut name: impl FnMut(N) -> M) -> EventKind<M> {
+        let mut wakeup = |wakeup: Wakeup<N>| Wakeup {
+            task: wakeup.task.map(&mut name),
+            target_cpu: wakeup.target_cpu,
+        };
+        match self {
+            EventKind::Waking(woken) => EventKind::Waking(wakeup(woken)),
+            EventKind::Wakeup(woken) => EventKind::Wakeup(wakeup(woken)),
+            EventKind::WakeupNew(woken) => EventKind::WakeupNew(wakeup(woken)),
+            EventKind::Switch {
+                prev,
+                prev_state,
+                next,
+            } => EventKind::Switch {
+                prev: prev.map(&mut name),
+                prev_state,
+                next: next.map(&mut name),
+            },
+            EventKind::Migrate {
+                task,
+                orig_cpu,
+                dest_cpu,
+            } => EventKind::Migrate {
+                task: task.map(&mut name),
+                orig_cpu,
+                dest_cpu,
+            },
+            EventKind::Fork {
+                parent_pid,
+                parent_comm,
+                child_pid,
+                child_comm,
+            } => EventKind::Fork {
+                parent_pid,
+                parent_comm: name(parent_comm),
+                child_pid,
+                child_comm: name(child_comm),
+            },
+            EventKind::Exec {
+                pid,
+                old_pid,
+                filename,
+            } => EventKind::Exec {
+                pid,
+                old_pid,
+                filename: name(filename),
+            },
+            EventKind::Exit(task) => EventKind::Exit(task.map(&mut name)),
+            EventKind::Runtime {
+                pid,
+                comm,
+                runtime_ns,
+            } => EventKind::Runtime {
+                pid,
+                comm: name(comm),
+                runtime_ns,
+            },
+            EventKind::Socket { socket, what } => EventKind::Socket { socket, what },
+            EventKind::Other => EventKind::Other,
+        }
+    }
+
     /// The kernel's name of the event, or `None` where no text says all of it.
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
@@ -153,7 +215,7 @@ impl EventKind {
             EventKind::Migrate { .. } => Tracepoint::Migrate,
             EventKind::Fork { .. } => Tracepoint::Fork,
             EventKind::Exec { .. } => Tracepoint::Exec,
-            EventKind::Exit { .. } => Tracepoint::Exit,
+            EventKind::Exit(_) => Tracepoint::Exit,
             EventKind::Runtime { .. } => Tracepoint::Runtime,
             EventKind::Socket { .. } | EventKind::Other => return None,
         };
@@ -222,6 +284,103 @@ impl Tracepoint {
         let mut all = Tracepoint::ALL.into_iter();
         all.find(|known| known.name().as_bytes() == name)
     }
+
+    /// The fields that a record of the event must have, each with its number in Perfetto's schema.
+    pub(crate) fn fields(self) -> &'static [(&'static str, usize)] {
+        match self {
+            Tracepoint::Switch => &[
+                ("prev_comm", 1),
+                ("prev_pid", 2),
+                ("prev_prio", 3),
+                ("prev_state", 4),
+                ("next_comm", 5),
+                ("next_pid", 6),
+                ("next_prio", 7),
+            ],
+            Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => {
+                &[("comm", 1), ("pid", 2), ("prio", 3), ("target_cpu", 5)]
+            }
+            Tracepoint::Migrate => &[
+                ("comm", 1),
+                ("pid", 2),
+                ("prio", 3),
+                ("orig_cpu", 4),
+                ("dest_cpu", 5),
+            ],
+            Tracepoint::Fork => &[
+                ("parent_comm", 1),
+                ("parent_pid", 2),
+                ("child_comm", 3),
+                ("child_pid", 4),
+            ],
+            Tracepoint::Exec => &[("filename", 1), ("pid", 2), ("old_pid", 3)],
+            Tracepoint::Exit => &[("comm", 1), ("pid", 2), ("prio", 4)],
+            Tracepoint::Runtime => &[("comm", 1), ("pid", 2), ("runtime", 3)],
+        }
+    }
+
+    /// The event of a record.
+    pub(crate) fn read<R: Record>(self, record: &mut R) -> Result<EventKind, R::Error> {
+        let task = |record: &mut R, first: usize| {
+            Ok(Task {
+                comm: record.comm(first)?,
+                pid: record.pid(first + 1)?,
+                prio: record.number(first + 2)? as i32,
+            })
+        };
+        Ok(match self {
+            Tracepoint::Switch => EventKind::Switch {
+                prev: task(record, 0)?,
+                prev_state: record.state(3)?,
+                next: task(record, 4)?,
+            },
+            Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => {
+                self.woken(task(record, 0)?, record.cpu(3)?)
+            }
+            Tracepoint::Migrate => EventKind::Migrate {
+                task: task(record, 0)?,
+                orig_cpu: record.cpu(3)?,
+                dest_cpu: record.cpu(4)?,
+            },
+            Tracepoint::Fork => EventKind::Fork {
+                parent_comm: record.comm(0)?,
+                parent_pid: record.pid(1)?,
+                child_comm: record.comm(2)?,
+                child_pid: record.pid(3)?,
+            },
+            Tracepoint::Exec => EventKind::Exec {
+                filename: record.comm(0)?,
+                pid: record.pid(1)?,
+                old_pid: record.pid(2)?,
+            },
+            Tracepoint::Exit => EventKind::Exit(task(record, 0)?),
+            Tracepoint::Runtime => EventKind::Runtime {
+                comm: record.comm(0)?,
+                pid: record.pid(1)?,
+                runtime_ns: u32::try_from(record.number(2)?).unwrap_or(u32::MAX),
+            },
+        })
+    }
+
+    /// A wakeup of this kind.
+    pub(crate) fn woken<N>(self, task: Task<N>, target_cpu: u32) -> EventKind<N> {
+        let wakeup = Wakeup { task, target_cpu };
+        match self {
+            Tracepoint::Waking => EventKind::Waking(wakeup),
+            Tracepoint::WakeupNew => EventKind::WakeupNew(wakeup),
+            _ => EventKind::Wakeup(wakeup),
+        }
+    }
+}
+
+/// A record of an event, field by field in the order of [`Tracepoint::fields`], from 0.
+pub(crate) trait Record {
+    type Error;
+    fn comm(&mut self, field: usize) -> Result<CommId, Self::Error>;
+    fn number(&self, field: usize) -> Result<i64, Self::Error>;
+    fn pid(&self, field: usize) -> Result<Pid, Self::Error>;
+    fn cpu(&self, field: usize) -> Result<u32, Self::Error>;
+    fn state(&self, field: usize) -> Result<PrevState, Self::Error>;
 }
 
 /// The state in which a task leaves its CPU (`prev_state` of `sched_switch`).

@@ -27,7 +27,7 @@ mod trace_dat;
 pub mod write;
 
 pub use error::{ErrorKind, ReadError};
-pub use event::{AtSocket, Context, Event, EventKind, Level, Pid, PrevState, Socket, Wakeup};
+pub use event::{AtSocket, Context, Event, EventKind, Level, Pid, PrevState, Socket, Task, Wakeup};
 pub use ftrace_text::FtraceTextReader;
 pub use input::open_trace;
 pub use names::{CommId, CommTable};

@@ -241,17 +241,15 @@ impl Counts {
             self.events_per_cpu.resize(cpu + 1, 0);
         }
         self.events_per_cpu[cpu] += 1;
-        if let EventKind::Switch {
-            prev_pid, next_pid, ..
-        } = event.kind
-            && (prev_pid == IDLE_TASK || next_pid == IDLE_TASK)
+        if let EventKind::Switch { prev, next, .. } = event.kind
+            && (prev.pid == IDLE_TASK || next.pid == IDLE_TASK)
         {
             if self.idle_per_cpu.len() <= cpu {
                 self.idle_per_cpu.resize(cpu + 1, IdleSwitches::default());
             }
             let idle = &mut self.idle_per_cpu[cpu];
-            idle.into += u64::from(next_pid == IDLE_TASK);
-            idle.out_of += u64::from(prev_pid == IDLE_TASK);
+            idle.into += u64::from(next.pid == IDLE_TASK);
+            idle.out_of += u64::from(prev.pid == IDLE_TASK);
         }
         let now = event.time_ns;
         let (first, last) = self.span_ns.unwrap_or((now, now));

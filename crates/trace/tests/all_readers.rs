@@ -168,9 +168,9 @@ fn message(event: &Event, read: &Read) -> FtraceEvent {
     let name = |id: CommId| Some(read.comms.get(id).unwrap().to_vec());
     let wakeup = |w: Wakeup| {
         Some(SchedWakeup {
-            comm: name(w.comm),
-            pid: Some(w.pid),
-            prio: Some(w.prio),
+            comm: name(w.task.comm),
+            pid: Some(w.task.pid),
+            prio: Some(w.task.prio),
             target_cpu: Some(w.target_cpu as i32),
         })
     };
@@ -182,38 +182,32 @@ fn message(event: &Event, read: &Read) -> FtraceEvent {
     };
     match event.kind {
         EventKind::Switch {
-            prev_pid,
-            prev_comm,
-            prev_prio,
+            prev,
             prev_state,
-            next_pid,
-            next_comm,
-            next_prio,
+            next,
         } => {
             message.sched_switch = Some(SchedSwitch {
-                prev_comm: name(prev_comm),
-                prev_pid: Some(prev_pid),
-                prev_prio: Some(prev_prio),
+                prev_comm: name(prev.comm),
+                prev_pid: Some(prev.pid),
+                prev_prio: Some(prev.prio),
                 prev_state: Some(bits(prev_state)),
-                next_comm: name(next_comm),
-                next_pid: Some(next_pid),
-                next_prio: Some(next_prio),
+                next_comm: name(next.comm),
+                next_pid: Some(next.pid),
+                next_prio: Some(next.prio),
             });
         }
         EventKind::Waking(w) => message.sched_waking = wakeup(w),
         EventKind::Wakeup(w) => message.sched_wakeup = wakeup(w),
         EventKind::WakeupNew(w) => message.sched_wakeup_new = wakeup(w),
         EventKind::Migrate {
-            pid,
-            comm,
-            prio,
+            task,
             orig_cpu,
             dest_cpu,
         } => {
             message.sched_migrate_task = Some(SchedMigrateTask {
-                comm: name(comm),
-                pid: Some(pid),
-                prio: Some(prio),
+                comm: name(task.comm),
+                pid: Some(task.pid),
+                prio: Some(task.prio),
                 orig_cpu: Some(orig_cpu as i32),
                 dest_cpu: Some(dest_cpu as i32),
             });
@@ -242,11 +236,11 @@ fn message(event: &Event, read: &Read) -> FtraceEvent {
                 old_pid: Some(old_pid),
             });
         }
-        EventKind::Exit { pid, comm, prio } => {
+        EventKind::Exit(task) => {
             message.sched_process_exit = Some(SchedProcessExit {
-                comm: name(comm),
-                pid: Some(pid),
-                prio: Some(prio),
+                comm: name(task.comm),
+                pid: Some(task.pid),
+                prio: Some(task.prio),
             });
         }
         EventKind::Runtime { .. } | EventKind::Socket { .. } | EventKind::Other => {
@@ -278,32 +272,28 @@ impl Columns {
     fn take(&mut self, event: &Event, read: &Read) -> bool {
         match event.kind {
             EventKind::Switch {
-                prev_state,
-                next_pid,
-                next_comm,
-                next_prio,
-                ..
+                prev_state, next, ..
             } => {
-                let comm = self.intern(read.comms.get(next_comm).unwrap());
+                let comm = self.intern(read.comms.get(next.comm).unwrap());
                 let sched = &mut self.sched;
                 sched
                     .switch_timestamp
                     .push(event.time_ns - self.last_switch_ns);
                 self.last_switch_ns = event.time_ns;
                 sched.switch_prev_state.push(bits(prev_state));
-                sched.switch_next_pid.push(next_pid);
-                sched.switch_next_prio.push(next_prio);
+                sched.switch_next_pid.push(next.pid);
+                sched.switch_next_prio.push(next.prio);
                 sched.switch_next_comm_index.push(comm);
             }
             EventKind::Waking(w) => {
-                let comm = self.intern(read.comms.get(w.comm).unwrap());
+                let comm = self.intern(read.comms.get(w.task.comm).unwrap());
                 let sched = &mut self.sched;
                 sched
                     .waking_timestamp
                     .push(event.time_ns - self.last_waking_ns);
                 self.last_waking_ns = event.time_ns;
-                sched.waking_pid.push(w.pid);
-                sched.waking_prio.push(w.prio);
+                sched.waking_pid.push(w.task.pid);
+                sched.waking_prio.push(w.task.prio);
                 sched.waking_target_cpu.push(w.target_cpu as i32);
                 sched.waking_comm_index.push(comm);
                 sched.waking_common_flags.push(flags(event));

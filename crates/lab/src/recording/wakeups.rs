@@ -57,24 +57,24 @@ impl RemoteWakeups {
                 set(&mut idles, event.cpu, false);
             }
             match &event.kind {
-                EventKind::Switch { next_pid, .. } => set(&mut idles, event.cpu, *next_pid == 0),
+                EventKind::Switch { next, .. } => set(&mut idles, event.cpu, next.pid == 0),
                 EventKind::Waking(wakeup) => {
                     let slept_on = wakeup.target_cpu;
-                    let counts = wakeup.prio >= FIRST_FAIR_PRIO
+                    let counts = wakeup.task.prio >= FIRST_FAIR_PRIO
                         && slept_on != event.cpu
                         && idles.get(slept_on as usize) == Some(&true)
                         && recording.meta.share_cache(slept_on, event.cpu);
                     set(&mut idles, slept_on, false);
                     if counts {
                         let (at_ns, waker_cpu) = (event.time_ns, event.cpu);
-                        open.insert(wakeup.pid, Open { at_ns, waker_cpu });
+                        open.insert(wakeup.task.pid, Open { at_ns, waker_cpu });
                     } else {
-                        open.remove(&wakeup.pid);
+                        open.remove(&wakeup.task.pid);
                     }
                 }
                 EventKind::Wakeup(wakeup) => {
                     set(&mut idles, wakeup.target_cpu, false);
-                    if let Some(waking) = open.remove(&wakeup.pid) {
+                    if let Some(waking) = open.remove(&wakeup.task.pid) {
                         found.add(&waking, wakeup, event.cpu, event.time_ns);
                     }
                 }
@@ -129,7 +129,7 @@ fn set(idles: &mut [bool], cpu: u32, idle: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedcast_trace::{Context, Event, PrevState};
+    use schedcast_trace::{Context, Event, PrevState, Task};
 
     const SERVER: i32 = 7;
     const CLIENT: i32 = 8;
@@ -154,29 +154,28 @@ mod tests {
         .unwrap();
         recording.meta.llc = llc;
         let comm = recording.comms.intern(b"server");
-        let wakeup = |prio, target_cpu| Wakeup {
-            pid: SERVER,
+        let task = |pid| Task {
+            pid,
             comm,
-            prio,
+            prio: 120,
+        };
+        let wakeup = |target_cpu| Wakeup {
+            task: task(SERVER),
             target_cpu,
         };
         let mut events = Vec::new();
         for time in 0..times {
             let us = time * 1000;
             let idle = EventKind::Switch {
-                prev_pid: SERVER,
-                prev_comm: comm,
-                prev_prio: 120,
+                prev: task(SERVER),
                 prev_state: PrevState::Interruptible,
-                next_pid: 0,
-                next_comm: comm,
-                next_prio: 120,
+                next: task(0),
             };
             events.push(event(us, 1, SERVER, idle));
-            let waking = EventKind::Waking(wakeup(120, 1));
+            let waking = EventKind::Waking(wakeup(1));
             events.push(event(us + 100, 0, CLIENT, waking));
             let (at_us, cpu) = if time < to_waker { (101, 0) } else { (120, 1) };
-            let woken = EventKind::Wakeup(wakeup(120, cpu));
+            let woken = EventKind::Wakeup(wakeup(cpu));
             events.push(event(us + at_us, cpu, 0, woken));
         }
         recording.events = events;

@@ -138,31 +138,28 @@ fn collect(recording: &Recording, selection: &Selection, gaps: &mut Gaps) -> BTr
             state(pid, comm, &mut |task| task.ready_ns = Some(time_ns));
         }
         let EventKind::Switch {
-            prev_pid,
-            prev_comm,
+            prev,
             prev_state,
-            next_pid,
-            next_comm,
-            ..
+            next,
         } = event.kind
         else {
             continue;
         };
         let came_before = present.get(&event.cpu);
         gaps.switches += 1;
-        gaps.broken += u64::from(came_before.is_some_and(|(pid, _)| *pid != prev_pid));
-        let came_ns = came(&mut present, (event.cpu, time_ns), prev_pid, next_pid);
+        gaps.broken += u64::from(came_before.is_some_and(|(pid, _)| *pid != prev.pid));
+        let came_ns = came(&mut present, (event.cpu, time_ns), prev.pid, next.pid);
         let shown = selection.has_time(time_ns) && selection.has_cpu(event.cpu);
         let is_shown = |pid, comm| shown && selection.has_task(pid, &name(recording, comm));
-        if prev_pid != 0 {
-            let counts = is_shown(prev_pid, prev_comm);
-            state(prev_pid, prev_comm, &mut |task| {
+        if prev.pid != 0 {
+            let counts = is_shown(prev.pid, prev.comm);
+            state(prev.pid, prev.comm, &mut |task| {
                 task.leaves(time_ns, came_ns.filter(|_| counts), prev_state);
             });
         }
-        if next_pid != 0 {
-            let counts = is_shown(next_pid, next_comm);
-            state(next_pid, next_comm, &mut |task| task.comes(time_ns, counts));
+        if next.pid != 0 {
+            let counts = is_shown(next.pid, next.comm);
+            state(next.pid, next.comm, &mut |task| task.comes(time_ns, counts));
         }
     }
     tasks

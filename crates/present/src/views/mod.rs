@@ -94,16 +94,9 @@ pub fn absent(recording: &Recording, selection: &Selection) -> Vec<String> {
     let mut names = BTreeSet::new();
     let mut tids = BTreeSet::new();
     for event in &recording.events {
-        if let EventKind::Switch {
-            prev_pid,
-            prev_comm,
-            next_pid,
-            next_comm,
-            ..
-        } = event.kind
-        {
-            names.extend([prev_comm, next_comm]);
-            tids.extend([prev_pid, next_pid]);
+        if let EventKind::Switch { prev, next, .. } = event.kind {
+            names.extend([prev.comm, next.comm]);
+            tids.extend([prev.pid, next.pid]);
         }
     }
     let names: BTreeSet<String> = names.iter().map(|comm| name(recording, *comm)).collect();
@@ -171,7 +164,7 @@ impl Wakeups {
         match (self, kind) {
             (Wakeups::Waking, EventKind::Waking(woken))
             | (Wakeups::Wakeup, EventKind::Wakeup(woken))
-            | (_, EventKind::WakeupNew(woken)) => Some((woken.pid, woken.comm)),
+            | (_, EventKind::WakeupNew(woken)) => Some((woken.task.pid, woken.task.comm)),
             _ => None,
         }
     }

@@ -182,23 +182,19 @@ impl History<'_> {
         }
         match event.kind {
             EventKind::Switch {
-                prev_pid,
-                prev_comm,
+                prev,
                 prev_state,
-                next_pid,
-                next_comm,
-                ..
+                next,
             } => {
-                let prev = (prev_pid, prev_comm);
-                self.switch(time_ns, cpu, prev, prev_state, (next_pid, next_comm));
+                let next = (next.pid, next.comm);
+                self.switch(time_ns, cpu, (prev.pid, prev.comm), prev_state, next);
             }
             EventKind::Migrate {
-                pid,
-                comm,
+                task,
                 orig_cpu,
                 dest_cpu,
-                ..
             } => {
+                let (pid, comm) = (task.pid, task.comm);
                 let selected = self.selection.has_time(time_ns);
                 self.task((pid, 0), comm).migrations += u64::from(selected);
                 if self.columns.migrations {

@@ -2,10 +2,8 @@
 
 use super::{EventFormat, Field, Place, States};
 use crate::binary::{Endian, before_zero};
-use crate::event::{
-    AtSocket, Context, Event, EventKind, Level, Pid, PrevState, Tracepoint, Wakeup,
-};
-use crate::names::CommTable;
+use crate::event::{self, AtSocket, Context, Event, EventKind, Level, Pid, PrevState, Tracepoint};
+use crate::names::{CommId, CommTable};
 
 /// Where a record was found.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +35,7 @@ struct Common {
 #[derive(Clone, Debug)]
 struct Plan {
     name: Box<[u8]>,
-    /// The event and the fields it needs, in the order of [`needed`].
+    /// The event and the fields it needs, in the order of [`Tracepoint::fields`].
     known: Option<(Tracepoint, Vec<Field>)>,
     states: Option<States>,
     socket: Option<SocketPlan>,
@@ -77,29 +75,6 @@ impl SocketPlan {
 
 /// No CPU has a higher number.
 const CPU_MAX: i64 = 65_535;
-
-/// The fields that an event must have.
-fn needed(known: Tracepoint) -> &'static [&'static str] {
-    match known {
-        Tracepoint::Switch => &[
-            "prev_comm",
-            "prev_pid",
-            "prev_prio",
-            "prev_state",
-            "next_comm",
-            "next_pid",
-            "next_prio",
-        ],
-        Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => {
-            &["comm", "pid", "prio", "target_cpu"]
-        }
-        Tracepoint::Migrate => &["comm", "pid", "prio", "orig_cpu", "dest_cpu"],
-        Tracepoint::Fork => &["parent_comm", "parent_pid", "child_comm", "child_pid"],
-        Tracepoint::Exec => &["filename", "pid", "old_pid"],
-        Tracepoint::Exit => &["comm", "pid", "prio"],
-        Tracepoint::Runtime => &["comm", "pid", "runtime"],
-    }
-}
 
 impl Decoder {
     pub(crate) fn new(endian: Endian) -> Decoder {
@@ -175,7 +150,16 @@ impl Decoder {
                 known: Some((known, fields)),
                 states,
                 ..
-            }) => (kind(*known, fields, states.as_ref(), values, comms)?, None),
+            }) => {
+                let states = states.as_ref();
+                let mut record = KnownRecord {
+                    fields,
+                    states,
+                    values,
+                    comms,
+                };
+                (known.read(&mut record)?, None)
+            }
             Some(plan) => {
                 let socket = plan.socket.as_ref().map(|plan| plan.kind(values));
                 match socket.transpose()?.flatten() {
@@ -204,14 +188,14 @@ impl Decoder {
 
 /// Picks the fields that an event needs.
 fn plan(known: Tracepoint, format: &EventFormat) -> Result<Vec<Field>, String> {
-    let pick = |name: &&str| {
+    let pick = |(name, _): &(&str, usize)| {
         format.field(name).cloned().ok_or_else(|| {
             let has: Vec<&str> = format.fields.iter().map(|field| &*field.name).collect();
             let (event, has) = (&format.name, has.join(", "));
             format!("expected a field `{name}` in the format of event `{event}`, found {has}")
         })
     };
-    needed(known).iter().map(pick).collect()
+    known.fields().iter().map(pick).collect()
 }
 
 /// The bits of `common_flags` (`enum trace_flag_type`).
@@ -304,77 +288,42 @@ impl<'a> Values<'a> {
     }
 }
 
-fn kind(
-    known: Tracepoint,
-    fields: &[Field],
-    states: Option<&States>,
-    values: Values,
-    comms: &mut CommTable,
-) -> Result<EventKind, String> {
-    let mut comm = |index: usize| values.text(&fields[index]).map(|text| comms.intern(text));
-    let pid = |index: usize| values.pid(&fields[index]);
-    let prio = |index: usize| values.number(&fields[index]).map(|prio| prio as i32);
-    let cpu = |index: usize| values.cpu(&fields[index]);
-    Ok(match known {
-        Tracepoint::Switch => EventKind::Switch {
-            prev_comm: comm(0)?,
-            prev_pid: pid(1)?,
-            prev_prio: prio(2)?,
-            prev_state: prev_state(values.number(&fields[3])? as u64, states)?,
-            next_comm: comm(4)?,
-            next_pid: pid(5)?,
-            next_prio: prio(6)?,
-        },
-        Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => {
-            let wakeup = Wakeup {
-                comm: comm(0)?,
-                pid: pid(1)?,
-                prio: prio(2)?,
-                target_cpu: cpu(3)?,
-            };
-            match known {
-                Tracepoint::Waking => EventKind::Waking(wakeup),
-                Tracepoint::WakeupNew => EventKind::WakeupNew(wakeup),
-                _ => EventKind::Wakeup(wakeup),
-            }
-        }
-        Tracepoint::Migrate => EventKind::Migrate {
-            comm: comm(0)?,
-            pid: pid(1)?,
-            prio: prio(2)?,
-            orig_cpu: cpu(3)?,
-            dest_cpu: cpu(4)?,
-        },
-        Tracepoint::Fork => EventKind::Fork {
-            parent_comm: comm(0)?,
-            parent_pid: pid(1)?,
-            child_comm: comm(2)?,
-            child_pid: pid(3)?,
-        },
-        Tracepoint::Exec => EventKind::Exec {
-            filename: comm(0)?,
-            pid: pid(1)?,
-            old_pid: pid(2)?,
-        },
-        Tracepoint::Exit => EventKind::Exit {
-            comm: comm(0)?,
-            pid: pid(1)?,
-            prio: prio(2)?,
-        },
-        Tracepoint::Runtime => EventKind::Runtime {
-            comm: comm(0)?,
-            pid: pid(1)?,
-            runtime_ns: u32::try_from(values.number(&fields[2])?).unwrap_or(u32::MAX),
-        },
-    })
+/// A record of an event that is known.
+struct KnownRecord<'a> {
+    fields: &'a [Field],
+    states: Option<&'a States>,
+    values: Values<'a>,
+    comms: &'a mut CommTable,
 }
 
-fn prev_state(bits: u64, states: Option<&States>) -> Result<PrevState, String> {
-    match states {
-        Some(states) => states.decode(bits),
-        None => PrevState::from_bits(bits),
+impl event::Record for KnownRecord<'_> {
+    type Error = String;
+
+    fn comm(&mut self, field: usize) -> Result<CommId, String> {
+        let text = self.values.text(&self.fields[field]);
+        text.map(|text| self.comms.intern(text))
     }
-    .ok_or_else(|| format!("field `prev_state` has bits of no known state: {bits:#x}"))
+
+    fn number(&self, field: usize) -> Result<i64, String> {
+        self.values.number(&self.fields[field])
+    }
+
+    fn pid(&self, field: usize) -> Result<Pid, String> {
+        self.values.pid(&self.fields[field])
+    }
+
+    fn cpu(&self, field: usize) -> Result<u32, String> {
+        self.values.cpu(&self.fields[field])
+    }
+
+    fn state(&self, field: usize) -> Result<PrevState, String> {
+        let bits = self.number(field)? as u64;
+        match self.states {
+            Some(states) => states.decode(bits),
+            None => PrevState::from_bits(bits),
+        }
+        .ok_or_else(|| format!("field `prev_state` has bits of no known state: {bits:#x}"))
+    }
 }
 
 #[cfg(test)]

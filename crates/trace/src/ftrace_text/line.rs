@@ -3,9 +3,9 @@
 use super::cursor::{Cursor, Malformed};
 use super::flags::Layout;
 use super::header::{self, Header};
-use super::payload::{self, Fields, PLUGIN_COLUMN, Tracepoint};
+use super::payload::{self, Fields, PLUGIN_COLUMN};
 use super::script;
-use crate::event::EventKind;
+use crate::event::{EventKind, Tracepoint};
 use crate::names::{COMM_BYTES_MAX, CommTable};
 
 /// An event line.
@@ -18,7 +18,6 @@ pub(super) struct EventLine<'a> {
 
 pub(super) enum Body<'a> {
     Decoded {
-        known: Tracepoint,
         fields: Fields<'a>,
         has_extra_fields: bool,
     },
@@ -151,7 +150,6 @@ fn body<'a>(
     Ok(EventLine {
         header,
         body: Body::Decoded {
-            known,
             fields,
             has_extra_fields,
         },
@@ -201,89 +199,21 @@ pub(super) fn is_plausible_join(joined: &[u8], line: &EventLine) -> bool {
     in_task_column
         && match &line.body {
             Body::Other(_) | Body::Lost(_) => true,
-            Body::Decoded { fields, .. } => match fields {
-                Fields::Switch { prev, next, .. } => short(prev.comm) && short(next.comm),
-                Fields::Wakeup { task, .. }
-                | Fields::Migrate { task, .. }
-                | Fields::Exit { task } => short(task.comm),
-                Fields::Fork { parent, child } => short(parent.0) && short(child.0),
-                Fields::Runtime { comm, .. } => short(comm),
-                Fields::Exec { .. } => true,
-            },
+            Body::Decoded {
+                fields: Fields::Exec { .. },
+                ..
+            } => true,
+            Body::Decoded { fields, .. } => {
+                let mut fits = true;
+                fields.map(|name| fits &= short(name));
+                fits
+            }
         }
 }
 
 /// The event of these fields; names move into the table.
-pub(super) fn kind(known: Tracepoint, fields: &Fields, comms: &mut CommTable) -> EventKind {
-    let mut intern = |name: &[u8]| comms.intern(payload::plain_name(name, &mut [0; 16]));
-    match *fields {
-        Fields::Switch { prev, state, next } => EventKind::Switch {
-            prev_pid: prev.pid,
-            prev_comm: intern(prev.comm),
-            prev_prio: prev.prio,
-            prev_state: state,
-            next_pid: next.pid,
-            next_comm: intern(next.comm),
-            next_prio: next.prio,
-        },
-        Fields::Wakeup { task, target_cpu } => {
-            let comm = intern(task.comm);
-            let wakeup = crate::event::Wakeup {
-                pid: task.pid,
-                comm,
-                prio: task.prio,
-                target_cpu,
-            };
-            match known {
-                Tracepoint::Waking => EventKind::Waking(wakeup),
-                Tracepoint::WakeupNew => EventKind::WakeupNew(wakeup),
-                _ => EventKind::Wakeup(wakeup),
-            }
-        }
-        Fields::Migrate {
-            task,
-            orig_cpu,
-            dest_cpu,
-        } => {
-            let comm = intern(task.comm);
-            EventKind::Migrate {
-                pid: task.pid,
-                comm,
-                prio: task.prio,
-                orig_cpu,
-                dest_cpu,
-            }
-        }
-        Fields::Fork { parent, child } => EventKind::Fork {
-            parent_pid: parent.1,
-            parent_comm: intern(parent.0),
-            child_pid: child.1,
-            child_comm: intern(child.0),
-        },
-        Fields::Exec {
-            filename,
-            pid,
-            old_pid,
-        } => EventKind::Exec {
-            pid,
-            old_pid,
-            filename: intern(filename),
-        },
-        Fields::Exit { task } => EventKind::Exit {
-            pid: task.pid,
-            comm: intern(task.comm),
-            prio: task.prio,
-        },
-        Fields::Runtime {
-            comm,
-            pid,
-            runtime_ns,
-        } => EventKind::Runtime {
-            pid,
-            comm: intern(comm),
-            runtime_ns,
-        },
-    }
+pub(super) fn kind(fields: Fields, comms: &mut CommTable) -> EventKind {
+    fields.map(|name| comms.intern(payload::plain_name(name, &mut [0; 16])))
 }
 
 /// Content of a line that is not an event.

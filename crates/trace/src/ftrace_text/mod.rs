@@ -265,12 +265,11 @@ impl Decoder {
                 return Item::Lost(gap);
             }
             Body::Decoded {
-                known,
                 fields,
                 has_extra_fields,
             } => {
                 self.counts.with_extra_fields += u64::from(*has_extra_fields);
-                line::kind(*known, fields, &mut self.comms)
+                line::kind(*fields, &mut self.comms)
             }
             Body::Other(name) => {
                 self.counts.see_other(name, number);
@@ -282,7 +281,7 @@ impl Decoder {
         let task = match kind {
             // perf knows no number of a task that is dead, but a switch is always written by the
             // task that leaves.
-            EventKind::Switch { prev_pid, .. } if header.task == -1 => prev_pid,
+            EventKind::Switch { prev, .. } if header.task == -1 => prev.pid,
             _ => header.task,
         };
         let event = Event {

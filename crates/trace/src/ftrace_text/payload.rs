@@ -16,52 +16,11 @@
 //! one.
 
 use super::cursor::{Cursor, Malformed};
-pub(super) use crate::event::Tracepoint;
-use crate::event::{Pid, PrevState};
+use crate::event::{self, EventKind, Pid, PrevState, Tracepoint};
 
-/// The fields of a decoded event; names still point into the line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fields<'a> {
-    Switch {
-        prev: Task<'a>,
-        state: PrevState,
-        next: Task<'a>,
-    },
-    Wakeup {
-        task: Task<'a>,
-        target_cpu: u32,
-    },
-    Migrate {
-        task: Task<'a>,
-        orig_cpu: u32,
-        dest_cpu: u32,
-    },
-    Fork {
-        parent: (&'a [u8], Pid),
-        child: (&'a [u8], Pid),
-    },
-    Exec {
-        filename: &'a [u8],
-        pid: Pid,
-        old_pid: Pid,
-    },
-    Exit {
-        task: Task<'a>,
-    },
-    Runtime {
-        comm: &'a [u8],
-        pid: Pid,
-        runtime_ns: u32,
-    },
-}
-
-/// Name, id and priority, as they stand in the line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Task<'a> {
-    pub(super) comm: &'a [u8],
-    pub(super) pid: Pid,
-    pub(super) prio: i32,
-}
+/// A decoded event; names still point into the line.
+pub(super) type Fields<'a> = EventKind<&'a [u8]>;
+type Task<'a> = event::Task<&'a [u8]>;
 
 /// Text that may follow the last field.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,7 +54,9 @@ fn fields(known: Tracepoint, mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
     cursor.spaces();
     match known {
         Tracepoint::Switch => switch(cursor, tail),
-        Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => wakeup(cursor, tail),
+        Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => {
+            wakeup(known, cursor, tail)
+        }
         Tracepoint::Migrate => migrate(cursor, tail),
         Tracepoint::Fork => fork(cursor, tail),
         Tracepoint::Exec => exec(cursor, tail),
@@ -141,25 +102,22 @@ fn pid_and_prio(cursor: &mut Cursor, prio_key: &[u8]) -> Parsed<(Pid, i32)> {
 
 fn switch(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
     cursor.expect(b"prev_comm=", "`prev_comm=`")?;
-    let (prev_comm, (prev_pid, prev_prio, state, next)) = name_then(
-        cursor,
-        b" prev_pid=",
-        "the name of the task that leaves, then ` prev_pid=`",
-        |mut cursor| {
+    let missing = "the name of the task that leaves, then ` prev_pid=`";
+    let (comm, (pid, prio, prev_state, next)) =
+        name_then(cursor, b" prev_pid=", missing, |mut cursor| {
             let (pid, prio) = pid_and_prio(&mut cursor, b" prev_prio=")?;
             cursor.expect(b" prev_state=", "` prev_state=`")?;
             let state = prev_state(&mut cursor)?;
             cursor.take(b" ==>");
             cursor.expect(b" next_comm=", "` ==> next_comm=`")?;
             Ok((pid, prio, state, next_task(cursor, tail)?))
-        },
-    )?;
-    let prev = Task {
-        comm: prev_comm,
-        pid: prev_pid,
-        prio: prev_prio,
-    };
-    Ok(Fields::Switch { prev, state, next })
+        })?;
+    let prev = Task { comm, pid, prio };
+    Ok(Fields::Switch {
+        prev,
+        prev_state,
+        next,
+    })
 }
 
 fn next_task(cursor: Cursor, tail: Tail) -> Parsed<Task> {
@@ -187,7 +145,7 @@ fn prev_state(cursor: &mut Cursor) -> Parsed<PrevState> {
 
 const MISSING_PID: &str = "the task's name, then ` pid=`";
 
-fn wakeup(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
+fn wakeup(known: Tracepoint, mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
     cursor.expect(b"comm=", "`comm=`")?;
     let (comm, (pid, prio, target_cpu)) =
         name_then(cursor, b" pid=", MISSING_PID, |mut cursor| {
@@ -202,10 +160,7 @@ fn wakeup(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
             end(cursor, tail)?;
             Ok((pid, prio, target_cpu))
         })?;
-    Ok(Fields::Wakeup {
-        task: Task { comm, pid, prio },
-        target_cpu,
-    })
+    Ok(known.woken(Task { comm, pid, prio }, target_cpu))
 }
 
 fn migrate(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
@@ -235,7 +190,7 @@ fn fork(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
         cursor.expect(b"comm=", "`comm=`")?;
         b" pid="
     };
-    let (parent_comm, (parent_pid, child)) =
+    let (parent_comm, (parent_pid, (child_comm, child_pid))) =
         name_then(cursor, separator, MISSING_PID, |mut cursor| {
             let parent_pid = cursor.fitting("a process id")?;
             cursor.expect(b" child_comm=", "` child_comm=`")?;
@@ -248,8 +203,10 @@ fn fork(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
             Ok((parent_pid, child))
         })?;
     Ok(Fields::Fork {
-        parent: (parent_comm, parent_pid),
-        child,
+        parent_comm,
+        parent_pid,
+        child_comm,
+        child_pid,
     })
 }
 
@@ -285,9 +242,7 @@ fn exit(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
         end(cursor, tail)?;
         Ok(pid_prio)
     })?;
-    Ok(Fields::Exit {
-        task: Task { comm, pid, prio },
-    })
+    Ok(Fields::Exit(Task { comm, pid, prio }))
 }
 
 fn runtime(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
@@ -343,14 +298,16 @@ pub(super) const PLUGIN_COLUMN: usize = 22;
 fn plugin_fields(known: Tracepoint, cursor: Cursor) -> Parsed<Fields> {
     match known {
         Tracepoint::Switch => plugin_switch(cursor),
-        Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => plugin_wakeup(cursor),
+        Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => {
+            plugin_wakeup(known, cursor)
+        }
         _ => cursor.fail("`key=value` fields"),
     }
 }
 
 /// `a:1 [120] S ==> b:2 [120]`
 fn plugin_switch(cursor: Cursor) -> Parsed<Fields> {
-    let (prev_comm, (prev_pid, prev_prio, state, next)) =
+    let (comm, (pid, prio, prev_state, next)) =
         name_then(cursor, b":", "NAME:PID", |mut cursor| {
             let (pid, prio) = plugin_pid_and_prio(&mut cursor)?;
             cursor.expect(b" ", "a task state")?;
@@ -358,36 +315,32 @@ fn plugin_switch(cursor: Cursor) -> Parsed<Fields> {
             let state = PrevState::from_plugin_text(cursor.word())
                 .map_or_else(|| start.fail("a task state"), Ok)?;
             cursor.expect(b" ==> ", "` ==> `")?;
-            let next = name_then(cursor, b":", "NAME:PID", |mut cursor| {
-                let pid_prio = plugin_pid_and_prio(&mut cursor)?;
-                if cursor.take(b" Latency: ") {
-                    cursor.word();
-                    cursor.expect(b" usecs", "` usecs`")?;
-                }
-                end(cursor, Tail::Known)?;
-                Ok(pid_prio)
-            })?;
+            let (next_comm, (next_pid, next_prio)) =
+                name_then(cursor, b":", "NAME:PID", |mut cursor| {
+                    let pid_prio = plugin_pid_and_prio(&mut cursor)?;
+                    if cursor.take(b" Latency: ") {
+                        cursor.word();
+                        cursor.expect(b" usecs", "` usecs`")?;
+                    }
+                    end(cursor, Tail::Known)?;
+                    Ok(pid_prio)
+                })?;
+            let next = Task {
+                comm: next_comm,
+                pid: next_pid,
+                prio: next_prio,
+            };
             Ok((pid, prio, state, next))
         })?;
-    let prev = Task {
-        comm: prev_comm,
-        pid: prev_pid,
-        prio: prev_prio,
-    };
-    let (next_comm, (next_pid, next_prio)) = next;
     Ok(Fields::Switch {
-        prev,
-        state,
-        next: Task {
-            comm: next_comm,
-            pid: next_pid,
-            prio: next_prio,
-        },
+        prev: Task { comm, pid, prio },
+        prev_state,
+        next,
     })
 }
 
 /// `a:1 [120] CPU:002`, or `a:1 [120] success=1 CPU:002` of old kernels.
-fn plugin_wakeup(cursor: Cursor) -> Parsed<Fields> {
+fn plugin_wakeup(known: Tracepoint, cursor: Cursor) -> Parsed<Fields> {
     let (comm, (pid, prio, target_cpu)) = name_then(cursor, b":", "NAME:PID", |mut cursor| {
         let (pid, prio) = plugin_pid_and_prio(&mut cursor)?;
         if cursor.take(b" success=") {
@@ -398,10 +351,7 @@ fn plugin_wakeup(cursor: Cursor) -> Parsed<Fields> {
         end(cursor, Tail::Known)?;
         Ok((pid, prio, target_cpu))
     })?;
-    Ok(Fields::Wakeup {
-        task: Task { comm, pid, prio },
-        target_cpu,
-    })
+    Ok(known.woken(Task { comm, pid, prio }, target_cpu))
 }
 
 fn plugin_pid_and_prio(cursor: &mut Cursor) -> Parsed<(Pid, i32)> {

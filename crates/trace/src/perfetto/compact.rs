@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use super::read::{damage, prev_state};
 use super::wire::{Fields, packed};
 use crate::binary::Damage;
-use crate::event::{Context, Event, EventKind, Pid, Wakeup};
+use crate::event::{Context, Event, EventKind, Pid, Task, Wakeup};
 use crate::event_format::context_of_flags;
 use crate::names::{CommId, CommTable};
 
@@ -23,15 +23,13 @@ use crate::names::{CommId, CommTable};
 mod column {
     pub(super) const SWITCH_TIMESTAMP: usize = 1;
     pub(super) const SWITCH_PREV_STATE: usize = 2;
-    pub(super) const SWITCH_NEXT_PID: usize = 3;
-    pub(super) const SWITCH_NEXT_PRIO: usize = 4;
+    /// Pid, name and priority of the task that comes.
+    pub(super) const SWITCH_NEXT: [usize; 3] = [3, 6, 4];
     pub(super) const INTERN_TABLE: usize = 5;
-    pub(super) const SWITCH_NEXT_COMM: usize = 6;
     pub(super) const WAKING_TIMESTAMP: usize = 7;
-    pub(super) const WAKING_PID: usize = 8;
     pub(super) const WAKING_TARGET_CPU: usize = 9;
-    pub(super) const WAKING_PRIO: usize = 10;
-    pub(super) const WAKING_COMM: usize = 11;
+    /// Pid, name and priority of the task that is woken.
+    pub(super) const WAKING_TASK: [usize; 3] = [8, 11, 10];
     pub(super) const WAKING_FLAGS: usize = 12;
     pub(super) const COUNT: usize = 13;
 }
@@ -39,14 +37,6 @@ mod column {
 const CPU_MAX: u64 = 65_535;
 /// Name of a task that nothing names, as the kernel spells it.
 const UNKNOWN_COMM: &[u8] = b"<...>";
-
-/// A task as a switch names it.
-#[derive(Clone, Copy, Debug)]
-struct Task {
-    pid: Pid,
-    comm: CommId,
-    prio: i32,
-}
 
 /// Current task of each CPU, from bundle to bundle.
 #[derive(Debug, Default)]
@@ -92,20 +82,16 @@ impl Compact {
                 next_waking += 1;
             }
             let prev = self.current.get(&cpu).copied().unwrap_or(unknown);
-            let next = columns.next_task(row)?;
+            let next = columns.task(column::SWITCH_NEXT, row)?;
             events.push(Event {
                 time_ns: *time_ns,
                 cpu,
                 task: prev.pid,
                 context: Context::UNKNOWN,
                 kind: EventKind::Switch {
-                    prev_pid: prev.pid,
-                    prev_comm: prev.comm,
-                    prev_prio: prev.prio,
+                    prev,
                     prev_state: prev_state(columns.value(column::SWITCH_PREV_STATE, row)?, base)?,
-                    next_pid: next.pid,
-                    next_comm: next.comm,
-                    next_prio: next.prio,
+                    next,
                 },
             });
             self.current.insert(cpu, next);
@@ -179,11 +165,12 @@ impl Columns {
         })
     }
 
-    fn next_task(&self, row: usize) -> Result<Task, Damage> {
+    /// The task of a row that these columns tell.
+    fn task(&self, [pid, comm, prio]: [usize; 3], row: usize) -> Result<Task, Damage> {
         Ok(Task {
-            pid: self.value(column::SWITCH_NEXT_PID, row)? as Pid,
-            comm: self.name(column::SWITCH_NEXT_COMM, row)?,
-            prio: self.value(column::SWITCH_NEXT_PRIO, row)? as i32,
+            pid: self.value(pid, row)? as Pid,
+            comm: self.name(comm, row)?,
+            prio: self.value(prio, row)? as i32,
         })
     }
 
@@ -202,9 +189,7 @@ impl Columns {
             task,
             context: flags.map_or(Context::UNKNOWN, |flags| context_of_flags(*flags as u8)),
             kind: EventKind::Waking(Wakeup {
-                pid: self.value(column::WAKING_PID, row)? as Pid,
-                comm: self.name(column::WAKING_COMM, row)?,
-                prio: self.value(column::WAKING_PRIO, row)? as i32,
+                task: self.task(column::WAKING_TASK, row)?,
                 target_cpu: target_cpu as u32,
             }),
         })

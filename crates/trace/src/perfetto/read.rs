@@ -14,9 +14,9 @@ use super::compact::Compact;
 use super::wire::{Field, Fields, Value, WireError};
 use crate::binary::{Damage, Store, unpack_zstd_stream};
 use crate::error::ReadError;
-use crate::event::{Context, Event, EventKind, Pid, PrevState, Tracepoint, Wakeup};
+use crate::event::{Context, Event, EventKind, Pid, PrevState, Record, Tracepoint};
 use crate::event_format::context_of_flags;
-use crate::names::CommTable;
+use crate::names::{CommId, CommTable};
 use crate::ordered::{Feed, OrderedReader, Pending, Progress};
 use crate::source::{Counts, EventSource};
 
@@ -268,8 +268,11 @@ fn event(
                 let known = KNOWN.iter().find(|(number, _)| *number == known_or_other);
                 match known {
                     Some((_, known)) => {
-                        let values = Values::read(content(&field, offset)?, offset)?;
-                        event.kind = kind(*known, &values, comms)?;
+                        event.kind = known.read(&mut KnownRecord {
+                            fields: known.fields(),
+                            values: Values::read(content(&field, offset)?, offset)?,
+                            comms,
+                        })?;
                         other = None;
                     }
                     None => other = Some(name_of(known_or_other)),
@@ -316,70 +319,37 @@ impl<'a> Values<'a> {
         }
         Ok(values)
     }
-
-    fn int(&self, number: usize) -> i32 {
-        self.numbers[number] as i32
-    }
-
-    fn cpu(&self, number: usize) -> Result<u32, Damage> {
-        cpu_number(Value::Varint(self.numbers[number]), self.base)
-    }
 }
 
-fn kind(known: Tracepoint, values: &Values, comms: &mut CommTable) -> Result<EventKind, Damage> {
-    let mut comm = |number: usize| comms.intern(values.texts[number]);
-    Ok(match known {
-        Tracepoint::Switch => EventKind::Switch {
-            prev_comm: comm(1),
-            prev_pid: values.int(2),
-            prev_prio: values.int(3),
-            prev_state: prev_state(values.numbers[4], values.base)?,
-            next_comm: comm(5),
-            next_pid: values.int(6),
-            next_prio: values.int(7),
-        },
-        Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => {
-            let wakeup = Wakeup {
-                comm: comm(1),
-                pid: values.int(2),
-                prio: values.int(3),
-                target_cpu: values.cpu(5)?,
-            };
-            match known {
-                Tracepoint::Waking => EventKind::Waking(wakeup),
-                Tracepoint::WakeupNew => EventKind::WakeupNew(wakeup),
-                _ => EventKind::Wakeup(wakeup),
-            }
-        }
-        Tracepoint::Migrate => EventKind::Migrate {
-            comm: comm(1),
-            pid: values.int(2),
-            prio: values.int(3),
-            orig_cpu: values.cpu(4)?,
-            dest_cpu: values.cpu(5)?,
-        },
-        Tracepoint::Fork => EventKind::Fork {
-            parent_comm: comm(1),
-            parent_pid: values.int(2),
-            child_comm: comm(3),
-            child_pid: values.int(4),
-        },
-        Tracepoint::Exec => EventKind::Exec {
-            filename: comm(1),
-            pid: values.int(2),
-            old_pid: values.int(3),
-        },
-        Tracepoint::Exit => EventKind::Exit {
-            comm: comm(1),
-            pid: values.int(2),
-            prio: values.int(4),
-        },
-        Tracepoint::Runtime => EventKind::Runtime {
-            comm: comm(1),
-            pid: values.int(2),
-            runtime_ns: u32::try_from(values.numbers[3]).unwrap_or(u32::MAX),
-        },
-    })
+/// The fields of an event that is known.
+struct KnownRecord<'a> {
+    fields: &'static [(&'static str, usize)],
+    values: Values<'a>,
+    comms: &'a mut CommTable,
+}
+
+impl Record for KnownRecord<'_> {
+    type Error = Damage;
+
+    fn comm(&mut self, field: usize) -> Result<CommId, Damage> {
+        Ok(self.comms.intern(self.values.texts[self.fields[field].1]))
+    }
+
+    fn number(&self, field: usize) -> Result<i64, Damage> {
+        Ok(self.values.numbers[self.fields[field].1] as i64)
+    }
+
+    fn pid(&self, field: usize) -> Result<Pid, Damage> {
+        Ok(self.number(field)? as Pid)
+    }
+
+    fn cpu(&self, field: usize) -> Result<u32, Damage> {
+        cpu_number(Value::Varint(self.number(field)? as u64), self.values.base)
+    }
+
+    fn state(&self, field: usize) -> Result<PrevState, Damage> {
+        prev_state(self.number(field)? as u64, self.values.base)
+    }
 }
 
 /// The state behind the kernel's bits, as kernels since 4.14 number them.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::ItemSink;
-use crate::event::{Context, Event, EventKind, Level, Tracepoint, Wakeup};
+use crate::event::{Context, Event, EventKind, Level, Task, Tracepoint};
 use crate::names::{CommId, CommTable};
 use crate::perfetto::read::{field, number_of};
 use crate::perfetto::wire::{put_bytes, put_int, put_message, put_uint};
@@ -117,46 +117,31 @@ fn put_fields(out: &mut Vec<u8>, kind: &EventKind, comms: &CommTable) {
         put_bytes(out, number, comms.get(comm).unwrap_or_default());
     };
     let int = |out: &mut Vec<u8>, number: u32, value: i32| put_int(out, number, i64::from(value));
+    let task = |out: &mut Vec<u8>, [comm, pid, prio]: [u32; 3], task: Task| {
+        name(out, comm, task.comm);
+        int(out, pid, task.pid);
+        int(out, prio, task.prio);
+    };
     match *kind {
         EventKind::Switch {
-            prev_pid,
-            prev_comm,
-            prev_prio,
+            prev,
             prev_state,
-            next_pid,
-            next_comm,
-            next_prio,
+            next,
         } => {
-            name(out, 1, prev_comm);
-            int(out, 2, prev_pid);
-            int(out, 3, prev_prio);
+            task(out, [1, 2, 3], prev);
             put_uint(out, 4, prev_state.bits());
-            name(out, 5, next_comm);
-            int(out, 6, next_pid);
-            int(out, 7, next_prio);
+            task(out, [5, 6, 7], next);
         }
         EventKind::Waking(woken) | EventKind::Wakeup(woken) | EventKind::WakeupNew(woken) => {
-            let Wakeup {
-                pid,
-                comm,
-                prio,
-                target_cpu,
-            } = woken;
-            name(out, 1, comm);
-            int(out, 2, pid);
-            int(out, 3, prio);
-            put_uint(out, 5, u64::from(target_cpu));
+            task(out, [1, 2, 3], woken.task);
+            put_uint(out, 5, u64::from(woken.target_cpu));
         }
         EventKind::Migrate {
-            pid,
-            comm,
-            prio,
+            task: moved,
             orig_cpu,
             dest_cpu,
         } => {
-            name(out, 1, comm);
-            int(out, 2, pid);
-            int(out, 3, prio);
+            task(out, [1, 2, 3], moved);
             put_uint(out, 4, u64::from(orig_cpu));
             put_uint(out, 5, u64::from(dest_cpu));
         }
@@ -180,11 +165,7 @@ fn put_fields(out: &mut Vec<u8>, kind: &EventKind, comms: &CommTable) {
             int(out, 2, pid);
             int(out, 3, old_pid);
         }
-        EventKind::Exit { pid, comm, prio } => {
-            name(out, 1, comm);
-            int(out, 2, pid);
-            int(out, 4, prio);
-        }
+        EventKind::Exit(exits) => task(out, [1, 2, 4], exits),
         // The schema has no message for them.
         EventKind::Runtime { .. } | EventKind::Socket { .. } | EventKind::Other => {}
     }

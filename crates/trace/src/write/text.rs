@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::{ItemSink, fields};
-use crate::event::{Context, Event, EventKind, Level, Pid};
+use crate::event::{Context, Event, EventKind, Level, Pid, Wakeup};
 use crate::names::{CommId, CommTable};
 use crate::source::{Item, LostEvents};
 
@@ -120,38 +120,24 @@ impl<W: Write> TextSink<W> {
 
     /// An event names its own writer as it was before.
     fn learn_before(&mut self, kind: &EventKind) {
-        match *kind {
-            EventKind::Switch {
-                prev_pid,
-                prev_comm,
-                ..
-            } => {
-                self.names.insert(prev_pid, prev_comm);
-            }
+        let (pid, comm) = match *kind {
+            EventKind::Switch { prev: task, .. } | EventKind::Exit(task) => (task.pid, task.comm),
             EventKind::Fork {
                 parent_pid,
                 parent_comm,
                 ..
-            } => {
-                self.names.insert(parent_pid, parent_comm);
-            }
-            EventKind::Exit { pid, comm, .. } => {
-                self.names.insert(pid, comm);
-            }
-            _ => {}
-        }
+            } => (parent_pid, parent_comm),
+            _ => return,
+        };
+        self.names.insert(pid, comm);
     }
 
     fn learn_after(&mut self, kind: &EventKind) {
         let (pid, comm) = match *kind {
-            EventKind::Switch {
-                next_pid,
-                next_comm,
-                ..
-            } => (next_pid, next_comm),
-            EventKind::Waking(woken) | EventKind::Wakeup(woken) | EventKind::WakeupNew(woken) => {
-                (woken.pid, woken.comm)
-            }
+            EventKind::Switch { next: task, .. }
+            | EventKind::Waking(Wakeup { task, .. })
+            | EventKind::Wakeup(Wakeup { task, .. })
+            | EventKind::WakeupNew(Wakeup { task, .. }) => (task.pid, task.comm),
             EventKind::Fork {
                 child_pid,
                 child_comm,

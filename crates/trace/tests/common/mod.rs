@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use schedcast_trace::{
-    CommTable, Counts, Event, EventKind, EventSource, FtraceTextReader, Item, ReadError, open_trace,
+    CommTable, Counts, Event, EventKind, EventSource, FtraceTextReader, Item, ReadError, Task,
+    open_trace,
 };
 
 /// Everything a reader gave.
@@ -52,50 +53,36 @@ impl Read {
 /// decoded.
 pub(crate) fn dump(event: &Event, comms: &CommTable) -> Option<String> {
     let name = |id| format!("\"{}\"", comms.get(id).unwrap().escape_ascii());
+    let task = |task: Task| format!("{}:{}:{}", name(task.comm), task.pid, task.prio);
     let what = match event.kind {
         EventKind::Switch {
-            prev_pid,
-            prev_comm,
-            prev_prio,
+            prev,
             prev_state,
-            next_pid,
-            next_comm,
-            next_prio,
-        } => format!(
-            "{}:{prev_pid}:{prev_prio} {prev_state} -> {}:{next_pid}:{next_prio}",
-            name(prev_comm),
-            name(next_comm)
-        ),
+            next,
+        } => format!("{} {prev_state} -> {}", task(prev), task(next)),
         EventKind::Waking(w) | EventKind::Wakeup(w) | EventKind::WakeupNew(w) => {
-            format!("{}:{}:{} on {}", name(w.comm), w.pid, w.prio, w.target_cpu)
+            format!("{} on {}", task(w.task), w.target_cpu)
         }
         EventKind::Migrate {
-            pid,
-            comm,
-            prio,
+            task: moved,
             orig_cpu,
             dest_cpu,
-        } => {
-            format!("{}:{pid}:{prio} from {orig_cpu} to {dest_cpu}", name(comm))
-        }
+        } => format!("{} from {orig_cpu} to {dest_cpu}", task(moved)),
         EventKind::Fork {
             parent_pid,
             parent_comm,
             child_pid,
             child_comm,
         } => {
-            format!(
-                "{}:{parent_pid} makes {}:{child_pid}",
-                name(parent_comm),
-                name(child_comm)
-            )
+            let (parent, child) = (name(parent_comm), name(child_comm));
+            format!("{parent}:{parent_pid} makes {child}:{child_pid}")
         }
         EventKind::Exec {
             pid,
             old_pid,
             filename,
         } => format!("{pid} was {old_pid} runs {}", name(filename)),
-        EventKind::Exit { pid, comm, prio } => format!("{}:{pid}:{prio}", name(comm)),
+        EventKind::Exit(exits) => task(exits),
         EventKind::Runtime {
             pid,
             comm,

@@ -226,7 +226,7 @@ impl Pass {
             EventKind::Wakeup(wakeup) | EventKind::WakeupNew(wakeup) => {
                 let cpu = wakeup.target_cpu;
                 self.arrived(wakeup);
-                self.deed(index, event, wakeup.pid, DeedKind::Appears { cpu });
+                self.deed(index, event, wakeup.task.pid, DeedKind::Appears { cpu });
             }
             EventKind::Fork {
                 parent_pid,
@@ -252,7 +252,7 @@ impl Pass {
 
     /// A woken thread is on the run queue it was put on: tells where its waking led.
     fn arrived(&mut self, wakeup: Wakeup) {
-        let thread = self.threads.current(wakeup.pid);
+        let thread = self.threads.current(wakeup.task.pid);
         let waking = thread.and_then(|thread| self.last_waking.get_mut(thread.index())?.take());
         if let Some(waking) = waking {
             let waking = &mut self.wakings[waking];
@@ -261,11 +261,11 @@ impl Pass {
     }
 
     fn waking(&mut self, index: usize, event: &Event, wakeup: Wakeup) {
-        let Some(wakee) = self.threads.current(wakeup.pid) else {
+        let Some(wakee) = self.threads.current(wakeup.task.pid) else {
             return;
         };
         // A thread that wakes itself (a signal, say) has not slept.
-        if event.task == wakeup.pid {
+        if event.task == wakeup.task.pid {
             return;
         }
         let waker = self.threads.current(event.task);
@@ -283,7 +283,7 @@ impl Pass {
             self.last_waking.resize(wakee.index() + 1, None);
         }
         self.last_waking[wakee.index()] = Some(waking);
-        self.deed(index, event, wakeup.pid, DeedKind::Woken(waking));
+        self.deed(index, event, wakeup.task.pid, DeedKind::Woken(waking));
         match source {
             Source::Thread(_) | Source::SOFTIRQ => {
                 self.deed(index, event, event.task, DeedKind::Wakes(waking));

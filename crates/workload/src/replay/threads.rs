@@ -4,7 +4,7 @@
 //! same pid is a new thread. Pid 0 is the idle task of every CPU and no thread at all.
 
 use schedcast_kernel::task::Policy;
-use schedcast_trace::{CommId, CommTable, Event, EventKind, Pid, PrevState};
+use schedcast_trace::{CommId, CommTable, Event, EventKind, Pid, PrevState, Task, Wakeup};
 use std::collections::HashMap;
 
 /// Index into [`super::Replay::threads`].
@@ -74,45 +74,41 @@ impl Threads {
         }
         match event.kind {
             EventKind::Switch {
-                prev_pid,
-                prev_comm,
-                prev_prio,
+                prev,
                 prev_state,
-                next_pid,
-                next_comm,
-                next_prio,
+                next,
             } => {
-                if let Some(thread) = self.named(prev_pid, prev_comm, Some(prev_prio)) {
+                if let Some(thread) = self.seen(prev) {
                     self.on_cpu(thread, event.cpu);
                     let kernel = matches!(prev_state, PrevState::Idle | PrevState::Parked);
                     self.identities[thread.index()].kernel_state |= kernel;
                     if prev_state.is_exit() {
-                        self.gone.push(prev_pid);
+                        self.gone.push(prev.pid);
                     }
                 }
-                if let Some(thread) = self.named(next_pid, next_comm, Some(next_prio)) {
+                if let Some(thread) = self.seen(next) {
                     self.on_cpu(thread, event.cpu);
                 }
             }
-            EventKind::Waking(wakeup) | EventKind::Wakeup(wakeup) => {
-                if let Some(thread) = self.named(wakeup.pid, wakeup.comm, Some(wakeup.prio)) {
-                    self.first_on(thread, wakeup.target_cpu);
-                }
-            }
-            EventKind::WakeupNew(wakeup) => {
-                if let Some(thread) = self.named(wakeup.pid, wakeup.comm, Some(wakeup.prio)) {
-                    self.first_on(thread, wakeup.target_cpu);
-                }
-            }
-            EventKind::Migrate {
-                pid,
-                comm,
-                prio,
-                orig_cpu,
+            EventKind::Waking(Wakeup {
+                task,
+                target_cpu: cpu,
+            })
+            | EventKind::Wakeup(Wakeup {
+                task,
+                target_cpu: cpu,
+            })
+            | EventKind::WakeupNew(Wakeup {
+                task,
+                target_cpu: cpu,
+            })
+            | EventKind::Migrate {
+                task,
+                orig_cpu: cpu,
                 ..
             } => {
-                if let Some(thread) = self.named(pid, comm, Some(prio)) {
-                    self.first_on(thread, orig_cpu);
+                if let Some(thread) = self.seen(task) {
+                    self.first_on(thread, cpu);
                 }
             }
             EventKind::Fork {
@@ -141,8 +137,8 @@ impl Threads {
                     execs_at_ns.get_or_insert(event.time_ns);
                 }
             }
-            EventKind::Exit { pid, comm, prio } => {
-                self.named(pid, comm, Some(prio));
+            EventKind::Exit(task) => {
+                self.seen(task);
             }
             EventKind::Runtime { pid, comm, .. } => {
                 self.named(pid, comm, None);
@@ -167,6 +163,10 @@ impl Threads {
             });
         }
         thread
+    }
+
+    fn seen(&mut self, task: Task) -> Option<ThreadId> {
+        self.named(task.pid, task.comm, Some(task.prio))
     }
 
     fn named(&mut self, pid: Pid, comm: CommId, prio: Option<i32>) -> Option<ThreadId> {

@@ -181,7 +181,7 @@ impl Builder {
             self.charge(threads.current(pid), now, u64::from(runtime_ns));
         }
         let current = match event.kind {
-            EventKind::Switch { prev_pid, .. } => prev_pid,
+            EventKind::Switch { prev, .. } => prev.pid,
             _ => event.task,
         };
         if current >= 0 {
@@ -189,27 +189,26 @@ impl Builder {
         }
         match event.kind {
             EventKind::Switch {
-                next_pid,
+                prev,
                 prev_state,
-                prev_pid,
-                ..
+                next,
             } => {
-                let leave = if prev_pid == 0 || prev_state.is_runnable() {
+                let leave = if prev.pid == 0 || prev_state.is_runnable() {
                     Leave::Runnable
                 } else if prev_state.is_exit() {
                     Leave::Exit
                 } else {
                     Leave::Blocked(prev_state)
                 };
-                self.switch(index, event.cpu, now, threads.current(next_pid), leave);
+                self.switch(index, event.cpu, now, threads.current(next.pid), leave);
             }
             EventKind::Wakeup(wakeup) | EventKind::WakeupNew(wakeup) => {
-                let wakee = threads.current(wakeup.pid);
+                let wakee = threads.current(wakeup.task.pid);
                 self.place(wakee, now, wakeup.target_cpu);
                 self.prompt(event, wakee, now, wakeup.target_cpu);
             }
-            EventKind::Migrate { pid, dest_cpu, .. } => {
-                self.place(threads.current(pid), now, dest_cpu);
+            EventKind::Migrate { task, dest_cpu, .. } => {
+                self.place(threads.current(task.pid), now, dest_cpu);
             }
             _ => {}
         }

@@ -187,8 +187,9 @@ mod tests {
         let EventKind::Wakeup(woken) = second.kind else {
             panic!("{second:?}")
         };
-        assert_eq!((woken.pid, woken.prio, woken.target_cpu), (1, 120, 1));
-        assert_eq!(recording.comms.display(woken.comm), "server");
+        let task = woken.task;
+        assert_eq!((task.pid, task.prio, woken.target_cpu), (1, 120, 1));
+        assert_eq!(recording.comms.display(task.comm), "server");
     }
 
     #[test]

@@ -4,6 +4,10 @@ fn decode(known: Tracepoint, text: &str) -> Result<(Fields<'_>, bool), (usize, &
     parse(known, text.as_bytes(), 0).map_err(|malformed| (malformed.offset, malformed.expected))
 }
 
+fn assert_is(known: Tracepoint, text: &str, fields: Fields) {
+    assert_eq!(decode(known, text), Ok((fields, false)), "{text}");
+}
+
 fn task(comm: &str, pid: Pid, prio: i32) -> Task<'_> {
     Task {
         comm: comm.as_bytes(),
@@ -39,14 +43,10 @@ fn switch_in_every_spelling() {
     ] {
         let expected = Fields::Switch {
             prev: task("a", 1, 120),
-            state: PrevState::Interruptible,
+            prev_state: PrevState::Interruptible,
             next: task("b", 2, 98),
         };
-        assert_eq!(
-            decode(Tracepoint::Switch, text),
-            Ok((expected, false)),
-            "{text}"
-        );
+        assert_is(Tracepoint::Switch, text, expected);
     }
 }
 
@@ -59,14 +59,10 @@ fn odd_names_on_both_sides_of_a_switch() {
             );
             let expected = Fields::Switch {
                 prev: task(prev, 1, 120),
-                state: PrevState::Preempted,
+                prev_state: PrevState::Preempted,
                 next: task(next, 2, -1),
             };
-            assert_eq!(
-                decode(Tracepoint::Switch, &text),
-                Ok((expected, false)),
-                "{text}"
-            );
+            assert_is(Tracepoint::Switch, &text, expected);
         }
     }
 }
@@ -74,10 +70,7 @@ fn odd_names_on_both_sides_of_a_switch() {
 #[test]
 fn odd_names_in_the_other_events() {
     for comm in ODD_NAMES {
-        let woken = Fields::Wakeup {
-            task: task(comm, 5, 120),
-            target_cpu: 1,
-        };
+        let woken = Tracepoint::Wakeup.woken(task(comm, 5, 120), 1);
         for text in [
             format!("comm={comm} pid=5 prio=120 target_cpu=001"),
             format!("comm={comm} pid=5 prio=120 success=1 target_cpu=001"),
@@ -85,11 +78,7 @@ fn odd_names_in_the_other_events() {
             format!("{comm}:5 [120] CPU:001"),
             format!("{comm}:5 [120] success=1 CPU:001"),
         ] {
-            assert_eq!(
-                decode(Tracepoint::Wakeup, &text),
-                Ok((woken, false)),
-                "{text}"
-            );
+            assert_is(Tracepoint::Wakeup, &text, woken);
         }
         let text = format!("comm={comm} pid=5 prio=120 orig_cpu=3 dest_cpu=11");
         let moved = Fields::Migrate {
@@ -97,24 +86,16 @@ fn odd_names_in_the_other_events() {
             orig_cpu: 3,
             dest_cpu: 11,
         };
-        assert_eq!(
-            decode(Tracepoint::Migrate, &text),
-            Ok((moved, false)),
-            "{text}"
-        );
+        assert_is(Tracepoint::Migrate, &text, moved);
         let text = format!("comm={comm} pid=5 child_comm={comm} child_pid=6");
         let forked = Fields::Fork {
-            parent: (comm.as_bytes(), 5),
-            child: (comm.as_bytes(), 6),
+            parent_comm: comm.as_bytes(),
+            parent_pid: 5,
+            child_comm: comm.as_bytes(),
+            child_pid: 6,
         };
-        assert_eq!(
-            decode(Tracepoint::Fork, &text),
-            Ok((forked, false)),
-            "{text}"
-        );
-        let exited = Fields::Exit {
-            task: task(comm, 5, 120),
-        };
+        assert_is(Tracepoint::Fork, &text, forked);
+        let exited = Fields::Exit(task(comm, 5, 120));
         for extra in [
             "",
             " group_dead=true",
@@ -123,11 +104,7 @@ fn odd_names_in_the_other_events() {
             " group_dead=0x1 (1)",
         ] {
             let text = format!("comm={comm} pid=5 prio=120{extra}");
-            assert_eq!(
-                decode(Tracepoint::Exit, &text),
-                Ok((exited, false)),
-                "{text}"
-            );
+            assert_is(Tracepoint::Exit, &text, exited);
         }
     }
 }
@@ -136,10 +113,12 @@ fn odd_names_in_the_other_events() {
 fn raw_fork_names_its_fields_in_full() {
     let text = "parent_comm=bash parent_pid=6364 child_comm=bash child_pid=6366";
     let forked = Fields::Fork {
-        parent: (b"bash", 6364),
-        child: (b"bash", 6366),
+        parent_comm: b"bash",
+        parent_pid: 6364,
+        child_comm: b"bash",
+        child_pid: 6366,
     };
-    assert_eq!(decode(Tracepoint::Fork, text), Ok((forked, false)));
+    assert_is(Tracepoint::Fork, text, forked);
 }
 
 #[test]
@@ -150,7 +129,7 @@ fn exec_of_a_file_with_an_odd_name() {
         pid: 7,
         old_pid: 8,
     };
-    assert_eq!(decode(Tracepoint::Exec, text), Ok((expected, false)));
+    assert_is(Tracepoint::Exec, text, expected);
 }
 
 #[test]
@@ -159,7 +138,7 @@ fn plugin_states_are_old_letters_for_new_bits() {
         Tracepoint::Switch,
         &format!("a:1 [120] {letter} ==> b:2 [120]"),
     ) {
-        Ok((Fields::Switch { state, .. }, false)) => state,
+        Ok((Fields::Switch { prev_state, .. }, false)) => prev_state,
         other => panic!("{other:?}"),
     };
     assert_eq!(state("W"), PrevState::Idle);
@@ -173,60 +152,34 @@ fn plugin_states_are_old_letters_for_new_bits() {
 #[test]
 fn a_field_of_a_later_kernel_is_stepped_over_and_reported() {
     let text = "comm=a pid=5 prio=120 target_cpu=001 reason=tick";
-    let woken = Fields::Wakeup {
-        task: task("a", 5, 120),
-        target_cpu: 1,
-    };
+    let woken = Tracepoint::Wakeup.woken(task("a", 5, 120), 1);
     assert_eq!(decode(Tracepoint::Wakeup, text), Ok((woken, true)));
-    assert_eq!(
-        decode(
-            Tracepoint::Wakeup,
-            "comm=a pid=5 prio=120 target_cpu=001 tick"
-        )
-        .unwrap_err()
-        .0,
-        37
-    );
-    assert_eq!(
-        decode(
-            Tracepoint::Wakeup,
-            "comm=a pid=5 prio=120 target_cpu=001x=1"
-        )
-        .unwrap_err()
-        .0,
-        36
-    );
 }
 
 #[test]
 fn failures_point_at_the_place() {
-    let (offset, expected) =
-        decode(Tracepoint::Wakeup, "comm=a ptd=5 prio=120 target_cpu=001").unwrap_err();
-    assert_eq!((offset, expected), (5, MISSING_PID));
-    let (offset, expected) =
-        decode(Tracepoint::Wakeup, "comm=a pid=x prio=120 target_cpu=001").unwrap_err();
-    assert_eq!((offset, expected), (11, "a process id"));
-    let text =
-        "prev_comm=a prev_pid=1 prev_prio=120 prev_state=Q ==> next_comm=b next_pid=2 next_prio=98";
-    assert_eq!(decode(Tracepoint::Switch, text).unwrap_err().0, 48);
-    let text =
-        "prev_comm=a prev_pid=1 prev_prio=120 prev_state=1026 next_comm=b next_pid=2 next_prio=98";
-    assert_eq!(decode(Tracepoint::Switch, text).unwrap_err().0, 48);
-    assert_eq!(
-        decode(Tracepoint::Migrate, "comm=a pid=5 prio=120 orig_cpu=3")
-            .unwrap_err()
-            .0,
-        32
-    );
-    assert_eq!(
-        decode(
-            Tracepoint::Wakeup,
-            "comm=a pid=5000000000 prio=120 target_cpu=1"
-        )
-        .unwrap_err()
-        .0,
-        11
-    );
+    use Tracepoint::{Migrate, Switch, Wakeup};
+    let missing = |known, text, offset, wanted| {
+        assert_eq!(decode(known, text), Err((offset, wanted)), "{text}");
+    };
+    let text = "comm=a ptd=5 prio=120 target_cpu=001";
+    missing(Wakeup, text, 5, MISSING_PID);
+    let text = "comm=a pid=x prio=120 target_cpu=001";
+    missing(Wakeup, text, 11, "a process id");
+    for (known, text, offset) in [
+        (Wakeup, "comm=a pid=5 prio=120 target_cpu=001 tick", 37),
+        (Wakeup, "comm=a pid=5 prio=120 target_cpu=001x=1", 36),
+        (Wakeup, "comm=a pid=5000000000 prio=120 target_cpu=1", 11),
+        (Migrate, "comm=a pid=5 prio=120 orig_cpu=3", 32),
+    ] {
+        assert_eq!(decode(known, text).unwrap_err().0, offset, "{text}");
+    }
+    for state in ["Q", "1026"] {
+        let text = format!(
+            "prev_comm=a prev_pid=1 prev_prio=120 prev_state={state} ==> next_comm=b next_pid=2 next_prio=98"
+        );
+        assert_eq!(decode(Switch, &text).unwrap_err().0, 48);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use schedcast_kernel::platform::Op;
 use schedcast_sim::Workload;
-use schedcast_trace::{CommId, Context, EventKind, PrevState, Wakeup};
+use schedcast_trace::{CommId, Context, EventKind, PrevState, Task, Wakeup};
 
 #[derive(Clone, Debug)]
 struct Drawn {
@@ -41,21 +41,20 @@ fn an_event() -> impl Strategy<Value = Drawn> {
 }
 
 fn kind(any: &Drawn) -> EventKind {
+    let task = |pid: i32, prio| Task {
+        pid,
+        comm: CommId(pid.unsigned_abs()),
+        prio,
+    };
     let wakeup = Wakeup {
-        pid: any.other,
-        comm: CommId(any.other.unsigned_abs()),
-        prio: any.state as i32 * 20 - 20,
+        task: task(any.other, any.state as i32 * 20 - 20),
         target_cpu: (any.state % 4) as u32,
     };
     match any.kind {
         0..=2 => EventKind::Switch {
-            prev_pid: any.task,
-            prev_comm: CommId(any.task.unsigned_abs()),
-            prev_prio: 120,
+            prev: task(any.task, 120),
             prev_state: PrevState::from_text(STATES[any.state].as_bytes()).unwrap(),
-            next_pid: any.other,
-            next_comm: CommId(any.other.unsigned_abs()),
-            next_prio: 120,
+            next: task(any.other, 120),
         },
         3 | 4 => EventKind::Waking(wakeup),
         5 => EventKind::Wakeup(wakeup),
@@ -67,9 +66,10 @@ fn kind(any: &Drawn) -> EventKind {
             child_comm: CommId(1),
         },
         _ => EventKind::Migrate {
-            pid: any.other,
-            comm: CommId(2),
-            prio: 120,
+            task: Task {
+                comm: CommId(2),
+                ..task(any.other, 120)
+            },
             orig_cpu: any.cpu,
             dest_cpu: (any.state % 4) as u32,
         },

@@ -1,7 +1,8 @@
 //! Recordings written by hand.
 
 use schedcast_trace::{
-    CommTable, Context, Counts, Event, EventKind, Level, Meta, Pid, PrevState, Recording, Wakeup,
+    CommTable, Context, Counts, Event, EventKind, Level, Meta, Pid, PrevState, Recording, Task,
+    Wakeup,
 };
 use std::path::PathBuf;
 
@@ -55,25 +56,27 @@ impl Mini {
         });
     }
 
+    fn task(&mut self, pid: Pid) -> Task {
+        Task {
+            pid,
+            comm: self.comm(pid),
+            prio: 120,
+        }
+    }
+
     /// `prev` leaves in `state` (as printed), `next` comes.
     pub(super) fn switch(&mut self, us: u64, cpu: u32, prev: Pid, state: &str, next: Pid) {
         let kind = EventKind::Switch {
-            prev_pid: prev,
-            prev_comm: self.comm(prev),
-            prev_prio: 120,
+            prev: self.task(prev),
             prev_state: PrevState::from_text(state.as_bytes()).unwrap(),
-            next_pid: next,
-            next_comm: self.comm(next),
-            next_prio: 120,
+            next: self.task(next),
         };
         self.push(us, cpu, prev, TASK, kind);
     }
 
     pub(super) fn wakeup(&mut self, pid: Pid, target_cpu: u32) -> Wakeup {
         Wakeup {
-            pid,
-            comm: self.comm(pid),
-            prio: 120,
+            task: self.task(pid),
             target_cpu,
         }
     }
@@ -143,8 +146,8 @@ impl Mini {
     /// Changes the kernel priority of whom event `index` wakes or switches to.
     pub(super) fn set_prio(&mut self, index: usize, to: i32) {
         match &mut self.events[index].kind {
-            EventKind::Waking(wakeup) => wakeup.prio = to,
-            EventKind::Switch { next_prio, .. } => *next_prio = to,
+            EventKind::Waking(wakeup) => wakeup.task.prio = to,
+            EventKind::Switch { next, .. } => next.prio = to,
             other => panic!("{other:?} has no such priority"),
         }
     }
