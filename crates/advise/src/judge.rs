@@ -532,11 +532,8 @@ mod tests {
             inferred: false,
             chance: None,
         }];
-        let [recorded, less, more] = [60_000, 58_000, 62_000].map(|quota_us| CpuLimits {
-            quota_us: Some(quota_us),
-            period_us: 100_000,
-            burst_us: 0,
-        });
+        let [recorded, less, more] =
+            [60_000, 58_000, 62_000].map(|quota_us| CpuLimits::new(quota_us, 100_000, 0));
         let is_kept = |limit: CpuLimits, fit: &[RefitFigure]| {
             let mut forecasts = [forecast(&slos[0], &runs(&[90e3; 4]), &[]).unwrap()];
             refute(&mut forecasts, &slos, fit, recorded, limit);

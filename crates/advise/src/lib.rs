@@ -80,12 +80,9 @@ pub struct Demands {
 pub struct Candidate {
     /// Name of its column.
     pub name: String,
-    /// CPU time per period, µs; null is no limit.
-    pub quota_us: Option<u64>,
-    /// The period, µs.
-    pub period_us: u64,
-    /// Burst: runtime that may be carried over, µs.
-    pub burst_us: u64,
+    /// The limit.
+    #[serde(flatten)]
+    pub limit: CpuLimits,
     /// Whether it keeps every promise, the service keeps up, and its price can be paid.
     pub suits: bool,
     /// Why the service does not keep up with its requests; null where it does. Such a limit suits
@@ -104,24 +101,15 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Its limit.
-    pub fn limit(&self) -> CpuLimits {
-        CpuLimits {
-            quota_us: self.quota_us,
-            period_us: self.period_us,
-            burst_us: self.burst_us,
-        }
-    }
-
     /// Sort key of suitable limits, best first: before all others those that the owner of `target`
     /// can write; a changed period comes last, because in many places the period is a setting of
     /// the whole node; then CPU time granted in the long run, then burst.
     fn cost(&self, target: &str, recorded: CpuLimits) -> (bool, bool, (u64, u64)) {
-        let limit = self.limit();
+        let limit = self.limit;
         let can_be_written = limit == recorded || patches::can_be_written(target, recorded, limit);
         (
             !can_be_written,
-            self.period_us != recorded.period_us,
+            self.limit.period_us != recorded.period_us,
             limit.grants(),
         )
     }
@@ -184,7 +172,7 @@ impl Advice {
             let forecasts = &option.forecasts;
             option.falls_behind.is_none() && judge::are_kept_on_average(&self.promises, forecasts)
         });
-        kept.min_by_key(|option| option.limit().grants())
+        kept.min_by_key(|option| option.limit.grants())
     }
 
     /// As indented JSON, ending in a newline.
@@ -603,9 +591,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
         };
         options.push(Candidate {
             name: name.clone(),
-            quota_us: limit.quota_us,
-            period_us: limit.period_us,
-            burst_us: limit.burst_us,
+            limit: *limit,
             suits: affordable && falls_behind.is_none() && forecasts.iter().all(|one| one.met),
             falls_behind,
             finished: requests.finished,
@@ -621,7 +607,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
     let suitable = options
         .iter()
         .enumerate()
-        .filter(|(index, option)| option.suits && (*index == 0 || option.quota_us.is_some()));
+        .filter(|(index, option)| option.suits && (*index == 0 || option.limit.quota_us.is_some()));
     let suitable = suitable.map(|(_, option)| option);
     let best = suitable.min_by_key(|option| option.cost(target, recorded));
     let mut context = answer::context(question, &question.experiment()?)?;
@@ -642,7 +628,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
         conclusion: Conclusion::of(best.is_some(), &options, &case.promises),
         patches: best.map(|option| {
             let shares = bench.baseline.cgroups[target].shares();
-            patches::patches(target, recorded, option.limit(), shares)
+            patches::patches(target, recorded, option.limit, shares)
         }),
         options,
         comparison,

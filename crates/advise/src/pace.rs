@@ -137,11 +137,7 @@ mod tests {
     }
 
     fn quota(quota_us: u64) -> CpuLimits {
-        CpuLimits {
-            quota_us: Some(quota_us),
-            period_us: 100_000,
-            burst_us: 0,
-        }
+        CpuLimits::new(quota_us, 100_000, 0)
     }
 
     fn requests(finished: f64, unfinished: f64, halfway: f64) -> Requests {

@@ -26,9 +26,8 @@ struct AdviceFile {
 #[derive(Deserialize)]
 struct LimitFile {
     name: String,
-    quota_us: Option<u64>,
-    period_us: u64,
-    burst_us: u64,
+    #[serde(flatten)]
+    limit: CpuLimits,
 }
 
 /// Recommendation of an advice that was written with `--json`.
@@ -56,11 +55,6 @@ pub fn read_recommendation(path: &Path) -> Result<Recommendation> {
             "{path}: expected {SCHEMA}, found {found}"
         )));
     }
-    let limit = |option: &LimitFile| CpuLimits {
-        quota_us: option.quota_us,
-        period_us: option.period_us,
-        burst_us: option.burst_us,
-    };
     let best = file.recommended.and_then(|name| {
         let mut options = file.options.iter();
         options.find(|option| option.name == name)
@@ -68,8 +62,8 @@ pub fn read_recommendation(path: &Path) -> Result<Recommendation> {
     // The recorded limit is the first option.
     match best.zip(file.options.first()) {
         Some((best, recorded)) => Ok(Recommendation {
-            limit: limit(best),
-            recorded: limit(recorded),
+            limit: best.limit,
+            recorded: recorded.limit,
             target: file.target,
         }),
         None => Err(Error::general(format!(

@@ -23,7 +23,7 @@ use schedcast_lab::context::RefitFigure;
 use schedcast_lab::drift::{Drifting, Runs};
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
-use schedcast_lab::experiment::cgroup::{CgroupVersion, ratio_of};
+use schedcast_lab::experiment::cgroup::CgroupVersion;
 use schedcast_lab::possible::Run;
 use schedcast_lab::simulate::Simulate;
 
@@ -51,7 +51,7 @@ fn inside(outer: &str, inner: &str) -> bool {
 pub(crate) fn bounds_of(scenario: &Scenario, target: &str) -> Vec<String> {
     let groups = scenario.cgroups.iter();
     let bounds = groups.filter(|(path, group)| {
-        ratio_of(group).is_some() && (inside(path, target) || inside(target, path))
+        group.limits.quota_us.is_some() && (inside(path, target) || inside(target, path))
     });
     bounds.map(|(path, _)| path.clone()).collect()
 }
@@ -59,9 +59,9 @@ pub(crate) fn bounds_of(scenario: &Scenario, target: &str) -> Vec<String> {
 fn room(scenario: &Scenario, target: &str) -> Room {
     let groups = || scenario.cgroups.iter();
     let above = groups().filter(|(path, _)| inside(path, target));
-    let ceiling = above.filter_map(|(_, group)| ratio_of(group)).min();
+    let ceiling = above.filter_map(|(_, group)| group.limits.ratio()).min();
     let below = groups().filter(|(path, _)| inside(target, path));
-    let floor = below.filter_map(|(_, group)| ratio_of(group)).max();
+    let floor = below.filter_map(|(_, group)| group.limits.ratio()).max();
     let v1 = scenario.cgroup_version == CgroupVersion::V1;
     Room {
         floor: floor.filter(|_| v1).unwrap_or(0),
@@ -245,11 +245,8 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         burst_us: u64,
     ) -> Result<Option<CpuLimits>> {
         let (step_us, steps) = self.quotas(period_us);
-        let limit = |steps: u64| CpuLimits {
-            quota_us: Some(steps * step_us),
-            period_us,
-            burst_us: burst_us.min(steps * step_us),
-        };
+        let limit =
+            |steps: u64| CpuLimits::new(steps * step_us, period_us, burst_us.min(steps * step_us));
         let found = self.least(*steps.start(), *steps.end(), limit)?.map(limit);
         let recorded = self.baseline.limits_of(self.target);
         let is_no_saving = |found: CpuLimits| {
@@ -302,11 +299,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             if period_us == recorded.period_us || quota_us < QUOTA_MIN_US {
                 continue;
             }
-            let limit = CpuLimits {
-                quota_us: Some(quota_us),
-                period_us,
-                burst_us: recorded.burst_us.min(quota_us),
-            };
+            let limit = CpuLimits::new(quota_us, period_us, recorded.burst_us.min(quota_us));
             let strain = self.strain(limit)?;
             if best.is_none_or(|(least, _)| strain < least) {
                 best = Some((strain, limit));
@@ -433,11 +426,7 @@ mod tests {
     #[test]
     fn less_than_a_step_below_the_recorded_limit_is_no_saving() {
         let recorded = |quota_us: u64| {
-            let limit = CpuLimits {
-                quota_us: Some(quota_us),
-                period_us: 100_000,
-                burst_us: 0,
-            };
+            let limit = CpuLimits::new(quota_us, 100_000, 0);
             quota(
                 &scenario("").with_limits("/a/b", limit, "recorded"),
                 0,
@@ -455,11 +444,7 @@ mod tests {
         // By themselves 14 and 15 ms in 100 ms keep the promise; 14.1 ms was recorded and does not.
         let recorded = |promise: &str, unlucky_us: u64| {
             with_bench(&scenario(""), unlucky_us, promise, |bench| {
-                let limit = |quota_us| CpuLimits {
-                    quota_us: Some(quota_us),
-                    period_us: 100_000,
-                    burst_us: 0,
-                };
+                let limit = |quota_us| CpuLimits::new(quota_us, 100_000, 0);
                 assert!(
                     bench.runs(limit(14_100)).is_ok() && bench.keeps_alone(limit(14_000)).unwrap()
                 );

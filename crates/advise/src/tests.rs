@@ -28,9 +28,7 @@ fn an_advice_tells_the_target_and_who_pays_alone() {
 fn candidate(payer: Option<&str>) -> Candidate {
     Candidate {
         name: "burst 30ms".to_string(),
-        quota_us: Some(50_000),
-        period_us: 100_000,
-        burst_us: 30_000,
+        limit: CpuLimits::new(50_000, 100_000, 30_000),
         suits: true,
         falls_behind: None,
         finished: 1168.0,
@@ -58,7 +56,7 @@ fn not_for_certain_and_not_at_all_are_two_answers() {
     };
     let promises = [Slo::parse("p95<80ms", scope).unwrap()];
     let without = |mean_us: f64, most_us: f64| Candidate {
-        quota_us: None,
+        limit: CpuLimits::default(),
         suits: most_us < 80e3,
         forecasts: vec![Forecast {
             metric: promises[0].metric.clone(),
@@ -94,21 +92,16 @@ fn not_for_certain_and_not_at_all_are_two_answers() {
 /// A burst is cheaper than a quota, and neither a pod nor a unit has a setting for it.
 #[test]
 fn what_the_owner_can_write_is_recommended_first() {
-    let recorded = CpuLimits {
-        quota_us: Some(30_000),
-        period_us: 100_000,
-        burst_us: 0,
-    };
+    let recorded = CpuLimits::new(30_000, 100_000, 0);
     let with = |quota_us: u64, burst_us: u64| Candidate {
-        quota_us: Some(quota_us),
-        burst_us,
+        limit: CpuLimits::new(quota_us, 100_000, burst_us),
         ..candidate(None)
     };
     let options = [with(48_000, 0), with(30_000, 18_000)];
     let best = |target: &str| {
         let options = options.iter();
         let best = options.min_by_key(|option| option.cost(target, recorded));
-        best.unwrap().burst_us
+        best.unwrap().limit.burst_us
     };
     assert_eq!(best("/pg"), 18_000);
     assert_eq!(best("/system.slice/nginx.service"), 0);
@@ -118,7 +111,7 @@ fn what_the_owner_can_write_is_recommended_first() {
 #[test]
 fn an_advice_whose_neighbour_pays_without_bound_is_read() {
     let option = candidate(Some("batch"));
-    let limit = option.limit();
+    let limit = option.limit;
     let json = serde_json::json!({
         "schema": SCHEMA,
         "target": "/pg",

@@ -18,7 +18,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Smallest quota the kernel stores (`min_cfs_quota_period`).
@@ -55,7 +55,7 @@ pub const fn weight_from_shares(shares: u64) -> u64 {
 pub(crate) const RATIO_SHIFT: u32 = 20;
 
 /// The bandwidth limit of one group, in the units of its files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CpuLimits {
     /// CPU time a period, µs; `None` is no limit (`max` in v2, −1 in v1).
     pub quota_us: Option<u64>,
@@ -77,6 +77,15 @@ impl Default for CpuLimits {
 }
 
 impl CpuLimits {
+    /// A limit with a quota, in µs.
+    pub const fn new(quota_us: u64, period_us: u64, burst_us: u64) -> Self {
+        Self {
+            quota_us: Some(quota_us),
+            period_us,
+            burst_us,
+        }
+    }
+
     /// Share of one CPU in 20-bit fixed point, as `to_ratio` computes it; `None` without a limit.
     pub fn ratio(&self) -> Option<u64> {
         self.quota_us
@@ -110,6 +119,12 @@ impl CpuLimits {
             .map(|quota_us| quota_us as f64 / self.period_us as f64)
     }
 
+    /// Quota and period as `cpu.max` has them: `50000 100000`.
+    pub fn cpu_max(&self) -> String {
+        let quota = self.quota_us.map_or("max".to_string(), |us| us.to_string());
+        format!("{quota} {}", self.period_us)
+    }
+
     /// The limit in the units that people type: `67 ms in 100 ms = 0.67 CPU = 670m`.
     pub fn in_words(&self) -> String {
         let Some(quota_us) = self.quota_us else {
@@ -130,11 +145,7 @@ impl CpuLimits {
 impl fmt::Display for CpuLimits {
     /// As `cpu.max` has it, then the burst: `50000 100000, burst 20000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.quota_us {
-            Some(quota_us) => write!(f, "{quota_us}")?,
-            None => f.write_str("max")?,
-        }
-        write!(f, " {}, burst {}", self.period_us, self.burst_us)
+        write!(f, "{}, burst {}", self.cpu_max(), self.burst_us)
     }
 }
 

@@ -26,7 +26,9 @@ impl Simulate for Toy {
             return Err(Error::input(place, "unknown flag `--unknown`"));
         }
         let group = scenario.cgroups.get("/test");
-        let quota_us = group.and_then(|group| group.quota_us).unwrap_or(100_000);
+        let quota_us = group
+            .and_then(|group| group.limits.quota_us)
+            .unwrap_or(100_000);
         let latency_us = 10_000.0 * 100_000.0 / quota_us as f64 + 10.0 * seed as f64;
         let hz = u64::from(scenario.kernel.hz);
         let latency = match &program.action.value {
@@ -43,7 +45,7 @@ impl Simulate for Toy {
         let mut metrics = schedcast_lab::outcome::MetricMap::from(metrics);
         if let Action::Replay(..) = &program.action.value {
             // The recording does not tell how this was, so nothing is allowed for.
-            let quota_us = scenario.cgroups["/pg"].quota_us.unwrap_or(200_000);
+            let quota_us = scenario.cgroups["/pg"].limits.quota_us.unwrap_or(200_000);
             let latency_us = 1e9 / quota_us as f64 + 10.0 * seed as f64;
             metrics.insert("postgres/reply_latency.p99.9".to_string(), latency_us);
         }

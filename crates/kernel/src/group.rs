@@ -22,6 +22,15 @@ impl Default for BandwidthLimit {
 }
 
 impl BandwidthLimit {
+    /// A limit with a quota, in ms.
+    pub const fn of_ms(quota_ms: u64, period_ms: u64, burst_ms: u64) -> Self {
+        Self {
+            quota_ns: Some(quota_ms * 1_000_000),
+            period_ns: period_ms * 1_000_000,
+            burst_ns: burst_ms * 1_000_000,
+        }
+    }
+
     /// No limit, 100 ms period: what a new group has.
     pub const UNLIMITED: BandwidthLimit = BandwidthLimit {
         quota_ns: None,

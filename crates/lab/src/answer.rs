@@ -23,6 +23,7 @@ use crate::simulator::Simulator;
 use crate::trust;
 use crate::verdict;
 use schedcast_base::groups::is_within;
+use schedcast_base::limits::CpuLimits;
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
 use std::collections::BTreeMap;
@@ -401,9 +402,7 @@ fn add_measured(
         let Some(limit) = limit_when_nothing_else_differs(recorded, scenario, target) else {
             continue;
         };
-        let asked = |setting: &&schedcast_trace::Setting| {
-            (setting.quota_us, setting.period_us, setting.burst_us) == limit
-        };
+        let asked = |setting: &&schedcast_trace::Setting| setting.limits == limit;
         let Some(setting) = measured.settings.iter().find(asked) else {
             continue;
         };
@@ -429,22 +428,20 @@ fn add_measured(
     }
 }
 
-/// Quota, period and burst of `target` in `scenario`, if that is all that differs from `recorded`.
+/// The limit of `target` in `scenario`, if that is all that differs from `recorded`.
 fn limit_when_nothing_else_differs(
     recorded: &Scenario,
     scenario: &Scenario,
     target: &str,
-) -> Option<(Option<u64>, u64, u64)> {
+) -> Option<CpuLimits> {
     let group = scenario.cgroups.get(target)?;
     let mut same = scenario.clone();
     same.name = recorded.name.clone();
     let mut base_group = recorded.cgroups.get(target)?.clone();
-    base_group.quota_us = group.quota_us;
-    base_group.period_us = group.period_us;
-    base_group.burst_us = group.burst_us;
+    base_group.limits = group.limits;
     let mut base = recorded.clone();
     base.cgroups.insert(target.to_string(), base_group);
-    (same == base).then_some((group.quota_us, group.period_us, group.burst_us))
+    (same == base).then_some(group.limits)
 }
 
 /// Text around the numbers of a question, as far as it is known before there are any.
@@ -493,12 +490,11 @@ pub fn context(question: &Question, experiment: &Experiment) -> Result<Context> 
 }
 
 fn describe_limit(settings: &CgroupSettings) -> String {
-    let quota = settings
-        .quota_us
-        .map_or("max".to_string(), |quota| quota.to_string());
+    let limits = &settings.limits;
     format!(
-        "cpu.max \"{quota} {}\", burst {}",
-        settings.period_us, settings.burst_us
+        "cpu.max \"{}\", burst {}",
+        limits.cpu_max(),
+        limits.burst_us
     )
 }
 

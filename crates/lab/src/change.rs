@@ -60,7 +60,7 @@ pub(crate) fn changed_groups(scenarios: &[Scenario], target: &str) -> Vec<String
 
 impl Change<'_> {
     pub(crate) fn limits(&self) -> [CpuLimits; 2] {
-        [&self.before, self.after].map(CgroupSettings::limits)
+        [&self.before, self.after].map(|settings| settings.limits)
     }
 
     fn changes_limit(&self) -> bool {
@@ -110,7 +110,7 @@ impl Change<'_> {
     /// Shell commands that make the change, for a shell in the directory of `target`.
     fn commands(&self, scenario: &Scenario, target: &str) -> Vec<String> {
         let version = scenario.cgroup_version;
-        let limit = limit_commands(version, &self.before, self.after);
+        let limit = limit_commands(version, self.before.limits, self.after.limits);
         let others = self.other_files(scenario).into_iter();
         let others = others.map(|(file, value)| format!("echo {value} > {file}"));
         let at = |command: String| match command.split_once(" > ") {

@@ -4,33 +4,21 @@ use schedcast_base::groups::is_within;
 use schedcast_base::limits::CpuLimits;
 
 use crate::experiment::Scenario;
-use crate::experiment::cgroup::CgroupSettings;
-
-impl CgroupSettings {
-    /// Its bandwidth limit.
-    pub(crate) fn limits(&self) -> CpuLimits {
-        CpuLimits {
-            quota_us: self.quota_us,
-            period_us: self.period_us,
-            burst_us: self.burst_us,
-        }
-    }
-}
 
 impl Scenario {
     /// The limit of `target`; that of a new group if there is no such group.
     pub fn limits_of(&self, target: &str) -> CpuLimits {
         let settings = self.cgroups.get(target);
-        settings.map_or_else(CpuLimits::default, CgroupSettings::limits)
+        settings.map_or_else(CpuLimits::default, |settings| settings.limits)
     }
 
     /// The nearest group above `target` that has a limit, and that limit.
     pub fn limits_above(&self, target: &str) -> Option<(&str, CpuLimits)> {
         let above = self.cgroups.iter().filter(|(path, group)| {
-            group.quota_us.is_some() && *path != target && is_within(target, path)
+            group.limits.quota_us.is_some() && *path != target && is_within(target, path)
         });
         let nearest = above.max_by_key(|(path, _)| path.len());
-        nearest.map(|(path, group)| (path.as_str(), group.limits()))
+        nearest.map(|(path, group)| (path.as_str(), group.limits))
     }
 
     /// Whether `target` or a group above it has a limit.
@@ -44,9 +32,7 @@ impl Scenario {
         let mut scenario = self.clone();
         scenario.name = name.to_string();
         if let Some(group) = scenario.cgroups.get_mut(target) {
-            group.quota_us = limits.quota_us;
-            group.period_us = limits.period_us;
-            group.burst_us = limits.burst_us;
+            group.limits = limits;
             group.any_phase = true;
         }
         scenario

@@ -18,7 +18,7 @@
 use schedcast_base::groups::{Owner, owner};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::cgroup::{CgroupSettings, CgroupVersion, limit_commands};
+use crate::experiment::cgroup::{CgroupVersion, limit_commands};
 use schedcast_base::limits::CpuLimits;
 
 /// The period that a kubelet uses unless told otherwise, µs.
@@ -92,11 +92,10 @@ pub fn can_be_written(target: &str, before: CpuLimits, after: CpuLimits) -> bool
 
 /// How `after` is reached from `before`, for the group `target` with `shares`.
 pub fn patches(target: &str, before: CpuLimits, after: CpuLimits, shares: u64) -> Patches {
-    let (from, to) = (settings(before), settings(after));
     let mut notes = Vec::new();
     Patches {
-        cgroup_v1: limit_commands(CgroupVersion::V1, &from, &to),
-        cgroup_v2: limit_commands(CgroupVersion::V2, &from, &to),
+        cgroup_v1: limit_commands(CgroupVersion::V1, before, after),
+        cgroup_v2: limit_commands(CgroupVersion::V2, before, after),
         systemd: systemd(target, after, &mut notes),
         oci: oci(after),
         kubernetes: kubernetes(before, after, &mut notes),
@@ -106,15 +105,6 @@ pub fn patches(target: &str, before: CpuLimits, after: CpuLimits, shares: u64) -
             quadratic: weight_quadratic(shares),
         },
         notes,
-    }
-}
-
-fn settings(limit: CpuLimits) -> CgroupSettings {
-    CgroupSettings {
-        quota_us: limit.quota_us,
-        period_us: limit.period_us,
-        burst_us: limit.burst_us,
-        ..CgroupSettings::default()
     }
 }
 
@@ -218,11 +208,7 @@ pub(crate) fn weight_quadratic(shares: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const RECORDED: CpuLimits = CpuLimits {
-        quota_us: Some(50_000),
-        period_us: 100_000,
-        burst_us: 0,
-    };
+    const RECORDED: CpuLimits = CpuLimits::new(50_000, 100_000, 0);
 
     #[test]
     fn one_limit_in_every_tongue() {
@@ -271,11 +257,7 @@ mod tests {
 
     #[test]
     fn limits_that_tools_cannot_say_are_noted() {
-        let after = CpuLimits {
-            quota_us: Some(3_333),
-            period_us: 10_000,
-            burst_us: 0,
-        };
+        let after = CpuLimits::new(3_333, 10_000, 0);
         let shorter = patches("/pg", RECORDED, after, 1024);
         assert!(
             shorter
@@ -315,11 +297,7 @@ mod tests {
 
     #[test]
     fn an_owner_writes_what_it_has_a_setting_for() {
-        let with = |quota_us, period_us, burst_us| CpuLimits {
-            quota_us: Some(quota_us),
-            period_us,
-            burst_us,
-        };
+        let with = CpuLimits::new;
         let (more, shorter) = (with(60_000, 100_000, 0), with(6_000, 10_000, 0));
         let burst = with(50_000, 100_000, 20_000);
         let pod = "/kubepods.slice/kubepods-pod1.slice/cri-containerd-1.scope";

@@ -546,6 +546,7 @@ mod tests {
     use super::*;
     use crate::experiment::Scenario;
     use crate::experiment::cgroup::{CgroupVersion, Weight};
+    use schedcast_base::limits::CpuLimits;
     use schedcast_kernel::rules::Preemption;
 
     fn shipped(name: &str) -> std::path::PathBuf {
@@ -598,10 +599,7 @@ mod tests {
         assert_eq!((kernel.preempt, kernel.autogroup), (Preemption::None, true));
         assert_eq!(scenario.cgroup_version, CgroupVersion::V1);
         let group = &scenario.cgroups["/pg"];
-        assert_eq!(
-            (group.quota_us, group.period_us, group.burst_us),
-            (Some(50_000), 100_000, 0)
-        );
+        assert_eq!(group.limits, CpuLimits::new(50_000, 100_000, 0));
         assert_eq!(group.weight, Weight::Shares(1024));
         assert_eq!(recorded.groups_in_question().unwrap(), ["/pg"]);
         assert_eq!(recorded.length_ns / 1_000_000, 29_500);
@@ -635,7 +633,7 @@ mod tests {
             (8, 1, 1)
         );
         let group = &scenario.cgroups["/idle"];
-        assert!(group.idle && group.cpus.is_none() && group.quota_us.is_none());
+        assert!(group.idle && group.cpus.is_none() && group.limits.quota_us.is_none());
         assert_eq!(scenario.cgroup_version, CgroupVersion::V2);
     }
 

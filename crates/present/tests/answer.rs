@@ -16,7 +16,7 @@ struct Toy;
 
 impl Simulate for Toy {
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
-        let quota_us = scenario.cgroups["/pg"].quota_us.unwrap_or(100_000);
+        let quota_us = scenario.cgroups["/pg"].limits.quota_us.unwrap_or(100_000);
         let throttled = (100_000 - quota_us) as f64 / 1000.0;
         let metrics = [(
             "cgroup:/pg/nr_throttled".to_string(),
@@ -115,7 +115,7 @@ struct Starving;
 
 impl Simulate for Starving {
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
-        let is_short = scenario.cgroups["/pg"].quota_us < Some(40_000);
+        let is_short = scenario.cgroups["/pg"].limits.quota_us < Some(40_000);
         let [halfway, unfinished] = if is_short { [109.0, 209.0] } else { [2.0, 1.0] };
         let metric = |name: &str, value: f64| (format!("postgres/request_latency.{name}"), value);
         let metrics = [

@@ -150,9 +150,9 @@ fn the_loop_is_closed() {
     };
 
     let wish = Wish {
-        quota: Some(best.quota_us.into()),
-        period_us: Some(best.period_us),
-        burst_us: Some(best.burst_us),
+        quota: Some(best.limit.quota_us.into()),
+        period_us: Some(best.limit.period_us),
+        burst_us: Some(best.limit.burst_us),
         ..Wish::default()
     };
     let journals = directory.path().join("undo");

@@ -117,9 +117,9 @@ fn seen_us(gate: &Gate) -> f64 {
 
 fn wish(option: &Candidate) -> Wish {
     Wish {
-        quota: Some(option.quota_us.into()),
-        period_us: Some(option.period_us),
-        burst_us: Some(option.burst_us),
+        quota: Some(option.limit.quota_us.into()),
+        period_us: Some(option.limit.period_us),
+        burst_us: Some(option.limit.burst_us),
         ..Wish::default()
     }
 }

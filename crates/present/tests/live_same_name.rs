@@ -190,7 +190,7 @@ fn each_of_two_services_of_one_program_is_told_what_its_own_clients_see() {
         let best = advice.recommendation().unwrap_or_else(|| panic!("{told}"));
         quotas.push((
             service.quota_us,
-            best.quota_us.unwrap() + best.burst_us,
+            best.limit.quota_us.unwrap() + best.limit.burst_us,
             told,
         ));
     }

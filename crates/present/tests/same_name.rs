@@ -152,7 +152,7 @@ fn each_group_has_its_own_percentiles_and_advice() {
     let limit_us = |advice: &Advice| {
         let told = schedcast_present::tables::advice::render(advice);
         let best = advice.recommendation().unwrap_or_else(|| panic!("{told}"));
-        best.quota_us.unwrap() + best.burst_us
+        best.limit.quota_us.unwrap() + best.limit.burst_us
     };
     let web = limit_us(&advice("/web", "p95<80ms"));
     assert!(web > 30_000, "{web}");

@@ -207,7 +207,7 @@ fn what_is_advised_finishes_what_was_recorded_whatever_is_promised() {
             let best = advice
                 .recommendation()
                 .unwrap_or_else(|| panic!("draw {seed}, {slo}"));
-            let cpus = best.limit().cpus().unwrap();
+            let cpus = best.limit.cpus().unwrap();
             assert!(cpus >= demand(&requests), "draw {seed}, {slo}: {best:?}");
             assert!(
                 best.finished >= 0.98 * REQUESTS as f64,
@@ -259,12 +259,12 @@ fn a_limit_that_was_recorded_half_as_large_again_is_lowered() {
     for seed in 0..DRAWS {
         let requests = drawn(seed);
         let needed = advised(&requests, PERIOD_US, "p95<100ms");
-        let needed = needed.recommendation().unwrap().limit();
+        let needed = needed.recommendation().unwrap().limit;
         let loose_us = needed.quota_us.unwrap() * 3 / 2;
         let advice = advised(&requests, loose_us, "p95<100ms");
-        let best = advice.recommendation().unwrap().limit();
+        let best = advice.recommendation().unwrap().limit;
         assert!(
-            best.grants() < advice.options[0].limit().grants(),
+            best.grants() < advice.options[0].limit.grants(),
             "draw {seed}: {best:?}"
         );
     }

@@ -14,11 +14,7 @@ const TICK_NS: u64 = 4 * MS;
 
 fn limited(quota_ms: u64, burst_ms: u64) -> GroupSpec {
     GroupSpec {
-        limit: BandwidthLimit {
-            quota_ns: Some(quota_ms * MS),
-            period_ns: PERIOD_MS * MS,
-            burst_ns: burst_ms * MS,
-        },
+        limit: BandwidthLimit::of_ms(quota_ms, PERIOD_MS, burst_ms),
         period_phase_ns: Some(0),
         ..GroupSpec::new("/limited", GroupId::ROOT)
     }

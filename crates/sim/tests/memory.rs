@@ -39,11 +39,7 @@ static ALLOCATOR: Counting = Counting;
 fn workload() -> Workload {
     let mut workload = Workload::default();
     let group = workload.add_group(GroupSpec {
-        limit: BandwidthLimit {
-            quota_ns: Some(30 * MS),
-            period_ns: 50 * MS,
-            burst_ns: 10 * MS,
-        },
+        limit: BandwidthLimit::of_ms(30, 50, 10),
         ..GroupSpec::new("/g", GroupId::ROOT)
     });
     let draw = workload.add_distribution(Distribution::Exponential { mean: MS });

@@ -75,11 +75,7 @@ fn the_last_runtime_of_a_pool_goes_to_either_cpu() {
         let mut workload = Workload::default();
         let group = GroupSpec::new("/g", schedcast_kernel::GroupId::ROOT);
         let group = workload.add_group(GroupSpec {
-            limit: BandwidthLimit {
-                quota_ns: Some(58 * MS),
-                period_ns: 100 * MS,
-                burst_ns: 0,
-            },
+            limit: BandwidthLimit::of_ms(58, 100, 0),
             ..group
         });
         for cpu in 0..2 {

@@ -28,11 +28,7 @@ impl Watch for Everything {
 fn workload() -> Workload {
     let mut workload = Workload::default();
     let group = workload.add_group(GroupSpec {
-        limit: BandwidthLimit {
-            quota_ns: Some(20 * MS),
-            period_ns: 50 * MS,
-            burst_ns: 10 * MS,
-        },
+        limit: BandwidthLimit::of_ms(20, 50, 10),
         ..GroupSpec::new("/g", GroupId::ROOT)
     });
     let draw = workload.add_distribution(Distribution::Exponential { mean: MS });

@@ -24,11 +24,7 @@ fn priced(cpus: usize, workload: Workload, seed: u64) -> World {
 }
 
 fn limit(quota_ms: u64, period_ms: u64) -> BandwidthLimit {
-    BandwidthLimit {
-        quota_ns: Some(quota_ms * MS),
-        period_ns: period_ms * MS,
-        burst_ns: 0,
-    }
+    BandwidthLimit::of_ms(quota_ms, period_ms, 0)
 }
 
 /// A bit of everything: limits, messages, locks, sleeps, forks, draws.

@@ -147,7 +147,7 @@ fn mistakes_are_told_with_their_place() {
         .unwrap()
         .measured
         .unwrap();
-    assert_eq!(unlimited.settings[0].quota_us, None);
+    assert_eq!(unlimited.settings[0].limits.quota_us, None);
 }
 
 #[test]

@@ -202,11 +202,7 @@ fn cgroups_before_and_after() {
     );
     assert_eq!(before.paths().collect::<Vec<_>>(), ["/", "/pg"]);
     let service = before.get("/pg").unwrap();
-    let limit = CpuLimits {
-        quota_us: Some(50_000),
-        period_us: 100_000,
-        burst_us: 0,
-    };
+    let limit = CpuLimits::new(50_000, 100_000, 0);
     assert_eq!(service.bandwidth(), Ok(Some(limit)));
     assert_eq!(service.weight(), Ok(Some(Weight::Shares(1024))));
     assert_eq!(service.is_idle(), Ok(Some(false)));
@@ -268,16 +264,9 @@ fn measured_settings() {
             "period 50 ms"
         ]
     );
-    let no_limit = &measured.settings[1];
-    assert_eq!(
-        (no_limit.quota_us, no_limit.period_us, no_limit.burst_us),
-        (None, 100_000, 0)
-    );
-    let burst = &measured.settings[4];
-    assert_eq!(
-        (burst.quota_us, burst.period_us, burst.burst_us),
-        (Some(50_000), 100_000, 25_000)
-    );
+    let limits = |setting: usize| measured.settings[setting].limits;
+    assert_eq!(limits(1), CpuLimits::default());
+    assert_eq!(limits(4), CpuLimits::new(50_000, 100_000, 25_000));
     assert!(
         measured
             .settings
@@ -294,10 +283,12 @@ fn measured_settings() {
     let unlimited = Recording::open(&recording("postgres-nolimit")).unwrap();
     let unlimited = unlimited.measured.unwrap();
     let first = &unlimited.settings[0];
-    assert_eq!((first.name.as_str(), first.quota_us), ("recorded", None));
+    assert_eq!(
+        (first.name.as_str(), first.limits.quota_us),
+        ("recorded", None)
+    );
     let limited = unlimited.settings.iter();
-    let limited =
-        limited.filter(|setting| setting.quota_us == Some(50_000) && setting.burst_us == 0);
+    let limited = limited.filter(|setting| setting.limits == limits(0));
     let throttled: Vec<f64> = limited
         .map(|setting| setting.figures["nr_throttled"].median)
         .collect();

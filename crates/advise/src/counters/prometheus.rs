@@ -424,11 +424,7 @@ impl Range {
 mod tests {
     use super::*;
 
-    const LIMIT: BandwidthLimit = BandwidthLimit {
-        quota_ns: Some(50_000_000),
-        period_ns: 100_000_000,
-        burst_ns: 0,
-    };
+    const LIMIT: BandwidthLimit = BandwidthLimit::of_ms(50, 100, 0);
 
     fn one(name: &str, labels: &str, values: &str) -> String {
         format!("{{\"metric\":{{\"__name__\":\"{name}\"{labels}}},\"values\":[{values}]}}")

@@ -172,11 +172,7 @@ mod tests {
                 work_ns: work * MS,
             })
             .collect();
-        let limit = BandwidthLimit {
-            quota_ns: Some(quota * MS),
-            period_ns: 100 * MS,
-            burst_ns: burst * MS,
-        };
+        let limit = BandwidthLimit::of_ms(quota, 100, burst);
         let counted = serve(&jobs, workers, limit, 300 * MS);
         let ms = |ns: u64| ns / MS;
         (
@@ -208,11 +204,7 @@ mod tests {
                 at_ns: 0,
                 work_ns: work_ms * MS,
             }];
-            let limit = BandwidthLimit {
-                quota_ns: Some(50 * MS),
-                period_ns: 100 * MS,
-                burst_ns: 0,
-            };
+            let limit = BandwidthLimit::of_ms(50, 100, 0);
             let counted = serve_within(&jobs, 1, limit, 300 * MS, wanted);
             counted.map(|counted| counted.nr_throttled)
         };

@@ -228,11 +228,7 @@ mod tests {
     }
 
     fn limit(quota_ms: u64) -> BandwidthLimit {
-        BandwidthLimit {
-            quota_ns: Some(quota_ms * MS),
-            period_ns: 100 * MS,
-            burst_ns: 0,
-        }
+        BandwidthLimit::of_ms(quota_ms, 100, 0)
     }
 
     /// 30 ms of work on one CPU at the begin of every period of 100 ms, for ten seconds.

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use schedcast_base::limits::CpuLimits;
 use schedcast_trace::Recording;
 use schedcast_trace::recording::MeasuredSettings;
 
@@ -19,14 +18,7 @@ fn measured_limits(measured: &MeasuredSettings) -> Vec<(String, BandwidthLimit)>
     let settings = measured.settings.iter();
     settings
         .filter(|setting| setting.name != "recorded")
-        .map(|setting| {
-            let limit = CpuLimits {
-                quota_us: setting.quota_us,
-                period_us: setting.period_us,
-                burst_us: setting.burst_us,
-            };
-            (setting.name.clone(), limit.into())
-        })
+        .map(|setting| (setting.name.clone(), setting.limits.into()))
         .collect()
 }
 
@@ -95,11 +87,7 @@ fn usage_narrows_the_range() {
 #[test]
 fn who_is_always_throttled_may_want_any_amount() {
     let ms = 1_000_000;
-    let limit = |quota_ms: u64| BandwidthLimit {
-        quota_ns: Some(quota_ms * ms),
-        period_ns: 100 * ms,
-        burst_ns: 0,
-    };
+    let limit = |quota_ms: u64| BandwidthLimit::of_ms(quota_ms, 100, 0);
     let known = Known {
         cgroup: "/hog".to_owned(),
         cpus: 2,
@@ -147,11 +135,7 @@ fn counters_that_say_nothing_are_refused() {
 #[test]
 fn settings_become_limits() {
     use schedcast_lab::question::{Columns, Setting};
-    let recorded = BandwidthLimit {
-        quota_ns: Some(50_000_000),
-        period_ns: 100_000_000,
-        burst_ns: 0,
-    };
+    let recorded = BandwidthLimit::of_ms(50, 100, 0);
     let set = |text: &str| Setting::Set(text.to_owned());
     let ask = |columns: Columns| limits(recorded, &columns).map_err(|error| error.render());
     let columns = Columns {
@@ -202,11 +186,7 @@ fn settings_become_limits() {
 const MS: u64 = 1_000_000;
 
 fn limit(quota_ms: u64) -> BandwidthLimit {
-    BandwidthLimit {
-        quota_ns: Some(quota_ms * MS),
-        period_ns: 100 * MS,
-        burst_ns: 0,
-    }
+    BandwidthLimit::of_ms(quota_ms, 100, 0)
 }
 
 /// A group with 50 ms in each of 200 periods, one of which was throttled for 50 ms.

@@ -213,10 +213,8 @@ pub fn frontier(
     let lines = bursts(&bench, limit, &quotas);
     let mut limits = vec![limit];
     for burst_us in &lines {
-        limits.extend(quotas.iter().map(|quota_us| CpuLimits {
-            quota_us: Some(*quota_us),
-            period_us: limit.period_us,
-            burst_us: (*burst_us).min(*quota_us),
+        limits.extend(quotas.iter().map(|quota_us| {
+            CpuLimits::new(*quota_us, limit.period_us, (*burst_us).min(*quota_us))
         }));
     }
     limits.push(without(limit));
@@ -341,11 +339,7 @@ fn quotas<S: Simulate, F: Fn() + Sync>(
     let begin = recorded.quota_us.map_or(first, |us| us / step_us);
     let mut top = begin.clamp(first, last);
     while top < last {
-        let limit = CpuLimits {
-            quota_us: Some(top * step_us),
-            period_us: recorded.period_us,
-            burst_us: 0,
-        };
+        let limit = CpuLimits::new(top * step_us, recorded.period_us, 0);
         if rarest(bench, limit)? <= AS_WITHOUT * least {
             break;
         }
@@ -353,7 +347,7 @@ fn quotas<S: Simulate, F: Fn() + Sync>(
     }
     let fixed = measured
         .iter()
-        .filter_map(|one| one.quota_us)
+        .filter_map(|one| one.limits.quota_us)
         .chain(recorded.quota_us);
     let mut quotas: Vec<u64> = fixed.collect();
     let ratio = top as f64 / first.max(1) as f64;
@@ -449,7 +443,7 @@ fn points<S: Simulate, F: Fn() + Sync>(
 fn measured(recorded: &Recorded, limit: CpuLimits) -> Vec<&schedcast_trace::Setting> {
     let settings = recorded.measured.iter().flat_map(|all| &all.settings);
     settings
-        .filter(|one| one.period_us == limit.period_us)
+        .filter(|one| one.limits.period_us == limit.period_us)
         .collect()
 }
 
@@ -466,11 +460,7 @@ fn beside(setting: &schedcast_trace::Setting, measures: &[Measure]) -> MeasuredP
         Some([figure.median, figure.min, figure.max].map(|ms| ms * 1000.0))
     };
     MeasuredPoint {
-        limit: CpuLimits {
-            quota_us: setting.quota_us,
-            period_us: setting.period_us,
-            burst_us: setting.burst_us,
-        },
+        limit: setting.limits,
         values: measures.iter().map(value).collect(),
     }
 }

@@ -178,7 +178,14 @@ fn the_least_change_that_keeps_the_promise_is_recommended() {
     let limits: Vec<_> = raised
         .options
         .iter()
-        .map(|one| (one.quota_us, one.period_us, one.burst_us, one.suits))
+        .map(|one| {
+            (
+                one.limit.quota_us,
+                one.limit.period_us,
+                one.limit.burst_us,
+                one.suits,
+            )
+        })
         .collect();
     let expected = [
         (Some(50_000), 100_000, 0, false),

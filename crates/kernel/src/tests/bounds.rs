@@ -418,11 +418,7 @@ fn a_limit_as_large_as_a_childs_or_a_parents_is_allowed_in_v1() {
     let parent = world.group(GroupId::ROOT);
     let child = world.group(parent);
     let mut set = |group, quota_ms: u64| {
-        let limit = BandwidthLimit {
-            quota_ns: Some(quota_ms * MS),
-            period_ns: 100 * MS,
-            burst_ns: 0,
-        };
+        let limit = BandwidthLimit::of_ms(quota_ms, 100, 0);
         let kernel = &mut world.kernel;
         let done = kernel.group_set_bandwidth(&mut world.bench, CPU, group, limit, Hierarchy::V1);
         // A half is 2^19 of 2^20.

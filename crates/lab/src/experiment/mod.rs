@@ -130,7 +130,7 @@ impl Experiment {
     /// Groups with a limit in any scenario.
     pub(crate) fn limited_groups(&self) -> Vec<String> {
         let groups = self.scenarios.iter().flat_map(|scenario| &scenario.cgroups);
-        let limited = groups.filter(|(_, group)| group.quota_us.is_some());
+        let limited = groups.filter(|(_, group)| group.limits.quota_us.is_some());
         let paths: std::collections::BTreeSet<&String> = limited.map(|(path, _)| path).collect();
         paths.into_iter().cloned().collect()
     }

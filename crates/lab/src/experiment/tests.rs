@@ -70,7 +70,7 @@ fn bursts(experiment: &Experiment) -> Vec<u64> {
     experiment
         .scenarios
         .iter()
-        .map(|scenario| scenario.cgroups["/test"].burst_us)
+        .map(|scenario| scenario.cgroups["/test"].limits.burst_us)
         .collect()
 }
 
@@ -84,7 +84,7 @@ fn the_documented_example_gives_two_scenarios() {
     let [first, second] = experiment.scenarios.as_slice() else {
         panic!("two scenarios")
     };
-    assert_eq!(first.cgroups["/test"].quota_us, Some(100_000));
+    assert_eq!(first.cgroups["/test"].limits.quota_us, Some(100_000));
     assert_eq!((first.machine.cpus(), first.kernel.hz), (8, 1000));
     assert_eq!(first.duration_ns, Some(20_000_000_000));
     assert_eq!(first.cgroup_version, CgroupVersion::V2);
@@ -256,7 +256,7 @@ fn settings_lie_over_every_variant_and_extra_variants_over_all() {
     assert_eq!(experiment.seeds, 3);
     assert_eq!(experiment.scenarios[0].duration_ns, Some(1_000_000_000));
     assert_eq!(
-        experiment.scenarios[2].cgroups["/test"].quota_us,
+        experiment.scenarios[2].cgroups["/test"].limits.quota_us,
         Some(60_000)
     );
     assert_eq!(bursts(&experiment), [0, 100_000, 50_000]);
@@ -318,7 +318,10 @@ fn what_lies_below_is_the_state_the_document_writes_to() {
     let scenario = &experiment.scenarios[0];
     assert_eq!(scenario.machine.cpus(), 2);
     let test = &scenario.cgroups["/test"];
-    assert_eq!((test.quota_us, test.period_us), (Some(30_000), 20_000));
+    assert_eq!(
+        (test.limits.quota_us, test.limits.period_us),
+        (Some(30_000), 20_000)
+    );
     assert_eq!(scenario.cgroup_version, CgroupVersion::V1);
     assert!(scenario.cgroups.contains_key("/other"));
 }
@@ -339,7 +342,11 @@ fn limits_may_change_over_time() {
     );
     let at = |change: &TimedChange| {
         let settings = &change.cgroups["/a"];
-        (settings.quota_us, settings.period_us, settings.burst_us)
+        (
+            settings.limits.quota_us,
+            settings.limits.period_us,
+            settings.limits.burst_us,
+        )
     };
     assert_eq!(at(first), (Some(90_000), 50_000, 0));
     assert_eq!(
@@ -354,7 +361,7 @@ fn limits_may_change_over_time() {
     );
     assert_eq!(second.kernel, None);
     assert_eq!(
-        scenario.cgroups["/a"].quota_us,
+        scenario.cgroups["/a"].limits.quota_us,
         Some(50_000),
         "the start is untouched"
     );
@@ -397,7 +404,7 @@ fn a_command_line_is_an_experiment_too() {
         Action::Run(words.clone())
     );
     assert_eq!(scenario.programs[0].cgroup, "/test");
-    assert_eq!(scenario.cgroups["/test"].quota_us, Some(50_000));
+    assert_eq!(scenario.cgroups["/test"].limits.quota_us, Some(50_000));
     let root = read(&command_document(&words, None), &Surroundings::default()).unwrap();
     assert!(root.scenarios[0].cgroups.is_empty());
 }
@@ -514,9 +521,9 @@ fn a_unit_of_systemd_run_is_a_group_that_a_file_may_write_over() {
         (program.name.as_str(), program.cgroup.as_str()),
         ("hackbench", path)
     );
-    assert_eq!(one.cgroups[path].quota_us, Some(50_000));
+    assert_eq!(one.cgroups[path].limits.quota_us, Some(50_000));
     let over = format!("[cgroup.\"{path}\"]\n\"cpu.max\" = \"80%\"\n{text}");
-    assert_eq!(scenario(&over).cgroups[path].quota_us, Some(80_000));
+    assert_eq!(scenario(&over).cgroups[path].limits.quota_us, Some(80_000));
     let both = format!("[cgroup.\"/a\"]\n{text}cgroup = \"/a\"\n");
     assert!(refuse(&both).contains("`systemd-run` starts its command in a group of its own"));
 }

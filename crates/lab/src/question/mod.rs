@@ -277,12 +277,9 @@ impl Question {
         };
         let others = measured.settings.iter().filter(|one| one.name != RECORDED);
         let column = |setting: &schedcast_trace::Setting| {
-            let quota = setting
-                .quota_us
-                .map_or("max".to_string(), |quota_us| quota_us.to_string());
             let writes = [
-                format!("cpu.max={quota} {}", setting.period_us),
-                format!("cpu.max.burst={}", setting.burst_us),
+                format!("cpu.max={}", setting.limits.cpu_max()),
+                format!("cpu.max.burst={}", setting.limits.burst_us),
             ];
             let layer =
                 |write: &String| document::parse_setting(write, "measured.json", Some(&target));
@@ -453,8 +450,8 @@ mod tests {
                 (
                     scenario.name.as_str(),
                     version,
-                    group.quota_us.unwrap(),
-                    group.burst_us,
+                    group.limits.quota_us.unwrap(),
+                    group.limits.burst_us,
                 )
             })
             .collect();
@@ -506,7 +503,9 @@ mod tests {
         assert!(error.to_string().contains("--cgroup: /b, /pg"), "{error}");
         question.cgroup = Some("/b".to_string());
         assert_eq!(
-            question.experiment().unwrap().scenarios[1].cgroups["/b"].quota_us,
+            question.experiment().unwrap().scenarios[1].cgroups["/b"]
+                .limits
+                .quota_us,
             Some(60_000)
         );
     }
@@ -604,10 +603,8 @@ mod tests {
             .scenarios
             .iter()
             .map(|scenario| {
-                (
-                    scenario.cgroups["/test"].quota_us,
-                    scenario.cgroups["/test"].burst_us,
-                )
+                let limits = scenario.cgroups["/test"].limits;
+                (limits.quota_us, limits.burst_us)
             })
             .collect();
         assert_eq!(limits, [(Some(50_000), 0), (Some(50_000), 10_000)]);

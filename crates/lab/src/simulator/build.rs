@@ -129,7 +129,7 @@ impl Builder<'_> {
             // The phase belongs to the period in force, which the scenario may have changed.
             if let Some(settings) = self.scenario.cgroups.get(path) {
                 let index = GroupIndex(index as u32);
-                let recorded = || replay.period_phase_ns(index, settings.period_us * 1000);
+                let recorded = || replay.period_phase_ns(index, settings.limits.period_us * 1000);
                 let phase_ns = (!settings.any_phase).then(recorded).flatten();
                 self.workload.groups[group.index() - 1].period_phase_ns = phase_ns;
             }
@@ -203,7 +203,7 @@ impl Builder<'_> {
             };
             self.groups.insert(path.clone(), group);
             let spec = &mut self.workload.groups[group.index() - 1];
-            spec.limit = settings.limits().into();
+            spec.limit = settings.limits.into();
             spec.period_phase_ns = settings.period_phase_ns.or(spec.period_phase_ns);
             spec.shares = settings.shares();
             spec.idle = settings.idle;
@@ -389,7 +389,7 @@ impl Builder<'_> {
                 };
                 let clamps = GroupSetting::Clamps(settings.clamps);
                 let settings = [
-                    GroupSetting::Limit(settings.limits().into()),
+                    GroupSetting::Limit(settings.limits.into()),
                     GroupSetting::Idle(settings.idle),
                     GroupSetting::Shares(settings.shares()),
                 ];

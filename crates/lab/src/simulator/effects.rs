@@ -293,7 +293,8 @@ fn preemption(scenario: &Scenario) -> Option<String> {
 
 fn bursts(scenario: &Scenario) -> Vec<String> {
     let groups = scenario.cgroups.iter();
-    let idle = groups.filter(|(_, group)| group.burst_us > 0 && group.quota_us.is_none());
+    let idle =
+        groups.filter(|(_, group)| group.limits.burst_us > 0 && group.limits.quota_us.is_none());
     idle.map(|(path, _)| format!("the burst of {path}, which has no quota"))
         .collect()
 }
@@ -301,7 +302,7 @@ fn bursts(scenario: &Scenario) -> Vec<String> {
 /// Limited groups in which nothing runs.
 fn empty_groups(scenario: &Scenario) -> Vec<String> {
     let groups = scenario.cgroups.iter();
-    let limited = groups.filter(|(_, group)| group.quota_us.is_some());
+    let limited = groups.filter(|(_, group)| group.limits.quota_us.is_some());
     let used = |path: &str| {
         let mut programs = scenario.programs.iter();
         programs.any(|program| match &program.action.value {

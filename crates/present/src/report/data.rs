@@ -219,15 +219,13 @@ fn shown_names(comparison: &Comparison, context: &Context) -> Vec<String> {
 }
 
 fn group_settings((path, settings): (&String, &CgroupSettings)) -> GroupSettings {
-    let quota = settings
-        .quota_us
-        .map_or("max".to_string(), |us| us.to_string());
+    let limits = settings.limits;
     GroupSettings {
         path: path.clone(),
-        cpu_max: format!("{quota} {}", settings.period_us),
-        quota_us: settings.quota_us,
-        period_us: settings.period_us,
-        burst_us: settings.burst_us,
+        cpu_max: limits.cpu_max(),
+        quota_us: limits.quota_us,
+        period_us: limits.period_us,
+        burst_us: limits.burst_us,
         shares: settings.shares(),
     }
 }

@@ -70,10 +70,10 @@ impl Controls {
         let limited = first
             .cgroups
             .iter()
-            .find(|(_, settings)| settings.quota_us.is_some())
+            .find(|(_, settings)| settings.limits.quota_us.is_some())
             .map(|(path, _)| path.clone());
         let cgroup = question.target()?.or(limited).or(groups.first().cloned());
-        let settings = cgroup.as_ref().and_then(|path| first.cgroups.get(path));
+        let limits = first.limits_of(cgroup.as_deref().unwrap_or(""));
         let kernel = first.kernel.release().to_string();
         let mut kernels: Vec<String> = Version::releases()
             .map(|version| version.to_string())
@@ -89,9 +89,9 @@ impl Controls {
             fixed_cpus: matches!(question.subject, Subject::Recording(_)),
             seeds,
             start: Choice {
-                quota_us: settings.and_then(|settings| settings.quota_us),
-                period_us: settings.map_or(100_000, |settings| settings.period_us),
-                burst_us: settings.map_or(0, |settings| settings.burst_us),
+                quota_us: limits.quota_us,
+                period_us: limits.period_us,
+                burst_us: limits.burst_us,
                 weight: None,
                 kernel,
                 cpus: Some(cpus),

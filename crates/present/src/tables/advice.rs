@@ -188,15 +188,12 @@ fn behind(advice: &Advice) -> String {
 }
 
 fn describe(option: &Candidate) -> String {
-    let quota = option
-        .quota_us
-        .map_or("max".to_string(), |us| us.to_string());
-    let files = format!("cpu.max \"{quota} {}\"", option.period_us);
-    let burst = match option.burst_us {
+    let files = format!("cpu.max \"{}\"", option.limit.cpu_max());
+    let burst = match option.limit.burst_us {
         0 => String::new(),
         burst_us => format!(", cpu.max.burst {burst_us}"),
     };
-    format!("{} ({files}{burst})", option.limit().in_words())
+    format!("{} ({files}{burst})", option.limit.in_words())
 }
 
 fn verdict(advice: &Advice) -> String {
@@ -223,7 +220,7 @@ fn verdict(advice: &Advice) -> String {
             let brings: Vec<String> = brings(advice, option);
             let lost = 100.0 * option.periods_throttled;
             let now = &advice.options[0];
-            let healthy = match now.suits && now.quota_us.is_none() {
+            let healthy = match now.suits && now.limit.quota_us.is_none() {
                 true => "none is needed; the smallest limit that keeps what is promised is ",
                 false => "",
             };
@@ -308,7 +305,7 @@ fn at_worst(slo: &Slo, forecast: &Forecast, scale: &Scale) -> Option<String> {
 fn now(advice: &Advice) -> String {
     let recorded = &advice.options[0];
     let mut others = advice.options.iter().skip(1);
-    let unlimited = others.find(|one| one.quota_us.is_none());
+    let unlimited = others.find(|one| one.limit.quota_us.is_none());
     let mut parts = Vec::new();
     for (index, (slo, forecast)) in advice.promises.iter().zip(&recorded.forecasts).enumerate() {
         let name = slo.metric.rsplit('/').next().unwrap_or("");
@@ -333,7 +330,7 @@ fn now(advice: &Advice) -> String {
     parts.push(format!(
         "{lost:.1} % of the time its threads want to run is lost"
     ));
-    let limit = format!("{}:", recorded.limit().in_words());
+    let limit = format!("{}:", recorded.limit.in_words());
     let mut pieces = words(&limit);
     pieces.extend(words(&parts.join(", ")));
     wrap_to(advice.context.style.columns, "now:", &pieces, 5)

@@ -428,11 +428,7 @@ mod tests {
 
     #[test]
     fn both_interfaces_give_the_same_bandwidth() {
-        let expected = CpuLimits {
-            quota_us: Some(50_000),
-            period_us: 100_000,
-            burst_us: 20_000,
-        };
+        let expected = CpuLimits::new(50_000, 100_000, 20_000);
         let v1 = group(&[
             ("cpu.cfs_quota_us", "50000"),
             ("cpu.cfs_period_us", "100000"),

@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
+use schedcast_base::limits::CpuLimits;
 use schedcast_base::rows;
 
 use crate::error::unknown_name;
@@ -34,12 +35,8 @@ pub struct MeasuredSettings {
 pub struct Setting {
     /// Its name, e.g. `quota 60 ms`.
     pub name: String,
-    /// CPU time per period in µs; `None` means no limit (-1 in the file).
-    pub quota_us: Option<u64>,
-    /// Length of a period in µs.
-    pub period_us: u64,
-    /// Unused time that may be carried over, in µs.
-    pub burst_us: u64,
+    /// Its limit; no quota is -1 in the file.
+    pub limits: CpuLimits,
     /// Figures by name; all names are in [`FIGURES`].
     pub figures: BTreeMap<String, Figure>,
 }
@@ -144,9 +141,11 @@ impl<'de> Visitor<'de> for SettingVisitor {
         }
         Ok(Setting {
             name: name.ok_or_else(|| A::Error::missing_field("name"))?,
-            quota_us: quota_us.ok_or_else(|| A::Error::missing_field("quota_us"))?,
-            period_us: period_us.ok_or_else(|| A::Error::missing_field("period_us"))?,
-            burst_us: burst_us.ok_or_else(|| A::Error::missing_field("burst_us"))?,
+            limits: CpuLimits {
+                quota_us: quota_us.ok_or_else(|| A::Error::missing_field("quota_us"))?,
+                period_us: period_us.ok_or_else(|| A::Error::missing_field("period_us"))?,
+                burst_us: burst_us.ok_or_else(|| A::Error::missing_field("burst_us"))?,
+            },
             figures,
         })
     }

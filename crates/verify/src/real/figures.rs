@@ -25,11 +25,12 @@ pub(super) fn files(group: &CgroupSettings) -> Vec<(String, String)> {
     };
     let mut files = vec![(weight.to_owned(), value.to_string())];
     let mut put = |file: &str, value: String| files.push((file.to_owned(), value));
-    if let Some(quota_us) = group.quota_us {
-        put("cpu.max", format!("{quota_us} {}", group.period_us));
+    let limits = group.limits;
+    if limits.quota_us.is_some() {
+        put("cpu.max", limits.cpu_max());
     }
-    if group.burst_us > 0 {
-        put("cpu.max.burst", group.burst_us.to_string());
+    if limits.burst_us > 0 {
+        put("cpu.max.burst", limits.burst_us.to_string());
     }
     for (file, value) in group.clamp_files() {
         put(file, value);

@@ -60,13 +60,17 @@ const ROOT_OF_THREE: u64 = 732_051;
 /// boot, and each group for itself from then on.
 fn set_period_phases(scenario: &mut Scenario, seed: u64) {
     let own = scenario.kernel.rules.timer_interleave;
-    let longest_us = scenario.cgroups.values().map(|group| group.period_us).max();
+    let longest_us = scenario
+        .cgroups
+        .values()
+        .map(|group| group.limits.period_us)
+        .max();
     let longest_ns = longest_us.unwrap_or(0) * 1000;
     for (number, group) in (0..).zip(scenario.cgroups.values_mut()) {
         let number = if own { number } else { 0 };
         let millionths = (seed % 1_000_000 * ROOT_OF_TWO + number * ROOT_OF_THREE) % 1_000_000;
         group.period_phase_ns =
-            Some(longest_ns * millionths / 1_000_000 % (group.period_us * 1000));
+            Some(longest_ns * millionths / 1_000_000 % (group.limits.period_us * 1000));
     }
 }
 
@@ -156,7 +160,7 @@ duration = "1s"
         let mut experiment = read_text(LATE).unwrap();
         let scenario = &mut experiment.scenarios[0];
         let mut second = scenario.cgroups["/pg"].clone();
-        second.period_us = 100_000;
+        second.limits.period_us = 100_000;
         scenario.cgroups.insert("/short".to_string(), second);
         let phases = |scenario: &mut Scenario, seed| {
             set_period_phases(scenario, seed);

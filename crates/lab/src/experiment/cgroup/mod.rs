@@ -53,12 +53,8 @@ pub enum Weight {
 /// Everything set in one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupSettings {
-    /// CPU time per period in microseconds; `None` is no limit.
-    pub quota_us: Option<u64>,
-    /// The period in microseconds.
-    pub period_us: u64,
-    /// CPU time that may be carried over, in microseconds.
-    pub burst_us: u64,
+    /// Its bandwidth limit.
+    pub limits: CpuLimits,
     /// Weight against siblings.
     pub weight: Weight,
     /// `cpu.idle`: the whole group runs as `SCHED_IDLE`.
@@ -108,9 +104,7 @@ impl Default for CgroupSettings {
     /// A freshly made group: no limit, 100 ms period, shares 1024.
     fn default() -> CgroupSettings {
         CgroupSettings {
-            quota_us: None,
-            period_us: 100_000,
-            burst_us: 0,
+            limits: CpuLimits::default(),
             weight: Weight::Shares(1024),
             idle: false,
             clamps: uclamp::NONE,
@@ -292,13 +286,13 @@ impl CgroupTree {
     /// limited ancestor.
     fn check_ratio(&self, path: &str) -> Result<()> {
         let group = &self.groups[path];
-        let (Some(ratio), Some(place)) = (ratio_of(&group.settings), &group.quota_place) else {
+        let (Some(ratio), Some(place)) = (group.settings.limits.ratio(), &group.quota_place) else {
             return Ok(());
         };
         let mut ancestor = path;
         while let Some((parent, _)) = ancestor.rsplit_once('/').filter(|(up, _)| !up.is_empty()) {
             ancestor = parent;
-            let Some(limit) = ratio_of(&self.groups[parent].settings) else {
+            let Some(limit) = self.groups[parent].settings.limits.ratio() else {
                 continue;
             };
             if ratio > limit {
@@ -327,27 +321,21 @@ impl CgroupTree {
     }
 }
 
-/// Quota over period with 20 binary places; `None` is no limit.
-pub fn ratio_of(settings: &CgroupSettings) -> Option<u64> {
-    let ratio = |quota_us| limits::bandwidth_ratio(quota_us, settings.period_us);
-    settings.quota_us.map(ratio)
-}
-
 impl Group {
     fn write_limits(&mut self, files: &Table) -> Result<()> {
+        let limits = &mut self.settings.limits;
         if let Some(value) = files.get("cpu.max") {
-            (self.settings.quota_us, self.settings.period_us) =
-                read_cpu_max(value, self.settings.period_us)?;
+            (limits.quota_us, limits.period_us) = read_cpu_max(value, limits.period_us)?;
             self.quota_place = Some(value.place.clone());
         }
         if let Some(value) = files.get("cpu.cfs_period_us") {
             let period = read_unsigned(value)?;
             check_limit(value, None, period)?;
-            self.settings.period_us = period;
+            limits.period_us = period;
         }
         if let Some(value) = files.get("cpu.cfs_quota_us") {
-            self.settings.quota_us = read_quota_v1(value)?;
-            check_limit(value, self.settings.quota_us, self.settings.period_us)?;
+            limits.quota_us = read_quota_v1(value)?;
+            check_limit(value, limits.quota_us, limits.period_us)?;
             self.quota_place = Some(value.place.clone());
         }
         for (name, read) in [
@@ -355,7 +343,7 @@ impl Group {
             ("cpu.cfs_burst_us", read_unsigned),
         ] {
             if let Some(value) = files.get(name) {
-                self.settings.burst_us = read(value)?;
+                limits.burst_us = read(value)?;
                 self.burst_place = Some(value.place.clone());
             }
         }
@@ -399,13 +387,8 @@ impl Group {
         let Some(place) = self.burst_place.as_ref().or(self.quota_place.as_ref()) else {
             return Ok(());
         };
-        let limits = CpuLimits {
-            quota_us: self.settings.quota_us,
-            period_us: self.settings.period_us,
-            burst_us: self.settings.burst_us,
-        };
         let refused = |rule: LimitError| Error::input(place, format!("{}: {rule}", rule.errno()));
-        limits::validate(&limits).map_err(refused)
+        limits::validate(&self.settings.limits).map_err(refused)
     }
 }
 
@@ -525,17 +508,14 @@ fn one_vocabulary(files: &Table) -> Result<Option<CgroupVersion>> {
 /// ```
 pub(crate) fn limit_commands(
     version: CgroupVersion,
-    before: &CgroupSettings,
-    after: &CgroupSettings,
+    before: CpuLimits,
+    after: CpuLimits,
 ) -> Vec<String> {
     let mut commands = Vec::new();
     if (after.quota_us, after.period_us) != (before.quota_us, before.period_us) {
         match version {
             CgroupVersion::V2 => {
-                let quota = after
-                    .quota_us
-                    .map_or("max".to_string(), |quota| quota.to_string());
-                commands.push(format!("echo \"{quota} {}\" > cpu.max", after.period_us));
+                commands.push(format!("echo \"{}\" > cpu.max", after.cpu_max()));
             }
             CgroupVersion::V1 => {
                 if after.period_us != before.period_us {

@@ -35,7 +35,8 @@ fn refuse(files: &str) -> String {
 }
 
 fn limits(settings: &CgroupSettings) -> (Option<u64>, u64, u64) {
-    (settings.quota_us, settings.period_us, settings.burst_us)
+    let limits = settings.limits;
+    (limits.quota_us, limits.period_us, limits.burst_us)
 }
 
 #[test]
@@ -320,18 +321,14 @@ fn unknown_groups_are_refused_with_the_nearest() {
 
 #[test]
 fn commands_keep_burst_below_quota_at_every_step() {
-    let at = |quota_us, burst_us| CgroupSettings {
+    let at = |quota_us, burst_us| CpuLimits {
         quota_us,
         burst_us,
         ..Default::default()
     };
     let v2 = |before: (Option<u64>, u64), after: (Option<u64>, u64)| {
-        limit_commands(
-            CgroupVersion::V2,
-            &at(before.0, before.1),
-            &at(after.0, after.1),
-        )
-        .join("; ")
+        let (before, after) = (at(before.0, before.1), at(after.0, after.1));
+        limit_commands(CgroupVersion::V2, before, after).join("; ")
     };
     assert_eq!(
         v2((Some(50_000), 0), (Some(100_000), 50_000)),
@@ -346,7 +343,7 @@ fn commands_keep_burst_below_quota_at_every_step() {
         "echo \"max 100000\" > cpu.max"
     );
     assert_eq!(v2((Some(50_000), 0), (Some(50_000), 0)), "");
-    let v1 = limit_commands(CgroupVersion::V1, &at(Some(50_000), 0), &at(None, 9));
+    let v1 = limit_commands(CgroupVersion::V1, at(Some(50_000), 0), at(None, 9));
     assert_eq!(
         v1,
         ["echo -1 > cpu.cfs_quota_us", "echo 9 > cpu.cfs_burst_us"]

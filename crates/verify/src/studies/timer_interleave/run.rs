@@ -114,8 +114,8 @@ pub(super) fn overlap((scenario, seed): &Job, bench: &Bench) -> Result<Overlap> 
 /// Sets quota and period, µs, of the groups in the order of their paths.
 pub(super) fn set_limits(scenario: &mut Scenario, limits: &[(u64, u64)]) {
     for (group, &(quota_us, period_us)) in scenario.cgroups.values_mut().zip(limits) {
-        group.quota_us = Some(quota_us);
-        group.period_us = period_us;
+        group.limits.quota_us = Some(quota_us);
+        group.limits.period_us = period_us;
     }
 }
 

@@ -120,11 +120,7 @@ fn parallel(flags: &str, limit: BandwidthLimit) -> (f64, u64, u64) {
 
 #[test]
 fn pieces_that_end_by_the_clock_end_when_their_throttling_does() {
-    let limit = |quota_ms: u64, burst_ms: u64| BandwidthLimit {
-        quota_ns: Some(quota_ms * 1_000_000),
-        period_ns: 100_000_000,
-        burst_ns: burst_ms * 1_000_000,
-    };
+    let limit = |quota_ms: u64, burst_ms: u64| BandwidthLimit::of_ms(quota_ms, 100, burst_ms);
     // Without a limit 20 ms and the way there and back.
     let (free_ms, ..) = parallel("--by-clock", BandwidthLimit::UNLIMITED);
     assert!((20.0..21.0).contains(&free_ms), "{free_ms}");
