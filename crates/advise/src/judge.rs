@@ -279,12 +279,15 @@ fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure], run: Run) -> Result<For
 #[cfg(test)]
 mod tests {
     use super::*;
+
     use crate::slo::Scope;
+
+    const P99: &str = "a/activation_latency.p99";
 
     fn runs(values: &[f64]) -> Runs {
         let outcome = |value: &f64| Outcome {
             event_hash: 0,
-            metrics: [("a/activation_latency.p99".to_string(), *value)].into(),
+            metrics: [(P99.to_string(), *value)].into(),
             ..Outcome::default()
         };
         Runs {
@@ -385,12 +388,8 @@ mod tests {
 
     #[test]
     fn a_promised_share_of_throttled_periods_has_the_fit_of_its_numbers() {
-        let fit = |file: &str, predicted, seen| RefitFigure {
-            metric: format!("cgroup:/pg/{file}"),
-            predicted,
-            seen,
-            inferred: false,
-            chance: None,
+        let fit = |file: &str, predicted, seen| {
+            RefitFigure::new(format!("cgroup:/pg/{file}"), predicted, seen)
         };
         let figures = vec![
             fit("nr_throttled", 30.0, 20.0),
@@ -440,13 +439,7 @@ mod tests {
 
     #[test]
     fn what_the_resimulation_misses_is_allowed_for() {
-        let fit = |predicted: f64| RefitFigure {
-            metric: "a/activation_latency.p99".to_string(),
-            predicted,
-            seen: 160_000.0,
-            inferred: false,
-            chance: None,
-        };
+        let fit = |predicted| RefitFigure::new(P99, predicted, 160_000.0);
         let slo = slo("p99<75ms");
         let outcomes = runs(&[72_000.0; 4]);
         let low = forecast(&slo, &outcomes, &[fit(150_000.0)]).unwrap();
@@ -461,14 +454,10 @@ mod tests {
     #[test]
     fn a_promise_is_misjudged_on_the_other_side_of_it_or_by_more_than_twice() {
         let misjudged = |promise: &str, predicted_us: f64| {
-            let fit = RefitFigure {
-                metric: "a/activation_latency.p99".to_string(),
-                predicted: predicted_us,
-                seen: 4_100.0,
-                inferred: false,
-                chance: None,
-            };
-            is_misjudged(&slo(promise), &[fit])
+            is_misjudged(
+                &slo(promise),
+                &[RefitFigure::new(P99, predicted_us, 4_100.0)],
+            )
         };
         assert!(!misjudged("p99<20ms", 6_784.0), "1.65 times");
         assert!(misjudged("p99<5ms", 6_784.0), "4.1 ms keeps 5 ms");
@@ -483,13 +472,7 @@ mod tests {
 
     #[test]
     fn a_poor_fit_of_another_figure_widens_every_promise() {
-        let poor = RefitFigure {
-            metric: "cgroup:/pg/nr_throttled".to_string(),
-            predicted: 50.0,
-            seen: 100.0,
-            inferred: false,
-            chance: None,
-        };
+        let poor = RefitFigure::new("cgroup:/pg/nr_throttled", 50.0, 100.0);
         let widened = forecast(&slo("p99<75ms"), &runs(&[72_000.0; 4]), &[poor]).unwrap();
         assert_eq!(
             (widened.interval, widened.met),
@@ -499,15 +482,7 @@ mod tests {
 
     #[test]
     fn what_is_seen_and_not_predicted_at_all_is_allowed_for_too() {
-        let fit = |predicted: f64, seen: f64| {
-            [RefitFigure {
-                metric: "a/activation_latency.p99".to_string(),
-                predicted,
-                seen,
-                inferred: false,
-                chance: None,
-            }]
-        };
+        let fit = |predicted, seen| [RefitFigure::new(P99, predicted, seen)];
         let slo = slo("p99<75ms");
         let outcomes = runs(&[72_000.0; 4]);
         let missed = forecast(&slo, &outcomes, &fit(0.0, 10_000.0)).unwrap();
@@ -525,13 +500,7 @@ mod tests {
     #[test]
     fn a_smaller_limit_than_one_that_broke_the_promise_is_no_hope() {
         let slos = [slo("p99<100ms")];
-        let fit = [RefitFigure {
-            metric: slos[0].metric.clone(),
-            predicted: 105e3,
-            seen: 124e3,
-            inferred: false,
-            chance: None,
-        }];
+        let fit = [RefitFigure::new(&slos[0].metric, 105e3, 124e3)];
         let [recorded, less, more] =
             [60_000, 58_000, 62_000].map(|quota_us| CpuLimits::new(quota_us, 100_000, 0));
         let is_kept = |limit: CpuLimits, fit: &[RefitFigure]| {

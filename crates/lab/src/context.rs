@@ -104,6 +104,17 @@ pub fn source_of(inferred: bool) -> &'static str {
 }
 
 impl RefitFigure {
+    /// A figure that the recording shows, of periods whose ends it shows.
+    pub fn new(metric: impl Into<String>, predicted: f64, seen: f64) -> Self {
+        Self {
+            metric: metric.into(),
+            predicted,
+            seen,
+            inferred: false,
+            chance: None,
+        }
+    }
+
     /// Name of the figure among `all` of a fit: without its threads or group, and with the group
     /// where that is another than the first of them, which is the target.
     pub fn shown_among(&self, all: &[RefitFigure], metric: &Metric<'_>) -> String {

@@ -330,21 +330,13 @@ const NAMED: usize = 3;
 mod tests {
     use super::*;
 
-    fn fit(metric: &str, predicted: f64, seen: f64) -> RefitFigure {
-        RefitFigure {
-            metric: metric.to_string(),
-            predicted,
-            seen,
-            inferred: false,
-            chance: None,
-        }
-    }
-
     #[test]
     fn bands_are_those_of_the_page() {
         let page = include_str!("../../../docs/validity.md");
         assert!(page.contains("throttled periods (±25 %), p50 (±10 %) and p95 (±30 %)"));
-        let poor = |metric: &str, predicted, seen| is_poor(&fit(metric, predicted, seen), &[]);
+        let poor = |metric: &str, predicted, seen| {
+            is_poor(&RefitFigure::new(metric, predicted, seen), &[])
+        };
         assert!(!poor("cgroup:/pg/nr_throttled", 80.0, 102.0));
         assert!(poor("cgroup:/pg/nr_throttled", 70.0, 102.0));
         assert!(
@@ -361,7 +353,7 @@ mod tests {
     fn where_chance_decides_when_periods_end_the_recorded_run_is_one_of_the_draws() {
         let drawn = |seen| RefitFigure {
             chance: Some([40.0, 120.0]),
-            ..fit("cgroup:/pg/nr_throttled", 80.0, seen)
+            ..RefitFigure::new("cgroup:/pg/nr_throttled", 80.0, seen)
         };
         assert!(!is_poor(&drawn(115.0), &[]), "80 would miss 115 by 30 %");
         assert!(!is_poor(&drawn(150.0), &[]), "120 is 20 % below");
@@ -373,7 +365,9 @@ mod tests {
     fn throttled_time_may_be_off_by_as_many_periods_as_their_number() {
         let poor = |periods: [f64; 2], usec: [f64; 2]| {
             let [number, time] = [("nr_throttled", periods), ("throttled_usec", usec)].map(
-                |(name, [predicted, seen])| fit(&format!("cgroup:/pg/{name}"), predicted, seen),
+                |(name, [predicted, seen])| {
+                    RefitFigure::new(format!("cgroup:/pg/{name}"), predicted, seen)
+                },
             );
             is_poor(&time.clone(), &[number, time])
         };
@@ -389,8 +383,8 @@ mod tests {
 
     #[test]
     fn a_poor_fit_is_told_with_its_figures_and_widens_by_the_worst() {
-        let good = fit("pg/request_latency.p50", 10.0, 10.0);
-        let bad = fit("pg/request_latency.p95", 40_000.0, 100_000.0);
+        let good = RefitFigure::new("pg/request_latency.p50", 10.0, 10.0);
+        let bad = RefitFigure::new("pg/request_latency.p95", 40_000.0, 100_000.0);
         assert_eq!(poor_fit(std::slice::from_ref(&good)), None);
         assert_eq!(
             Misses::of(std::slice::from_ref(&good)).poorest_factor(),
@@ -408,9 +402,9 @@ mod tests {
     #[test]
     fn a_poor_fit_widens_what_is_told_of_the_same_threads() {
         let off = [
-            fit("pg/request_latency.p95", 20.0, 100.0),
-            fit("pg/request_latency.p50", 10.0, 10.0),
-            fit("cgroup:/pg/nr_throttled", 0.0, 8.0),
+            RefitFigure::new("pg/request_latency.p95", 20.0, 100.0),
+            RefitFigure::new("pg/request_latency.p50", 10.0, 10.0),
+            RefitFigure::new("cgroup:/pg/nr_throttled", 0.0, 8.0),
         ];
         let moved = |metric: &str| Misses::of(&off).moved_apart([10.0, 30.0], metric);
         assert_eq!(moved("pg/request_latency.p95"), [2.0, 150.0]);
@@ -428,7 +422,7 @@ mod tests {
     /// 80 ms were recorded and 100 simulated, which is within the band of a p95.
     #[test]
     fn a_miss_inside_its_band_moves_the_ends_of_its_own_figure() {
-        let fit = [fit("pg/request_latency.p95", 100.0, 80.0)];
+        let fit = [RefitFigure::new("pg/request_latency.p95", 100.0, 80.0)];
         let moved = |metric: &str| Misses::of(&fit).moved_apart([10.0, 30.0], metric);
         assert_eq!(moved("pg/request_latency.p95"), [8.0, 37.5]);
         assert_eq!(moved("pg/request_latency.p50"), [10.0, 30.0]);
@@ -436,8 +430,8 @@ mod tests {
 
     #[test]
     fn activations_that_the_replay_cuts_at_replies_say_nothing_about_the_fit() {
-        let cut = fit("/a:nginx/activation_latency.p95", 283.0, 1782.0);
-        let of_others = fit("/a:nginx/request_latency.p50", 10.0, 10.0);
+        let cut = RefitFigure::new("/a:nginx/activation_latency.p95", 283.0, 1782.0);
+        let of_others = RefitFigure::new("/a:nginx/request_latency.p50", 10.0, 10.0);
         let requests = [cut.clone(), of_others];
         assert_eq!(Misses::of(&requests).poorest_factor(), 1.0);
         assert_eq!(poor_fit(&requests), None);
@@ -447,7 +441,10 @@ mod tests {
                 && told[0].contains("misses the recorded activations (activation_latency.p95 "),
             "the row is shown all the same: {told:?}"
         );
-        let elsewhere = [cut, fit("/b:nginx/request_latency.p50", 10.0, 10.0)];
+        let elsewhere = [
+            cut,
+            RefitFigure::new("/b:nginx/request_latency.p50", 10.0, 10.0),
+        ];
         assert!(Misses::of(&elsewhere).poorest_factor() > 6.0);
         assert!(poor_fit(&elsewhere).is_some());
     }
@@ -462,7 +459,7 @@ mod tests {
             "cgroup:/pg/nr_throttled",
             "cgroup:/pg/throttled_usec",
         ]
-        .map(|metric| fit(metric, 1.0, 1.0));
+        .map(|metric| RefitFigure::new(metric, 1.0, 1.0));
         let decisive = decisive(&all, &["pg/request_latency.p95"]);
         let names: Vec<&str> = decisive.iter().map(|one| one.metric.as_str()).collect();
         let (left_out_p50, left_out_activations) = (&all[0].metric, &all[3].metric);
@@ -475,9 +472,9 @@ mod tests {
     #[test]
     fn groups_around_are_named_and_only_those_above_decide() {
         let all = [
-            fit("cgroup:/a/web/nr_throttled", 80.0, 80.0),
-            fit("cgroup:/a/nr_throttled", 80.0, 40.0),
-            fit("cgroup:/a/bat/nr_throttled", 10.0, 90.0),
+            RefitFigure::new("cgroup:/a/web/nr_throttled", 80.0, 80.0),
+            RefitFigure::new("cgroup:/a/nr_throttled", 80.0, 40.0),
+            RefitFigure::new("cgroup:/a/bat/nr_throttled", 10.0, 90.0),
         ];
         let told = poor_fit(&all).unwrap();
         assert_eq!(
@@ -494,7 +491,8 @@ mod tests {
     fn a_limit_that_always_stops_hides_what_the_group_would_do() {
         let saturated = |stopped, periods, name| {
             let of_group = [("nr_throttled", stopped), ("nr_periods", periods)];
-            let fit = of_group.map(|(name, seen)| fit(&format!("cgroup:/b/{name}"), seen, seen));
+            let fit = of_group
+                .map(|(name, seen)| RefitFigure::new(format!("cgroup:/b/{name}"), seen, seen));
             saturated(&fit, Some(&Latency::new("stress-ng-cpu", name))).is_some()
         };
         assert!(saturated(50.0, 50.0, Latency::ACTIVATION));

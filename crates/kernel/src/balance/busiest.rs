@@ -42,14 +42,8 @@ pub(crate) struct DomainStats {
     pub(crate) prefer_sibling: bool,
 }
 
-/// A balance decision: nothing to do, or an amount.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Imbalance {
-    /// How much.
-    pub(crate) amount: i64,
-    /// Unit of the imbalance.
-    pub(crate) migration: Migration,
-}
+/// A balance decision: how much is to be moved, and its unit.
+type Imbalance = (i64, Migration);
 
 /// Whether `new` is busier than `old`, both with their group's flags (`update_sd_pick_busiest`).
 pub(crate) fn is_busier(
@@ -300,10 +294,8 @@ impl Kernel {
         if !self.is_out_of_balance(env, &mut stats, &busiest) {
             return None;
         }
-        let imbalance = self.calculate_imbalance(env, &mut stats, &busiest);
-        env.imbalance = imbalance.amount;
-        env.migration = imbalance.migration;
-        (imbalance.amount != 0).then_some(busiest.group)
+        (env.imbalance, env.migration) = self.calculate_imbalance(env, &mut stats, &busiest);
+        (env.imbalance != 0).then_some(busiest.group)
     }
 
     /// Keeps what is compared, if an explanation is wanted.
@@ -385,24 +377,14 @@ impl Kernel {
         stats: &mut DomainStats,
         busiest: &Candidate,
     ) -> Imbalance {
-        let tasks = |amount: i64| Imbalance {
-            amount,
-            migration: Migration::Task,
-        };
+        let tasks = |amount: i64| (amount, Migration::Task);
         match busiest.stats.group_type {
             GroupType::MisfitTask if self.domains.domain(env.domain).flags.asym_cpucapacity => {
                 reached(Mark::MoveMisfit);
-                return Imbalance {
-                    amount: 1,
-                    migration: Migration::Misfit,
-                };
+                return (1, Migration::Misfit);
             }
             GroupType::MisfitTask => {
-                let amount = busiest.stats.misfit_load as i64;
-                return Imbalance {
-                    amount,
-                    migration: Migration::Load,
-                };
+                return (busiest.stats.misfit_load as i64, Migration::Load);
             }
             GroupType::AsymPacking => {
                 reached(Mark::MovePreferred);
@@ -411,10 +393,7 @@ impl Kernel {
             GroupType::SmtBalance | GroupType::Imbalanced => return tasks(1),
             GroupType::LlcBalance => {
                 reached(Mark::MoveToLlc);
-                return Imbalance {
-                    amount: 1,
-                    migration: Migration::LlcTask,
-                };
+                return (1, Migration::LlcTask);
             }
             _ => {}
         }
@@ -445,11 +424,7 @@ impl Kernel {
             .avg_load
             .wrapping_sub(local.avg_load)
             .wrapping_mul(local.capacity);
-        let amount = (surplus.min(room) / 1024) as i64;
-        Imbalance {
-            amount,
-            migration: Migration::Load,
-        }
+        ((surplus.min(room) / 1024) as i64, Migration::Load)
     }
 
     /// The local group has spare capacity: fill it, or even out tasks or idle CPUs.
@@ -459,16 +434,9 @@ impl Kernel {
         let spreads = domain.flags.share_llc && self.rules.balance.spreads_in_llc;
         if busy.group_type > GroupType::FullyBusy && !spreads {
             let amount = local.capacity.saturating_sub(local.util) as i64;
-            return if amount == 0 && env.idle != CpuIdle::NotIdle {
-                Imbalance {
-                    amount: 1,
-                    migration: Migration::Task,
-                }
-            } else {
-                Imbalance {
-                    amount,
-                    migration: Migration::Util,
-                }
+            return match amount {
+                0 if env.idle != CpuIdle::NotIdle => (1, Migration::Task),
+                _ => (amount, Migration::Util),
             };
         }
         let mut amount = if busy.weight == 1 || stats.prefer_sibling {
@@ -495,9 +463,6 @@ impl Kernel {
         if late {
             amount >>= 1;
         }
-        Imbalance {
-            amount,
-            migration: Migration::Task,
-        }
+        (amount, Migration::Task)
     }
 }

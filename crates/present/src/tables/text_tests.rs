@@ -94,29 +94,22 @@ fn a_recording_shows_its_fit_below_the_table() {
                 "echo 100000 > cpu.max.burst".into(),
             ],
         )],
-        fit: vec![fit(throttled, 41.0, 40.0), fit(p99, 212_100.0, 209_000.0)],
+        fit: vec![
+            RefitFigure::new("cgroup:/test/nr_throttled", 41.0, 40.0),
+            RefitFigure::new("schbench/request_latency.p99", 212_100.0, 209_000.0),
+        ],
         ..context()
     };
     insta::assert_snapshot!(render(&comparison, &context));
-}
-
-fn fit(metric: &str, predicted: f64, seen: f64) -> RefitFigure {
-    RefitFigure {
-        metric: metric.to_string(),
-        predicted,
-        seen,
-        inferred: false,
-        chance: None,
-    }
 }
 
 /// 16 times too little is farther off than twice as much.
 #[test]
 fn the_figure_that_is_farthest_off_is_told_in_either_direction() {
     let figures = [
-        fit("cgroup:/test/throttled_usec", 195.0, 100.0),
-        fit("a/activation_latency.p99", 1_000.0, 16_000.0),
-        fit("cgroup:/test/nr_throttled", 41.0, 40.0),
+        RefitFigure::new("cgroup:/test/throttled_usec", 195.0, 100.0),
+        RefitFigure::new("a/activation_latency.p99", 1_000.0, 16_000.0),
+        RefitFigure::new("cgroup:/test/nr_throttled", 41.0, 40.0),
     ];
     let context = Context {
         fit: figures.to_vec(),

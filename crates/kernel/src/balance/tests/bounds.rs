@@ -39,8 +39,7 @@ fn an_overloaded_group_must_be_busier_by_the_percentage_of_the_domain() {
             busiest: Some(busiest),
             total_load: 100_000,
             total_capacity: 80_000,
-            avg_load: 0,
-            prefer_sibling: false,
+            ..DomainStats::default()
         };
         let found = world.kernel.is_out_of_balance(&env, &mut stats, &busiest);
         assert_eq!(found, is_out, "{busy}");
@@ -55,8 +54,7 @@ fn an_overloaded_group_must_be_busier_by_the_percentage_of_the_domain() {
             busiest: Some(busiest),
             total_load,
             total_capacity: 80_000,
-            avg_load: 0,
-            prefer_sibling: false,
+            ..DomainStats::default()
         };
         let found = world.kernel.is_out_of_balance(&env, &mut stats, &busiest);
         assert_eq!(found, is_out, "{total_load}");

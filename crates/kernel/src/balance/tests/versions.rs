@@ -127,17 +127,11 @@ fn within_a_cache_tasks_are_counted_from_5_10() {
         let mut stats = DomainStats {
             local: of(local, GroupType::HasSpare, 100, 0),
             busiest: Some(busiest),
-            total_load: 0,
             total_capacity: 2048,
-            avg_load: 0,
-            prefer_sibling: false,
+            ..DomainStats::default()
         };
         let imbalance = world.kernel.calculate_imbalance(&env, &mut stats, &busiest);
-        assert_eq!(
-            (imbalance.migration, imbalance.amount),
-            (migration, amount),
-            "{version}"
-        );
+        assert_eq!(imbalance, (amount, migration), "{version}");
     }
 }
 
@@ -164,13 +158,11 @@ fn idle_cpus_are_subtracted_without_a_sign() {
         let mut stats = DomainStats {
             local: of(local, GroupType::HasSpare, 1),
             busiest: Some(busiest),
-            total_load: 0,
             total_capacity: 8192,
-            avg_load: 0,
-            prefer_sibling: false,
+            ..DomainStats::default()
         };
         let imbalance = world.kernel.calculate_imbalance(&env, &mut stats, &busiest);
-        assert_eq!(imbalance.amount, 0x7fff_ffff, "{version}");
+        assert_eq!(imbalance.0, 0x7fff_ffff, "{version}");
     }
 }
 
@@ -269,11 +261,9 @@ fn idle_cpus_pull_from_lighter_groups_without_capacity_from_4_15() {
             group: 0,
             stats: local,
         },
-        busiest: None,
-        total_load: 0,
         total_capacity: 1,
         avg_load: 1500,
-        prefer_sibling: false,
+        ..DomainStats::default()
     };
     for forces in [false, true] {
         let pulls = is_out_of_balance_by_load(CpuIdle::Idle, forces, &stats, &busiest, 117);
