@@ -416,11 +416,8 @@ mod tests {
         assert_eq!(quota(&scenario(""), 0, "p99<15ms"), Some(72_000));
         assert_eq!(quota(&scenario(""), 73_000, "p99<15ms"), Some(74_000));
         assert_eq!(quota(&scenario(""), 0, "p99<5ms"), None, "2 CPUs take 6 ms");
-        assert_eq!(
-            quota(&scenario(""), 0, "p99<1s"),
-            Some(2_000),
-            "10 ms / 0.01 is no less"
-        );
+        let found = quota(&scenario(""), 0, "p99<1s");
+        assert_eq!(found, Some(2_000), "10 ms / 0.01 is no less");
     }
 
     #[test]
@@ -451,11 +448,8 @@ mod tests {
                 bench.smallest_quota(100_000, 0).unwrap()?.quota_us
             })
         };
-        assert_eq!(
-            recorded("p99<75ms", 0),
-            Some(14_000),
-            "10 ms / 0.14 is 71 ms"
-        );
+        let found = recorded("p99<75ms", 0);
+        assert_eq!(found, Some(14_000), "10 ms / 0.14 is 71 ms");
         assert_eq!(recorded("p99<75ms", 14_100), Some(15_000));
         // A burst is no part of what 14.1 ms without one covers.
         with_bench(&scenario(""), 50_000, "p99<20.9ms", |bench| {
@@ -479,11 +473,8 @@ mod tests {
         ));
         let experiment = experiment::read(&document.unwrap(), &Surroundings::default()).unwrap();
         let child = &experiment.scenarios[0];
-        assert_eq!(
-            quota(child, 0, "p99<1s"),
-            Some(40_000),
-            "v1 refuses less than a child"
-        );
+        let found = quota(child, 0, "p99<1s");
+        assert_eq!(found, Some(40_000), "v1 refuses less than a child");
     }
 
     #[test]

@@ -140,6 +140,13 @@ pub struct Located<T> {
     pub place: Place,
 }
 
+impl<T> Located<T> {
+    /// A value at this place.
+    pub fn new(value: T, place: Place) -> Self {
+        Self { value, place }
+    }
+}
+
 /// One complaint, with its place if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {

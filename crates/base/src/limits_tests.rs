@@ -3,6 +3,16 @@
 
 use super::*;
 
+fn taken(quota_us: impl Into<Option<u64>>, period_us: u64, burst_us: u64) {
+    let limits = limits(quota_us.into(), period_us, burst_us);
+    assert_eq!(validate(&limits), Ok(()), "{limits}");
+}
+
+fn refused(quota_us: impl Into<Option<u64>>, period_us: u64, burst_us: u64, error: LimitError) {
+    let limits = limits(quota_us.into(), period_us, burst_us);
+    assert_eq!(validate(&limits), Err(error), "{limits}");
+}
+
 fn limits(quota_us: Option<u64>, period_us: u64, burst_us: u64) -> CpuLimits {
     CpuLimits {
         quota_us,
@@ -13,88 +23,75 @@ fn limits(quota_us: Option<u64>, period_us: u64, burst_us: u64) -> CpuLimits {
 
 #[test]
 fn quota_is_refused_below_one_millisecond() {
-    assert_eq!(
-        validate(&limits(Some(999), 100_000, 0)),
-        Err(LimitError::QuotaTooSmall(999))
-    );
-    assert_eq!(
-        validate(&limits(Some(0), 100_000, 0)),
-        Err(LimitError::QuotaTooSmall(0))
-    );
-    assert_eq!(validate(&limits(Some(1_000), 100_000, 0)), Ok(()));
+    refused(999, 100_000, 0, LimitError::QuotaTooSmall(999));
+    refused(0, 100_000, 0, LimitError::QuotaTooSmall(0));
+    taken(1_000, 100_000, 0);
 }
 
 #[test]
 fn quota_is_refused_above_44_bits() {
     assert_eq!(QUOTA_MAX_US, 17_592_186_044_415);
-    assert_eq!(validate(&limits(Some(QUOTA_MAX_US), 100_000, 0)), Ok(()));
-    assert_eq!(
-        validate(&limits(Some(QUOTA_MAX_US + 1), 100_000, 0)),
-        Err(LimitError::QuotaTooLarge(QUOTA_MAX_US + 1))
+    taken(QUOTA_MAX_US, 100_000, 0);
+    refused(
+        QUOTA_MAX_US + 1,
+        100_000,
+        0,
+        LimitError::QuotaTooLarge(QUOTA_MAX_US + 1),
     );
 }
 
 #[test]
 fn period_is_refused_outside_one_millisecond_to_one_second() {
-    assert_eq!(
-        validate(&limits(None, 999, 0)),
-        Err(LimitError::PeriodTooSmall(999))
-    );
-    assert_eq!(validate(&limits(None, 1_000, 0)), Ok(()));
-    assert_eq!(validate(&limits(None, 1_000_000, 0)), Ok(()));
-    assert_eq!(
-        validate(&limits(None, 1_000_001, 0)),
-        Err(LimitError::PeriodTooLarge(1_000_001))
-    );
+    refused(None, 999, 0, LimitError::PeriodTooSmall(999));
+    taken(None, 1_000, 0);
+    taken(None, 1_000_000, 0);
+    refused(None, 1_000_001, 0, LimitError::PeriodTooLarge(1_000_001));
 }
 
 #[test]
 fn burst_may_equal_but_not_exceed_a_finite_quota() {
-    assert_eq!(validate(&limits(Some(50_000), 100_000, 50_000)), Ok(()));
-    assert_eq!(
-        validate(&limits(Some(50_000), 100_000, 50_001)),
-        Err(LimitError::BurstAboveQuota {
+    taken(50_000, 100_000, 50_000);
+    refused(
+        50_000,
+        100_000,
+        50_001,
+        LimitError::BurstAboveQuota {
             burst_us: 50_001,
-            quota_us: 50_000
-        })
+            quota_us: 50_000,
+        },
     );
 }
 
 #[test]
 fn quota_and_burst_share_44_bits() {
     let quota_us = QUOTA_MAX_US - 1;
-    assert_eq!(validate(&limits(Some(quota_us), 100_000, 1)), Ok(()));
-    assert_eq!(
-        validate(&limits(Some(quota_us), 100_000, 2)),
-        Err(LimitError::BurstSumTooLarge {
+    taken(quota_us, 100_000, 1);
+    refused(
+        quota_us,
+        100_000,
+        2,
+        LimitError::BurstSumTooLarge {
             burst_us: 2,
-            quota_us
-        })
+            quota_us,
+        },
     );
 }
 
 #[test]
 fn burst_without_a_quota_only_has_to_fit_64_bits_of_nanoseconds() {
-    assert_eq!(
-        validate(&limits(None, 100_000, 18_446_744_073_709_551)),
-        Ok(())
-    );
-    assert_eq!(
-        validate(&limits(None, 100_000, 18_446_744_073_709_552)),
-        Err(LimitError::BurstTooLarge(18_446_744_073_709_552))
+    taken(None, 100_000, 18_446_744_073_709_551);
+    refused(
+        None,
+        100_000,
+        18_446_744_073_709_552,
+        LimitError::BurstTooLarge(18_446_744_073_709_552),
     );
 }
 
 #[test]
 fn the_first_broken_rule_in_the_kernels_order_is_named() {
-    assert_eq!(
-        validate(&limits(Some(1), 1, 2)),
-        Err(LimitError::QuotaTooSmall(1))
-    );
-    assert_eq!(
-        validate(&limits(Some(QUOTA_MAX_US + 1), 1, 0)),
-        Err(LimitError::PeriodTooSmall(1))
-    );
+    refused(1, 1, 2, LimitError::QuotaTooSmall(1));
+    refused(QUOTA_MAX_US + 1, 1, 0, LimitError::PeriodTooSmall(1));
 }
 
 #[test]
@@ -215,11 +212,8 @@ fn no_plan_passes_through_a_refused_state() {
                         LimitWrite::Burst(burst_us) => state.burst_us = burst_us,
                     }
                     assert_eq!(validate(&state), Ok(()), "{from:?} -> {to:?}");
-                    assert_eq!(
-                        validate_hierarchy(&state, around),
-                        Ok(()),
-                        "{from:?} -> {to:?}"
-                    );
+                    let found = validate_hierarchy(&state, around);
+                    assert_eq!(found, Ok(()), "{from:?} -> {to:?}");
                 }
                 assert_eq!(state, *to);
                 transitions += 1;

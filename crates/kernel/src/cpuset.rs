@@ -235,11 +235,8 @@ mod tests {
         let set: CpuSet = [0, 1, 63, 64, 130, 511].into_iter().map(Cpu).collect();
         for start in [0usize, 1, 2, 63, 64, 65, 131, 511, 512] {
             let order: Vec<Cpu> = set.iter_wrap(Cpu::from(start)).collect();
-            assert_eq!(
-                set.first_wrap(start),
-                order.first().copied(),
-                "from {start}"
-            );
+            let found = set.first_wrap(start);
+            assert_eq!(found, order.first().copied(), "from {start}");
             for (place, &cpu) in order.iter().enumerate() {
                 assert_eq!(set.place_wrap(start, cpu), place + 1, "from {start}");
             }

@@ -49,11 +49,8 @@ fn check_queue(kernel: &Kernel, q: CfsRqId) {
     let cfs_rq = &kernel.cfs_rqs[q];
     let children = children(kernel, q);
     let name = format!("group {} CPU {}", cfs_rq.group.0, cfs_rq.cpu.0);
-    assert_eq!(
-        cfs_rq.nr_queued as usize,
-        children.len(),
-        "{name}: nr_queued"
-    );
+    let found = cfs_rq.nr_queued as usize;
+    assert_eq!(found, children.len(), "{name}: nr_queued");
     let weight: u64 = children
         .iter()
         .map(|se| kernel.entities[se].load.weight)
@@ -173,11 +170,8 @@ fn check_cpu(kernel: &Kernel, cpu: Cpu) {
         cpu.0
     );
     for (prio, list) in rq.rt.queues.iter().enumerate() {
-        assert_eq!(
-            rq.rt.bitmap >> prio & 1 == 1,
-            !list.is_empty(),
-            "bit of {prio}"
-        );
+        let found = rq.rt.bitmap >> prio & 1 == 1;
+        assert_eq!(found, !list.is_empty(), "bit of {prio}");
         for task in list {
             let record = &kernel.tasks[task];
             assert!(record.rt_on_rq && record.on_rq && record.cpu == cpu);
@@ -304,11 +298,8 @@ fn check_tasks(kernel: &Kernel) {
         if entity.sched_delayed {
             assert_eq!(task.state, TaskState::Blocked, "task {row}: delayed");
         } else {
-            assert_eq!(
-                task.on_rq,
-                task.state == TaskState::Running,
-                "task {row}: state"
-            );
+            let found = task.on_rq;
+            assert_eq!(found, task.state == TaskState::Running, "task {row}: state");
         }
         let q = kernel.cfs_rq_of(task.group, task.cpu);
         assert_eq!(entity.cfs_rq, q, "task {row}: queue");

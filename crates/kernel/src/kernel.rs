@@ -50,6 +50,13 @@ pub struct WakeFlags {
     pub context: Context,
 }
 
+impl WakeFlags {
+    /// A wakeup in sync or not, from this context.
+    pub const fn new(sync: bool, context: Context) -> Self {
+        Self { sync, context }
+    }
+}
+
 /// How a task came to the queue where it may preempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {

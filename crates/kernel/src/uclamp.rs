@@ -42,25 +42,21 @@ pub struct Clamps<T> {
 }
 
 impl<T> Clamps<T> {
+    /// The least and the most.
+    pub const fn new(min: T, max: T) -> Self {
+        Self { min, max }
+    }
+
     /// Both as something else.
     pub fn map<U>(self, change: impl Fn(T) -> U) -> Clamps<U> {
-        Clamps {
-            min: change(self.min),
-            max: change(self.max),
-        }
+        Clamps::new(change(self.min), change(self.max))
     }
 }
 
 /// Clamps that bound nothing.
-pub const NONE: Clamps<u32> = Clamps {
-    min: 0,
-    max: LARGEST,
-};
+pub const NONE: Clamps<u32> = Clamps::new(0, LARGEST);
 /// Clamps of the root group, which allow any.
-pub(crate) const ROOT: Clamps<u32> = Clamps {
-    min: LARGEST,
-    max: LARGEST,
-};
+pub(crate) const ROOT: Clamps<u32> = Clamps::new(LARGEST, LARGEST);
 
 /// Clamps that the administrator sets for all (`kernel.sched_util_clamp_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -236,10 +232,10 @@ impl Kernel {
             true => self.rules.clamps.rt_min,
             false => NONE.min,
         };
-        Clamps {
-            min: record.clamps_asked.min.unwrap_or(least),
-            max: record.clamps_asked.max.unwrap_or(NONE.max),
-        }
+        Clamps::new(
+            record.clamps_asked.min.unwrap_or(least),
+            record.clamps_asked.max.unwrap_or(NONE.max),
+        )
     }
 
     /// The part of them that its group and the administrator leave (`uclamp_tg_restrict`,
@@ -252,10 +248,7 @@ impl Kernel {
             asked = asked.map(|asked| asked.clamp(bounds.min, bounds.max));
         }
         let most = self.rules.clamps.most;
-        Clamps {
-            min: asked.min.min(most.min),
-            max: asked.max.min(most.max),
-        }
+        Clamps::new(asked.min.min(most.min), asked.max.min(most.max))
     }
 
     /// The administrator's bounds are in the rules (`sysctl_sched_uclamp_handler`). What is queued
@@ -400,10 +393,7 @@ impl Kernel {
             return Err(Refused::NotBuilt);
         }
         let before = self.tasks[task].clamps_asked;
-        let asked = Clamps {
-            min: wish.min.on(before.min),
-            max: wish.max.on(before.max),
-        };
+        let asked = Clamps::new(wish.min.on(before.min), wish.max.on(before.max));
         let now = self.clamps_asked(task);
         // Neither is checked against what a reset leads to.
         let checked = |wish: Wish, now: u32| match wish {
@@ -414,10 +404,7 @@ impl Kernel {
         let (min, max) = (checked(wish.min, now.min), checked(wish.max, now.max));
         let (least, most) = (min.unwrap_or(NONE.min), max.unwrap_or(NONE.max));
         if least > most || most > LARGEST {
-            return Err(Refused::Range(Clamps {
-                min: least,
-                max: most,
-            }));
+            return Err(Refused::Range(Clamps::new(least, most)));
         }
         Ok(asked)
     }

@@ -279,11 +279,8 @@ mod tests {
             (17, 186_737_708),
             (19, 286_331_153),
         ] {
-            assert_eq!(
-                LoadWeight::from_nice(nice).inverse(),
-                inverse,
-                "nice {nice}"
-            );
+            let found = LoadWeight::from_nice(nice).inverse();
+            assert_eq!(found, inverse, "nice {nice}");
         }
         assert_eq!(LoadWeight::idle_policy().inverse(), 1_431_655_765);
     }

@@ -33,10 +33,7 @@ pub fn periodic(tasks: usize, group_levels: usize) -> Result<Workload, ProgramEr
         path += &format!("/level{level}");
         group = workload.add_group(GroupSpec::new(path.clone(), group));
     }
-    let offset = workload.add_distribution(Distribution::Uniform {
-        low: 0,
-        high: PERIOD_NS - 1,
-    });
+    let offset = workload.add_distribution(Distribution::uniform(0, PERIOD_NS - 1));
     let (next, random) = (Reg(0), Reg(1));
     let mut b = ProgramBuilder::new("periodic");
     b.now(next);

@@ -279,6 +279,17 @@ pub struct DeviceSpec {
     pub interrupts: Interrupts,
 }
 
+impl DeviceSpec {
+    /// A device that serves so many requests at the same time.
+    pub fn new(name: impl Into<String>, channels: u32, interrupts: Interrupts) -> Self {
+        Self {
+            name: name.into(),
+            channels,
+            interrupts,
+        }
+    }
+}
+
 /// CPU that a device interrupts when a request is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interrupts {

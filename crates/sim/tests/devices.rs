@@ -14,11 +14,7 @@ use schedcast_sim::{Reg, Workload, World};
 const VALUE: Reg = Reg(0);
 
 fn device(channels: u32, interrupts: Interrupts) -> DeviceSpec {
-    DeviceSpec {
-        name: "disk".to_owned(),
-        channels,
-        interrupts,
-    }
+    DeviceSpec::new("disk", channels, interrupts)
 }
 
 /// Three tasks, each on a CPU of its own, submit 80 µs at 0, 30 and 60 µs and note when it is done.

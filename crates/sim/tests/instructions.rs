@@ -553,10 +553,7 @@ fn clamps_are_set_inherited_and_bounded_by_groups() {
         affinity: None,
     });
     let change = workload.add_attributes(AttributesSpec {
-        clamps: Clamps {
-            min: Wish::Set(300),
-            max: Wish::Keep,
-        },
+        clamps: Clamps::new(Wish::Set(300), Wish::Keep),
         ..AttributesSpec::default()
     });
     let body = program(&mut workload, |b| {
@@ -566,19 +563,13 @@ fn clamps_are_set_inherited_and_bounded_by_groups() {
     });
     workload.add_task(TaskSpec {
         group,
-        clamps: Clamps {
-            min: None,
-            max: Some(900),
-        },
+        clamps: Clamps::new(None, Some(900)),
         ..pinned("t", body, 0)
     });
     workload.changes = vec![GroupChange {
         at_ns: 2 * MS,
         group,
-        setting: GroupSetting::Clamps(Clamps {
-            min: 400,
-            max: 1024,
-        }),
+        setting: GroupSetting::Clamps(Clamps::new(400, 1024)),
     }];
     let on_kernel = |uclamp, workload| {
         let mut rules = rules(1);

@@ -14,11 +14,7 @@ const VALUE: Reg = Reg(0);
 /// the rest of CPU 0's busy time, ns.
 fn usage(accounting: bool) -> (Ns, Ns) {
     let mut workload = Workload::default();
-    let disk = workload.add_device(DeviceSpec {
-        name: "disk".to_owned(),
-        channels: 0,
-        interrupts: Interrupts::Fixed(Cpu(0)),
-    });
+    let disk = workload.add_device(DeviceSpec::new("disk", 0, Interrupts::Fixed(Cpu(0))));
     let queue = workload.add_queue(QueueSpec::UNBOUNDED);
     task(&mut workload, "t", 0, |b| {
         b.work(1000);

@@ -84,11 +84,8 @@ fn lost_events_are_items_with_their_place() {
     };
     assert_eq!((gap.cpu, gap.events), (0, None));
     assert_eq!(read.counts.lost.len(), 2);
-    assert_eq!(
-        read.counts.lost_events(),
-        None,
-        "one gap is of unknown size"
-    );
+    let found = read.counts.lost_events();
+    assert_eq!(found, None, "one gap is of unknown size");
     assert_eq!(
         read.counts.notes()[0],
         "an unknown number of events were lost in 2 gaps, the first at line 2"
@@ -231,11 +228,8 @@ fn undecoded_events_are_counted_by_name() {
         ]
     );
     assert_eq!(read.counts.events, 5);
-    assert_eq!(
-        read.events().len(),
-        5,
-        "they are handed out too, with their time and CPU"
-    );
+    let found = read.events().len();
+    assert_eq!(found, 5, "they are handed out too, with their time and CPU");
     assert_eq!(
         read.counts.notes()[1],
         "2 events `cpu_idle` are not decoded, the first at line 1"

@@ -172,11 +172,8 @@ fn files_name_each_container() {
     assert!(rows.contains("\nshop/web-0/web,0.5,100000,0.333"), "{rows}");
     let rules: serde_json::Value = serde_json::from_str(&fleet.rules()).unwrap();
     let rules = rules["groups"][0]["rules"].as_array().unwrap();
-    assert_eq!(
-        rules.len(),
-        1,
-        "only what is raised can contradict its forecast"
-    );
+    let found = rules.len();
+    assert_eq!(found, 1, "only what is raised can contradict its forecast");
     let expression = rules[0]["expr"].as_str().unwrap();
     // The pod's name changes when it starts anew.
     assert!(

@@ -135,10 +135,7 @@ impl Kernel {
         let (nr_groups, pct) = (domain.nr_groups, u64::from(domain.imbalance_pct));
         let mut overloaded = false;
         let mut stats = DomainStats {
-            local: Candidate {
-                group: self.domains.group_row(env.domain, 0),
-                stats: GroupStats::default(),
-            },
+            local: Candidate::new(self.domains.group_row(env.domain, 0), GroupStats::default()),
             prefer_sibling,
             ..DomainStats::default()
         };
@@ -152,10 +149,7 @@ impl Kernel {
             stats.total_load += found.load;
             stats.total_capacity += found.capacity;
             if is_local {
-                stats.local = Candidate {
-                    group,
-                    stats: found,
-                };
+                stats.local = Candidate::new(group, found);
                 continue;
             }
             // Siblings prefer even shares: a group with two tasks more than the local one (before
@@ -174,10 +168,7 @@ impl Kernel {
                 None => found.group_type > GroupType::HasSpare || found.avg_load > 0,
             };
             if busier {
-                stats.busiest = Some(Candidate {
-                    group,
-                    stats: found,
-                });
+                stats.busiest = Some(Candidate::new(group, found));
             }
         }
         self.nohz_stats_done(env, jiffy);

@@ -25,6 +25,12 @@ pub(crate) struct Candidate {
     pub(crate) stats: GroupStats,
 }
 
+impl Candidate {
+    pub(crate) fn new(group: u32, stats: GroupStats) -> Self {
+        Self { group, stats }
+    }
+}
+
 /// Statistics of a domain (`struct sd_lb_stats`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DomainStats {
@@ -123,10 +129,7 @@ impl Kernel {
         let nr_groups = self.domains.domain(env.domain).nr_groups;
         let (mut overloaded, mut overutilized) = (false, false);
         let mut stats = DomainStats {
-            local: Candidate {
-                group: self.domains.group_row(env.domain, 0),
-                stats: GroupStats::default(),
-            },
+            local: Candidate::new(self.domains.group_row(env.domain, 0), GroupStats::default()),
             ..DomainStats::default()
         };
         let mut total_util = 0;
@@ -138,15 +141,9 @@ impl Kernel {
             }
             let found = self.update_sg_lb_stats(p, env, group, local, &mut overloaded);
             if local {
-                stats.local = Candidate {
-                    group,
-                    stats: found,
-                };
+                stats.local = Candidate::new(group, found);
             } else if found.h_nr_running > 0 && self.replaces(env, &stats, group, &found) {
-                stats.busiest = Some(Candidate {
-                    group,
-                    stats: found,
-                });
+                stats.busiest = Some(Candidate::new(group, found));
             }
             stats.total_load += found.load;
             stats.total_capacity += found.capacity;

@@ -396,10 +396,7 @@ impl Kernel {
         if !self.tasks[task].policy.is_fair() {
             return;
         }
-        let flags = WakeFlags {
-            sync: false,
-            context: Context::Task,
-        };
+        let flags = WakeFlags::new(false, Context::Task);
         // The class alone is asked, of a pinned task, too.
         let target = self.select_task_rq_fair(p, cpu, task, WakeKind::Exec, flags);
         if target != cpu {

@@ -20,10 +20,7 @@ impl Kernel {
     pub fn wake_up_new_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         self.here = cpu;
         reached(Mark::ForkPlaced);
-        let flags = WakeFlags {
-            sync: false,
-            context: Context::Task,
-        };
+        let flags = WakeFlags::new(false, Context::Task);
         let (se, group) = (self.tasks[task].se, self.tasks[task].group);
         let fair = self.tasks[task].policy.is_fair();
         self.tasks[task].recent_used_cpu = cpu;

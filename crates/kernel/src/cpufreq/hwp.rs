@@ -99,12 +99,7 @@ impl HwpCpu {
 mod tests {
     use super::*;
 
-    const PSTATES: PStates = PStates {
-        min: 8,
-        base: 24,
-        turbo: 39,
-        step_khz: 100_000,
-    };
+    const PSTATES: PStates = PStates::new(8, 24, 39, 100_000);
     const REQUEST: HwpRequest = HwpRequest {
         min: 8,
         max: 39,

@@ -64,20 +64,15 @@ pub(crate) fn next_pstate(pstates: &PStates, sample: &Sample, iowait: &IowaitLoa
 mod tests {
     use super::*;
 
-    const PSTATES: PStates = PStates {
-        min: 8,
-        base: 30,
-        turbo: 40,
-        step_khz: 100_000,
-    };
+    const PSTATES: PStates = PStates::new(8, 30, 40, 100_000);
 
     fn sample(ran: u64, awake_percent: u64) -> Sample {
         Sample {
-            counted: Counters {
-                aperf: ran * awake_percent * 1000,
-                mperf: 30 * awake_percent * 1000,
-                tsc: 3_000_000,
-            },
+            counted: Counters::new(
+                ran * awake_percent * 1000,
+                30 * awake_percent * 1000,
+                3_000_000,
+            ),
             duration_ns: SAMPLE_NS,
         }
     }

@@ -40,13 +40,18 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Cycles executed, the same at base frequency, and those of the TSC.
+    pub const fn new(aperf: u64, mperf: u64, tsc: u64) -> Self {
+        Self { aperf, mperf, tsc }
+    }
+
     /// Counts since `before`, with wrap-around.
     pub(crate) fn since(self, before: Counters) -> Counters {
-        Counters {
-            aperf: self.aperf.wrapping_sub(before.aperf),
-            mperf: self.mperf.wrapping_sub(before.mperf),
-            tsc: self.tsc.wrapping_sub(before.tsc),
-        }
+        Counters::new(
+            self.aperf.wrapping_sub(before.aperf),
+            self.mperf.wrapping_sub(before.mperf),
+            self.tsc.wrapping_sub(before.tsc),
+        )
     }
 }
 
@@ -75,6 +80,16 @@ pub struct PStates {
 }
 
 impl PStates {
+    /// Lowest, guaranteed and highest with turbo, and the frequency of P-state 1, kHz.
+    pub const fn new(min: u32, base: u32, turbo: u32, step_khz: u32) -> Self {
+        Self {
+            min,
+            base,
+            turbo,
+            step_khz,
+        }
+    }
+
     /// The P-state that gives at least this frequency (`CPUFREQ_RELATION_L`), within the limits.
     pub(crate) fn at_least_khz(&self, khz: u64) -> u32 {
         let state = khz.div_ceil(u64::from(self.step_khz.max(1)));

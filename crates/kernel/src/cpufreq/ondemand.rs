@@ -53,12 +53,7 @@ pub(crate) fn wanted_pstate(pstates: &PStates, load: u64) -> u32 {
 mod tests {
     use super::*;
 
-    const PSTATES: PStates = PStates {
-        min: 8,
-        base: 30,
-        turbo: 40,
-        step_khz: 100_000,
-    };
+    const PSTATES: PStates = PStates::new(8, 30, 40, 100_000);
 
     #[test]
     fn load_decides() {

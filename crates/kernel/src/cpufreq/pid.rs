@@ -101,12 +101,7 @@ pub(crate) fn next_pstate(
 mod tests {
     use super::*;
 
-    const CLIENT: PStates = PStates {
-        min: 16,
-        base: 33,
-        turbo: 37,
-        step_khz: 100_000,
-    };
+    const CLIENT: PStates = PStates::new(16, 33, 37, 100_000);
 
     const VANILLA: PidRules = PidRules {
         holdoff_samples: 3,
@@ -120,11 +115,7 @@ mod tests {
     /// A sample of a CPU that ran at P-state `ran` for `awake_us` of `total_us`.
     fn sample(ran: u64, awake_us: u64, total_us: u64) -> Sample {
         Sample {
-            counted: Counters {
-                aperf: awake_us * ran * 100,
-                mperf: awake_us * 3300,
-                tsc: total_us * 3300,
-            },
+            counted: Counters::new(awake_us * ran * 100, awake_us * 3300, total_us * 3300),
             duration_ns: total_us * 1000,
         }
     }
@@ -146,17 +137,8 @@ mod tests {
     #[test]
     fn a_cpu_given_more_than_it_asked_for_jumps() {
         // Asked for 12 of 23, ran at 23: 100 % · 23/12 = 191.2 %, error −94.2, · 51/256 = −18.8.
-        let pstates = PStates {
-            min: 8,
-            base: 23,
-            turbo: 34,
-            step_khz: 100_000,
-        };
-        let counted = Counters {
-            aperf: 23,
-            mperf: 23,
-            tsc: 23,
-        };
+        let pstates = PStates::new(8, 23, 34, 100_000);
+        let counted = Counters::new(23, 23, 23);
         let sample = Sample {
             counted,
             duration_ns: SAMPLE_NS,

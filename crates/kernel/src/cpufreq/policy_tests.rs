@@ -9,12 +9,7 @@ use crate::task::TaskAttributes;
 use crate::topology::Topology;
 
 const MS: Ns = 1_000_000;
-const CLIENT: PStates = PStates {
-    min: 16,
-    base: 33,
-    turbo: 37,
-    step_khz: 100_000,
-};
+const CLIENT: PStates = PStates::new(16, 33, 37, 100_000);
 
 /// One CPU that executes at what it asked for, and a tick timer.
 struct OneCpu {
@@ -114,10 +109,7 @@ fn sleep(kernel: &mut Kernel, p: &mut OneCpu, task: TaskId, span: Ns) {
     let until = p.now + span;
     p.pass(until, false);
     kernel.idle_woken(Cpu(0), until, false);
-    let flags = crate::WakeFlags {
-        sync: false,
-        context: crate::Context::HardIrq,
-    };
+    let flags = crate::WakeFlags::new(false, crate::Context::HardIrq);
     kernel.wake(p, Cpu(0), task, flags);
     kernel.leave_kernel(p, Cpu(0));
 }

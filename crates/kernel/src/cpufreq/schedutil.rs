@@ -308,12 +308,7 @@ mod tests {
     use super::*;
     use crate::rules::{Rules, Version};
 
-    const PSTATES: PStates = PStates {
-        min: 8,
-        base: 30,
-        turbo: 40,
-        step_khz: 100_000,
-    };
+    const PSTATES: PStates = PStates::new(8, 30, 40, 100_000);
 
     fn rules(major: u16, minor: u16) -> FrequencyRules {
         Rules::of_one_cpu(Version::new(major, minor)).frequency

@@ -49,14 +49,8 @@ impl Haltpoll {
 
     /// `haltpoll_select`.
     pub(crate) fn select(&mut self, question: &Question) -> Choice {
-        let poll = Choice {
-            state: 0,
-            stop_tick: false,
-        };
-        let halt = Choice {
-            state: 1,
-            stop_tick: true,
-        };
+        let poll = Choice::new(0, false);
+        let halt = Choice::new(1, true);
         if question.latency_limit_ns == 0 {
             return poll;
         }

@@ -99,10 +99,7 @@ impl Menu {
 
     fn select_before_4_20(&mut self, question: &Question) -> Choice {
         if question.latency_limit_ns == 0 {
-            return Choice {
-                state: 0,
-                stop_tick: !question.rules.governor_stops_tick,
-            };
+            return Choice::new(0, !question.rules.governor_stops_tick);
         }
         let states = question.states;
         let timer_us = self.timer_guess_us(question);
@@ -122,10 +119,7 @@ impl Menu {
         let (state, expected_ns, done) =
             scan_before_4_20(question, first, predicted_ns, latency_ns);
         if done {
-            return Choice {
-                state,
-                stop_tick: true,
-            };
+            return Choice::new(state, true);
         }
         tick_decision(question, state, expected_ns, question.sleep.tick_ns)
     }
@@ -156,10 +150,7 @@ impl Menu {
             || self.next_timer_ns < states[1].target_residency_ns
             || question.latency_limit_ns < states[1].exit_latency_ns;
         if no_choice {
-            return Choice {
-                state: 0,
-                stop_tick: !states[0].polling,
-            };
+            return Choice::new(0, !states[0].polling);
         }
         let mut latency_ns = question.latency_limit_ns;
         if question.tick_stopped {
@@ -173,10 +164,7 @@ impl Menu {
         let timers = (self.next_timer_ns, delta_tick_ns);
         let (state, expected_ns, done) = scan(question, predicted_ns, latency_ns, timers);
         if done {
-            return Choice {
-                state,
-                stop_tick: true,
-            };
+            return Choice::new(state, true);
         }
         tick_decision(question, state, expected_ns, delta_tick_ns)
     }
@@ -302,10 +290,7 @@ fn too_deep(question: &Question, chosen: usize, row: usize, predicted_ns: Ns, ti
 /// off before the tick.
 fn tick_decision(question: &Question, state: usize, expected_ns: Ns, tick_ns: Ns) -> Choice {
     let states = question.states;
-    let stop = Choice {
-        state,
-        stop_tick: true,
-    };
+    let stop = Choice::new(state, true);
     if !question.rules.governor_stops_tick || question.tick_stopped {
         return stop;
     }
@@ -317,10 +302,7 @@ fn tick_decision(question: &Question, state: usize, expected_ns: Ns, tick_ns: Ns
     } else {
         state
     };
-    Choice {
-        state,
-        stop_tick: false,
-    }
+    Choice::new(state, false)
 }
 
 #[cfg(test)]

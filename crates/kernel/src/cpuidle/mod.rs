@@ -85,6 +85,12 @@ pub struct Choice {
     pub(crate) stop_tick: bool,
 }
 
+impl Choice {
+    pub(crate) const fn new(state: usize, stop_tick: bool) -> Self {
+        Self { state, stop_tick }
+    }
+}
+
 /// How an idle period ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wake {

@@ -386,10 +386,7 @@ fn fade(counter: &mut u32) {
 }
 
 fn keep_tick(state: usize) -> Choice {
-    Choice {
-        state,
-        stop_tick: false,
-    }
+    Choice::new(state, false)
 }
 
 /// Whether a state may be entered by a guess with the tick stopped (`teo_state_ok`).
@@ -413,10 +410,7 @@ fn before_timer(question: &Question, row: usize) -> usize {
 
 fn tick_decision(question: &Question, row: usize, keep: bool, tick_ns: Ns) -> Choice {
     if !keep || question.tick_stopped {
-        return Choice {
-            state: row,
-            stop_tick: true,
-        };
+        return Choice::new(row, true);
     }
     let too_deep = row > 0 && question.states[row].target_residency_ns > tick_ns;
     Choice {

@@ -224,11 +224,8 @@ mod tests {
             let [load, own] = [runs, se].map(weight);
             let lag = (1 << 46) + (1 << 46) * own / load;
             let (inflated, _) = kernel.inflated_lag(CfsRqId(0), se);
-            assert_eq!(
-                i128::from(inflated) == lag,
-                exact,
-                "{version}: {inflated} of {lag}"
-            );
+            let found = i128::from(inflated) == lag;
+            assert_eq!(found, exact, "{version}: {inflated} of {lag}");
         }
     }
 }

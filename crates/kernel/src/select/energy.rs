@@ -215,10 +215,7 @@ impl Kernel {
             let util = self.util_if(cpu, task, prev, Some(cpu), false);
             if self.clamps_used && !self.rqs[cpu].clamps.idle {
                 let of_cpu = self.rqs[cpu].clamps.of.map(|clamp| u64::from(clamp.value));
-                clamps = Clamps {
-                    min: of_cpu.min.max(asked.min),
-                    max: of_cpu.max.max(asked.max),
-                };
+                clamps = Clamps::new(of_cpu.min.max(asked.min), of_cpu.max.max(asked.max));
             }
             let fit = self.util_fits_cpu(util, clamps, cpu);
             if fit == Fit::No {
@@ -312,10 +309,7 @@ impl Kernel {
         let of_cpu = clamps.of.map(|clamp| u64::from(clamp.value));
         match clamps.idle {
             true => asked,
-            false => Clamps {
-                min: of_cpu.min.max(asked.min),
-                max: of_cpu.max.max(asked.max),
-            },
+            false => Clamps::new(of_cpu.min.max(asked.min), of_cpu.max.max(asked.max)),
         }
     }
 

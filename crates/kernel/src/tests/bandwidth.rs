@@ -195,11 +195,8 @@ fn what_a_queue_does_not_use_returns_to_the_pool() {
         hog(&mut world, group, CPU);
         world.advance_to(2 * MS);
         world.block(CPU);
-        assert_eq!(
-            queue(&world, group, CPU).runtime_remaining_ns,
-            MS as i64,
-            "{version}"
-        );
+        let found = queue(&world, group, CPU).runtime_remaining_ns;
+        assert_eq!(found, MS as i64, "{version}");
         let pool = world.kernel.groups[group].bandwidth.runtime_ns;
         // From 6.18 a limit starts with 1 ns in hand.
         assert!(pool - 47 * MS <= 1, "{version}: {pool}");
@@ -596,11 +593,8 @@ fn throttled_time_is_not_counted_for_empty_queues() {
         world.block(CPU);
         assert!(queue(&world, group, CPU).throttled, "{version}");
         world.advance_to(101 * MS);
-        assert_eq!(
-            stat(&world, group).throttled_time_ns / MS,
-            counted,
-            "{version}"
-        );
+        let found = stat(&world, group).throttled_time_ns / MS;
+        assert_eq!(found, counted, "{version}");
         assert!(!queue(&world, group, CPU).throttled, "{version}");
     }
 }

@@ -38,11 +38,8 @@ fn two_hogs_share_the_latency_in_halves() {
                 let mut world = World::at_hz(version, cpus, hz);
                 spawn_many(&mut world, 2);
                 world.advance_to(200 * MS);
-                assert_eq!(
-                    turns(&world, 0, 6),
-                    [turn * MS; 6],
-                    "{version}, {cpus} CPUs at {hz} Hz"
-                );
+                let found = turns(&world, 0, 6);
+                assert_eq!(found, [turn * MS; 6], "{version}, {cpus} CPUs at {hz} Hz");
             }
         }
     }
@@ -112,11 +109,8 @@ fn a_wakee_needs_a_lead_of_the_wakeup_granularity() {
         for (sleep_us, preempts) in [(1000, false), (6900, false), (7100, true), (9000, true)] {
             let (world, hog, sleeper) = sleeper(version, sleep_us * US);
             let expected = if preempts { sleeper } else { hog };
-            assert_eq!(
-                world.current(CPU),
-                expected,
-                "{version} after {sleep_us} us"
-            );
+            let found = world.current(CPU);
+            assert_eq!(found, expected, "{version} after {sleep_us} us");
         }
     }
 }
@@ -163,11 +157,8 @@ fn batch_tasks_never_preempt_and_idle_ones_always_give_way() {
         world.wake(CPU, batch);
         assert_eq!(world.current(CPU), hog, "{version}");
         world.advance(12 * MS);
-        assert_eq!(
-            world.current(CPU),
-            batch,
-            "{version}: its turn comes at the tick"
-        );
+        let found = world.current(CPU);
+        assert_eq!(found, batch, "{version}: its turn comes at the tick");
 
         let mut world = World::at_hz(version, 8, 1000);
         let normal = world.spawn(CPU);

@@ -278,10 +278,7 @@ fn tasks_before_the_interrupt(version: &str, kicked: bool) -> (u32, usize) {
     world.advance(5 * MS);
     world.kernel.rqs[1].nohz_kick = kicked;
     let World { kernel, bench, .. } = &mut world;
-    let from = |context| WakeFlags {
-        sync: false,
-        context,
-    };
+    let from = |context| WakeFlags::new(false, context);
     kernel.wake(bench, CPU, tasks[0], from(Context::Task));
     let interrupts = bench.ipis_sent();
     kernel.wake(bench, Cpu(1), tasks[1], from(Context::HardIrq));

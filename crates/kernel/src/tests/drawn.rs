@@ -14,10 +14,7 @@ const OTHER: Cpu = Cpu(1);
 const BOTH: [Cpu; 2] = [CPU, OTHER];
 
 fn wake_unsettled(world: &mut World, cpu: Cpu, task: TaskId) {
-    let flags = WakeFlags {
-        sync: false,
-        context: Context::HardIrq,
-    };
+    let flags = WakeFlags::new(false, Context::HardIrq);
     world.kernel.wake(&mut world.bench, cpu, task, flags);
 }
 

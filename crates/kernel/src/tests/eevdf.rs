@@ -135,11 +135,8 @@ fn a_sleeper_keeps_the_lag_it_left_with() {
         let (b, c) = (world.spawn(CPU), world.spawn(CPU));
         world.advance(500 * US);
         world.block(CPU);
-        assert_eq!(
-            world.entity(a).vlag,
-            -333_334,
-            "{version}: rounded away from V"
-        );
+        let found = world.entity(a).vlag;
+        assert_eq!(found, -333_334, "{version}: rounded away from V");
         world.advance(100 * MS);
         world.wake(CPU, a);
         assert!(
@@ -183,11 +180,8 @@ fn long_sleepers_have_no_credit() {
         let hog = world.spawn(CPU);
         world.advance(1000 * MS + 200 * US);
         world.wake(CPU, sleeper);
-        assert_eq!(
-            world.current(CPU),
-            hog,
-            "{version}: protected until its request ends"
-        );
+        let found = world.current(CPU);
+        assert_eq!(found, hog, "{version}: protected until its request ends");
         assert_eq!(lag(&world, sleeper), 0, "{version}");
         world.advance(3 * MS);
         assert!(world.runtime(sleeper) > 0, "{version}: its turn came");
@@ -225,11 +219,8 @@ fn a_task_that_blocks_early_stays_until_its_debt_is_paid() {
         world.advance_to(MS);
         assert_eq!(world.current(CPU), b);
         assert!(!world.entity(a).on_rq && !world.entity(a).sched_delayed);
-        assert_eq!(
-            world.entity(a).vlag,
-            0,
-            "{version}: what it gained is dropped"
-        );
+        let found = world.entity(a).vlag;
+        assert_eq!(found, 0, "{version}: what it gained is dropped");
         assert_eq!(counts(&world), (1, 1, 1), "{version}");
     }
     // Before 6.12, and with NO_DELAY_DEQUEUE, it leaves at once with its debt.
@@ -343,11 +334,8 @@ fn yielding_gives_up_a_request() {
         let slice = world.kernel.rules.base_slice_ns;
         let first = if version == "6.6" { slice } else { slice / 2 };
         world.yield_current(CPU);
-        assert_eq!(
-            world.current(CPU),
-            b,
-            "{version}: its deadline comes first now"
-        );
+        let found = world.current(CPU);
+        assert_eq!(found, b, "{version}: its deadline comes first now");
         let entity = world.entity(a);
         let moved = (
             entity.vruntime.wrapping_sub(start),

@@ -64,10 +64,7 @@ fn uses(world: &mut World, cpu: Cpu, util: u64) {
 
 /// The CPU that a wakeup from CPU 0 chooses, and the rules it came by.
 fn woken(world: &mut World, task: TaskId) -> (u32, Vec<Mark>) {
-    let flags = WakeFlags {
-        sync: false,
-        context: Context::HardIrq,
-    };
+    let flags = WakeFlags::new(false, Context::HardIrq);
     take_reached();
     let kernel = &mut world.kernel;
     let cpu = kernel.select_task_rq_fair(&mut world.bench, Cpu(0), task, WakeKind::Wakeup, flags);
@@ -204,10 +201,7 @@ fn a_least_utilisation_above_a_little_cpu_pushes_to_a_big_one() {
         let mut world = world_with("6.12", |rules| rules.uclamp = true);
         let task = sleeper(&mut world, Cpu(0), 50);
         world.call(Cpu(0), |kernel, bench| {
-            let wish = Clamps {
-                min: Wish::Set(min),
-                max: Wish::Keep,
-            };
+            let wish = Clamps::new(Wish::Set(min), Wish::Keep);
             kernel.set_clamps(bench, Cpu(0), task, wish).unwrap();
         });
         assert_eq!(woken(&mut world, task).0, expected, "{min}");

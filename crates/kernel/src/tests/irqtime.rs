@@ -27,11 +27,8 @@ fn ticks_are_no_runtime_where_they_are_counted() {
         world.call(CPU, |kernel, bench| kernel.yield_current(bench, CPU));
         world.advance_to(10 * MS + 50 * US);
         let expected = expected + 48 * US;
-        assert_eq!(
-            world.runtime(task) - world.kernel.rqs[0].nontask_ns,
-            expected,
-            "{accounting}"
-        );
+        let found = world.runtime(task) - world.kernel.rqs[0].nontask_ns;
+        assert_eq!(found, expected, "{accounting}");
     }
 }
 

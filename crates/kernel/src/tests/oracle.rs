@@ -70,11 +70,8 @@ fn the_wakeup_of_a_migration_thread_ends_the_idle_period_on_record() {
         let work = StopWork::Migrate(task, CPU);
         world.kernel.stop_one_cpu(&mut world.bench, Cpu(1), work);
         let rq = &world.kernel.rqs[1];
-        assert_eq!(
-            (rq.avg_idle, rq.idle_stamp),
-            (average_ns, stamp),
-            "{version}"
-        );
+        let found = (rq.avg_idle, rq.idle_stamp);
+        assert_eq!(found, (average_ns, stamp), "{version}");
     }
 }
 
@@ -262,11 +259,8 @@ fn a_queue_forgets_its_shortest_request_up_to_7_1() {
         }
         let running = kernel.cfs_rqs[queue].curr.unwrap();
         kernel.entities[running].slice = 2800 * US;
-        assert_eq!(
-            kernel.cfs_rq_min_slice(queue),
-            shortest_us * US,
-            "{version}"
-        );
+        let found = kernel.cfs_rq_min_slice(queue);
+        assert_eq!(found, shortest_us * US, "{version}");
     }
 }
 
@@ -398,10 +392,7 @@ fn a_buddy_woken_in_sync_waits_for_its_waker() {
             world.block(CPU);
             let a = world.spawn(CPU);
             world.advance_to(10 * MS + 200 * US);
-            let flags = WakeFlags {
-                sync,
-                context: Context::Task,
-            };
+            let flags = WakeFlags::new(sync, Context::Task);
             world.call(CPU, |kernel, bench| {
                 kernel.wake(bench, CPU, b, flags);
             });

@@ -372,11 +372,8 @@ fn a_cpu_that_drops_priority_pulls() {
             assert_eq!(world.current(CPU), high);
             assert_eq!(world.current(Cpu(1)), highest);
             world.block(Cpu(1));
-            assert_eq!(
-                world.current(Cpu(1)),
-                waiting,
-                "{version}, push IPI {push_ipi}"
-            );
+            let found = world.current(Cpu(1));
+            assert_eq!(found, waiting, "{version}, push IPI {push_ipi}");
             assert_eq!(world.current(CPU), high);
         }
     }

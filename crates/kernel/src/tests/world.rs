@@ -295,10 +295,7 @@ impl World {
 
     /// A task is woken from `cpu`, not in sync.
     pub(crate) fn wake(&mut self, cpu: Cpu, task: TaskId) -> bool {
-        let flags = WakeFlags {
-            sync: false,
-            context: Context::HardIrq,
-        };
+        let flags = WakeFlags::new(false, Context::HardIrq);
         let woken = self.kernel.wake(&mut self.bench, cpu, task, flags);
         self.settle(cpu);
         woken

@@ -28,6 +28,12 @@ pub struct Value {
     pub place: Place,
 }
 
+impl Value {
+    pub(crate) fn new(kind: Kind, place: Place) -> Value {
+        Value { kind, place }
+    }
+}
+
 /// Value as written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
@@ -277,10 +283,7 @@ fn convert_table(table: &DeTable<'_>, source: &Arc<Source>) -> Result<Table> {
         entries.push(Entry {
             key: key.get_ref().to_string(),
             key_place: Place::new(source, key.span()),
-            value: Value {
-                kind,
-                place: Place::new(source, value.span()),
-            },
+            value: Value::new(kind, Place::new(source, value.span())),
         });
     }
     // The parser keeps keys in alphabetical order; people wrote them in theirs.
@@ -305,10 +308,7 @@ fn convert(value: &DeValue<'_>, place: &Place) -> Result<Kind> {
             let mut array = Vec::new();
             for value in values.iter() {
                 let place = Place::new(&place.source, value.span());
-                array.push(Value {
-                    kind: convert(value.get_ref(), &place)?,
-                    place,
-                });
+                array.push(Value::new(convert(value.get_ref(), &place)?, place));
             }
             Kind::Array(array)
         }
@@ -404,10 +404,7 @@ pub fn parse_setting(argument: &str, flag: &str, cgroup: Option<&str>) -> Result
 pub fn flag_setting(flag: &str, path: [&str; 2], argument: &str) -> Table {
     let source = Source::new(flag, argument);
     let place = Place::new(&source, 0..argument.len());
-    let value = Value {
-        kind: Kind::Bare(argument.to_string()),
-        place: place.clone(),
-    };
+    let value = Value::new(Kind::Bare(argument.to_string()), place.clone());
     nest(&path.map(str::to_string), &place, value)
 }
 
@@ -426,10 +423,7 @@ pub(crate) fn nest(parts: &[String], key_place: &Place, value: Value) -> Table {
         if depth == 0 {
             return table;
         }
-        value = Value {
-            kind: Kind::Table(table),
-            place: key_place.clone(),
-        };
+        value = Value::new(Kind::Table(table), key_place.clone());
     }
     Table::default()
 }
@@ -455,10 +449,7 @@ fn parse_setting_value(source: &Arc<Source>, equals: usize) -> Result<Value> {
     let start = equals + 1 + (raw.len() - raw.trim_start().len());
     let place = Place::new(source, start..start + trimmed.len());
     if !trimmed.starts_with(['"', '\'', '[', '{']) {
-        return Ok(Value {
-            kind: Kind::Bare(trimmed.to_string()),
-            place,
-        });
+        return Ok(Value::new(Kind::Bare(trimmed.to_string()), place));
     }
     // The key is blanked out byte by byte, so that spans in the value need no shift.
     let document = format!("v{}={raw}", " ".repeat(equals.saturating_sub(1)));
@@ -473,10 +464,7 @@ fn parse_setting_value(source: &Arc<Source>, equals: usize) -> Result<Value> {
         .get("v")
         .ok_or_else(|| Error::input(&place, "no value"))?;
     let place = Place::new(source, value.span());
-    Ok(Value {
-        kind: convert(value.get_ref(), &place)?,
-        place,
-    })
+    Ok(Value::new(convert(value.get_ref(), &place)?, place))
 }
 
 #[cfg(test)]

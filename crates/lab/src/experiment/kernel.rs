@@ -219,10 +219,8 @@ impl KernelSettings {
                 "preempt" => {
                     settings.preempt = read_preemption(value)?;
                     places.preempt = Some(value.place.clone());
-                    settings.preempt_written = Some(Located {
-                        value: settings.preempt,
-                        place: value.place.clone(),
-                    });
+                    settings.preempt_written =
+                        Some(Located::new(settings.preempt, value.place.clone()));
                 }
                 "preempt_dynamic" => {
                     settings.preempt_dynamic = Some(value.boolean("true or false")?);
@@ -278,10 +276,7 @@ impl KernelSettings {
         let modelled = Version::modelled(&release);
         (self.version, self.stands_for) =
             modelled.map_err(|error| refuse(format!("{}: {error}", tree.display())))?;
-        self.tree = Some(Located {
-            value: tree,
-            place: value.place.clone(),
-        });
+        self.tree = Some(Located::new(tree, value.place.clone()));
         Ok(())
     }
 
@@ -388,10 +383,7 @@ impl KernelSettings {
         let words = changed_features(features.as_deref().unwrap_or_default(), self.version);
         self.features = words
             .into_iter()
-            .map(|value| Located {
-                value,
-                place: place.clone(),
-            })
+            .map(|value| Located::new(value, place.clone()))
             .collect();
         Ok(())
     }
@@ -649,18 +641,12 @@ fn read_words(value: &Value, what: &str) -> Result<Vec<Located<String>>> {
     if let Kind::Text(word) = &value.kind
         && !word.is_empty()
     {
-        return Ok(vec![Located {
-            value: word.clone(),
-            place: value.place.clone(),
-        }]);
+        return Ok(vec![Located::new(word.clone(), value.place.clone())]);
     }
     let mut words = Vec::new();
     for value in value.array(&format!("an array of {what} names"))? {
         let text = value.text(&format!("a {what} name"))?;
-        words.push(Located {
-            value: text.to_string(),
-            place: value.place.clone(),
-        });
+        words.push(Located::new(text.to_string(), value.place.clone()));
     }
     Ok(words)
 }

@@ -138,10 +138,7 @@ fn written(table: &Table, above: &str) -> Vec<Located<String>> {
         let key = format!("{above}{}", entry.key);
         match &entry.value.kind {
             Kind::Table(inner) => keys.extend(written(inner, &format!("{key}."))),
-            _ => keys.push(Located {
-                value: key,
-                place: entry.key_place.clone(),
-            }),
+            _ => keys.push(Located::new(key, entry.key_place.clone())),
         }
     }
     keys
@@ -157,10 +154,7 @@ fn read_background(section: &Table, directory: &Path) -> Result<Option<Located<P
         true => PathBuf::from(text),
         false => directory.join(text),
     };
-    Ok((text != NO_BACKGROUND).then(|| Located {
-        value: folder,
-        place: value.place.clone(),
-    }))
+    Ok((text != NO_BACKGROUND).then(|| Located::new(folder, value.place.clone())))
 }
 
 /// Sets `topology.cores_per_llc` so that the machine has this many CPUs.
@@ -191,10 +185,7 @@ fn set_cpus(table: &mut Table, section: &Table, cpus: &Value) -> Result<()> {
         );
         return Err(Error::input(&cpus.place, message));
     }
-    let cores = Value {
-        kind: Kind::Integer(count / others),
-        place: cpus.place.clone(),
-    };
+    let cores = Value::new(Kind::Integer(count / others), cpus.place.clone());
     let path = ["topology".to_string(), "cores_per_llc".to_string()];
     table.merge(&document::nest(&path, &cpus.place, cores));
     Ok(())

@@ -389,33 +389,18 @@ pub fn command_document(command: &[String], cgroup: Option<&str>) -> Table {
         .collect::<Vec<_>>()
         .join(" ");
     let place = Place::new(&Source::new("command", text.clone()), 0..text.len());
-    let string = |text: &str| Value {
-        kind: Kind::Text(text.into()),
-        place: place.clone(),
-    };
+    let string = |text: &str| Value::new(Kind::Text(text.into()), place.clone());
     let words = Kind::Array(command.iter().map(|word| string(word)).collect());
-    let mut program = vec![(
-        "run",
-        Value {
-            kind: words,
-            place: place.clone(),
-        },
-    )];
+    let mut program = vec![("run", Value::new(words, place.clone()))];
     let Some(path) = cgroup else {
         return program_document(program, &place);
     };
     let group_place = Place::new(&Source::new("--cgroup", path), 0..path.len());
-    let group = Value {
-        kind: Kind::Text(path.into()),
-        place: group_place.clone(),
-    };
+    let group = Value::new(Kind::Text(path.into()), group_place.clone());
     program.push(("cgroup", group));
     let mut document = program_document(program, &place);
     if path != "/" {
-        let empty = Value {
-            kind: Kind::Table(Table::default()),
-            place: group_place.clone(),
-        };
+        let empty = Value::new(Kind::Table(Table::default()), group_place.clone());
         let parts = ["cgroup".to_string(), path.to_string()];
         document.merge(&document::nest(&parts, &group_place, empty));
     }
@@ -425,14 +410,8 @@ pub fn command_document(command: &[String], cgroup: Option<&str>) -> Table {
 /// A document that replays the recording in `folder` and nothing else.
 pub(crate) fn replay_document(folder: &str) -> Table {
     let place = Place::new(&Source::new("recording", folder), 0..folder.len());
-    let replay = Value {
-        kind: Kind::Text(folder.into()),
-        place: place.clone(),
-    };
-    let name = Value {
-        kind: Kind::Text("recording".into()),
-        place: place.clone(),
-    };
+    let replay = Value::new(Kind::Text(folder.into()), place.clone());
+    let name = Value::new(Kind::Text("recording".into()), place.clone());
     program_document(vec![("name", name), ("replay", replay)], &place)
 }
 
@@ -446,14 +425,8 @@ fn program_document(keys: Vec<(&str, Value)>, place: &Place) -> Table {
         .into_iter()
         .map(|(key, value)| entry(key, value))
         .collect();
-    let section = Value {
-        kind: Kind::Table(Table { entries }),
-        place: place.clone(),
-    };
-    let programs = Value {
-        kind: Kind::Array(vec![section]),
-        place: place.clone(),
-    };
+    let section = Value::new(Kind::Table(Table { entries }), place.clone());
+    let programs = Value::new(Kind::Array(vec![section]), place.clone());
     Table {
         entries: vec![entry("program", programs)],
     }

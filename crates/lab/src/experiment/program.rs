@@ -194,10 +194,7 @@ fn read_action(table: &Table, place: &Place, directory: &Path) -> Result<Located
         }
         _ => Action::Profile(Box::new(service::read(value)?)),
     };
-    Ok(Located {
-        value: action,
-        place: value.place.clone(),
-    })
+    Ok(Located::new(action, value.place.clone()))
 }
 
 /// Keys that make a replay differ from its recording.
@@ -269,10 +266,7 @@ pub(crate) fn name_of(value: &Value) -> Result<Located<String>> {
             let message = format!("`{text}` cannot stand before the slash of a metric");
             return Err(Error::input(&name.place, message).hint("names have no blank and no slash"));
         }
-        return Ok(Located {
-            value: text.to_string(),
-            place: name.place.clone(),
-        });
+        return Ok(Located::new(text.to_string(), name.place.clone()));
     }
     let action = read_action(table, &value.place, Path::new(""))?;
     let name = match &action.value {
@@ -280,10 +274,7 @@ pub(crate) fn name_of(value: &Value) -> Result<Located<String>> {
         Action::Replay(folder, _) => last_component(&folder.to_string_lossy()),
         Action::Profile(_) => "service".to_string(),
     };
-    Ok(Located {
-        value: name,
-        place: action.place,
-    })
+    Ok(Located::new(name, action.place))
 }
 
 fn last_component(path: &str) -> String {
@@ -326,10 +317,7 @@ fn set_name(value: &mut Value, name: Located<String>) {
     if let Kind::Table(table) = &mut value.kind
         && table.get("name").is_none()
     {
-        let written = Value {
-            kind: Kind::Text(name.value),
-            place: name.place.clone(),
-        };
+        let written = Value::new(Kind::Text(name.value), name.place.clone());
         table.entries.push(Entry {
             key: "name".into(),
             key_place: name.place,
@@ -352,10 +340,7 @@ pub(crate) fn merge_programs(base: &mut Vec<Value>, over: &Value) -> Result<()> 
             Ok(())
         }
         Kind::Table(by_name) => by_name.entries.iter().try_for_each(|entry| {
-            let name = Located {
-                value: entry.key.clone(),
-                place: entry.key_place.clone(),
-            };
+            let name = Located::new(entry.key.clone(), entry.key_place.clone());
             merge_one(base, &entry.value, &name)
         }),
         _ => Err(over.expected("[[program]] sections")),
@@ -585,11 +570,8 @@ mod tests {
             merged("[[program]]\nrun = \"c\"\n").unwrap()[2],
             "run=c name=c"
         );
-        assert_eq!(
-            merged("[program.r]\nrun = \"now\"\n").unwrap()[1],
-            "name=r run=now",
-            "run takes replay away"
-        );
+        let found = &merged("[program.r]\nrun = \"now\"\n").unwrap()[1];
+        assert_eq!(found, "name=r run=now", "run takes replay away");
         let error = merged("[[program]]\nname = \"aa\"\ncgroup = \"/g\"\n")
             .unwrap_err()
             .to_string();

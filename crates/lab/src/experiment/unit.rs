@@ -41,10 +41,7 @@ pub fn groups(programs: &[Value], cpus: usize) -> Result<Table> {
         let file = |(name, text): (&str, String)| Entry {
             key: name.to_owned(),
             key_place: (*place).clone(),
-            value: Value {
-                kind: Kind::Text(text),
-                place: (*place).clone(),
-            },
+            value: Value::new(Kind::Text(text), (*place).clone()),
         };
         let files = Table {
             entries: unit.files.into_iter().map(file).collect(),
@@ -52,10 +49,7 @@ pub fn groups(programs: &[Value], cpus: usize) -> Result<Table> {
         groups.entries.push(Entry {
             key: path,
             key_place: (*place).clone(),
-            value: Value {
-                kind: Kind::Table(files),
-                place: (*place).clone(),
-            },
+            value: Value::new(Kind::Table(files), (*place).clone()),
         });
     }
     Ok(groups)

@@ -492,11 +492,8 @@ mod tests {
     fn of_several_limited_groups_one_must_be_named() {
         let text = format!("{ONE_LIMITED}[cgroup.\"/b\"]\n\"cpu.cfs_quota_us\" = 70000\n");
         let mut question = question(recorded(&text));
-        assert_eq!(
-            question.experiment().unwrap().scenarios.len(),
-            1,
-            "nobody asked for one"
-        );
+        let found = question.experiment().unwrap().scenarios.len();
+        assert_eq!(found, 1, "nobody asked for one");
         question.columns.leading = vec![set("cpu.max=60000")];
         let error = question.experiment().unwrap_err();
         assert_eq!(error.exit_code(), 2);

@@ -39,10 +39,7 @@ fn leaf(file: &str, path: &[&str], kind: Kind) -> Table {
     let start = text.len() - shown.len();
     let source = Source::new(file, text);
     let key_place = Place::new(&source, 0..start - " = ".len());
-    let value = Value {
-        kind,
-        place: Place::new(&source, start..source.text.len()),
-    };
+    let value = Value::new(kind, Place::new(&source, start..source.text.len()));
     let path: Vec<String> = path.iter().map(|part| part.to_string()).collect();
     nest(&path, &key_place, value)
 }
@@ -126,14 +123,8 @@ pub(super) fn wakeups(wakeups: &RemoteWakeups, folder: &str) -> Table {
     if wakeups.pack() {
         let path = ["kernel".to_string(), "recorded_patches".to_string()];
         let place = Place::new(&Source::new(file.as_str(), VCPU_PACK), 0..VCPU_PACK.len());
-        let patch = Value {
-            kind: Kind::Text(VCPU_PACK.to_string()),
-            place: place.clone(),
-        };
-        let patches = Value {
-            kind: Kind::Array(vec![patch]),
-            place: place.clone(),
-        };
+        let patch = Value::new(Kind::Text(VCPU_PACK.to_string()), place.clone());
+        let patches = Value::new(Kind::Array(vec![patch]), place.clone());
         layer.merge(&nest(&path, &place, patches));
     }
     if let Some(way_ns) = wakeups.way_ns() {
@@ -179,17 +170,11 @@ pub(super) fn cgroups(tree: &CgroupTree, folder: &str) -> Table {
         groups.entries.push(Entry {
             key: path.to_string(),
             key_place: place.clone(),
-            value: Value {
-                kind: Kind::Table(files),
-                place,
-            },
+            value: Value::new(Kind::Table(files), place),
         });
     }
     let place = Place::new(&Source::new(format!("{folder}/cgroups.json"), ""), 0..0);
-    let value = Value {
-        kind: Kind::Table(groups),
-        place: place.clone(),
-    };
+    let value = Value::new(Kind::Table(groups), place.clone());
     let mut layer = Table {
         entries: vec![Entry {
             key: "cgroup".to_string(),

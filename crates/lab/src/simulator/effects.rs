@@ -409,11 +409,8 @@ mod tests {
             ("7.3", "full", None),
         ] {
             let text = on(version, model);
-            assert_eq!(
-                text.is_some(),
-                expected.is_some(),
-                "{version} {model}: {text:?}"
-            );
+            let found = text.is_some();
+            assert_eq!(found, expected.is_some(), "{version} {model}: {text:?}");
             let text = text.unwrap_or_default();
             assert!(text.contains(expected.unwrap_or("")), "{text}");
         }

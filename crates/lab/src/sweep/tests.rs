@@ -80,11 +80,8 @@ fn a_stopped_sweep_continues_where_it_was() {
         ..Toy::default()
     };
     let error = sweep(GRID, &first, options(Some(folder.path()), 1)).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "100 2 0",
-        "the second point, its first seed"
-    );
+    let found = error.to_string();
+    assert_eq!(found, "100 2 0", "the second point, its first seed");
     let experiment = read(GRID);
     let resumed = Sweep::open(&experiment, options(Some(folder.path()), 2)).unwrap();
     assert_eq!(

@@ -480,11 +480,11 @@ impl Hardware {
         let thread = &self.threads[cpu];
         let base_mhz = self.clocks.as_ref().map_or(1000, |clocks| clocks.base_mhz);
         let cycles = |ns: Ns| ns.wrapping_mul(u64::from(base_mhz)) / 1000;
-        Counters {
-            aperf: thread.cycles / 1000,
-            mperf: cycles(thread.awake_ns),
-            tsc: cycles(thread.counted_ns),
-        }
+        Counters::new(
+            thread.cycles / 1000,
+            cycles(thread.awake_ns),
+            cycles(thread.counted_ns),
+        )
     }
 
     /// The power of a core changed, if power is measured.

@@ -369,16 +369,7 @@ mod tests {
 
     fn meter(cores: usize) -> Meter {
         let power = Power {
-            active: vec![
-                ActivePower {
-                    mhz: 1000,
-                    core_mw: 2000,
-                },
-                ActivePower {
-                    mhz: 3000,
-                    core_mw: 5000,
-                },
-            ],
+            active: vec![ActivePower::new(1000, 2000), ActivePower::new(3000, 5000)],
             further_thread_percent: 10,
             uncore_mw: 3000,
             interval_ns: 10 * MS,

@@ -148,6 +148,13 @@ pub struct ActivePower {
     pub core_mw: u64,
 }
 
+#[cfg(test)]
+impl ActivePower {
+    pub(crate) fn new(mhz: u32, core_mw: u64) -> Self {
+        Self { mhz, core_mw }
+    }
+}
+
 /// Power of a package.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -405,16 +412,7 @@ mod tests {
     #[test]
     fn power_between_two_clocks_is_on_a_straight_line() {
         let power = Power {
-            active: vec![
-                ActivePower {
-                    mhz: 1000,
-                    core_mw: 2000,
-                },
-                ActivePower {
-                    mhz: 3000,
-                    core_mw: 7000,
-                },
-            ],
+            active: vec![ActivePower::new(1000, 2000), ActivePower::new(3000, 7000)],
             further_thread_percent: 0,
             uncore_mw: 0,
             interval_ns: 1,

@@ -49,6 +49,11 @@ impl fmt::Display for DistributionError {
 }
 
 impl Distribution {
+    /// Every integer from `low` to `high`, both included.
+    pub fn uniform(low: u64, high: u64) -> Self {
+        Self::Uniform { low, high }
+    }
+
     /// Whether it can be drawn from.
     pub fn check(&self) -> Result<(), DistributionError> {
         match self {
@@ -192,10 +197,7 @@ mod tests {
             let count = draws.iter().filter(|&&draw| draw == value).count();
             assert_eq!(count, 1000);
         }
-        let all = Distribution::Uniform {
-            low: 0,
-            high: u64::MAX,
-        };
+        let all = Distribution::uniform(0, u64::MAX);
         assert_eq!(all.quantile(u64::MAX), u64::MAX);
     }
 

@@ -8,6 +8,10 @@ pub(super) struct Malformed {
 }
 
 impl Malformed {
+    pub(super) const fn new(offset: usize, expected: &'static str) -> Malformed {
+        Malformed { offset, expected }
+    }
+
     /// The failure that got further into the line; it is nearly always the one a person wants to
     /// read.
     pub(super) fn deeper(self, other: Malformed) -> Malformed {
@@ -41,10 +45,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn fail<T>(&self, expected: &'static str) -> Result<T, Malformed> {
-        Err(Malformed {
-            offset: self.at,
-            expected,
-        })
+        Err(Malformed::new(self.at, expected))
     }
 
     /// Steps over `literal` if it stands here.
@@ -121,15 +122,12 @@ impl<'a> Cursor<'a> {
         }
         let start = *self;
         let negative = self.take(b"-");
-        let magnitude = self.digits(expected).map_err(|_| Malformed {
-            offset: start.at,
-            expected,
-        })?;
+        let magnitude = self
+            .digits(expected)
+            .map_err(|_| Malformed::new(start.at, expected))?;
         // 19 digits stay below 2^64 but not always below 2^63.
-        let value = i64::try_from(magnitude).map_err(|_| Malformed {
-            offset: start.at,
-            expected: "a number of at most 63 bits",
-        })?;
+        let value = i64::try_from(magnitude)
+            .map_err(|_| Malformed::new(start.at, "a number of at most 63 bits"))?;
         Ok(if negative { -value } else { value })
     }
 
@@ -152,10 +150,7 @@ impl<'a> Cursor<'a> {
         if cpu < 65536 {
             Ok(cpu)
         } else {
-            Err(Malformed {
-                offset,
-                expected: EXPECTED,
-            })
+            Err(Malformed::new(offset, EXPECTED))
         }
     }
 }

@@ -48,10 +48,7 @@ pub(super) fn parse(line: &[u8], layout: &Layout) -> Result<Header, Malformed> {
         }
     }
     let text_start = line.iter().take_while(|byte| **byte == b' ').count();
-    Err(first_failure.unwrap_or(Malformed {
-        offset: text_start,
-        expected: EXPECTED_TASK,
-    }))
+    Err(first_failure.unwrap_or(Malformed::new(text_start, EXPECTED_TASK)))
 }
 
 /// Reads on behind one dash; `None` if this cannot be the dash before the pid.
@@ -147,14 +144,13 @@ fn context(cursor: &mut Cursor, layout: &Layout) -> Result<Context, Malformed> {
     let start = cursor.at;
     let flags = cursor.word();
     if !looks_like_flags(flags) {
-        return Err(Malformed {
-            offset: start,
-            expected: EXPECTED_FLAGS,
-        });
+        return Err(Malformed::new(start, EXPECTED_FLAGS));
     }
-    let context = layout.decode(flags).map_err(|column| Malformed {
-        offset: start + column,
-        expected: "a letter that ftrace has for this flag column",
+    let context = layout.decode(flags).map_err(|column| {
+        Malformed::new(
+            start + column,
+            "a letter that ftrace has for this flag column",
+        )
     })?;
     cursor.spaces();
     Ok(context)
@@ -176,20 +172,18 @@ pub(super) fn time(cursor: &mut Cursor) -> Result<(u64, bool), Malformed> {
         let time_ns = whole
             .checked_mul(1_000_000_000)
             .and_then(|ns| ns.checked_add(fraction_ns));
-        return time_ns.map(|ns| (ns, false)).ok_or(Malformed {
-            offset: start.at,
-            expected: EXPECTED_TIME,
-        });
+        return time_ns
+            .map(|ns| (ns, false))
+            .ok_or(Malformed::new(start.at, EXPECTED_TIME));
     }
     if cursor.take(b"us") {
         // One character marks a long delay to the next event, or is a space.
         cursor.at = (cursor.at + 1).min(cursor.text.len());
         cursor.expect(b":", "a colon behind the time")?;
         let time_ns = whole.checked_mul(1000);
-        return time_ns.map(|ns| (ns, true)).ok_or(Malformed {
-            offset: start.at,
-            expected: EXPECTED_TIME,
-        });
+        return time_ns
+            .map(|ns| (ns, true))
+            .ok_or(Malformed::new(start.at, EXPECTED_TIME));
     }
     start.fail(if cursor.peek() == Some(b':') {
         EXPECTED_CLOCK
@@ -242,11 +236,8 @@ mod tests {
             "  a-7 [001] d...2... 1.0000000: e: x",
         ] {
             let header = header(line);
-            assert_eq!(
-                (header.task, header.cpu, header.time_ns),
-                (7, 1, 1_000_000_000),
-                "{line}"
-            );
+            let found = (header.task, header.cpu, header.time_ns);
+            assert_eq!(found, (7, 1, 1_000_000_000), "{line}");
             assert_eq!(&line[header.event_start..], "e: x");
         }
     }

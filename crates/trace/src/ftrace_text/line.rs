@@ -121,10 +121,7 @@ fn fields_bad(malformed: Malformed) -> BadLine {
 }
 
 fn nameless(offset: usize) -> BadLine {
-    fields_bad(Malformed {
-        offset,
-        expected: "the event's name and a colon",
-    })
+    fields_bad(Malformed::new(offset, "the event's name and a colon"))
 }
 
 /// Reads the fields behind the name, which ends `name_end` bytes behind the header.
@@ -434,11 +431,8 @@ mod tests {
         assert_eq!(name("schedule <-foo"), Some((&b"(tracer)"[..], 0)));
         for text in ["", ": x", "sched_swi", "#1 inner/outer(us): 11/12"] {
             assert_eq!(name(text), None, "{text}");
-            assert_eq!(
-                event_name(text.as_bytes(), true),
-                Some((&b"(tracer)"[..], 0)),
-                "{text}"
-            );
+            let found = event_name(text.as_bytes(), true);
+            assert_eq!(found, Some((&b"(tracer)"[..], 0)), "{text}");
         }
     }
 

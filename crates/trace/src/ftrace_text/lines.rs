@@ -153,11 +153,8 @@ mod tests {
         text.extend_from_slice(b"\nyy\n");
         let mut lines = Lines::new(&text[..]);
         assert_eq!(lines.peek(1).unwrap(), Peek::Lines(LINE_BYTES_MAX - 1));
-        assert_eq!(
-            lines.peek(2).unwrap(),
-            Peek::End,
-            "two such lines do not fit"
-        );
+        let found = lines.peek(2).unwrap();
+        assert_eq!(found, Peek::End, "two such lines do not fit");
         lines.advance(LINE_BYTES_MAX);
         assert_eq!(lines.peek(1).unwrap(), Peek::Lines(2));
     }

@@ -74,10 +74,7 @@ fn name_then<'a, T>(
     missing: &'static str,
     mut rest: impl FnMut(Cursor<'a>) -> Parsed<T>,
 ) -> Parsed<(&'a [u8], T)> {
-    let mut worst = Malformed {
-        offset: cursor.at,
-        expected: missing,
-    };
+    let mut worst = Malformed::new(cursor.at, missing);
     let mut from = cursor.at;
     while let Some(found) = memchr::memchr(separator[0], &cursor.text[from..]) {
         let end = from + found;

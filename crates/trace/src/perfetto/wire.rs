@@ -104,6 +104,12 @@ pub struct WireError {
     pub expected: &'static str,
 }
 
+impl WireError {
+    fn new(offset: usize, expected: &'static str) -> WireError {
+        WireError { offset, expected }
+    }
+}
+
 /// The value of one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
@@ -175,10 +181,7 @@ impl<'a> Fields<'a> {
         let number = u32::try_from(tag >> 3)
             .ok()
             .filter(|number| (1..1 << 29).contains(number))
-            .ok_or(WireError {
-                offset: tag_at,
-                expected: "a field number from 1 to 536870911",
-            })?;
+            .ok_or(WireError::new(tag_at, "a field number from 1 to 536870911"))?;
         let mut offset = at;
         let value = match tag & 7 {
             TYPE_VARINT => {
@@ -195,18 +198,12 @@ impl<'a> Fields<'a> {
                     .ok()
                     .and_then(|length| start.checked_add(length))
                     .filter(|end| *end <= self.bytes.len())
-                    .ok_or(WireError {
-                        offset: at,
-                        expected: "a length within the message",
-                    })?;
+                    .ok_or(WireError::new(at, "a length within the message"))?;
                 self.at = end;
                 Value::Bytes(&self.bytes[start..end])
             }
             _ => {
-                return Err(WireError {
-                    offset: tag_at,
-                    expected: "a tag of wire type 0, 1, 2 or 5",
-                });
+                return Err(WireError::new(tag_at, "a tag of wire type 0, 1, 2 or 5"));
             }
         };
         Ok(Field {
@@ -218,10 +215,10 @@ impl<'a> Fields<'a> {
 
     /// `N` bytes at `at`, stepping behind them.
     fn array<const N: usize>(&mut self, at: usize) -> Result<[u8; N], WireError> {
-        let bytes = self.bytes.get(at..at + N).ok_or(WireError {
-            offset: at,
-            expected: "four or eight more bytes",
-        })?;
+        let bytes = self
+            .bytes
+            .get(at..at + N)
+            .ok_or(WireError::new(at, "four or eight more bytes"))?;
         self.at = at + N;
         let mut array = [0; N];
         array.copy_from_slice(bytes);
@@ -279,10 +276,7 @@ pub(crate) fn varint(
             return Ok((value, at + index + 1));
         }
     }
-    Err(WireError {
-        offset: at,
-        expected,
-    })
+    Err(WireError::new(at, expected))
 }
 
 #[cfg(test)]

@@ -419,11 +419,8 @@ mod tests {
             (grown.nr_periods, grown.nr_throttled),
             (Some(295), Some(102))
         );
-        assert_eq!(
-            (grown.usage_ns, grown.nr_bursts),
-            (None, None),
-            "not in both"
-        );
+        let found = (grown.usage_ns, grown.nr_bursts);
+        assert_eq!(found, (None, None), "not in both");
     }
 
     #[test]

@@ -166,10 +166,7 @@ impl Service {
         b.set(WORK, work);
         if let Some(io) = &self.io {
             let wait = workload.add_distribution(Distribution::Quantiles(io.wait_ns.clone()));
-            let dice = workload.add_distribution(Distribution::Uniform {
-                low: 0,
-                high: MILLION - 1,
-            });
+            let dice = workload.add_distribution(Distribution::uniform(0, MILLION - 1));
             let (pieces, drawn, done) = (b.label(), b.label(), b.label());
             b.set(WAITS, io.per_million / MILLION);
             b.set(VALUE, dice);

@@ -360,10 +360,10 @@ fn uclampset(
         return Err(words.error(message));
     }
     let earlier = prefixes.clamps;
-    prefixes.clamps = Clamps {
-        min: min.map(|min| min as u32).or(earlier.min),
-        max: max.map(|max| max as u32).or(earlier.max),
-    };
+    prefixes.clamps = Clamps::new(
+        min.map(|min| min as u32).or(earlier.min),
+        max.map(|max| max as u32).or(earlier.max),
+    );
     let Clamps { min, max } = prefixes.clamps;
     let is_rt = prefixes.policy.is_some_and(|(policy, _)| policy.is_rt());
     let least = min.unwrap_or(if is_rt { LARGEST } else { 0 });

@@ -228,11 +228,8 @@ mod tests {
         };
         assert_eq!(of(None), 21 * MS);
         assert_eq!(of(resumed(21 * MS + 400_000)), 21 * MS + 400_000);
-        assert_eq!(
-            of(resumed(30 * MS)),
-            21 * MS,
-            "threads that waited for a CPU"
-        );
+        let found = of(resumed(30 * MS));
+        assert_eq!(found, 21 * MS, "threads that waited for a CPU");
         // A span before the start: 80.0 ms before it is 20.0 ms into a period.
         let early = PeriodEnd {
             after_ns: start_ns - 80 * MS,

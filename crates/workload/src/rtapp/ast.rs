@@ -23,6 +23,13 @@ pub struct Located<T> {
     pub span: Span,
 }
 
+impl<T> Located<T> {
+    /// A value that is said here.
+    pub fn new(value: T, span: Span) -> Self {
+        Self { value, span }
+    }
+}
+
 /// A whole rt-app file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
@@ -47,6 +54,12 @@ pub struct Note {
     pub span: Span,
     /// Text of the note.
     pub message: String,
+}
+
+impl Note {
+    pub(super) fn new(span: Span, message: String) -> Self {
+        Self { span, message }
+    }
 }
 
 /// The `global` object.

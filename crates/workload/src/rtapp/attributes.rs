@@ -164,10 +164,7 @@ fn clamps(policy: Policy, said: &Scheduling) -> Clamps<Wish> {
     };
     match policy {
         Policy::Deadline => Clamps::default(),
-        _ => Clamps {
-            min: wish(&said.util_min),
-            max: wish(&said.util_max),
-        },
+        _ => Clamps::new(wish(&said.util_min), wish(&said.util_max)),
     }
 }
 
@@ -217,17 +214,14 @@ impl Walk<'_> {
         } else if let Some(runtime) = &said.dl_runtime_us {
             let message =
                 format!("`dl-runtime` of {owner} has no effect without `policy` or `priority`");
-            self.notes.push(Note {
-                span: runtime.span,
-                message,
-            });
+            self.notes.push(Note::new(runtime.span, message));
         }
         for (name, clamp) in [("util_min", &said.util_min), ("util_max", &said.util_max)] {
             if let Some(clamp) = clamp.as_ref().filter(|_| self.policy == Policy::Deadline) {
-                self.notes.push(Note {
-                    span: clamp.span,
-                    message: format!("`{name}` of {owner} has no effect under SCHED_DEADLINE"),
-                });
+                self.notes.push(Note::new(
+                    clamp.span,
+                    format!("`{name}` of {owner} has no effect under SCHED_DEADLINE"),
+                ));
             }
         }
         if let Some(group) = &said.taskgroup {
@@ -261,10 +255,7 @@ impl Walk<'_> {
                     "`priority` of {owner} has no effect under {}",
                     self.policy.name()
                 );
-                self.notes.push(Note {
-                    span: priority.span,
-                    message,
-                });
+                self.notes.push(Note::new(priority.span, message));
                 return Ok(());
             }
         };
@@ -297,9 +288,6 @@ fn count_taskgroups(file: &mut File) {
             "{} taskgroups; rt-app as it is usually built stops at {TASKGROUPS_MAX}",
             distinct.len()
         );
-        file.notes.push(Note {
-            span: file.tasks_span,
-            message,
-        });
+        file.notes.push(Note::new(file.tasks_span, message));
     }
 }

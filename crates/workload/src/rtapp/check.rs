@@ -19,6 +19,13 @@ pub struct Refusal {
     pub why: &'static str,
 }
 
+impl Refusal {
+    fn new(span: Span, what: impl Into<String>, why: &'static str) -> Self {
+        let what = what.into();
+        Self { span, what, why }
+    }
+}
+
 const BAD_RESERVATION: &str = "the kernel refuses it: expected 2 us <= dl-runtime <= dl-deadline <= dl-period, \
                                and a period from 100 us to 4194304 us";
 const NO_UCLAMP: &str = "this kernel is built without utilisation clamps; `uclamp = true` in [kernel] \
@@ -43,18 +50,18 @@ impl File {
     pub fn unsupported(&self, has_clamps: bool) -> Vec<Refusal> {
         let mut refusals = Vec::new();
         if self.tasks.is_empty() {
-            refusals.push(Refusal {
-                span: self.tasks_span,
-                what: String::from("a file without tasks"),
-                why: NO_TASKS,
-            });
+            refusals.push(Refusal::new(
+                self.tasks_span,
+                "a file without tasks",
+                NO_TASKS,
+            ));
         }
         if self.global.pi_enabled.value && self.uses_locks() {
-            refusals.push(Refusal {
-                span: self.global.pi_enabled.span,
-                what: String::from("pi_enabled"),
-                why: NO_INHERITANCE,
-            });
+            refusals.push(Refusal::new(
+                self.global.pi_enabled.span,
+                "pi_enabled",
+                NO_INHERITANCE,
+            ));
         }
         for task in &self.tasks {
             self.refuse_task(task, &mut refusals);
@@ -69,11 +76,7 @@ impl File {
     fn refuse_task(&self, task: &Task, refusals: &mut Vec<Refusal>) {
         if let Body::Obsolete(key) = &task.body {
             let what = format!("`{}`", key.value);
-            refusals.push(Refusal {
-                span: key.span,
-                what,
-                why: NO_OBSOLETE,
-            });
+            refusals.push(Refusal::new(key.span, what, NO_OBSOLETE));
         }
         let Attributed { start, phases } = task.attributes(self.global.default_policy);
         refuse(&task.scheduling, Some(start), task.span, refusals);
@@ -99,11 +102,7 @@ impl File {
             _ => return,
         };
         let what = format!("event {}", quoted(&event.key));
-        refusals.push(Refusal {
-            span: event.span,
-            what,
-            why,
-        });
+        refusals.push(Refusal::new(event.span, what, why));
     }
 
     fn is_forked(&self, task: &Task) -> bool {
@@ -134,11 +133,7 @@ fn refuse(said: &Scheduling, change: Option<Attributes>, span: Span, refusals: &
     }
     if let Some(nodes) = &said.nodes_membind {
         let what = String::from("nodes_membind");
-        refusals.push(Refusal {
-            span: nodes.span,
-            what,
-            why: NO_NUMA,
-        });
+        refusals.push(Refusal::new(nodes.span, what, NO_NUMA));
     }
 }
 
@@ -149,11 +144,7 @@ fn refuse_clamps(task: &Task, refusals: &mut Vec<Refusal>) {
         for (name, clamp) in [("util_min", &said.util_min), ("util_max", &said.util_max)] {
             // −1 is how a file says "no clamp".
             if let Some(clamp) = clamp.as_ref().filter(|clamp| clamp.value >= 0) {
-                refusals.push(Refusal {
-                    span: clamp.span,
-                    what: name.to_owned(),
-                    why: NO_UCLAMP,
-                });
+                refusals.push(Refusal::new(clamp.span, name, NO_UCLAMP));
             }
         }
     }
@@ -173,11 +164,11 @@ fn refuse_contradiction(said: &Scheduling, start: &Attributes, refusals: &mut Ve
         let Some(most_said) = &said.util_max else {
             return;
         };
-        refusals.push(Refusal {
-            span: most_said.span,
-            what: format!("a utilisation of at least {least} and at most {most}"),
-            why: BAD_CLAMPS,
-        });
+        refusals.push(Refusal::new(
+            most_said.span,
+            format!("a utilisation of at least {least} and at most {most}"),
+            BAD_CLAMPS,
+        ));
     }
 }
 
@@ -188,10 +179,6 @@ fn refuse_slice(said: &Scheduling, change: Option<Attributes>, refusals: &mut Ve
     };
     if let (true, Some(runtime)) = (change.is_some_and(sets_slice), &said.dl_runtime_us) {
         let what = String::from("`dl-runtime`");
-        refusals.push(Refusal {
-            span: runtime.span,
-            what,
-            why: NO_SLICE_CHANGE,
-        });
+        refusals.push(Refusal::new(runtime.span, what, NO_SLICE_CHANGE));
     }
 }

@@ -224,10 +224,7 @@ impl Source<'_> {
     }
 
     fn note(&mut self, message: String) {
-        self.notes.push(Note {
-            span: self.value_span(),
-            message,
-        });
+        self.notes.push(Note::new(self.value_span(), message));
     }
 
     fn value_span(&self) -> Span {

@@ -83,10 +83,7 @@ impl<'a> Fields<'a> {
             return Ok(None);
         };
         let value = whole_number(&self.what(key), &member.value, "", range)?;
-        Ok(Some(Located {
-            value,
-            span: member.value.span,
-        }))
+        Ok(Some(Located::new(value, member.value.span)))
     }
 
     /// A whole number from 0 up.
@@ -96,10 +93,7 @@ impl<'a> Fields<'a> {
         };
         // The range fits.
         let value = u32::try_from(located.value).unwrap_or(u32::MAX);
-        Ok(Some(Located {
-            value,
-            span: located.span,
-        }))
+        Ok(Some(Located::new(value, located.span)))
     }
 
     /// `true` or `false`.
@@ -108,10 +102,7 @@ impl<'a> Fields<'a> {
             return Ok(None);
         };
         match member.value.kind {
-            Kind::Bool(value) => Ok(Some(Located {
-                value,
-                span: member.value.span,
-            })),
+            Kind::Bool(value) => Ok(Some(Located::new(value, member.value.span))),
             _ => Err(self.mismatch(key, &member.value, "`true` or `false`")),
         }
     }
@@ -122,10 +113,7 @@ impl<'a> Fields<'a> {
             return Ok(None);
         };
         match &member.value.kind {
-            Kind::String(value) => Ok(Some(Located {
-                value,
-                span: member.value.span,
-            })),
+            Kind::String(value) => Ok(Some(Located::new(value, member.value.span))),
             _ => Err(self.mismatch(key, &member.value, "a string")),
         }
     }
@@ -140,10 +128,7 @@ impl<'a> Fields<'a> {
             return Ok(None);
         };
         match choices.iter().find(|(name, _)| *name == text.value) {
-            Some((_, value)) => Ok(Some(Located {
-                value: *value,
-                span: text.span,
-            })),
+            Some((_, value)) => Ok(Some(Located::new(*value, text.span))),
             None => Err(self.unknown_value(key, &text, choices)),
         }
     }
@@ -183,10 +168,7 @@ impl<'a> Fields<'a> {
             let number = whole_number(&self.what(key), item, "", 0..=INTEGER_MAX)?;
             numbers.push(u32::try_from(number).unwrap_or(u32::MAX));
         }
-        Ok(Some(Located {
-            value: numbers,
-            span: member.value.span,
-        }))
+        Ok(Some(Located::new(numbers, member.value.span)))
     }
 
     /// The refusal of a value of the wrong kind.

@@ -227,10 +227,7 @@ impl TaskReader<'_> {
         found: &Member,
     ) -> Result<Task, Fault> {
         obsolete::check_task(owner, members)?;
-        let body = Body::Obsolete(Located {
-            value: found.key.clone(),
-            span: found.span,
-        });
+        let body = Body::Obsolete(Located::new(found.key.clone(), found.span));
         Ok(self.task(name, 1, 0, Repeat::Forever, Scheduling::default(), body))
     }
 
@@ -361,9 +358,11 @@ fn phase_repeat(fields: &Fields<'_>, notes: &mut Vec<Note>) -> Result<Option<Rep
 }
 
 fn scheduling(fields: &Fields<'_>) -> Result<Scheduling, Fault> {
-    let signed = |located: Located<i64>| Located {
-        value: i32::try_from(located.value).unwrap_or(i32::MAX),
-        span: located.span,
+    let signed = |located: Located<i64>| {
+        Located::new(
+            i32::try_from(located.value).unwrap_or(i32::MAX),
+            located.span,
+        )
     };
     let priority_range = i64::from(i32::MIN)..=INTEGER_MAX;
     Ok(Scheduling {
@@ -395,8 +394,5 @@ fn taskgroup(fields: &Fields<'_>) -> Result<Option<Located<String>>, Fault> {
         );
         return Err(Fault::new(name.span, message));
     }
-    Ok(Some(Located {
-        value: name.value.to_owned(),
-        span: name.span,
-    }))
+    Ok(Some(Located::new(name.value.to_owned(), name.span)))
 }

@@ -121,10 +121,7 @@ impl Reader<'_> {
     }
 
     fn fault(&self, message: String) -> Fault {
-        Fault {
-            span: self.span,
-            message,
-        }
+        Fault::new(self.span, message)
     }
 
     fn expected(&self, what: &str) -> Fault {
@@ -174,10 +171,7 @@ impl Reader<'_> {
                 while !self.text[self.at..].starts_with(b"*/") {
                     if self.peek().is_none() {
                         let message = String::from("this comment is never closed by `*/`");
-                        return Err(Fault {
-                            span: begin,
-                            message,
-                        });
+                        return Err(Fault::new(begin, message));
                     }
                     self.step();
                 }
@@ -290,10 +284,7 @@ impl Reader<'_> {
             match self.peek() {
                 None => {
                     let message = String::from("this string is never closed");
-                    return Err(Fault {
-                        span: begin,
-                        message,
-                    });
+                    return Err(Fault::new(begin, message));
                 }
                 byte if byte == quote => break,
                 Some(b'\\') => {
@@ -310,10 +301,7 @@ impl Reader<'_> {
         self.step();
         String::from_utf8(bytes).map_err(|_| {
             let message = String::from("this string is not valid UTF-8");
-            Fault {
-                span: begin,
-                message,
-            }
+            Fault::new(begin, message)
         })
     }
 
@@ -360,10 +348,7 @@ impl Reader<'_> {
         for _ in 0..4 {
             let Some(digit) = self.peek().and_then(|byte| char::from(byte).to_digit(16)) else {
                 let message = String::from("expected four hexadecimal digits after `\\u`");
-                return Err(Fault {
-                    span: begin,
-                    message,
-                });
+                return Err(Fault::new(begin, message));
             };
             value = value * 16 + digit;
             self.step();

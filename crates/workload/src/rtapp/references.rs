@@ -141,10 +141,7 @@ impl<'a> Names<'a> {
                 if let Some(near) = nearest(name, candidates) {
                     message.push_str(&format!("; nearest name: {}", quoted(near)));
                 }
-                notes.push(Note {
-                    span: *span,
-                    message,
-                });
+                notes.push(Note::new(*span, message));
             }
         }
     }
@@ -246,10 +243,7 @@ fn note_barriers(file: &File, names: &Names<'_>, notes: &mut Vec<Note>) {
     for (name, span) in &names.barriers {
         if file.barrier_users(name) < 2 {
             let message = format!("barrier {} has one user and never waits", quoted(name));
-            notes.push(Note {
-                span: *span,
-                message,
-            });
+            notes.push(Note::new(*span, message));
         }
     }
 }
@@ -262,10 +256,7 @@ fn note_idle_tasks(tasks: &[Task], notes: &mut Vec<Note>) {
                 "task {} has no instance and is not forked",
                 quoted(&task.written_name)
             );
-            notes.push(Note {
-                span: task.span,
-                message,
-            });
+            notes.push(Note::new(task.span, message));
         }
     }
 }

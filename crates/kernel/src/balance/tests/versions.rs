@@ -257,10 +257,7 @@ fn idle_cpus_pull_from_lighter_groups_without_capacity_from_4_15() {
         ..GroupStats::default()
     };
     let stats = DomainStats {
-        local: Candidate {
-            group: 0,
-            stats: local,
-        },
+        local: Candidate::new(0, local),
         total_capacity: 1,
         avg_load: 1500,
         ..DomainStats::default()

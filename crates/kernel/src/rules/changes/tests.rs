@@ -138,11 +138,8 @@ fn a_release_is_one_row_and_one_number() {
     }
     // One number: the release is accepted, listed, and the nearest to every newer one.
     let [known, next] = [NEWEST, Version::new(7, 4)];
-    assert_eq!(
-        next.previous(),
-        known,
-        "this made-up release is the next one"
-    );
+    let found = next.previous();
+    assert_eq!(found, known, "this made-up release is the next one");
     let stable = Version::stable(7, 4, 1);
     assert_eq!(Version::read(next, "7.4.1"), Ok(stable));
     assert_eq!(

@@ -87,19 +87,13 @@ fn the_allowance_at_fork_is_at_most_the_allowed_cpus_from_6_0() {
         let affinity: CpuSet = std::iter::once(0).chain(16..32).map(Cpu).collect();
         allow(&mut world, task, affinity);
         world.kernel.set_task_cpu(&mut world.bench, task, Cpu(0));
-        assert_eq!(
-            place(&mut world, 0, task, WakeKind::Fork),
-            expected,
-            "{version}"
-        );
+        let found = place(&mut world, 0, task, WakeKind::Fork);
+        assert_eq!(found, expected, "{version}");
     }
 }
 
 fn place(world: &mut World, cpu: u32, task: TaskId, kind: WakeKind) -> u32 {
-    let flags = WakeFlags {
-        sync: false,
-        context: Context::Task,
-    };
+    let flags = WakeFlags::new(false, Context::Task);
     world.kernel.here = Cpu(cpu);
     let chosen = world
         .kernel
@@ -195,11 +189,8 @@ fn exec_leaves_the_task_itself_out() {
         let task = world.spawn_anywhere(Cpu(1));
         let here = cpu_of(&world, task);
         world.advance(50 * MS);
-        assert_eq!(
-            place(&mut world, here, task, WakeKind::Exec),
-            here,
-            "{version}"
-        );
+        let found = place(&mut world, here, task, WakeKind::Exec);
+        assert_eq!(found, here, "{version}");
         // Beside another task it goes to an idle CPU.
         busy(&mut world, [here]);
         assert_ne!(

@@ -19,11 +19,8 @@ use crate::tests::world::World;
 /// A task that sleeps since it ran on `cpu`, allowed everywhere.
 pub(crate) fn sleeper(world: &mut World, cpu: u32) -> TaskId {
     let task = world.spawn(Cpu(cpu));
-    assert_eq!(
-        world.current(Cpu(cpu)),
-        task,
-        "sleepers come before busy tasks"
-    );
+    let found = world.current(Cpu(cpu));
+    assert_eq!(found, task, "sleepers come before busy tasks");
     world.block(Cpu(cpu));
     allow(world, task, CpuSet::first(world.kernel.cpus()));
     task
@@ -78,12 +75,6 @@ pub(crate) fn wakeup(
 }
 
 /// Not in sync, from a task.
-const PLAIN: WakeFlags = WakeFlags {
-    sync: false,
-    context: Context::Task,
-};
+const PLAIN: WakeFlags = WakeFlags::new(false, Context::Task);
 /// From a task that will sleep.
-pub(crate) const SYNC: WakeFlags = WakeFlags {
-    sync: true,
-    context: Context::Task,
-};
+pub(crate) const SYNC: WakeFlags = WakeFlags::new(true, Context::Task);

@@ -141,10 +141,7 @@ fn a_hit_ends_the_search() {
 
 #[test]
 fn kernel_threads_of_one_cpu_stack_their_wakee_from_5_6() {
-    let from = |context| WakeFlags {
-        sync: false,
-        context,
-    };
+    let from = |context| WakeFlags::new(false, context);
     // Interrupts do not sleep; whom they hit is not the waker (5.17 and stable).
     for (version, by_task, by_interrupt) in [
         ("5.5", 2, 2),

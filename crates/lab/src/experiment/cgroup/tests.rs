@@ -135,11 +135,8 @@ fn weights_have_the_bounds_of_their_file() {
     assert_eq!(weight("\"cpu.weight\" = 1"), Weight::Weight(1));
     assert_eq!(weight("\"cpu.weight\" = \"10000\""), Weight::Weight(10_000));
     assert_eq!(weight("\"cpu.weight.nice\" = -20"), Weight::Nice(-20));
-    assert_eq!(
-        weight("\"cpu.shares\" = 0"),
-        Weight::Shares(2),
-        "clamped, not refused"
-    );
+    let found = weight("\"cpu.shares\" = 0");
+    assert_eq!(found, Weight::Shares(2), "clamped, not refused");
     assert_eq!(weight("\"cpu.shares\" = 300000"), Weight::Shares(262_144));
     for (text, errno) in [
         ("\"cpu.weight\" = 0", "ERANGE"),

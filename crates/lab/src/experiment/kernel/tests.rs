@@ -131,11 +131,8 @@ fn only_features_and_tunables_change_in_a_running_kernel() {
     let change = |text: &str| kernel.read_change(&parse(&Source::new("k.toml", text)).unwrap(), 8);
     let changed = change("base_slice_ns = 1000000\nfeatures = [\"NO_NEXT_BUDDY\"]\n").unwrap();
     assert_eq!(changed.rules.base_slice_ns, 1_000_000);
-    assert_eq!(
-        changed.features.len(),
-        2,
-        "written after the first, as to the file"
-    );
+    let found = changed.features.len();
+    assert_eq!(found, 2, "written after the first, as to the file");
     assert!(kernel.rules.features.next_buddy && !changed.rules.features.next_buddy);
     let error = change("version = \"6.13\"\n").unwrap_err().to_string();
     assert_eq!(

@@ -55,10 +55,10 @@ impl Options {
         };
         let queues = reply_queues(compiler, self.clients);
         let operation_ns = compiler.start.prices.dbench_operation_ns;
-        let price = compiler.workload.add_distribution(Distribution::Uniform {
-            low: operation_ns * 9 / 10,
-            high: operation_ns * 11 / 10,
-        });
+        let price = compiler.workload.add_distribution(Distribution::uniform(
+            operation_ns * 9 / 10,
+            operation_ns * 11 / 10,
+        ));
         let count = PIECES.len() as u64;
         let operations = compiler.words(count);
         let bytes = compiler.words(count);

@@ -241,10 +241,9 @@ impl Thread<'_> {
                 continue;
             };
             let other = self.b.label();
-            let rows = compiler.workload.add_distribution(Distribution::Uniform {
-                low: 0,
-                high: row.rows - 1,
-            });
+            let rows = compiler
+                .workload
+                .add_distribution(Distribution::uniform(0, row.rows - 1));
             self.b
                 .jump_if(VALUE, Compare::NotEqual, place as u64, other);
             self.b.set(ROW, rows);

@@ -39,10 +39,10 @@ impl Log {
             FileSystem::Tmpfs => 0,
             FileSystem::Ext4 | FileSystem::Xfs => 2,
         };
-        let device = Distribution::Uniform {
-            low: prices.storage_write_ns * 4 / 5,
-            high: prices.storage_write_ns * 6 / 5,
-        };
+        let device = Distribution::uniform(
+            prices.storage_write_ns * 4 / 5,
+            prices.storage_write_ns * 6 / 5,
+        );
         let device = compiler.workload.add_distribution(device);
         Self {
             inserted: compiler.workload.add_word(0),

@@ -275,10 +275,9 @@ impl Server {
 
 /// A price that varies by a tenth to both sides.
 pub(super) fn spread(compiler: &mut Compiler, price_ns: u64) -> DistributionId {
-    compiler.workload.add_distribution(Distribution::Uniform {
-        low: price_ns * 9 / 10,
-        high: price_ns * 11 / 10,
-    })
+    compiler
+        .workload
+        .add_distribution(Distribution::uniform(price_ns * 9 / 10, price_ns * 11 / 10))
 }
 
 /// Queues in a row; the first is returned.

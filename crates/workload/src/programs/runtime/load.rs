@@ -100,10 +100,7 @@ impl Load {
             None => {
                 let interval = match self.random {
                     true => Distribution::Exponential { mean },
-                    false => Distribution::Uniform {
-                        low: mean,
-                        high: mean,
-                    },
+                    false => Distribution::uniform(mean, mean),
                 };
                 ArrivalSource::Stream {
                     first: arrival(start_ns + mean),

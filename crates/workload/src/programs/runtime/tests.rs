@@ -111,11 +111,8 @@ fn workers_are_a_quarter_of_the_ps() {
         (8, 2, 0),
     ];
     for (procs, dedicated, fractional) in cases {
-        assert_eq!(
-            super::go::workers(procs),
-            (dedicated, fractional),
-            "{procs}"
-        );
+        let found = super::go::workers(procs);
+        assert_eq!(found, (dedicated, fractional), "{procs}");
     }
 }
 

@@ -74,10 +74,9 @@ impl Options {
         stop_to(b, layout.stopping, end);
         wait(b, GROUP_WORD);
         if self.pipe_bytes == 0 && self.sleep_us > 0 {
-            let jitter_us = compiler.workload.add_distribution(Distribution::Uniform {
-                low: 0,
-                high: self.sleep_us / 4 - 1,
-            });
+            let jitter_us = compiler
+                .workload
+                .add_distribution(Distribution::uniform(0, self.sleep_us / 4 - 1));
             b.set(LENGTH, jitter_us);
             b.add(LENGTH, self.sleep_us);
             b.arithmetic(Arithmetic::Multiply, LENGTH, 1000);

@@ -43,14 +43,8 @@ impl Demand {
     pub(in crate::programs) fn add(self, compiler: &mut Compiler, mean: u64) -> DistributionId {
         compiler.workload.add_distribution(match self {
             Demand::Exponential => Distribution::Exponential { mean },
-            Demand::Uniform => Distribution::Uniform {
-                low: 0,
-                high: 2 * mean,
-            },
-            Demand::Fixed => Distribution::Uniform {
-                low: mean,
-                high: mean,
-            },
+            Demand::Uniform => Distribution::uniform(0, 2 * mean),
+            Demand::Fixed => Distribution::uniform(mean, mean),
         })
     }
 }
@@ -108,10 +102,7 @@ impl Options {
         let mean = SECOND_NS / self.rate;
         let interval = match self.random {
             true => Distribution::Exponential { mean },
-            false => Distribution::Uniform {
-                low: mean,
-                high: mean,
-            },
+            false => Distribution::uniform(mean, mean),
         };
         let interval = compiler.workload.add_distribution(interval);
         let first = Arrival {

@@ -115,11 +115,9 @@ impl Storage {
 
     /// Where the data of large files goes: the same disk, one request at a time.
     pub(super) fn stream(compiler: &mut Compiler) -> DeviceId {
-        compiler.workload.add_device(DeviceSpec {
-            name: "disk-stream".to_owned(),
-            channels: 1,
-            interrupts: Interrupts::Submitter,
-        })
+        compiler
+            .workload
+            .add_device(DeviceSpec::new("disk-stream", 1, Interrupts::Submitter))
     }
 
     /// Writes so many dirty bytes of a file back and waits for them, one request after the other
@@ -190,15 +188,14 @@ impl Disk {
         let write_ns = prices.storage_write_ns;
         let channels = u32::try_from(prices.storage_channels).unwrap_or(u32::MAX);
         Self {
-            device: compiler.workload.add_device(DeviceSpec {
-                name: name.to_owned(),
+            device: compiler.workload.add_device(DeviceSpec::new(
+                name,
                 channels,
-                interrupts: Interrupts::Submitter,
-            }),
-            write: compiler.workload.add_distribution(Distribution::Uniform {
-                low: write_ns * 4 / 5,
-                high: write_ns * 6 / 5,
-            }),
+                Interrupts::Submitter,
+            )),
+            write: compiler
+                .workload
+                .add_distribution(Distribution::uniform(write_ns * 4 / 5, write_ns * 6 / 5)),
         }
     }
 

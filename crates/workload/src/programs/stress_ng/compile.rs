@@ -101,10 +101,9 @@ impl Options {
     /// Slices of work with sleeps between them. A slice ends early with the alarm, not with the
     /// share of operations: that is looked at between rests only.
     fn partial_load(&self, compiler: &mut Compiler, worker: &mut Worker, load: u64) {
-        let random = compiler.workload.add_distribution(Distribution::Uniform {
-            low: 0,
-            high: RANDOM_SLICE_NS - 1,
-        });
+        let random = compiler
+            .workload
+            .add_distribution(Distribution::uniform(0, RANDOM_SLICE_NS - 1));
         let top = worker.builder.here();
         worker.builder.cpu_time(SLICE_BEGIN);
         match self.slice {

@@ -121,10 +121,9 @@ impl Options {
         let samples = compiler.metric("samples");
         let prices = compiler.start.prices;
         let work = spread(compiler, prices.wrk_request_ns);
-        let listener = compiler.workload.add_distribution(Distribution::Uniform {
-            low: 0,
-            high: self.workers - 1,
-        });
+        let listener = compiler
+            .workload
+            .add_distribution(Distribution::uniform(0, self.workers - 1));
         let mut b = ProgramBuilder::new("wrk");
         b.now(END);
         b.set(SAMPLE, END);

@@ -152,11 +152,7 @@ impl Next {
 /// A device that hands messages on after as long as its user says: a timer of the thread that
 /// waits.
 fn delays(workload: &mut Workload) -> DeviceId {
-    workload.add_device(DeviceSpec {
-        name: "delays".to_owned(),
-        channels: 0,
-        interrupts: Interrupts::Receiver,
-    })
+    workload.add_device(DeviceSpec::new("delays", 0, Interrupts::Receiver))
 }
 
 /// Where the figures of services go, and the gates.

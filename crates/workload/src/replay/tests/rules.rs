@@ -195,11 +195,8 @@ fn a_waking_while_it_runs_begins_the_next_activation() {
     let turning = threads.iter().find(|one| one.name == "loop").unwrap();
     assert_eq!(turning.activation_latency.count, 2);
     let turn = &turning.turn_latency;
-    assert_eq!(
-        (turn.count, turn.max_ns),
-        (1, 50_000),
-        "from the first wakeup to the sleep"
-    );
+    let found = (turn.count, turn.max_ns);
+    assert_eq!(found, (1, 50_000), "from the first wakeup to the sleep");
 }
 
 /// As `a_waking_while_it_runs_begins_the_next_activation`, but the sleeper is off its queue:

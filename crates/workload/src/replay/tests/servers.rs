@@ -64,11 +64,8 @@ fn merged_requests_are_told_apart() {
         replay.steps_of(sender),
         [run(80), Step::Wake(message), run(20)]
     );
-    assert_eq!(
-        first.latency_ns(0),
-        Some(1_030_000),
-        "60 → 1080 and a tail of 10"
-    );
+    let found = first.latency_ns(0);
+    assert_eq!(found, Some(1_030_000), "60 → 1080 and a tail of 10");
     assert_conserved(&replay);
 }
 
