@@ -23,12 +23,7 @@ fn question(subject: Subject, measured: bool) -> Question {
 }
 
 fn warm(text: &str) -> World {
-    let subject = Subject::Text {
-        name: "bench".to_owned(),
-        text: text.to_owned(),
-        directory: Path::new(env!("CARGO_MANIFEST_DIR")).to_owned(),
-        only: None,
-    };
+    let subject = Subject::text("bench", text, env!("CARGO_MANIFEST_DIR"));
     let experiment = question(subject, false)
         .experiment()
         .expect("the text is valid");

@@ -4,18 +4,13 @@ use std::path::Path;
 
 use schedcast_lab::answer::answer;
 use schedcast_lab::comparison::Comparison;
-use schedcast_lab::question::{AS_RECORDED, Columns, Question, Setting, Subject};
+use schedcast_lab::question::{AS_RECORDED, Columns, Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 
 fn ask(subject: Subject, columns: &[(&str, &str)], seeds: u32) -> Comparison {
-    let column =
-        |&(name, text): &(&str, &str)| (name.to_string(), vec![Setting::Set(text.to_string())]);
     let question = Question {
-        columns: Columns {
-            leading: Vec::new(),
-            variants: columns.iter().map(column).collect(),
-        },
+        columns: Columns::set(columns),
         seeds: Some(seeds),
         ..Question::of(subject)
     };
@@ -107,12 +102,8 @@ fn each_level_of_cgroups_has_its_own_weights() {
 
 #[test]
 fn a_recording_that_is_not_there_is_told_at_its_place() {
-    let subject = Subject::Text {
-        name: "exp.toml".to_string(),
-        text: "[[program]]\nreplay = \"nowhere\"\n".to_string(),
-        directory: "/there/is".into(),
-        only: None,
-    };
+    let text = "[[program]]\nreplay = \"nowhere\"\n";
+    let subject = Subject::text("exp.toml", text, "/there/is");
     let question = Question {
         seeds: Some(1),
         ..Question::of(subject)

@@ -6,7 +6,7 @@ use schedcast_lab::answer::answer;
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::error::{Error, Source};
 use schedcast_lab::experiment::{self, Experiment, Surroundings, document};
-use schedcast_lab::question::{Columns, Question, Setting, Subject};
+use schedcast_lab::question::{Columns, Question, Subject};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
 use schedcast_sim::events::{TraceEvent, TraceKind};
@@ -17,20 +17,10 @@ fn recordings() -> PathBuf {
 
 /// An experiment written in `recordings/`, with these columns.
 fn question(text: &str, columns: &[(&str, &str)]) -> Question {
-    let column =
-        |&(name, text): &(&str, &str)| (name.to_string(), vec![Setting::Set(text.to_string())]);
     Question {
-        columns: Columns {
-            leading: Vec::new(),
-            variants: columns.iter().map(column).collect(),
-        },
+        columns: Columns::set(columns),
         seeds: Some(3),
-        ..Question::of(Subject::Text {
-            name: "exp.toml".into(),
-            text: text.into(),
-            directory: recordings(),
-            only: None,
-        })
+        ..Question::of(Subject::text("exp.toml", text, recordings()))
     }
 }
 

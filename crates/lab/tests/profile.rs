@@ -4,7 +4,7 @@ use std::path::Path;
 
 use schedcast_lab::answer::answer;
 use schedcast_lab::comparison::{Comparison, Tier};
-use schedcast_lab::question::{AS_RECORDED, Columns, Question, Setting, Subject};
+use schedcast_lab::question::{AS_RECORDED, Columns, Question, Subject};
 use schedcast_lab::simulator::Simulator;
 use schedcast_lab::{profile, recording::Recorded};
 
@@ -18,13 +18,8 @@ fn compared(columns: &[(&str, &str)]) -> Comparison {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pg.toml");
     std::fs::write(&path, profile::distil(&folder("postgres-quota")).unwrap()).unwrap();
-    let column =
-        |&(name, text): &(&str, &str)| (name.to_string(), vec![Setting::Set(text.to_string())]);
     let question = Question {
-        columns: Columns {
-            leading: Vec::new(),
-            variants: columns.iter().map(column).collect(),
-        },
+        columns: Columns::set(columns),
         ..Question::of(Subject::Profile(path))
     };
     let experiment = question.experiment().unwrap();

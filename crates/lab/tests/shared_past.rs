@@ -44,12 +44,7 @@ warmup = "0.3s"
 "#;
 
 fn question(text: &str) -> Question {
-    Question::of(Subject::Text {
-        name: "parting.toml".to_string(),
-        text: text.to_string(),
-        directory: std::path::PathBuf::new(),
-        only: None,
-    })
+    Question::of(Subject::text("parting.toml", text, ""))
 }
 
 /// Outcomes by variant and seed, together and each alone.

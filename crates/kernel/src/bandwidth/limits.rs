@@ -147,11 +147,7 @@ mod tests {
     use super::*;
 
     fn limit(quota_us: u64, period_us: u64, burst_us: u64) -> BandwidthLimit {
-        BandwidthLimit {
-            quota_ns: Some(quota_us * 1000),
-            period_ns: period_us * 1000,
-            burst_ns: burst_us * 1000,
-        }
+        CpuLimits::new(quota_us, period_us, burst_us).into()
     }
 
     #[test]

@@ -84,17 +84,12 @@ impl Haltpoll {
 
 #[cfg(test)]
 mod tests {
+    use super::super::test_states::{SKX, question, woken};
     use super::*;
     use crate::rules::{Rules, Version};
 
     fn halted(us: u64) -> Wake {
-        Wake {
-            state: 1,
-            residency_ns: us * 1000,
-            span_ns: us * 1000,
-            by_tick: false,
-            poll_limit: false,
-        }
+        woken(1, us)
     }
 
     #[test]
@@ -117,18 +112,10 @@ mod tests {
 
     /// Choice of the governor a millisecond before the next timer.
     fn select(haltpoll: &mut Haltpoll, latency_limit_ns: Ns) -> Choice {
-        let states = [super::super::test_states::SKX[0]; 2];
+        let rules = Rules::of_one_cpu(Version::new(6, 1)).idle;
         haltpoll.select(&Question {
-            states: &states,
             latency_limit_ns,
-            sleep: super::super::SleepLength {
-                timer_ns: 1_000_000,
-                tick_ns: 1_000_000,
-            },
-            tick_stopped: false,
-            nr_iowait: 0,
-            tick_period_ns: 4_000_000,
-            rules: &Rules::of_one_cpu(Version::new(6, 1)).idle,
+            ..question(&[SKX[0]; 2], &rules, 1000)
         })
     }
 
@@ -140,14 +127,11 @@ mod tests {
         haltpoll.reflect(&rules, halted(60));
         let first = select(&mut haltpoll, u64::MAX);
         assert_eq!((first.state, first.stop_tick), (0, false));
-        haltpoll.reflect(
-            &rules,
-            Wake {
-                state: 0,
-                poll_limit: true,
-                ..halted(50)
-            },
-        );
+        let polled = Wake {
+            poll_limit: true,
+            ..woken(0, 50)
+        };
+        haltpoll.reflect(&rules, polled);
         let second = select(&mut haltpoll, u64::MAX);
         assert_eq!((second.state, second.stop_tick), (1, true));
         assert_eq!(select(&mut haltpoll, 0).state, 0);
@@ -157,9 +141,8 @@ mod tests {
     fn polling_for_lack_of_latency_leaves_a_limit_behind() {
         let rules = Rules::of_one_cpu(Version::new(6, 18)).idle;
         let polled = Wake {
-            state: 0,
             poll_limit: true,
-            ..halted(250)
+            ..woken(0, 250)
         };
         for most_ns in [0, MOST_NS] {
             let mut haltpoll = Haltpoll::new(most_ns);

@@ -307,30 +307,12 @@ fn tick_decision(question: &Question, state: usize, expected_ns: Ns, tick_ns: Ns
 
 #[cfg(test)]
 mod tests {
-    use super::super::SleepLength;
-    use super::super::test_states::{IVB, SKX};
+    use super::super::test_states::{IVB, SKX, TICK_NS, question, woken};
     use super::*;
     use crate::rules::{Rules, Version};
 
-    const TICK_NS: Ns = 4_000_000;
-
     fn rules(major: u16, minor: u16) -> IdleRules {
         Rules::of_one_cpu(Version::new(major, minor)).idle
-    }
-
-    fn question<'a>(states: &'a [IdleState], rules: &'a IdleRules, timer_us: u64) -> Question<'a> {
-        Question {
-            states,
-            latency_limit_ns: u64::MAX,
-            sleep: SleepLength {
-                timer_ns: timer_us * 1000,
-                tick_ns: (timer_us * 1000).min(3_000_000),
-            },
-            tick_stopped: false,
-            nr_iowait: 0,
-            tick_period_ns: TICK_NS,
-            rules,
-        }
     }
 
     fn remembering(intervals_us: [u32; 8]) -> Menu {
@@ -339,16 +321,6 @@ mod tests {
             menu.intervals.note(us);
         }
         menu
-    }
-
-    fn woken(state: usize, residency_us: u64) -> Wake {
-        Wake {
-            state,
-            residency_ns: residency_us * 1000,
-            span_ns: residency_us * 1000,
-            by_tick: false,
-            poll_limit: false,
-        }
     }
 
     #[test]

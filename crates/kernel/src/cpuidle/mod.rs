@@ -205,7 +205,40 @@ pub(crate) fn shallower(states: &[IdleState], from: usize, span_ns: Ns) -> usize
 
 #[cfg(test)]
 pub(crate) mod test_states {
-    use super::IdleState;
+    use super::{IdleRules, IdleState, Ns, Question, SleepLength, Wake};
+
+    pub(crate) const TICK_NS: Ns = 4_000_000;
+
+    /// With a tick in 3 ms and the next timer in so many us.
+    pub(crate) fn question<'a>(
+        states: &'a [IdleState],
+        rules: &'a IdleRules,
+        timer_us: u64,
+    ) -> Question<'a> {
+        Question {
+            states,
+            latency_limit_ns: u64::MAX,
+            sleep: SleepLength {
+                timer_ns: timer_us * 1000,
+                tick_ns: (timer_us * 1000).min(3_000_000),
+            },
+            tick_stopped: false,
+            nr_iowait: 0,
+            tick_period_ns: TICK_NS,
+            rules,
+        }
+    }
+
+    /// After so many us, by no tick.
+    pub(crate) fn woken(state: usize, us: u64) -> Wake {
+        Wake {
+            state,
+            residency_ns: us * 1000,
+            span_ns: us * 1000,
+            by_tick: false,
+            poll_limit: false,
+        }
+    }
 
     const fn state(exit_us: u64, residency_us: u64, polling: bool) -> IdleState {
         IdleState {

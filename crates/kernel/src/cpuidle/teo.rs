@@ -425,27 +425,9 @@ fn tick_decision(question: &Question, row: usize, keep: bool, tick_ns: Ns) -> Ch
 
 #[cfg(test)]
 mod tests {
-    use super::super::SleepLength;
-    use super::super::test_states::SKX;
+    use super::super::test_states::{SKX, TICK_NS, question, woken};
     use super::*;
     use crate::rules::{Rules, Version};
-
-    const TICK_NS: Ns = 4_000_000;
-
-    fn question(rules: &IdleRules, timer_us: u64, latency_limit_ns: Ns) -> Question<'_> {
-        Question {
-            states: &SKX,
-            latency_limit_ns,
-            sleep: SleepLength {
-                timer_ns: timer_us * 1000,
-                tick_ns: 3_000_000.min(timer_us * 1000),
-            },
-            tick_stopped: false,
-            nr_iowait: 0,
-            tick_period_ns: TICK_NS,
-            rules,
-        }
-    }
 
     fn run(teo: &mut Teo, rules: &IdleRules, timer_us: u64, slept_us: u64) -> Choice {
         run_limited(teo, rules, (timer_us, slept_us), u64::MAX)
@@ -458,15 +440,11 @@ mod tests {
         (timer_us, slept_us): (u64, u64),
         latency_limit_ns: Ns,
     ) -> Choice {
-        let choice = teo.select(&question(rules, timer_us, latency_limit_ns));
-        let wake = Wake {
-            state: choice.state,
-            residency_ns: slept_us * 1000,
-            span_ns: slept_us * 1000,
-            by_tick: false,
-            poll_limit: false,
-        };
-        teo.reflect(&SKX, rules, TICK_NS, wake);
+        let choice = teo.select(&Question {
+            latency_limit_ns,
+            ..question(&SKX, rules, timer_us)
+        });
+        teo.reflect(&SKX, rules, TICK_NS, woken(choice.state, slept_us));
         choice
     }
 
@@ -561,7 +539,7 @@ mod tests {
             let rules = Rules::of_one_cpu(version).idle;
             let question = Question {
                 tick_stopped: true,
-                ..question(&rules, 30, u64::MAX)
+                ..question(&SKX, &rules, 30)
             };
             Teo::default().select(&question).state
         };

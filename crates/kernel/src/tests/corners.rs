@@ -9,16 +9,12 @@ use crate::platform::Op;
 use crate::rules::{KernelChoice, Preemption, Rules};
 use crate::task::Policy;
 use crate::topology::Topology;
-use schedcast_base::limits::LimitError;
+use schedcast_base::limits::{CpuLimits, LimitError};
 
 const CPU: Cpu = Cpu(0);
 
 fn limit(quota_us: u64, period_us: u64) -> BandwidthLimit {
-    BandwidthLimit {
-        quota_ns: Some(quota_us * US),
-        period_ns: period_us * US,
-        burst_ns: 0,
-    }
+    CpuLimits::new(quota_us, period_us, 0).into()
 }
 
 #[test]

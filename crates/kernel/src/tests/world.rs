@@ -5,13 +5,13 @@
 //! `world.runtime(task)` says how long each one ran.
 
 use crate::cpuset::CpuSet;
-use crate::group::BandwidthLimit;
 use crate::ids::{Cpu, GroupId, Ns, TaskId};
 use crate::kernel::{Context, Kernel, WakeFlags};
 use crate::platform::{Access, Draw, Ipi, Line, Observation, Op, Platform, Timer};
 use crate::rules::{KernelChoice, Rules};
 use crate::task::{Policy, TaskAttributes, TaskState};
 use crate::topology::Topology;
+use schedcast_base::limits::CpuLimits;
 
 pub(crate) const US: Ns = 1_000;
 pub(crate) const MS: Ns = 1_000_000;
@@ -206,11 +206,7 @@ impl World {
 
     /// Sets `cpu.max` and `cpu.max.burst`, in µs.
     pub(crate) fn limit(&mut self, group: GroupId, quota_us: u64, period_us: u64, burst_us: u64) {
-        let limit = BandwidthLimit {
-            quota_ns: Some(quota_us * US),
-            period_ns: period_us * US,
-            burst_ns: burst_us * US,
-        };
+        let limit = CpuLimits::new(quota_us, period_us, burst_us).into();
         self.kernel
             .group_set_bandwidth(&mut self.bench, Cpu(0), group, limit, Default::default())
             .unwrap();

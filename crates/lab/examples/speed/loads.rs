@@ -176,11 +176,10 @@ fn periodic(cpus: usize, levels: usize, preset: Option<&str>, seconds: u64) -> O
     let before = world.probes().machine.dispatches;
     let begin = Instant::now();
     world.run_until((1 + seconds) * SECOND_NS)?;
-    Ok(Measured {
-        seconds: begin.elapsed().as_secs_f64(),
-        count: world.probes().machine.dispatches - before,
-        memory_kib: 0,
-    })
+    Ok(Measured::since(
+        begin,
+        world.probes().machine.dispatches - before,
+    ))
 }
 
 fn question(subject: Subject, measured: bool) -> Question {
@@ -193,23 +192,17 @@ fn question(subject: Subject, measured: bool) -> Question {
 
 /// `warm_ns` of virtual time that do not count, then `counted_ns` that do.
 fn experiment(text: &str, warm_ns: u64, counted_ns: u64) -> Outcome<Measured> {
-    let subject = Subject::Text {
-        name: "bench".to_owned(),
-        text: text.to_owned(),
-        directory: Path::new(env!("CARGO_MANIFEST_DIR")).to_owned(),
-        only: None,
-    };
+    let subject = Subject::text("bench", text, env!("CARGO_MANIFEST_DIR"));
     let experiment = question(subject, false).experiment()?;
     let (mut world, _, _) = Simulator::new().world(&experiment.scenarios[0], 1)?;
     world.run_until(warm_ns)?;
     let before = world.probes().machine.wakeups;
     let begin = Instant::now();
     world.run_until(warm_ns + counted_ns)?;
-    Ok(Measured {
-        seconds: begin.elapsed().as_secs_f64(),
-        count: world.probes().machine.wakeups - before,
-        memory_kib: 0,
-    })
+    Ok(Measured::since(
+        begin,
+        world.probes().machine.wakeups - before,
+    ))
 }
 
 /// Everything `what-if RECORDING --measured` does for one seed, on one CPU.
@@ -222,11 +215,7 @@ fn what_if() -> Outcome<Measured> {
     for variant in &experiment.scenarios {
         simulator.finish(variant, 1)?.outcome();
     }
-    Ok(Measured {
-        seconds: begin.elapsed().as_secs_f64(),
-        count: experiment.scenarios.len() as u64,
-        memory_kib: 0,
-    })
+    Ok(Measured::since(begin, experiment.scenarios.len() as u64))
 }
 
 /// A grid of nine points under twenty seeds, with its journal on disk.
@@ -248,11 +237,10 @@ fn sweep(workers: usize) -> Outcome<Measured> {
     };
     let begin = Instant::now();
     Sweep::open(&experiment, options)?.run(&Simulator::new(), &|| {})?;
-    Ok(Measured {
-        seconds: begin.elapsed().as_secs_f64(),
-        count: (experiment.scenarios.len() * experiment.seeds as usize) as u64,
-        memory_kib: 0,
-    })
+    Ok(Measured::since(
+        begin,
+        (experiment.scenarios.len() * experiment.seeds as usize) as u64,
+    ))
 }
 
 /// The trace of a recording, over and over.
@@ -265,9 +253,5 @@ fn text() -> Outcome<Measured> {
     let begin = Instant::now();
     let mut reader = FtraceTextReader::new(&file, &text[..]);
     while reader.next_item()?.is_some() {}
-    Ok(Measured {
-        seconds: begin.elapsed().as_secs_f64(),
-        count: text.len() as u64,
-        memory_kib: 0,
-    })
+    Ok(Measured::since(begin, text.len() as u64))
 }

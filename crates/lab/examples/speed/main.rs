@@ -35,6 +35,16 @@ pub struct Measured {
     pub memory_kib: u64,
 }
 
+impl Measured {
+    fn since(begin: std::time::Instant, count: u64) -> Self {
+        Self {
+            seconds: begin.elapsed().as_secs_f64(),
+            count,
+            memory_kib: 0,
+        }
+    }
+}
+
 /// A load and its runs.
 pub struct Row {
     /// Load to run.

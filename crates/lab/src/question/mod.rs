@@ -59,6 +59,20 @@ impl Subject {
             only: None,
         }
     }
+
+    /// All variants of an experiment's text, of which relative paths start from `directory`.
+    pub fn text(
+        name: impl Into<String>,
+        text: impl Into<String>,
+        directory: impl Into<PathBuf>,
+    ) -> Self {
+        Self::Text {
+            name: name.into(),
+            text: text.into(),
+            directory: directory.into(),
+            only: None,
+        }
+    }
 }
 
 /// Name of the first column of a what-if, which is a simulation like the others.
@@ -544,13 +558,8 @@ mod tests {
 
     #[test]
     fn groups_that_the_file_does_not_have_are_refused() {
-        let subject = Subject::Text {
-            name: "exp.toml".to_string(),
-            text: "[cgroup.\"/web\"]\n\"cpu.max\" = \"50000 100000\"\n".to_string(),
-            directory: PathBuf::new(),
-            only: None,
-        };
-        let mut question = question(subject);
+        let text = "[cgroup.\"/web\"]\n\"cpu.max\" = \"50000 100000\"\n";
+        let mut question = question(Subject::text("exp.toml", text, ""));
         question.columns.leading = vec![set("cpu.max=60000")];
         question.cgroup = Some("/wbe".to_string());
         assert_eq!(

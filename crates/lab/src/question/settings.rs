@@ -82,6 +82,17 @@ pub struct Columns {
 }
 
 impl Columns {
+    /// A column for each name, with one setting.
+    pub fn set(columns: &[(&str, &str)]) -> Self {
+        let column = |&(name, setting): &(&str, &str)| {
+            (name.to_string(), vec![Setting::Set(setting.to_string())])
+        };
+        Self {
+            leading: Vec::new(),
+            variants: columns.iter().map(column).collect(),
+        }
+    }
+
     /// A note on each kernel asked for by a flag that is a vendor's build of a release.
     pub fn builds_asked_for(&self) -> Vec<String> {
         let added = self.variants.iter().flat_map(|(_, settings)| settings);

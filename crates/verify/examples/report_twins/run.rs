@@ -1,7 +1,5 @@
 //! One experiment of a table, simulated under every seed.
 
-use std::path::Path;
-
 use rayon::prelude::*;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome as Run;
@@ -24,12 +22,7 @@ pub(crate) struct Seen {
 pub(crate) fn every_seed(name: &str, text: String, seeds: u32) -> Outcome<Seen> {
     let question = Question {
         seeds: Some(seeds),
-        ..Question::of(Subject::Text {
-            name: name.to_owned(),
-            text,
-            directory: Path::new(".").to_owned(),
-            only: None,
-        })
+        ..Question::of(Subject::text(name, text, "."))
     };
     let scenarios = question.experiment()?.scenarios;
     let simulator = Simulator::new();
