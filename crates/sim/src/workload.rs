@@ -319,6 +319,20 @@ pub struct ForkSpec {
     pub affinity: Option<CpuSet>,
 }
 
+impl ForkSpec {
+    /// A child in its parent's group and on its parent's CPUs.
+    pub fn new(name: impl Into<String>, program: ProgramId, process: bool) -> Self {
+        Self {
+            name: name.into(),
+            statistics: None,
+            program,
+            process,
+            group: None,
+            affinity: None,
+        }
+    }
+}
+
 /// Changes of scheduling attributes; `None` leaves one as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AttributesSpec {

@@ -225,14 +225,7 @@ fn children_inherit_registers_and_can_be_joined() {
         b.work(A);
         b.log(2, A, 2);
     });
-    let fork = workload.add_fork(ForkSpec {
-        name: "child".to_owned(),
-        statistics: None,
-        program: child,
-        process: false,
-        group: None,
-        affinity: None,
-    });
+    let fork = workload.add_fork(ForkSpec::new("child", child, false));
     task(&mut workload, "parent", 0, |b| {
         b.set(A, 2 * MS);
         b.set(B, 77);
@@ -458,14 +451,7 @@ fn arrivals_come_at_their_absolute_times() {
 fn rows_of_dead_tasks_are_used_again() {
     let mut workload = Workload::default();
     let child = program(&mut workload, |b| b.work(10 * US));
-    let fork = workload.add_fork(ForkSpec {
-        name: "child".to_owned(),
-        statistics: None,
-        program: child,
-        process: true,
-        group: None,
-        affinity: None,
-    });
+    let fork = workload.add_fork(ForkSpec::new("child", child, true));
     task(&mut workload, "parent", 0, |b| {
         b.repeat(A, 500, |b| {
             b.fork(fork, B);
@@ -544,14 +530,7 @@ fn clamps_are_set_inherited_and_bounded_by_groups() {
     let child = program(&mut workload, |b| {
         b.work(10 * MS);
     });
-    let child = workload.add_fork(ForkSpec {
-        name: "child".into(),
-        statistics: None,
-        program: child,
-        process: true,
-        group: None,
-        affinity: None,
-    });
+    let child = workload.add_fork(ForkSpec::new("child", child, true));
     let change = workload.add_attributes(AttributesSpec {
         clamps: Clamps::new(Wish::Set(300), Wish::Keep),
         ..AttributesSpec::default()

@@ -65,14 +65,7 @@ fn mixture() -> Workload {
         b.jump(top);
     });
     let child = program(&mut workload, |b| b.work(draw));
-    let fork = workload.add_fork(ForkSpec {
-        name: "child".to_owned(),
-        statistics: None,
-        program: child,
-        process: true,
-        group: None,
-        affinity: None,
-    });
+    let fork = workload.add_fork(ForkSpec::new("child", child, true));
     let forker = program(&mut workload, |b| {
         let top = b.here();
         b.sleep(10 * MS);

@@ -65,6 +65,17 @@ pub struct Entry {
     pub value: Value,
 }
 
+impl Entry {
+    pub(crate) fn new(key: impl Into<String>, key_place: Place, value: Value) -> Entry {
+        let key = key.into();
+        Entry {
+            key,
+            key_place,
+            value,
+        }
+    }
+}
+
 /// Keys and values in the order they were written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
@@ -280,11 +291,11 @@ fn convert_table(table: &DeTable<'_>, source: &Arc<Source>) -> Result<Table> {
     let mut entries = Vec::new();
     for (key, value) in table {
         let kind = convert(value.get_ref(), &Place::new(source, value.span()))?;
-        entries.push(Entry {
-            key: key.get_ref().to_string(),
-            key_place: Place::new(source, key.span()),
-            value: Value::new(kind, Place::new(source, value.span())),
-        });
+        entries.push(Entry::new(
+            key.get_ref().as_ref(),
+            Place::new(source, key.span()),
+            Value::new(kind, Place::new(source, value.span())),
+        ));
     }
     // The parser keeps keys in alphabetical order; people wrote them in theirs.
     entries.sort_by_key(|entry| entry.key_place.span.start);
@@ -412,11 +423,7 @@ pub fn flag_setting(flag: &str, path: [&str; 2], argument: &str) -> Table {
 pub(crate) fn nest(parts: &[String], key_place: &Place, value: Value) -> Table {
     let mut value = value;
     for (depth, key) in parts.iter().enumerate().rev() {
-        let entry = Entry {
-            key: key.clone(),
-            key_place: key_place.clone(),
-            value,
-        };
+        let entry = Entry::new(key.clone(), key_place.clone(), value);
         let table = Table {
             entries: vec![entry],
         };

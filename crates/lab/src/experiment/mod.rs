@@ -416,11 +416,7 @@ pub(crate) fn replay_document(folder: &str) -> Table {
 }
 
 fn program_document(keys: Vec<(&str, Value)>, place: &Place) -> Table {
-    let entry = |key: &str, value: Value| Entry {
-        key: key.into(),
-        key_place: place.clone(),
-        value,
-    };
+    let entry = |key: &str, value: Value| Entry::new(key, place.clone(), value);
     let entries = keys
         .into_iter()
         .map(|(key, value)| entry(key, value))

@@ -318,11 +318,7 @@ fn set_name(value: &mut Value, name: Located<String>) {
         && table.get("name").is_none()
     {
         let written = Value::new(Kind::Text(name.value), name.place.clone());
-        table.entries.push(Entry {
-            key: "name".into(),
-            key_place: name.place,
-            value: written,
-        });
+        table.entries.push(Entry::new("name", name.place, written));
     }
 }
 

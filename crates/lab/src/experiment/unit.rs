@@ -38,19 +38,21 @@ pub fn groups(programs: &[Value], cpus: usize) -> Result<Table> {
             .table("a [[program]] section")?
             .get("run")
             .map_or(&program.place, |run| &run.place);
-        let file = |(name, text): (&str, String)| Entry {
-            key: name.to_owned(),
-            key_place: (*place).clone(),
-            value: Value::new(Kind::Text(text), (*place).clone()),
+        let file = |(name, text): (&str, String)| {
+            Entry::new(
+                name,
+                (*place).clone(),
+                Value::new(Kind::Text(text), (*place).clone()),
+            )
         };
         let files = Table {
             entries: unit.files.into_iter().map(file).collect(),
         };
-        groups.entries.push(Entry {
-            key: path,
-            key_place: (*place).clone(),
-            value: Value::new(Kind::Table(files), (*place).clone()),
-        });
+        groups.entries.push(Entry::new(
+            path,
+            (*place).clone(),
+            Value::new(Kind::Table(files), (*place).clone()),
+        ));
     }
     Ok(groups)
 }

@@ -167,20 +167,16 @@ pub(super) fn cgroups(tree: &CgroupTree, folder: &str) -> Table {
             }
         }
         let place = Place::new(&Source::new(file, path), 0..path.len());
-        groups.entries.push(Entry {
-            key: path.to_string(),
-            key_place: place.clone(),
-            value: Value::new(Kind::Table(files), place),
-        });
+        groups.entries.push(Entry::new(
+            path,
+            place.clone(),
+            Value::new(Kind::Table(files), place),
+        ));
     }
     let place = Place::new(&Source::new(format!("{folder}/cgroups.json"), ""), 0..0);
     let value = Value::new(Kind::Table(groups), place.clone());
     let mut layer = Table {
-        entries: vec![Entry {
-            key: "cgroup".to_string(),
-            key_place: place,
-            value,
-        }],
+        entries: vec![Entry::new("cgroup", place, value)],
     };
     if clamped {
         let file = format!("{folder}/cgroups.json");

@@ -104,14 +104,11 @@ impl Compiler<'_> {
 
     /// A kind of child, named after the program with `suffix` behind.
     pub(super) fn fork(&mut self, suffix: &str, program: ProgramId, process: bool) -> ForkId {
-        self.workload.add_fork(ForkSpec {
-            name: format!("{}{suffix}", self.start.name),
-            statistics: None,
+        self.workload.add_fork(ForkSpec::new(
+            format!("{}{suffix}", self.start.name),
             program,
             process,
-            group: None,
-            affinity: None,
-        })
+        ))
     }
 
     /// The task that the shell starts, of this program.

@@ -331,14 +331,9 @@ impl<'a> Compiler<'a> {
         }
         let name = self.file.tasks[task].name.clone();
         // Its program comes later: a task may fork itself.
-        let fork = self.workload.add_fork(ForkSpec {
-            name,
-            statistics: None,
-            program: ProgramId(0),
-            process: false,
-            group: None,
-            affinity: None,
-        });
+        let fork = self
+            .workload
+            .add_fork(ForkSpec::new(name, ProgramId(0), false));
         self.forks.insert(key, fork);
         self.pending.push((task, inherited, fork));
         fork
