@@ -25,7 +25,7 @@ use schedcast_lab::statistics::{MeanKind, mean, prediction_interval_of_all};
 use schedcast_lab::trust::Misses;
 
 /// Forecast for one promise under one limit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
     /// Full name of the metric.
     pub metric: String,
@@ -248,11 +248,8 @@ fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure], run: Run) -> Result<For
     let mut forecast = Forecast {
         metric: slo.metric.clone(),
         unit: metric.map_or("", |metric| metric.unit()).to_string(),
-        mean: None,
         at_least: runs.all().any(|run| run.at_least.contains(&slo.metric)),
-        interval: None,
-        met: false,
-        refuted: false,
+        ..Forecast::default()
     };
     let values = |runs: &[Outcome]| -> Option<Vec<f64>> {
         let value = |run: &Outcome| run.metrics.get(&slo.metric).copied();
@@ -519,13 +516,9 @@ mod tests {
     fn strain_is_how_many_times_too_bad_the_worse_end_is() {
         let strain = |promise: &str, low: f64, high: f64| {
             let forecast = Forecast {
-                metric: String::new(),
-                unit: String::new(),
                 mean: Some(low),
-                at_least: false,
                 interval: Some([low, high]),
-                met: false,
-                refuted: false,
+                ..Forecast::default()
             };
             forecast.strain(&slo(promise))
         };

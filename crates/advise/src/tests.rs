@@ -62,10 +62,9 @@ fn not_for_certain_and_not_at_all_are_two_answers() {
             metric: promises[0].metric.clone(),
             unit: "us".to_string(),
             mean: Some(mean_us),
-            at_least: false,
             interval: Some([0.95 * mean_us, most_us]),
             met: most_us < 80e3,
-            refuted: false,
+            ..Forecast::default()
         }],
         ..candidate(None)
     };

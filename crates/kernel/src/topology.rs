@@ -65,6 +65,11 @@ impl Topology {
                 }
             })
             .collect();
+        Self::of(places)
+    }
+
+    /// CPUs at these places, all alike.
+    pub fn of(places: Vec<CpuPlace>) -> Self {
         Self {
             places,
             distances: Vec::new(),

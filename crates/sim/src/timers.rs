@@ -27,7 +27,7 @@ pub(crate) struct Armed {
 }
 
 /// A row of the lists: the end of a CPU's list, or a timer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Row {
     hard: Ns,
     soft: Ns,
@@ -56,12 +56,10 @@ impl Timers {
     /// No timers on `cpus` CPUs.
     pub(crate) fn new(cpus: usize) -> Self {
         let end = |cpu| Row {
-            hard: 0,
-            soft: 0,
             next: cpu,
             previous: cpu,
             cpu,
-            order: 0,
+            ..Row::default()
         };
         Self {
             rows: (0..cpus as u32).map(end).collect(),
@@ -73,12 +71,8 @@ impl Timers {
     /// Makes timers `0..count` known.
     pub(crate) fn grow(&mut self, count: usize) {
         let row = Row {
-            hard: 0,
-            soft: 0,
-            next: 0,
-            previous: 0,
             cpu: NOT_ARMED,
-            order: 0,
+            ..Row::default()
         };
         self.rows.grow(self.cpus as usize + count, row);
     }

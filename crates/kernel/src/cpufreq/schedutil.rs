@@ -383,10 +383,8 @@ mod tests {
             pstates: PSTATES,
             governor: super::super::FrequencyGovernor::Schedutil,
             policy_of: vec![0],
-            tables: Vec::new(),
             transition_latency_ns: 2_000,
-            transition_delay_ns: None,
-            aperf_mperf: true,
+            ..FrequencyDriver::default()
         };
         let rules = rules(6, 1);
         let mut policy = SugovPolicy::default();

@@ -33,7 +33,7 @@ struct Bin {
 }
 
 /// State of one CPU in `teo`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Teo {
     sleep_length_ns: Ns,
     bins: [Bin; MAX_STATES],
@@ -45,21 +45,6 @@ pub struct Teo {
     tick_intercepts: u32,
     recent_rows: [Option<usize>; NR_RECENT],
     next_recent: usize,
-}
-
-impl Default for Teo {
-    fn default() -> Self {
-        Self {
-            sleep_length_ns: 0,
-            bins: [Bin::default(); MAX_STATES],
-            total: 0,
-            tick_hits: 0,
-            short_idles: 0,
-            tick_intercepts: 0,
-            recent_rows: [None; NR_RECENT],
-            next_recent: 0,
-        }
-    }
 }
 
 /// Counters of all states shallower than a candidate.

@@ -21,43 +21,29 @@ fn by_weight(this_is_lighter: bool) -> Mark {
 
 impl Kernel {
     /// Chooses between the waking CPU and `prev`; `row` is the lowest domain that has both.
-    pub(super) fn wake_affine(
-        &mut self,
-        row: u32,
-        task: TaskId,
-        this: Cpu,
-        prev: Cpu,
-        sync: bool,
-    ) -> (Cpu, Mark) {
-        let asked = || Waking {
-            task,
-            waker_cpu: this,
-            prev,
-            sync,
-        };
-        if let Some(to_waker) = self.rules.own.wake_affine(self, asked) {
+    pub(super) fn wake_affine(&mut self, row: u32, wake: Waking) -> (Cpu, Mark) {
+        let (this, prev) = (wake.waker_cpu, wake.prev);
+        if let Some(to_waker) = self.rules.own.wake_affine(self, || wake) {
             return (if to_waker { this } else { prev }, Mark::OwnAffine);
         }
         let (affine, rule) = match self.rules.placement.wake_affine {
-            WakeAffine::EffectiveLoad => (
-                self.wake_affine_effective(row, task, this, prev, sync),
-                Mark::AffineEffective,
-            ),
+            WakeAffine::EffectiveLoad => {
+                (self.wake_affine_effective(row, wake), Mark::AffineEffective)
+            }
             WakeAffine::NodeLoad => (
-                self.domains.share_cache(this, prev)
-                    || self.wake_affine_nodes(row, task, this, prev, sync),
+                self.domains.share_cache(this, prev) || self.wake_affine_nodes(row, wake),
                 Mark::AffineNodes,
             ),
             WakeAffine::IdleThenWeight => {
                 let by_idle = if self.rules.features.wa_idle {
-                    self.wake_affine_idle(this, prev, sync)
+                    self.wake_affine_idle(this, prev, wake.sync)
                 } else {
                     None
                 };
                 match by_idle {
                     Some((cpu, rule)) => (cpu == this, rule),
                     None if self.rules.features.wa_weight => {
-                        let rule = self.wake_affine_weight(row, task, this, prev, sync);
+                        let rule = self.wake_affine_weight(row, wake);
                         (rule != Mark::AffineWeightPrev, rule)
                     }
                     None => (false, Mark::AffineOff),
@@ -106,23 +92,17 @@ impl Kernel {
     }
 
     /// `wake_affine_weight`: whether the waking CPU would have the lighter load.
-    fn wake_affine_weight(
-        &mut self,
-        row: u32,
-        task: TaskId,
-        this: Cpu,
-        prev: Cpu,
-        sync: bool,
-    ) -> Mark {
+    fn wake_affine_weight(&mut self, row: u32, wake: Waking) -> Mark {
+        let (this, prev) = (wake.waker_cpu, wake.prev);
         let mut load_here = self.wake_load(this) as i64;
-        if sync {
+        if wake.sync {
             let waker_load = self.task_h_load(self.rqs[this].curr) as i64;
             if waker_load > load_here {
                 return Mark::AffineWakerHeavy;
             }
             load_here -= waker_load;
         }
-        let task_load = self.task_h_load(task) as i64;
+        let task_load = self.task_h_load(wake.task) as i64;
         let bias = self.rules.features.wa_bias;
         let pct = i64::from(self.domains.domain(row).imbalance_pct);
         let capacity = |cpu: Cpu| self.capacity_of(cpu) as i64;
@@ -138,7 +118,7 @@ impl Kernel {
             return by_weight(here <= there);
         }
         // A waker that sleeps soon may have the wakee on top when loads are equal.
-        by_weight(here < there + i64::from(sync))
+        by_weight(here < there + i64::from(wake.sync))
     }
 
     /// Load compared at wakeups: queued load before 5.5, `load_avg` from then on.
@@ -150,23 +130,17 @@ impl Kernel {
     }
 
     /// 4.13: the same comparison between the nodes of the two CPUs (`numa_wake_affine`).
-    fn wake_affine_nodes(
-        &mut self,
-        row: u32,
-        task: TaskId,
-        this: Cpu,
-        prev: Cpu,
-        sync: bool,
-    ) -> bool {
+    fn wake_affine_nodes(&mut self, row: u32, wake: Waking) -> bool {
+        let (this, prev) = (wake.waker_cpu, wake.prev);
         let (mut load_here, capacity_here) = self.node_load(this);
         let (load_there, capacity_there) = self.node_load(prev);
-        if sync {
+        if wake.sync {
             load_here -= self.task_h_load(self.rqs[this].curr) as i64;
         }
         if load_here <= 0 {
             return true;
         }
-        let task_load = self.task_h_load(task) as i64;
+        let task_load = self.task_h_load(wake.task) as i64;
         let pct = i64::from(self.domains.domain(row).imbalance_pct);
         let here = 100 * capacity_there * (load_here + task_load);
         let there = (100 + (pct - 100) / 2) * capacity_here * (load_there - task_load);
@@ -185,21 +159,15 @@ impl Kernel {
     }
 
     /// Up to 4.12: compares what the two CPUs would weigh, the shares of the groups recomputed.
-    fn wake_affine_effective(
-        &self,
-        row: u32,
-        task: TaskId,
-        this: Cpu,
-        prev: Cpu,
-        sync: bool,
-    ) -> bool {
+    fn wake_affine_effective(&self, row: u32, wake: Waking) -> bool {
+        let (this, prev) = (wake.waker_cpu, wake.prev);
         let weight = |task: TaskId| {
             let se = self.tasks[task].se;
             self.entities[se].avg.load_avg as i64
         };
         let mut load_here = self.weighted_cpuload(this) as i64;
         let mut load_there = self.weighted_cpuload(prev) as i64;
-        if sync {
+        if wake.sync {
             let waker = self.rqs[this].curr;
             let leaving = weight(waker);
             load_here += self.effective_load(waker, this, -leaving, -leaving);
@@ -209,9 +177,9 @@ impl Kernel {
         let mut here = 100 * self.capacity_of(prev) as i64;
         let mut there = (100 + (pct - 100) / 2) * self.capacity_of(this) as i64;
         if load_here > 0 {
-            let coming = weight(task);
-            here *= load_here + self.effective_load(task, this, coming, coming);
-            there *= load_there + self.effective_load(task, prev, 0, coming);
+            let coming = weight(wake.task);
+            here *= load_here + self.effective_load(wake.task, this, coming, coming);
+            there *= load_there + self.effective_load(wake.task, prev, 0, coming);
         }
         here <= there
     }
@@ -249,6 +217,15 @@ mod tests {
     use super::*;
     use crate::task::Policy;
     use crate::tests::world::World;
+
+    fn from_0_to_1(task: TaskId, sync: bool) -> Waking {
+        Waking {
+            task,
+            waker_cpu: Cpu(0),
+            prev: Cpu(1),
+            sync,
+        }
+    }
 
     /// 4.12, two CPUs and a group with 400 of its load of 1000 on CPU 0 and 600 on CPU 1. Its
     /// entities weigh their part of 1024 shares there, 409 and 614. A task of the group runs on
@@ -309,7 +286,7 @@ mod tests {
             [0, 1].map(|cpu| kernel.weighted_cpuload(Cpu(cpu))),
             [700, 1000]
         );
-        let here = |sync| kernel.wake_affine_effective(row, task, Cpu(0), Cpu(1), sync);
+        let here = |sync| kernel.wake_affine_effective(row, from_0_to_1(task, sync));
         // 100 · (700 + 205) = 90500 > 108 · (1000 − 205) = 85860: it stays.
         assert!(!here(false));
         // The waker leaves: 100 · (700 − 263 + 205) = 64200 ≤ 108 · (1000 + 263 − 205) = 114264.
@@ -325,7 +302,7 @@ mod tests {
             world.kernel.rqs[0].curr = waker;
             let found = world
                 .kernel
-                .wake_affine_effective(row, task, Cpu(0), Cpu(1), true);
+                .wake_affine_effective(row, from_0_to_1(task, true));
             assert_eq!(found, affine, "{load_here}");
         }
     }
@@ -382,7 +359,7 @@ mod tests {
                 world.kernel.entities[se].avg.load_avg = load;
             }
             let kernel = &mut world.kernel;
-            let found = kernel.wake_affine_nodes(row, task, Cpu(0), Cpu(1), false);
+            let found = kernel.wake_affine_nodes(row, from_0_to_1(task, false));
             assert_eq!(found, affine, "{load_here} {load_there}");
         }
     }

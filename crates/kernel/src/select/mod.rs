@@ -36,6 +36,7 @@ use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Kernel, WakeFlags};
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
+use crate::rules::hooks::Waking;
 use crate::task::Policy;
 
 pub(crate) use claims::Claims;
@@ -142,9 +143,14 @@ impl Kernel {
             });
             if let Some(row) = common {
                 let exits = self.tasks[waker].exiting;
-                let sync = flags.sync && !(exits && self.rules.placement.exit_is_not_sync);
+                let wake = Waking {
+                    task,
+                    waker_cpu,
+                    prev,
+                    sync: flags.sync && !(exits && self.rules.placement.exit_is_not_sync),
+                };
                 self.note_jiffy(p);
-                (target, rule) = self.wake_affine(row, task, waker_cpu, prev, sync);
+                (target, rule) = self.wake_affine(row, wake);
             }
         }
         reached(rule);

@@ -62,7 +62,7 @@ impl Counted {
 }
 
 /// The interval that is being counted, and the highest values of those before.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Intervals {
     /// When the present one is over.
     pub end_ns: Ns,
@@ -83,10 +83,7 @@ impl Intervals {
         Self {
             end_ns: length_ns,
             length_ns,
-            complete: 0,
-            at_begin: Vec::new(),
-            most: Vec::new(),
-            most_of_machine: Columns::default(),
+            ..Self::default()
         }
     }
 
@@ -176,12 +173,8 @@ mod tests {
 
     fn intervals() -> Intervals {
         Intervals {
-            end_ns: 0,
             length_ns: 10 * MS,
-            complete: 0,
-            at_begin: Vec::new(),
-            most: Vec::new(),
-            most_of_machine: Columns::default(),
+            ..Intervals::default()
         }
     }
 

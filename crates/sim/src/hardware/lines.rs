@@ -57,7 +57,7 @@ pub struct LineStatistics {
 }
 
 /// One line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct LineState {
     /// CPU that wrote last, where the line comes from.
     owner: Option<u32>,
@@ -72,14 +72,6 @@ struct LineState {
 }
 
 impl LineState {
-    const UNTOUCHED: LineState = LineState {
-        owner: None,
-        holders: CpuSet::EMPTY,
-        exclusive: false,
-        free_ns: 0,
-        pending: 0,
-    };
-
     #[inline(always)]
     fn is_hit(&self, cpu: Cpu, access: Access) -> bool {
         match access {
@@ -113,7 +105,7 @@ impl LineTable {
                 part.llc_idle_hints,
                 part.words,
             ],
-            states: vec![LineState::UNTOUCHED; 2 * places.len()].into(),
+            states: vec![LineState::default(); 2 * places.len()].into(),
             statistics: Default::default(),
             part,
             places,
@@ -133,7 +125,7 @@ impl LineTable {
 
     #[cold]
     fn add_rows(&mut self, row: usize) {
-        self.states.grow(row + 1, LineState::UNTOUCHED);
+        self.states.grow(row + 1, LineState::default());
     }
 
     /// An operation will want a line in its course. `true` when it has to ask for it at its time;

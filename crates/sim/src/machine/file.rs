@@ -7,7 +7,7 @@ use super::{Machine, MachineError, SCHEMA};
 use schedcast_base::cpu_list::{CpuList, Stride};
 use schedcast_kernel::cpuset::{CpuSet, MAX_CPUS};
 use schedcast_kernel::platform::Op;
-use schedcast_kernel::topology::{CpuPlace, RECLAIM_DISTANCE, Topology};
+use schedcast_kernel::topology::{CpuPlace, Topology};
 use schedcast_kernel::{Cpu, Ns};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -397,15 +397,7 @@ impl TopologyFile {
                 ));
             }
         }
-        Ok(Topology {
-            places,
-            distances: Vec::new(),
-            reclaim_distance: RECLAIM_DISTANCE,
-            capacities: Vec::new(),
-            priorities: Vec::new(),
-            isolated: CpuSet::EMPTY,
-            nohz_full: CpuSet::EMPTY,
-        })
+        Ok(Topology::of(places))
     }
 
     fn regular(&self) -> Result<Topology, String> {
