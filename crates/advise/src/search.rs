@@ -340,8 +340,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
 mod tests {
     use super::*;
     use crate::slo::Scope;
-    use schedcast_lab::error::Source;
-    use schedcast_lab::experiment::{self, Surroundings, document};
+    use schedcast_lab::experiment;
     use schedcast_lab::outcome::Outcome;
 
     /// The latency is 10 s over the quota's share and as much less as there is burst; one share
@@ -369,8 +368,7 @@ mod tests {
     fn scenario(extra: &str) -> Scenario {
         let text =
             format!("machine.cpus = 2\n[cgroup.\"/a/b\"]\n\"cpu.max\" = \"50000 100000\"\n{extra}");
-        let document = document::parse(&Source::new("t.toml", text)).unwrap();
-        let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+        let experiment = experiment::read_text("t.toml", text).unwrap();
         experiment.scenarios[0].clone()
     }
 
@@ -467,11 +465,9 @@ mod tests {
         assert_eq!(quota(&parent, 0, "p99<15ms"), None, "72 do not fit into 70");
         assert_eq!(quota(&parent, 0, "p99<16ms"), Some(67_000));
         let text = "[cgroup.\"/a/b/c\"]\n\"cpu.cfs_quota_us\" = 40000\n";
-        let document = document::parse(&Source::new(
-            "t.toml",
-            format!("machine.cpus = 2\n[cgroup.\"/a/b\"]\n\"cpu.cfs_quota_us\" = 50000\n{text}"),
-        ));
-        let experiment = experiment::read(&document.unwrap(), &Surroundings::default()).unwrap();
+        let text =
+            format!("machine.cpus = 2\n[cgroup.\"/a/b\"]\n\"cpu.cfs_quota_us\" = 50000\n{text}");
+        let experiment = experiment::read_text("t.toml", text).unwrap();
         let child = &experiment.scenarios[0];
         let found = quota(child, 0, "p99<1s");
         assert_eq!(found, Some(40_000), "v1 refuses less than a child");

@@ -585,16 +585,14 @@ fn machine(scenarios: &[Scenario]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Source;
-    use crate::experiment::{self, Surroundings, document};
+    use crate::experiment;
 
     fn scenario(cpus: &str) -> Scenario {
         let text = format!(
             "[machine]\ncpus = 4\n[cgroup.\"/a\"]\n\"cpuset.cpus\" = \"{cpus}\"\n\
              [[program]]\nrun = \"hackbench\"\n"
         );
-        let table = document::parse(&Source::new("t", text)).unwrap();
-        let experiment = experiment::read(&table, &Surroundings::default()).unwrap();
+        let experiment = experiment::read_text("t", text).unwrap();
         experiment.scenarios.into_iter().next().unwrap()
     }
 

@@ -234,8 +234,7 @@ fn granted(scenario: &Scenario, path: &str) -> (i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Source;
-    use crate::experiment::{self, Surroundings, document};
+    use crate::experiment;
 
     const NESTED: &str = "[cgroup.\"/par\"]\n\"cpu.cfs_quota_us\" = 40000\n\
         [cgroup.\"/par/web\"]\n\"cpu.cfs_quota_us\" = 25000\n\
@@ -244,8 +243,7 @@ mod tests {
     fn scenarios(variant: &str) -> Vec<Scenario> {
         let text =
             format!("{NESTED}[[variant]]\nname = \"now\"\n[[variant]]\nname = \"x\"\n{variant}");
-        let document = document::parse(&Source::new("t.toml", &text)).unwrap();
-        let experiment = experiment::read(&document, &Surroundings::default());
+        let experiment = experiment::read_text("t.toml", &text);
         experiment.unwrap().scenarios
     }
 

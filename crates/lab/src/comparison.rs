@@ -513,8 +513,7 @@ fn summarise(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Source;
-    use crate::experiment::{self, Surroundings, document};
+    use crate::experiment;
     use crate::samples::example;
 
     #[test]
@@ -550,12 +549,7 @@ mod tests {
             metrics,
             ..Outcome::default()
         };
-        let scenario = {
-            let document = document::parse(&Source::new("t.toml", "")).unwrap();
-            experiment::read(&document, &Surroundings::default())
-                .unwrap()
-                .scenarios
-        };
+        let scenario = { experiment::read_text("t.toml", "").unwrap().scenarios };
         let comparison = Comparison::new("", &scenario, &[vec![outcome]]).unwrap();
         assert_eq!(comparison.metric_names(), ["machine/wakeups"]);
         let wakeups = comparison.variants[0].get("machine/wakeups").unwrap();
@@ -565,10 +559,7 @@ mod tests {
     #[test]
     fn unknown_metrics_are_an_error() {
         let metrics = [("schbench/speed".to_string(), 1.0)].into();
-        let document = document::parse(&Source::new("t.toml", "")).unwrap();
-        let scenarios = experiment::read(&document, &Surroundings::default())
-            .unwrap()
-            .scenarios;
+        let scenarios = experiment::read_text("t.toml", "").unwrap().scenarios;
         let outcome = Outcome {
             event_hash: 0,
             metrics,

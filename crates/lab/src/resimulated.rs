@@ -270,15 +270,13 @@ fn is_worth_a_warning(piece_ns: u64, p99_ns: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Source;
-    use crate::experiment::{self, Surroundings, document};
+    use crate::experiment;
 
     #[test]
     fn limits_on_the_way_up_are_in_the_fit() {
         let text = "[cgroup.\"/a\"]\n\"cpu.max\" = 90000\n[cgroup.\"/a/b/c\"]\n\
             \"cpu.max\" = 50000\n[cgroup.\"/a/b/c/d\"]\n[cgroup.\"/e\"]\n\"cpu.max\" = 5000\n";
-        let document = document::parse(&Source::new("t.toml", text)).unwrap();
-        let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+        let experiment = experiment::read_text("t.toml", text).unwrap();
         let way = on_the_way(&experiment.scenarios[0], "/a/b/c/d");
         assert_eq!(way, ["/a/b/c/d", "/a/b/c", "/a"]);
     }

@@ -7,8 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::comparison::Comparison;
-use crate::error::Source;
-use crate::experiment::{self, Surroundings, document};
+use crate::experiment;
 use crate::outcome::{MetricMap, Outcome};
 
 /// Two variants of four seeds with one metric of every kind; seed 3 of the second has no p99.
@@ -29,8 +28,7 @@ pub fn example() -> Comparison {
     ];
     let text = "title = \"t\"\n[kernel]\nversion = \"5.14\"\n\
                 [[variant]]\nname = \"no burst\"\n[[variant]]\nname = \"burst 100 ms\"\n";
-    let document = document::parse(&Source::new("t.toml", text)).unwrap();
-    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    let experiment = experiment::read_text("t.toml", text).unwrap();
     let outcomes: Vec<Vec<Outcome>> = rows
         .iter()
         .map(|(name, p99, rps, throttled)| {
@@ -59,8 +57,7 @@ pub fn example() -> Comparison {
 /// Two variants of four seeds with these metrics: name, values of the first, values of the second.
 pub fn compared(rows: &[(String, [f64; 4], [f64; 4])]) -> Comparison {
     let text = "[[variant]]\nname = \"before\"\n[[variant]]\nname = \"after\"\n";
-    let document = document::parse(&Source::new("t.toml", text)).unwrap();
-    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    let experiment = experiment::read_text("t.toml", text).unwrap();
     let outcomes = [0, 1].map(|variant| {
         let outcome = |seed: usize| Outcome {
             event_hash: seed as u64,

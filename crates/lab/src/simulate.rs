@@ -142,8 +142,8 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use crate::error::{Error, Source};
-    use crate::experiment::{self, Surroundings, document};
+    use crate::error::Error;
+    use crate::experiment;
 
     /// Answers with its variant's HZ and the seed; refuses the seeds it is told to.
     struct Toy {
@@ -165,10 +165,7 @@ mod tests {
 
     fn scenarios() -> Vec<Scenario> {
         let text = "[[variant]]\nname = \"a\"\nkernel.hz = 100\n[[variant]]\nname = \"b\"\nkernel.hz = 250\n";
-        let document = document::parse(&Source::new("t.toml", text)).unwrap();
-        experiment::read(&document, &Surroundings::default())
-            .unwrap()
-            .scenarios
+        experiment::read_text("t.toml", text).unwrap().scenarios
     }
 
     fn hashes(threads: usize) -> Vec<Vec<u64>> {

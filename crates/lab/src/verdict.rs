@@ -393,8 +393,7 @@ pub fn periods_throttled(variant: &Variant, target: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Source;
-    use crate::experiment::{self, Surroundings, document};
+    use crate::experiment;
     use crate::outcome::Outcome;
     use crate::samples::example;
 
@@ -421,8 +420,7 @@ mod tests {
             [[variant]]\nname = \"30\"\ncgroup.\"/a\".\"cpu.max\" = 30000\n\
             [[variant]]\nname = \"60\"\ncgroup.\"/a\".\"cpu.max\" = 60000\n\
             [[variant]]\nname = \"90\"\ncgroup.\"/a\".\"cpu.max\" = 90000\n";
-        let document = document::parse(&Source::new("t.toml", text)).unwrap();
-        let scenarios = experiment::read(&document, &Surroundings::default());
+        let scenarios = experiment::read_text("t.toml", text);
         let scenarios = scenarios.unwrap().scenarios;
         let runs = |p99_us: f64| -> Vec<Outcome> {
             let run = |seed: u64| Outcome {
@@ -469,8 +467,7 @@ mod tests {
         for (number, (files, _)) in columns.iter().enumerate() {
             text += &format!("[[variant]]\nname = \"{number}\"\n{files}\n");
         }
-        let document = document::parse(&Source::new("t.toml", &text)).unwrap();
-        let scenarios = experiment::read(&document, &Surroundings::default());
+        let scenarios = experiment::read_text("t.toml", &text);
         let scenarios = scenarios.unwrap().scenarios;
         let runs = |(_, p99_ms): &(&str, f64)| -> Vec<Outcome> {
             let run = |seed: u64| Outcome {
@@ -569,8 +566,7 @@ mod tests {
                 ..Outcome::default()
             };
             let text = "[[program]]\nrun = \"hackbench\"\n";
-            let document = document::parse(&Source::new("t.toml", text)).unwrap();
-            let scenarios = experiment::read(&document, &Surroundings::default()).unwrap();
+            let scenarios = experiment::read_text("t.toml", text).unwrap();
             let scenarios = scenarios.scenarios;
             let comparison = Comparison::new("", &scenarios, &[vec![run]]).unwrap();
             super::told_of(&comparison.variants[0], &latency)

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use schedcast_lab::error::Source;
-use schedcast_lab::experiment::{self, Scenario, Surroundings, document};
+use schedcast_lab::experiment::{self, Scenario};
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
@@ -58,8 +57,7 @@ fn scenario(load: &str) -> Scenario {
         duration = \"60ms\"
     "
     );
-    let table = document::parse(&Source::new("load.toml", text)).unwrap();
-    let read = experiment::read(&table, &Surroundings::default());
+    let read = experiment::read_text("load.toml", text);
     read.unwrap_or_else(|e| panic!("{load}: {e}"))
         .scenarios
         .swap_remove(0)

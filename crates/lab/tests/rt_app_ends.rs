@@ -1,8 +1,6 @@
 //! An rt-app file's `duration` ends its own threads: other programs go on, and so does a longer
 //! run.
-
-use schedcast_lab::error::Source;
-use schedcast_lab::experiment::{self, Surroundings, document};
+use schedcast_lab::experiment;
 use schedcast_lab::outcome::MetricMap;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
@@ -23,8 +21,7 @@ fn beat(folder: &std::path::Path, name: &str, seconds: u32) -> String {
 
 fn metrics(text: &str) -> MetricMap {
     let text = format!("[machine]\npreset = \"generic-8\"\ncpus = 4\n{text}");
-    let document = document::parse(&Source::new("a.toml", text)).unwrap();
-    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    let experiment = experiment::read_text("a.toml", text).unwrap();
     let outcome = Simulator::new().run(&experiment.scenarios[0], 0).unwrap();
     outcome.metrics
 }

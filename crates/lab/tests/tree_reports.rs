@@ -4,9 +4,7 @@
 //! Three metrics are no part of it. A tree does not tell of writes of a group's load. The fair
 //! server of the C has a timer of its 0-lag time, which the rules have not: an interrupt of 700 ns
 //! on an idle CPU now and then, in the shares of busy time and of timer interrupts.
-
-use schedcast_lab::error::Source;
-use schedcast_lab::experiment::{self, Scenario, Surroundings, document};
+use schedcast_lab::experiment::{self, Scenario};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
 use schedcast_tree::{BuildError, Builder, config::Config, trees};
@@ -41,8 +39,7 @@ fn releases() -> Vec<(&'static str, PathBuf)> {
 }
 
 fn scenario(text: &str) -> Scenario {
-    let document = document::parse(&Source::new("a.toml", text)).unwrap();
-    let read = experiment::read(&document, &Surroundings::default());
+    let read = experiment::read_text("a.toml", text);
     let experiment = read.unwrap_or_else(|error| panic!("{error}"));
     experiment.scenarios[0].clone()
 }

@@ -1,7 +1,5 @@
 //! The counters of groups begin after the warm-up, as all other statistics do.
-
-use schedcast_lab::error::Source;
-use schedcast_lab::experiment::{self, Surroundings, document};
+use schedcast_lab::experiment;
 use schedcast_lab::outcome::MetricMap;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
@@ -13,8 +11,7 @@ fn metrics(warmup: &str) -> MetricMap {
          [[program]]\nrun = \"stress-ng --cpu 1 -t 9\"\ncgroup = \"/pg\"\n\
          [run]\nduration = \"1s\"\nwarmup = \"{warmup}\"\n"
     );
-    let document = document::parse(&Source::new("a.toml", text)).unwrap();
-    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    let experiment = experiment::read_text("a.toml", text).unwrap();
     let outcome = Simulator::new().run(&experiment.scenarios[0], 0).unwrap();
     outcome.metrics
 }

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use schedcast_kernel::rules::Change as KernelChange;
 
 use super::*;
-use crate::error::Source;
-use crate::experiment::{self, Surroundings, document};
+use crate::experiment;
 
 /// Takes 100 ms, and so much more for each of its changes that the kernel has; each seed moves
 /// that by up to a hundredth.
@@ -42,8 +41,7 @@ fn chained(kernels: &[&str], prices: &'static [(&'static [&'static str], f64)]) 
     for kernel in kernels {
         text += &format!("[[variant]]\nname = \"{kernel}\"\nkernel.version = \"{kernel}\"\n");
     }
-    let document = document::parse(&Source::new("kernels.toml", &text)).unwrap();
-    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    let experiment = experiment::read_text("kernels.toml", &text).unwrap();
     let runs = AtomicU32::new(0);
     let simulator = Priced { prices, runs };
     let columns = (experiment.scenarios.as_slice(), kernels.len() - 1);
@@ -154,8 +152,7 @@ fn waits(metric: Option<&str>) -> Bisection {
     let text = "[[program]]\nrun = \"hackbench -g 1\"\n\
         [[variant]]\nname = \"a\"\nkernel.version = \"6.12\"\n\
         [[variant]]\nname = \"b\"\nkernel.version = \"7.0\"\n";
-    let document = document::parse(&Source::new("kernels.toml", text)).unwrap();
-    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    let experiment = experiment::read_text("kernels.toml", text).unwrap();
     let followed = (metric, None);
     bisect(&experiment.scenarios, 4, followed, &Waits, &|| {}).unwrap()
 }

@@ -197,6 +197,15 @@ pub(crate) fn is_root_key(name: &str) -> bool {
     DOCUMENT_KEYS.iter().any(|key| key.name == name)
 }
 
+/// The experiment of a text that is all there is; errors call it `name`.
+///
+/// # Errors
+/// As [`read`], and what is no TOML.
+pub fn read_text(name: &str, text: impl Into<String>) -> Result<Experiment> {
+    let document = document::parse(&Source::new(name, text))?;
+    read(&document, &Surroundings::default())
+}
+
 /// Turns a document into scenarios.
 ///
 /// # Errors

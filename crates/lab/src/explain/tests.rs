@@ -1,14 +1,12 @@
 //! Decisions as a user sees them, on scenarios small enough to be followed by hand.
 
 use super::*;
-use crate::error::Source;
-use crate::experiment::{self, Surroundings, document};
+use crate::experiment;
 use serde_json::Value;
 
 /// The scenarios of an experiment file.
 fn scenarios(text: &str) -> Vec<Scenario> {
-    let document = document::parse(&Source::new("t.toml", text)).unwrap();
-    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    let experiment = experiment::read_text("t.toml", text).unwrap();
     experiment.scenarios
 }
 

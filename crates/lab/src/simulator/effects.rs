@@ -323,12 +323,10 @@ mod tests {
     use schedcast_base::rows;
 
     use super::*;
-    use crate::error::Source;
-    use crate::experiment::{self, Surroundings, document};
+    use crate::experiment;
 
     fn told(text: &str) -> Option<String> {
-        let document = document::parse(&Source::new("a.toml", text)).unwrap();
-        let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+        let experiment = experiment::read_text("a.toml", text).unwrap();
         Simulator::new()
             .without_effect(&experiment.scenarios)
             .unwrap()

@@ -1,13 +1,11 @@
 //! Scenarios on the simulator, seen from their metrics.
 
 use super::*;
-use crate::error::Source;
-use crate::experiment::{self, Surroundings, document};
+use crate::experiment;
 
 fn scenario(text: &str) -> Scenario {
     let text = format!("[machine]\npreset = \"generic-8\"\n{text}");
-    let document = document::parse(&Source::new("a.toml", text)).unwrap();
-    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    let experiment = experiment::read_text("a.toml", text).unwrap();
     experiment.scenarios[0].clone()
 }
 
