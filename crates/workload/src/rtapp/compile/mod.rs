@@ -234,6 +234,11 @@ struct BarrierParts {
     missing: WordId,
 }
 
+/// The number under this key, made when it is asked for first.
+fn once<K: Ord, N: Copy>(known: &mut BTreeMap<K, N>, key: K, add: impl FnOnce() -> N) -> N {
+    *known.entry(key).or_insert_with(add)
+}
+
 struct Compiler<'a> {
     file: &'a File,
     options: &'a RtAppOptions,
@@ -340,43 +345,25 @@ impl<'a> Compiler<'a> {
     }
 
     fn fork_count(&mut self, task: usize) -> WordId {
-        let workload = &mut *self.workload;
-        *self
-            .fork_counts
-            .entry(task)
-            .or_insert_with(|| workload.add_word(0))
+        once(&mut self.fork_counts, task, || self.workload.add_word(0))
     }
 
     fn mutex(&mut self, name: &'a str) -> MutexId {
-        let workload = &mut *self.workload;
-        *self
-            .mutexes
-            .entry(name)
-            .or_insert_with(|| workload.add_mutex())
+        once(&mut self.mutexes, name, || self.workload.add_mutex())
     }
 
     fn condition(&mut self, name: &'a str) -> ConditionId {
-        let workload = &mut *self.workload;
-        *self
-            .conditions
-            .entry(name)
-            .or_insert_with(|| workload.add_condition())
+        once(&mut self.conditions, name, || self.workload.add_condition())
     }
 
     fn semaphore(&mut self, name: &'a str) -> SemaphoreId {
-        let workload = &mut *self.workload;
-        *self
-            .semaphores
-            .entry(name)
-            .or_insert_with(|| workload.add_semaphore(0))
+        once(&mut self.semaphores, name, || {
+            self.workload.add_semaphore(0)
+        })
     }
 
     fn shared_timer(&mut self, name: &'a str) -> WordId {
-        let workload = &mut *self.workload;
-        *self
-            .timers
-            .entry(name)
-            .or_insert_with(|| workload.add_word(0))
+        once(&mut self.timers, name, || self.workload.add_word(0))
     }
 
     fn barrier(&mut self, name: &'a str) -> BarrierParts {
