@@ -476,7 +476,7 @@ fn from_6_18_tasks_are_parked_at_their_return_to_user_mode() {
     assert!(!kthread.idle(CPU));
     // A task that is moved to another group is free at once.
     let other = hog(&mut world, ROOT, CPU);
-    world.call(CPU, |kernel, bench| kernel.set_group(bench, CPU, a, ROOT));
+    world.set_group(CPU, a, ROOT);
     world.advance_to(90 * MS);
     assert_eq!(queue(&world, group, CPU).limbo, [b]);
     let before = world.runtime(a) + world.runtime(b) - 21 * MS;
@@ -498,9 +498,7 @@ fn a_task_moved_out_of_a_throttled_group_waits_on_an_idle_cpu_until_7_0() {
         let task = world.spawn_in(group, CPU, Policy::Normal, 0);
         world.advance_to(30 * MS);
         assert!(world.idle(CPU), "{version}");
-        world.call(CPU, |kernel, bench| {
-            kernel.set_group(bench, CPU, task, ROOT)
-        });
+        world.set_group(CPU, task, ROOT);
         world.advance_to(50 * MS);
         assert_eq!(!world.idle(CPU), runs, "{version}");
         world.call(CPU, |kernel, bench| kernel.resched_curr(bench, CPU));
@@ -519,9 +517,7 @@ fn a_parked_task_that_is_moved_takes_its_load_from_all_levels() {
     assert_eq!(queue(&world, group, CPU).limbo, [task]);
     let util = |world: &World| world.kernel.root_cfs_rq(CPU).avg.util_avg;
     assert!(util(&world) > 300, "{}", util(&world));
-    world.call(CPU, |kernel, bench| {
-        kernel.set_affinity(bench, CPU, task, crate::cpuset::CpuSet::of(OTHER));
-    });
+    world.set_affinity(CPU, task, crate::cpuset::CpuSet::of(OTHER));
     assert_eq!(world.kernel.tasks[task].cpu, OTHER);
     assert!(util(&world) <= 2, "{}", util(&world));
 }

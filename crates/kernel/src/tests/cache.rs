@@ -24,9 +24,7 @@ fn thread(world: &mut World, cpu: u32) -> TaskId {
 
 fn allow(world: &mut World, task: TaskId, cpus: &[u32]) {
     let cpus: CpuSet = cpus.iter().map(|&cpu| Cpu(cpu)).collect();
-    world.call(Cpu(7), |kernel, bench| {
-        kernel.set_affinity(bench, Cpu(7), task, cpus);
-    });
+    world.set_affinity(Cpu(7), task, cpus);
 }
 
 const ALL: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];

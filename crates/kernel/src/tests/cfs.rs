@@ -244,9 +244,7 @@ fn vruntime_travels_relative_to_its_queue() {
         world.advance(MS);
         let origin = world.kernel.cfs_rqs[0].min_vruntime;
         let before = world.entity(mover).vruntime.wrapping_sub(origin) as i64;
-        world.call(CPU, |kernel, bench| {
-            kernel.set_affinity(bench, CPU, mover, CpuSet::of(Cpu(1)));
-        });
+        world.set_affinity(CPU, mover, CpuSet::of(Cpu(1)));
         let origin = world.kernel.cfs_rqs[1].min_vruntime;
         let after = world.entity(mover).vruntime.wrapping_sub(origin) as i64;
         assert!(

@@ -71,9 +71,7 @@ fn a_queue_without_tasks_is_unthrottled_without_a_reschedule_up_to_5_12() {
         let task = world.spawn_in(group, CPU, Policy::Normal, 0);
         world.advance_to(5 * MS);
         assert!(world.idle(CPU), "{version}");
-        world.call(CPU, |kernel, bench| {
-            kernel.set_group(bench, CPU, task, GroupId::ROOT);
-        });
+        world.set_group(CPU, task, GroupId::ROOT);
         assert!(world.idle(CPU), "{version}");
         world.advance_to(25 * MS);
         assert_eq!(world.idle(CPU), waits, "{version}");
@@ -305,9 +303,7 @@ fn the_wakeup_of_a_pinned_real_time_task_pushes_no_other() {
         world.spawn_fifo(CPU, 30, CpuSet::of(CPU));
         let waits = world.spawn_fifo(CPU, 10, CpuSet::of(CPU));
         for (task, affinity) in [(waits, BOTH.into_iter().collect()), (sleeper, affinity)] {
-            world.call(CPU, |kernel, bench| {
-                kernel.set_affinity(bench, CPU, task, affinity);
-            });
+            world.set_affinity(CPU, task, affinity);
         }
         assert_eq!(world.kernel.tasks[waits].cpu, CPU);
         // As if it had slept on CPU 0 and found no better one.
@@ -345,9 +341,7 @@ fn a_deadline_task_that_becomes_a_real_time_one_gives_way_from_7_1_on() {
         let second = deadline_task(&mut world, 10 * MS, CPU);
         let runs = world.current(CPU);
         let waits = if runs == first { second } else { first };
-        world.call(CPU, |kernel, bench| {
-            kernel.set_policy(bench, CPU, runs, Policy::Fifo, 0, 10);
-        });
+        world.set_policy(CPU, runs, Policy::Fifo, 0, 10);
         let expected = if gives_way { waits } else { runs };
         assert_eq!(world.current(CPU), expected, "{version}");
     }

@@ -277,9 +277,7 @@ fn short_requests_preempt_from_6_12_on() {
     }
     let mut world = World::with("6.12", 8, |rules| rules.features.preempt_short = false);
     let sleeper = with_slice(&mut world, CPU, Some(100_000));
-    world.call(CPU, |kernel, bench| {
-        kernel.set_affinity(bench, CPU, sleeper, CpuSet::of(CPU));
-    });
+    world.set_affinity(CPU, sleeper, CpuSet::of(CPU));
     world.block(CPU);
     let hog = running_hog(&mut world);
     world.wake(CPU, sleeper);
@@ -499,9 +497,7 @@ fn a_migrated_task_keeps_the_rest_of_its_request() {
     });
     let before = left(&world);
     assert!((0..=3_000_000).contains(&before));
-    world.call(CPU, |kernel, bench| {
-        kernel.set_affinity(bench, CPU, mover, CpuSet::of(Cpu(1)));
-    });
+    world.set_affinity(CPU, mover, CpuSet::of(Cpu(1)));
     assert_eq!(left(&world), before);
     assert_eq!(world.kernel.tasks[mover].cpu, Cpu(1));
     assert!(world.runtime(hog) > 0);

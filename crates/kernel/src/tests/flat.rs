@@ -260,9 +260,7 @@ fn a_task_that_returns_to_the_fair_class_has_the_rest_of_its_request() {
     let task = world.spawn_in(GroupId::ROOT, CPU, Policy::Idle, 0);
     world.advance(250 * US);
     for (policy, priority) in [(Policy::Fifo, 1), (Policy::Normal, 0)] {
-        world.call(CPU, |kernel, bench| {
-            kernel.set_policy(bench, CPU, task, policy, 0, priority);
-        });
+        world.set_policy(CPU, task, policy, 0, priority);
     }
     let entity = world.entity(task);
     assert_eq!(entity.deadline.wrapping_sub(entity.vruntime), 99_999);

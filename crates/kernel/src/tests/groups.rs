@@ -101,17 +101,13 @@ fn an_idle_group_weighs_3() {
         let group = world.group(ROOT);
         let busy = hog(&mut world, ROOT, CPU);
         let idle = hog(&mut world, group, CPU);
-        world.call(CPU, |kernel, bench| {
-            kernel.group_set_idle(bench, CPU, group, true);
-        });
+        world.set_idle(CPU, group, true);
         assert_eq!(world.kernel.cfs_rqs[0].h_nr_idle, 1);
         let start = world.bench.now;
         world.advance(20_000 * MS);
         let share = world.runtime(idle) * 100_000 / (world.bench.now - start);
         assert!((200..=400).contains(&share), "{version}: {share} of 100000");
-        world.call(CPU, |kernel, bench| {
-            kernel.group_set_idle(bench, CPU, group, false);
-        });
+        world.set_idle(CPU, group, false);
         let before = world.runtime(busy);
         world.advance(30_000 * MS);
         let share = (world.runtime(busy) - before) / (30 * MS);
@@ -164,13 +160,11 @@ fn load_moves_with_a_task_between_groups_and_cpus() {
         };
         // All but the newest of its periods.
         assert!(load(&world, a)[0] >= 1000, "{version}");
-        world.call(CPU, |kernel, bench| kernel.set_group(bench, CPU, task, b));
+        world.set_group(CPU, task, b);
         assert!(load(&world, a)[0] <= 1, "{version}: rounding");
         assert!(load(&world, b)[0] >= 1000, "{version}");
         assert!(world.kernel.groups[a].load_avg <= 1024 / 64, "{version}");
-        world.call(CPU, |kernel, bench| {
-            kernel.set_affinity(bench, CPU, task, CpuSet::of(Cpu(1)));
-        });
+        world.set_affinity(CPU, task, CpuSet::of(Cpu(1)));
         world.advance(2 * MS);
         let of_b = load(&world, b);
         assert!(of_b[0] <= 1 && of_b[1] >= 1000, "{version}: {of_b:?}");

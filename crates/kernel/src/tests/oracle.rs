@@ -81,14 +81,10 @@ fn a_change_that_changes_nothing_reads_the_clock_up_to_6_18() {
     // does not. That of a policy reads it in any case.
     type Change = fn(&mut World, TaskId);
     let affinity: Change = |world, task| {
-        world.call(CPU, |kernel, bench| {
-            kernel.set_affinity(bench, CPU, task, CpuSet::of(CPU));
-        });
+        world.set_affinity(CPU, task, CpuSet::of(CPU));
     };
     let policy: Change = |world, task| {
-        world.call(CPU, |kernel, bench| {
-            kernel.set_policy(bench, CPU, task, Policy::Fifo, 0, 10);
-        });
+        world.set_policy(CPU, task, Policy::Fifo, 0, 10);
     };
     let nice: Change = |world, task| {
         world.call(CPU, |kernel, bench| kernel.set_nice(bench, CPU, task, 5));
@@ -119,9 +115,7 @@ fn behind_a_real_time_task_delayed_sleepers_keep_a_cpu_from_balancing() {
         let on = |cpu| CpuSet::of(cpu);
         let waits = [world.spawn_anywhere(Cpu(1)), world.spawn_anywhere(Cpu(1))];
         for &task in &waits {
-            world.call(CPU, |kernel, bench| {
-                kernel.set_affinity(bench, CPU, task, on(Cpu(1)))
-            });
+            world.set_affinity(CPU, task, on(Cpu(1)));
         }
         world.advance(5 * MS);
         let (a, _b) = (world.spawn(CPU), world.spawn(CPU));
@@ -131,15 +125,11 @@ fn behind_a_real_time_task_delayed_sleepers_keep_a_cpu_from_balancing() {
         let rt = world.spawn_fifo(CPU, 10, on(CPU));
         assert_eq!(world.current(CPU), rt);
         // B goes: nothing but the sleeper is left of the fair class.
-        world.call(CPU, |kernel, bench| {
-            kernel.set_affinity(bench, CPU, _b, on(Cpu(1)))
-        });
+        world.set_affinity(CPU, _b, on(Cpu(1)));
         world.advance(100 * US);
         for &task in &waits {
             let anywhere = CpuSet::first(2);
-            world.call(CPU, |kernel, bench| {
-                kernel.set_affinity(bench, CPU, task, anywhere)
-            });
+            world.set_affinity(CPU, task, anywhere);
         }
         world.kernel.rqs[0].idle_stamp = 0;
         world.kernel.rqs[0].avg_idle = 1_000_000;
@@ -161,9 +151,7 @@ fn a_request_to_skip_a_clock_update_outlives_the_pick_from_6_7_on() {
         world.advance_to(20 * MS + 600 * US);
         for &task in &tasks {
             let anywhere = CpuSet::first(2);
-            world.call(Cpu(1), |kernel, bench| {
-                kernel.set_affinity(bench, Cpu(1), task, anywhere);
-            });
+            world.set_affinity(Cpu(1), task, anywhere);
         }
         world.kernel.rqs[0].avg_idle = 1_000_000;
         world.kernel.rqs[0].need_resched = true;

@@ -88,9 +88,7 @@ fn a_group_that_becomes_idle_stays_the_buddy_it_is() {
         world.advance(MS / 4);
         world.block(CPU);
         assert_eq!(world.current(CPU), b, "{version}");
-        world.call(CPU, |kernel, bench| {
-            kernel.group_set_idle(bench, CPU, group, true);
-        });
+        world.set_idle(CPU, group, true);
         world.wake(CPU, c);
         assert_eq!(world.current(CPU), b, "{version}");
     }

@@ -16,9 +16,7 @@ fn sleeper_to_be_moved(version: &str) -> (World, TaskId) {
     let task = world.spawn(HERE);
     world.advance_to(20 * MS);
     world.block(HERE);
-    world.call(HERE, |kernel, bench| {
-        kernel.set_affinity(bench, HERE, task, CpuSet::of(THERE));
-    });
+    world.set_affinity(HERE, task, CpuSet::of(THERE));
     (world, task)
 }
 

@@ -208,9 +208,7 @@ impl History {
                 }
             }),
             Step::Idle(group, idle) if world.kernel.rules.version.since(5, 15) => {
-                world.call(last, |kernel, bench| {
-                    kernel.group_set_idle(bench, last, GroupId(group), idle);
-                });
+                world.set_idle(last, GroupId(group), idle);
             }
             Step::Idle(..) => {}
             Step::Limit(group, quota_ms, period_ms) => world.call(last, |kernel, bench| {
@@ -259,9 +257,7 @@ impl History {
                     kernel.set_affinity(bench, from, task, affinity);
                 }
             }),
-            Step::Group(_, group) => self.world.call(from, |kernel, bench| {
-                kernel.set_group(bench, from, task, GroupId(group));
-            }),
+            Step::Group(_, group) => self.world.set_group(from, task, GroupId(group)),
             Step::Slice(_, slice) => self.world.call(from, |kernel, bench| {
                 kernel.set_custom_slice(bench, from, task, slice);
             }),
@@ -279,9 +275,7 @@ impl History {
             self.take(&Step::Shares(group, 1024));
         }
         for &task in &self.tasks.clone() {
-            self.world.call(Cpu(0), |kernel, bench| {
-                kernel.set_policy(bench, Cpu(0), task, Policy::Normal, 0, 0);
-            });
+            self.world.set_policy(Cpu(0), task, Policy::Normal, 0, 0);
             self.world.wake(Cpu(0), task);
         }
         for cpu in (0..self.cpus).map(Cpu) {
@@ -389,9 +383,7 @@ proptest! {
         }
         let all: Vec<TaskId> = history.tasks.clone();
         for &task in &all {
-            history.world.call(Cpu(0), |kernel, bench| {
-                kernel.set_affinity(bench, Cpu(0), task, CpuSet::first(4));
-            });
+            history.world.set_affinity(Cpu(0), task, CpuSet::first(4));
         }
         history.world.advance(300 * MS);
         let kernel = &history.world.kernel;

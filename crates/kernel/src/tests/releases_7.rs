@@ -148,9 +148,7 @@ fn a_task_that_becomes_real_time_leaves_load_behind_from_6_19_on() {
         let mut world = World::new(version, 1);
         let task = world.spawn_in(GroupId::ROOT, CPU, Policy::Idle, 0);
         world.advance_to(400 * MS);
-        world.call(CPU, |kernel, bench| {
-            kernel.set_policy(bench, CPU, task, Policy::Fifo, 0, 1);
-        });
+        world.set_policy(CPU, task, Policy::Fifo, 0, 1);
         let load = world.kernel.cfs_rqs[QUEUE].avg.load_avg;
         assert!(load.abs_diff(left) <= 10, "{version}: {load}");
     }
@@ -169,9 +167,7 @@ fn the_same_policy_again_takes_a_task_off_and_back_from_6_12_on() {
         let mut world = World::with(version, 1, |rules| rules.features.hrtick = false);
         let task = world.spawn_in(GroupId::ROOT, CPU, policy, 0);
         world.advance_to(MS + 500 * US);
-        world.call(CPU, |kernel, bench| {
-            kernel.set_policy(bench, CPU, task, policy, 0, 0);
-        });
+        world.set_policy(CPU, task, policy, 0, 0);
         let charged = world.entity(task).sum_exec_runtime;
         assert_eq!(charged, charged_us * US, "{version} {policy:?}");
     }
@@ -185,17 +181,13 @@ fn a_task_that_is_moved_to_another_group_may_preempt_from_7_1_on() {
         let mut world = World::with(version, 1, |rules| rules.features.hrtick = false);
         let groups = [world.group(GroupId::ROOT), world.group(GroupId::ROOT)];
         let tasks = groups.map(|group| {
-            world.call(CPU, |kernel, bench| {
-                kernel.group_set_idle(bench, CPU, group, true)
-            });
+            world.set_idle(CPU, group, true);
             world.spawn_in(group, CPU, Policy::Normal, 0)
         });
         let [runs, waits] = tasks;
         assert_eq!(world.current(CPU), runs);
         world.advance(10 * US);
-        world.call(CPU, |kernel, bench| {
-            kernel.set_group(bench, CPU, waits, GroupId::ROOT)
-        });
+        world.set_group(CPU, waits, GroupId::ROOT);
         assert_eq!(world.current(CPU) == waits, preempts, "{version}");
     }
 }

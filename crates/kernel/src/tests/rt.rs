@@ -63,9 +63,7 @@ fn a_new_priority_means_a_new_place_in_line() {
     let second = world.spawn_fifo(CPU, 40, CpuSet::of(CPU));
     let third = world.spawn_fifo(CPU, 30, CpuSet::of(CPU));
     let set = |world: &mut World, task, prio| {
-        world.call(CPU, |kernel, bench| {
-            kernel.set_policy(bench, CPU, task, Policy::Fifo, 0, prio);
-        });
+        world.set_policy(CPU, task, Policy::Fifo, 0, prio);
     };
     // Raised to 40: behind the one that is there. Raised above all: runs at once.
     set(&mut world, third, 40);
@@ -79,9 +77,7 @@ fn a_new_priority_means_a_new_place_in_line() {
     // Nice changes are remembered and change nothing.
     world.call(CPU, |kernel, bench| kernel.set_nice(bench, CPU, first, 7));
     assert_eq!(world.current(CPU), first);
-    world.call(CPU, |kernel, bench| {
-        kernel.set_policy(bench, CPU, first, Policy::Normal, 7, 0);
-    });
+    world.set_policy(CPU, first, Policy::Normal, 7, 0);
     assert_eq!(world.current(CPU), third);
 }
 
@@ -348,13 +344,9 @@ fn a_pinned_task_is_not_preempted_by_an_equal_that_can_go_elsewhere() {
     // The other way round the movable one makes room.
     world.block(Cpu(1));
     world.block(CPU);
-    world.call(CPU, |kernel, bench| {
-        kernel.set_affinity(bench, CPU, movable, CpuSet::of(CPU));
-    });
+    world.set_affinity(CPU, movable, CpuSet::of(CPU));
     world.wake(CPU, movable);
-    world.call(CPU, |kernel, bench| {
-        kernel.set_affinity(bench, CPU, movable, BOTH())
-    });
+    world.set_affinity(CPU, movable, BOTH());
     assert_eq!(world.current(CPU), movable);
     world.wake(CPU, pinned);
     assert_eq!(world.current(CPU), pinned);
@@ -386,9 +378,7 @@ fn a_running_task_is_moved_by_the_migration_thread() {
         let hog = world.spawn(CPU);
         world.advance(MS);
         world.bench.spent.clear();
-        world.call(CPU, |kernel, bench| {
-            kernel.set_affinity(bench, CPU, hog, CpuSet::of(Cpu(1)));
-        });
+        world.set_affinity(CPU, hog, CpuSet::of(Cpu(1)));
         let stopper = world.kernel.migration_thread(CPU);
         assert_eq!(
             names(&world, CPU)[1..],
@@ -425,14 +415,10 @@ fn a_queued_task_is_moved_at_once_and_a_sleeper_when_it_wakes() {
     let runs = world.spawn(CPU);
     let waits = world.spawn(CPU);
     let one = CpuSet::of(Cpu(1));
-    world.call(CPU, |kernel, bench| {
-        kernel.set_affinity(bench, CPU, waits, one)
-    });
+    world.set_affinity(CPU, waits, one);
     assert_eq!((world.current(CPU), world.current(Cpu(1))), (runs, waits));
     world.block(CPU);
-    world.call(CPU, |kernel, bench| {
-        kernel.set_affinity(bench, CPU, runs, one)
-    });
+    world.set_affinity(CPU, runs, one);
     assert_eq!(world.kernel.tasks[runs].cpu, CPU);
     world.block(Cpu(1));
     world.wake(CPU, runs);

@@ -147,17 +147,13 @@ impl Walk {
             Step::Group(row) => {
                 let inside = record(world, row).1 == self.group;
                 let group = if inside { GroupId::ROOT } else { self.group };
-                world.call(Cpu(0), |kernel, bench| {
-                    kernel.set_group(bench, Cpu(0), self.tasks[row], group);
-                });
+                world.set_group(Cpu(0), self.tasks[row], group);
             }
             Step::Deeper(row) => {
                 let below = GroupId(self.group.0 + 1);
                 let inside = record(world, row).1 == below;
                 let group = if inside { GroupId::ROOT } else { below };
-                world.call(Cpu(0), |kernel, bench| {
-                    kernel.set_group(bench, Cpu(0), self.tasks[row], group);
-                });
+                world.set_group(Cpu(0), self.tasks[row], group);
             }
             Step::Quota(quota_us, burst_us) => {
                 let limit = BandwidthLimit {
@@ -195,18 +191,14 @@ impl Walk {
                 } else {
                     CpuSet::of(other)
                 };
-                world.call(Cpu(0), |kernel, bench| {
-                    kernel.set_affinity(bench, Cpu(0), task, affinity);
-                });
+                world.set_affinity(Cpu(0), task, affinity);
             }
             Step::Class(row) => {
                 let (policy, prio) = match record(world, row).2 {
                     Policy::Fifo => (Policy::Normal, 0),
                     _ => (Policy::Fifo, 10),
                 };
-                world.call(Cpu(0), |kernel, bench| {
-                    kernel.set_policy(bench, Cpu(0), self.tasks[row], policy, 0, prio);
-                });
+                world.set_policy(Cpu(0), self.tasks[row], policy, 0, prio);
             }
         }
         true
@@ -310,9 +302,7 @@ fn hogs_spread_over_idle_cpus() {
         let tasks: Vec<TaskId> = (0..4).map(|_| world.spawn(Cpu(0))).collect();
         world.advance(5 * MS);
         for &task in &tasks {
-            world.call(Cpu(0), |kernel, bench| {
-                kernel.set_affinity(bench, Cpu(0), task, CpuSet::first(4));
-            });
+            world.set_affinity(Cpu(0), task, CpuSet::first(4));
         }
         world.advance(500 * MS);
         let mut cpus: Vec<u32> = (0..4).filter(|cpu| !world.idle(Cpu(*cpu))).collect();

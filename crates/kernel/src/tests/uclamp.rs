@@ -120,9 +120,7 @@ fn a_group_bounds_what_its_tasks_ask_for_and_a_child_what_its_parent_has() {
     write(&mut world, inner, 1024, 300);
     assert_eq!(clamps(&world), (300, 300));
     // In the root group nothing bounds it.
-    world.call(Cpu(0), |kernel, bench| {
-        kernel.set_group(bench, Cpu(0), task, GroupId::ROOT);
-    });
+    world.set_group(Cpu(0), task, GroupId::ROOT);
     assert_eq!(clamps(&world), (100, 900));
 }
 
@@ -165,9 +163,7 @@ fn a_task_whose_class_changes_has_what_that_class_has_without_asking() {
     let task = world.spawn(Cpu(0));
     at_most(&mut world, task, 700);
     let policy = |world: &mut World, policy, priority| {
-        world.call(Cpu(0), |kernel, bench| {
-            kernel.set_policy(bench, Cpu(0), task, policy, 0, priority);
-        });
+        world.set_policy(Cpu(0), task, policy, 0, priority);
         of(world, 0)
     };
     // The most was asked for and stays; 1024 as the least counts before it.

@@ -219,6 +219,41 @@ impl World {
         });
     }
 
+    /// `sched_setaffinity`, called on `cpu`.
+    pub(crate) fn set_affinity(&mut self, cpu: Cpu, task: TaskId, affinity: CpuSet) {
+        self.call(cpu, |kernel, bench| {
+            kernel.set_affinity(bench, cpu, task, affinity);
+        });
+    }
+
+    /// `sched_setscheduler`, called on `cpu`.
+    pub(crate) fn set_policy(
+        &mut self,
+        cpu: Cpu,
+        task: TaskId,
+        policy: Policy,
+        nice: i32,
+        rt_priority: u8,
+    ) {
+        self.call(cpu, |kernel, bench| {
+            kernel.set_policy(bench, cpu, task, policy, nice, rt_priority);
+        });
+    }
+
+    /// A task moves to another group, by a write on `cpu`.
+    pub(crate) fn set_group(&mut self, cpu: Cpu, task: TaskId, group: GroupId) {
+        self.call(cpu, |kernel, bench| {
+            kernel.set_group(bench, cpu, task, group);
+        });
+    }
+
+    /// Writes `cpu.idle` on `cpu`.
+    pub(crate) fn set_idle(&mut self, cpu: Cpu, group: GroupId, idle: bool) {
+        self.call(cpu, |kernel, bench| {
+            kernel.group_set_idle(bench, cpu, group, idle);
+        });
+    }
+
     /// Starts a user task on `cpu` (only), from that CPU.
     pub(crate) fn spawn_in(
         &mut self,
