@@ -15,7 +15,7 @@ use crate::event::Event;
 use crate::event_format::{Decoder, Record};
 use crate::names::CommTable;
 use crate::ring_buffer::{Missed, PageLayout, PageReader};
-use crate::source::{Counts, EventSource, Item, LostEvents};
+use crate::source::{Counts, EventSource, Item};
 
 /// Where the pages of one CPU lie.
 #[derive(Clone, Debug)]
@@ -248,14 +248,8 @@ impl MergedReader {
         {
             *missed = Missed::Nothing;
             self.announced = Some(index);
-            let gap = LostEvents {
-                cpu: stream.source.cpu,
-                events,
-                after_ns: self.previous_ns,
-                line: 0,
-            };
-            self.counts.lost.push(gap);
-            return Ok(Some(Item::Lost(gap)));
+            let cpu = stream.source.cpu;
+            return Ok(Some(self.counts.lose(cpu, events, 0, self.previous_ns)));
         }
         let Some((event, other, _)) = stream.next.take() else {
             return Ok(None);

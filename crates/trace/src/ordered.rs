@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use crate::error::ReadError;
 use crate::event::Event;
 use crate::names::{CommId, CommTable};
-use crate::source::{Counts, EventSource, Item, LostEvents};
+use crate::source::{Counts, EventSource, Item};
 
 /// Result of a feed: an event, with its name if it is not decoded, or a gap at a time.
 #[derive(Clone, Copy, Debug)]
@@ -124,16 +124,7 @@ impl<F: Feed> OrderedReader<F> {
                 self.previous_ns = Some(event.time_ns);
                 Item::Event(event)
             }
-            Found::Lost { cpu, events } => {
-                let gap = LostEvents {
-                    cpu,
-                    events,
-                    after_ns: self.previous_ns,
-                    line: 0,
-                };
-                counts.lost.push(gap);
-                Item::Lost(gap)
-            }
+            Found::Lost { cpu, events } => counts.lose(cpu, events, 0, self.previous_ns),
         }
     }
 }

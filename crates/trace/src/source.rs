@@ -266,6 +266,24 @@ impl Counts {
         }
     }
 
+    /// Accounts a gap that is about to be handed out.
+    pub(crate) fn lose(
+        &mut self,
+        cpu: u32,
+        events: Option<u64>,
+        line: u64,
+        after_ns: Option<u64>,
+    ) -> Item {
+        let gap = LostEvents {
+            cpu,
+            events,
+            after_ns,
+            line,
+        };
+        self.lost.push(gap);
+        Item::Lost(gap)
+    }
+
     /// Accounts an event whose name is not decoded.
     pub(crate) fn see_other(&mut self, name: &[u8], line: u64) {
         // Looked up first: the name is only copied when it is new.

@@ -1,6 +1,7 @@
 //! Rules in which drawn worlds differed from the kernel's own C (docs/validation/oracle.md), each
 //! with a number worked out by hand.
 
+use super::deadline::reserve;
 use super::world::{MS, US, World};
 use crate::cpuset::CpuSet;
 use crate::dl::Reservation;
@@ -38,9 +39,7 @@ fn deadline_task(world: &mut World, runtime_ns: u64, cpu: Cpu) -> TaskId {
     let task = world.spawn(cpu);
     let asked = Reservation {
         runtime_ns,
-        deadline_ns: 100 * MS,
-        period_ns: 100 * MS,
-        reclaims: false,
+        ..reserve(0, 100, 100)
     };
     world.call(cpu, |kernel, bench| {
         kernel

@@ -1,9 +1,9 @@
 //! Cases in which the kernel's own C differed from the rules, computed by hand
 //! (docs/validation/oracle.md).
 
+use super::deadline::reserve;
 use super::world::{MS, US, World};
 use crate::cpuset::CpuSet;
-use crate::dl::Reservation;
 use crate::ids::{Cpu, GroupId, Ns, TaskId};
 use crate::kernel::{Context, WakeFlags};
 use crate::rq::StopWork;
@@ -426,22 +426,16 @@ fn another_reservation_before_6_3_reschedules_unless_it_is_the_earliest() {
     ] {
         let mut world = World::new(version, 1);
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
-        let reserve = |period_ms: Ns| Reservation {
-            runtime_ns: 5 * MS,
-            deadline_ns: period_ms * MS,
-            period_ns: period_ms * MS,
-            reclaims: false,
-        };
         for (task, period_ms) in [(a, 20), (b, 60)] {
             world.call(CPU, |kernel, bench| {
-                let set = kernel.set_deadline(bench, CPU, task, reserve(period_ms));
+                let set = kernel.set_deadline(bench, CPU, task, reserve(5, period_ms, period_ms));
                 set.expect("a third of a CPU");
             });
         }
         assert_eq!(world.current(CPU), a, "{version}");
         let set = world
             .kernel
-            .set_deadline(&mut world.bench, CPU, b, reserve(50));
+            .set_deadline(&mut world.bench, CPU, b, reserve(5, 50, 50));
         set.expect("a tenth of a CPU");
         let asked = world.kernel.rqs[0].need_resched;
         assert_eq!(asked, reschedules, "{version}");

@@ -34,7 +34,7 @@ use self::lines::{LINE_BYTES_MAX, Lines, Peek};
 use crate::error::{ErrorKind, ReadError, excerpt};
 use crate::event::{Event, EventKind};
 use crate::names::{COMM_BYTES_MAX, CommTable};
-use crate::source::{BufferStart, Counts, EventSource, Item, LostEvents};
+use crate::source::{BufferStart, Counts, EventSource, Item};
 
 /// Free text behind an event may go on for this many lines.
 const CONTINUATION_LINES_MAX: u32 = 64;
@@ -234,14 +234,8 @@ impl Decoder {
                 });
             }
             Remark::Lost { cpu, events } => {
-                let gap = LostEvents {
-                    cpu,
-                    events,
-                    after_ns,
-                    line: number,
-                };
-                self.counts.lost.push(gap);
-                return Ok(Some(Outcome::Item(Item::Lost(gap))));
+                let gap = self.counts.lose(cpu, events, number, after_ns);
+                return Ok(Some(Outcome::Item(gap)));
             }
         }
         Ok(Some(Outcome::Skip))
@@ -255,14 +249,10 @@ impl Decoder {
         self.dialect.is_script |= line.is_script;
         let kind = match &line.body {
             Body::Lost(events) => {
-                let gap = LostEvents {
-                    cpu: header.cpu,
-                    events: Some(*events),
-                    after_ns: self.previous_ns,
-                    line: number,
-                };
-                self.counts.lost.push(gap);
-                return Item::Lost(gap);
+                let events = Some(*events);
+                return self
+                    .counts
+                    .lose(header.cpu, events, number, self.previous_ns);
             }
             Body::Decoded {
                 fields,
