@@ -329,10 +329,7 @@ fn draws_do_not_depend_on_other_tasks() {
             workload.add_task(pinned(&format!("other{other}"), body, 0));
         }
         workload.add_task(pinned("me", body, 0));
-        let mut world =
-            schedcast_sim::World::new(free_machine(1), rules(1), workload, seed).unwrap();
-        world.probes_mut().log = Some(Vec::new());
-        world.run_until(MS).unwrap();
+        let world = seeded(free_machine(1), workload, seed).ran_until(MS);
         let mine = rows(&world).into_iter().filter(|row| row.1 == "me");
         mine.map(|row| row.3[0]).collect::<Vec<u64>>()
     };

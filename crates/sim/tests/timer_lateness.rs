@@ -2,27 +2,21 @@
 
 mod common;
 
-use common::{MS, Mark, Ran, US, marks, task};
+use common::{MS, Mark, Ran, US, free_machine, marks, seeded, task};
 use schedcast_kernel::Cpu;
-use schedcast_kernel::rules::{Rules, Version};
 use schedcast_sim::machine::parts::TimerInterrupt;
 use schedcast_sim::{Machine, Workload, World};
 
 /// Two CPUs without prices whose timer interrupts come this late.
 fn world(late_ns: &[u64], workload: Workload, seed: u64) -> World {
-    let topology = schedcast_kernel::topology::Topology::flat(2);
-    let machine = Machine::preset("generic-8").unwrap();
-    let mut machine = machine.with_topology(topology).free_of_charge();
+    let mut machine = free_machine(2);
     if !late_ns.is_empty() {
         machine.timer_interrupt = Some(TimerInterrupt {
             late_quantiles_ns: late_ns.to_vec(),
             late_kept_percent: 0,
         });
     }
-    let rules = Rules::of(Version::new(6, 18), 2, 250);
-    let mut world = World::new(machine, rules, workload, seed).unwrap();
-    world.probes_mut().log = Some(Vec::new());
-    world
+    seeded(machine, workload, seed)
 }
 
 fn hogs() -> Workload {
@@ -140,9 +134,7 @@ fn a_timer_wakes_its_cpu_sooner_beside_one_that_executes() {
             b.sleep(from_us * US);
             b.work(20 * MS);
         });
-        let topology = schedcast_kernel::topology::Topology::flat(2);
-        let machine = Machine::preset("generic-8").unwrap();
-        let mut machine = machine.with_topology(topology).free_of_charge();
+        let mut machine = free_machine(2);
         machine.idle = Some(Idle {
             governor: IdleGovernor::Menu,
             guest_halt_poll_ns: None,
@@ -159,10 +151,7 @@ fn a_timer_wakes_its_cpu_sooner_beside_one_that_executes() {
                 uncore_mw: None,
             }],
         });
-        let rules = Rules::of(Version::new(6, 18), 2, 250);
-        let mut world = World::new(machine, rules, workload, 1).unwrap();
-        world.probes_mut().log = Some(Vec::new());
-        world.run_until(40 * MS).unwrap();
+        let world = seeded(machine, workload, 1).ran_until(40 * MS);
         marks(&world)[0].0
     };
     // Both begin 40 us late, too: CPUs idle at first. The sleeper's timer fires at 10,040 us; the

@@ -139,9 +139,7 @@ fn work_is_conserved_on_slow_cpus() {
             b.mark(cpu as u16);
         });
     }
-    let mut world = World::new(machine, rules(2), workload, 1).unwrap();
-    world.probes_mut().log = Some(Vec::new());
-    world.run_until(100 * MS).unwrap();
+    let world = seeded(machine, workload, 1).ran_until(100 * MS);
     // 10 ms / (341 / 1024), and the ticks in between lose nothing.
     assert_eq!(marks(&world), [(10 * MS, 0), (30_029_326, 1)]);
 }
@@ -255,9 +253,7 @@ fn wakeup_beside_a_hog(ipi_stall_ns: u64) -> u64 {
     let mut machine = Machine::preset("dev-vm").unwrap();
     machine.timer_interrupt = None;
     machine.ipi_stall_ns = ipi_stall_ns;
-    let mut world = World::new(machine, rules(2), workload, 1).unwrap();
-    world.probes_mut().log = Some(Vec::new());
-    world.run_until(50 * MS).unwrap();
+    let world = seeded(machine, workload, 1).ran_until(50 * MS);
     values(&world, 2)[0][0] - values(&world, 1)[0][0]
 }
 
@@ -484,8 +480,7 @@ fn stolen_time_passes_and_is_not_charged() {
         ..TaskSpec::new("job", job)
     });
     let machine = bench_workloads::machine(1).unwrap().free_of_charge();
-    let mut world = World::new(machine, rules(1), workload, 1).unwrap();
-    world.run_until(200 * MS).unwrap();
+    let world = seeded(machine, workload, 1).ran_until(200 * MS);
     let took = world.probes().metrics[latency.0 as usize].values.max();
     assert_eq!(took, Some(60 * MS));
     assert_eq!(world.kernel().group_usage_ns(group), 40 * MS);

@@ -62,7 +62,13 @@ pub(crate) fn task(
 
 /// A world where nothing but work takes time, with its log on.
 pub(crate) fn free_world(cpus: usize, workload: Workload) -> World {
-    let mut world = World::new(free_machine(cpus), rules(cpus), workload, 1).unwrap();
+    seeded(free_machine(cpus), workload, 1)
+}
+
+/// A world under these tests' rules that keeps a log of marks.
+pub(crate) fn seeded(machine: Machine, workload: Workload, seed: u64) -> World {
+    let rules = rules(machine.topology.cpus());
+    let mut world = World::new(machine, rules, workload, seed).unwrap();
     world.probes_mut().log = Some(Vec::new());
     world
 }
