@@ -52,64 +52,54 @@ impl ReadError {
     }
 
     /// The operating system's own words about `file`.
-    #[must_use]
     pub(crate) fn io(file: &Path, error: &std::io::Error) -> ReadError {
         ReadError::new(ErrorKind::Io, file, error.to_string())
     }
 
     /// The same error with its line, counted from 1.
-    #[must_use]
     pub(crate) fn at_line(mut self, line: u64) -> ReadError {
         self.line = Some(line);
         self
     }
 
     /// The same error with its byte column, counted from 1.
-    #[must_use]
     pub(crate) fn at_column(mut self, column: u64) -> ReadError {
         self.column = Some(column);
         self
     }
 
     /// The same error with its place in a binary file, in bytes from 0.
-    #[must_use]
     pub(crate) fn at_offset(mut self, offset: u64) -> ReadError {
         self.offset = Some(offset);
         self
     }
 
     /// Kind of the error.
-    #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
     /// The file.
-    #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
     }
 
     /// The line, counted from 1.
-    #[must_use]
     pub fn line(&self) -> Option<u64> {
         self.line
     }
 
     /// The byte column, counted from 1.
-    #[must_use]
     pub fn column(&self) -> Option<u64> {
         self.column
     }
 
     /// The place in a binary file, in bytes from 0.
-    #[must_use]
     pub fn offset(&self) -> Option<u64> {
         self.offset
     }
 
     /// Expected and found text, without the place.
-    #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -132,7 +122,6 @@ impl fmt::Display for ReadError {
 }
 
 /// The words an error uses about an unknown `what`: the nearest name, or the whole list.
-#[must_use]
 pub(crate) fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
         Some(near) => format!("unknown {what} `{name}`; did you mean `{near}`?"),

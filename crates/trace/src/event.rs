@@ -205,7 +205,6 @@ impl<N> EventKind<N> {
     }
 
     /// The kernel's name of the event, or `None` where no text says all of it.
-    #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         let known = match self {
             EventKind::Switch { .. } => Tracepoint::Switch,
@@ -426,19 +425,16 @@ const PREEMPTED_BIT: u64 = 1 << REPORT_LETTERS.len();
 
 impl PrevState {
     /// True if the task stays on a run queue: it did not ask to leave the CPU.
-    #[must_use]
     pub fn is_runnable(self) -> bool {
         matches!(self, PrevState::Running | PrevState::Preempted)
     }
 
     /// True if the task will never run again.
-    #[must_use]
     pub fn is_exit(self) -> bool {
         matches!(self, PrevState::Dead | PrevState::Zombie)
     }
 
     /// The text `sched_switch` prints for this state.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             PrevState::Running => "R",
@@ -459,7 +455,6 @@ impl PrevState {
     /// Kernels before 4.14 join several letters with `|`: `K` (killable), `W` (waking) and `N` (no
     /// load) qualify the first one. `D|N` is what they call the idle state; `x` is their dead
     /// state.
-    #[must_use]
     pub fn from_text(text: &[u8]) -> Option<PrevState> {
         if let Some(stripped) = text.strip_suffix(b"+") {
             return PrevState::from_text(stripped).map(|_| PrevState::Preempted);
@@ -486,7 +481,6 @@ impl PrevState {
     /// That plugin names the bits by the letters of old kernels, `SDTtZXxW`. On any kernel since
     /// 4.14 its `Z` is the dead bit, `X` the zombie bit, `x` the parked bit and `W` the idle bit;
     /// and it prints `R` for `R+`.
-    #[must_use]
     pub(crate) fn from_plugin_text(text: &[u8]) -> Option<PrevState> {
         match text {
             b"Z" => Some(PrevState::Dead),
@@ -501,7 +495,6 @@ impl PrevState {
     /// bit is set.
     ///
     /// 0 is `R`, 256 is `R+`, 1 is `S`, 128 is `I`; of several bits the lowest counts.
-    #[must_use]
     pub(crate) fn from_bits(bits: u64) -> Option<PrevState> {
         if bits == 0 {
             return Some(PrevState::Running);
@@ -517,7 +510,6 @@ impl PrevState {
 
     /// The number of a raw record for this state, with the bits of kernels since 4.14: the other
     /// way round from [`PrevState::from_bits`].
-    #[must_use]
     pub fn bits(self) -> u64 {
         match self {
             PrevState::Running => 0,
@@ -584,31 +576,26 @@ impl Context {
     pub const TASK: Context = Context(Context::KNOWN);
 
     /// This context with interrupts off.
-    #[must_use]
     pub const fn with_irqs_off(self) -> Context {
         Context(self.0 | Context::KNOWN | Context::IRQS_OFF)
     }
 
     /// This context with softirqs (bottom halves) disabled.
-    #[must_use]
     pub(crate) const fn with_bh_off(self) -> Context {
         Context(self.0 | Context::KNOWN | Context::BH_OFF)
     }
 
     /// This context with a reschedule pending.
-    #[must_use]
     pub const fn with_need_resched(self) -> Context {
         Context(self.0 | Context::KNOWN | Context::NEED_RESCHED)
     }
 
     /// This context with a lazy reschedule pending (6.13 and later, or PREEMPT_RT).
-    #[must_use]
     pub(crate) const fn with_need_resched_lazy(self) -> Context {
         Context(self.0 | Context::KNOWN | Context::NEED_RESCHED_LAZY)
     }
 
     /// This context inside one more level.
-    #[must_use]
     pub const fn with_level(self, level: Level) -> Context {
         let bit = match level {
             Level::Task => 0,
@@ -620,14 +607,12 @@ impl Context {
     }
 
     /// False if the source has no flags for this event; then [`Context::level`] is `None`.
-    #[must_use]
     pub const fn is_known(self) -> bool {
         self.0 & Context::KNOWN != 0
     }
 
     /// The innermost level: a hard interrupt that came while a softirq was served is
     /// [`Level::HardIrq`].
-    #[must_use]
     pub const fn level(self) -> Option<Level> {
         if !self.is_known() {
             None
@@ -644,37 +629,31 @@ impl Context {
 
     /// True if an interrupt of any kind wrote the event; false for a task and for an unknown
     /// context.
-    #[must_use]
     pub const fn in_interrupt(self) -> bool {
         self.0 & (Context::SOFTIRQ | Context::HARDIRQ | Context::NMI) != 0
     }
 
     /// True if a softirq was being served, whether or not a hard interrupt came on top.
-    #[must_use]
     pub const fn in_softirq(self) -> bool {
         self.0 & Context::SOFTIRQ != 0
     }
 
     /// True if interrupts were off.
-    #[must_use]
     pub const fn irqs_off(self) -> bool {
         self.0 & Context::IRQS_OFF != 0
     }
 
     /// True if softirqs were disabled (recent kernels say so).
-    #[must_use]
     pub const fn bh_off(self) -> bool {
         self.0 & Context::BH_OFF != 0
     }
 
     /// True if a reschedule was pending (`TIF_NEED_RESCHED`).
-    #[must_use]
     pub const fn need_resched(self) -> bool {
         self.0 & Context::NEED_RESCHED != 0
     }
 
     /// True if a lazy reschedule was pending (`TIF_NEED_RESCHED_LAZY`).
-    #[must_use]
     pub const fn need_resched_lazy(self) -> bool {
         self.0 & Context::NEED_RESCHED_LAZY != 0
     }

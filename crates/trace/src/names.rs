@@ -26,7 +26,6 @@ pub struct CommTable {
 
 impl CommTable {
     /// An empty table.
-    #[must_use]
     pub fn new() -> CommTable {
         CommTable::default()
     }
@@ -46,7 +45,6 @@ impl CommTable {
     }
 
     /// The id of `name` if the trace has it.
-    #[must_use]
     pub fn find(&self, name: &[u8]) -> Option<CommId> {
         if self.slots.is_empty() {
             return None;
@@ -55,26 +53,22 @@ impl CommTable {
     }
 
     /// The bytes of a name. An id of another table gives an arbitrary name or none.
-    #[must_use]
     pub fn get(&self, id: CommId) -> Option<&[u8]> {
         self.names.get(id.0 as usize).map(AsRef::as_ref)
     }
 
     /// A name for people: what is not UTF-8 is replaced, an id of another table gives `?`.
-    #[must_use]
     pub fn display(&self, id: CommId) -> Cow<'_, str> {
         self.get(id)
             .map_or(Cow::Borrowed("?"), String::from_utf8_lossy)
     }
 
     /// Number of names.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
     /// True if no name was interned.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

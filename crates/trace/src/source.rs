@@ -131,7 +131,6 @@ pub struct Counts {
 
 impl Counts {
     /// Lost events where their number is known; `None` if any gap is of unknown size.
-    #[must_use]
     pub fn lost_events(&self) -> Option<u64> {
         self.lost.iter().map(|gap| gap.events).sum()
     }
@@ -156,7 +155,6 @@ impl Counts {
     }
 
     /// The note about CPUs that hide it, if there are such.
-    #[must_use]
     pub(crate) fn note_of_hidden_idle(&self) -> Option<String> {
         let cpus: Vec<String> = self
             .cpus_that_hide_idle()
@@ -176,7 +174,6 @@ impl Counts {
 
     /// Notes that a reader needs before trusting an answer, one sentence each; empty if nothing is
     /// odd.
-    #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(first) = self.lost.first() {

@@ -22,7 +22,6 @@ pub struct Standing {
 impl Kernel {
     /// The standing of a task as of the last time the kernel accounted for it; nothing is brought
     /// up to date.
-    #[must_use]
     pub fn standing(&self, task: TaskId) -> Standing {
         let entity = &self.entities[self.tasks[task].se];
         let queued = self.rules.fair == FairClass::Eevdf && entity.on_rq;

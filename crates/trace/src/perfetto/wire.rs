@@ -125,7 +125,6 @@ pub enum Value<'a> {
 
 impl<'a> Value<'a> {
     /// The number of an integer field of any width; `None` for bytes.
-    #[must_use]
     pub(crate) fn integer(self) -> Option<u64> {
         match self {
             Value::Varint(value) | Value::Fixed64(value) => Some(value),
@@ -135,7 +134,6 @@ impl<'a> Value<'a> {
     }
 
     /// The bytes of a string, message or packed list.
-    #[must_use]
     pub fn bytes(self) -> Option<&'a [u8]> {
         match self {
             Value::Bytes(bytes) => Some(bytes),
@@ -164,13 +162,11 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Reads the message that `bytes` holds.
-    #[must_use]
     pub fn new(bytes: &'a [u8]) -> Fields<'a> {
         Fields { bytes, at: 0 }
     }
 
     /// Where the next field begins.
-    #[must_use]
     pub fn offset(&self) -> usize {
         self.at
     }

@@ -43,7 +43,6 @@ pub struct CgroupTree {
 
 impl CgroupTree {
     /// The group at `path`.
-    #[must_use]
     pub fn get(&self, path: &str) -> Option<&Cgroup> {
         self.groups.get(path)
     }
@@ -68,7 +67,6 @@ impl CgroupTree {
     }
 
     /// The group that a thread is in; of several (it moved while they were read) the last path.
-    #[must_use]
     pub fn group_of(&self, pid: Pid) -> Option<&str> {
         self.iter()
             .filter(|(_, group)| group.tasks.contains(&pid))

@@ -134,7 +134,6 @@ pub struct BoundThreads {
 
 impl Meta {
     /// Whether two CPUs share a last-level cache. All do where that was not recorded.
-    #[must_use]
     pub fn share_cache(&self, one: u32, other: u32) -> bool {
         let of = |cpu: u32| {
             self.llc
@@ -146,7 +145,6 @@ impl Meta {
     }
 
     /// The keys of `recording.json` that are unknown, in the file's order.
-    #[must_use]
     pub fn unknown(&self) -> Vec<&'static str> {
         let known = [
             ("title", self.title.is_some()),
@@ -179,7 +177,6 @@ impl Meta {
 
     /// The groups of `tree` with what they are called. Of a recording that keeps no names, paths
     /// tell what they do.
-    #[must_use]
     pub fn named_groups(&self, tree: &CgroupTree) -> Vec<NamedGroup> {
         let named = |(path, group): (&str, &super::Cgroup)| NamedGroup {
             path: path.to_owned(),

@@ -172,7 +172,6 @@ impl Recording {
 
     /// Number of CPUs: as recorded, else as the trace's header says, else the highest CPU seen plus
     /// one.
-    #[must_use]
     pub fn cpus(&self) -> u32 {
         let seen = u32::try_from(self.counts.events_per_cpu.len()).unwrap_or(u32::MAX);
         // A header that was damaged may say anything.
@@ -181,7 +180,6 @@ impl Recording {
     }
 
     /// Start and end in ns: as recorded, else the first and last event.
-    #[must_use]
     pub fn span_ns(&self) -> (u64, u64) {
         let (first, last) = self.counts.span_ns.unwrap_or((0, 0));
         (
@@ -192,7 +190,6 @@ impl Recording {
 
     /// Notes that a reader needs before trusting an answer, one sentence each; empty if nothing is
     /// odd.
-    #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.counts.notes();
         if self.counts.backwards.count > 0 {

@@ -47,7 +47,6 @@ impl Request {
 
     /// Whether a log has whole milliseconds only, as access logs do: such times say nothing of the
     /// order of what follows each other closely. On the trace's clock they share a fraction.
-    #[must_use]
     pub fn are_whole_milliseconds(log: &[Request]) -> bool {
         let fraction = |request: &Request| [request.sent_us % 1000, request.replied_us % 1000];
         let first = log.first().map(fraction);
