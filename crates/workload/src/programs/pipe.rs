@@ -120,9 +120,7 @@ impl Model for Options {
 
     /// Text that perf prints.
     fn report(&self, results: &Results) -> String {
-        let seconds = results
-            .seconds("time")
-            .unwrap_or_else(|| results.elapsed_s());
+        let seconds = results.time_s();
         let kind = if self.threads { "threads" } else { "processes" };
         let loops = self.loops as f64;
         format!(

@@ -54,6 +54,25 @@ impl<'a> Results<'a> {
         Some(longest_ns as f64 / 1e9)
     }
 
+    /// Seconds from the moment at which all `threads` were ready to the end of the last one.
+    pub(super) fn measured_s(&self, threads: u64) -> f64 {
+        let ended = self.metric("run").map(|run| run.values.count());
+        if ended == Some(threads)
+            && let Some(seconds) = self.seconds("run")
+        {
+            return seconds;
+        }
+        // Cut short: from the first latency that was recorded, or from when statistics count.
+        let span = self.metric("latency").and_then(|latency| latency.span);
+        let first = span.map_or(self.now_ns, |(first, _)| first.max(self.probes.since));
+        self.now_ns.saturating_sub(first) as f64 / 1e9
+    }
+
+    /// The time that the program took, up to now if it has not ended.
+    pub(super) fn time_s(&self) -> f64 {
+        self.seconds("time").unwrap_or_else(|| self.elapsed_s())
+    }
+
     /// How many requests a second were answered while the load, of this length, was measured.
     pub(super) fn answered_per_s(&self, duration_ns: u64) -> Option<f64> {
         let latency = self.metric("latency")?;

@@ -165,9 +165,7 @@ impl Model for Options {
 
     /// Text that the tool prints.
     fn report(&self, results: &Results) -> String {
-        let seconds = results
-            .seconds("time")
-            .unwrap_or_else(|| results.elapsed_s());
+        let seconds = results.time_s();
         if !self.perf {
             let mode = if self.threads { "threaded" } else { "process" };
             return format!(

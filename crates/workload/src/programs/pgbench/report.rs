@@ -5,25 +5,9 @@ use crate::programs::model::{Length, Model};
 use crate::programs::results::{MetricMap, Results, deviation};
 
 impl Options {
-    /// Seconds from the moment at which all were connected to the end of the last thread.
-    fn measured_s(&self, results: &Results) -> f64 {
-        let ended = results.metric("run").map(|run| run.values.count());
-        if ended == Some(self.threads)
-            && let Some(seconds) = results.seconds("run")
-        {
-            return seconds;
-        }
-        // Cut short: from the first transaction that ended, or from when statistics count.
-        let first = results
-            .metric("latency")
-            .and_then(|latency| latency.span)
-            .map_or(results.now_ns, |(first, _)| first.max(results.probes.since));
-        results.now_ns.saturating_sub(first) as f64 / 1e9
-    }
-
     fn tps(&self, results: &Results) -> Option<f64> {
         let count = results.values("latency")?.count();
-        let measured_s = self.measured_s(results);
+        let measured_s = results.measured_s(self.threads);
         (measured_s > 0.0).then(|| count as f64 / measured_s)
     }
 }

@@ -73,9 +73,7 @@ impl Model for Options {
             return String::new();
         }
         let workers = self.workers;
-        let seconds = results
-            .seconds("time")
-            .unwrap_or_else(|| results.elapsed_s());
+        let seconds = results.time_s();
         let timeout_s = self.timeout_ns / 1_000_000_000;
         let long = long_time(timeout_s as f64);
         let setting = match self.timeout_given {

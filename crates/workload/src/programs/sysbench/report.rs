@@ -7,20 +7,6 @@ use crate::programs::model::Model;
 use crate::programs::results::{MetricMap, Results, deviation};
 
 impl Options {
-    /// From the moment at which all were ready to the end of the last thread.
-    fn measured_s(&self, results: &Results) -> f64 {
-        let ended = results.metric("run").map(|run| run.values.count());
-        if ended == Some(self.threads)
-            && let Some(seconds) = results.seconds("run")
-        {
-            return seconds;
-        }
-        // Cut short: from the first event that ended, or from when statistics count.
-        let span = results.metric("latency").and_then(|latency| latency.span);
-        let first = span.map_or(results.now_ns, |(first, _)| first.max(results.probes.since));
-        results.now_ns.saturating_sub(first) as f64 / 1e9
-    }
-
     /// Queries of an event: that read, that write, others.
     fn queries(&self) -> Option<[u64; 3]> {
         match &self.test {
@@ -80,7 +66,7 @@ impl Model for Options {
     fn metrics(&self, results: &Results, map: &mut MetricMap) {
         results.put_latency(map, "latency");
         let events = results.values("latency").map_or(0, Histogram::count) as f64;
-        let measured_s = self.measured_s(results);
+        let measured_s = results.measured_s(self.threads);
         if measured_s <= 0.0 {
             return;
         }
@@ -95,7 +81,7 @@ impl Model for Options {
         let none = Histogram::default();
         let latency = results.values("latency").unwrap_or(&none);
         let events = latency.count();
-        let measured_s = self.measured_s(results);
+        let measured_s = results.measured_s(self.threads);
         let per_second = |count: u64| match measured_s > 0.0 {
             true => count as f64 / measured_s,
             false => 0.0,
