@@ -132,13 +132,7 @@ fn run_time_of_tasks_is_busy_time() {
 fn work_is_conserved_on_slow_cpus() {
     let mut machine = free_machine(2);
     machine.topology.capacities = vec![1024, 341];
-    let mut workload = Workload::default();
-    for cpu in 0..2 {
-        task(&mut workload, "t", cpu, |b| {
-            b.work(10 * MS);
-            b.mark(cpu as u16);
-        });
-    }
+    let workload = works_on_both();
     let world = seeded(machine, workload, 1).ran_until(100 * MS);
     // 10 ms / (341 / 1024), and the ticks in between lose nothing.
     assert_eq!(marks(&world), [(10 * MS, 0), (30_029_326, 1)]);

@@ -60,6 +60,18 @@ pub(crate) fn task(
     workload.add_task(pinned(name, program, cpu));
 }
 
+/// On CPUs 0 and 1 a task each that works for 10 ms and then marks with its CPU's number.
+pub(crate) fn works_on_both() -> Workload {
+    let mut workload = Workload::default();
+    for cpu in 0..2 {
+        task(&mut workload, "t", cpu, |b| {
+            b.work(10 * MS);
+            b.mark(cpu as u16);
+        });
+    }
+    workload
+}
+
 /// A world where nothing but work takes time, with its log on.
 pub(crate) fn free_world(cpus: usize, workload: Workload) -> World {
     seeded(free_machine(cpus), workload, 1)

@@ -3,7 +3,7 @@
 use schedcast_kernel::Cpu;
 use schedcast_sim::{Machine, Reg, Workload};
 
-use super::common::{MS, Mark, Ran, marks, task, world};
+use super::common::{MS, Mark, Ran, marks, task, works_on_both, world};
 use super::{machine, preset_text, us};
 
 pub(crate) const SMT2: &str = "[smt]\nthread_speed_1000ths = [1000, 600]\n";
@@ -28,13 +28,7 @@ fn a_sibling_that_wakes_slows_what_runs_and_work_is_conserved() {
 
 #[test]
 fn cpus_of_other_cores_do_not_matter() {
-    let mut workload = Workload::default();
-    for cpu in 0..2 {
-        task(&mut workload, "t", cpu, |b| {
-            b.work(10 * MS);
-            b.mark(cpu as u16);
-        });
-    }
+    let workload = works_on_both();
     // Four CPUs, two cores: 0 and 2 share one, 1 and 3 the other.
     let world = world((6, 18), machine([1, 1, 2, 2], SMT2), workload).ran_until(50 * MS);
     let mut ends = us(&world);
@@ -163,13 +157,7 @@ fn speeds_that_the_scheduler_does_not_know_slow_work_and_move_no_capacity() {
     assert_eq!([machine.speed(0), machine.speed(1)], [1024, 512]);
     assert!(machine.topology.capacities.is_empty());
     assert_eq!(machine.topology.priorities, [9, 3]);
-    let mut workload = Workload::default();
-    for cpu in 0..2 {
-        task(&mut workload, "t", cpu, |b| {
-            b.work(10 * MS);
-            b.mark(cpu as u16);
-        });
-    }
+    let workload = works_on_both();
     let world = world((6, 12), machine, workload).ran_until(100 * MS);
     let ends: Vec<u64> = marks(&world).iter().map(|(at, _)| at / MS).collect();
     assert!(ends[0] < 12 && (20..24).contains(&ends[1]), "{ends:?}");
