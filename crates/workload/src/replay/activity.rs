@@ -387,11 +387,7 @@ impl<'a> Folder<'a> {
         let woken_ns = self.relative(waking.time_ns);
         let trigger = match source {
             Source::Thread(by) => Trigger::Thread(by),
-            Source::Outside { context } => Trigger::Outside {
-                at_ns: woken_ns,
-                cpu: waking.cpu,
-                context,
-            },
+            Source::Outside { context } => Trigger::outside(woken_ns, waking.cpu, context),
         };
         if matches!(source, Source::Thread(_)) {
             self.begun[index] = Begun::Draft(self.drafts.len());
@@ -434,11 +430,7 @@ impl<'a> Folder<'a> {
             }
             _ => {
                 self.incomplete.unseen_wakeups += 1;
-                Trigger::Outside {
-                    at_ns: woken_ns,
-                    cpu,
-                    context: ArrivalContext::HardIrq,
-                }
+                Trigger::outside(woken_ns, cpu, ArrivalContext::HardIrq)
             }
         }
     }

@@ -283,11 +283,9 @@ fn keep_in_front(replay: &mut Replay, group: GroupIndex) {
             Trigger::Thread(_) | Trigger::ThreadUnseen(_)
         );
         if by_thread && (!is_front || !wakers_in_front(activation)) {
-            activation.trigger = Trigger::Outside {
-                at_ns: activation.woken_ns,
-                cpu: replay.threads[activation.thread.index()].first_cpu,
-                context: ArrivalContext::HardIrq,
-            };
+            let cpu = replay.threads[activation.thread.index()].first_cpu;
+            let at_ns = activation.woken_ns;
+            activation.trigger = Trigger::outside(at_ns, cpu, ArrivalContext::HardIrq);
         }
     }
     replay.steps = steps;

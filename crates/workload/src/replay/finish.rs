@@ -238,11 +238,7 @@ fn cut_loose(drafts: &mut [Draft], begun: &mut [Begun], wakings: &[Waking]) {
     }
     for Draft { activation, .. } in drafts.iter_mut() {
         if activation.trigger == Trigger::Fork && !forked.contains(&activation.thread) {
-            activation.trigger = Trigger::Outside {
-                at_ns: activation.woken_ns,
-                cpu: 0,
-                context: ArrivalContext::HardIrq,
-            };
+            activation.trigger = Trigger::outside(activation.woken_ns, 0, ArrivalContext::HardIrq);
         }
     }
     let mut later = BTreeSet::new();
@@ -262,11 +258,8 @@ fn cut_loose(drafts: &mut [Draft], begun: &mut [Begun], wakings: &[Waking]) {
             Begun::Nothing => {}
             Begun::Draft(index) => {
                 let activation = &mut drafts[index].activation;
-                activation.trigger = Trigger::Outside {
-                    at_ns: activation.woken_ns,
-                    cpu: wakings[waking].cpu,
-                    context: ArrivalContext::HardIrq,
-                };
+                let (at_ns, cpu) = (activation.woken_ns, wakings[waking].cpu);
+                activation.trigger = Trigger::outside(at_ns, cpu, ArrivalContext::HardIrq);
             }
             Begun::Handover(handover) => orphans.push(handover),
         }

@@ -83,6 +83,14 @@ pub enum Trigger {
 }
 
 impl Trigger {
+    pub(super) fn outside(at_ns: u64, cpu: u32, context: ArrivalContext) -> Self {
+        Trigger::Outside {
+            at_ns,
+            cpu,
+            context,
+        }
+    }
+
     /// Whether a softirq began it.
     pub(super) fn is_softirq(self) -> bool {
         matches!(self, Trigger::Outside { context, .. } if context == ArrivalContext::SoftIrq)

@@ -143,11 +143,7 @@ impl Replay {
         let last = self.threads.iter().map(|thread| thread.pid).max();
         let index = self.activations.len() as u32;
         let id = ThreadId(self.threads.len() as u32);
-        let trigger = Trigger::Outside {
-            at_ns: piece.at_ns,
-            cpu: 0,
-            context: ArrivalContext::HardIrq,
-        };
+        let trigger = Trigger::outside(piece.at_ns, 0, ArrivalContext::HardIrq);
         let mut activation = Activation::new(id, trigger, piece.at_ns);
         let first = self.steps.len() as u32;
         self.steps.push(Step::Run {

@@ -161,7 +161,7 @@ impl Apart<'_> {
         }
         for draft in alone {
             let activation = &mut drafts[draft].activation;
-            activation.trigger = by_itself(activation.woken_ns);
+            activation.trigger = Trigger::outside(activation.woken_ns, 0, ArrivalContext::SoftIrq);
         }
         drafts.append(&mut copies);
         gone.resize(drafts.len(), false);
@@ -417,15 +417,6 @@ impl Replying {
     }
 }
 
-/// The trigger of an activation that begins at its time, whoever caused it in the recording.
-fn by_itself(at_ns: u64) -> Trigger {
-    Trigger::Outside {
-        at_ns,
-        cpu: 0,
-        context: ArrivalContext::SoftIrq,
-    }
-}
-
 /// Requests that end in a draft.
 fn replies(draft: &Draft) -> usize {
     let ends = |(_, step): &&(u64, DraftStep)| matches!(step, DraftStep::Replies(_));
@@ -569,13 +560,9 @@ impl Copying<'_, '_> {
                     at_ns,
                     cpu,
                     context,
-                } => Trigger::Outside {
-                    at_ns: shifted(at_ns),
-                    cpu,
-                    context,
-                },
+                } => Trigger::outside(shifted(at_ns), cpu, context),
                 trigger if caused.contains(index) => trigger,
-                _ => by_itself(activation.woken_ns),
+                _ => Trigger::outside(activation.woken_ns, 0, ArrivalContext::SoftIrq),
             };
             let deeds = draft.deeds.iter().filter_map(|(into_ns, step)| {
                 let step = self.step(step, begun, &places, &waits)?;

@@ -363,11 +363,9 @@ impl Placing<'_> {
                 let way_ns = woken_ns.saturating_sub(asked[position].sent_ns.max(0) as u64);
                 at_ns = at_ns.min(arrives_ns[position] + way_ns);
             }
-            drafts[draft].activation.trigger = Trigger::Outside {
-                at_ns,
-                cpu: self.border.evidence.wakings[waking].cpu,
-                context: ArrivalContext::SoftIrq,
-            };
+            let cpu = self.border.evidence.wakings[waking].cpu;
+            let trigger = Trigger::outside(at_ns, cpu, ArrivalContext::SoftIrq);
+            drafts[draft].activation.trigger = trigger;
         }
         began
     }
@@ -607,11 +605,7 @@ fn cut_off(
     follows: Follows,
 ) -> Draft {
     let whole = &mut draft.activation;
-    let trigger = Trigger::Outside {
-        at_ns: arrives_ns,
-        cpu: 0,
-        context: ArrivalContext::SoftIrq,
-    };
+    let trigger = Trigger::outside(arrives_ns, 0, ArrivalContext::SoftIrq);
     let mut part = Activation::new(whole.thread, trigger, arrives_ns.max(whole.woken_ns));
     part.follows = Some(follows);
     part.executed_ns = whole.executed_ns.saturating_sub(into_ns);

@@ -316,11 +316,7 @@ fn cut(draft: &mut Draft, parts: &[Part], served: &[Served], first: u32) -> Vec<
             }
             draft.deeds = own;
         } else {
-            let trigger = Trigger::Outside {
-                at_ns: one.arrives_ns,
-                cpu: 0,
-                context: ArrivalContext::SoftIrq,
-            };
+            let trigger = Trigger::outside(one.arrives_ns, 0, ArrivalContext::SoftIrq);
             let woken_ns = one.arrives_ns.max(draft.activation.woken_ns);
             let mut activation = Activation::new(draft.activation.thread, trigger, woken_ns);
             activation.executed_ns = executed_ns;

@@ -61,11 +61,7 @@ fn timer(us: u64, cpu: u32) -> Trigger {
 
 fn outside(us: u64, cpu: u32, context: ArrivalContext) -> Trigger {
     let at_ns = us * 1000;
-    Trigger::Outside {
-        at_ns,
-        cpu,
-        context,
-    }
+    Trigger::outside(at_ns, cpu, context)
 }
 
 /// Each thread's activations execute the time that its runs show, and no time is lost on the way to

@@ -175,11 +175,7 @@ fn a_waking_while_it_runs_begins_the_next_activation() {
     mini.switch(50, 0, 2, "S", 0);
     mini.switch(60, 1, 3, "S", 0);
     let replay = inferred(mini, 100);
-    let soft = Trigger::Outside {
-        at_ns: 0,
-        cpu: 0,
-        context: ArrivalContext::SoftIrq,
-    };
+    let soft = Trigger::outside(0, 0, ArrivalContext::SoftIrq);
     let client = replay.threads_named("client").unwrap()[0];
     assert_eq!(
         of(&replay, "loop"),

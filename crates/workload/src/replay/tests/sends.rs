@@ -2,7 +2,6 @@
 
 use super::super::sends::Woken;
 use super::*;
-use schedcast_sim::workload::ArrivalContext;
 use std::collections::BTreeMap;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -90,16 +89,7 @@ fn a_machine_without_idle_time_is_hit_by_interrupts() {
         mini.switch(at + 900, 0, current, "R", next);
     }
     let replay = inferred(mini, 90_010);
-    let outside = |trigger: &Trigger| {
-        matches!(
-            trigger,
-            Trigger::Outside {
-                context: ArrivalContext::SoftIrq,
-                ..
-            }
-        )
-    };
     let server = of(&replay, "server");
     assert_eq!(server.len(), 90);
-    assert!(server.iter().all(|(trigger, ..)| outside(trigger)));
+    assert!(server.iter().all(|(trigger, ..)| trigger.is_softirq()));
 }

@@ -4,7 +4,6 @@ use super::*;
 use crate::replay::service::Served;
 use schedcast_kernel::rules::{Rules, Version};
 use schedcast_kernel::topology::Topology;
-use schedcast_sim::workload::ArrivalContext;
 use schedcast_sim::{Machine, Workload, World};
 use schedcast_trace::Request;
 
@@ -93,13 +92,7 @@ pub(super) fn apart(first: u32, works: [u64; 3]) -> Vec<Step> {
 /// Steps of a pile's activation, and the request of its first reply.
 pub(super) fn of_pile(replay: &Replay, singles: usize) -> (Vec<Step>, RequestId) {
     let (trigger, _, steps) = of(replay, "server").swap_remove(singles);
-    assert!(matches!(
-        trigger,
-        Trigger::Outside {
-            context: ArrivalContext::SoftIrq,
-            ..
-        }
-    ));
+    assert!(trigger.is_softirq());
     let first = steps.iter().find_map(|step| match step {
         Step::Reply(request) => Some(*request),
         _ => None,
@@ -143,19 +136,10 @@ fn a_softirq_that_hits_anybody_comes_from_outside() {
         mini.switch(at + 1_520, 0, 2, "S", 0);
     }
     let replay = inferred(mini, 120_000);
-    let outside = |trigger: &Trigger| {
-        matches!(
-            trigger,
-            Trigger::Outside {
-                context: ArrivalContext::SoftIrq,
-                ..
-            }
-        )
-    };
     assert!(
         of(&replay, "server")
             .iter()
-            .all(|(trigger, ..)| outside(trigger))
+            .all(|(trigger, ..)| trigger.is_softirq())
     );
 }
 
