@@ -83,6 +83,7 @@ pub enum Trigger {
 }
 
 impl Trigger {
+    /// An interrupt at this time, ns since the start of the recording.
     pub(super) fn outside(at_ns: u64, cpu: u32, context: ArrivalContext) -> Self {
         Trigger::Outside {
             at_ns,

@@ -47,7 +47,7 @@ use super::super::activity::{Begun, Draft, DraftStep, Waking};
 use super::super::model::{Activation, HandoverId, Thread, Trigger};
 use super::super::threads::ThreadId;
 use super::super::timeline::Run;
-use super::{Follows, RequestId, Served, aside};
+use super::{Follows, RequestId, Served};
 use schedcast_sim::random::{self, Stream};
 use schedcast_sim::workload::ArrivalContext;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,6 +76,8 @@ pub(super) struct Apart<'a> {
     pub span_ns: (u64, u64),
     /// Number of the first of its requests.
     pub first: u32,
+    /// Per draft: whether it [stands aside](super::aside); those behind them do not.
+    pub aside: Vec<bool>,
 }
 
 /// From when the service had something to do to when it had not.
@@ -106,8 +108,7 @@ impl Apart<'_> {
         if served.is_empty() || self.is_loop(drafts) {
             return;
         }
-        let aside = aside::aside(self.threads, self.inside, drafts, begun, served.len());
-        let episodes = self.episodes(drafts, begun, served, &aside);
+        let episodes = self.episodes(drafts, begun, served);
         let single = |episode: &&Episode| episode.requests.len() == 1 && !episode.is_fixed;
         let mut singles: Vec<&Episode> = episodes.iter().filter(single).collect();
         let proxies = self.proxies(drafts, &singles);
@@ -120,7 +121,6 @@ impl Apart<'_> {
         let runs = self.running();
         let mut copies: Vec<Draft> = Vec::new();
         let mut gone = vec![false; drafts.len()];
-        let mut alone: Vec<usize> = Vec::new();
         for (number, piled) in (0u64..).zip(&episodes) {
             let is_held = piled.requests.len() > 1 && self.is_held(piled, &runs);
             let is_whole = !is_held && !self.lacks_cause(drafts, piled, &proxies);
@@ -132,11 +132,6 @@ impl Apart<'_> {
             };
             for draft in &piled.drafts {
                 gone[*draft] = true;
-                let woken = drafts[*draft].wakes().map(|(_, waking)| begun[waking]);
-                alone.extend(woken.filter_map(|begun| match begun {
-                    Begun::Draft(other) if aside[other] => Some(other),
-                    _ => None,
-                }));
             }
             let sum_ns: u64 = drawn.iter().map(|single| single.work_ns).sum();
             for (request, single) in piled.requests.iter().zip(drawn) {
@@ -158,10 +153,6 @@ impl Apart<'_> {
                 copies.append(&mut new);
                 served[*request].read_ns = served[single.requests[0]].read_ns;
             }
-        }
-        for draft in alone {
-            let activation = &mut drafts[draft].activation;
-            activation.trigger = Trigger::outside(activation.woken_ns, 0, ArrivalContext::SoftIrq);
         }
         drafts.append(&mut copies);
         gone.resize(drafts.len(), false);
@@ -228,17 +219,16 @@ impl Apart<'_> {
         self.inside[draft.activation.thread.index()]
     }
 
-    fn episodes(
-        &self,
-        drafts: &[Draft],
-        begun: &[Begun],
-        served: &[Served],
-        aside: &[bool],
-    ) -> Vec<Episode> {
+    fn stands_aside(&self, draft: usize) -> bool {
+        self.aside.get(draft) == Some(&true)
+    }
+
+    fn episodes(&self, drafts: &[Draft], begun: &[Begun], served: &[Served]) -> Vec<Episode> {
         let length_ns = self.span_ns.1 - self.span_ns.0;
         let mut spans: Vec<(u64, u64)> = Vec::new();
-        let takes_part = |(draft, aside): &(&Draft, &bool)| !**aside && self.is_own(draft);
-        for (draft, _) in drafts.iter().zip(aside).filter(takes_part) {
+        let takes_part =
+            |(index, draft): &(usize, &Draft)| !self.stands_aside(*index) && self.is_own(draft);
+        for (_, draft) in drafts.iter().enumerate().filter(takes_part) {
             let activation = &draft.activation;
             // An end that is not visible came when its work was done, as far as the trace tells.
             let done_ns = activation.woken_ns + activation.executed_ns;
@@ -275,9 +265,9 @@ impl Apart<'_> {
             }
         }
         for (index, draft) in drafts.iter().enumerate() {
-            let own = self.is_own(draft) && !aside[index];
+            let own = self.is_own(draft) && !self.stands_aside(index);
             let answered = match draft.activation.trigger {
-                Trigger::Thread(by) => self.inside[by.index()] && !aside[index],
+                Trigger::Thread(by) => self.inside[by.index()] && !self.stands_aside(index),
                 _ => false,
             };
             let Some(place) = at(&episodes, draft.activation.woken_ns).filter(|_| own || answered)
@@ -562,6 +552,7 @@ impl Copying<'_, '_> {
                     context,
                 } => Trigger::outside(shifted(at_ns), cpu, context),
                 trigger if caused.contains(index) => trigger,
+                // It begins at its time, whoever caused it in the recording.
                 _ => Trigger::outside(activation.woken_ns, 0, ArrivalContext::SoftIrq),
             };
             let deeds = draft.deeds.iter().filter_map(|(into_ns, step)| {

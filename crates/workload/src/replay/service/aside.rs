@@ -5,10 +5,11 @@
 //! begins when it began in the recording, takes its CPU time from them, and nothing is held back
 //! until it is done.
 //!
-//! An activation stands aside if it answers nobody and wakes nobody but others that stand aside, if
-//! that is so of at least [`QUIET_OF`] − 1 in [`QUIET_OF`] activations of its thread, and if the
-//! thread's subject has fewer than half as many activations as there are requests. One quiet
-//! activation says little: a worker whose client is awake just then wakes nobody either.
+//! An activation stands aside if it wakes nobody but others that stand aside, if that is so of all
+//! but one in [`QUIET_OF`] activations of its thread, if that thread answers no request and is
+//! woken by no client, and if its subject has fewer than half as many activations as there are
+//! requests. One quiet activation says little: a worker whose client is awake just then wakes
+//! nobody either.
 //!
 //! # Worked example
 //!
@@ -18,16 +19,18 @@
 
 use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::Thread;
-use std::collections::BTreeMap;
+use super::super::threads::ThreadId;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A thread stands aside if all but one in so many of its activations do.
 const QUIET_OF: usize = 20;
 
 /// Per draft: whether it stands aside. `inside` says per thread whether it is of the service, which
-/// has so many `requests`.
+/// has so many `requests`; threads that are `serving` any of them never do.
 pub(super) fn aside(
     threads: &[Thread],
     inside: &[bool],
+    serving: &BTreeSet<ThreadId>,
     drafts: &[Draft],
     begun: &[Begun],
     requests: usize,
@@ -42,6 +45,7 @@ pub(super) fn aside(
         |(_, step): &(u64, DraftStep)| matches!(step, DraftStep::Wakes(_) | DraftStep::Io { .. });
     let may_stand = |draft: &Draft| {
         own(&draft)
+            && !serving.contains(&draft.activation.thread)
             && activations[subject(draft)] * 2 < requests
             && draft.deeds.iter().all(is_quiet)
     };

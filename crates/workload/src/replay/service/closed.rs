@@ -61,7 +61,8 @@ struct Interval {
 }
 
 /// Lets requests follow the replies before them if clients form a closed loop. Returns the number
-/// of connections. `connections` are those of the log; without it they are told from the rate.
+/// of connections. `connections` are those of the log or of events of sockets; without them they
+/// are told from the rate.
 pub(super) fn chain(
     asked: &mut [Asked],
     connections: Option<&[u32]>,
@@ -95,11 +96,12 @@ pub(super) fn chain(
         .count();
     let by_users = || connections.and_then(|names| users::odds(asked, names));
     let likely = ODDS.ln();
-    let is_likely = odds.is_some_and(|by_pace| {
-        by_pace >= likely || by_users().is_some_and(|odds| odds.min(odds + by_pace) >= likely)
-    });
-    let is_closed = is_likely && early * EARLY_OF <= asked.len();
-    if !is_closed && wanted != ClientLoop::Closed {
+    let is_closed = wanted != ClientLoop::Closed
+        && early * EARLY_OF <= asked.len()
+        && odds.is_some_and(|by_pace| {
+            by_pace >= likely || by_users().is_some_and(|odds| odds.min(odds + by_pace) >= likely)
+        });
+    if wanted != ClientLoop::Closed && !is_closed {
         return None;
     }
     for (one, before) in asked.iter_mut().zip(after) {
@@ -266,7 +268,7 @@ mod tests {
         let after: Vec<Option<usize>> = asked.iter().map(|one| one.after).collect();
         let before = |position: usize| position.checked_sub(2);
         assert_eq!(after, (0..20).map(before).collect::<Vec<_>>());
-        // The trace alone does not name connections; two make it likeliest.
+        // Wakeups alone do not name connections; two make it likeliest.
         let (mut unnamed, _) = held_back();
         assert_eq!(chain(&mut unnamed, None, ClientLoop::AsRecorded), None);
         assert_eq!(chain(&mut unnamed, None, ClientLoop::Closed), Some(2));

@@ -307,9 +307,9 @@ pub(super) fn find(
             found.uncut.entry(thread).or_insert(activations);
         }
         let first = found.requests.len();
-        let (loosened, answering) = placing.put(&asked, drafts, &mut found.requests);
+        let put = placing.put(&asked, drafts, &mut found.requests);
         let connections: Option<BTreeSet<u32>> = connections.map(|of| of.into_iter().collect());
-        let rounds = answering.map(|(thread, largest)| Rounds {
+        let rounds = put.answering.map(|(thread, largest)| Rounds {
             thread,
             at_most: connections.map_or(largest, |all| all.len() as u32),
         });
@@ -330,8 +330,9 @@ pub(super) fn find(
             runs: evidence.runs,
             span_ns: (evidence.start_ns, evidence.end_ns),
             first: first as u32,
+            aside: put.aside,
         };
-        for waking in loosened {
+        for waking in put.loosened {
             begun[waking] = Begun::Nothing;
         }
         apart.take(drafts, begun, handovers, &mut found.requests[first..]);

@@ -80,17 +80,25 @@ impl Reply {
     }
 }
 
+/// Requests that were put into the drafts.
+pub(super) struct Put {
+    /// Wakings that begin nothing any more, because what they began keeps its time.
+    pub loosened: Vec<usize>,
+    /// The event loop that answers in rounds, if there is one, with the size of the largest.
+    pub answering: Option<(ThreadId, u32)>,
+    /// Per draft that was there before: whether it stands aside.
+    pub aside: Vec<bool>,
+}
+
 impl Placing<'_> {
     /// Puts arrivals, waits and replies of requests, which are in the order of sending, into the
-    /// drafts. Returns the wakings that begin nothing any more, because what they began keeps its
-    /// time, and the event loop that answers in rounds, if there is one, with the size of the
-    /// largest.
+    /// drafts.
     pub(super) fn put(
         &self,
         asked: &[Asked],
         drafts: &mut Vec<Draft>,
         requests: &mut Vec<Served>,
-    ) -> (Vec<usize>, Option<(ThreadId, u32)>) {
+    ) -> Put {
         let mut arrives_ns = arrivals(asked);
         for child in self.children() {
             if let Some(position) = child.asked {
@@ -148,9 +156,16 @@ impl Placing<'_> {
         let Border {
             evidence, begun, ..
         } = self.border;
+        let woken = self.border.entries.iter();
+        let woken = woken.map(|(draft, _)| drafts[*draft].activation.thread);
         let aside = aside::aside(
             evidence.threads,
             &self.border.inside,
+            &replies
+                .iter()
+                .map(|reply| reply.thread)
+                .chain(woken)
+                .collect(),
             drafts,
             begun,
             asked.len(),
@@ -184,7 +199,11 @@ impl Placing<'_> {
             rounds.split(drafts, &requests[first as usize..], first);
         }
         let entries = self.border.entries.iter();
-        (entries.map(|(_, waking)| *waking).collect(), answering)
+        Put {
+            loosened: entries.map(|(_, waking)| *waking).collect(),
+            answering,
+            aside,
+        }
     }
 
     /// Replies of a draft, and the waits between the parts of it that are for different requests.

@@ -36,6 +36,11 @@ fn a_log_stays_with_the_threads_that_answer_it() {
 
 /// The requests of [`event_loop`] from another machine, 60 µs away, with their log.
 fn remote(way_back_us: u64) -> Recording {
+    remote_with(way_back_us, 5)
+}
+
+/// The same with so many piles of three requests.
+fn remote_with(way_back_us: u64, piles: u64) -> Recording {
     let mut mini = Mini::new(&[(2, "server")]);
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
     let mut rows: Vec<[u64; 3]> = Vec::new();
@@ -45,7 +50,7 @@ fn remote(way_back_us: u64) -> Recording {
         mini.switch(at + 170, 0, 2, "S", 0);
         rows.push([at, at, at + 170 + way_back_us]);
     }
-    for at in (0..5).map(|number| 125_000 + 100_000 * number) {
+    for at in (0..piles).map(|number| 125_000 + 100_000 * number) {
         mini.waking(at + 60, 0, 0, SOFT, 2);
         mini.switch(at + 70, 0, 0, "R", 2);
         mini.switch(at + 100, 0, 2, "R", 0); // throttled
@@ -56,9 +61,18 @@ fn remote(way_back_us: u64) -> Recording {
             rows.push([sent, sent, replied + way_back_us]);
         }
     }
-    let mut recording = mini.recording(625_000);
+    let mut recording = mini.recording(125_000 + 100_000 * piles);
     put_log(&mut recording, 4, &rows);
     recording
+}
+
+/// Its server is woken 65 times for 145 requests, and nobody is woken by an answer.
+#[test]
+fn a_server_whose_answers_wake_nobody_answers_all_requests() {
+    let replay = infer(&remote_with(60, 40), &InferOptions::default()).unwrap();
+    assert_eq!(replay.requests.len(), 25 + 3 * 40);
+    let replies = |step: &&Step| matches!(step, Step::Reply(_));
+    assert_eq!(replay.steps.iter().filter(replies).count(), 25 + 3 * 40);
 }
 
 #[test]
