@@ -93,7 +93,7 @@ def one_run():
                     for column, (key, _, _) in score.BANDS.items() if others else ():
                         hits[column][0] += score.within(run[key], bench.figure([other[key] for other in others]), column)
                         hits[column][1] += 1
-        lines.append([half] + [f"{right} of {tried} ({right / tried:.0%})" for right, tried in hits.values()])
+        lines.append([half] + [f"{right} of {tried}" + (f" ({right / tried:.0%})" if tried else "") for right, tried in hits.values()])
     return table(["half", "p50", "p95", "p99", "throttled periods", "throttled time", "CPU time"], lines)
 
 

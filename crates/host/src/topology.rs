@@ -362,7 +362,7 @@ mod tests {
             write(
                 root.path(),
                 &format!("cpu/cpu0/cpuidle/state0/{file}"),
-                text,
+                &format!("{text}\n"),
             );
         }
         write(root.path(), "cpu/cpuidle/current_driver", "intel_idle\n");

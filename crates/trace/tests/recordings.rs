@@ -265,6 +265,7 @@ fn measured_settings() {
         ]
     );
     let limits = |setting: usize| measured.settings[setting].limits;
+    assert_eq!(limits(0), CpuLimits::new(50_000, 100_000, 0));
     assert_eq!(limits(1), CpuLimits::default());
     assert_eq!(limits(4), CpuLimits::new(50_000, 100_000, 25_000));
     assert!(

@@ -408,9 +408,10 @@ mod tests {
         let mut out = Vec::new();
         let simulator = Simulator::new().drawing();
         serve(&mut requests.as_bytes(), &simulator, &mut out).unwrap();
-        let lines = serde_json::Deserializer::from_slice(&out).into_iter();
+        // Each message is a line of its own.
+        let lines = std::str::from_utf8(&out).unwrap().lines();
         lines
-            .map(|line: serde_json::Result<Value>| line.unwrap())
+            .map(|line| serde_json::from_str(line).unwrap())
             .collect()
     }
 

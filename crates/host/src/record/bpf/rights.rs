@@ -151,7 +151,7 @@ mod tests {
                 1 << CAP_BPF,
                 "6.1.0",
                 &[BTF][..],
-                "it needs CAP_PERFMON, which",
+                "it needs CAP_PERFMON, which this process does not have",
             ),
             (
                 0,
@@ -163,7 +163,7 @@ mod tests {
                 BOTH,
                 "5.4.0-200-generic",
                 &[BTF],
-                "Linux 5.11 or later, and this is 5.4.0-200-generic",
+                "it needs Linux 5.11 or later, and this is 5.4.0-200-generic",
             ),
             (BOTH, "6.1.0", &[], "CONFIG_DEBUG_INFO_BTF"),
         ] {

@@ -174,11 +174,11 @@ fn failures_point_at_the_place() {
     ] {
         assert_eq!(decode(known, text).unwrap_err().0, offset, "{text}");
     }
-    for state in ["Q", "1026"] {
+    for state in ["Q ==>", "1026 ==>", "1026"] {
         let text = format!(
-            "prev_comm=a prev_pid=1 prev_prio=120 prev_state={state} ==> next_comm=b next_pid=2 next_prio=98"
+            "prev_comm=a prev_pid=1 prev_prio=120 prev_state={state} next_comm=b next_pid=2 next_prio=98"
         );
-        assert_eq!(decode(Switch, &text).unwrap_err().0, 48);
+        assert_eq!(decode(Switch, &text).unwrap_err().0, 48, "{text}");
     }
 }
 
