@@ -84,25 +84,25 @@ pub(crate) fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> R
     if let Some(folder) = &output.export {
         export::write(&answer.comparison, folder)?;
     }
-    let json = answer.comparison.to_json();
+    let json = || answer.comparison.to_json();
     let text = match output.format {
-        Format::Json => &json,
-        _ => &tables::table(answer, layout),
+        Format::Json => json(),
+        _ => tables::table(answer, layout),
     };
-    give(text, &json, output.json.as_deref(), out)
+    give(&text, || Ok(json()), output.json.as_deref(), out)
 }
 
-/// Prints a text, and writes its JSON where that was asked for. With `-` standard output is the
-/// JSON alone.
+/// Prints a text, and makes and writes its JSON where that was asked for. With `-` standard output
+/// is the JSON alone.
 pub(crate) fn give(
     text: &str,
-    json: &str,
+    json: impl FnOnce() -> Result<String>,
     file: Option<&Path>,
     out: &mut impl Write,
 ) -> Result<()> {
     match file {
-        Some(path) if path == Path::new("-") => return written(out.write_all(json.as_bytes())),
-        Some(path) => fresh::save(path, json)?,
+        Some(path) if path == Path::new("-") => return written(out.write_all(json()?.as_bytes())),
+        Some(path) => fresh::save(path, json()?)?,
         None => {}
     }
     written(out.write_all(text.as_bytes()))

@@ -129,7 +129,7 @@ pub(crate) fn run<S>(arguments: &ExplainArguments, call: &mut Call<S>) -> Result
             (texts.join("\n"), json)
         }
     };
-    output::give(&text, &json, arguments.json.as_deref(), &mut call.out)
+    output::give(&text, || Ok(json), arguments.json.as_deref(), &mut call.out)
 }
 
 /// All variants; one that `--variant` names and that is there is not opened a second time: the

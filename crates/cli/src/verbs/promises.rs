@@ -53,7 +53,7 @@ pub(crate) fn advise<S: Simulate>(arguments: &AdviseArguments, call: &mut Call<S
     let table = tables::advice::render(&advice);
     output::give(
         &table,
-        &advice.to_json(),
+        || Ok(advice.to_json()),
         arguments.json.as_deref(),
         &mut call.out,
     )?;
@@ -83,7 +83,7 @@ pub(crate) fn check<S: Simulate>(arguments: &CheckArguments, call: &mut Call<S>)
     let table = tables::advice::render_gate(&gate);
     output::give(
         &table,
-        &gate.to_json(),
+        || Ok(gate.to_json()),
         arguments.json.as_deref(),
         &mut call.out,
     )?;

@@ -70,13 +70,15 @@ pub(crate) enum Conclusion {
 }
 
 fn print(report: &Report, arguments: &ReproduceArguments, out: &mut impl Write) -> Result<()> {
-    let json = report.to_json();
-    let json = json.map_err(|error| Error::usage(error.to_string()))?;
+    let json = || {
+        let json = report.to_json();
+        json.map_err(|error| Error::usage(error.to_string()))
+    };
     let text = match arguments.format {
         ReproduceFormat::Table => report.to_text(),
         ReproduceFormat::Markdown => report.to_markdown(),
     };
-    output::give(&text, &json, arguments.json.as_deref(), out)
+    output::give(&text, json, arguments.json.as_deref(), out)
 }
 
 /// Runs on standard error, if that is a terminal; how many there will be is not known before.

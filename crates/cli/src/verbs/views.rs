@@ -89,7 +89,7 @@ fn counters(arguments: &CountersArguments, out: &mut impl Write) -> Result<()> {
     let bounds = counters::bounds(&known, &limits)?;
     output::give(
         &bounds.text(&source),
-        &bounds.json(),
+        || Ok(bounds.json()),
         arguments.json.as_deref(),
         out,
     )
