@@ -24,6 +24,7 @@ pub mod recording;
 mod ring_buffer;
 pub mod source;
 mod trace_dat;
+mod tracepoint;
 pub mod write;
 
 pub use error::{ErrorKind, ReadError};
@@ -39,3 +40,4 @@ pub use recording::{note_of_hidden_idle, trace_of};
 pub use source::{
     Backwards, BufferStart, Counts, EventSource, IdleSwitches, Item, LostEvents, OtherEvent,
 };
+pub use tracepoint::Tracepoint;

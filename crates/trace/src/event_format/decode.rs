@@ -2,8 +2,9 @@
 
 use super::{EventFormat, Field, Place, States};
 use crate::binary::{Endian, before_zero};
-use crate::event::{self, AtSocket, Context, Event, EventKind, Level, Pid, PrevState, Tracepoint};
+use crate::event::{AtSocket, Context, Event, EventKind, Level, Pid, PrevState};
 use crate::names::{CommId, CommTable};
+use crate::tracepoint::{self, Tracepoint};
 
 /// Where a record was found.
 #[derive(Clone, Copy, Debug)]
@@ -296,7 +297,7 @@ struct KnownRecord<'a> {
     comms: &'a mut CommTable,
 }
 
-impl event::Record for KnownRecord<'_> {
+impl tracepoint::Record for KnownRecord<'_> {
     type Error = String;
 
     fn comm(&mut self, field: usize) -> Result<CommId, String> {

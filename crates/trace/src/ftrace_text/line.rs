@@ -5,8 +5,9 @@ use super::flags::Layout;
 use super::header::{self, Header};
 use super::payload::{self, Fields, PLUGIN_COLUMN};
 use super::script;
-use crate::event::{EventKind, Tracepoint};
+use crate::event::EventKind;
 use crate::names::{COMM_BYTES_MAX, CommTable};
+use crate::tracepoint::Tracepoint;
 
 /// An event line.
 pub(super) struct EventLine<'a> {

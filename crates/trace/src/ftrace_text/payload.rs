@@ -16,7 +16,8 @@
 //! one.
 
 use super::cursor::{Cursor, Malformed};
-use crate::event::{self, EventKind, Pid, PrevState, Tracepoint};
+use crate::event::{self, EventKind, Pid, PrevState};
+use crate::tracepoint::Tracepoint;
 
 /// A decoded event; names still point into the line.
 pub(super) type Fields<'a> = EventKind<&'a [u8]>;

@@ -14,11 +14,12 @@ use super::compact::Compact;
 use super::wire::{Field, Fields, Value, WireError};
 use crate::binary::{Damage, Store, unpack_zstd_stream};
 use crate::error::ReadError;
-use crate::event::{Context, Event, EventKind, Pid, PrevState, Record, Tracepoint};
+use crate::event::{Context, Event, EventKind, Pid, PrevState};
 use crate::event_format::context_of_flags;
 use crate::names::{CommId, CommTable};
 use crate::ordered::{Feed, OrderedReader, Pending, Progress};
 use crate::source::{Counts, EventSource};
+use crate::tracepoint::{Record, Tracepoint};
 
 /// Field numbers of the published schema.
 pub(crate) mod field {

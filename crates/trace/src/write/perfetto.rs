@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::ItemSink;
-use crate::event::{Context, Event, EventKind, Level, Task, Tracepoint};
+use crate::event::{Context, Event, EventKind, Level, Task};
 use crate::names::{CommId, CommTable};
 use crate::perfetto::read::{field, number_of};
 use crate::perfetto::wire::{put_bytes, put_int, put_message, put_uint};
 use crate::source::Item;
+use crate::tracepoint::Tracepoint;
 
 /// A bundle is written when it has grown to this size.
 const BUNDLE_BYTES: usize = 64 * 1024;

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use schedcast_trace::event::Tracepoint;
+use schedcast_trace::Tracepoint;
 
 /// Bytes of a task's name, `TASK_COMM_LEN`.
 pub(super) const NAME_BYTES: usize = 16;

@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use schedcast_trace::event::Tracepoint;
+use schedcast_trace::Tracepoint;
 
 use super::pages;
 use super::{BUFFER_KB, LONG_RUN_NS, TRACE};

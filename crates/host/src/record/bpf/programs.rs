@@ -22,7 +22,7 @@
 //! `sched_wakeup`; the group is an nginx with 1000 requests a second. Of 150,000 events 50,000
 //! switches and the 2000 or so wakeups of nginx and its clients stay.
 
-use schedcast_trace::event::Tracepoint;
+use schedcast_trace::Tracepoint;
 
 use super::asm::{Assembler, Label, Op, Reg, When, Width};
 use super::btf::{Argument, Btf};

@@ -135,7 +135,7 @@ impl PageWriter {
 mod tests {
     use std::path::Path;
 
-    use schedcast_trace::event::Tracepoint;
+    use schedcast_trace::Tracepoint;
     use schedcast_trace::{EventKind, Level, Recording};
 
     use super::super::formats::Layout;
