@@ -23,6 +23,11 @@ pub fn draw(stream: &mut Stream) -> u64 {
     stream.next_u64()
 }
 
+/// The next number of a stream from 0 to below 1, in steps of 2⁻⁵³.
+pub fn uniform(stream: &mut Stream) -> f64 {
+    (draw(stream) >> 11) as f64 / (1u64 << 53) as f64
+}
+
 /// Hash of a name (FNV-1a, finished by a mixer).
 pub fn name_hash(name: &str) -> u64 {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {

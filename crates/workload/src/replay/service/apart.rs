@@ -475,7 +475,7 @@ fn draw<'e>(
     }
     let mut stream = random::stream(0, random::name_hash("piled up"), number);
     let one = |stream: &mut Stream| {
-        let at = (random::draw(stream) >> 11) as f64 / (1u64 << 53) as f64 * all;
+        let at = random::uniform(stream) * all;
         let position = singles.partition_point(|(_, reached)| *reached <= at);
         singles[position.min(singles.len() - 1)].0
     };

@@ -82,7 +82,7 @@ pub(super) fn chain(
         None => likeliest(&intervals),
     };
     let after = match connections {
-        Some(names) => by_connection(asked, names),
+        Some(names) => by_connection(names),
         None => by_turns(asked, number),
     };
     let follows = |(position, before): (usize, &Option<usize>)| {
@@ -94,7 +94,7 @@ pub(super) fn chain(
         .filter_map(follows)
         .filter(|early| *early)
         .count();
-    let by_users = || connections.and_then(|names| users::odds(asked, names));
+    let by_users = || connections.and_then(|names| users::odds(asked, names, &after));
     let likely = ODDS.ln();
     let is_closed = wanted != ClientLoop::Closed
         && early * EARLY_OF <= asked.len()
@@ -111,11 +111,12 @@ pub(super) fn chain(
 }
 
 /// The request before on the same connection. Requests are in the order of sending.
-fn by_connection(asked: &[Asked], names: &[u32]) -> Vec<Option<usize>> {
+pub(super) fn by_connection(names: &[u32]) -> Vec<Option<usize>> {
     let mut last = BTreeMap::new();
-    let positions = (0..asked.len()).zip(names);
-    positions
-        .map(|(position, name)| last.insert(*name, position))
+    names
+        .iter()
+        .zip(0..)
+        .map(|(name, position)| last.insert(*name, position))
         .collect()
 }
 
@@ -301,10 +302,8 @@ mod tests {
     #[test]
     fn clients_that_keep_a_schedule_are_an_open_loop() {
         let mut state = random::stream(1, 2, 3);
-        let uniform =
-            |state: &mut random::Stream| (random::draw(state) >> 11) as f64 / 2f64.powi(53);
         let drawn: Vec<u64> = (0..400)
-            .map(|_| 10_000 + (-12_000.0 * (1.0 - uniform(&mut state)).ln()) as u64)
+            .map(|_| 10_000 + (-12_000.0 * (1.0 - random::uniform(&mut state)).ln()) as u64)
             .collect();
         let paced = std::iter::repeat_n(20_000, 400);
         for (mut asked, names) in [scheduled(drawn.into_iter()), scheduled(paced)] {

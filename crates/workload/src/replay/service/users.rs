@@ -50,14 +50,29 @@ struct Turn {
     latency_ns: i64,
 }
 
+impl Turn {
+    fn between(before: &Asked, next: &Asked) -> Self {
+        let replied_ns = before.replied_ns as i64;
+        Self {
+            gap_ns: next.due_ns - replied_ns,
+            latency_ns: replied_ns - before.due_ns,
+        }
+    }
+}
+
 /// Logarithm of how much likelier the requests are from clients that think than from ones with
 /// schedules of their own; none where a pool may be behind them, or too few tell. `connections`
-/// are those of `asked`, which is in the order of sending.
-pub(super) fn odds(asked: &[Asked], connections: &[u32]) -> Option<f64> {
+/// are those of `asked`, which is in the order of sending, and `before` says which request was the
+/// last one on the same connection.
+pub(super) fn odds(asked: &[Asked], connections: &[u32], before: &[Option<usize>]) -> Option<f64> {
     if !PLACES.contains(&mean_place(asked, connections)?) {
         return None;
     }
-    let turns = turns(asked, connections);
+    let turns: Vec<Turn> = asked
+        .iter()
+        .zip(before)
+        .filter_map(|(one, before)| Some(Turn::between(&asked[(*before)?], one)))
+        .collect();
     let mut gaps_ns: Vec<i64> = turns.iter().map(|turn| turn.gap_ns).collect();
     gaps_ns.sort_unstable();
     let at_once = gaps_ns.partition_point(|gap_ns| *gap_ns <= AT_ONCE_NS);
@@ -77,19 +92,6 @@ pub(super) fn odds(asked: &[Asked], connections: &[u32]) -> Option<f64> {
     Some(by_schedule - by_thinking - at_once as f64 * (by_schedule / by_thinking).ln())
 }
 
-fn turns(asked: &[Asked], connections: &[u32]) -> Vec<Turn> {
-    let mut before: BTreeMap<u32, &Asked> = BTreeMap::new();
-    let each = asked.iter().zip(connections);
-    each.filter_map(|(one, connection)| {
-        let last = before.insert(*connection, one)?;
-        Some(Turn {
-            gap_ns: one.due_ns - last.replied_ns as i64,
-            latency_ns: last.replied_ns as i64 - last.due_ns,
-        })
-    })
-    .collect()
-}
-
 /// The mean place of the connection that sends among those that are free and have been used, from
 /// 0, the one used last, to 1, the one free for longest.
 fn mean_place(asked: &[Asked], connections: &[u32]) -> Option<f64> {
@@ -99,34 +101,30 @@ fn mean_place(asked: &[Asked], connections: &[u32]) -> Option<f64> {
     // Odd, so that it does not always meet the same one of two.
     let step = asked.len().div_ceil(PLACED_MAX) | 1;
     for (number, (one, connection)) in asked.iter().zip(connections).enumerate() {
+        let is_free = |since_ns: &&u64| **since_ns as i64 <= one.sent_ns;
+        if number % step == 0
+            && let Some(since_ns) = replied.get(connection).filter(is_free)
+        {
+            let free = || replied.values().filter(is_free);
+            let others = free().count() - 1;
+            if others > 0 {
+                let later = free().filter(|other_ns| *other_ns > since_ns).count();
+                sum += later as f64 / others as f64;
+                count += 1;
+            }
+        }
         // One that sends no more may be closed.
-        let free_ns = match last[connection] == number {
+        match last[connection] == number {
             true => replied.remove(connection),
             false => replied.insert(*connection, one.replied_ns),
         };
-        let is_free = |free_ns: &u64| number % step == 0 && *free_ns as i64 <= one.sent_ns;
-        let Some(free_ns) = free_ns.filter(is_free) else {
-            continue;
-        };
-        let others = replied.iter().filter(|(other, _)| *other != connection);
-        let since = others
-            .map(|(_, ns)| *ns)
-            .filter(|ns| *ns as i64 <= one.sent_ns);
-        let (mut later, mut all) = (0usize, 0usize);
-        for other_ns in since {
-            later += usize::from(other_ns > free_ns);
-            all += 1;
-        }
-        if all > 0 {
-            sum += later as f64 / all as f64;
-            count += 1;
-        }
     }
     (count >= SOON_MIN * SOON_OF).then(|| sum / count as f64)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::closed::by_connection;
     use super::*;
     use schedcast_sim::random;
 
@@ -146,13 +144,14 @@ mod tests {
         }
     }
 
+    fn odds_of(asked: &[Asked], connections: &[u32]) -> Option<f64> {
+        odds(asked, connections, &by_connection(connections))
+    }
+
     /// Exponential times of a mean, ns.
     fn drawn(mean_ns: f64) -> impl FnMut() -> i64 {
         let mut state = random::stream(3, 2, 1);
-        move || {
-            let uniform = (random::draw(&mut state) >> 11) as f64 / 2f64.powi(53);
-            (-mean_ns * (1.0 - uniform).ln()) as i64
-        }
+        move || (-mean_ns * (1.0 - random::uniform(&mut state)).ln()) as i64
     }
 
     /// 3,600 requests of clients with a connection each, whose next one is so long after the due
@@ -173,7 +172,7 @@ mod tests {
         }
         all.sort_by_key(|(one, _)| one.sent_ns);
         let (asked, connections): (Vec<Asked>, Vec<u32>) = all.into_iter().unzip();
-        odds(&asked, &connections)
+        odds_of(&asked, &connections)
     }
 
     #[test]
@@ -213,7 +212,7 @@ mod tests {
         let in_turn: Vec<u32> = (0..3600)
             .map(|number| number % CONNECTIONS as u32)
             .collect();
-        assert_eq!(odds(&sent, &in_turn), None);
+        assert_eq!(odds_of(&sent, &in_turn), None);
         // Four pools of three, each with a schedule of its own.
         let mut next = drawn(8e6);
         let mut pools: Vec<(Asked, u32)> = Vec::new();
@@ -226,7 +225,7 @@ mod tests {
         }
         pools.sort_by_key(|(one, _)| one.sent_ns);
         let (several, of_pools): (Vec<Asked>, Vec<u32>) = pools.into_iter().unzip();
-        assert_eq!(odds(&several, &of_pools), None);
+        assert_eq!(odds_of(&several, &of_pools), None);
         // A stack: the free connection that was used last.
         let mut free_ns = [0; CONNECTIONS];
         let stacked: Vec<u32> = sent
@@ -241,6 +240,6 @@ mod tests {
                 taken as u32
             })
             .collect();
-        assert_eq!(odds(&sent, &stacked), None);
+        assert_eq!(odds_of(&sent, &stacked), None);
     }
 }
