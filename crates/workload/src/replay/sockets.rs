@@ -34,6 +34,15 @@ pub(super) struct Exchanged {
     pub replied_ns: u64,
     /// When the connection had the reply before.
     pub free_ns: u64,
+    /// Its reply, as the server sent it.
+    pub answer: Answer,
+}
+
+/// A server's last message of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub at_ns: u64,
+    pub by: ThreadId,
 }
 
 /// Data that a thread sent from one socket to another.
@@ -51,14 +60,15 @@ struct Open {
     last_piece_ns: u64,
     /// The server has received it.
     is_taken: bool,
-    answered_ns: Option<u64>,
+    answer: Option<Answer>,
     /// When the client last received something, once it is answered.
     read_ns: u64,
 }
 
 impl Open {
     fn is_read(&self) -> bool {
-        self.answered_ns.is_some_and(|at_ns| at_ns <= self.read_ns)
+        self.answer
+            .is_some_and(|answer| answer.at_ns <= self.read_ns)
     }
 }
 
@@ -84,7 +94,8 @@ impl Connection {
     /// Ends the first request under way if `ends`.
     fn end(&mut self, ends: impl Fn(&Open) -> bool) -> Option<Exchanged> {
         let open = self.open.pop_front_if(|open| ends(open))?;
-        let replied_ns = open.answered_ns?.max(open.read_ns);
+        let answer = open.answer?;
+        let replied_ns = answer.at_ns.max(open.read_ns);
         let free_ns = std::mem::replace(&mut self.free_ns, replied_ns);
         Some(Exchanged {
             client: open.client,
@@ -92,6 +103,7 @@ impl Connection {
             sent_ns: open.sent_ns,
             replied_ns,
             free_ns,
+            answer,
         })
     }
 
@@ -114,7 +126,7 @@ impl Connection {
             sent_ns: message.at_ns,
             last_piece_ns: message.at_ns,
             is_taken: false,
-            answered_ns: None,
+            answer: None,
             read_ns: 0,
         });
     }
@@ -125,18 +137,18 @@ impl Connection {
     }
 
     /// The server sends: the answer to all that it has taken, or the rest of the last answer.
-    fn answers(&mut self, at_ns: u64) {
-        let is_new = |open: &&mut Open| open.is_taken && open.answered_ns.is_none();
+    fn answers(&mut self, answer: Answer) {
+        let is_new = |open: &&mut Open| open.is_taken && open.answer.is_none();
         let mut any = false;
         for open in self.open.iter_mut().filter(is_new) {
-            open.answered_ns = Some(at_ns);
+            open.answer = Some(answer);
             any = true;
         }
         if !any {
             let mut answered = self.open.iter_mut().rev();
-            let last = answered.find(|open| open.answered_ns.is_some());
+            let last = answered.find(|open| open.answer.is_some());
             if let Some(last) = last {
-                last.answered_ns = Some(at_ns);
+                last.answer = Some(answer);
             }
         }
     }
@@ -144,7 +156,7 @@ impl Connection {
     /// The client receives.
     fn reads(&mut self, at_ns: u64) {
         let unread = self.open.iter_mut().filter(|open| !open.is_read());
-        for open in unread.filter(|open| open.answered_ns.is_some()) {
+        for open in unread.filter(|open| open.answer.is_some()) {
             open.read_ns = at_ns;
         }
     }
@@ -152,7 +164,7 @@ impl Connection {
     /// Ends every request that is answered, and forgets the others.
     fn end_all(&mut self, ended: &mut Vec<Exchanged>) {
         ended.extend(std::iter::from_fn(|| {
-            self.end(|open| open.answered_ns.is_some())
+            self.end(|open| open.answer.is_some())
         }));
         self.open.clear();
     }
@@ -160,7 +172,7 @@ impl Connection {
 
 /// A softirq wakes whom data is for within so long of its arrival, ns: 1 to 6 µs on the virtual
 /// machine, with room for slower ones.
-const WAKES_NS: u64 = 20_000;
+pub(super) const WAKES_NS: u64 = 20_000;
 
 /// The threads that ask a group, and those in it.
 pub(super) struct Sides<'a> {
@@ -298,7 +310,10 @@ impl Connections {
             && let Some(connection) = self.by_client.get_mut(&message.to)
             && connection.server == message.from
         {
-            connection.answers(message.at_ns);
+            connection.answers(Answer {
+                at_ns: message.at_ns,
+                by: message.by,
+            });
         }
     }
 }

@@ -116,6 +116,7 @@ pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft], clock: &Clock<'_>)
                 late_ns: 0,
                 busy_ns: free_us.saturating_sub(request.scheduled_us) * 1000,
                 reply: None,
+                answer: None,
                 after: None,
             }
         })
@@ -148,6 +149,7 @@ pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft], clock: &Clock<'_>)
         asked,
         connections,
         coarse: None,
+        ask_at_once: false,
         by_log: true,
     })
 }
@@ -653,6 +655,7 @@ fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
         late_ns: 0,
         busy_ns: 0,
         reply: None,
+        answer: None,
         after: None,
     }
 }

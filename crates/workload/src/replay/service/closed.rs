@@ -252,6 +252,7 @@ mod tests {
                 late_ns: 0,
                 busy_ns: 0,
                 reply: None,
+                answer: None,
                 after: None,
             }
         });
@@ -291,6 +292,7 @@ mod tests {
                     late_ns: 0,
                     busy_ns: 0,
                     reply: None,
+                    answer: None,
                     after: None,
                 }
             })

@@ -63,7 +63,7 @@ mod users;
 use super::activity::{Begun, Draft, Source, Waking};
 use super::groups::{self, GroupIndex};
 use super::model::{Activation, Thread};
-use super::sockets::Messages;
+use super::sockets::{Answer, Messages};
 use super::threads::ThreadId;
 use super::timeline::Run;
 use clock::Clock;
@@ -177,6 +177,8 @@ struct Asked {
     busy_ns: u64,
     /// The waking that is its reply, where that is visible.
     reply: Option<usize>,
+    /// Its reply, as events of sockets show it.
+    answer: Option<Answer>,
     /// In a closed loop: position of the request whose client sends it.
     after: Option<usize>,
 }
@@ -189,6 +191,8 @@ struct Told {
     connections: Option<Vec<u32>>,
     /// How the client's timers count.
     coarse: Option<coarse::Coarse>,
+    /// Clients ask at once when they have been answered, as load generators without a rate do.
+    ask_at_once: bool,
     by_log: bool,
 }
 
@@ -264,8 +268,12 @@ pub(super) fn find(
             continue;
         }
         let mut forked = Forked::of(&border, drafts);
+        let mut client_loop = evidence.client_loop;
         let (mut asked, connections, coarse) = match told {
             Some(told) => {
+                if told.ask_at_once && client_loop == ClientLoop::AsRecorded {
+                    client_loop = ClientLoop::Closed;
+                }
                 found.uses_log |= told.by_log;
                 border.leave_inner(&told.asked);
                 if let Some(forked) = &mut forked {
@@ -284,7 +292,7 @@ pub(super) fn find(
                 None => continue,
             },
         };
-        let closed_loop = closed::chain(&mut asked, connections.as_deref(), evidence.client_loop);
+        let closed_loop = closed::chain(&mut asked, connections.as_deref(), client_loop);
         let service = found.services.len() as u32;
         let Some(subject) = border.subject() else {
             continue;

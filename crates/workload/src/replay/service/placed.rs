@@ -20,8 +20,9 @@
 //! longer wait for the backend. nginx before a Go server had a p50 of 0.64 ms simulated again when
 //! it was cut off, where the log says 1.12, and has 1.02.
 
-use super::super::activity::{Begun, Draft, DraftStep};
+use super::super::activity::{Begun, Draft, DraftStep, Source};
 use super::super::model::{Activation, Trigger};
+use super::super::sockets::WAKES_NS;
 use super::super::threads::ThreadId;
 use super::super::timeline::median;
 use super::clock::Clock;
@@ -131,9 +132,9 @@ impl Placing<'_> {
         for (reply, number) in replies.iter().zip(first..) {
             // The draw may fall before the reply that the client had by then.
             let dues_ns = [requests[number as usize].due_ns, asked[reply.asked].due_ns];
-            let mut follows =
-                dues_ns.map(|due_ns| chain.follows(reply.asked, due_ns.max(0) as u64));
-            requests[number as usize].follows = follows[0].take().or(follows[1]);
+            let follows = |due_ns: i64| chain.follows(reply.asked, due_ns.max(0) as u64);
+            let [drawn, last] = dues_ns.map(follows);
+            requests[number as usize].follows = drawn.filter(|one| one.after_ns > 0).or(last);
         }
         let mut levels = Levels {
             of_entry: began.iter().copied().collect(),
@@ -456,7 +457,12 @@ impl Placing<'_> {
                     Begun::Draft(draft) => drafts[draft].activation.first_run_ns,
                     _ => None,
                 });
-            let placed = seen.or_else(|| {
+            let known = || {
+                let answer = one.answer?;
+                let (draft, into_ns) = self.clock.place(answer.by, answer.at_ns)?;
+                Some((draft, into_ns, answer.at_ns))
+            };
+            let placed = seen.or_else(known).or_else(|| {
                 let sent_ns = one.sent_ns.max(0) as u64;
                 let at_ns = one.replied_ns.saturating_sub(read_ns).max(sent_ns);
                 match children.get(&position) {
@@ -499,11 +505,14 @@ impl Placing<'_> {
         let mut first: BTreeMap<usize, usize> = BTreeMap::new();
         let mut in_order: Vec<usize> = (0..asked.len()).collect();
         in_order.sort_by_key(|position| asked[*position].replied_ns);
-        let mut taken = BTreeMap::new();
+        let mut taken = self.awaking(asked);
         for position in in_order {
             let one = &asked[position];
             if let Some(reply) = one.reply {
                 taken.insert(position, reply);
+                continue;
+            }
+            if one.answer.is_some() {
                 continue;
             }
             let woken = |draft: &usize| drafts[*draft].activation.woken_ns <= one.replied_ns;
@@ -517,6 +526,28 @@ impl Placing<'_> {
             if after_sent && !first.contains_key(&draft) {
                 first.insert(draft, position);
                 taken.insert(position, reply);
+            }
+        }
+        taken
+    }
+
+    /// Requests whose reply is a waking by events of sockets: it wakes the client when its data
+    /// has come.
+    fn awaking(&self, asked: &[Asked]) -> BTreeMap<usize, usize> {
+        let known = asked.iter().enumerate().filter_map(|(position, one)| {
+            let answer = one.answer?;
+            Some(((answer.by, answer.at_ns), position))
+        });
+        let answers: BTreeMap<(ThreadId, u64), usize> = known.collect();
+        let mut taken = BTreeMap::new();
+        for reply in &self.border.replies {
+            let Source::Thread(by) = self.border.evidence.wakings[*reply].source else {
+                continue;
+            };
+            let at_ns = self.border.time_ns(*reply);
+            let before = answers.range((by, at_ns.saturating_sub(WAKES_NS))..=(by, at_ns));
+            if let Some((_, position)) = before.last() {
+                taken.entry(*position).or_insert(*reply);
             }
         }
         taken
@@ -574,11 +605,13 @@ impl<'a> Chain<'a> {
     }
 
     /// Place of `at_ns` in a request's history: the reply that its client had before, and the time
-    /// since.
+    /// since, or no time if the client had that later.
     fn follows(&self, position: usize, at_ns: u64) -> Option<Follows> {
         let (request, replied_ns) = *self.known.get(&self.asked[position].after?)?;
-        let after_ns = at_ns.checked_sub(replied_ns)?;
-        Some(Follows { request, after_ns })
+        Some(Follows {
+            request,
+            after_ns: at_ns.saturating_sub(replied_ns),
+        })
     }
 
     /// Cuts activations where they wait for requests that follow others: these come in any order.

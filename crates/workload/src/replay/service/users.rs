@@ -140,6 +140,7 @@ mod tests {
             late_ns: 0,
             busy_ns: 0,
             reply: None,
+            answer: None,
             after: None,
         }
     }

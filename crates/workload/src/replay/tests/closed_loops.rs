@@ -1,8 +1,9 @@
 //! Clients that ask again when the last reply has come.
 
+use super::super::service::Served;
 use super::services::{event_loop, played};
 use super::*;
-use schedcast_trace::Request;
+use schedcast_trace::{AtSocket, EventKind, Pid, Request};
 
 /// Forty requests of one connection, 5 ms apart, that take 135 µs each; the piles belong to others.
 fn replayed(client_loop: ClientLoop, work_permille: u64) -> Replay {
@@ -75,4 +76,85 @@ fn requests_that_come_faster_leave_less_time_to_think() {
     };
     adjust.apply(&mut replay).unwrap();
     assert_eq!(replay.requests[1].follows.unwrap().after_ns, 2_440_000);
+}
+
+/// Two connections of a client that sends the next request on each when it has read the reply, as
+/// events of sockets show it. A turn takes 200 µs: the client sends at 5 and 17, and the server
+/// answers at 100, which wakes the client, and at 170 µs.
+fn without_a_rate(turns: u64) -> Recording {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
+    mini.group("/svc", &[("cpu.max", "max 100000")], &[2]);
+    let at_socket = |mini: &mut Mini, us: u64, pid: Pid, what: AtSocket, socket: u64| {
+        let socket = socket.into();
+        mini.push(us, 0, pid, TASK, EventKind::Socket { socket, what });
+    };
+    // By connection: the client's end and the server's.
+    const ENDS: [[u64; 2]; 2] = [[0xa0, 0xb0], [0xa1, 0xb1]];
+    mini.waking(0, 0, 0, HARD, 1);
+    mini.switch(2, 0, 0, "R", 1);
+    for at in (0..turns).map(|turn| 200 * turn) {
+        for ([ours, theirs], offset_us) in ENDS.into_iter().zip([0, 12]) {
+            at_socket(&mut mini, at + offset_us + 3, 1, AtSocket::Received, ours);
+            at_socket(&mut mini, at + offset_us + 5, 1, AtSocket::Arrived, theirs);
+            if offset_us == 0 {
+                mini.waking(at + 6, 0, 1, SOFT, 2);
+            }
+            at_socket(&mut mini, at + offset_us + 8, 1, AtSocket::Sent, ours);
+        }
+        mini.switch(at + 30, 0, 1, "S", 2);
+        for ([ours, theirs], offset_us) in ENDS.into_iter().zip([0, 70]) {
+            at_socket(
+                &mut mini,
+                at + offset_us + 35,
+                2,
+                AtSocket::Received,
+                theirs,
+            );
+            at_socket(&mut mini, at + offset_us + 100, 2, AtSocket::Arrived, ours);
+            if offset_us == 0 {
+                mini.waking(at + 101, 0, 2, SOFT, 1);
+            }
+            at_socket(&mut mini, at + offset_us + 103, 2, AtSocket::Sent, theirs);
+        }
+        mini.switch(at + 180, 0, 2, "S", 1);
+    }
+    mini.recording(200 * turns + 20)
+}
+
+#[test]
+fn clients_that_no_timer_wakes_ask_as_soon_as_they_are_answered() {
+    let replay = infer(&without_a_rate(60), &InferOptions::default()).unwrap();
+    assert_eq!(replay.services[0].closed_loop, Some(2));
+    let after_ns = |served: &Served| served.follows.map(|follows| follows.after_ns);
+    let all: Vec<Option<u64>> = replay.requests.iter().map(after_ns).collect();
+    // From the waking at 101 µs to the next sending at 205, and from the answer at 170 to 217.
+    assert_eq!(all[..2], [None, None]);
+    let times = [Some(104_000), Some(47_000)];
+    assert!(
+        all[2..].chunks(2).all(|pair| pair == &times[..pair.len()]),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn a_client_without_a_rate_asks_less_often_of_a_slower_service() {
+    let mut replay = infer(&without_a_rate(60), &InferOptions::default()).unwrap();
+    let adjust = Adjust {
+        work_permille: 4_000,
+        ..Adjust::default()
+    };
+    adjust.apply(&mut replay).unwrap();
+    let world = played(&replay);
+    let latency = world.probes().metric("server/request_latency").unwrap();
+    // Both connections wait for all that the server does in a turn, 600 µs.
+    assert!(
+        (30..60).contains(&latency.values.count()),
+        "{}",
+        latency.values.count()
+    );
+    assert!(
+        latency.values.max().unwrap() < 1_000_000,
+        "{:?}",
+        latency.values.max()
+    );
 }

@@ -1,12 +1,16 @@
 //! Requests that events of sockets show.
 
 use super::super::super::activity::Draft;
-use super::super::super::sockets::Sides;
+use super::super::super::sockets::{Exchanged, Sides};
 use super::super::super::threads::ThreadId;
 use super::super::coarse::Coarse;
 use super::super::{Asked, Border, MESSAGES_MIN, Told, placed};
 use super::{Prompted, arrival, due_between, most};
 use std::collections::BTreeMap;
+
+/// Clients ask at once when they have been answered if all but one in so many requests show it,
+/// and no more timers than that wake them.
+const AT_ONCE_OF: usize = 20;
 
 /// The requests that [events of sockets](super::super::super::sockets) show, in order of sending,
 /// and the connection of each, if they explain four in five messages that wake the group.
@@ -38,12 +42,24 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         .collect();
     // By timer: when the last message that it led to was sent.
     let mut sent_by: BTreeMap<usize, u64> = BTreeMap::new();
+    let awake = |one: &Exchanged| {
+        let begun = own.range((one.client, 0)..=(one.client, one.sent_ns));
+        let (key, draft) = begun.last()?;
+        Some((key.1, *draft))
+    };
+    let is_at_once = |one: &&Exchanged| {
+        awake(one).is_some_and(|(woken_ns, draft)| {
+            woken_ns <= one.free_ns && !prompted.of_draft.contains_key(&draft)
+        })
+    };
+    let at_once = exchanged.iter().filter(is_at_once).count();
+    let nearly = |count: usize| count * AT_ONCE_OF >= exchanged.len() * (AT_ONCE_OF - 1);
+    let ask_at_once = nearly(at_once) && prompted.prompts.len() * AT_ONCE_OF <= exchanged.len();
     let asked = exchanged.iter().enumerate().map(|(number, one)| {
-        let awake = own.range((one.client, 0)..=(one.client, one.sent_ns));
-        let (woken_ns, draft) = awake
-            .last()
-            .map_or((one.sent_ns, None), |(key, draft)| (key.1, Some(draft)));
-        let timer = draft.and_then(|draft| prompted.of_draft.get(draft));
+        let (woken_ns, draft) = awake(one).map_or((one.sent_ns, None), |(woken_ns, draft)| {
+            (woken_ns, Some(draft))
+        });
+        let timer = draft.and_then(|draft| prompted.of_draft.get(&draft));
         let before_ns = timer.and_then(|timer| sent_by.insert(*timer, one.sent_ns));
         let asked = match timer.map(|timer| &prompted.prompts[*timer]) {
             Some(prompt) if before_ns.is_none() || coarse.is_some() => {
@@ -54,10 +70,12 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
                     ..arrival(one.sent_ns, prompt.due_ns.min(one.sent_ns))
                 }
             }
+            _ if ask_at_once => arrival(one.sent_ns, one.sent_ns),
             _ => due_between(before_ns.unwrap_or(woken_ns), one.sent_ns, number),
         };
         Asked {
             replied_ns: one.replied_ns,
+            answer: Some(one.answer),
             busy_ns: (one.free_ns.min(one.sent_ns) as i64)
                 .saturating_sub(asked.due_ns)
                 .max(0) as u64,
@@ -69,6 +87,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         asked: asked.collect(),
         connections: Some(connections),
         coarse,
+        ask_at_once,
         by_log: false,
     })
 }
