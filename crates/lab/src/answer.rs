@@ -123,6 +123,10 @@ pub fn answer(
                 latency: &latency,
                 labels: &context.labels,
                 run_ns: simulated_ns(experiment, recorded),
+                closed_loop: connections(
+                    &experiment.scenarios,
+                    recorded.seen.closed_loops.get(target),
+                ),
                 doubt: doubt(&of_target, &latency, &comparison.variants[0]),
                 misfit: trust::poor_fit(&of_target),
             };
@@ -514,7 +518,16 @@ fn clients_are_assumed(scenario: &Scenario, known: Option<&ClosedLoop>) -> bool 
         && matches!(known, Some(ClosedLoop::Unknown { .. }))
 }
 
-/// The same, of clients that ask again when they have their reply.
+/// Connections of clients that ask again when they are answered, if they do so in every column.
+fn connections(scenarios: &[Scenario], known: Option<&ClosedLoop>) -> Option<u32> {
+    let is_open = |one: &Scenario| client_loop(one) == ClientLoop::Open;
+    match known {
+        Some(ClosedLoop::Yes(number)) if !scenarios.iter().any(is_open) => Some(*number),
+        _ => None,
+    }
+}
+
+/// The same as a scenario, of clients that ask again when they have their reply.
 fn with_closed_loop(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
     for adjust in scenario.adjusts_mut() {

@@ -22,6 +22,7 @@ pub mod answer;
 pub mod backlog;
 pub mod bisect;
 mod change;
+mod closed_loop;
 pub mod comparison;
 pub mod context;
 pub mod determinism;

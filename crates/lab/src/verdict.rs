@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 
 use crate::backlog::Backlog;
 use crate::change;
+use crate::closed_loop::ClosedLoop;
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::experiment::Scenario;
 use crate::metrics::scale::scale_for;
@@ -43,6 +44,8 @@ pub struct Subject<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// Length of a run, in ns.
     pub run_ns: u64,
+    /// Connections of clients that ask again when they are answered, if these do.
+    pub closed_loop: Option<u32>,
     /// Why no column may be recommended.
     pub doubt: Option<String>,
     /// Figures of the recording that its simulation misses. A difference that noise hides is no
@@ -71,6 +74,20 @@ impl Subject<'_> {
     /// Whether a column changes a setting of any group.
     fn changes(&self, index: usize) -> bool {
         !change::changes(&self.scenarios[0], &self.scenarios[index]).is_empty()
+    }
+
+    fn closed_loop(&self) -> Option<ClosedLoop> {
+        Some(ClosedLoop {
+            connections: self.closed_loop?,
+            run_ns: self.run_ns,
+        })
+    }
+
+    /// Whether the clients of a closed loop send fewer requests in a column than in the first.
+    fn slows_clients(&self, variant: &Variant) -> bool {
+        let now = &self.comparison.variants[0];
+        let closed_loop = self.closed_loop();
+        closed_loop.is_some_and(|one| one.is_slower(now, variant, self.latency))
     }
 
     /// The changes of a column in words.
@@ -152,6 +169,10 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
             .iter()
             .filter_map(|variant| falls_behind(subject, variant)),
     );
+    if let Some(closed_loop) = subject.closed_loop() {
+        let variants = &subject.comparison.variants;
+        sentences.extend(closed_loop.sentences(variants, subject.latency));
+    }
     if !(1..=others.len()).any(|index| subject.changes(index)) {
         return sentences;
     }
@@ -198,7 +219,7 @@ fn harmless(subject: &Subject<'_>, metric: &Metric<'_>, name: &str) -> String {
         let longer = change.is_some_and(|change| {
             change.significant && change.ratio.is_none_or(|ratio| ratio > 1.0)
         });
-        !longer && falls_behind(subject, variant).is_none()
+        !longer && !subject.slows_clients(variant) && falls_behind(subject, variant).is_none()
     };
     if let Some(misfit) = &subject.misfit {
         return format!(
@@ -206,6 +227,10 @@ fn harmless(subject: &Subject<'_>, metric: &Metric<'_>, name: &str) -> String {
              recording: {misfit}."
         );
     }
+    let costs = match subject.closed_loop {
+        Some(_) => "makes it longer, or slows the clients down",
+        None => "makes it longer, or falls behind",
+    };
     let variants = subject.comparison.variants.iter().enumerate().skip(1);
     let limited = variants.filter(|(index, _)| limit(*index).quota_us.is_some());
     let kept = limited.filter(|(_, variant)| is_harmless(variant));
@@ -220,11 +245,11 @@ fn harmless(subject: &Subject<'_>, metric: &Metric<'_>, name: &str) -> String {
             still(subject, index)
         ),
         None if subject.is_limited(0) => {
-            "every column with a limit of its own makes it longer, or falls behind.".to_string()
+            format!("every column with a limit of its own {costs}.")
         }
         None => {
             let of = subject.named(subject.target);
-            format!("every column with a limit of {of} makes it longer, or falls behind.")
+            format!("every column with a limit of {of} {costs}.")
         }
     }
 }
@@ -422,18 +447,23 @@ mod tests {
             [[variant]]\nname = \"90\"\ncgroup.\"/a\".\"cpu.max\" = 90000\n";
         let scenarios = experiment::read_text("t.toml", text);
         let scenarios = scenarios.unwrap().scenarios;
-        let runs = |p99_us: f64| -> Vec<Outcome> {
+        let latency = Latency::new("a", Latency::REQUEST);
+        let runs = |(p99_us, count): (f64, f64)| -> Vec<Outcome> {
             let run = |seed: u64| Outcome {
                 event_hash: seed,
-                metrics: [("a/request_latency.p99".to_string(), p99_us + seed as f64)].into(),
+                metrics: [
+                    (latency.metric("min"), 100.0),
+                    (latency.metric("p99"), p99_us + seed as f64),
+                    (latency.metric(metrics::COUNT), count),
+                ]
+                .into(),
                 ..Outcome::default()
             };
             (0..4).map(run).collect()
         };
-        let told = |p99_us: [f64; 4], misfit: Option<&str>| {
-            let rows = p99_us.map(runs);
+        let of_counts = |rows: [(f64, f64); 4], closed_loop: Option<u32>, misfit: Option<&str>| {
+            let rows = rows.map(runs);
             let comparison = Comparison::new("", &scenarios, &rows).unwrap();
-            let latency = Latency::new("a", Latency::REQUEST);
             let subject = super::Subject {
                 comparison: &comparison,
                 scenarios: &scenarios,
@@ -442,10 +472,14 @@ mod tests {
                 latency: &latency,
                 labels: &BTreeMap::new(),
                 run_ns: 1_000_000_000,
+                closed_loop,
                 doubt: None,
                 misfit: misfit.map(str::to_string),
             };
             sentences(&subject).pop().unwrap()
+        };
+        let told = |p99_us: [f64; 4], misfit| {
+            of_counts(p99_us.map(|p99_us| (p99_us, 1_000.0)), None, misfit)
         };
         let text = told([1000.0, 2000.0, 1000.0, 1000.0], None);
         assert!(text.contains("costs nothing for certain: “60”"), "{text}");
@@ -459,6 +493,10 @@ mod tests {
             text.starts_with("no limit is certain to cost nothing") && text.contains("11.2"),
             "{text}"
         );
+        // Clients that wait for each reply send less under 60 ms, and no reply takes longer.
+        let columns = [1_000.0, 400.0, 700.0, 1_000.0].map(|count| (1_000.0, count));
+        let text = of_counts(columns, Some(1), None);
+        assert!(text.contains("costs nothing for certain: “90”"), "{text}");
     }
 
     /// Sentences on columns of `/par/web` and its p99 in ms, the recorded one first.
@@ -495,6 +533,7 @@ mod tests {
             latency: &Latency::new("a", Latency::REQUEST),
             labels: &BTreeMap::new(),
             run_ns: 1_000_000_000,
+            closed_loop: None,
             doubt: None,
             misfit: None,
         })

@@ -1,0 +1,192 @@
+//! Requests a second of clients that ask again when they are answered.
+//!
+//! A replay has the recorded requests and no others. Clients of a closed loop send fewer of them
+//! when they wait longer, which the simulation counts. When they wait less they would send more, so
+//! that the recorded requests are over before the run ends. How many more follows from Little's
+//! law: each of n connections waits for a reply or thinks, so n = rate × (mean latency + mean time
+//! to think). The clients' own CPU time may allow less. The mean latency leaves out
+//! the slowest thousandth: when most connections have no request left, the last ones wait for
+//! messages that no longer come.
+//!
+//! # Worked example
+//!
+//! 16 connections sent 105,000 requests in 4.8 s, 21,875 a second, and waited 0.5 ms in the mean.
+//! 16 / 21,875 s = 0.73 ms are 0.5 of waiting and 0.23 of thinking. In a column in which they wait
+//! 0.2 ms they send 16 / (0.2 + 0.23 ms) = 37,100 a second, and the 105,000 are over after
+//! 2.8 s.
+
+use crate::comparison::Variant;
+use crate::metrics;
+use crate::recording::Latency;
+use schedcast_workload::programs::PERCENTILES;
+
+/// Rates that differ by less than this share are not told apart.
+const DIFFERS: f64 = 0.02;
+
+/// A closed loop, of which each connection sends again when it has been answered.
+pub(crate) struct ClosedLoop {
+    /// How many connections it has.
+    pub connections: u32,
+    /// Length of a run in ns.
+    pub run_ns: u64,
+}
+
+/// Requests of one column.
+struct Requests {
+    /// How many were sent.
+    sent: f64,
+    /// How long they took in the mean, in µs, without the slowest thousandth.
+    mean_us: f64,
+}
+
+impl Requests {
+    fn of(variant: &Variant, latency: &Latency) -> Option<Self> {
+        let mean = |suffix: &str| Some(variant.get(&latency.metric(suffix))?.mean);
+        Some(Self {
+            sent: mean(metrics::COUNT)? + mean(metrics::UNFINISHED).unwrap_or(0.0),
+            mean_us: mean_of_most(mean)?,
+        })
+    }
+}
+
+/// The mean up to the highest percentile of [`PERCENTILES`], along straight lines between them.
+///
+/// Worked example: half of the values lie between 0 and 2, and the rest up to the 99.9th percentile
+/// between 2 and 4. Their mean is (0.5 × 1 + 0.499 × 3) / 0.999 = 2.
+fn mean_of_most(of: impl Fn(&str) -> Option<f64>) -> Option<f64> {
+    let (mut below, mut value) = (0.0, of("min")?);
+    let mut sum = 0.0;
+    for (suffix, per_million) in PERCENTILES {
+        let Some(next) = of(suffix) else { continue };
+        let share = f64::from(per_million) / 1e6;
+        sum += (share - below) * (value + next) / 2.0;
+        (below, value) = (share, next);
+    }
+    (below > 0.0).then(|| sum / below)
+}
+
+/// Requests a second in a column, and in the first one.
+#[derive(Debug, PartialEq)]
+enum Pace {
+    /// So many are sent.
+    Slower { now: f64, then: f64 },
+    /// The recorded ones are over after `over_s`; so many would be sent.
+    Faster { now: f64, then: f64, over_s: f64 },
+}
+
+impl ClosedLoop {
+    /// A sentence on each column in which the clients ask more or less often than in the first.
+    pub(crate) fn sentences(&self, variants: &[Variant], latency: &Latency) -> Vec<String> {
+        let [now, others @ ..] = variants else {
+            return Vec::new();
+        };
+        let Some(now) = Requests::of(now, latency) else {
+            return Vec::new();
+        };
+        let told = others.iter().filter_map(|variant| {
+            let pace = self.pace(&now, &Requests::of(variant, latency)?)?;
+            Some(self.sentence(&variant.name, latency.counted(), &pace))
+        });
+        told.collect()
+    }
+
+    /// Whether the clients ask less often in the second column.
+    pub(crate) fn is_slower(&self, now: &Variant, then: &Variant, latency: &Latency) -> bool {
+        let of = |variant: &Variant| Requests::of(variant, latency);
+        let pace = of(now)
+            .zip(of(then))
+            .and_then(|(now, then)| self.pace(&now, &then));
+        matches!(pace, Some(Pace::Slower { .. }))
+    }
+
+    fn run_s(&self) -> f64 {
+        self.run_ns as f64 / 1e9
+    }
+
+    /// The pace of a column; none if it is that of `now`.
+    fn pace(&self, now: &Requests, then: &Requests) -> Option<Pace> {
+        let run_s = self.run_s();
+        let rate = now.sent / run_s;
+        if then.sent < now.sent * (1.0 - DIFFERS) {
+            return Some(Pace::Slower {
+                now: rate,
+                then: then.sent / run_s,
+            });
+        }
+        let connections_us = f64::from(self.connections) * 1e6;
+        let thinks_us = (connections_us / rate - now.mean_us).max(0.0);
+        let faster = connections_us / (then.mean_us + thinks_us);
+        (faster > rate * (1.0 + DIFFERS)).then_some(Pace::Faster {
+            now: rate,
+            then: faster,
+            over_s: now.sent / faster,
+        })
+    }
+
+    fn sentence(&self, column: &str, what: &str, pace: &Pace) -> String {
+        let connections = self.connections;
+        match pace {
+            Pace::Slower { now, then } => format!(
+                "“{column}”: {then:.0} {what}/s instead of {now:.0}, as clients on {connections} \
+                 connections ask again when they are answered."
+            ),
+            Pace::Faster { now, then, over_s } => format!(
+                "“{column}”: about {then:.0} {what}/s instead of {now:.0}, if clients on \
+                 {connections} connections ask again as soon as now; the recorded ones are over \
+                 after {over_s:.1} s of {:.1}, and CPU time and throttling are of these.",
+                self.run_s()
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOP: ClosedLoop = ClosedLoop {
+        connections: 16,
+        run_ns: 4_800_000_000,
+    };
+    const NOW: Requests = Requests {
+        sent: 105_000.0,
+        mean_us: 500.0,
+    };
+
+    fn pace(sent: f64, mean_us: f64) -> Option<Pace> {
+        LOOP.pace(&NOW, &Requests { sent, mean_us })
+    }
+
+    #[test]
+    fn the_slowest_thousandth_is_not_in_the_mean() {
+        let known = [("min", 0.0), ("p50", 2.0), ("p99.9", 4.0), ("max", 1e6)];
+        let of = |suffix: &str| Some(known.iter().find(|(name, _)| *name == suffix)?.1);
+        let mean = mean_of_most(of).unwrap();
+        assert!((mean - (0.5 + 0.499 * 3.0) / 0.999).abs() < 1e-9, "{mean}");
+        assert_eq!(mean_of_most(|_| None), None);
+    }
+
+    #[test]
+    fn clients_that_wait_longer_send_what_the_column_counts() {
+        let slower = pace(52_500.0, 1_200.0).unwrap();
+        let (now, then) = (21_875.0, 10_937.5);
+        assert_eq!(slower, Pace::Slower { now, then });
+        assert_eq!(
+            LOOP.sentence("a", "requests", &slower),
+            "“a”: 10938 requests/s instead of 21875, as clients on 16 connections ask again \
+             when they are answered."
+        );
+        assert_eq!(pace(104_900.0, 495.0), None);
+    }
+
+    #[test]
+    fn clients_that_wait_less_would_send_more_than_was_recorded() {
+        let faster = pace(105_000.0, 200.0).unwrap();
+        assert_eq!(
+            LOOP.sentence("no limit", "requests", &faster),
+            "“no limit”: about 37086 requests/s instead of 21875, if clients on 16 connections \
+             ask again as soon as now; the recorded ones are over after 2.8 s of 4.8, and CPU time \
+             and throttling are of these."
+        );
+    }
+}
