@@ -276,6 +276,7 @@ fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure], run: Run) -> Result<For
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_contains;
 
     use crate::slo::Scope;
 
@@ -359,14 +360,8 @@ mod tests {
             told.map_err(|error| error.to_string()).err()
         };
         let told = refused("p99<50ms", &with(26.0, 1.0)).unwrap();
-        assert!(
-            told.contains("rests on 27 values") && told.contains("it needs 100"),
-            "{told}"
-        );
-        assert!(
-            told.contains("record 4 times as long or promise p95; --force"),
-            "{told}"
-        );
+        assert_contains(&told, ["rests on 27 values", "it needs 100"]);
+        assert_contains(&told, "record 4 times as long or promise p95; --force");
         assert_eq!(refused("p95<50ms", &with(26.0, 1.0)), None);
         assert_eq!(refused("p99<50ms", &with(99.0, 1.0)), None);
         assert_eq!(

@@ -303,6 +303,7 @@ fn read_value(text: &str, metric: &Metric<'_>, place: &Place) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use schedcast_base::rows;
+    use schedcast_base::assert_contains;
 
     use super::*;
 
@@ -361,10 +362,7 @@ mod tests {
             assert_eq!(error(text), message, "{text}");
         }
         let nobody = Slo::parse("p99<80ms", Scope::default()).unwrap_err();
-        assert!(
-            nobody.to_string().contains("NAME/activation_latency.p99"),
-            "{nobody}"
-        );
+        assert_contains(&nobody, "NAME/activation_latency.p99");
     }
 
     #[test]

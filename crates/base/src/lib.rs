@@ -17,7 +17,7 @@
 //! | [`error`] | an error with its place in a file or on the command line |
 //! | [`harmless`] | text from files, shown so that a terminal obeys none of it |
 //! | [`columns`] | text set in columns and lines |
-//! | [`assert_contains`] | an assertion of every crate's tests |
+//! | [`expect`] | assertions of every crate's tests |
 //! | [`fresh`], [`whole`] | files that are written whole or not at all, and read whole |
 //!
 //! Worked example: `cpu.max = "50% 20000"` in an experiment is read by [`cpu_max::CpuMax::parse`]
@@ -31,6 +31,7 @@ pub mod cpu_stat;
 pub mod date;
 pub mod disturbed;
 pub mod error;
+pub mod expect;
 pub mod fresh;
 pub mod groups;
 pub mod harmless;
@@ -41,12 +42,4 @@ pub mod quantile;
 pub mod rows;
 pub mod whole;
 
-/// Fails a test whose `text` lacks a part, and shows the text.
-///
-/// # Panics
-/// When the part is missing.
-#[track_caller]
-pub fn assert_contains(text: impl std::fmt::Display, part: &str) {
-    let text = text.to_string();
-    assert!(text.contains(part), "no {part:?} in: {text}");
-}
+pub use expect::{assert_contains, assert_ends, assert_starts};

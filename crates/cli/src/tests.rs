@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-use schedcast_base::assert_contains;
+use schedcast_base::{assert_contains, assert_starts};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::program::Action;
@@ -181,10 +181,7 @@ fn json_goes_where_it_is_told() {
     assert_eq!((code, out), (0, json), "the same by its other name");
     let (code, _, err) = schedcast(&["compare", &path, "--json", "/nowhere/out.json"]);
     assert_eq!(code, 3);
-    assert!(
-        err.starts_with("error: cannot write /nowhere/out.json: "),
-        "{err}"
-    );
+    assert_starts(&err, "error: cannot write /nowhere/out.json: ");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A sweep that is really killed, by the real command.
 
+use schedcast_base::assert_starts;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -88,10 +89,7 @@ fn a_file_without_a_grid_is_refused() {
     let output = schedcast(temporary.path(), "1", "x").output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        said.starts_with("error: the experiment has no [sweep]\n"),
-        "{said}"
-    );
+    assert_starts(&said, "error: the experiment has no [sweep]\n");
     assert!(!temporary.path().join("x").exists());
 }
 

@@ -278,6 +278,7 @@ fn segments(decay: Decay, first: u32, rest: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_in;
 
     const RUNNING: Inputs = Inputs {
         load: 1,
@@ -309,10 +310,7 @@ mod tests {
         // Published ramp of a task that never stops, at the last boundary before each time.
         for (ms, expected) in [(32, 504), (64, 760), (128, 956), (200, 1009)] {
             let util = util_after_ms(ms);
-            assert!(
-                util.abs_diff(expected) <= 12,
-                "{ms} ms: {util}, expected about {expected}"
-            );
+            assert_in!(util.abs_diff(expected), 0..=12, "{ms} ms: {util}");
         }
     }
 

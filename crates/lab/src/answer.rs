@@ -599,6 +599,7 @@ fn machine(scenarios: &[Scenario]) -> String {
 mod tests {
     use super::*;
     use crate::experiment;
+    use schedcast_base::assert_contains;
 
     fn scenario(cpus: &str) -> Scenario {
         let text = format!(
@@ -614,10 +615,7 @@ mod tests {
         let bound = [("/a/b".to_string(), CpuSet::of(Cpu(0)))].into();
         let told = |cpus: &str| unknown_cpusets(&[scenario(cpus)], &bound);
         let wider = told("0-1");
-        assert!(
-            wider[0].contains("threads of /a/b stay on CPU 0"),
-            "{wider:?}"
-        );
+        assert_contains(&wider[0], "threads of /a/b stay on CPU 0");
         let none: [String; 0] = [];
         assert_eq!(told("0"), none);
         assert_eq!(told("1-2"), none, "they go there");

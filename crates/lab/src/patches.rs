@@ -207,6 +207,7 @@ pub(crate) fn weight_quadratic(shares: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_ends;
 
     const RECORDED: CpuLimits = CpuLimits::new(50_000, 100_000, 0);
 
@@ -259,11 +260,9 @@ mod tests {
     fn limits_that_tools_cannot_say_are_noted() {
         let after = CpuLimits::new(3_333, 10_000, 0);
         let shorter = patches("/pg", RECORDED, after, 1024);
-        assert!(
-            shorter
-                .systemd
-                .unwrap()
-                .ends_with("UNIT CPUQuota=34% CPUQuotaPeriodSec=10ms")
+        assert_ends(
+            shorter.systemd.unwrap(),
+            "UNIT CPUQuota=34% CPUQuotaPeriodSec=10ms",
         );
         assert_eq!(
             shorter.kubernetes, None,

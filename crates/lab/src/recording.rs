@@ -548,6 +548,7 @@ mod tests {
     use crate::experiment::cgroup::{CgroupVersion, Weight};
     use schedcast_base::limits::CpuLimits;
     use schedcast_kernel::rules::Preemption;
+    use schedcast_base::assert_contains;
 
     fn shipped(name: &str) -> std::path::PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -664,12 +665,7 @@ mod tests {
         let error = made(r#""cpus": 3, "smt": 2"#, "").unwrap_err().to_string();
         assert!(error.contains("3 CPUs do not divide evenly"), "{error}");
         let error = plain(&made(r#""kernel": "4.4.1", "cpus": 1"#, "").unwrap()).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("recording.json:1:18: kernel 4.4.1 is outside"),
-            "{error}"
-        );
+        assert_contains(&error, "recording.json:1:18: kernel 4.4.1 is outside");
         let error = Recorded::open(Path::new("/nowhere")).unwrap_err();
         assert_eq!(error.exit_code(), 3);
     }

@@ -352,6 +352,7 @@ pub(crate) struct Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_in;
 
     /// About normal, mean 0 and variance 1: twelve uniforms less six.
     fn noise(stream: &mut Pcg64Mcg) -> f64 {
@@ -548,10 +549,7 @@ mod tests {
             .map(|row| 100.0 + if row % 2 == 0 { deviation } else { -deviation })
             .collect();
         let floor = chaos_floor(&samples).unwrap();
-        assert!(
-            (floor - 2.262 * 0.2_f64.sqrt() * 0.03).abs() < 1e-9,
-            "{floor}"
-        );
+        assert_in!(floor - 2.262 * 0.2_f64.sqrt() * 0.03, -1e-9..1e-9);
         assert_eq!(chaos_floor(&[5.0]), None);
         assert_eq!(chaos_floor(&[0.0, 0.0]), None);
         assert_eq!(chaos_floor(&[5.0, 5.0]), Some(0.0));

@@ -421,6 +421,7 @@ mod tests {
     use crate::experiment;
     use crate::outcome::Outcome;
     use crate::samples::example;
+    use schedcast_base::{assert_contains, assert_starts};
 
     #[test]
     fn a_column_that_helps_only_in_an_open_loop_is_not_recommended() {
@@ -489,10 +490,8 @@ mod tests {
             [1000.0, 2000.0, 1000.0, 1000.0],
             Some("p50 11.2, 6.4 ms recorded"),
         );
-        assert!(
-            text.starts_with("no limit is certain to cost nothing") && text.contains("11.2"),
-            "{text}"
-        );
+        assert_starts(&text, "no limit is certain to cost nothing");
+        assert_contains(&text, "11.2");
         // Clients that wait for each reply send less under 60 ms, and no reply takes longer.
         let columns = [1_000.0, 400.0, 700.0, 1_000.0].map(|count| (1_000.0, count));
         let text = of_counts(columns, Some(1), None);
@@ -561,10 +560,7 @@ mod tests {
         let none = "cgroup.\"/par\".\"cpu.max\" = \"max\"";
         let none = format!("{none}\n{own}");
         let told = told_in(&groups, &[("", 400.0), (&none, 50.0)]);
-        assert!(
-            told[0].contains("; without a limit it would be 50.00 ms"),
-            "{told:?}"
-        );
+        assert_contains(&told[0], "; without a limit it would be 50.00 ms");
     }
 
     #[test]
@@ -574,18 +570,9 @@ mod tests {
         let sibling = "cgroup.\"/par/bat\".\"cpu.max\" = 25000";
         let own = "cgroup.\"/par/web\".\"cpu.max\" = 20000";
         let told = told_in(&groups, &[("", 90.0), (weight, 60.0), (own, 300.0)]);
-        assert!(
-            told[0].starts_with("now: no limit of its own, /par above it 40 ms"),
-            "{told:?}"
-        );
-        assert!(
-            told[1].contains("a limit of its own makes it longer"),
-            "{told:?}"
-        );
-        assert!(
-            told[2].contains("helps: “1”, cpu.weight 1000: it becomes 60.0"),
-            "{told:?}"
-        );
+        assert_starts(&told[0], "now: no limit of its own, /par above it 40 ms");
+        assert_contains(&told[1], "a limit of its own makes it longer");
+        assert_contains(&told[2], "helps: “1”, cpu.weight 1000: it becomes 60.0");
         let told = told_in(&groups, &[("", 90.0), (weight, 60.0), (sibling, 30.0)]);
         assert!(
             told[1].contains("“2”, /par/bat with 25 ms in 100 ms = 0.25 CPU = 250m: it becomes"),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use schedcast_base::assert_contains;
 use schedcast_lab::answer::answer;
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::error::{Error, Source};
@@ -109,10 +110,7 @@ fn what_is_no_background_is_refused_at_its_place() {
     assert_eq!(error.exit_code(), 3);
     let text = error.to_string();
     assert!(text.starts_with("exp.toml:4:14: no background: "), "{text}");
-    assert!(
-        text.contains("gone") && text.contains("schedcast record -o DIR"),
-        "{text}"
-    );
+    assert_contains(&text, ["gone", "schedcast record -o DIR"]);
     let text = refused(&format!("{hog}[machine]\nbackground = 'README.md'\n")).to_string();
     assert!(text.starts_with("exp.toml:4:14: no background: "), "{text}");
     let replay = "[[program]]\nreplay = 'postgres-quota'\n[machine]\nbackground = 'dev-vm-idle'\n";
@@ -146,10 +144,7 @@ fn machines_of_other_sizes_are_told_what_is_missing() {
     };
     assert_eq!(about_cpus(2), Vec::<String>::new());
     let one = about_cpus(1);
-    assert!(
-        one[0].contains("kworker/1:0") && one[0].contains("left out"),
-        "{one:?}"
-    );
+    assert_contains(&one[0], ["kworker/1:0", "left out"]);
     let eight = about_cpus(8);
     assert!(
         eight[0].ends_with("recorded on 2 CPUs, so the other 6 have no threads of their own"),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use schedcast_base::assert_in;
 use schedcast_lab::answer::answer;
 use schedcast_lab::comparison::{Comparison, Tier};
 use schedcast_lab::question::{AS_RECORDED, Columns, Question, Subject};
@@ -45,10 +46,7 @@ fn a_distilled_service_is_throttled_like_the_recorded_one() {
     let group = &recorded.seen.figures.as_ref().unwrap().groups[0];
     let throttled = value(&comparison, AS_RECORDED, "cgroup:/pg/nr_throttled");
     let seen = group.nr_throttled.unwrap() as f64;
-    assert!(
-        (throttled / seen - 1.0).abs() < 0.25,
-        "{throttled} of {seen}"
-    );
+    assert_in!(throttled / seen, 0.75..1.25);
     // The simulated usage is the recorded usage.
     let usage = value(&comparison, "no limit", "cgroup:/pg/usage_usec");
     let used = group.usage_ns as f64 / 1000.0;

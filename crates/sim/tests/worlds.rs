@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
+use schedcast_base::assert_in;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::{Cpu, GroupId};
@@ -104,10 +105,7 @@ fn cpu_time_is_conserved() {
             let time = world.cpu_time(cpu);
             let sum = time.user_ns + time.overhead_ns + time.idle_ns;
             // A CPU may be in the middle of an operation that is charged in advance.
-            assert!(
-                sum >= world.now() && sum < world.now() + 100 * US,
-                "{cpu:?}: {sum}"
-            );
+            assert_in!(sum, world.now()..world.now() + 100 * US, "{cpu:?}");
             overhead += time.overhead_ns;
         }
         let named: u64 = world.probes().machine.overhead_ns.iter().sum();
@@ -257,10 +255,7 @@ fn wakeup_beside_a_hog(ipi_stall_ns: u64) -> u64 {
 fn a_stall_begins_while_the_interrupt_is_sent() {
     let woken = wakeup_beside_a_hog(0);
     let woken_with_stall = wakeup_beside_a_hog(8 * US);
-    assert!(
-        woken.abs_diff(woken_with_stall) <= US,
-        "{woken} {woken_with_stall}"
-    );
+    assert_in!(woken.abs_diff(woken_with_stall), 0..=US);
     // One that takes longer than the way there does come late: 9 us to send, 3 on the way.
     let late = wakeup_beside_a_hog(30 * US);
     assert!(late >= woken + 30 * US - 12 * US - US, "{late} {woken}");

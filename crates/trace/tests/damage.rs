@@ -8,6 +8,7 @@ use std::path::Path;
 use common::{fixture, read_file, read_text};
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
+use schedcast_base::{assert_in, assert_starts};
 use schedcast_base::rows;
 use schedcast_trace::{ErrorKind, Recording};
 
@@ -52,10 +53,7 @@ fn text_cut_at_every_byte() {
                     (lines_before.saturating_sub(1)..=lines_before + 1).contains(&line),
                     "cut at {cut}: {error}"
                 );
-                assert!(
-                    error.to_string().starts_with(&format!("t:{line}")),
-                    "{error}"
-                );
+                assert_starts(&error, &format!("t:{line}"));
             }
         }
     }
@@ -70,11 +68,9 @@ fn a_cut_inside_a_plain_line_says_so() {
         (error.kind(), error.line()),
         (ErrorKind::Truncated, Some(lines_before + 1))
     );
-    assert!(
-        error
-            .message()
-            .starts_with("the file is cut off inside this line: no newline behind"),
-        "{error}"
+    assert_starts(
+        error.message(),
+        "the file is cut off inside this line: no newline behind",
     );
 }
 
@@ -216,8 +212,7 @@ fn check(text: &[u8]) {
             assert_eq!(read.counts.events as usize, read.events().len());
         }
         Err(error) => {
-            let line = error.line().unwrap();
-            assert!((1..=lines + 1).contains(&line), "{error}");
+            assert_in!(error.line().unwrap(), 1..=lines + 1, "{error}");
         }
     }
 }

@@ -5,6 +5,7 @@ mod common;
 
 use common::{bytes, fixture, read_file, survive};
 use proptest::prelude::*;
+use schedcast_base::assert_contains;
 use schedcast_trace::{ErrorKind, Recording, open_trace};
 
 /// Changes four bytes, or cuts the rest off.
@@ -182,10 +183,7 @@ fn perf_data_without_what_is_needed_is_refused_by_name() {
         read_file(&path).err().unwrap().to_string()
     };
     let pipe = refused(&|bytes| bytes[8..16].copy_from_slice(&16u64.to_le_bytes()));
-    assert!(
-        pipe.contains("pipe") && pipe.contains("perf script"),
-        "{pipe}"
-    );
+    assert_contains(&pipe, ["pipe", "perf script"]);
     let ended = refused(&|bytes| bytes[48..56].fill(0));
     assert!(ended.contains("ended by force"), "{ended}");
     // The data's first record becomes a compressed one.

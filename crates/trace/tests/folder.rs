@@ -3,6 +3,7 @@
 
 mod common;
 
+use schedcast_base::assert_ends;
 use schedcast_base::rows;
 use schedcast_trace::{ErrorKind, Recording};
 
@@ -212,10 +213,7 @@ fn a_folder_without_recording_json() {
     let error = Recording::open(folder.path()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Io);
     assert_eq!(error.file(), folder.path());
-    assert!(
-        error.to_string().ends_with("found no recording.json in it"),
-        "{error}"
-    );
+    assert_ends(&error, "found no recording.json in it");
 }
 
 /// Cut anywhere, or with a bit or a number that is another: an error that says something, or a

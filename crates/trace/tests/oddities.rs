@@ -3,6 +3,7 @@
 mod common;
 
 use common::{fixture, read_file, read_text};
+use schedcast_base::assert_starts;
 use schedcast_trace::{Context, Item, Level, PrevState};
 
 /// A header for lines whose event is what the test is about.
@@ -194,10 +195,7 @@ fn free_text_goes_on_behind_a_marker_but_not_behind_an_event() {
     assert_eq!((read.counts.events, read.counts.continuation_lines), (2, 2));
     let text = format!("{}second line\n", line(WAKEUP));
     let error = read_text(&text).err().unwrap().to_string();
-    assert!(
-        error.starts_with("t:2:1: expected an event line"),
-        "{error}"
-    );
+    assert_starts(&error, "t:2:1: expected an event line");
     let text = format!("{}bad \x01 byte\n", line("tracing_mark_write: first"));
     assert_eq!(read_text(&text).err().unwrap().line(), Some(2));
 }

@@ -8,6 +8,7 @@
 mod common;
 
 use common::{Read, fixture, read_file};
+use schedcast_base::assert_in;
 use schedcast_trace::Context;
 
 const DECODED: usize = 142;
@@ -161,10 +162,7 @@ fn times_agree_to_the_last_printed_digit() {
             "{name} has nanoseconds"
         );
         for (exact, rounded) in exact.iter().zip(&reference) {
-            assert!(
-                exact.abs_diff(*rounded) <= 500,
-                "{name}: {exact} against {rounded}"
-            );
+            assert_in!(exact.abs_diff(*rounded), 0..=500, "{name}");
         }
     }
 }
@@ -176,10 +174,7 @@ fn the_latency_format_counts_from_the_start_of_the_buffer() {
     let (relative, reference) = (times(&relative), times(&reference));
     let offset = reference[0] - relative[0];
     for (relative, absolute) in relative.iter().zip(&reference) {
-        assert!(
-            (relative + offset).abs_diff(*absolute) <= 1000,
-            "{relative} + {offset} against {absolute}"
-        );
+        assert_in!(relative + offset, absolute - 1000..=absolute + 1000);
     }
 }
 

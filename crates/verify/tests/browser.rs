@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use schedcast_base::assert_starts;
 use schedcast_lab::experiment::Experiment;
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
@@ -367,10 +368,7 @@ fn the_first_screen_is_about_the_target_among_ten_neighbours() {
             assert!(frontier["top"].as_u64() < Some(700), "{window}: {frontier}");
         }
         let answer = text(&found, "answer");
-        assert!(
-            answer.starts_with("The cheapest of these limits"),
-            "{answer}"
-        );
+        assert_starts(&answer, "The cheapest of these limits");
         let points: Vec<&str> = found["points"]
             .as_array()
             .unwrap()

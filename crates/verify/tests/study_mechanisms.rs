@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use schedcast_base::assert_in;
 use schedcast_lab::experiment::{self, Scenario, Surroundings};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
@@ -69,10 +70,7 @@ fn aligned_groups_crowd_the_threads_of_each_core() {
     let alone_s = metric(&one, 0, "a/time");
     let aligned_s = metric(&two, 0, "a/time");
     let ratio = aligned_s / alone_s;
-    assert!(
-        (1.38..1.53).contains(&ratio),
-        "{aligned_s} s over {alone_s} s"
-    );
+    assert_in!(ratio, 1.38..1.53, "{aligned_s} s over {alone_s} s");
     let draws: Vec<f64> = (0..6)
         .map(|seed| metric(&patched, seed, "a/time"))
         .collect();

@@ -1,6 +1,7 @@
 //! Inferences from the real recordings, against independent knowledge of them: the requests that
 //! pgbench logged, and the kernel's own counters.
 
+use schedcast_base::{assert_contains, assert_in};
 use schedcast_trace::Recording;
 use schedcast_workload::replay::{
     Activation, ActivationId, Adjust, CompileOptions, GroupIndex, InferOptions, Replay, Step,
@@ -99,10 +100,7 @@ fn the_backends_are_a_pool_with_a_timetable() {
         // Requests that the log tells were sent late have a schedule of their own.
         let scheduled = pool.requests.iter().filter_map(|r| r.not_before_ns);
         let scheduled = scheduled.count();
-        assert!(
-            (late..late + 50).contains(&scheduled),
-            "{name}: {scheduled}"
-        );
+        assert_in!(scheduled, late..late + 50, "{name}");
         let start_us = replay.start_ns / 1000;
         let logged = recording.requests.as_ref().unwrap();
         for exchanged in &pool.requests {
@@ -225,10 +223,8 @@ fn stolen_time_is_found_where_requests_take_longer() {
             Step::Stolen { stolen_ns } => *stolen_ns,
             _ => 0,
         });
-        assert!(
-            stolen_ns.abs_diff(replay.report.stolen_ns) < 1_000_000,
-            "{name}: {stolen_ns}"
-        );
+        let apart = stolen_ns.abs_diff(replay.report.stolen_ns);
+        assert!(apart < 1_000_000, "{name}: {stolen_ns}");
         let work_ns = of_steps(|step| match step {
             Step::Run { work_ns } => *work_ns,
             _ => 0,
@@ -394,11 +390,5 @@ fn the_background_keeps_its_times() {
         ..Adjust::default()
     };
     let mut replay = replay;
-    assert!(
-        nowhere
-            .apply(&mut replay)
-            .unwrap_err()
-            .to_string()
-            .contains("/pg")
-    );
+    assert_contains(nowhere.apply(&mut replay).unwrap_err(), "/pg");
 }

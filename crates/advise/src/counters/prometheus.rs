@@ -423,6 +423,7 @@ impl Range {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::{assert_contains, assert_in};
 
     const LIMIT: BandwidthLimit = BandwidthLimit::of_ms(50, 100, 0);
 
@@ -492,11 +493,7 @@ mod tests {
         let known = read(&text, &Beyond::default()).unwrap();
         assert_eq!((known.limit, known.cpus), (LIMIT, 2));
         let changed = text.replace("[130,\"50000\"]", "[130,\"60000\"]");
-        assert!(
-            read(&changed, &Beyond::default())
-                .unwrap_err()
-                .contains("changed")
-        );
+        assert_contains(read(&changed, &Beyond::default()).unwrap_err(), "changed");
         let error = read(&range(), &Beyond::default()).unwrap_err();
         assert!(error.contains("--limit"), "{error}");
     }
@@ -528,10 +525,7 @@ mod tests {
             ..given()
         };
         let error = read(&two, &mistyped).unwrap_err();
-        assert!(
-            error.contains("label `pdo` (the nearest valid name is `pod`)"),
-            "{error}"
-        );
+        assert_contains(&error, "label `pdo` (the nearest valid name is `pod`)");
     }
 
     #[test]
@@ -612,10 +606,7 @@ mod tests {
             match read(&text, &Beyond::default()) {
                 Ok(known) => {
                     assert!(known.window_ns > 0 && known.cpus > 0, "{text}");
-                    assert!(
-                        (1_000_000..=1_000_000_000).contains(&known.limit.period_ns),
-                        "{text}"
-                    );
+                    assert_in!(known.limit.period_ns, 1_000_000..=1_000_000_000, "{text}");
                     let usage_ns = u128::from(known.usage_ns.unwrap_or(0));
                     assert!(usage_ns <= 2 * known.all_cpus_ns(), "{text}");
                 }

@@ -211,6 +211,7 @@ fn jobs(intervals: &[Interval], workers: usize) -> Vec<Job> {
 #[cfg(test)]
 mod tests {
     use schedcast_kernel::group::BandwidthLimit;
+    use schedcast_base::assert_contains;
 
     use super::super::bounds;
     use super::*;
@@ -299,10 +300,7 @@ mod tests {
         let text = "at_us,usage_us,pressure_us\n0,0,0\n100000,10000,20000\n";
         let known = known(text, 1);
         let note = known.samples.as_ref().unwrap().note(&known);
-        assert!(
-            note.contains("waited for a CPU in 20 % of the time"),
-            "{note}"
-        );
+        assert_contains(&note, "waited for a CPU in 20 % of the time");
     }
 
     /// A busy second and an idle one, apart at exactly 1 s: each is drawn for itself, so that in

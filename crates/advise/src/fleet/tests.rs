@@ -1,5 +1,6 @@
 //! Small dumps whose answers are known.
 
+use schedcast_base::assert_contains;
 use super::*;
 use crate::counters::Dump;
 
@@ -176,10 +177,7 @@ fn files_name_each_container() {
     assert_eq!(found, 1, "only what is raised can contradict its forecast");
     let expression = rules[0]["expr"].as_str().unwrap();
     // The pod's name changes when it starts anew.
-    assert!(
-        expression.contains("{container=\"web\",namespace=\"shop\"}"),
-        "{expression}"
-    );
+    assert_contains(&expression, "{container=\"web\",namespace=\"shop\"}");
     let board: serde_json::Value = serde_json::from_str(&fleet.dashboard()).unwrap();
     assert_eq!(board["panels"].as_array().unwrap().len(), 2);
     let text = fleet.text("range.json", Some(1));

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::slo::{Scope, Slo};
+use schedcast_base::assert_in;
 use schedcast_lab::recording::Latency;
 
 /// A service whose latency falls with its quota and its burst, as do requests that finish below
@@ -51,11 +52,7 @@ fn toy_frontier(slos: &[&str]) -> Result<Option<Frontier>> {
 #[test]
 fn quotas_reach_from_what_is_used_to_where_more_does_not_help() {
     let found = toy_frontier(&[]).unwrap().unwrap();
-    assert!(
-        (found.used_cpus - 0.367).abs() < 0.001,
-        "{}",
-        found.used_cpus
-    );
+    assert_in!(found.used_cpus, 0.366..0.368);
     let bursts: Vec<u64> = found.lines.iter().map(|line| line.burst_us).collect();
     assert_eq!(bursts, [0, 25_000, 50_000]);
     let quotas = |line: &Line| -> Vec<u64> {

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::*;
 use crate::hierarchy::CpuHierarchy;
 use crate::sys;
-use schedcast_base::assert_contains;
+use schedcast_base::{assert_contains, assert_starts};
 
 /// A v2 group `/web` of plain files.
 fn fake(root: &Path) -> CpuCgroup {
@@ -98,12 +98,7 @@ fn what_was_applied_is_taken_back_to_the_byte() {
     take_back(&group, &journals).unwrap();
     assert_eq!(text(&group), before);
     let error = take_back(&group, &journals).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with("nothing to undo for /web: there is no "),
-        "{error}"
-    );
+    assert_starts(&error, "nothing to undo for /web: there is no ");
 }
 
 #[test]

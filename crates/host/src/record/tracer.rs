@@ -400,6 +400,7 @@ fn samples(said: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_starts;
 
     #[test]
     fn perf_tells_how_many_events_it_wrote() {
@@ -452,9 +453,6 @@ mod tests {
         perf.start().unwrap();
         assert!(folder.path().join(PERF_DATA).exists());
         let why = Tracer::Perf(perf).with_caveat("it was asked for".to_owned());
-        assert!(
-            why.starts_with("it was asked for; this perf is too old"),
-            "{why}"
-        );
+        assert_starts(&why, "it was asked for; this perf is too old");
     }
 }

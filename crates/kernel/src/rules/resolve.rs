@@ -385,6 +385,7 @@ fn unknown(what: &'static str, word: &str, valid: impl Iterator<Item = &'static 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_contains;
 
     fn version(text: &str) -> Version {
         text.parse().unwrap()
@@ -651,10 +652,7 @@ mod tests {
         assert!(tune("6.12", &[("fair_server_runtime_ns", 950_000_000)]).is_ok());
         for version in ["6.12", "7.1"] {
             let refused = tune(version, &[("fair_server_runtime_ns", 960_000_000)]).unwrap_err();
-            assert!(
-                refused.contains("`fair_server_runtime_ns`: EBUSY"),
-                "{refused}"
-            );
+            assert_contains(&refused, "`fair_server_runtime_ns`: EBUSY");
         }
         assert!(tune("7.2", &[("fair_server_runtime_ns", 1_000_000_000)]).is_ok());
         let unlimited = [

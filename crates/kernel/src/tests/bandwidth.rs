@@ -1,6 +1,7 @@
 //! Bandwidth control by hand: throttling, burst, slack, expiry, hierarchy, the two ways to
 //! unthrottle.
 
+use schedcast_base::assert_in;
 use super::world::{MS, US, World};
 use crate::group::BandwidthStat;
 use crate::ids::{Cpu, GroupId, TaskId};
@@ -53,11 +54,7 @@ fn two_hogs_are_throttled_150_ms_a_period() {
             ..
         } = stat(&world, group);
         assert_eq!((nr_periods, nr_throttled), (50, 50), "{version}");
-        let per_period = throttled_time_ns / 50;
-        assert!(
-            per_period.abs_diff(150 * MS) <= MS,
-            "{version}: {per_period}"
-        );
+        assert_in!(throttled_time_ns / 50, 149 * MS..=151 * MS, "{version}");
         let total: u64 = hogs.iter().map(|task| world.runtime(*task)).sum();
         assert!(total.abs_diff(50 * 50 * MS) <= 3 * MS, "{version}: {total}");
     }
@@ -78,10 +75,7 @@ fn overruns_are_repaid() {
         // The tick at 24 ms finds 21 used up.
         assert_eq!(world.runtime(task), 24 * MS, "{version}");
         world.advance_to(10_000 * MS);
-        assert!(
-            world.runtime(task).abs_diff(2100 * MS) <= 4 * MS,
-            "{version}"
-        );
+        assert_in!(world.runtime(task), 2096 * MS..=2104 * MS, "{version}");
     }
 }
 
@@ -150,10 +144,7 @@ fn burst_carries_unused_quota_over() {
         let used = (world.runtime(task) - before) / MS;
         // Runtime returned to the pool or kept on the CPU: 22 ms in all.
         let expected = if burst { 72 } else { 51 };
-        assert!(
-            (expected - 1..=expected + 1).contains(&used),
-            "{version}: {used}"
-        );
+        assert_in!(used, expected - 1..=expected + 1, "{version}");
         world.advance_to(300 * MS);
         let BandwidthStat {
             nr_bursts,
@@ -392,10 +383,8 @@ fn a_parents_limit_holds_for_its_children() {
         world.advance_to(10_000 * MS);
         let total = world.runtime(a) + world.runtime(b);
         assert!(total.abs_diff(2000 * MS) <= 4 * MS, "{version}: {total}");
-        assert!(
-            world.runtime(a).abs_diff(world.runtime(b)) <= 12 * MS,
-            "{version}"
-        );
+        let apart = world.runtime(a).abs_diff(world.runtime(b));
+        assert!(apart <= 12 * MS, "{version}: {apart}");
         assert_eq!(stat(&world, child).nr_throttled, 0, "{version}");
     }
 }
@@ -417,10 +406,7 @@ fn a_child_throttled_below_a_throttled_parent_needs_both_released() {
         world.advance_to(210 * MS);
         assert_eq!(world.current(CPU), task, "{version}");
         world.advance_to(4000 * MS);
-        assert!(
-            world.runtime(task).abs_diff(400 * MS) <= 2 * MS,
-            "{version}"
-        );
+        assert_in!(world.runtime(task), 398 * MS..=402 * MS, "{version}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! CFS (up to 6.5) by hand: slices, sleeper credit, granularity, buddies, yielding.
 
+use schedcast_base::assert_in;
 use super::world::{MS, US, World};
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, GroupId, Ns, TaskId};
@@ -247,10 +248,7 @@ fn vruntime_travels_relative_to_its_queue() {
         world.set_affinity(CPU, mover, CpuSet::of(Cpu(1)));
         let origin = world.kernel.cfs_rqs[1].min_vruntime;
         let after = world.entity(mover).vruntime.wrapping_sub(origin) as i64;
-        assert!(
-            (after - before).abs() <= 2 * MS as i64,
-            "{version}: {before} {after}"
-        );
+        assert_in!((after - before).abs(), 0..=2 * MS as i64, "{version}");
         world.advance(100 * MS);
         let (a, b) = (world.runtime(there) - 101 * MS, world.runtime(mover) - MS);
         assert!(a.abs_diff(b) <= 12 * MS, "{version}: {a} {b}");

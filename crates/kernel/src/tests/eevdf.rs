@@ -1,5 +1,6 @@
 //! EEVDF (6.6 on) by hand: requests, lag, placement, protection, short slices, delayed dequeue.
 
+use schedcast_base::assert_in;
 use super::world::{MS, US, World};
 use crate::cpuset::CpuSet;
 use crate::ids::{CfsRqId, Cpu, GroupId, Ns, TaskId};
@@ -68,14 +69,8 @@ fn runtime_follows_weights() {
         let heavy = world.spawn(CPU);
         let light = world.spawn_in(GroupId::ROOT, CPU, Policy::Normal, 5);
         world.advance_to(13_590 * MS);
-        assert!(
-            world.runtime(heavy).abs_diff(10_240 * MS) <= 12 * MS,
-            "{version}"
-        );
-        assert!(
-            world.runtime(light).abs_diff(3_350 * MS) <= 12 * MS,
-            "{version}"
-        );
+        assert_in!(world.runtime(heavy), 10_228 * MS..=10_252 * MS, "{version}");
+        assert_in!(world.runtime(light), 3_338 * MS..=3_362 * MS, "{version}");
     }
 }
 
@@ -139,11 +134,7 @@ fn a_sleeper_keeps_the_lag_it_left_with() {
         assert_eq!(found, -333_334, "{version}: rounded away from V");
         world.advance(100 * MS);
         world.wake(CPU, a);
-        assert!(
-            (lag(&world, a) + 333_334).abs() <= 2,
-            "{version}: {}",
-            lag(&world, a)
-        );
+        assert_in!(lag(&world, a), -333_336..=-333_332, "{version}");
         for task in [b, c] {
             assert!(world.runtime(task) > 40 * MS);
         }
@@ -387,14 +378,8 @@ fn a_new_weight_rescales_lag_and_deadline_by_version() {
         let entity = world.entity(b);
         let at = |time: u64| time.wrapping_sub(origin) as i64;
         let (v, d) = (at(entity.vruntime), at(entity.deadline));
-        assert!(
-            (v - vruntime).abs() <= 2,
-            "{version}: v {v}, expected {vruntime}"
-        );
-        assert!(
-            (d - deadline).abs() <= 2,
-            "{version}: d {d}, expected {deadline}"
-        );
+        assert_in!(v - vruntime, -2..=2, "{version}: v {v}");
+        assert_in!(d - deadline, -2..=2, "{version}: d {d}");
     }
 }
 

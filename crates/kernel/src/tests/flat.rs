@@ -1,5 +1,6 @@
 //! The flat pick and the weights of groups (7.3), by hand.
 
+use schedcast_base::assert_in;
 use super::world::{MS, US, World};
 use crate::group::Group;
 use crate::ids::{CfsRqId, Cpu, GroupId, Ns, TaskId};
@@ -199,8 +200,7 @@ fn a_limit_is_enforced_where_it_is_charged() {
         world.limit(group, 20_000, 100_000, 0);
         let hog = in_group(&mut world, group, 0);
         world.advance_to(2000 * MS);
-        let percent = world.runtime(hog) / (20 * MS);
-        assert!((19..=21).contains(&percent), "{version}: {percent}");
+        assert_in!(world.runtime(hog) / (20 * MS), 19..=21, "{version}");
         let stat = world.kernel.groups[group].bandwidth.stat;
         assert!(stat.nr_throttled >= 18, "{version}: {stat:?}");
     }
@@ -243,8 +243,7 @@ fn a_sleeper_that_wakes_before_it_left_ages_the_root_queue_not_its_own() {
     world.advance(50 * US);
     world.wake(CPU, sleeper);
     // 50 us are 48.8 units of 1024 ns.
-    let units = (aged(&world, ROOT) - root_at) >> 10;
-    assert!((48..=49).contains(&units), "{units}");
+    assert_in!((aged(&world, ROOT) - root_at) >> 10, 48..=49);
     assert_eq!(aged(&world, q), own_at);
     assert_eq!(
         world.entity(sleeper).avg.last_update_time,

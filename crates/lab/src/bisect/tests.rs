@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use schedcast_base::assert_contains;
 use schedcast_kernel::rules::Change as KernelChange;
 
 use super::*;
@@ -92,11 +93,7 @@ fn the_way_back_takes_the_change_away() {
 fn kernels_that_decide_alike_have_no_change_to_name() {
     let bisection = found("6.1", "6.12", &[]);
     assert!(bisection.same_events && bisection.parts.is_empty());
-    assert!(
-        bisection.text().contains("decide alike"),
-        "{}",
-        bisection.text()
-    );
+    assert_contains(bisection.text(), "decide alike");
 }
 
 #[test]
@@ -176,10 +173,7 @@ fn steps_that_too_few_seeds_cannot_tell_are_not_denied() {
 fn what_no_rule_has_is_named_with_its_published_size() {
     let text = found("5.8", "5.9", &[]).text();
     assert!(text.contains("decide alike"), "{text}");
-    assert!(
-        text.contains("62.4 % less throughput of hackbench"),
-        "{text}"
-    );
+    assert_contains(&text, "62.4 % less throughput of hackbench");
     // What is known of 7.0 is about PostgreSQL.
     let text = found("6.19", "7.0", &[]).text();
     assert!(text.ends_with("is not modelled.\n"), "{text}");

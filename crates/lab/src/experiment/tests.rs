@@ -1,5 +1,6 @@
 //! Whole experiment files: the documented example, merging, grids, timed changes, mistakes.
 
+use schedcast_base::{assert_contains, assert_starts};
 use super::cgroup::CgroupVersion;
 use super::program::Action;
 use super::*;
@@ -426,10 +427,8 @@ fn files_that_are_not_toml_are_refused() {
 fn read_or_refuse(text: &str) {
     if let Err(error) = read_text(text) {
         let rendered = error.render();
-        assert!(
-            rendered.starts_with("error: ") && rendered.contains(" --> "),
-            "{rendered}"
-        );
+        assert_starts(&rendered, "error: ");
+        assert_contains(&rendered, " --> ");
     }
 }
 
@@ -502,10 +501,8 @@ fn damage_is_told() {
         let read = document::parse(&source).and_then(|document| read(&document, &surroundings));
         if let Err(error) = read {
             let shown = error.render();
-            assert!(
-                shown.starts_with("error: ") && shown.contains("e.toml:"),
-                "{shown}"
-            );
+            assert_starts(&shown, "error: ");
+            assert_contains(&shown, "e.toml:");
         }
     }
 }
@@ -533,10 +530,7 @@ fn a_cpuset_is_fixed_during_a_run() {
     let text = "[cgroup.\"/a\"]\n\"cpuset.cpus\" = \"0-1\"\n[[at]]\ntime = \"1s\"\n\
                 [at.cgroup.\"/a\"]\n\"cpuset.cpus\" = \"77-99\"\n";
     let error = read_text(text).unwrap_err().to_string();
-    assert!(
-        error.contains("[[at]] cannot change `cpuset.cpus`"),
-        "{error}"
-    );
+    assert_contains(&error, "[[at]] cannot change `cpuset.cpus`");
     assert!(error.contains(":6:1"), "{error}");
 }
 

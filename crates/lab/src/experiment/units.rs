@@ -137,6 +137,7 @@ pub fn quote_word(word: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use schedcast_base::assert_contains;
 
     #[test]
     fn durations_are_exact() {
@@ -166,11 +167,7 @@ mod tests {
         ] {
             assert!(parse_duration_ns(text).is_err(), "{text}");
         }
-        assert!(
-            parse_duration_ns("18446744074s")
-                .unwrap_err()
-                .contains("64 bits")
-        );
+        assert_contains(parse_duration_ns("18446744074s").unwrap_err(), "64 bits");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Decisions as a user sees them, on scenarios small enough to be followed by hand.
 
+use schedcast_base::assert_contains;
 use super::*;
 use crate::experiment;
 use serde_json::Value;
@@ -51,10 +52,7 @@ fn a_throttled_queue_tells_what_it_had() {
     assert!(lines[2].contains("throttle_cfs_rq (4.5 –), mark RuntimeUsedUp"));
     assert!(lines[3].contains("quota 30.000 ms, period 100.000 ms, burst 0.000 ms"));
     // Aligned timers: the refill is at a multiple of the period.
-    assert!(
-        lines[4].contains("pool 0.000 ms, tasks 2; refill at 0.600000000 s"),
-        "{text}"
-    );
+    assert_contains(&lines[4], "pool 0.000 ms, tasks 2; refill at 0.600000000 s");
     // It ran beyond its runtime until the tick, and does so in every kernel.
     assert!(lines[4].contains("runtime_remaining -"), "{text}");
 }
@@ -67,14 +65,8 @@ fn a_pick_shows_every_queue_from_the_root_down() {
         ..ANY
     };
     let eevdf = told(&crowd(1, "6.12"), &wanted);
-    assert!(
-        eevdf.contains("queue    /, ms, virtual times from V"),
-        "{eevdf}"
-    );
-    assert!(
-        eevdf.contains("queue    /test, ms, virtual times from V"),
-        "{eevdf}"
-    );
+    assert_contains(&eevdf, "queue    /, ms, virtual times from V");
+    assert_contains(&eevdf, "queue    /test, ms, virtual times from V");
     assert!(
         eevdf.contains("earliest eligible virtual deadline\n           pick_eevdf (6.6 –)"),
         "{eevdf}"
@@ -166,10 +158,7 @@ fn the_first_difference_shows_both_sides() {
         text.starts_with("First difference between `CFS` and `EEVDF`: on CPU 0"),
         "{text}"
     );
-    assert!(
-        text.contains("\nCFS:\n") && text.contains("\nEEVDF:\n"),
-        "{text}"
-    );
+    assert_contains(&text, ["\nCFS:\n", "\nEEVDF:\n"]);
     assert_eq!(
         compare(0, 2),
         "`CFS` and `same` decide alike, in the same order on each CPU (seed 0).\n"
@@ -345,10 +334,7 @@ fn a_difference_names_the_change_that_makes_it() {
     let text = difference_text(Some(&found), &scenarios[0], &scenarios[1], 0);
     let scan = "first: CPUs that share the L2 cache are looked at first";
     assert_eq!(text.matches(scan).count(), 1, "{text}");
-    assert!(
-        text.contains("\n  6.8  cluster-scan  8881e1639f1f\n"),
-        "{text}"
-    );
+    assert_contains(&text, "\n  6.8  cluster-scan  8881e1639f1f\n");
     assert_eq!(
         found.value()["cause"]["changes"][0]["patch"],
         "cluster-scan"

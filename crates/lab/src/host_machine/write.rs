@@ -177,6 +177,7 @@ mod tests {
     use schedcast_host::calibrate::TimerLateness;
     use schedcast_host::calibrate::derive::figures;
     use schedcast_kernel::platform::Op;
+    use schedcast_base::assert_contains;
 
     use super::*;
     use example::{example, spread};
@@ -220,10 +221,7 @@ mod tests {
         assert_eq!(migration.cold_speed_percent, 40);
         assert_eq!(machine.timer_interrupt.unwrap().late_kept_percent, 40);
         assert_eq!(machine.program_cost["pipe_read_ns"], 100);
-        assert!(
-            text.contains("syscall_ns = 150 # 135 - 180: time of getppid"),
-            "{text}"
-        );
+        assert_contains(&text, "syscall_ns = 150 # 135 - 180: time of getppid");
         assert!(text.contains("balance_cpu_ns = 60 # not measured, as generic-8"));
     }
 

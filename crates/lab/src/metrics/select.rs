@@ -148,6 +148,7 @@ fn is_match(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_contains;
 
     fn selection(patterns: &[&str]) -> Selection {
         let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_string()).collect();
@@ -181,10 +182,7 @@ mod tests {
             selection(&["machine/*", "wed/activation_latency.p9*"]).refuse_misses(&reported);
         let text = error.unwrap_err().render();
         assert!(text.contains("`wed/activation_latency.p9*`"), "{text}");
-        assert!(
-            text.contains("nearest is `web/activation_latency.p99`"),
-            "{text}"
-        );
+        assert_contains(&text, "nearest is `web/activation_latency.p99`");
     }
 
     #[test]

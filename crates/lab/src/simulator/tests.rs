@@ -1,5 +1,6 @@
 //! Scenarios on the simulator, seen from their metrics.
 
+use schedcast_base::{assert_contains, assert_in};
 use super::*;
 use crate::experiment;
 
@@ -48,8 +49,7 @@ fn a_run_waits_for_programs_that_start_after_others_have_ended() {
          [[program]]\nname = \"late\"\nrun = \"stress-ng --cpu 1 -t 1\"\nstart = \"500ms\"\n",
     );
     let finished = Simulator::new().finish(&scenario, 0).unwrap();
-    let ended = finished.world.now();
-    assert!((1_500_000_000..1_550_000_000).contains(&ended), "{ended}");
+    assert_in!(finished.world.now(), 1_500_000_000..1_550_000_000);
 }
 
 /// `cpuset.cpus = 0-1` of `/a`, in which a program runs on eight CPUs.
@@ -88,10 +88,7 @@ fn cpus_that_a_program_asks_for_are_those_of_its_cpuset() {
     ] {
         let error = Simulator::new().run(&in_cpuset(&run), 0).unwrap_err();
         let text = error.to_string();
-        assert!(
-            text.contains("EINVAL") && text.contains("the cpuset of `/a` has 0-1"),
-            "{text}"
-        );
+        assert_contains(&text, ["EINVAL", "the cpuset of `/a` has 0-1"]);
         assert!(text.contains("a.toml:"), "{text}");
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::report::hardware;
 use crate::report::scene::Scene;
-use schedcast_base::assert_contains;
+use schedcast_base::{assert_contains, assert_in};
 use schedcast_lab::error::Source;
 use schedcast_lab::experiment::{self, Experiment, Surroundings, document};
 use schedcast_lab::question::{Question, Subject};
@@ -111,10 +111,7 @@ fn a_scene_agrees_with_the_counters() {
         let periods = scene.periods.iter().find(|one| one.group == group).unwrap();
         let counted = first_seed("cgroup:/test/nr_periods");
         let shown = periods.at_ms.len() as f64;
-        assert!(
-            shown < counted && shown >= counted - 8.0,
-            "{shown} {counted}"
-        );
+        assert_in!(shown, counted - 8.0..counted);
         let used: f64 = periods.used_ms.iter().sum();
         assert!(used <= used_s * 1e3 && used > used_s * 600.0, "{used}");
         // One that was entered.
@@ -204,10 +201,7 @@ fn demand_is_what_an_unlimited_group_uses() {
     let sum = |values: &[f64]| values.iter().sum::<f64>();
     let (wanted, used) = (sum(&tight.wanted_ms), sum(&tight.used_ms));
     // Up to one period's quota is used for what was wanted before the first row.
-    assert!(
-        wanted > used - 30.0 && wanted < used + 400.0,
-        "{wanted} {used}"
-    );
+    assert_in!(wanted - used, -30.0..400.0);
     let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
     assert!(most(&tight.wanted_ms) > 31.0, "more at once than the limit");
     assert!(

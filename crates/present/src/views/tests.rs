@@ -1,5 +1,6 @@
 //! A trace of eight events by hand, and what the views make of it.
 
+use schedcast_base::assert_ends;
 use std::io::Write;
 
 use super::map::letters;
@@ -133,10 +134,7 @@ fn missing_switches_are_told() {
     // Without the switch at 5.2 ms the arrival of task 9 is unknown.
     recording.events.remove(4);
     let text = latency(&recording, &Selection::default(), Sort::Max, true);
-    assert!(
-        text.ends_with("  INFO: 20.000% context switch bugs (1 out of 5)\n"),
-        "{text}"
-    );
+    assert_ends(&text, "  INFO: 20.000% context switch bugs (1 out of 5)\n");
     assert_eq!(rows(&text, "b:9")[0].split(" | ").nth(1), Some("0.500 ms"));
 }
 

@@ -306,6 +306,7 @@ fn explain(file: &str, text: Option<&str>, error: &toml::de::Error) -> MachineEr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::{assert_contains, assert_ends};
 
     #[test]
     fn presets_are_machines() {
@@ -340,19 +341,13 @@ mod tests {
             .position(|line| line.starts_with("wakeup_ns"));
         let place = format!("m.toml:{}:1: unknown field `wakup_ns`", line.unwrap() + 1);
         assert!(message.starts_with(&place), "{message}");
-        assert!(
-            message.ends_with("; nearest valid name: `wakeup_ns`"),
-            "{message}"
-        );
+        assert_ends(&message, "; nearest valid name: `wakeup_ns`");
     }
 
     #[test]
     fn missing_and_impossible_values_are_refused() {
         let message = error(|text| text.replace("idle_exit_ns", "#"));
-        assert!(
-            message.contains("missing field `idle_exit_ns`"),
-            "{message}"
-        );
+        assert_contains(&message, "missing field `idle_exit_ns`");
         let message = error(|text| text.replace("sockets = 1", "sockets = 0"));
         assert_eq!(
             message,
@@ -363,10 +358,7 @@ mod tests {
         let message = error(|text| text.replace("syscall_ns = 200", "syscall_ns = -1"));
         assert!(message.starts_with("m.toml:3"), "{message}");
         let message = error(|text| text.replace("machine/1", "machine/2"));
-        assert!(
-            message.contains("expected \"schedcast.machine/1\""),
-            "{message}"
-        );
+        assert_contains(&message, "expected \"schedcast.machine/1\"");
     }
 
     #[test]
@@ -386,9 +378,6 @@ mod tests {
     #[test]
     fn an_unknown_preset_names_the_nearest() {
         let message = Machine::preset("generic8").unwrap_err().to_string();
-        assert!(
-            message.ends_with("nearest valid name: `generic-8`"),
-            "{message}"
-        );
+        assert_ends(&message, "nearest valid name: `generic-8`");
     }
 }

@@ -1,5 +1,6 @@
 //! Contended cache lines.
 
+use schedcast_base::assert_in;
 use schedcast_kernel::Cpu;
 use schedcast_sim::{Workload, World};
 
@@ -65,23 +66,14 @@ fn a_saturated_line_serves_one_cpu_after_the_other() {
     let (one, eight, sixteen) = (measure(1), measure(8), measure(16));
     // 2 us a transfer: 500,000 per second is all there is.
     for saturated in [eight, sixteen] {
-        assert!(
-            (495_000.0..=500_000.0).contains(&saturated.0),
-            "{saturated:?}"
-        );
+        assert_in!(saturated.0, 495_000.0..=500_000.0, "{saturated:?}");
     }
     assert!(one.0 < 300_000.0, "{one:?}");
     // Twice the CPUs get no more done; each waits for all others: 7 and 15 transfers, less what it
     // does meanwhile.
-    assert!(
-        (sixteen.2 / eight.2 - 1.0).abs() < 0.1,
-        "{eight:?} {sixteen:?}"
-    );
+    assert_in!(sixteen.2 / eight.2, 0.9..1.1);
     let longer = sixteen.1 - eight.1;
-    assert!(
-        (longer / (8.0 * transfer_ns as f64) - 1.0).abs() < 0.1,
-        "{longer}"
-    );
+    assert_in!(longer / (8.0 * transfer_ns as f64), 0.9..1.1);
     let free = contended(16, "");
     assert!(free.probes().metrics[0].count as f64 * 5.0 > 4.0 * sixteen.2);
 }

@@ -8,6 +8,7 @@ mod speed;
 
 use common::{MS, Mark, Ran, US, marks, task, world};
 use power::{IDLE, POWER, frequency};
+use schedcast_base::assert_starts;
 use schedcast_sim::{Machine, Reg, Workload, World};
 use speed::SMT2;
 
@@ -157,9 +158,5 @@ fn a_list_of_isolated_cpus_leaves_one() {
         error("0-7"),
         "topology.isolated is \"0-7\": which leaves no CPU for everything else"
     );
-    assert!(
-        error("8").starts_with("topology.isolated is \"8\": "),
-        "{}",
-        error("8")
-    );
+    assert_starts(error("8"), "topology.isolated is \"8\": ");
 }

@@ -1,5 +1,6 @@
 //! Clocks, idle states and power.
 
+use schedcast_base::assert_in;
 use schedcast_kernel::Cpu;
 use schedcast_sim::{Workload, World};
 
@@ -100,10 +101,7 @@ fn a_task_that_lets_go_of_its_latency_limit_lets_cpus_sleep_again() {
     workload.tasks[0].latency_limit_ns = Some(0);
     let mut world = world((6, 1), machine([1, 1, 2, 1], IDLE), workload).ran_until(100 * MS);
     let report = world.hardware_report().unwrap();
-    assert!(
-        (0.09..0.12).contains(&report.cpus[1].mean.busy),
-        "{report:?}"
-    );
+    assert_in!(report.cpus[1].mean.busy, 0.09..0.12, "{report:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{browser, console, left, open, page_of_node};
+use schedcast_base::{assert_contains, assert_in, assert_starts};
 use schedcast_lab::error::Source;
 use schedcast_lab::experiment::{self, Surroundings, document};
 use schedcast_lab::question::{Question, Subject};
@@ -61,18 +62,9 @@ fn the_timeline_leads_from_wait_to_wait_and_from_run_to_run() {
         &[window],
     );
     assert_eq!(console(&said), Vec::<&str>::new());
-    assert!(
-        text(&found, "/first").starts_with("Wait 1 of the 12 longest"),
-        "{found}"
-    );
-    assert!(
-        text(&found, "/second").starts_with("Wait 2 of the 12 longest"),
-        "{found}"
-    );
-    assert!(
-        text(&found, "/first").contains("checkout waited"),
-        "{found}"
-    );
+    assert_starts(text(&found, "/first"), "Wait 1 of the 12 longest");
+    assert_starts(text(&found, "/second"), "Wait 2 of the 12 longest");
+    assert_contains(text(&found, "/first"), "checkout waited");
     // The charts of periods follow.
     assert_ne!(found["range"], found["moved"]);
     assert_eq!(found["back"], "hidden");
@@ -94,10 +86,7 @@ fn the_timeline_leads_from_wait_to_wait_and_from_run_to_run() {
     assert!(text(&found, "/sought").contains("is bright"), "{found}");
     assert!(text(&found, "/run").contains(": run "), "{found}");
     assert_ne!(found["run"], found["next"]);
-    assert!(
-        text(&found, "/none").starts_with("No thread is called"),
-        "{found}"
-    );
+    assert_starts(text(&found, "/none"), "No thread is called");
     // The wheel alone moves the page.
     assert_eq!(found["scrolls"], true);
     assert_eq!(found["zooms"], true);
@@ -136,7 +125,6 @@ fn a_report_is_printed_on_four_pages_at_most() {
         open(browser, &url, directory.path(), &[&print, window]);
         let bytes = std::fs::read(&paper).unwrap();
         let text = String::from_utf8_lossy(&bytes);
-        let pages = text.matches("/Type /Page\n").count();
-        assert!((1..=4).contains(&pages), "{window}: {pages}");
+        assert_in!(text.matches("/Type /Page\n").count(), 1..=4, "{window}");
     }
 }

@@ -1,3 +1,4 @@
+use schedcast_base::assert_contains;
 use schedcast_base::rows;
 use schedcast_kernel::Cpu;
 use schedcast_kernel::task::Policy;
@@ -167,10 +168,7 @@ fn uclampset_clamps_what_it_starts() {
     compile(&line, &start, &mut workload).unwrap();
     assert_eq!(workload.tasks[0].clamps.max, Some(512));
     let error = compile(&line, &Start::new("h", 4), &mut workload).unwrap_err();
-    assert!(
-        error.to_string().contains("`uclamp = true` in [kernel]"),
-        "{error}"
-    );
+    assert_contains(&error, "`uclamp = true` in [kernel]");
     assert!(refusal("uclampset -m 600 -M 500 hackbench").contains("EINVAL"));
     // As a real-time process without a word it has a least of 1024.
     assert!(refusal("chrt -f 5 uclampset -M 500 hackbench").contains("EINVAL"));

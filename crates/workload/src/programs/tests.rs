@@ -1,4 +1,5 @@
 use super::*;
+use schedcast_base::{assert_in, assert_starts};
 use schedcast_base::rows;
 use schedcast_kernel::GroupId;
 use schedcast_kernel::rules::{Rules, Version};
@@ -145,10 +146,7 @@ fn what_is_wrong_is_said_with_its_word_and_the_nearest_name() {
         assert_eq!(refuse(line), message);
     }
     let missing = refuse("rt-app no-such-file.json");
-    assert!(
-        missing.starts_with("rt-app, word 2: ./no-such-file.json: "),
-        "{missing}"
-    );
+    assert_starts(&missing, "rt-app, word 2: ./no-such-file.json: ");
 }
 
 #[test]
@@ -194,8 +192,7 @@ fn a_pipe_round_trip_is_two_switches_on_one_cpu() {
     assert_eq!(world.live_tasks(), 0);
     let row = world.probes().of("perf-bench-pipe").unwrap();
     // Start and end add a few.
-    let switches = world.probes().machine.context_switches;
-    assert!((1990..=2020).contains(&switches), "{switches}");
+    assert_in!(world.probes().machine.context_switches, 1990..=2020);
     // Where the woken task preempts its waker, that one never sleeps: one wakeup a round, not two.
     // Linux 6.18 has 1.14, counted with `perf stat -e sched:sched_wakeup`.
     assert!((990..=2010).contains(&row.wakeups), "{}", row.wakeups);

@@ -1,5 +1,6 @@
 //! Every hook: without a patch it is not asked, with one its answer decides.
 
+use schedcast_base::assert_in;
 use super::*;
 use crate::cpuset::CpuSet;
 use crate::platform::Observation;
@@ -106,10 +107,7 @@ fn a_rule_weighs_a_group() {
         world.advance(400 * MS);
         // One task on each side, weights 3 to 1, on the CPU to which both are bound.
         let [inside, beside] = [inside, beside].map(|task| world.runtime(task) / MS);
-        assert!(
-            (290..=310).contains(&inside),
-            "{version}: {inside} {beside} ms"
-        );
+        assert_in!(inside, 290..=310, "{version}: {inside} {beside} ms");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Every bound of the files, layers as writes, hierarchy and vocabulary.
 
+use schedcast_base::assert_ends;
 use super::*;
 use crate::error::Source;
 use crate::experiment::document::parse;
@@ -354,10 +355,7 @@ fn a_hierarchy_has_at_most_100_levels_and_4096_bytes() {
     let refuse = |path: &str| group(path).unwrap_err().to_string();
     let bounds = "; at most 100 levels and 4096 bytes";
     let message = refuse(&"/a".repeat(100_000));
-    assert!(
-        message.ends_with(&format!("100000 levels and 200000 bytes{bounds}")),
-        "{message}"
-    );
+    assert_ends(&message, &format!("100000 levels and 200000 bytes{bounds}"));
     assert!(refuse(&"/a".repeat(101)).contains("101 levels and 202 bytes"));
     let long = format!("/{}", "a".repeat(4095));
     assert_eq!(group(&long).unwrap().settings().len(), 1);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::error::Source;
 use crate::experiment::document::parse;
+use schedcast_base::{assert_contains, assert_starts};
 use schedcast_base::rows;
 use schedcast_kernel::rules::NEWEST;
 
@@ -140,10 +141,7 @@ fn only_features_and_tunables_change_in_a_running_kernel() {
         "k.toml:1:1: a running kernel cannot change its version"
     );
     let error = change("base_slice_ns = 1\n").unwrap_err().to_string();
-    assert!(
-        error.starts_with("k.toml:1:17: `base_slice_ns` must be"),
-        "{error}"
-    );
+    assert_starts(&error, "k.toml:1:17: `base_slice_ns` must be");
 }
 
 #[test]
@@ -225,9 +223,6 @@ fn nothing_of_a_tree_changes_during_a_run() {
     for change in ["features = [\"NEXT_BUDDY\"]", "base_slice_ns = 1000000"] {
         let change = parse(&Source::new("at", change)).unwrap();
         let text = kernel.read_change(&change, 8).unwrap_err().to_string();
-        assert!(
-            text.contains("of a kernel tree cannot change during a run"),
-            "{text}"
-        );
+        assert_contains(&text, "of a kernel tree cannot change during a run");
     }
 }

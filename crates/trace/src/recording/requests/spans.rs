@@ -181,6 +181,7 @@ fn of_access(object: &Value) -> Result<Logged, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_base::assert_starts;
 
     fn span(kind: u64, id: &str, parent: &str, begin_ms: u64, end_ms: u64) -> String {
         format!(
@@ -221,10 +222,7 @@ mod tests {
         };
         let good = r#"{"msec": 1764097260.25, "request_time": 0.12}"#;
         let none = error(&format!("{good}\n\n{{\"time\": 1}}\n"));
-        assert!(
-            none.starts_with("s.json:3: expected `resourceSpans`"),
-            "{none}"
-        );
+        assert_starts(&none, "s.json:3: expected `resourceSpans`");
         let wrong = error(r#"{"start_time": "yesterday", "duration": 3}"#);
         assert!(wrong.contains("`start_time`"), "{wrong}");
         assert!(error("{\"msec\": ").starts_with("s.json:1: EOF"));

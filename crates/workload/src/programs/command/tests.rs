@@ -1,3 +1,4 @@
+use schedcast_base::assert_starts;
 use super::*;
 
 pub(super) const FLAGS: &str = "\
@@ -73,10 +74,7 @@ fn unknown_flags_are_refused_with_place_and_nearest() {
         "toy, word 2: unknown flag `--threds`; nearest valid name: `--threads`"
     );
     let message = refuse("toy -qx");
-    assert!(
-        message.starts_with("toy, word 2: unknown flag `-x`"),
-        "{message}"
-    );
+    assert_starts(&message, "toy, word 2: unknown flag `-x`");
     // A name that is refused anyway is not offered.
     assert!(!refuse("toy --zzz").contains("--auto"));
     assert_eq!(

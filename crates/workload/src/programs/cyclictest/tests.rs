@@ -1,3 +1,4 @@
+use schedcast_base::assert_starts;
 use super::super::tests::{metric, run};
 
 #[test]
@@ -7,10 +8,7 @@ fn cyclictest_wakes_on_its_grid_and_ends_with_the_first() {
     let report = running.report(world.probes(), world.now());
     let lines: Vec<&str> = report.lines().collect();
     assert_eq!(lines[0], "# /dev/cpu_dma_latency set to 0us");
-    assert!(
-        lines[1].starts_with("T: 0 (    2) P:80 I:1000 C:    200 Min:      "),
-        "{report}"
-    );
+    assert_starts(&lines[1], "T: 0 (    2) P:80 I:1000 C:    200 Min:      ");
     // Main sees the end within 10 ms and the other's next wakeup is its last: 200 to 210 ms.
     let cycles: u64 = lines[2][24..34]
         .trim_start_matches(" C:")

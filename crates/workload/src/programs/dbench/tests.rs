@@ -1,3 +1,4 @@
+use schedcast_base::assert_in;
 use schedcast_kernel::rules::Version;
 use schedcast_sim::events::TraceKind;
 
@@ -33,17 +34,11 @@ fn one_client_flushes_one_commit_at_a_time() {
     world.run_until(2 * SECOND).unwrap();
     // Three writes of 20 µs, one after the other, and what the CPUs do in between.
     let shortest = metric(&running, &world, "dbench/flush_latency.min");
-    assert!(
-        (3.0 * 16.0..3.0 * 24.0 + 80.0).contains(&shortest),
-        "{shortest}"
-    );
+    assert_in!(shortest, 3.0 * 16.0..3.0 * 24.0 + 80.0);
     let flushes = metric(&running, &world, "dbench/flush_latency.count");
     let journal = world.probes().of("jbd2").unwrap().wakeups;
     // Each flush wakes the journal thread once, and each of its two writes does.
-    assert!(
-        (journal as f64 - 3.0 * flushes).abs() <= 3.0,
-        "{journal} {flushes}"
-    );
+    assert_in!(journal as f64 - 3.0 * flushes, -3.0..=3.0);
 }
 
 #[test]

@@ -1,3 +1,4 @@
+use schedcast_base::{assert_in, assert_starts};
 use super::super::tests::{close, metric, refuse, run};
 
 #[test]
@@ -16,10 +17,7 @@ fn small_records_are_limited_by_calls_and_large_ones_by_copying() {
         "{small:?} {large:?}"
     );
     // The CPU's clock may be above nominal.
-    assert!(
-        (1.0..1.3).contains(&(small[1] * 0.1527 / 200_704.0)),
-        "{small:?}"
-    );
+    assert_in!(small[1] * 0.1527 / 200_704.0, 1.0..1.3, "{small:?}");
     // The first write also makes the pages; a second read is as fast as the first.
     assert!(large[0] < 0.6 * large[1]);
     assert!(close(large[2], large[3], 0.01));
@@ -35,10 +33,7 @@ fn a_flush_is_counted_when_asked_for() {
     let plain = time_s("iozone -i 0 -s 10m -r 64k");
     let flushed = time_s("iozone -i 0 -s 10m -r 64k -e");
     // 10.5 MB at 500 ps a byte are 5.2 ms, and the journal's two writes.
-    assert!(
-        (0.0052..0.0056).contains(&(flushed - plain)),
-        "{flushed} {plain}"
-    );
+    assert_in!(flushed - plain, 0.0052..0.0056, "{flushed} {plain}");
     let nothing = time_s("iozone -i 0 -s 10m -r 64k -e --filesystem tmpfs");
     assert!(close(nothing, plain, 0.01));
 }
@@ -66,10 +61,7 @@ fn the_tables_are_those_of_the_tool() {
     assert!(lines[1].starts_with("            4096      64"), "{text}");
     let (running, world) = run("iozone -s 4m -r 64k -i 0 -t 2", 2, 2);
     let text = running.report(world.probes(), world.now());
-    assert!(
-        text.starts_with("\tChildren see throughput for  2 initial writers "),
-        "{text}"
-    );
+    assert_starts(&text, "\tChildren see throughput for  2 initial writers ");
 }
 
 #[test]
@@ -110,8 +102,5 @@ fn what_the_clock_does_not_see_takes_its_time() {
     // Four passes of 105 MB at 500 ps a byte are 210 ms of writing back; the helper looks every
     // 50 ms.
     let disk = end_ns(both);
-    assert!(
-        (150_000_000..=300_000_000).contains(&(disk - memory)),
-        "{disk} {memory}"
-    );
+    assert_in!(disk - memory, 150_000_000..=300_000_000, "{disk} {memory}");
 }

@@ -1,6 +1,7 @@
 use super::super::tests::{compiled, metric, refuse, rules, run_to_end, with_group, world};
 use super::super::{Prices, Running, Start, compile, split};
 use super::{Options, TOOL};
+use schedcast_base::assert_in;
 use schedcast_sim::World;
 
 const SECOND: u64 = 1_000_000_000;
@@ -90,10 +91,7 @@ fn a_row_that_others_hold_costs_the_server_more_than_a_sleep() {
     };
     let more_us = server_us(1) - server_us(1000);
     let work_us = Prices::default().postgres_lock_wait_ns as f64 / 1000.0;
-    assert!(
-        (1.5 * work_us..4.0 * work_us).contains(&more_us),
-        "{more_us}"
-    );
+    assert_in!(more_us, 1.5 * work_us..4.0 * work_us);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use super::super::tests::{close, compiled, metric, refuse, rules, run, with_group, world};
 use super::super::{Running, Start, compile, split};
+use schedcast_base::assert_starts;
 use schedcast_sim::{Workload, World};
 
 const SECOND: u64 = 1_000_000_000;
@@ -193,10 +194,7 @@ fn a_schedule_is_a_log_of_requests_and_is_answered_to_its_end() {
 #[test]
 fn what_is_wrong_is_named() {
     let missing = refuse("go-server --schedule no-such-file.csv");
-    assert!(
-        missing.starts_with("go-server, word 2: ./no-such-file.csv"),
-        "{missing}"
-    );
+    assert_starts(&missing, "go-server, word 2: ./no-such-file.csv");
     let refuse = |line: &str, name: &str, value: &str| {
         let mut start = Start::new("x", 4);
         start.environment = [(name.to_string(), value.to_string())].into();

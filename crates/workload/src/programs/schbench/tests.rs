@@ -1,3 +1,4 @@
+use schedcast_base::assert_in;
 use super::super::tests::{metric, run};
 
 #[test]
@@ -27,8 +28,7 @@ fn schbench_computes_under_the_lock_of_its_cpu() {
 fn schbench_sends_its_requests_at_the_begin_of_each_second() {
     let (running, world) = run("schbench -m 2 -t 2 -r 4 -R 100 -n 1", 4, 10);
     assert_eq!(world.live_tasks(), 0);
-    let count = metric(&running, &world, "schbench/requests");
-    assert!((400.0..=500.0).contains(&count), "{count}");
+    assert_in!(metric(&running, &world, "schbench/requests"), 400.0..=500.0);
 }
 
 #[test]
@@ -41,8 +41,5 @@ fn schbench_forgets_its_warm_up() {
     let warm = count("schbench -t 2 -r 30 -n 20 -w 10");
     let zeroed = count("schbench -t 2 -r 30 -n 20 -z 20");
     assert!((warm / whole - 2.0 / 3.0).abs() < 0.02, "{warm} of {whole}");
-    assert!(
-        (zeroed / whole - 1.0 / 3.0).abs() < 0.02,
-        "{zeroed} of {whole}"
-    );
+    assert_in!(zeroed / whole, 1.0 / 3.0 - 0.02..1.0 / 3.0 + 0.02);
 }

@@ -1,5 +1,6 @@
 use super::super::tests::{close, compiled, metric, rules, run, with_group, world};
 use super::super::{Running, Start, compile, split};
+use schedcast_base::{assert_contains, assert_in, assert_starts};
 use schedcast_kernel::GroupId;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_sim::workload::GroupSpec;
@@ -83,10 +84,8 @@ fn requests_pile_up_when_they_arrive_faster_than_the_limit_lets_answer() {
 fn the_summary_has_rates_and_latencies() {
     let (running, world) = run("http-service --duration 1", 2, 2);
     let text = running.report(world.probes(), world.now());
-    assert!(
-        text.starts_with("requests  ") && text.contains(" a second answered (--rate 100)"),
-        "{text}"
-    );
+    assert_starts(&text, "requests  ");
+    assert_contains(&text, " a second answered (--rate 100)");
     assert!(text.lines().nth(1).unwrap().starts_with("latency   mean "));
     assert!(text.lines().nth(2).unwrap().starts_with("queue     mean "));
 }
@@ -133,10 +132,7 @@ fn pieces_that_end_by_the_clock_end_when_their_throttling_does() {
     // 5 ms: two of the four CPUs get two of the ten and have 10 ms left, the other two get three
     // and have 5 ms left.
     let (cpu_ms, ..) = parallel("", limit(50, 0));
-    assert!(
-        (5.0..10.5).contains(&(cpu_ms - clock_ms)),
-        "{cpu_ms} {clock_ms}"
-    );
+    assert_in!(cpu_ms - clock_ms, 5.0..10.5, "{cpu_ms} {clock_ms}");
     // 50 ms of burst hold the other 30.
     let (burst_ms, _, throttled) = parallel("--by-clock", limit(50, 50));
     assert_eq!(throttled, 0);

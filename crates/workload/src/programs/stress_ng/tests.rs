@@ -1,3 +1,4 @@
+use schedcast_base::{assert_ends, assert_in};
 use super::super::tests::{metric, run};
 
 #[test]
@@ -8,8 +9,7 @@ fn stress_ng_does_its_operations_and_no_more() {
     // 200 operations of 365 µs a worker are 73 ms.
     let operations = metric(&running, &world, "stress-ng/operations");
     assert!((400.0..404.0).contains(&operations), "{operations}");
-    let time = metric(&running, &world, "stress-ng/time");
-    assert!((0.073..0.076).contains(&time), "{time}");
+    assert_in!(metric(&running, &world, "stress-ng/time"), 0.073..0.076);
     let report = running.report(world.probes(), world.now());
     assert!(
         report.contains(
@@ -17,10 +17,7 @@ fn stress_ng_does_its_operations_and_no_more() {
         ),
         "{report}"
     );
-    assert!(
-        report.ends_with("successful run completed in 0.07s\n"),
-        "{report}"
-    );
+    assert_ends(&report, "successful run completed in 0.07s\n");
 }
 
 #[test]
@@ -48,10 +45,7 @@ fn stress_ng_ends_on_time_and_keeps_its_load() {
         // A slice in which the alarm comes is followed by its whole rest: up to half a second for
         // random slices.
         let rest = if line.ends_with("slice 0") { 0.5 } else { 0.03 };
-        assert!(
-            (-0.001..rest).contains(&(time - expected)),
-            "{line}: {time}"
-        );
+        assert_in!(time - expected, -0.001..rest, "{line}: {time}");
         let used = metric(&running, &world, "stress-ng/cpu_time") / time;
         let slack = if line.ends_with("slice 0") { 0.1 } else { 0.02 };
         assert!((used - share).abs() < slack, "{line}: {used}");

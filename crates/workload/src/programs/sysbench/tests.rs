@@ -1,6 +1,7 @@
 use super::super::Running;
 use super::super::tests::{compiled, metric};
 use super::division_steps;
+use schedcast_base::{assert_contains, assert_in};
 use schedcast_sim::World;
 
 const SECOND: u64 = 1_000_000_000;
@@ -36,22 +37,13 @@ fn threads_share_the_cpus_and_the_events() {
     let (running, world) = run("sysbench cpu --threads=2 --time=1 run", 2);
     let rate = metric(&running, &world, "sysbench/events_per_s");
     let event_s = metric(&running, &world, "sysbench/latency.min") / 1e6;
-    assert!(
-        (rate * event_s / 2.0 - 1.0).abs() < 0.02,
-        "{rate} {event_s}"
-    );
+    assert_in!(rate * event_s / 2.0, 0.98..1.02);
     let (running, world) = run("sysbench --threads=4 cpu --events=1000 --time=0 run", 2);
     assert_eq!(metric(&running, &world, "sysbench/latency.count"), 1000.0);
     assert_eq!(world.live_tasks(), 0);
     let text = running.report(world.probes(), world.now());
-    assert!(
-        text.contains("    total number of events:              1000\n"),
-        "{text}"
-    );
-    assert!(
-        text.contains("    events (avg/stddev):           250.0000/"),
-        "{text}"
-    );
+    assert_contains(&text, "    total number of events:              1000\n");
+    assert_contains(&text, "    events (avg/stddev):           250.0000/");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use super::super::tests::{compiled, metric, refuse, rules, run, with_group, world};
 use super::super::{Start, compile, split};
+use schedcast_base::assert_in;
 use schedcast_sim::{Machine, World};
 
 const SECOND: u64 = 1_000_000_000;
@@ -84,15 +85,9 @@ fn latencies_count_what_a_late_reply_held_back() {
     let stall_us = server.wait_throttled_ns as f64 / 1e3 / periods;
     let expected_us = 4e6 / count;
     let added = stall_us / expected_us;
-    assert!(
-        ((corrected - count) / periods / added - 1.0).abs() < 0.05,
-        "{corrected} {count}"
-    );
+    assert_in!((corrected - count) / periods / added, 0.95..1.05);
     let wanted_us = added * stall_us / 2.0 / (count / periods + added);
-    assert!(
-        (mean_us / wanted_us - 1.0).abs() < 0.05,
-        "{mean_us} {wanted_us}"
-    );
+    assert_in!(mean_us / wanted_us, 0.95..1.05);
 }
 
 #[test]

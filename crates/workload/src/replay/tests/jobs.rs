@@ -1,5 +1,6 @@
 //! Groups whose threads all end.
 
+use schedcast_base::assert_in;
 use super::services::played_until;
 use super::*;
 
@@ -97,11 +98,9 @@ fn a_group_with_a_thread_that_stays_is_none() {
 fn a_job_ends_whichever_of_its_threads_is_first() {
     let replay = inferred(build(true), 20_000);
     // 14.5 ms of work in all; 3 works while 5 sleeps, as the end of 4 starts it.
-    let free = took_us(&replay, None).unwrap();
-    assert!((14_500..16_000).contains(&free), "{free}");
+    assert_in!(took_us(&replay, None).unwrap(), 14_500..16_000);
     // 5 ms at once, and the rest at the next two beginnings of periods of 100 ms.
-    let limited = took_us(&replay, Some(5_000_000)).unwrap();
-    assert!((100_000..210_000).contains(&limited), "{limited}");
+    assert_in!(took_us(&replay, Some(5_000_000)).unwrap(), 100_000..210_000);
     assert_eq!(took_us(&replay, Some(1_000_000)), None);
 }
 

@@ -1,6 +1,7 @@
 //! One rule at a time.
 
 use super::*;
+use schedcast_base::assert_starts;
 use schedcast_kernel::platform::Op;
 use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::{EventKind, LostEvents};
@@ -435,11 +436,9 @@ fn lost_events_are_refused_with_their_place() {
     });
     let recording = mini.recording(10_000);
     let error = infer(&recording, &InferOptions::default()).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with("mini/trace.txt:412: 37 events were lost here (1 gaps in all)"),
-        "{error}"
+    assert_starts(
+        &error,
+        "mini/trace.txt:412: 37 events were lost here (1 gaps in all)",
     );
     let options = InferOptions {
         allow_lost_events: true,

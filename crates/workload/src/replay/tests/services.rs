@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::replay::service::Served;
+use schedcast_base::assert_in;
 use schedcast_kernel::rules::{Rules, Version};
 use schedcast_kernel::topology::Topology;
 use schedcast_sim::{Machine, Workload, World};
@@ -307,8 +308,7 @@ fn what_such_a_client_sends_when_it_is_woken_otherwise_was_due_since_it_slept() 
         late_us.iter().all(|us| (0..=101).contains(us)),
         "{late_us:?}"
     );
-    let mean_us = late_us.iter().sum::<i64>() / 50;
-    assert!((30..70).contains(&mean_us), "{late_us:?}");
+    assert_in!(late_us.iter().sum::<i64>() / 50, 30..70, "{late_us:?}");
 }
 
 /// A reply wakes the client after 120 µs, but a neighbour has its CPU until 300. By then the next
@@ -345,8 +345,7 @@ fn what_fell_due_while_its_client_waited_for_a_cpu_is_a_request() {
         dues_us.iter().all(|us| (120..300).contains(us)),
         "{dues_us:?}"
     );
-    let mean_us = dues_us.iter().sum::<i64>() / 10;
-    assert!((160..260).contains(&mean_us), "{dues_us:?}");
+    assert_in!(dues_us.iter().sum::<i64>() / 10, 160..260, "{dues_us:?}");
     for one in late {
         assert_eq!(one.arrives_ns % 5_000_000, 300_000);
         assert_eq!(one.due_ns % 5_000_000 + one.latency_ns as i64, 440_000);
