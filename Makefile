@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test truth truth-sample oracle fuzz swarm faults mutants lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test renew kernels packages packages-test test-aarch64 sums reproducible wheels services services-pages circle overhead clean
+.PHONY: demo test truth truth-sample oracle fuzz swarm faults mutants lint bill speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test renew kernels packages packages-test test-aarch64 sums reproducible wheels services services-pages circle overhead clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -216,9 +216,6 @@ test-aarch64: export CC_aarch64_unknown_linux_musl = aarch64-linux-gnu-gcc
 test-aarch64: export CFLAGS_aarch64_unknown_linux_musl = -ffreestanding
 test-aarch64:
 	$(CARGO) test --locked --target aarch64-unknown-linux-musl $(EMULATED:%=-p schedcast-%) --lib --tests --no-fail-fast
-
-bench:
-	$(CARGO) bench --locked -p schedcast-sim -p schedcast-lab -p schedcast-trace
 
 # What recording costs by tracefs and by BPF: the table of docs/commands/record.md. Minutes, as root, with perf.
 overhead: build

@@ -115,25 +115,13 @@ pub(crate) static LOADS: [Load; 16] = [
         "udp-rr",
         "`netperf -t UDP_RR`, 224 pairs on `spr-2x56x2`",
         Unit::Wakeups,
-        || {
-            experiment(
-                include_str!("../../benches/udp-rr.toml"),
-                50_000_000,
-                250_000_000,
-            )
-        },
+        || experiment(include_str!("udp-rr.toml"), 50_000_000, 250_000_000),
     ),
     load(
         "hackbench",
         "`hackbench -g 16` on `icl-2x32x2`",
         Unit::Wakeups,
-        || {
-            experiment(
-                include_str!("../../benches/hackbench.toml"),
-                50_000_000,
-                250_000_000,
-            )
-        },
+        || experiment(include_str!("hackbench.toml"), 50_000_000, 250_000_000),
     ),
     load(
         "postgres",
