@@ -1,6 +1,6 @@
 use super::*;
-use schedcast_base::{assert_in, assert_starts};
 use schedcast_base::rows;
+use schedcast_base::{assert_in, assert_starts};
 use schedcast_kernel::GroupId;
 use schedcast_kernel::rules::{Rules, Version};
 use schedcast_sim::workload::GroupSpec;
@@ -25,25 +25,70 @@ pub(super) fn refuse(line: &str) -> String {
         .to_string()
 }
 
+/// A program and the world it runs in.
+pub(super) struct Ran {
+    pub running: Running,
+    pub world: World,
+}
+
+impl std::ops::Deref for Ran {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl Ran {
+    /// Runs on, until nothing is left to do or `until_s`.
+    pub(super) fn until(mut self, until_s: u64) -> Self {
+        for step in 1..=until_s * 20 {
+            self.world.run_until(step * SECOND / 20).unwrap();
+            if self.live_tasks() == 0 {
+                break;
+            }
+        }
+        self
+    }
+
+    pub(super) fn metric(&self, name: &str) -> f64 {
+        metric(&self.running, &self.world, name)
+    }
+
+    pub(super) fn report(&self) -> String {
+        self.running.report(self.probes(), self.now())
+    }
+
+    /// How often the tasks whose statistics have this name were woken.
+    pub(super) fn wakeups(&self, name: &str) -> f64 {
+        self.probes().of(name).unwrap().wakeups as f64
+    }
+}
+
+/// Adds a command to a workload, on as many CPUs as the rules are for.
+pub(super) fn started(line: &str, start: &Start, mut workload: Workload, rules: Rules) -> Ran {
+    let running = compile(&split(line), start, &mut workload)
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    let world = world(rules, workload);
+    Ran { running, world }
+}
+
 /// Runs on `cpus` CPUs until nothing is left to do, or `until_s`.
-pub(super) fn run(line: &str, cpus: usize, until_s: u64) -> (Running, World) {
+pub(super) fn run(line: &str, cpus: usize, until_s: u64) -> Ran {
     run_under(rules(6, 18, cpus), line, cpus, until_s)
 }
 
-pub(super) fn run_under(rules: Rules, line: &str, cpus: usize, until_s: u64) -> (Running, World) {
-    let (running, workload) = compiled(line, cpus);
-    let mut world = world(rules, workload);
-    run_to_end(&mut world, until_s);
-    (running, world)
+/// As `run`; nothing is left to do by then.
+pub(super) fn ended(line: &str, cpus: usize, until_s: u64) -> Ran {
+    let ran = run(line, cpus, until_s);
+    assert_eq!(ran.live_tasks(), 0, "{line}");
+    ran
 }
 
-pub(super) fn run_to_end(world: &mut World, until_s: u64) {
-    for step in 1..=until_s * 20 {
-        world.run_until(step * SECOND / 20).unwrap();
-        if world.live_tasks() == 0 {
-            break;
-        }
-    }
+pub(super) fn run_under(rules: Rules, line: &str, cpus: usize, until_s: u64) -> Ran {
+    let (running, workload) = compiled(line, cpus);
+    let world = world(rules, workload);
+    Ran { running, world }.until(until_s)
 }
 
 /// A world of as many equal CPUs as the rules are for.
@@ -72,7 +117,7 @@ pub(super) fn close(value: f64, wanted: f64, tolerance: f64) -> bool {
     (value / wanted - 1.0).abs() <= tolerance
 }
 
-pub(super) fn metric(running: &Running, world: &World, name: &str) -> f64 {
+fn metric(running: &Running, world: &World, name: &str) -> f64 {
     let metrics = running.metrics(world.probes(), world.now());
     *metrics
         .get(name)
@@ -188,15 +233,14 @@ fn a_tool_may_be_given_by_its_path() {
 
 #[test]
 fn a_pipe_round_trip_is_two_switches_on_one_cpu() {
-    let (running, world) = run("perf bench sched pipe -l 1000", 1, 5);
-    assert_eq!(world.live_tasks(), 0);
-    let row = world.probes().of("perf-bench-pipe").unwrap();
+    let ran = ended("perf bench sched pipe -l 1000", 1, 5);
+    let row = ran.probes().of("perf-bench-pipe").unwrap();
     // Start and end add a few.
-    assert_in!(world.probes().machine.context_switches, 1990..=2020);
+    assert_in!(ran.probes().machine.context_switches, 1990..=2020);
     // Where the woken task preempts its waker, that one never sleeps: one wakeup a round, not two.
     // Linux 6.18 has 1.14, counted with `perf stat -e sched:sched_wakeup`.
     assert!((990..=2010).contains(&row.wakeups), "{}", row.wakeups);
-    let report = running.report(world.probes(), world.now());
+    let report = ran.report();
     assert!(report.contains("# Executed 1000 pipe operations between two processes\n"));
     assert!(report.contains(" usecs/op\n"), "{report}");
 }

@@ -1,14 +1,13 @@
+use super::super::tests::{close, ended, refuse, run};
 use schedcast_base::{assert_in, assert_starts};
-use super::super::tests::{close, metric, refuse, run};
 
 #[test]
 fn small_records_are_limited_by_calls_and_large_ones_by_copying() {
     let rates = |record: &str| {
         let line = format!("iozone -s 200704 -r {record}");
-        let (running, world) = run(&line, 2, 4);
-        assert_eq!(world.live_tasks(), 0);
+        let ran = ended(&line, 2, 4);
         ["write", "rewrite", "read", "reread"]
-            .map(|pass| metric(&running, &world, &format!("iozone/{pass}_throughput")))
+            .map(|pass| ran.metric(&format!("iozone/{pass}_throughput")))
     };
     let (small, large) = (rates("1k"), rates("64k"));
     // 200,704 calls of 680 ns and 205.5 MB at 79 ps are 152.7 ms, 3136 calls 18.4 ms.
@@ -26,8 +25,7 @@ fn small_records_are_limited_by_calls_and_large_ones_by_copying() {
 #[test]
 fn a_flush_is_counted_when_asked_for() {
     let time_s = |line: &str| {
-        let (running, world) = run(line, 2, 4);
-        let rate = metric(&running, &world, "iozone/rewrite_throughput");
+        let rate = run(line, 2, 4).metric("iozone/rewrite_throughput");
         10_240.0 / rate
     };
     let plain = time_s("iozone -i 0 -s 10m -r 64k");
@@ -40,10 +38,7 @@ fn a_flush_is_counted_when_asked_for() {
 
 #[test]
 fn processes_share_the_cpus() {
-    let rate = |line: &str| {
-        let (running, world) = run(line, 2, 4);
-        metric(&running, &world, "iozone/rewrite_throughput")
-    };
+    let rate = |line: &str| run(line, 2, 4).metric("iozone/rewrite_throughput");
     let (one, four) = (
         rate("iozone -s 50m -r 64k"),
         rate("iozone -s 50m -r 64k -t 4"),
@@ -54,13 +49,11 @@ fn processes_share_the_cpus() {
 
 #[test]
 fn the_tables_are_those_of_the_tool() {
-    let (running, world) = run("iozone -s 4m -r 64k -i 0", 2, 2);
-    let text = running.report(world.probes(), world.now());
+    let text = run("iozone -s 4m -r 64k -i 0", 2, 2).report();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "              kB  reclen     write   rewrite");
     assert!(lines[1].starts_with("            4096      64"), "{text}");
-    let (running, world) = run("iozone -s 4m -r 64k -i 0 -t 2", 2, 2);
-    let text = running.report(world.probes(), world.now());
+    let text = run("iozone -s 4m -r 64k -i 0 -t 2", 2, 2).report();
     assert_starts(&text, "\tChildren see throughput for  2 initial writers ");
 }
 
@@ -75,10 +68,10 @@ fn what_is_wrong_is_named() {
 
 #[test]
 fn auto_mode_takes_every_record_with_every_file() {
-    let (running, world) = run("iozone -a -n 1m -g 2m -y 512k -q 2m -i 0 -i 3", 2, 2);
+    let ran = run("iozone -a -n 1m -g 2m -y 512k -q 2m -i 0 -i 3", 2, 2);
     let rate = |sizes: &str| {
         let name = format!("iozone/write_throughput.{sizes}");
-        metric(&running, &world, &name)
+        ran.metric(&name)
     };
     let sizes = [
         "1024-512",
@@ -88,7 +81,7 @@ fn auto_mode_takes_every_record_with_every_file() {
         "2048-2048",
     ];
     assert!(sizes.iter().all(|sizes| rate(sizes) > 1e5));
-    let text = running.report(world.probes(), world.now());
+    let text = ran.report();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2 + sizes.len(), "{text}");
     assert!(lines[0].ends_with("bkwd"), "{text}");
@@ -96,7 +89,7 @@ fn auto_mode_takes_every_record_with_every_file() {
 
 #[test]
 fn what_the_clock_does_not_see_takes_its_time() {
-    let end_ns = |line: &str| run(line, 2, 4).1.now();
+    let end_ns = |line: &str| run(line, 2, 4).now();
     let both = "iozone -a -n 100m -g 100m -y 64k -q 128k -i 0";
     let memory = end_ns(&format!("{both} --filesystem tmpfs"));
     // Four passes of 105 MB at 500 ps a byte are 210 ms of writing back; the helper looks every

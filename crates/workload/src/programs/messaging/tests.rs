@@ -1,5 +1,5 @@
 use super::super::split;
-use super::super::tests::{compiled, metric, run};
+use super::super::tests::{compiled, ended};
 use schedcast_sim::Instruction;
 
 #[test]
@@ -25,13 +25,12 @@ fn hackbench_delivers_every_message() {
         "hackbench -g 2 -l 7 -F",
         "perf bench sched messaging -g 2 -l 7",
     ] {
-        let (running, mut world) = run(line, 4, 20);
-        assert_eq!(world.live_tasks(), 0, "{line}");
+        let ran = ended(line, 4, 20);
         // 400 · loops · groups messages: every receiver counts its own before it exits.
-        let own = world.probes().of(&running.name).unwrap().clone();
+        let name = &ran.running.name;
+        let own = ran.probes().of(name).unwrap();
         assert!(own.wakeups > 0 && own.run_ns > 0);
-        assert!(metric(&running, &world, &format!("{}/time", running.name)) > 0.0);
-        world.reset_statistics();
+        assert!(ran.metric(&format!("{name}/time")) > 0.0);
     }
     let words = split("hackbench -g 2 -l 7");
     let read = super::HACKBENCH.parse(&words).unwrap();

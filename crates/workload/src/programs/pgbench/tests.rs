@@ -1,76 +1,68 @@
-use super::super::tests::{compiled, metric, refuse, rules, run_to_end, with_group, world};
-use super::super::{Prices, Running, Start, compile, split};
+use super::super::tests::{Ran, compiled, refuse, rules, started, with_group};
+use super::super::{Prices, Start, split};
 use super::{Options, TOOL};
 use schedcast_base::assert_in;
-use schedcast_sim::World;
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Runs a command on `cpus` CPUs to its end, with a group `/server` limited to `quota` of a CPU.
-fn run(line: &str, cpus: usize, quota_ns: Option<u64>) -> (Running, World) {
-    let (mut workload, _) = with_group("/server", quota_ns);
-    let running = compile(&split(line), &Start::new("pgbench", cpus), &mut workload)
-        .unwrap_or_else(|error| panic!("{line}: {error}"));
-    let mut world = world(rules(6, 18, cpus), workload);
-    run_to_end(&mut world, 10);
-    (running, world)
-}
-
-fn wakeups(world: &World, name: &str) -> f64 {
-    world.probes().of(name).unwrap().wakeups as f64
+fn run(line: &str, cpus: usize, quota_ns: Option<u64>) -> Ran {
+    let (workload, _) = with_group("/server", quota_ns);
+    let start = Start::new("pgbench", cpus);
+    started(line, &start, workload, rules(6, 18, cpus)).until(10)
 }
 
 #[test]
 fn a_select_is_one_round_trip_and_two_wakeups() {
-    let (running, world) = run("pgbench -S -t 2000", 2, None);
-    assert_eq!(world.live_tasks(), 0);
-    let count = metric(&running, &world, "pgbench/latency.count");
+    let ran = run("pgbench -S -t 2000", 2, None);
+    assert_eq!(ran.live_tasks(), 0);
+    let count = ran.metric("pgbench/latency.count");
     assert_eq!(count, 2000.0);
     for name in ["pgbench", "pgbench-server"] {
-        let each = wakeups(&world, name) / count;
+        let each = ran.wakeups(name) / count;
         assert!((each - 1.0).abs() < 0.02, "{name}: {each}");
     }
     // Only one of the two runs at a time, so the latency is what both compute and what their
     // switching costs.
-    let mean = metric(&running, &world, "pgbench/latency.avg");
-    let tps = metric(&running, &world, "pgbench/tps");
+    let mean = ran.metric("pgbench/latency.avg");
+    let tps = ran.metric("pgbench/tps");
     assert!((mean * tps / 1e6 - 1.0).abs() < 0.05, "{mean} {tps}");
 }
 
 #[test]
 fn a_backends_first_statement_takes_longer() {
-    let (running, world) = run("pgbench -S -t 200", 2, None);
-    let at = |metric_name: &str| metric(&running, &world, metric_name);
+    let ran = run("pgbench -S -t 200", 2, None);
+    let at = |metric_name: &str| ran.metric(metric_name);
     // 420 µs, a tenth more or less; the others vary by a few.
     let longer_us = at("pgbench/latency.max") - at("pgbench/latency.p50");
     assert!((370.0..470.0).contains(&longer_us), "{longer_us}");
     // Each of four backends has a first one, and no statement after it is like that: p95 of 800 is
     // not.
-    let (running, world) = run("pgbench -S -c 4 -j 4 -t 200", 8, None);
-    let at = |metric_name: &str| metric(&running, &world, metric_name);
+    let ran = run("pgbench -S -c 4 -j 4 -t 200", 8, None);
+    let at = |metric_name: &str| ran.metric(metric_name);
     assert!(at("pgbench/latency.p95") < 2.0 * at("pgbench/latency.p50"));
 }
 
 #[test]
 fn a_transaction_is_seven_round_trips_and_a_flush() {
-    let (running, world) = run("pgbench -t 300", 2, None);
-    let count = metric(&running, &world, "pgbench/latency.count");
-    let client = wakeups(&world, "pgbench") / count;
+    let ran = run("pgbench -t 300", 2, None);
+    let count = ran.metric("pgbench/latency.count");
+    let client = ran.wakeups("pgbench") / count;
     assert!((client - 7.0).abs() < 0.1, "{client}");
     // The flush sleeps twice on top.
-    let server = wakeups(&world, "pgbench-server") / count;
+    let server = ran.wakeups("pgbench-server") / count;
     assert!((server - 9.0).abs() < 0.1, "{server}");
-    let (_, world) = run("pgbench -t 300 --filesystem tmpfs", 2, None);
-    let server = wakeups(&world, "pgbench-server") / 300.0;
+    let ran = run("pgbench -t 300 --filesystem tmpfs", 2, None);
+    let server = ran.wakeups("pgbench-server") / 300.0;
     assert!((server - 7.0).abs() < 0.1, "{server}");
 }
 
 #[test]
 fn transactions_of_one_branch_go_one_after_the_other() {
     let tps = |line: &str| {
-        let (running, world) = run(line, 8, None);
-        assert_eq!(world.live_tasks(), 0, "{line}");
-        metric(&running, &world, "pgbench/tps")
+        let ran = run(line, 8, None);
+        assert_eq!(ran.live_tasks(), 0, "{line}");
+        ran.metric("pgbench/tps")
     };
     let one_branch = tps("pgbench -c 8 -j 8 -t 200");
     let many = tps("pgbench -c 8 -j 8 -t 200 -s 100");
@@ -85,8 +77,8 @@ fn transactions_of_one_branch_go_one_after_the_other() {
 fn a_row_that_others_hold_costs_the_server_more_than_a_sleep() {
     // Four clients on one CPU: with one branch each transaction waits about twice.
     let server_us = |scale: u64| {
-        let (_, world) = run(&format!("pgbench -c 4 -j 4 -t 200 -s {scale}"), 1, None);
-        let row = world.probes().of("pgbench-server").unwrap();
+        let ran = run(&format!("pgbench -c 4 -j 4 -t 200 -s {scale}"), 1, None);
+        let row = ran.probes().of("pgbench-server").unwrap();
         row.charged_ns as f64 / 800_000.0
     };
     let more_us = server_us(1) - server_us(1000);
@@ -98,9 +90,9 @@ fn a_row_that_others_hold_costs_the_server_more_than_a_sleep() {
 fn commits_that_come_during_a_flush_share_the_next() {
     let flushes = |clients: u64| {
         let line = format!("pgbench -N -c {clients} -j {clients} -t 100");
-        let (_, world) = run(&line, 8, None);
+        let ran = run(&line, 8, None);
         // Wakeups besides those by the clients: of the disk, and of those who waited.
-        wakeups(&world, "pgbench-server") / (clients * 100) as f64 - 5.0
+        ran.wakeups("pgbench-server") / (clients * 100) as f64 - 5.0
     };
     assert!((flushes(1) - 2.0).abs() < 0.1);
     assert!(flushes(8) < 1.9, "{}", flushes(8));
@@ -108,16 +100,16 @@ fn commits_that_come_during_a_flush_share_the_next() {
 
 #[test]
 fn a_rate_is_kept_and_latency_counts_from_the_schedule() {
-    let (running, world) = run("pgbench -S -c 4 -j 2 -T 4 -R 1000", 4, None);
-    let tps = metric(&running, &world, "pgbench/tps");
+    let ran = run("pgbench -S -c 4 -j 2 -T 4 -R 1000", 4, None);
+    let tps = ran.metric("pgbench/tps");
     assert!((tps / 1000.0 - 1.0).abs() < 0.05, "{tps}");
-    let free = metric(&running, &world, "pgbench/latency.p50");
+    let free = ran.metric("pgbench/latency.p50");
     // Half a CPU for what needs more: the queue grows and with it the latency.
     let line = "pgbench -S -c 4 -j 2 -T 2 -R 60000 --server-cgroup /server";
-    let (running, world) = run(line, 4, Some(50_000_000));
-    let late = metric(&running, &world, "pgbench/latency.p50");
+    let ran = run(line, 4, Some(50_000_000));
+    let late = ran.metric("pgbench/latency.p50");
     assert!(late > 100.0 * free, "{late} {free}");
-    let lag = metric(&running, &world, "pgbench/lag.p50");
+    let lag = ran.metric("pgbench/lag.p50");
     assert!(lag > 0.9 * late && lag <= late, "{lag} {late}");
 }
 
@@ -125,8 +117,8 @@ fn a_rate_is_kept_and_latency_counts_from_the_schedule() {
 fn the_servers_group_is_limited_alone() {
     let used = |quota_ns| {
         let line = "pgbench -S -c 4 -j 1 -T 2 --server-cgroup /server";
-        let (_, world) = run(line, 2, quota_ns);
-        let server = world.probes().of("pgbench-server").unwrap();
+        let ran = run(line, 2, quota_ns);
+        let server = ran.probes().of("pgbench-server").unwrap();
         server.run_ns as f64 / 2e9
     };
     let limited = used(Some(30_000_000));
@@ -146,8 +138,8 @@ fn clients_are_dealt_out_as_evenly_as_it_goes() {
 
 #[test]
 fn the_summary_is_that_of_the_tool() {
-    let (running, world) = run("pgbench -c 2 -t 50 -n", 2, None);
-    let text = running.report(world.probes(), world.now());
+    let ran = run("pgbench -c 2 -t 50 -n", 2, None);
+    let text = ran.report();
     for line in [
         "transaction type: <builtin: TPC-B (sort of)>",
         "scaling factor: 1",
@@ -164,7 +156,7 @@ fn the_summary_is_that_of_the_tool() {
     assert!(!text.contains("vacuum"));
     let tps = text.split("tps = ").nth(1).unwrap().split(' ').next();
     let tps: f64 = tps.unwrap().parse().unwrap();
-    let own = metric(&running, &world, "pgbench/tps");
+    let own = ran.metric("pgbench/tps");
     assert!((tps - own).abs() < 0.001);
 }
 

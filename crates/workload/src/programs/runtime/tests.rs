@@ -1,21 +1,18 @@
-use super::super::tests::{close, compiled, metric, refuse, rules, run, with_group, world};
-use super::super::{Running, Start, compile, split};
-use schedcast_base::assert_starts;
-use schedcast_sim::{Workload, World};
+use super::super::tests::{Ran, close, compiled, ended, refuse, rules, run, started, with_group};
+use super::super::{Start, compile, split};
+use schedcast_base::{assert_in, assert_starts};
+use schedcast_sim::Workload;
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Runs a command in a group with `permille` thousandths of a CPU, on two CPUs.
-fn limited(line: &str, permille: u64, variables: &[(&str, &str)]) -> (Running, World) {
-    let (mut workload, group) = with_group("/server", Some(permille * 100_000));
+fn limited(line: &str, permille: u64, variables: &[(&str, &str)]) -> Ran {
+    let (workload, group) = with_group("/server", Some(permille * 100_000));
     let mut start = Start::new("server", 2);
     start.group = group;
     let variable = |&(name, value): &(&str, &str)| (name.to_string(), value.to_string());
     start.environment = variables.iter().map(variable).collect();
-    let running = compile(&split(line), &start, &mut workload).unwrap();
-    let mut world = world(rules(6, 18, 2), workload);
-    world.run_until(30 * SECOND).unwrap();
-    (running, world)
+    started(line, &start, workload, rules(6, 18, 2)).until(30)
 }
 
 /// A client's log of requests that are due at these times in µs.
@@ -32,26 +29,15 @@ fn schedule(name: &str, times_us: impl Iterator<Item = u64>) -> std::path::PathB
     file
 }
 
-fn throttled(world: &World) -> u64 {
-    world.kernel().groups[1].bandwidth.stat.nr_throttled
-}
-
-fn processors(running: &Running, world: &World) -> String {
-    let report = running.report(world.probes(), world.now());
-    let at = report.find(" processors").unwrap();
-    report[..at].rsplit(' ').next().unwrap().to_string()
-}
-
 #[test]
 fn servers_that_keep_up_answer_what_arrives() {
     for name in ["go-server", "java-server"] {
         let line =
             format!("{name} --rate 200 --work 500 --duration 5 --demand fixed --arrivals even");
-        let (running, world) = run(&line, 4, 6);
-        assert_eq!(world.live_tasks(), 0, "{name}");
-        let rate = metric(&running, &world, &format!("{name}/requests_per_s"));
+        let ran = ended(&line, 4, 6);
+        let rate = ran.metric(&format!("{name}/requests_per_s"));
         assert!(close(rate, 200.0, 0.01), "{name} {rate}");
-        let latency = metric(&running, &world, &format!("{name}/latency.p50"));
+        let latency = ran.metric(&format!("{name}/latency.p50"));
         assert!((500.0..560.0).contains(&latency), "{name} {latency}");
     }
 }
@@ -61,27 +47,25 @@ fn a_collection_comes_whenever_the_heap_has_grown_enough() {
     // 0.95 of 10 MB are 9728 KB: with 100 KB each 98 requests of 1000 in 5 s, whatever their size.
     let line = "go-server --rate 200 --work 500 --duration 5 --demand fixed --arrivals even \
                 --alloc 100 --live 10 --mark 5000";
-    let (running, world) = run(line, 4, 6);
-    let collections = metric(&running, &world, "go-server/collections");
+    let ran = run(line, 4, 6);
+    let collections = ran.metric("go-server/collections");
     assert!((9.0..=10.0).contains(&collections), "{collections}");
     // Marking is 5 ms of CPU time each.
-    let with = metric(&running, &world, "go-server/cpu_time");
-    let (running, world) = run(&format!("{line} --gogc off"), 4, 6);
-    assert_eq!(metric(&running, &world, "go-server/collections"), 0.0);
-    let marking = with - metric(&running, &world, "go-server/cpu_time");
+    let with = ran.metric("go-server/cpu_time");
+    let ran = run(&format!("{line} --gogc off"), 4, 6);
+    assert_eq!(ran.metric("go-server/collections"), 0.0);
+    let marking = with - ran.metric("go-server/cpu_time");
     assert!(close(marking, collections * 0.005, 0.1), "{marking}");
     // Eden of the serial collector: 8/10 of 10 MB, 8192 KB.
     let line = "java-server --rate 200 --work 500 --duration 5 --demand fixed --arrivals even \
                 --alloc 100 --young 10 --collect 5000 --processors 1";
-    let (running, world) = run(line, 4, 6);
-    let collections = metric(&running, &world, "java-server/collections");
-    assert!((12.0..=13.0).contains(&collections), "{collections}");
-    let pause = metric(&running, &world, "java-server/pause.p50");
+    let ran = run(line, 4, 6);
+    assert_in!(ran.metric("java-server/collections"), 12.0..=13.0);
+    let pause = ran.metric("java-server/pause.p50");
     assert!(close(pause, 5000.0, 0.05), "{pause}");
     // Four GC workers on four CPUs share it.
-    let (running, world) = run(&line.replace("--processors 1", "--processors 4"), 4, 6);
-    let pause = metric(&running, &world, "java-server/pause.p50");
-    assert!((1250.0..2000.0).contains(&pause), "{pause}");
+    let ran = run(&line.replace("--processors 1", "--processors 4"), 4, 6);
+    assert_in!(ran.metric("java-server/pause.p50"), 1250.0..2000.0);
 }
 
 #[test]
@@ -93,8 +77,7 @@ fn servers_end_in_the_middle_of_a_collection() {
             "java-server --collect 20000 --processors 4",
         ] {
             let line = format!("{name} --rate {rate} --work 5000 --alloc 3000 --duration 1");
-            let (_, world) = run(&line, 2, 9);
-            assert_eq!(world.live_tasks(), 0, "{line}");
+            ended(&line, 2, 9);
         }
     }
 }
@@ -133,7 +116,8 @@ fn more_processors_than_the_limit_are_throttled_more_often() {
                 "{name} --schedule {} --work 6000 --demand fixed {flag} {processors}",
                 file.display()
             );
-            throttled(&limited(&line, 500, &[]).1)
+            let ran = limited(&line, 500, &[]);
+            ran.kernel().groups[1].bandwidth.stat.nr_throttled
         };
         let (one, eight) = (of(1), of(8));
         assert!(eight > one, "{name}: {eight} with 8 and {one} with 1");
@@ -144,8 +128,9 @@ fn more_processors_than_the_limit_are_throttled_more_often() {
 #[test]
 fn runtimes_count_processors_by_the_limit() {
     let of = |line: &str, permille: u64, variables: &[(&str, &str)]| {
-        let (running, world) = limited(&format!("{line} --duration 1"), permille, variables);
-        processors(&running, &world)
+        let report = limited(&format!("{line} --duration 1"), permille, variables).report();
+        let at = report.find(" processors").unwrap();
+        report[..at].rsplit(' ').next().unwrap().to_string()
     };
     // Go never takes less than 2, and up to 1.24 all CPUs.
     assert_eq!(of("go-server", 500, &[]), "2");
@@ -173,15 +158,11 @@ fn a_schedule_is_a_log_of_requests_and_is_answered_to_its_end() {
             "{name} --schedule {} --work 40000 --demand fixed",
             file.display()
         );
-        let (running, world) = run(&line, 2, 5);
-        assert_eq!(world.live_tasks(), 0, "{name}");
-        assert_eq!(
-            metric(&running, &world, &format!("{name}/latency.count")),
-            50.0
-        );
+        let ran = ended(&line, 2, 5);
+        assert_eq!(ran.metric(&format!("{name}/latency.count")), 50.0);
         // The last ends after 1 s. Java answers them in their order; Go lets one that has run for
         // 10 ms wait behind the others.
-        let longest = metric(&running, &world, &format!("{name}/latency.max"));
+        let longest = ran.metric(&format!("{name}/latency.max"));
         let expected = match name {
             "java-server" => 500_000.0..560_000.0,
             _ => 500_000.0..1_020_000.0,

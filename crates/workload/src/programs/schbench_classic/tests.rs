@@ -1,20 +1,19 @@
+use super::super::tests::ended;
 use schedcast_base::assert_contains;
-use super::super::tests::{metric, run};
 
 #[test]
 fn classic_schbench_posts_two_requests_every_200_ms() {
-    let (running, world) = run("schbench-classic -m 1 -t 3 -r 20 -c 80000 -R 10", 4, 25);
-    assert_eq!(world.live_tasks(), 0);
+    let ran = ended("schbench-classic -m 1 -t 3 -r 20 -c 80000 -R 10", 4, 25);
     // One round every 200 ms and some 57 µs: 99 begin within 20 s, and one more is posted after
     // main has said stop, before the message thread looks.
-    let count = metric(&running, &world, "schbench-classic/request_latency.count");
+    let count = ran.metric("schbench-classic/request_latency.count");
     assert!((198.0..=200.0).contains(&count), "{count}");
     // Nothing is in the way: woken within 20 µs.
-    let p99 = metric(&running, &world, "schbench-classic/request_latency.p99");
+    let p99 = ran.metric("schbench-classic/request_latency.p99");
     assert!((1.0..20.0).contains(&p99), "{p99}");
-    let cpu_s = metric(&running, &world, "schbench-classic/cpu_time");
+    let cpu_s = ran.metric("schbench-classic/cpu_time");
     assert!((cpu_s - count * 0.08).abs() < 0.1, "{cpu_s}");
-    let report = running.report(world.probes(), world.now());
+    let report = ran.report();
     assert!(report.starts_with("Latency percentiles (usec)\n\t50.0000th: "));
     assert_contains(&report, ["\t*99.0000th: ", "\tmin=0, max="]);
     assert_contains(&report, ["rps: 9.", "p95/cputime 0.0"]);
@@ -22,12 +21,11 @@ fn classic_schbench_posts_two_requests_every_200_ms() {
 
 #[test]
 fn classic_schbench_answers_messages_in_rounds() {
-    let (running, world) = run("schbench-classic -m 2 -t 4 -r 3 -s 20000 -c 5000", 8, 10);
-    assert_eq!(world.live_tasks(), 0);
+    let ran = ended("schbench-classic -m 2 -t 4 -r 3 -s 20000 -c 5000", 8, 10);
     // A round is 20 to 25 ms asleep and 5 ms of spinning, which the sleep of the message thread
     // covers for all but the first arrival: some 110 rounds of 8 workers.
-    let count = metric(&running, &world, "schbench-classic/wakeup_latency.count");
+    let count = ran.metric("schbench-classic/wakeup_latency.count");
     assert!((700.0..1100.0).contains(&count), "{count}");
-    let report = running.report(world.probes(), world.now());
+    let report = ran.report();
     assert!(!report.contains("rps:"), "{report}");
 }

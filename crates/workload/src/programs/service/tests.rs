@@ -1,5 +1,5 @@
-use super::super::tests::{close, compiled, metric, rules, run, with_group, world};
-use super::super::{Running, Start, compile, split};
+use super::super::tests::{Ran, close, compiled, ended, rules, run, started, with_group};
+use super::super::{Start, compile, split};
 use schedcast_base::{assert_contains, assert_in, assert_starts};
 use schedcast_kernel::GroupId;
 use schedcast_kernel::group::BandwidthLimit;
@@ -11,23 +11,21 @@ const SECOND: u64 = 1_000_000_000;
 #[test]
 fn a_service_that_keeps_up_answers_what_arrives() {
     let line = "http-service --rate 200 --work 500 --duration 5 --demand fixed --arrivals even";
-    let (running, world) = run(line, 4, 6);
-    assert_eq!(world.live_tasks(), 0);
-    let rate = metric(&running, &world, "http-service/requests_per_s");
+    let ran = ended(line, 4, 6);
+    let rate = ran.metric("http-service/requests_per_s");
     assert!(close(rate, 200.0, 0.01), "{rate}");
     // No other load: the work, the reply, and three wakeups on the way.
-    let latency = metric(&running, &world, "http-service/latency.p50");
-    assert!((500.0..560.0).contains(&latency), "{latency}");
+    assert_in!(ran.metric("http-service/latency.p50"), 500.0..560.0);
 }
 
 #[test]
 fn the_wait_of_a_single_worker_is_that_of_a_queue() {
     // M/M/1 at 50 %: the mean time in the system is 1 / (1 − 0.5) services, half of it waiting.
     let line = "http-service --rate 500 --work 1000 --threads 1 --duration 60";
-    let (running, world) = run(line, 4, 61);
-    let latency = metric(&running, &world, "http-service/latency.avg");
+    let ran = run(line, 4, 61);
+    let latency = ran.metric("http-service/latency.avg");
     assert!(close(latency, 2000.0, 0.1), "{latency}");
-    let queue = metric(&running, &world, "http-service/queue.avg");
+    let queue = ran.metric("http-service/queue.avg");
     assert!(close(queue, 1000.0, 0.15), "{queue}");
 }
 
@@ -37,8 +35,8 @@ fn a_lock_is_a_queue_of_one() {
         let line = format!(
             "http-service --rate 900 --work 1000 --lock {lock} --threads 32 --duration 5 --demand fixed"
         );
-        let (running, world) = run(&line, 8, 6);
-        metric(&running, &world, "http-service/latency.avg")
+        let ran = run(&line, 8, 6);
+        ran.metric("http-service/latency.avg")
     };
     // All of the work under the lock: 90 % of one worker. None of it: seven of eight CPUs are free.
     assert!(worst(1000) > 3.0 * worst(0), "{} {}", worst(1000), worst(0));
@@ -51,39 +49,34 @@ fn pieces_are_computed_side_by_side() {
             "http-service --rate 50 --work 100 --fan-out 4 --fan-work 1000 --helpers {helpers} \
              --duration 2 --demand fixed --arrivals even"
         );
-        let (running, world) = run(&line, 8, 3);
-        assert_eq!(world.live_tasks(), 0);
-        metric(&running, &world, "http-service/latency.p50")
+        let ran = ended(&line, 8, 3);
+        ran.metric("http-service/latency.p50")
     };
     assert!(close(latency(1), 4100.0, 0.05), "{}", latency(1));
     assert!(close(latency(4), 1100.0, 0.1), "{}", latency(4));
 }
 
-fn limited(line: &str, quota_ns: u64) -> (Running, World) {
-    let (mut workload, group) = with_group("/service", Some(quota_ns));
+fn limited(line: &str, quota_ns: u64) -> Ran {
+    let (workload, group) = with_group("/service", Some(quota_ns));
     let mut start = Start::new("http-service", 2);
     start.group = group;
-    let running = compile(&split(line), &start, &mut workload).unwrap();
-    let mut world = world(rules(6, 18, 2), workload);
-    world.run_until(10 * SECOND).unwrap();
-    (running, world)
+    started(line, &start, workload, rules(6, 18, 2)).until(10)
 }
 
 #[test]
 fn requests_pile_up_when_they_arrive_faster_than_the_limit_lets_answer() {
     // 0.8 CPUs asked for, 0.5 given: the last request waits for 3/8 of the time.
     let line = "http-service --rate 400 --work 2000 --duration 10 --demand fixed --arrivals even";
-    let (running, world) = limited(line, 50_000_000);
-    let rate = metric(&running, &world, "http-service/requests_per_s");
+    let ran = limited(line, 50_000_000);
+    let rate = ran.metric("http-service/requests_per_s");
     assert!(close(rate, 250.0, 0.03), "{rate}");
-    let longest = metric(&running, &world, "http-service/latency.max");
+    let longest = ran.metric("http-service/latency.max");
     assert!(close(longest, 3_750_000.0, 0.05), "{longest}");
 }
 
 #[test]
 fn the_summary_has_rates_and_latencies() {
-    let (running, world) = run("http-service --duration 1", 2, 2);
-    let text = running.report(world.probes(), world.now());
+    let text = run("http-service --duration 1", 2, 2).report();
     assert_starts(&text, "requests  ");
     assert_contains(&text, " a second answered (--rate 100)");
     assert!(text.lines().nth(1).unwrap().starts_with("latency   mean "));
@@ -110,10 +103,10 @@ fn parallel(flags: &str, limit: BandwidthLimit) -> (f64, u64, u64) {
     );
     let running = compile(&split(&line), &start, &mut workload).unwrap();
     let machine = Machine::preset("generic-8").unwrap();
-    let mut world = World::new(machine, rules(6, 18, 8), workload, 1).unwrap();
-    world.run_until(51 * SECOND).unwrap();
-    let p50 = metric(&running, &world, "http-service/latency.p50") / 1000.0;
-    let stat = world.kernel().groups[1].bandwidth.stat;
+    let world = World::new(machine, rules(6, 18, 8), workload, 1).unwrap();
+    let ran = Ran { running, world }.until(51);
+    let p50 = ran.metric("http-service/latency.p50") / 1000.0;
+    let stat = ran.kernel().groups[1].bandwidth.stat;
     (p50, stat.nr_periods, stat.nr_throttled)
 }
 

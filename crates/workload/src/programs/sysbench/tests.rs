@@ -1,12 +1,10 @@
-use super::super::Running;
-use super::super::tests::{compiled, metric};
+use super::super::tests::{Ran, compiled};
 use super::division_steps;
 use schedcast_base::{assert_contains, assert_in};
-use schedcast_sim::World;
 
 const SECOND: u64 = 1_000_000_000;
 
-fn run(line: &str, cpus: usize) -> (Running, World) {
+fn run(line: &str, cpus: usize) -> Ran {
     super::super::tests::run(line, cpus, 12)
 }
 
@@ -34,14 +32,14 @@ fn divisions_are_those_of_the_loop() {
 
 #[test]
 fn threads_share_the_cpus_and_the_events() {
-    let (running, world) = run("sysbench cpu --threads=2 --time=1 run", 2);
-    let rate = metric(&running, &world, "sysbench/events_per_s");
-    let event_s = metric(&running, &world, "sysbench/latency.min") / 1e6;
+    let ran = run("sysbench cpu --threads=2 --time=1 run", 2);
+    let rate = ran.metric("sysbench/events_per_s");
+    let event_s = ran.metric("sysbench/latency.min") / 1e6;
     assert_in!(rate * event_s / 2.0, 0.98..1.02);
-    let (running, world) = run("sysbench --threads=4 cpu --events=1000 --time=0 run", 2);
-    assert_eq!(metric(&running, &world, "sysbench/latency.count"), 1000.0);
-    assert_eq!(world.live_tasks(), 0);
-    let text = running.report(world.probes(), world.now());
+    let ran = run("sysbench --threads=4 cpu --events=1000 --time=0 run", 2);
+    assert_eq!(ran.metric("sysbench/latency.count"), 1000.0);
+    assert_eq!(ran.live_tasks(), 0);
+    let text = ran.report();
     assert_contains(&text, "    total number of events:              1000\n");
     assert_contains(&text, "    events (avg/stddev):           250.0000/");
 }
@@ -61,10 +59,10 @@ fn a_transaction_has_as_many_round_trips_as_statements() {
         // Four statements that commit themselves.
         ("oltp_write_only --skip-trx", 4.0, 4.0, 8.0),
     ] {
-        let (running, world) = run(&format!("sysbench {test} --events=200 run"), 2);
-        let count = metric(&running, &world, "sysbench/latency.count");
+        let ran = run(&format!("sysbench {test} --events=200 run"), 2);
+        let count = ran.metric("sysbench/latency.count");
         assert_eq!(count, 200.0, "{test}");
-        let wakeups = |name: &str| world.probes().of(name).unwrap().wakeups as f64 / count;
+        let wakeups = |name: &str| ran.wakeups(name) / count;
         let (client, server) = (wakeups("sysbench"), wakeups("sysbench-server"));
         assert!((client - replies).abs() < 0.1, "{test}: {client}");
         let wanted = statements + sleeps;
@@ -74,11 +72,11 @@ fn a_transaction_has_as_many_round_trips_as_statements() {
 
 #[test]
 fn the_summary_is_that_of_the_tool() {
-    let (running, world) = run(
+    let ran = run(
         "sysbench oltp_read_write --events=10 --db-driver=pgsql run",
         2,
     );
-    let text = running.report(world.probes(), world.now());
+    let text = ran.report();
     for line in [
         "        read:                            140",
         "        write:                           40",

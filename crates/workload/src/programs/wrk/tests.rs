@@ -1,5 +1,5 @@
-use super::super::tests::{compiled, metric, refuse, rules, run, with_group, world};
-use super::super::{Start, compile, split};
+use super::super::Start;
+use super::super::tests::{Ran, compiled, ended, refuse, rules, run, started, with_group};
 use schedcast_base::assert_in;
 use schedcast_sim::{Machine, World};
 
@@ -7,31 +7,30 @@ const SECOND: u64 = 1_000_000_000;
 
 #[test]
 fn one_connection_is_a_ping_pong() {
-    let (running, world) = run("wrk -t1 -c1 -d1 --workers 1", 2, 2);
-    assert_eq!(world.live_tasks(), 0);
-    let rate = metric(&running, &world, "wrk/requests_per_s");
-    let mean_us = metric(&running, &world, "wrk/latency.avg");
+    let ran = ended("wrk -t1 -c1 -d1 --workers 1", 2, 2);
+    let rate = ran.metric("wrk/requests_per_s");
+    let mean_us = ran.metric("wrk/latency.avg");
     // The time beyond the latency is the thread's work between a reply and the next request.
     assert!(
         rate * mean_us < 1.001e6 && rate * mean_us > 0.9e6,
         "{rate} {mean_us}"
     );
-    let count = metric(&running, &world, "wrk/requests");
+    let count = ran.metric("wrk/requests");
     for name in ["wrk", "wrk-server"] {
-        let each = world.probes().of(name).unwrap().wakeups as f64 / count;
+        let each = ran.wakeups(name) / count;
         assert!((each - 1.0).abs() < 0.02, "{name}: {each}");
     }
 }
 
 #[test]
 fn many_connections_share_wakeups() {
-    let (running, world) = run("wrk -t1 -c32 -d1 --workers 1", 2, 2);
-    let count = metric(&running, &world, "wrk/requests");
-    let wakeups = world.probes().of("wrk").unwrap().wakeups as f64;
+    let ran = run("wrk -t1 -c32 -d1 --workers 1", 2, 2);
+    let count = ran.metric("wrk/requests");
+    let wakeups = ran.wakeups("wrk");
     assert!(wakeups < 0.5 * count, "{wakeups} {count}");
     // Little's law: 32 requests are always under way or about to be.
-    let rate = metric(&running, &world, "wrk/requests_per_s");
-    let mean_us = metric(&running, &world, "wrk/latency.avg");
+    let rate = ran.metric("wrk/requests_per_s");
+    let mean_us = ran.metric("wrk/latency.avg");
     let under_way = rate * mean_us / 1e6;
     assert!(under_way < 32.0 && under_way > 24.0, "{under_way}");
 }
@@ -40,8 +39,8 @@ fn many_connections_share_wakeups() {
 fn workers_divide_the_connections() {
     let rate = |workers: u64| {
         let line = format!("wrk -t2 -c32 -d1 --workers {workers}");
-        let (running, world) = run(&line, 4, 2);
-        metric(&running, &world, "wrk/requests_per_s")
+        let ran = run(&line, 4, 2);
+        ran.metric("wrk/requests_per_s")
     };
     // One worker is the bottleneck, two, which are never idle, about twice as fast.
     let (one, two) = (rate(1), rate(2));
@@ -58,9 +57,9 @@ fn which_worker_serves_a_connection_is_chance() {
         .with_topology(topology);
     let rate = |seed: u64| {
         let (running, workload) = compiled("wrk -t4 -c4 -d1 --workers 2", 8);
-        let mut world = World::new(machine.clone(), rules(6, 18, 8), workload, seed).unwrap();
-        world.run_until(2 * SECOND).unwrap();
-        metric(&running, &world, "wrk/requests_per_s")
+        let world = World::new(machine.clone(), rules(6, 18, 8), workload, seed).unwrap();
+        let ran = Ran { running, world }.until(2);
+        ran.metric("wrk/requests_per_s")
     };
     let rates: Vec<f64> = (0..40).map(rate).collect();
     let most = rates.iter().copied().fold(0.0, f64::max);
@@ -71,15 +70,13 @@ fn which_worker_serves_a_connection_is_chance() {
 #[test]
 fn latencies_count_what_a_late_reply_held_back() {
     // A server of 20 ms in 100: in each period its connection waits for about 50 ms.
-    let (mut workload, _) = with_group("/nginx", Some(20_000_000));
+    let (workload, _) = with_group("/nginx", Some(20_000_000));
     let line = "wrk -t1 -c1 -d4 --workers 1 --server-cgroup /nginx";
-    let running = compile(&split(line), &Start::new("wrk", 2), &mut workload).unwrap();
-    let mut world = world(rules(6, 18, 2), workload);
-    world.run_until(5 * SECOND).unwrap();
-    let count = metric(&running, &world, "wrk/requests");
-    let corrected = metric(&running, &world, "wrk/latency.count");
-    let mean_us = metric(&running, &world, "wrk/latency.avg");
-    let server = world.probes().of("wrk-server").unwrap();
+    let ran = started(line, &Start::new("wrk", 2), workload, rules(6, 18, 2)).until(5);
+    let count = ran.metric("wrk/requests");
+    let corrected = ran.metric("wrk/latency.count");
+    let mean_us = ran.metric("wrk/latency.avg");
+    let server = ran.probes().of("wrk-server").unwrap();
     // A stall of s in which a request would have come every e adds s/e latencies from s down to e.
     let periods = 40.0;
     let stall_us = server.wait_throttled_ns as f64 / 1e3 / periods;
@@ -92,8 +89,8 @@ fn latencies_count_what_a_late_reply_held_back() {
 
 #[test]
 fn the_table_is_that_of_the_tool() {
-    let (running, world) = run("wrk -t2 -c4 -d1 --latency http://localhost/x", 4, 2);
-    let text = running.report(world.probes(), world.now());
+    let ran = run("wrk -t2 -c4 -d1 --latency http://localhost/x", 4, 2);
+    let text = ran.report();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "Running 1s test @ http://localhost/x");
     assert_eq!(lines[1], "  2 threads and 4 connections");
@@ -105,7 +102,7 @@ fn the_table_is_that_of_the_tool() {
     assert_eq!(lines[5], "  Latency Distribution");
     let rate = text.split("Requests/sec:").nth(1).unwrap();
     let rate: f64 = rate.split_whitespace().next().unwrap().parse().unwrap();
-    let own = metric(&running, &world, "wrk/requests_per_s");
+    let own = ran.metric("wrk/requests_per_s");
     assert!((rate - own).abs() < 0.01, "{text}");
 }
 
