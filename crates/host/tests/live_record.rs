@@ -8,7 +8,7 @@ use std::time::Duration;
 use schedcast_base::assert_contains;
 use schedcast_host::record::{Request, Way, has_begun, record};
 use schedcast_host::{CgroupVersion, CpuCgroup, CpuHierarchy, sys};
-use schedcast_trace::{Event, EventKind, Recording};
+use schedcast_trace::{Event, EventKind, Recording, Switch};
 
 const HOG: &str = env!("CARGO_BIN_EXE_schedcast-hog");
 
@@ -151,7 +151,7 @@ fn hog(recording: &Recording) -> i32 {
     let name = &HOG.as_bytes()[..HOG.len().min(63)];
     let file = recording.comms.find(name).unwrap();
     let executed = recording.events.iter().find_map(|event| match event.kind {
-        EventKind::Exec { filename, pid, .. } if filename == file => Some(pid),
+        EventKind::Exec(exec) if exec.filename == file => Some(exec.pid),
         _ => None,
     });
     executed.unwrap()
@@ -163,11 +163,11 @@ fn about(recording: &Recording, thread: i32) -> Vec<String> {
     let told = |event: &Event| {
         let (cpu, level) = (event.cpu, event.context.level());
         Some(match event.kind {
-            EventKind::Switch {
+            EventKind::Switch(Switch {
                 prev,
                 prev_state,
                 next,
-            } if prev.pid == thread || next.pid == thread => {
+            }) if prev.pid == thread || next.pid == thread => {
                 let (left, came) = (prev.pid, next.pid);
                 format!("{cpu} switch {left} {prev_state:?} {came} {}", next.prio)
             }
@@ -182,14 +182,14 @@ fn about(recording: &Recording, thread: i32) -> Vec<String> {
                     event.context.need_resched()
                 )
             }
-            EventKind::Migrate { task, dest_cpu, .. } if task.pid == thread => {
-                format!("{cpu} migrate to {dest_cpu}")
+            EventKind::Migrate(moves) if moves.task.pid == thread => {
+                format!("{cpu} migrate to {}", moves.dest_cpu)
             }
             EventKind::Exit(task) if task.pid == thread => format!("exit {}", name(task.comm)),
             _ => return None,
         })
     };
-    let is_exec = |kind: &EventKind| matches!(kind, EventKind::Exec { pid, .. } if *pid == thread);
+    let is_exec = |kind: &EventKind| matches!(kind, EventKind::Exec(exec) if exec.pid == thread);
     let executed = recording
         .events
         .iter()
@@ -201,7 +201,7 @@ fn about(recording: &Recording, thread: i32) -> Vec<String> {
 /// The CPUs of which a recording has at least one switch from the idle task.
 fn cpus_that_leave_idle(recording: &Recording) -> Vec<String> {
     let from_idle =
-        |event: &&Event| matches!(event.kind, EventKind::Switch { prev, .. } if prev.pid == 0);
+        |event: &&Event| matches!(event.kind, EventKind::Switch(switch) if switch.prev.pid == 0);
     let events = recording.events.iter().filter(from_idle);
     let mut cpus: Vec<String> = events.map(|event| event.cpu.to_string()).collect();
     cpus.sort();
@@ -285,7 +285,8 @@ fn member_and_stranger(group: &CpuCgroup) -> Option<(usize, usize, usize)> {
         count(&|kind| matches!(kind, EventKind::Waking(woken) if woken.task.pid == thread))
     };
     let (member, stranger) = (hog(&recording), stranger.id() as i32);
-    let run = count(&|kind| matches!(kind, EventKind::Switch { next, .. } if next.pid == stranger));
+    let run =
+        count(&|kind| matches!(kind, EventKind::Switch(switch) if switch.next.pid == stranger));
     Some((woken(member), run, woken(stranger)))
 }
 

@@ -43,14 +43,7 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind<N = CommId> {
     /// `sched_switch`: `prev` leaves the CPU, `next` takes it.
-    Switch {
-        /// Task that leaves.
-        prev: Task<N>,
-        /// Why it leaves.
-        prev_state: PrevState,
-        /// Task that comes.
-        next: Task<N>,
-    },
+    Switch(Switch<N>),
     /// `sched_waking`: written by the waker, before a CPU has been chosen.
     Waking(Wakeup<N>),
     /// `sched_wakeup`: the task is runnable. With a remote wakeup it is the target CPU that writes
@@ -59,47 +52,16 @@ pub enum EventKind<N = CommId> {
     /// `sched_wakeup_new`: a forked task becomes runnable for the first time.
     WakeupNew(Wakeup<N>),
     /// `sched_migrate_task`: the task's CPU changes.
-    Migrate {
-        /// Task that moves.
-        task: Task<N>,
-        /// CPU it leaves.
-        orig_cpu: u32,
-        /// CPU it goes to.
-        dest_cpu: u32,
-    },
+    Migrate(Migrate<N>),
     /// `sched_process_fork`: a task exists from here on.
-    Fork {
-        /// Task that forks.
-        parent_pid: Pid,
-        /// Its name.
-        parent_comm: N,
-        /// The new task.
-        child_pid: Pid,
-        /// The new task's name (the parent's, until it changes it).
-        child_comm: N,
-    },
+    Fork(Fork<N>),
     /// `sched_process_exec`: the task runs another program.
-    Exec {
-        /// Thread id after the exec.
-        pid: Pid,
-        /// Thread id before it (differs when a thread that is not the group leader calls exec).
-        old_pid: Pid,
-        /// The file, as passed to the kernel; it lives in the same table as the names of tasks.
-        filename: N,
-    },
+    Exec(Exec<N>),
     /// `sched_process_exit`: the task is about to leave for good.
     Exit(Task<N>),
     /// `sched_stat_runtime`: the kernel charged a fair task for what it ran since it was last
     /// charged.
-    Runtime {
-        /// Task that ran; on which CPU is not said, a waker elsewhere may cause the charge.
-        pid: Pid,
-        /// Its name.
-        comm: N,
-        /// Time it ran, without what interrupts and the hypervisor took; longer than 4.29 s reads
-        /// as that.
-        runtime_ns: u32,
-    },
+    Runtime(Runtime<N>),
     /// Something happened at a socket.
     Socket {
         /// Which one.
@@ -109,6 +71,64 @@ pub enum EventKind<N = CommId> {
     },
     /// An event this crate does not decode. Its name is counted in [`crate::Counts::other`].
     Other,
+}
+
+/// The fields of `sched_switch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch<N = CommId> {
+    /// Task that leaves.
+    pub prev: Task<N>,
+    /// Why it leaves.
+    pub prev_state: PrevState,
+    /// Task that comes.
+    pub next: Task<N>,
+}
+
+/// The fields of `sched_migrate_task`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migrate<N = CommId> {
+    /// Task that moves.
+    pub task: Task<N>,
+    /// CPU it leaves.
+    pub orig_cpu: u32,
+    /// CPU it goes to.
+    pub dest_cpu: u32,
+}
+
+/// The fields of `sched_process_fork`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fork<N = CommId> {
+    /// Task that forks.
+    pub parent_pid: Pid,
+    /// Its name.
+    pub parent_comm: N,
+    /// The new task.
+    pub child_pid: Pid,
+    /// The new task's name (the parent's, until it changes it).
+    pub child_comm: N,
+}
+
+/// The fields of `sched_process_exec`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exec<N = CommId> {
+    /// Thread id after the exec.
+    pub pid: Pid,
+    /// Thread id before it (differs when a thread that is not the group leader calls exec).
+    pub old_pid: Pid,
+    /// The file, as passed to the kernel; it lives in the same table as the names of tasks.
+    pub filename: N,
+}
+
+/// The fields of `sched_stat_runtime`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Runtime<N = CommId> {
+    /// Task that ran; on which CPU is not said, a waker elsewhere may cause the charge.
+    pub pid: Pid,
+    /// Its name.
+    pub comm: N,
+    /// Time it ran, without what interrupts and the hypervisor took; longer than 4.29 s reads as
+    /// that.
+    pub runtime_ns: u32,
 }
 
 /// A task as an event names it.
@@ -152,54 +172,33 @@ impl<N> EventKind<N> {
             EventKind::Waking(woken) => EventKind::Waking(wakeup(woken)),
             EventKind::Wakeup(woken) => EventKind::Wakeup(wakeup(woken)),
             EventKind::WakeupNew(woken) => EventKind::WakeupNew(wakeup(woken)),
-            EventKind::Switch {
-                prev,
-                prev_state,
-                next,
-            } => EventKind::Switch {
-                prev: prev.map(&mut name),
-                prev_state,
-                next: next.map(&mut name),
-            },
-            EventKind::Migrate {
-                task,
-                orig_cpu,
-                dest_cpu,
-            } => EventKind::Migrate {
-                task: task.map(&mut name),
-                orig_cpu,
-                dest_cpu,
-            },
-            EventKind::Fork {
-                parent_pid,
-                parent_comm,
-                child_pid,
-                child_comm,
-            } => EventKind::Fork {
-                parent_pid,
-                parent_comm: name(parent_comm),
-                child_pid,
-                child_comm: name(child_comm),
-            },
-            EventKind::Exec {
-                pid,
-                old_pid,
-                filename,
-            } => EventKind::Exec {
-                pid,
-                old_pid,
-                filename: name(filename),
-            },
+            EventKind::Switch(of) => EventKind::Switch(Switch {
+                prev: of.prev.map(&mut name),
+                prev_state: of.prev_state,
+                next: of.next.map(&mut name),
+            }),
+            EventKind::Migrate(of) => EventKind::Migrate(Migrate {
+                task: of.task.map(&mut name),
+                orig_cpu: of.orig_cpu,
+                dest_cpu: of.dest_cpu,
+            }),
+            EventKind::Fork(of) => EventKind::Fork(Fork {
+                parent_pid: of.parent_pid,
+                parent_comm: name(of.parent_comm),
+                child_pid: of.child_pid,
+                child_comm: name(of.child_comm),
+            }),
+            EventKind::Exec(of) => EventKind::Exec(Exec {
+                pid: of.pid,
+                old_pid: of.old_pid,
+                filename: name(of.filename),
+            }),
             EventKind::Exit(task) => EventKind::Exit(task.map(&mut name)),
-            EventKind::Runtime {
-                pid,
-                comm,
-                runtime_ns,
-            } => EventKind::Runtime {
-                pid,
-                comm: name(comm),
-                runtime_ns,
-            },
+            EventKind::Runtime(of) => EventKind::Runtime(Runtime {
+                pid: of.pid,
+                comm: name(of.comm),
+                runtime_ns: of.runtime_ns,
+            }),
             EventKind::Socket { socket, what } => EventKind::Socket { socket, what },
             EventKind::Other => EventKind::Other,
         }
@@ -208,15 +207,15 @@ impl<N> EventKind<N> {
     /// The kernel's name of the event, or `None` where no text says all of it.
     pub fn name(&self) -> Option<&'static str> {
         let known = match self {
-            EventKind::Switch { .. } => Tracepoint::Switch,
+            EventKind::Switch(_) => Tracepoint::Switch,
             EventKind::Waking(_) => Tracepoint::Waking,
             EventKind::Wakeup(_) => Tracepoint::Wakeup,
             EventKind::WakeupNew(_) => Tracepoint::WakeupNew,
-            EventKind::Migrate { .. } => Tracepoint::Migrate,
-            EventKind::Fork { .. } => Tracepoint::Fork,
-            EventKind::Exec { .. } => Tracepoint::Exec,
+            EventKind::Migrate(_) => Tracepoint::Migrate,
+            EventKind::Fork(_) => Tracepoint::Fork,
+            EventKind::Exec(_) => Tracepoint::Exec,
             EventKind::Exit(_) => Tracepoint::Exit,
-            EventKind::Runtime { .. } => Tracepoint::Runtime,
+            EventKind::Runtime(_) => Tracepoint::Runtime,
             EventKind::Socket { .. } | EventKind::Other => return None,
         };
         Some(known.name())

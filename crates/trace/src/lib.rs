@@ -28,7 +28,10 @@ mod tracepoint;
 pub mod write;
 
 pub use error::{ErrorKind, ReadError};
-pub use event::{AtSocket, Context, Event, EventKind, Level, Pid, PrevState, Socket, Task, Wakeup};
+pub use event::{
+    AtSocket, Context, Event, EventKind, Exec, Fork, Level, Migrate, Pid, PrevState, Runtime,
+    Socket, Switch, Task, Wakeup,
+};
 pub use ftrace_text::FtraceTextReader;
 pub use input::open_trace;
 pub use names::{CommId, CommTable};

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::clock::TraceClock;
 use crate::error::ReadError;
-use crate::event::{Event, EventKind, Pid};
+use crate::event::{Event, EventKind, Pid, Switch};
 use crate::names::CommTable;
 
 /// More CPUs than any kernel is built for; events of higher ones are refused by every reader.
@@ -238,7 +238,7 @@ impl Counts {
             self.events_per_cpu.resize(cpu + 1, 0);
         }
         self.events_per_cpu[cpu] += 1;
-        if let EventKind::Switch { prev, next, .. } = event.kind
+        if let EventKind::Switch(Switch { prev, next, .. }) = event.kind
             && (prev.pid == IDLE_TASK || next.pid == IDLE_TASK)
         {
             if self.idle_per_cpu.len() <= cpu {

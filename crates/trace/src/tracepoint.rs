@@ -5,7 +5,7 @@
 //! `target_cpu`, from 0 to 3. A reader answers for field 1 with 8679, however it packs numbers, and
 //! [`Tracepoint::read`] makes that the thread id of [`EventKind::Waking`].
 
-use crate::event::{EventKind, Pid, PrevState, Task, Wakeup};
+use crate::event::{EventKind, Exec, Fork, Migrate, Pid, PrevState, Runtime, Switch, Task, Wakeup};
 use crate::names::CommId;
 
 schedcast_base::named! {
@@ -83,36 +83,36 @@ impl Tracepoint {
             })
         };
         Ok(match self {
-            Tracepoint::Switch => EventKind::Switch {
+            Tracepoint::Switch => EventKind::Switch(Switch {
                 prev: task(record, 0)?,
                 prev_state: record.state(3)?,
                 next: task(record, 4)?,
-            },
+            }),
             Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => {
                 self.woken(task(record, 0)?, record.cpu(3)?)
             }
-            Tracepoint::Migrate => EventKind::Migrate {
+            Tracepoint::Migrate => EventKind::Migrate(Migrate {
                 task: task(record, 0)?,
                 orig_cpu: record.cpu(3)?,
                 dest_cpu: record.cpu(4)?,
-            },
-            Tracepoint::Fork => EventKind::Fork {
+            }),
+            Tracepoint::Fork => EventKind::Fork(Fork {
                 parent_comm: record.comm(0)?,
                 parent_pid: record.pid(1)?,
                 child_comm: record.comm(2)?,
                 child_pid: record.pid(3)?,
-            },
-            Tracepoint::Exec => EventKind::Exec {
+            }),
+            Tracepoint::Exec => EventKind::Exec(Exec {
                 filename: record.comm(0)?,
                 pid: record.pid(1)?,
                 old_pid: record.pid(2)?,
-            },
+            }),
             Tracepoint::Exit => EventKind::Exit(task(record, 0)?),
-            Tracepoint::Runtime => EventKind::Runtime {
+            Tracepoint::Runtime => EventKind::Runtime(Runtime {
                 comm: record.comm(0)?,
                 pid: record.pid(1)?,
                 runtime_ns: u32::try_from(record.number(2)?).unwrap_or(u32::MAX),
-            },
+            }),
         })
     }
 

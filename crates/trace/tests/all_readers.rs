@@ -127,7 +127,7 @@ fn perfetto(read: &Read, compact: bool) -> Vec<u8> {
 
 /// Perfetto has no decoded message for the others.
 fn has_message(event: &Event) -> bool {
-    !matches!(event.kind, EventKind::Other | EventKind::Runtime { .. })
+    !matches!(event.kind, EventKind::Other | EventKind::Runtime(_))
 }
 
 /// The lines of events that Perfetto has messages for.
@@ -181,16 +181,13 @@ fn message(event: &Event, read: &Read) -> FtraceEvent {
         ..FtraceEvent::default()
     };
     match event.kind {
-        EventKind::Switch {
-            prev,
-            prev_state,
-            next,
-        } => {
+        EventKind::Switch(switch) => {
+            let (prev, next) = (switch.prev, switch.next);
             message.sched_switch = Some(SchedSwitch {
                 prev_comm: name(prev.comm),
                 prev_pid: Some(prev.pid),
                 prev_prio: Some(prev.prio),
-                prev_state: Some(bits(prev_state)),
+                prev_state: Some(bits(switch.prev_state)),
                 next_comm: name(next.comm),
                 next_pid: Some(next.pid),
                 next_prio: Some(next.prio),
@@ -199,41 +196,28 @@ fn message(event: &Event, read: &Read) -> FtraceEvent {
         EventKind::Waking(w) => message.sched_waking = wakeup(w),
         EventKind::Wakeup(w) => message.sched_wakeup = wakeup(w),
         EventKind::WakeupNew(w) => message.sched_wakeup_new = wakeup(w),
-        EventKind::Migrate {
-            task,
-            orig_cpu,
-            dest_cpu,
-        } => {
+        EventKind::Migrate(moves) => {
             message.sched_migrate_task = Some(SchedMigrateTask {
-                comm: name(task.comm),
-                pid: Some(task.pid),
-                prio: Some(task.prio),
-                orig_cpu: Some(orig_cpu as i32),
-                dest_cpu: Some(dest_cpu as i32),
+                comm: name(moves.task.comm),
+                pid: Some(moves.task.pid),
+                prio: Some(moves.task.prio),
+                orig_cpu: Some(moves.orig_cpu as i32),
+                dest_cpu: Some(moves.dest_cpu as i32),
             });
         }
-        EventKind::Fork {
-            parent_pid,
-            parent_comm,
-            child_pid,
-            child_comm,
-        } => {
+        EventKind::Fork(fork) => {
             message.sched_process_fork = Some(SchedProcessFork {
-                parent_comm: name(parent_comm),
-                parent_pid: Some(parent_pid),
-                child_comm: name(child_comm),
-                child_pid: Some(child_pid),
+                parent_comm: name(fork.parent_comm),
+                parent_pid: Some(fork.parent_pid),
+                child_comm: name(fork.child_comm),
+                child_pid: Some(fork.child_pid),
             });
         }
-        EventKind::Exec {
-            pid,
-            old_pid,
-            filename,
-        } => {
+        EventKind::Exec(exec) => {
             message.sched_process_exec = Some(SchedProcessExec {
-                filename: name(filename),
-                pid: Some(pid),
-                old_pid: Some(old_pid),
+                filename: name(exec.filename),
+                pid: Some(exec.pid),
+                old_pid: Some(exec.old_pid),
             });
         }
         EventKind::Exit(task) => {
@@ -243,7 +227,7 @@ fn message(event: &Event, read: &Read) -> FtraceEvent {
                 prio: Some(task.prio),
             });
         }
-        EventKind::Runtime { .. } | EventKind::Socket { .. } | EventKind::Other => {
+        EventKind::Runtime(_) | EventKind::Socket { .. } | EventKind::Other => {
             panic!("only decoded events are written")
         }
     }
@@ -271,16 +255,15 @@ impl Columns {
     /// Takes a switch or a waking in; false for other events.
     fn take(&mut self, event: &Event, read: &Read) -> bool {
         match event.kind {
-            EventKind::Switch {
-                prev_state, next, ..
-            } => {
+            EventKind::Switch(switch) => {
+                let next = switch.next;
                 let comm = self.intern(read.comms.get(next.comm).unwrap());
                 let sched = &mut self.sched;
                 sched
                     .switch_timestamp
                     .push(event.time_ns - self.last_switch_ns);
                 self.last_switch_ns = event.time_ns;
-                sched.switch_prev_state.push(bits(prev_state));
+                sched.switch_prev_state.push(bits(switch.prev_state));
                 sched.switch_next_pid.push(next.pid);
                 sched.switch_next_prio.push(next.prio);
                 sched.switch_next_comm_index.push(comm);

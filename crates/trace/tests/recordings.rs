@@ -74,7 +74,7 @@ fn states_are_counted_as_the_text_has_them() {
     let recording = quota();
     let count = |wanted| {
         let is_wanted = |event: &&Event| match event.kind {
-            schedcast_trace::EventKind::Switch { prev_state, .. } => prev_state == wanted,
+            schedcast_trace::EventKind::Switch(switch) => switch.prev_state == wanted,
             _ => false,
         };
         recording.events.iter().filter(is_wanted).count()

@@ -33,7 +33,7 @@ fn decoded(read: &Read, format: WriteFormat) -> Vec<Event> {
 fn has_words(kind: &EventKind, format: WriteFormat) -> bool {
     match kind {
         EventKind::Socket { .. } | EventKind::Other => false,
-        EventKind::Runtime { .. } => format != WriteFormat::Perfetto,
+        EventKind::Runtime(_) => format != WriteFormat::Perfetto,
         _ => true,
     }
 }

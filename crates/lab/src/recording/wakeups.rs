@@ -57,7 +57,7 @@ impl RemoteWakeups {
                 set(&mut idles, event.cpu, false);
             }
             match &event.kind {
-                EventKind::Switch { next, .. } => set(&mut idles, event.cpu, next.pid == 0),
+                EventKind::Switch(switch) => set(&mut idles, event.cpu, switch.next.pid == 0),
                 EventKind::Waking(wakeup) => {
                     let slept_on = wakeup.target_cpu;
                     let counts = wakeup.task.prio >= FIRST_FAIR_PRIO
@@ -129,7 +129,7 @@ fn set(idles: &mut [bool], cpu: u32, idle: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedcast_trace::{Context, Event, PrevState, Task};
+    use schedcast_trace::{Context, Event, PrevState, Switch, Task};
 
     const SERVER: i32 = 7;
     const CLIENT: i32 = 8;
@@ -166,11 +166,11 @@ mod tests {
         let mut events = Vec::new();
         for time in 0..times {
             let us = time * 1000;
-            let idle = EventKind::Switch {
+            let idle = EventKind::Switch(Switch {
                 prev: task(SERVER),
                 prev_state: PrevState::Interruptible,
                 next: task(0),
-            };
+            });
             events.push(event(us, 1, SERVER, idle));
             let waking = EventKind::Waking(wakeup(1));
             events.push(event(us + 100, 0, CLIENT, waking));

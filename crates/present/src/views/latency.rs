@@ -137,14 +137,10 @@ fn collect(recording: &Recording, selection: &Selection, gaps: &mut Gaps) -> BTr
         if let Some((pid, comm)) = wakeups.woken(&event.kind) {
             state(pid, comm, &mut |task| task.ready_ns = Some(time_ns));
         }
-        let EventKind::Switch {
-            prev,
-            prev_state,
-            next,
-        } = event.kind
-        else {
+        let EventKind::Switch(switch) = event.kind else {
             continue;
         };
+        let (prev, prev_state, next) = (switch.prev, switch.prev_state, switch.next);
         let came_before = present.get(&event.cpu);
         gaps.switches += 1;
         gaps.broken += u64::from(came_before.is_some_and(|(pid, _)| *pid != prev.pid));

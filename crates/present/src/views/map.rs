@@ -24,10 +24,10 @@ pub fn map(recording: &Recording, selection: &Selection) -> String {
     let mut given = 0;
     let mut idle_is_named = false;
     for event in &recording.events {
-        let EventKind::Switch { next, .. } = event.kind else {
+        let EventKind::Switch(switch) = event.kind else {
             continue;
         };
-        let (next_pid, next_comm) = (next.pid, next.comm);
+        let (next_pid, next_comm) = (switch.next.pid, switch.next.comm);
         if !columns.contains(&event.cpu) || !selection.has_time(event.time_ns) {
             continue;
         }

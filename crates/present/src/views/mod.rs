@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 pub use schedcast_trace::write::WriteFormat as Format;
-use schedcast_trace::{CommId, Event, EventKind, Pid, Recording};
+use schedcast_trace::{CommId, Event, EventKind, Pid, Recording, Switch};
 
 use schedcast_lab::error::Result;
 use schedcast_lab::simulator::bad_input;
@@ -94,7 +94,7 @@ pub fn absent(recording: &Recording, selection: &Selection) -> Vec<String> {
     let mut names = BTreeSet::new();
     let mut tids = BTreeSet::new();
     for event in &recording.events {
-        if let EventKind::Switch { prev, next, .. } = event.kind {
+        if let EventKind::Switch(Switch { prev, next, .. }) = event.kind {
             names.extend([prev.comm, next.comm]);
             tids.extend([prev.pid, next.pid]);
         }

@@ -181,38 +181,26 @@ impl History<'_> {
             }
         }
         match event.kind {
-            EventKind::Switch {
-                prev,
-                prev_state,
-                next,
-            } => {
-                let next = (next.pid, next.comm);
-                self.switch(time_ns, cpu, (prev.pid, prev.comm), prev_state, next);
+            EventKind::Switch(switch) => {
+                let [prev, next] = [switch.prev, switch.next].map(|task| (task.pid, task.comm));
+                self.switch(time_ns, cpu, prev, switch.prev_state, next);
             }
-            EventKind::Migrate {
-                task,
-                orig_cpu,
-                dest_cpu,
-            } => {
-                let (pid, comm) = (task.pid, task.comm);
+            EventKind::Migrate(moves) => {
+                let (pid, comm) = (moves.task.pid, moves.task.comm);
                 let selected = self.selection.has_time(time_ns);
                 self.task((pid, 0), comm).migrations += u64::from(selected);
                 if self.columns.migrations {
                     let task = self.label(pid, comm);
-                    let what = format!("migrated: {task} cpu {orig_cpu} => {dest_cpu}");
+                    let (from, to) = (moves.orig_cpu, moves.dest_cpu);
+                    let what = format!("migrated: {task} cpu {from} => {to}");
                     self.side_row(event, pid, comm, &what);
                 }
             }
-            EventKind::Fork {
-                parent_pid,
-                child_pid,
-                child_comm,
-                ..
-            } => {
-                let child = self.task((child_pid, 0), child_comm);
+            EventKind::Fork(fork) => {
+                let child = self.task((fork.child_pid, 0), fork.child_comm);
                 // Numbers are used again: whatever had this one before has gone.
                 (child.ready_ns, child.left_ns, child.exited) = (None, None, false);
-                child.parent = Some(parent_pid);
+                child.parent = Some(fork.parent_pid);
             }
             _ => {}
         }

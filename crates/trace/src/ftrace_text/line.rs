@@ -198,7 +198,7 @@ pub(super) fn is_plausible_join(joined: &[u8], line: &EventLine) -> bool {
         && match &line.body {
             Body::Other(_) | Body::Lost(_) => true,
             Body::Decoded {
-                fields: Fields::Exec { .. },
+                fields: Fields::Exec(_),
                 ..
             } => true,
             Body::Decoded { fields, .. } => {

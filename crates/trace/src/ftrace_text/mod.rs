@@ -271,7 +271,7 @@ impl Decoder {
         let task = match kind {
             // perf knows no number of a task that is dead, but a switch is always written by the
             // task that leaves.
-            EventKind::Switch { prev, .. } if header.task == -1 => prev.pid,
+            EventKind::Switch(switch) if header.task == -1 => switch.prev.pid,
             _ => header.task,
         };
         let event = Event {

@@ -16,7 +16,7 @@
 //! one.
 
 use super::cursor::{Cursor, Malformed};
-use crate::event::{self, EventKind, Pid, PrevState};
+use crate::event::{self, EventKind, Exec, Fork, Migrate, Pid, PrevState, Runtime, Switch};
 use crate::tracepoint::Tracepoint;
 
 /// A decoded event; names still point into the line.
@@ -111,11 +111,11 @@ fn switch(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
             Ok((pid, prio, state, next_task(cursor, tail)?))
         })?;
     let prev = Task { comm, pid, prio };
-    Ok(Fields::Switch {
+    Ok(Fields::Switch(Switch {
         prev,
         prev_state,
         next,
-    })
+    }))
 }
 
 fn next_task(cursor: Cursor, tail: Tail) -> Parsed<Task> {
@@ -173,11 +173,11 @@ fn migrate(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
             end(cursor, tail)?;
             Ok((pid, prio, orig_cpu, dest_cpu))
         })?;
-    Ok(Fields::Migrate {
+    Ok(Fields::Migrate(Migrate {
         task: Task { comm, pid, prio },
         orig_cpu,
         dest_cpu,
-    })
+    }))
 }
 
 fn fork(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
@@ -200,12 +200,12 @@ fn fork(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
             })?;
             Ok((parent_pid, child))
         })?;
-    Ok(Fields::Fork {
+    Ok(Fields::Fork(Fork {
         parent_comm,
         parent_pid,
         child_comm,
         child_pid,
-    })
+    }))
 }
 
 fn exec(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
@@ -218,11 +218,11 @@ fn exec(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
         end(cursor, tail)?;
         Ok((pid, old_pid))
     })?;
-    Ok(Fields::Exec {
+    Ok(Fields::Exec(Exec {
         filename,
         pid,
         old_pid,
-    })
+    }))
 }
 
 fn exit(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
@@ -258,11 +258,11 @@ fn runtime(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
         end(cursor, tail)?;
         Ok((pid, runtime_ns))
     })?;
-    Ok(Fields::Runtime {
+    Ok(Fields::Runtime(Runtime {
         comm,
         pid,
         runtime_ns: u32::try_from(runtime_ns).unwrap_or(u32::MAX),
-    })
+    }))
 }
 
 /// The end of the line, or further ` key=value` fields where they are tolerated.
@@ -330,11 +330,11 @@ fn plugin_switch(cursor: Cursor) -> Parsed<Fields> {
             };
             Ok((pid, prio, state, next))
         })?;
-    Ok(Fields::Switch {
+    Ok(Fields::Switch(Switch {
         prev: Task { comm, pid, prio },
         prev_state,
         next,
-    })
+    }))
 }
 
 /// `a:1 [120] CPU:002`, or `a:1 [120] success=1 CPU:002` of old kernels.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use super::read::{damage, prev_state};
 use super::wire::{Fields, packed};
 use crate::binary::Damage;
-use crate::event::{Context, Event, EventKind, Pid, Task, Wakeup};
+use crate::event::{Context, Event, EventKind, Pid, Switch, Task, Wakeup};
 use crate::event_format::context_of_flags;
 use crate::names::{CommId, CommTable};
 
@@ -88,11 +88,11 @@ impl Compact {
                 cpu,
                 task: prev.pid,
                 context: Context::UNKNOWN,
-                kind: EventKind::Switch {
+                kind: EventKind::Switch(Switch {
                     prev,
                     prev_state: prev_state(columns.value(column::SWITCH_PREV_STATE, row)?, base)?,
                     next,
-                },
+                }),
             });
             self.current.insert(cpu, next);
         }

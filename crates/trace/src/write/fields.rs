@@ -12,54 +12,38 @@ pub(super) fn put(out: &mut Vec<u8>, kind: &EventKind, comms: &CommTable) -> io:
         write!(out, " {of}pid={} {of}prio={}", task.pid, task.prio)
     };
     match *kind {
-        EventKind::Switch {
-            prev,
-            prev_state,
-            next,
-        } => {
-            task(out, "prev_", prev)?;
-            write!(out, " prev_state={prev_state} ==> ")?;
-            task(out, "next_", next)
+        EventKind::Switch(switch) => {
+            task(out, "prev_", switch.prev)?;
+            write!(out, " prev_state={} ==> ", switch.prev_state)?;
+            task(out, "next_", switch.next)
         }
         EventKind::Waking(woken) | EventKind::Wakeup(woken) | EventKind::WakeupNew(woken) => {
             task(out, "", woken.task)?;
             write!(out, " target_cpu={:03}", woken.target_cpu)
         }
-        EventKind::Migrate {
-            task: moved,
-            orig_cpu,
-            dest_cpu,
-        } => {
-            task(out, "", moved)?;
-            write!(out, " orig_cpu={orig_cpu} dest_cpu={dest_cpu}")
+        EventKind::Migrate(moves) => {
+            let (from, to) = (moves.orig_cpu, moves.dest_cpu);
+            task(out, "", moves.task)?;
+            write!(out, " orig_cpu={from} dest_cpu={to}")
         }
-        EventKind::Fork {
-            parent_pid,
-            parent_comm,
-            child_pid,
-            child_comm,
-        } => {
-            name(out, "", "comm", parent_comm, comms);
-            write!(out, " pid={parent_pid} ")?;
-            name(out, "child_", "comm", child_comm, comms);
-            write!(out, " child_pid={child_pid}")
+        EventKind::Fork(fork) => {
+            name(out, "", "comm", fork.parent_comm, comms);
+            write!(out, " pid={} ", fork.parent_pid)?;
+            name(out, "child_", "comm", fork.child_comm, comms);
+            write!(out, " child_pid={}", fork.child_pid)
         }
-        EventKind::Exec {
-            pid,
-            old_pid,
-            filename,
-        } => {
-            name(out, "", "filename", filename, comms);
-            write!(out, " pid={pid} old_pid={old_pid}")
+        EventKind::Exec(exec) => {
+            name(out, "", "filename", exec.filename, comms);
+            write!(out, " pid={} old_pid={}", exec.pid, exec.old_pid)
         }
         EventKind::Exit(exits) => task(out, "", exits),
-        EventKind::Runtime {
-            pid,
-            comm,
-            runtime_ns,
-        } => {
-            name(out, "", "comm", comm, comms);
-            write!(out, " pid={pid} runtime={runtime_ns} [ns]")
+        EventKind::Runtime(charge) => {
+            name(out, "", "comm", charge.comm, comms);
+            write!(
+                out,
+                " pid={} runtime={} [ns]",
+                charge.pid, charge.runtime_ns
+            )
         }
         EventKind::Socket { .. } | EventKind::Other => Ok(()),
     }

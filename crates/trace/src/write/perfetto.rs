@@ -124,51 +124,34 @@ fn put_fields(out: &mut Vec<u8>, kind: &EventKind, comms: &CommTable) {
         int(out, prio, task.prio);
     };
     match *kind {
-        EventKind::Switch {
-            prev,
-            prev_state,
-            next,
-        } => {
-            task(out, [1, 2, 3], prev);
-            put_uint(out, 4, prev_state.bits());
-            task(out, [5, 6, 7], next);
+        EventKind::Switch(switch) => {
+            task(out, [1, 2, 3], switch.prev);
+            put_uint(out, 4, switch.prev_state.bits());
+            task(out, [5, 6, 7], switch.next);
         }
         EventKind::Waking(woken) | EventKind::Wakeup(woken) | EventKind::WakeupNew(woken) => {
             task(out, [1, 2, 3], woken.task);
             put_uint(out, 5, u64::from(woken.target_cpu));
         }
-        EventKind::Migrate {
-            task: moved,
-            orig_cpu,
-            dest_cpu,
-        } => {
-            task(out, [1, 2, 3], moved);
-            put_uint(out, 4, u64::from(orig_cpu));
-            put_uint(out, 5, u64::from(dest_cpu));
+        EventKind::Migrate(moves) => {
+            task(out, [1, 2, 3], moves.task);
+            put_uint(out, 4, u64::from(moves.orig_cpu));
+            put_uint(out, 5, u64::from(moves.dest_cpu));
         }
-        EventKind::Fork {
-            parent_pid,
-            parent_comm,
-            child_pid,
-            child_comm,
-        } => {
-            name(out, 1, parent_comm);
-            int(out, 2, parent_pid);
-            name(out, 3, child_comm);
-            int(out, 4, child_pid);
+        EventKind::Fork(fork) => {
+            name(out, 1, fork.parent_comm);
+            int(out, 2, fork.parent_pid);
+            name(out, 3, fork.child_comm);
+            int(out, 4, fork.child_pid);
         }
-        EventKind::Exec {
-            pid,
-            old_pid,
-            filename,
-        } => {
-            name(out, 1, filename);
-            int(out, 2, pid);
-            int(out, 3, old_pid);
+        EventKind::Exec(exec) => {
+            name(out, 1, exec.filename);
+            int(out, 2, exec.pid);
+            int(out, 3, exec.old_pid);
         }
         EventKind::Exit(exits) => task(out, [1, 2, 4], exits),
         // The schema has no message for them.
-        EventKind::Runtime { .. } | EventKind::Socket { .. } | EventKind::Other => {}
+        EventKind::Runtime(_) | EventKind::Socket { .. } | EventKind::Other => {}
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::{ItemSink, fields};
-use crate::event::{Context, Event, EventKind, Level, Pid, Wakeup};
+use crate::event::{Context, Event, EventKind, Level, Pid, Switch, Wakeup};
 use crate::names::{CommId, CommTable};
 use crate::source::{Item, LostEvents};
 
@@ -121,12 +121,10 @@ impl<W: Write> TextSink<W> {
     /// An event names its own writer as it was before.
     fn learn_before(&mut self, kind: &EventKind) {
         let (pid, comm) = match *kind {
-            EventKind::Switch { prev: task, .. } | EventKind::Exit(task) => (task.pid, task.comm),
-            EventKind::Fork {
-                parent_pid,
-                parent_comm,
-                ..
-            } => (parent_pid, parent_comm),
+            EventKind::Switch(Switch { prev: task, .. }) | EventKind::Exit(task) => {
+                (task.pid, task.comm)
+            }
+            EventKind::Fork(fork) => (fork.parent_pid, fork.parent_comm),
             _ => return,
         };
         self.names.insert(pid, comm);
@@ -134,15 +132,11 @@ impl<W: Write> TextSink<W> {
 
     fn learn_after(&mut self, kind: &EventKind) {
         let (pid, comm) = match *kind {
-            EventKind::Switch { next: task, .. }
+            EventKind::Switch(Switch { next: task, .. })
             | EventKind::Waking(Wakeup { task, .. })
             | EventKind::Wakeup(Wakeup { task, .. })
             | EventKind::WakeupNew(Wakeup { task, .. }) => (task.pid, task.comm),
-            EventKind::Fork {
-                child_pid,
-                child_comm,
-                ..
-            } => (child_pid, child_comm),
+            EventKind::Fork(fork) => (fork.child_pid, fork.child_comm),
             _ => return,
         };
         self.names.insert(pid, comm);

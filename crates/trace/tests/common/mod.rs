@@ -55,39 +55,28 @@ pub(crate) fn dump(event: &Event, comms: &CommTable) -> Option<String> {
     let name = |id| format!("\"{}\"", comms.get(id).unwrap().escape_ascii());
     let task = |task: Task| format!("{}:{}:{}", name(task.comm), task.pid, task.prio);
     let what = match event.kind {
-        EventKind::Switch {
-            prev,
-            prev_state,
-            next,
-        } => format!("{} {prev_state} -> {}", task(prev), task(next)),
+        EventKind::Switch(switch) => {
+            let (prev, next) = (task(switch.prev), task(switch.next));
+            format!("{prev} {} -> {next}", switch.prev_state)
+        }
         EventKind::Waking(w) | EventKind::Wakeup(w) | EventKind::WakeupNew(w) => {
             format!("{} on {}", task(w.task), w.target_cpu)
         }
-        EventKind::Migrate {
-            task: moved,
-            orig_cpu,
-            dest_cpu,
-        } => format!("{} from {orig_cpu} to {dest_cpu}", task(moved)),
-        EventKind::Fork {
-            parent_pid,
-            parent_comm,
-            child_pid,
-            child_comm,
-        } => {
-            let (parent, child) = (name(parent_comm), name(child_comm));
-            format!("{parent}:{parent_pid} makes {child}:{child_pid}")
+        EventKind::Migrate(moves) => {
+            let (from, to) = (moves.orig_cpu, moves.dest_cpu);
+            format!("{} from {from} to {to}", task(moves.task))
         }
-        EventKind::Exec {
-            pid,
-            old_pid,
-            filename,
-        } => format!("{pid} was {old_pid} runs {}", name(filename)),
+        EventKind::Fork(fork) => {
+            let (parent, child) = (name(fork.parent_comm), name(fork.child_comm));
+            format!("{parent}:{} makes {child}:{}", fork.parent_pid, fork.child_pid)
+        }
+        EventKind::Exec(exec) => {
+            format!("{} was {} runs {}", exec.pid, exec.old_pid, name(exec.filename))
+        }
         EventKind::Exit(exits) => task(exits),
-        EventKind::Runtime {
-            pid,
-            comm,
-            runtime_ns,
-        } => format!("{}:{pid} ran {runtime_ns}", name(comm)),
+        EventKind::Runtime(charge) => {
+            format!("{}:{} ran {}", name(charge.comm), charge.pid, charge.runtime_ns)
+        }
         EventKind::Socket { .. } | EventKind::Other => return None,
     };
     Some(format!(

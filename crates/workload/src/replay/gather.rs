@@ -228,13 +228,9 @@ impl Pass {
                 self.arrived(wakeup);
                 self.deed(index, event, wakeup.task.pid, DeedKind::Appears { cpu });
             }
-            EventKind::Fork {
-                parent_pid,
-                child_pid,
-                ..
-            } => {
-                if let Some(child) = self.threads.current(child_pid) {
-                    self.deed(index, event, parent_pid, DeedKind::Forks(child));
+            EventKind::Fork(fork) => {
+                if let Some(child) = self.threads.current(fork.child_pid) {
+                    self.deed(index, event, fork.parent_pid, DeedKind::Forks(child));
                 }
             }
             EventKind::Socket { socket, what } => {

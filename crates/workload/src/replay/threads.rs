@@ -4,7 +4,7 @@
 //! same pid is a new thread. Pid 0 is the idle task of every CPU and no thread at all.
 
 use schedcast_kernel::task::Policy;
-use schedcast_trace::{CommId, CommTable, Event, EventKind, Pid, PrevState, Task, Wakeup};
+use schedcast_trace::{CommId, CommTable, Event, EventKind, Exec, Pid, PrevState, Task};
 use std::collections::HashMap;
 
 /// Index into [`super::Replay::threads`].
@@ -73,11 +73,8 @@ impl Threads {
             self.on_cpu(thread, event.cpu);
         }
         match event.kind {
-            EventKind::Switch {
-                prev,
-                prev_state,
-                next,
-            } => {
+            EventKind::Switch(switch) => {
+                let (prev, prev_state) = (switch.prev, switch.prev_state);
                 if let Some(thread) = self.seen(prev) {
                     self.on_cpu(thread, event.cpu);
                     let kernel = matches!(prev_state, PrevState::Idle | PrevState::Parked);
@@ -86,46 +83,24 @@ impl Threads {
                         self.gone.push(prev.pid);
                     }
                 }
-                if let Some(thread) = self.seen(next) {
+                if let Some(thread) = self.seen(switch.next) {
                     self.on_cpu(thread, event.cpu);
                 }
             }
-            EventKind::Waking(Wakeup {
-                task,
-                target_cpu: cpu,
-            })
-            | EventKind::Wakeup(Wakeup {
-                task,
-                target_cpu: cpu,
-            })
-            | EventKind::WakeupNew(Wakeup {
-                task,
-                target_cpu: cpu,
-            })
-            | EventKind::Migrate {
-                task,
-                orig_cpu: cpu,
-                ..
-            } => {
-                if let Some(thread) = self.seen(task) {
-                    self.first_on(thread, cpu);
-                }
+            EventKind::Waking(woken) | EventKind::Wakeup(woken) | EventKind::WakeupNew(woken) => {
+                self.seen_on(woken.task, woken.target_cpu);
             }
-            EventKind::Fork {
-                parent_pid,
-                parent_comm,
-                child_pid,
-                child_comm,
-            } => {
-                let parent = self.named(parent_pid, parent_comm, None);
+            EventKind::Migrate(moves) => self.seen_on(moves.task, moves.orig_cpu),
+            EventKind::Fork(fork) => {
+                let parent = self.named(fork.parent_pid, fork.parent_comm, None);
                 let origin = parent.map_or(Origin::UnknownFork, Origin::Fork);
-                if child_pid > 0 {
-                    self.by_pid.remove(&child_pid);
-                    self.of(child_pid, origin);
-                    self.named(child_pid, child_comm, None);
+                if fork.child_pid > 0 {
+                    self.by_pid.remove(&fork.child_pid);
+                    self.of(fork.child_pid, origin);
+                    self.named(fork.child_pid, fork.child_comm, None);
                 }
             }
-            EventKind::Exec { pid, old_pid, .. } => {
+            EventKind::Exec(Exec { pid, old_pid, .. }) => {
                 // Exec by a thread that does not lead its process: it takes over the leader's pid.
                 if pid != old_pid
                     && let Some(thread) = self.by_pid.remove(&old_pid)
@@ -140,8 +115,8 @@ impl Threads {
             EventKind::Exit(task) => {
                 self.seen(task);
             }
-            EventKind::Runtime { pid, comm, .. } => {
-                self.named(pid, comm, None);
+            EventKind::Runtime(charge) => {
+                self.named(charge.pid, charge.comm, None);
             }
             EventKind::Socket { .. } | EventKind::Other => {}
         }
@@ -167,6 +142,12 @@ impl Threads {
 
     fn seen(&mut self, task: Task) -> Option<ThreadId> {
         self.named(task.pid, task.comm, Some(task.prio))
+    }
+
+    fn seen_on(&mut self, task: Task, cpu: u32) {
+        if let Some(thread) = self.seen(task) {
+            self.first_on(thread, cpu);
+        }
     }
 
     fn named(&mut self, pid: Pid, comm: CommId, prio: Option<i32>) -> Option<ThreadId> {

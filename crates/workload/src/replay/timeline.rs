@@ -174,41 +174,42 @@ impl Builder {
     /// Takes the next event. `threads` already knows it.
     pub(super) fn see(&mut self, index: usize, event: &Event, threads: &Threads) {
         let now = self.clamp(event);
-        if let EventKind::Runtime {
-            pid, runtime_ns, ..
-        } = event.kind
-        {
-            self.charge(threads.current(pid), now, u64::from(runtime_ns));
+        if let EventKind::Runtime(charge) = event.kind {
+            let thread = threads.current(charge.pid);
+            self.charge(thread, now, u64::from(charge.runtime_ns));
         }
         let current = match event.kind {
-            EventKind::Switch { prev, .. } => prev.pid,
+            EventKind::Switch(switch) => switch.prev.pid,
             _ => event.task,
         };
         if current >= 0 {
             self.evidence(index, event.cpu, now, threads.current(current));
         }
         match event.kind {
-            EventKind::Switch {
-                prev,
-                prev_state,
-                next,
-            } => {
-                let leave = if prev.pid == 0 || prev_state.is_runnable() {
+            EventKind::Switch(switch) => {
+                let prev_state = switch.prev_state;
+                let leave = if switch.prev.pid == 0 || prev_state.is_runnable() {
                     Leave::Runnable
                 } else if prev_state.is_exit() {
                     Leave::Exit
                 } else {
                     Leave::Blocked(prev_state)
                 };
-                self.switch(index, event.cpu, now, threads.current(next.pid), leave);
+                self.switch(
+                    index,
+                    event.cpu,
+                    now,
+                    threads.current(switch.next.pid),
+                    leave,
+                );
             }
             EventKind::Wakeup(wakeup) | EventKind::WakeupNew(wakeup) => {
                 let wakee = threads.current(wakeup.task.pid);
                 self.place(wakee, now, wakeup.target_cpu);
                 self.prompt(event, wakee, now, wakeup.target_cpu);
             }
-            EventKind::Migrate { task, dest_cpu, .. } => {
-                self.place(threads.current(task.pid), now, dest_cpu);
+            EventKind::Migrate(moves) => {
+                self.place(threads.current(moves.task.pid), now, moves.dest_cpu);
             }
             _ => {}
         }

@@ -41,11 +41,11 @@ fn switch_in_every_spelling() {
         "a:1 [120] S ==> b:2 [98] Latency: 93.920 usecs",
         " prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=98 ",
     ] {
-        let expected = Fields::Switch {
+        let expected = Fields::Switch(Switch {
             prev: task("a", 1, 120),
             prev_state: PrevState::Interruptible,
             next: task("b", 2, 98),
-        };
+        });
         assert_is(Tracepoint::Switch, text, expected);
     }
 }
@@ -57,11 +57,11 @@ fn odd_names_on_both_sides_of_a_switch() {
             let text = format!(
                 "prev_comm={prev} prev_pid=1 prev_prio=120 prev_state=R+ ==> next_comm={next} next_pid=2 next_prio=-1"
             );
-            let expected = Fields::Switch {
+            let expected = Fields::Switch(Switch {
                 prev: task(prev, 1, 120),
                 prev_state: PrevState::Preempted,
                 next: task(next, 2, -1),
-            };
+            });
             assert_is(Tracepoint::Switch, &text, expected);
         }
     }
@@ -81,19 +81,19 @@ fn odd_names_in_the_other_events() {
             assert_is(Tracepoint::Wakeup, &text, woken);
         }
         let text = format!("comm={comm} pid=5 prio=120 orig_cpu=3 dest_cpu=11");
-        let moved = Fields::Migrate {
+        let moved = Fields::Migrate(Migrate {
             task: task(comm, 5, 120),
             orig_cpu: 3,
             dest_cpu: 11,
-        };
+        });
         assert_is(Tracepoint::Migrate, &text, moved);
         let text = format!("comm={comm} pid=5 child_comm={comm} child_pid=6");
-        let forked = Fields::Fork {
+        let forked = Fields::Fork(Fork {
             parent_comm: comm.as_bytes(),
             parent_pid: 5,
             child_comm: comm.as_bytes(),
             child_pid: 6,
-        };
+        });
         assert_is(Tracepoint::Fork, &text, forked);
         let exited = Fields::Exit(task(comm, 5, 120));
         for extra in [
@@ -112,23 +112,23 @@ fn odd_names_in_the_other_events() {
 #[test]
 fn raw_fork_names_its_fields_in_full() {
     let text = "parent_comm=bash parent_pid=6364 child_comm=bash child_pid=6366";
-    let forked = Fields::Fork {
+    let forked = Fields::Fork(Fork {
         parent_comm: b"bash",
         parent_pid: 6364,
         child_comm: b"bash",
         child_pid: 6366,
-    };
+    });
     assert_is(Tracepoint::Fork, text, forked);
 }
 
 #[test]
 fn exec_of_a_file_with_an_odd_name() {
     let text = "filename=/tmp/a pid=1 old_pid=2/x pid=7 old_pid=8";
-    let expected = Fields::Exec {
+    let expected = Fields::Exec(Exec {
         filename: b"/tmp/a pid=1 old_pid=2/x",
         pid: 7,
         old_pid: 8,
-    };
+    });
     assert_is(Tracepoint::Exec, text, expected);
 }
 
@@ -138,7 +138,7 @@ fn plugin_states_are_old_letters_for_new_bits() {
         Tracepoint::Switch,
         &format!("a:1 [120] {letter} ==> b:2 [120]"),
     ) {
-        Ok((Fields::Switch { prev_state, .. }, false)) => prev_state,
+        Ok((Fields::Switch(Switch { prev_state, .. }), false)) => prev_state,
         other => panic!("{other:?}"),
     };
     assert_eq!(state("W"), PrevState::Idle);

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use schedcast_kernel::platform::Op;
 use schedcast_sim::Workload;
-use schedcast_trace::{CommId, Context, EventKind, PrevState, Task, Wakeup};
+use schedcast_trace::{CommId, Context, EventKind, Fork, Migrate, PrevState, Switch, Task, Wakeup};
 
 #[derive(Clone, Debug)]
 struct Drawn {
@@ -51,28 +51,28 @@ fn kind(any: &Drawn) -> EventKind {
         target_cpu: (any.state % 4) as u32,
     };
     match any.kind {
-        0..=2 => EventKind::Switch {
+        0..=2 => EventKind::Switch(Switch {
             prev: task(any.task, 120),
             prev_state: PrevState::from_text(STATES[any.state].as_bytes()).unwrap(),
             next: task(any.other, 120),
-        },
+        }),
         3 | 4 => EventKind::Waking(wakeup),
         5 => EventKind::Wakeup(wakeup),
         6 => EventKind::WakeupNew(wakeup),
-        7 => EventKind::Fork {
+        7 => EventKind::Fork(Fork {
             parent_pid: any.task,
             parent_comm: CommId(0),
             child_pid: any.other,
             child_comm: CommId(1),
-        },
-        _ => EventKind::Migrate {
+        }),
+        _ => EventKind::Migrate(Migrate {
             task: Task {
                 comm: CommId(2),
                 ..task(any.other, 120)
             },
             orig_cpu: any.cpu,
             dest_cpu: (any.state % 4) as u32,
-        },
+        }),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Recordings written by hand.
 
 use schedcast_trace::{
-    CommTable, Context, Counts, Event, EventKind, Level, Meta, Pid, PrevState, Recording, Task,
-    Wakeup,
+    CommTable, Context, Counts, Event, EventKind, Exec, Fork, Level, Meta, Pid, PrevState, Recording,
+    Switch, Task, Wakeup,
 };
 use std::path::PathBuf;
 
@@ -66,11 +66,11 @@ impl Mini {
 
     /// `prev` leaves in `state` (as printed), `next` comes.
     pub(super) fn switch(&mut self, us: u64, cpu: u32, prev: Pid, state: &str, next: Pid) {
-        let kind = EventKind::Switch {
+        let kind = EventKind::Switch(Switch {
             prev: self.task(prev),
             prev_state: PrevState::from_text(state.as_bytes()).unwrap(),
             next: self.task(next),
-        };
+        });
         self.push(us, cpu, prev, TASK, kind);
     }
 
@@ -121,12 +121,12 @@ impl Mini {
     }
 
     pub(super) fn fork(&mut self, us: u64, cpu: u32, parent: Pid, child: Pid) {
-        let kind = EventKind::Fork {
+        let kind = EventKind::Fork(Fork {
             parent_pid: parent,
             parent_comm: self.comm(parent),
             child_pid: child,
             child_comm: self.comm(parent),
-        };
+        });
         self.push(us, cpu, parent, TASK, kind);
         let kind = EventKind::WakeupNew(self.wakeup(child, cpu));
         self.push(us + 1, cpu, parent, TASK, kind);
@@ -135,11 +135,11 @@ impl Mini {
     /// `pid` calls `exec`.
     pub(super) fn exec(&mut self, us: u64, cpu: u32, pid: Pid) {
         let filename = self.comms.intern(b"/usr/bin/make");
-        let kind = EventKind::Exec {
+        let kind = EventKind::Exec(Exec {
             pid,
             old_pid: pid,
             filename,
-        };
+        });
         self.push(us, cpu, pid, TASK, kind);
     }
 
@@ -147,7 +147,7 @@ impl Mini {
     pub(super) fn set_prio(&mut self, index: usize, to: i32) {
         match &mut self.events[index].kind {
             EventKind::Waking(wakeup) => wakeup.task.prio = to,
-            EventKind::Switch { next, .. } => next.prio = to,
+            EventKind::Switch(switch) => switch.next.prio = to,
             other => panic!("{other:?} has no such priority"),
         }
     }
