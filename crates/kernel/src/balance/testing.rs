@@ -2,11 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, Ns, TaskId};
-use crate::task::TaskAttributes;
-use crate::tests::world::World;
-use crate::topology::Topology;
+use crate::tests::world::*;
 
 /// Runs `run_ns`, sleeps `sleep_ns`, again and again.
 struct Program {

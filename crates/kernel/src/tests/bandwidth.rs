@@ -1,12 +1,8 @@
 //! Bandwidth control by hand: throttling, burst, slack, expiry, hierarchy, the two ways to
 //! unthrottle.
 
-use schedcast_base::assert_in;
-use super::world::{MS, US, World};
+use super::world::*;
 use crate::group::BandwidthStat;
-use crate::ids::{Cpu, GroupId, TaskId};
-use crate::platform::Observation;
-use crate::task::Policy;
 
 const CPU: Cpu = Cpu(0);
 const OTHER: Cpu = Cpu(1);

@@ -3,13 +3,7 @@
 //! For example, a queue with 1 ns of runtime left may run, and one with none may not. A history
 //! whose ticks fall on whole milliseconds never leaves exactly 1 ns.
 
-use super::world::{MS, World};
-use crate::bandwidth::limits::Hierarchy;
-use crate::cpuset::CpuSet;
-use crate::group::BandwidthLimit;
-use crate::ids::{CfsRqId, Cpu, GroupId};
-use crate::platform::Op;
-use crate::task::Policy;
+use super::world::*;
 
 const CPU: Cpu = Cpu(0);
 

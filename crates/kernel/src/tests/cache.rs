@@ -2,12 +2,7 @@
 //!
 //! Two last level caches with 4 CPUs each, one thread a core. Ticks are 1 ms and epochs 10 ms long.
 
-use super::world::{MS, World};
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, TaskId};
-use crate::rules::Rules;
-use crate::task::TaskAttributes;
-use crate::topology::Topology;
+use super::world::*;
 
 fn world(version: &str) -> World {
     with(version, |_| {})

@@ -1,10 +1,6 @@
 //! CFS (up to 6.5) by hand: slices, sleeper credit, granularity, buddies, yielding.
 
-use schedcast_base::assert_in;
-use super::world::{MS, US, World};
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, GroupId, Ns, TaskId};
-use crate::task::Policy;
+use super::world::*;
 
 const CPU: Cpu = Cpu(0);
 const VERSIONS: [&str; 4] = ["4.15", "5.10", "6.1", "6.5"];

@@ -1,14 +1,7 @@
 //! Rules that only special settings or rare moments reach.
 
-use super::world::{MS, US, World};
-use crate::bandwidth::limits::Hierarchy;
-use crate::group::BandwidthLimit;
-use crate::ids::{Cpu, GroupId};
-use crate::kernel::{Context, WakeFlags};
-use crate::platform::Op;
-use crate::rules::{KernelChoice, Preemption, Rules};
-use crate::task::Policy;
-use crate::topology::Topology;
+use super::world::*;
+use crate::rules::Preemption;
 use schedcast_base::limits::{CpuLimits, LimitError};
 
 const CPU: Cpu = Cpu(0);

@@ -1,12 +1,10 @@
 //! The deadline class: budgets, wakeup rules, order, admission, push and pull. Ticks come every
 //! millisecond.
 
-use schedcast_base::assert_contains;
-use super::world::{MS, World};
-use crate::cpuset::CpuSet;
+use super::world::*;
 use crate::dl::Reservation;
 use crate::dl::change::{Refused, RefusedFor};
-use crate::ids::{Cpu, Ns, TaskId};
+use schedcast_base::assert_contains;
 
 const CPU: Cpu = Cpu(0);
 
@@ -210,7 +208,7 @@ fn reservations_must_fit_the_kernels_bounds_and_tasks_must_not_be_pinned() {
     let mut old = World::new("5.15", 1);
     let task = old.spawn(CPU);
     let refused = set(&mut old, task, reserve(1, 10, 10)).unwrap_err();
-    assert_contains(&refused, "modelled from 6.1 on, this is 5.15");
+    assert_contains(refused, "modelled from 6.1 on, this is 5.15");
 }
 
 #[test]

@@ -2,13 +2,8 @@
 //! with a number worked out by hand.
 
 use super::deadline::reserve;
-use super::world::{MS, US, World};
-use crate::cpuset::CpuSet;
+use super::world::*;
 use crate::dl::Reservation;
-use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, TaskId};
-use crate::kernel::{Context, WakeFlags};
-use crate::platform::Timer;
-use crate::task::{Policy, TaskAttributes};
 
 const CPU: Cpu = Cpu(0);
 const OTHER: Cpu = Cpu(1);

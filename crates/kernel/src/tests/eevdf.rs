@@ -1,10 +1,6 @@
 //! EEVDF (6.6 on) by hand: requests, lag, placement, protection, short slices, delayed dequeue.
 
-use schedcast_base::assert_in;
-use super::world::{MS, US, World};
-use crate::cpuset::CpuSet;
-use crate::ids::{CfsRqId, Cpu, GroupId, Ns, TaskId};
-use crate::task::{Policy, TaskAttributes};
+use super::world::*;
 
 const CPU: Cpu = Cpu(0);
 const QUEUE: CfsRqId = CfsRqId(0);

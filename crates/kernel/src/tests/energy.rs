@@ -9,15 +9,10 @@ use crate::balance::tests::versions::highest;
 use crate::balance::{CpuIdle, Env};
 use crate::cpufreq::schedutil::Wanted;
 use crate::cpufreq::{FrequencyDriver, FrequencyGovernor, OperatingPoint};
-use crate::cpuset::CpuSet;
 use crate::energy::{self, Off};
-use crate::ids::{Cpu, TaskId};
-use crate::kernel::{Context, WakeFlags};
 use crate::model::{Mark, take_reached};
-use crate::rules::Rules;
 use crate::select::WakeKind;
-use crate::tests::world::{MS, World};
-use crate::topology::Topology;
+use crate::tests::world::*;
 use crate::uclamp::{Clamps, Wish};
 
 fn driver(governor: FrequencyGovernor) -> FrequencyDriver {

@@ -3,11 +3,9 @@
 //! For example, a sleep of 2^53 ns may still be compared with what others ran meanwhile, and one of
 //! 1 ns more may not.
 
-use super::world::{MS, World};
+use super::world::*;
 use crate::fair::{DequeueFlags, EnqueueFlags};
-use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, TaskId};
 use crate::kernel::Arrival;
-use crate::task::Policy;
 
 const CPU: Cpu = Cpu(0);
 const ROOT: CfsRqId = CfsRqId(0);

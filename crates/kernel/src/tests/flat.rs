@@ -1,11 +1,8 @@
 //! The flat pick and the weights of groups (7.3), by hand.
 
-use schedcast_base::assert_in;
-use super::world::{MS, US, World};
+use super::world::*;
 use crate::group::Group;
-use crate::ids::{CfsRqId, Cpu, GroupId, Ns, TaskId};
-use crate::rules::{CgroupMode, Rules};
-use crate::task::Policy;
+use crate::rules::CgroupMode;
 use crate::weight::NICE_0_LOAD;
 
 const CPU: Cpu = Cpu(0);

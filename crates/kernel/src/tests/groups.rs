@@ -1,10 +1,6 @@
 //! Shares of groups by hand, and what a group's tasks count as further up.
 
-use schedcast_base::assert_in;
-use super::world::{MS, World};
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, GroupId, TaskId};
-use crate::task::{Policy, TaskAttributes};
+use super::world::*;
 
 const CPU: Cpu = Cpu(0);
 const ROOT: GroupId = GroupId::ROOT;

@@ -1,9 +1,6 @@
 //! Time of interrupts and of the hypervisor, by hand.
 
-use schedcast_base::assert_in;
-use super::world::{MS, US, World};
-use crate::ids::Cpu;
-use crate::platform::Op;
+use super::world::*;
 
 const CPU: Cpu = Cpu(0);
 

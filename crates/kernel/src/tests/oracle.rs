@@ -2,12 +2,8 @@
 //! (docs/validation/oracle.md).
 
 use super::deadline::reserve;
-use super::world::{MS, US, World};
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, GroupId, Ns, TaskId};
-use crate::kernel::{Context, WakeFlags};
+use super::world::*;
 use crate::rq::StopWork;
-use crate::task::{Policy, TaskAttributes};
 
 const CPU: Cpu = Cpu(0);
 

@@ -1,12 +1,8 @@
 //! Further cases in which the kernel's own C differed from the rules: what balancing remembers, and
 //! what a pick finds that looks for tasks elsewhere (docs/validation/oracle.md).
 
-use super::world::{MS, US, World};
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, GroupId};
+use super::world::*;
 use crate::rq::StopWork;
-use crate::task::Policy;
-use crate::topology::Topology;
 
 const CPU: Cpu = Cpu(0);
 

@@ -1,8 +1,6 @@
 //! Load tracking of tasks that sleep, move and wake, worked out by hand.
 
-use super::world::{MS, US, World};
-use crate::cpuset::CpuSet;
-use crate::ids::{CfsRqId, Cpu, Ns, TaskId};
+use super::world::*;
 use crate::pelt::decay_load;
 
 const HERE: Cpu = Cpu(0);

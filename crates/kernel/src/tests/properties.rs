@@ -3,12 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::world::{MS, US, World};
-use crate::bandwidth::limits::Hierarchy;
-use crate::cpuset::CpuSet;
-use crate::group::BandwidthLimit;
-use crate::ids::{Cpu, GroupId, Ns, TaskId};
-use crate::task::{Policy, TaskAttributes, TaskState};
+use super::world::*;
 
 /// Steps name CPUs below this; a world may have fewer.
 const CPUS: usize = 4;

@@ -1,8 +1,6 @@
 //! Changes of 6.19 to 7.2 in the fair class, computed by hand.
 
-use super::world::{MS, US, World};
-use crate::ids::{CfsRqId, Cpu, GroupId, Ns};
-use crate::task::Policy;
+use super::world::*;
 use crate::weight::LoadWeight;
 
 const CPU: Cpu = Cpu(0);

@@ -1,10 +1,6 @@
 //! The real-time class: order of lists, where tasks go, throttling, the fair server.
 
-use super::world::{MS, US, World};
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, TaskId};
-use crate::platform::Op;
-use crate::task::{Policy, TaskAttributes};
+use super::world::*;
 
 const CPU: Cpu = Cpu(0);
 const BOTH: fn() -> CpuSet = || CpuSet::first(2);

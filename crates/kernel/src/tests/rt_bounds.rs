@@ -3,11 +3,8 @@
 //! For example, the class may run again once its count is below 950 ms; at 950 ms exactly it stays
 //! set aside. A history of whole ticks seldom meets that.
 
-use super::world::{MS, World};
-use crate::cpuset::CpuSet;
+use super::world::*;
 use crate::fair::DequeueFlags;
-use crate::ids::{Cpu, Ns, TaskId};
-use crate::platform::Op;
 use crate::rt::Callbacks;
 
 const CPU: Cpu = Cpu(0);

@@ -4,12 +4,7 @@
 //! the walk goes on from there. Five steps out of nine are 59,049 histories; they pass through
 //! delayed dequeue, throttling, parking, release, migration and their first combinations.
 
-use super::world::{MS, US, World};
-use crate::bandwidth::limits::Hierarchy;
-use crate::cpuset::CpuSet;
-use crate::group::BandwidthLimit;
-use crate::ids::{Cpu, GroupId, TaskId};
-use crate::task::{Policy, TaskAttributes, TaskState};
+use super::world::*;
 
 /// One step of a small world; numbers are tasks 0..3.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,7 @@
 //! Tables of answers over versions, clock rates and sizes, worked out by hand.
 
-use schedcast_base::assert_in;
-use super::world::{MS, World};
+use super::world::*;
 use crate::balance::nr_idle_scan;
-use crate::ids::{Cpu, GroupId, Ns, TaskId};
-use crate::task::Policy;
 
 const CPU: Cpu = Cpu(0);
 

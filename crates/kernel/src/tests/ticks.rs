@@ -1,10 +1,6 @@
 //! Ticks of idle CPUs that have no cpuidle driver, and of CPUs of `nohz_full`. HZ is 1000.
 
-use super::world::{MS, World};
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, GroupId, Ns};
-use crate::task::{Policy, TaskAttributes};
-use crate::topology::Topology;
+use super::world::*;
 
 const CPU: Cpu = Cpu(0);
 const US: Ns = 1_000;

@@ -1,10 +1,7 @@
 //! Utilisation clamps, by answers worked out on paper.
 
 use crate::balance::tests::capacity::big_little;
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, GroupId, TaskId};
-use crate::task::Policy;
-use crate::tests::world::{MS, World};
+use crate::tests::world::*;
 use crate::uclamp::{Clamps, Fit, Refused, Wish};
 
 fn set(world: &mut World, task: TaskId, min: Wish, max: Wish) {

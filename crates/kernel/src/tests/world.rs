@@ -3,14 +3,22 @@
 //! Worked example: `world.spawn(Cpu(0), nice 0)` twice and `world.advance_to(12 * MS)`: the timers
 //! of the kernel fire in time order, every interrupt is handled before time goes on, and
 //! `world.runtime(task)` says how long each one ran.
+//!
+//! With it come the types that tests of every rule name.
 
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, GroupId, Ns, TaskId};
-use crate::kernel::{Context, Kernel, WakeFlags};
-use crate::platform::{Access, Draw, Ipi, Line, Observation, Op, Platform, Timer};
-use crate::rules::{KernelChoice, Rules};
-use crate::task::{Policy, TaskAttributes, TaskState};
-use crate::topology::Topology;
+pub(crate) use crate::bandwidth::limits::Hierarchy;
+pub(crate) use crate::cpuset::CpuSet;
+pub(crate) use crate::group::BandwidthLimit;
+pub(crate) use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, Ns, TaskId};
+pub(crate) use crate::kernel::{Context, WakeFlags};
+pub(crate) use crate::platform::{Access, Line, Observation, Op, Timer};
+pub(crate) use crate::rules::{KernelChoice, Rules};
+pub(crate) use crate::task::{Policy, TaskAttributes, TaskState};
+pub(crate) use crate::topology::Topology;
+pub(crate) use schedcast_base::assert_in;
+
+use crate::kernel::Kernel;
+use crate::platform::{Draw, Ipi, Platform};
 use schedcast_base::limits::CpuLimits;
 
 pub(crate) const US: Ns = 1_000;

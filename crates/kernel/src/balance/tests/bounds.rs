@@ -2,10 +2,7 @@
 
 use crate::balance::busiest::{Candidate, DomainStats};
 use crate::balance::{CpuIdle, Env, GroupStats, GroupType};
-use crate::cpuset::CpuSet;
-use crate::ids::Cpu;
-use crate::tests::world::{MS, World};
-use crate::topology::Topology;
+use crate::tests::world::*;
 
 #[test]
 fn an_overloaded_group_must_be_busier_by_the_percentage_of_the_domain() {

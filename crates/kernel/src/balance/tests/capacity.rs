@@ -2,10 +2,7 @@
 
 use super::versions::highest;
 use crate::balance::{CpuIdle, GroupType};
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, TaskId};
-use crate::tests::world::{MS, World};
-use crate::topology::Topology;
+use crate::tests::world::*;
 
 /// CPUs 0–3 of capacity 446 share a cache, CPUs 4–7 of 1024 another.
 pub(crate) fn big_little() -> Topology {

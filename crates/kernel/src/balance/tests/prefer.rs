@@ -1,9 +1,6 @@
 //! Preferred CPUs, by answers worked out on paper.
 
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, TaskId};
-use crate::tests::world::{MS, World};
-use crate::topology::Topology;
+use crate::tests::world::*;
 
 /// Two cores of two threads (CPUs 0 and 2, 1 and 3) of priorities 40 and 45.
 fn two_cores(priorities: [u32; 4]) -> Topology {

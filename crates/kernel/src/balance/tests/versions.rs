@@ -3,11 +3,7 @@
 use crate::balance::averages::is_out_of_balance_by_load;
 use crate::balance::busiest::{Candidate, DomainStats, is_busier};
 use crate::balance::{CpuIdle, Domains, Env, GroupStats, GroupType, Migration};
-use crate::cpuset::CpuSet;
-use crate::ids::Cpu;
-use crate::rules::Rules;
-use crate::tests::world::{MS, World};
-use crate::topology::Topology;
+use crate::tests::world::*;
 
 /// A pass of CPU 0 over its highest domain, and the row of the other group there.
 pub(crate) fn highest(world: &World, idle: CpuIdle) -> (Env, u32) {

@@ -1,10 +1,7 @@
 //! `wake_affine`: the decision table of idleness, and the comparison of weights.
 
 use super::{PLAIN, SYNC, busy, sleeper, wakeup};
-use crate::ids::{Cpu, TaskId};
-use crate::rules::Rules;
-use crate::tests::world::{MS, World};
-use crate::topology::Topology;
+use crate::tests::world::*;
 
 const THIS: Cpu = Cpu(0);
 /// Shares the cache with CPU 0.

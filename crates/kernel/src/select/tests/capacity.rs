@@ -2,10 +2,7 @@
 
 use super::{PLAIN, WakeKind, allow, busy, sleeper, wakeup};
 use crate::balance::tests::capacity::big_little;
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, TaskId};
-use crate::tests::world::World;
-use crate::topology::Topology;
+use crate::tests::world::*;
 
 /// A task that sleeps since it ran on CPU 2, and needs this much.
 fn needs(world: &mut World, util: u32) -> TaskId {

@@ -2,14 +2,9 @@
 
 use super::{allow, busy, busy_with_idle_policy, sleeper};
 use crate::balance::{GroupStats, GroupType};
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, TaskId};
-use crate::kernel::{Context, WakeFlags};
 use crate::select::WakeKind;
 use crate::select::idlest::{Own, clearly_less_loaded, is_idler};
-use crate::task::TaskAttributes;
-use crate::tests::world::{MS, World};
-use crate::topology::Topology;
+use crate::tests::world::*;
 
 fn cpu_of(world: &World, task: TaskId) -> u32 {
     world.kernel.tasks[task].cpu.0

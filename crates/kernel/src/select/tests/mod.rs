@@ -9,12 +9,7 @@ mod sibling;
 mod wakee;
 
 use super::WakeKind;
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, GroupId, TaskId};
-use crate::kernel::{Context, WakeFlags};
-use crate::platform::Op;
-use crate::task::{Policy, TaskAttributes};
-use crate::tests::world::World;
+use crate::tests::world::*;
 
 /// A task that sleeps since it ran on `cpu`, allowed everywhere.
 pub(crate) fn sleeper(world: &mut World, cpu: u32) -> TaskId {

@@ -1,10 +1,8 @@
 //! The patch `vcpu-pack`: a waker's CPU with room takes the wakee, one without is no candidate.
 
 use super::{PLAIN, SYNC, busy, sleeper, wakeup};
-use crate::ids::{Cpu, TaskId};
-use crate::kernel::WakeFlags;
 use crate::select::WakeKind;
-use crate::tests::world::{MS, World};
+use crate::tests::world::*;
 
 /// Two CPUs, a sleeper of CPU 1, a waker on CPU 0 whose CPU is used to so many 1024ths; `hogs` run
 /// besides.

@@ -1,13 +1,8 @@
 //! The search through the last level cache: order, limits, cores, what it costs.
 
 use super::{SYNC, allow, busy, busy_with_idle_policy, sleeper, wakeup};
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, Ns, TaskId};
-use crate::platform::{Access, Line, Op};
-use crate::rules::Rules;
 use crate::select::scan::sis_prop_looks;
-use crate::tests::world::World;
-use crate::topology::Topology;
+use crate::tests::world::*;
 
 fn unlimited(rules: &mut Rules) {
     rules.features.sis_util = false;

@@ -3,12 +3,7 @@
 use super::{
     PLAIN, SYNC, allow, busy, busy_with_idle_policy, busy_with_kernel_thread, sleeper, wakeup,
 };
-use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, TaskId};
-use crate::kernel::{Context, WakeFlags};
-use crate::task::Policy;
-use crate::tests::world::World;
-use crate::topology::Topology;
+use crate::tests::world::*;
 
 /// No scan limits.
 fn unlimited(topology: Topology, version: &str) -> World {

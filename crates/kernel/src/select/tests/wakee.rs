@@ -1,9 +1,8 @@
 //! `wake_wide` and `record_wakee`.
 
 use super::{PLAIN, busy, sleeper, wakeup};
-use crate::ids::Cpu;
 use crate::select::wake_wide;
-use crate::tests::world::{MS, World};
+use crate::tests::world::*;
 
 #[test]
 fn wide_from_the_square_of_the_cache_on() {
