@@ -7,7 +7,7 @@ use std::path::Path;
 use schedcast_advise::slo;
 use schedcast_base::cpu_max::{CpuMax, parse_burst_us};
 use schedcast_base::limits;
-use schedcast_lab::experiment::{self, Surroundings, document};
+use schedcast_lab::experiment::{self, document};
 use schedcast_lab::simulator::Simulator;
 use schedcast_present::serve::Choice;
 use schedcast_sim::machine::Machine;
@@ -127,10 +127,7 @@ fn recording(bytes: &[u8]) {
 }
 
 fn experiment(bytes: &[u8]) {
-    let source = schedcast_lab::error::Source::new("exp.toml", lossy(bytes));
-    if let Ok(table) = document::parse(&source) {
-        let _ = experiment::read(&table, &Surroundings::default());
-    }
+    let _ = experiment::read_text("exp.toml", lossy(bytes));
 }
 
 fn machine(bytes: &[u8]) {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use schedcast_base::assert_contains;
 use schedcast_lab::answer::answer;
 use schedcast_lab::comparison::Comparison;
-use schedcast_lab::error::{Error, Source};
-use schedcast_lab::experiment::{self, Experiment, Surroundings, document};
+use schedcast_lab::error::Error;
+use schedcast_lab::experiment::Experiment;
 use schedcast_lab::question::{Columns, Question, Subject};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
@@ -122,12 +122,8 @@ fn what_is_no_background_is_refused_at_its_place() {
 }
 
 fn read(text: &str) -> Experiment {
-    let document = document::parse(&Source::new("exp.toml", text)).unwrap();
-    let surroundings = Surroundings {
-        directory: recordings(),
-        ..Surroundings::default()
-    };
-    experiment::read(&document, &surroundings).unwrap()
+    let subject = Subject::text("exp.toml", text, recordings());
+    Question::of(subject).experiment().unwrap()
 }
 
 #[test]

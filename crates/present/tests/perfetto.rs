@@ -6,7 +6,7 @@ mod schema;
 use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message;
-use schedcast_lab::experiment::{self, Scenario, Surroundings, document};
+use schedcast_lab::experiment::{self, Scenario};
 use schedcast_lab::simulator::Simulator;
 use schedcast_present::watch::perfetto;
 use schema::{Trace, TracePacket};
@@ -44,10 +44,8 @@ fn scenario() -> Scenario {
 }
 
 fn scenario_of(text: &str) -> Scenario {
-    let source = schedcast_lab::error::Source::new("t.toml", text);
-    let document = document::parse(&source).unwrap();
-    let read = experiment::read(&document, &Surroundings::default()).unwrap();
-    read.scenarios.into_iter().next().unwrap()
+    let mut read = experiment::read_text("t.toml", text).unwrap();
+    read.scenarios.remove(0)
 }
 
 fn packets() -> Vec<TracePacket> {

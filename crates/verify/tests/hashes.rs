@@ -6,8 +6,7 @@
 
 use std::path::Path;
 
-use schedcast_lab::error::Source;
-use schedcast_lab::experiment::{self, Surroundings, document};
+use schedcast_lab::experiment;
 use schedcast_lab::outcome::Fnv;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
@@ -19,8 +18,7 @@ const WORLDS: usize = 50;
 fn end_of(seed: u64) -> Option<String> {
     let (drawn, _) = draw(seed);
     let outcome = || {
-        let document = document::parse(&Source::new("world.toml", drawn.text()))?;
-        let experiment = experiment::read(&document, &Surroundings::default())?;
+        let experiment = experiment::read_text("world.toml", drawn.text())?;
         let simulator = Simulator::new();
         let simulator = if drawn.chance {
             simulator.drawing()

@@ -126,15 +126,13 @@ fn touched<T>(rows: &mut Vec<T>, known: impl Fn(&T) -> bool) -> Option<&T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedcast_lab::experiment::{self, Surroundings, document};
+    use schedcast_lab::experiment;
 
     fn scenarios() -> Vec<Scenario> {
         let text = "[[variant]]\nname = \"six\"\nkernel.version = \"6.1\"\n\
                     [[variant]]\nname = \"five\"\nkernel.version = \"5.10\"\n\
                     [[program]]\nrun = \"hackbench -l 1\"\n";
-        let source = schedcast_lab::error::Source::new("memory.toml", text);
-        let document = document::parse(&source).unwrap();
-        let read = experiment::read(&document, &Surroundings::default());
+        let read = experiment::read_text("memory.toml", text);
         read.unwrap().scenarios
     }
 

@@ -4,8 +4,7 @@ use super::*;
 use crate::report::hardware;
 use crate::report::scene::Scene;
 use schedcast_base::{assert_contains, assert_in};
-use schedcast_lab::error::Source;
-use schedcast_lab::experiment::{self, Experiment, Surroundings, document};
+use schedcast_lab::experiment::{self, Experiment};
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
 
@@ -20,8 +19,7 @@ fn text() -> String {
 }
 
 fn experiment(text: &str) -> Experiment {
-    let document = document::parse(&Source::new("t.toml", text)).unwrap();
-    experiment::read(&document, &Surroundings::default()).unwrap()
+    experiment::read_text("t.toml", text).unwrap()
 }
 
 /// The first variant's first seed, drawn within a budget.

@@ -237,8 +237,7 @@ fn cpus(scenarios: &[Scenario]) -> Result<usize> {
 mod tests {
     use super::*;
     use schedcast_base::assert_contains;
-    use schedcast_lab::error::Source;
-    use schedcast_lab::experiment::{self, Surroundings, document};
+    use schedcast_lab::experiment;
 
     #[test]
     fn a_program_beside_groups_is_refused_before_a_guest_boots() {
@@ -246,8 +245,7 @@ mod tests {
             let text = format!(
                 "[cgroup.\"/a\"]\n[cgroup.\"/b/c\"]\n[[program]]\nrun = \"hackbench -g 1\"\ncgroup = \"{cgroup}\"\n"
             );
-            let document = document::parse(&Source::new("vm.toml", &text)).unwrap();
-            let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+            let experiment = experiment::read_text("vm.toml", text).unwrap();
             let refused = refuse_inner_programs(&experiment.scenarios[0], Purpose::Shown);
             refused.map_err(|error| error.to_string()).err()
         };

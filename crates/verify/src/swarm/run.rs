@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 
 use schedcast_lab::determinism::{Nobody, Way};
-use schedcast_lab::error::{Result, Source};
-use schedcast_lab::experiment::{self, Scenario, Surroundings, document};
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::{self, Scenario};
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::simulator::Simulator;
 use schedcast_sim::World;
@@ -73,8 +73,7 @@ pub(crate) fn judge(drawn: &Drawn) -> Verdict {
 
 /// The scenario of an experiment's file.
 fn read(text: &str) -> Result<Scenario> {
-    let table = document::parse(&Source::new("world.toml", text))?;
-    let mut experiment = experiment::read(&table, &Surroundings::default())?;
+    let mut experiment = experiment::read_text("world.toml", text)?;
     Ok(experiment.scenarios.swap_remove(0))
 }
 

@@ -312,16 +312,9 @@ pub fn replace(all: &mut Vec<Twin>, new: Vec<Twin>) {
 
 #[cfg(test)]
 mod tests {
-    use schedcast_lab::error::Source;
-    use schedcast_lab::experiment::{self, Experiment, Surroundings, document};
+    use schedcast_lab::experiment;
 
     use super::*;
-
-    /// The experiment of a file with this text.
-    pub(super) fn read_text(text: &str) -> Result<Experiment> {
-        let document = document::parse(&Source::new("exp.toml", text))?;
-        experiment::read(&document, &Surroundings::default())
-    }
 
     fn outcome(values: &[(&str, f64)]) -> Outcome {
         Outcome {
@@ -381,7 +374,7 @@ mod tests {
         let (old, mut new) = (outcome(&[(USAGE, 1e6), (PERIODS, 20.0)]), outcome(&[]));
         new.metrics.insert(USAGE.to_string(), 2.15e6);
         let text = "[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\n";
-        let experiment = read_text(text).unwrap();
+        let experiment = experiment::read_text("exp.toml", text).unwrap();
         let scenario = &experiment.scenarios[0];
         let measured = MeasuredRepeats {
             samples: real.to_vec(),

@@ -97,9 +97,9 @@ impl<S: Simulate> Simulate for AsReal<'_, S> {
 
 #[cfg(test)]
 mod tests {
+    use schedcast_lab::experiment;
     use schedcast_lab::simulator::Simulator;
 
-    use super::super::tests::read_text;
     use super::*;
 
     const BESIDE_HOGS: &str = r#"
@@ -144,7 +144,7 @@ duration = "1s"
 
     #[test]
     fn a_throttled_program_ends_with_the_throttling() {
-        let experiment = read_text(LATE).unwrap();
+        let experiment = experiment::read_text("exp.toml", LATE).unwrap();
         let scenario = &experiment.scenarios[0];
         let simulator = Simulator::new();
         let periods = |outcome: &Outcome| outcome.metrics["cgroup:/pg/nr_periods"];
@@ -157,7 +157,7 @@ duration = "1s"
 
     #[test]
     fn periods_end_anywhere_and_before_6_4_together() {
-        let mut experiment = read_text(LATE).unwrap();
+        let mut experiment = experiment::read_text("exp.toml", LATE).unwrap();
         let scenario = &mut experiment.scenarios[0];
         let mut second = scenario.cgroups["/pg"].clone();
         second.limits.period_us = 100_000;
@@ -175,7 +175,7 @@ duration = "1s"
 
     #[test]
     fn each_seed_begins_elsewhere() {
-        let mut experiment = read_text(BESIDE_HOGS).unwrap();
+        let mut experiment = experiment::read_text("exp.toml", BESIDE_HOGS).unwrap();
         let scenario = &mut experiment.scenarios[0];
         // Measured in a window, and so ended where it always is.
         scenario.warmup_ns = 1_000_000;

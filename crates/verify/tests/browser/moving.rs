@@ -4,8 +4,6 @@ use serde_json::Value;
 
 use super::{browser, console, left, open, page_of_node};
 use schedcast_base::{assert_contains, assert_in, assert_starts};
-use schedcast_lab::error::Source;
-use schedcast_lab::experiment::{self, Surroundings, document};
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
 use schedcast_present::report;
@@ -34,9 +32,6 @@ seeds = 1
 fn page_of(text: &str, directory: &std::path::Path) -> String {
     let path = directory.join("exp.toml");
     std::fs::write(&path, text).unwrap();
-    document::parse(&Source::new("exp.toml", text))
-        .and_then(|document| experiment::read(&document, &Surroundings::default()))
-        .unwrap();
     let question = Question::of(Subject::File { path, only: None });
     let experiment = question.experiment().unwrap();
     let gathered = report::gather(&question, &experiment, &Simulator::new(), None, &|| {}).unwrap();
