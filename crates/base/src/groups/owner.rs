@@ -4,30 +4,22 @@
 //! Values of other writers are overwritten there sooner or later: at the next sync of the pod, at
 //! the next `daemon-reload`. A group *inside* a service is the service's own.
 
-/// A program that keeps the settings of groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
-    /// Pods and containers.
-    Kubelet,
-    /// Units: slices, services, scopes.
-    Systemd,
-    /// Containers in a scope of their own: systemd keeps the scope, docker the limit.
-    Docker,
-    /// Containers of podman.
-    Podman,
+crate::named! {
+    /// A program that keeps the settings of groups.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Owner {
+        /// Pods and containers.
+        Kubelet = "kubelet",
+        /// Units: slices, services, scopes.
+        Systemd = "systemd",
+        /// Containers in a scope of their own: systemd keeps the scope, docker the limit.
+        Docker = "docker",
+        /// Containers of podman.
+        Podman = "podman",
+    }
 }
 
 impl Owner {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Owner::Kubelet => "kubelet",
-            Owner::Systemd => "systemd",
-            Owner::Docker => "docker",
-            Owner::Podman => "podman",
-        }
-    }
-
     /// How to make the change through it.
     pub fn instead(self) -> &'static str {
         match self {

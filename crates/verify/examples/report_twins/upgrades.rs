@@ -51,32 +51,16 @@ enum Direction {
     Same,
 }
 
-/// Verdict on a forecast.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Right,
-    Wrong,
-    /// Seeds alone may make what is forecast where a change was published, or it is next to
-    /// nothing.
-    Unseen,
-    Outside,
-}
-
-impl Verdict {
-    const ALL: [Verdict; 4] = [
-        Verdict::Right,
-        Verdict::Wrong,
-        Verdict::Unseen,
-        Verdict::Outside,
-    ];
-
-    fn said(self) -> &'static str {
-        match self {
-            Verdict::Right => "right",
-            Verdict::Wrong => "wrong",
-            Verdict::Unseen => "no effect forecast",
-            Verdict::Outside => "outside the model",
-        }
+schedcast_base::named! {
+    /// Verdict on a forecast.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Verdict {
+        Right = "right",
+        Wrong = "wrong",
+        /// Seeds alone may make what is forecast where a change was published, or it is next to
+        /// nothing.
+        Unseen = "no effect forecast",
+        Outside = "outside the model",
     }
 }
 
@@ -181,7 +165,7 @@ fn render(
 ) -> String {
     let counted = Verdict::ALL.map(|verdict| {
         let count = verdicts.iter().filter(|one| **one == verdict).count();
-        format!("{}: {count}", verdict.said())
+        format!("{}: {count}", verdict.name())
     });
     let mut text = format!(
         "# Upgrades and commits, published and forecast\n\n\
@@ -204,7 +188,7 @@ fn render(
             report.metric,
             published(report),
             forecast.as_ref().map_or("–".to_owned(), said),
-            verdict.said(),
+            verdict.name(),
         );
     }
     for ((report, forecast), verdict) in rows.iter().zip(verdicts) {

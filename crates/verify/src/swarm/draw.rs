@@ -33,77 +33,54 @@ const MACHINES: &[&str] = &[
 /// Paths of groups, parents before children.
 const PATHS: &[&str] = &["/a", "/a/b", "/a/b/c", "/d", "/d/e", "/f"];
 
-/// Feature that a world may use. Each seed draws some of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Feature {
-    /// Patches of the kernel, there or taken away.
-    Patches,
-    /// Switches of `sched/features`.
-    Switches,
-    /// Tunables.
-    Tunables,
-    /// Preemption model, HZ, interrupt time, autogroups.
-    Built,
-    /// A topology of its own.
-    Topology,
-    /// Contended lines.
-    Lines,
-    /// Late timer interrupts.
-    LateTimers,
-    /// Cost of a migration.
-    Migration,
-    /// Governors of clocks and idle states.
-    Governors,
-    /// Groups with weights.
-    Groups,
-    /// Limits.
-    Limits,
-    /// Bursts.
-    Bursts,
-    /// Idle groups.
-    IdleGroups,
-    /// CPUs of groups.
-    Cpusets,
-    /// Changes of groups during the run.
-    Changes,
-    /// Changes of the kernel during the run.
-    KernelChanges,
-    /// CPUs of programs.
-    Affinities,
-    /// Real-time, batch and idle policies, nice values.
-    Policies,
-    /// Programs that start while the others run.
-    LateStarts,
-    /// Statistics that begin late.
-    WarmUp,
-    /// Phases and prices drawn by the seed, as `compare` does.
-    Chance,
+schedcast_base::named! {
+    /// Feature that a world may use. Each seed draws some of them.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Feature {
+        /// Patches of the kernel, there or taken away.
+        Patches = "patches",
+        /// Switches of `sched/features`.
+        Switches = "switches",
+        /// Tunables.
+        Tunables = "tunables",
+        /// Preemption model, HZ, interrupt time, autogroups.
+        Built = "built",
+        /// A topology of its own.
+        Topology = "topology",
+        /// Contended lines.
+        Lines = "lines",
+        /// Late timer interrupts.
+        LateTimers = "late timers",
+        /// Cost of a migration.
+        Migration = "migration",
+        /// Governors of clocks and idle states.
+        Governors = "governors",
+        /// Groups with weights.
+        Groups = "groups",
+        /// Limits.
+        Limits = "limits",
+        /// Bursts.
+        Bursts = "bursts",
+        /// Idle groups.
+        IdleGroups = "idle groups",
+        /// CPUs of groups.
+        Cpusets = "cpusets",
+        /// Changes of groups during the run.
+        Changes = "changes",
+        /// Changes of the kernel during the run.
+        KernelChanges = "kernel changes",
+        /// CPUs of programs.
+        Affinities = "affinities",
+        /// Real-time, batch and idle policies, nice values.
+        Policies = "policies",
+        /// Programs that start while the others run.
+        LateStarts = "late starts",
+        /// Statistics that begin late.
+        WarmUp = "warm up",
+        /// Phases and prices drawn by the seed, as `compare` does.
+        Chance = "chance",
+    }
 }
-
-/// All of them.
-pub(crate) const FEATURES_OF_WORLDS: [Feature; 21] = [
-    Feature::Patches,
-    Feature::Switches,
-    Feature::Tunables,
-    Feature::Built,
-    Feature::Topology,
-    Feature::Lines,
-    Feature::LateTimers,
-    Feature::Migration,
-    Feature::Governors,
-    Feature::Groups,
-    Feature::Limits,
-    Feature::Bursts,
-    Feature::IdleGroups,
-    Feature::Cpusets,
-    Feature::Changes,
-    Feature::KernelChanges,
-    Feature::Affinities,
-    Feature::Policies,
-    Feature::LateStarts,
-    Feature::WarmUp,
-    Feature::Chance,
-];
 
 /// An experiment in pieces.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -201,7 +178,7 @@ struct Drawing {
 pub fn draw(seed: u64) -> (Drawn, Vec<Feature>) {
     let mut dice = Dice(SplitMix(seed ^ name_hash("swarm")));
     let share = dice.between(1, 3);
-    let used = FEATURES_OF_WORLDS
+    let used = Feature::ALL
         .into_iter()
         .filter(|_| dice.below(4) < share)
         .collect();

@@ -59,22 +59,10 @@ pub fn page(tallies: &[Tally]) -> String {
             tally.worlds
         );
         for (feature, count) in &tally.features {
-            let _ = writeln!(text, "| {} | {count} |", spoken(feature));
+            let _ = writeln!(text, "| {feature} | {count} |");
         }
     }
     text += FOUND;
-    text
-}
-
-/// `LateTimers` as two words.
-fn spoken(name: &str) -> String {
-    let mut text = String::new();
-    for letter in name.chars() {
-        if letter.is_uppercase() && !text.is_empty() {
-            text.push(' ');
-        }
-        text.extend(letter.to_lowercase());
-    }
     text
 }
 
@@ -133,7 +121,7 @@ mod tests {
             held: 3,
             refused: 1,
             hash: "17c4".to_string(),
-            features: [("LateTimers".to_string(), 2)].into(),
+            features: [("late timers".to_string(), 2)].into(),
             broken: vec![super::super::Kind {
                 seed: 12,
                 words: "time went back".to_string(),

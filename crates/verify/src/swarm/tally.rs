@@ -63,7 +63,7 @@ impl Tally {
         let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
         for (seed, features, verdict) in judged {
             for feature in features {
-                let name = format!("{feature:?}");
+                let name = feature.name().to_owned();
                 *tally.features.entry(name).or_default() += 1;
             }
             match verdict {

@@ -32,30 +32,23 @@ pub use phase::AsReal;
 pub(crate) use phase::GRACE_NS;
 pub(crate) use phase::tick_phase_ns;
 
-/// Kind of a metric, which decides how near a prediction must come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// CPU time of groups and programs, times and rates that tools report.
-    Usage,
-    /// Periods, throttled periods, throttled time.
-    Throttling,
-    /// Wakeups and changes of CPU.
-    Placement,
-    /// Median and mean latencies.
-    Median,
-    /// 99th percentiles of latencies beyond 1 ms.
-    Tail,
+schedcast_base::named! {
+    /// Kind of a metric, which decides how near a prediction must come.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Kind {
+        /// CPU time of groups and programs, times and rates that tools report.
+        Usage = "CPU time and rates",
+        /// Periods, throttled periods, throttled time.
+        Throttling = "periods and throttling",
+        /// Wakeups and changes of CPU.
+        Placement = "wakeups and migrations",
+        /// Median and mean latencies.
+        Median = "p50 and means of latencies beyond 1 ms",
+        /// 99th percentiles of latencies beyond 1 ms.
+        Tail = "p99 of latencies beyond 1 ms",
+    }
 }
-
-/// All kinds, in the order of pages.
-pub(crate) const KINDS: [Kind; 5] = [
-    Kind::Usage,
-    Kind::Throttling,
-    Kind::Placement,
-    Kind::Median,
-    Kind::Tail,
-];
 
 impl Kind {
     /// The kind of `metric`; `None` for metrics that are not compared.
@@ -70,17 +63,6 @@ impl Kind {
             _ if name.ends_with("latency.p99") => Kind::Tail,
             _ => return None,
         })
-    }
-
-    /// Name of the kind.
-    pub fn title(self) -> &'static str {
-        match self {
-            Kind::Usage => "CPU time and rates",
-            Kind::Throttling => "periods and throttling",
-            Kind::Placement => "wakeups and migrations",
-            Kind::Median => "p50 and means of latencies beyond 1 ms",
-            Kind::Tail => "p99 of latencies beyond 1 ms",
-        }
     }
 
     /// The error that is allowed.

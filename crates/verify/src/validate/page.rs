@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{KINDS, Kind, Row, Twin, median_error};
+use super::{Kind, Row, Twin, median_error};
 
 /// A figure in the unit people read: seconds, milliseconds or a count.
 fn figure(metric: &str, value: f64) -> String {
@@ -65,7 +65,7 @@ pub fn render_text(twins: &[Twin]) -> String {
 /// A line for each kind: how far off the median figure is, and how many pass.
 fn summary(twins: &[Twin], begin: &str, bold: &str) -> String {
     let mut text = String::new();
-    for kind in KINDS {
+    for kind in Kind::ALL {
         let Some(median) = median_error(twins, kind) else {
             if kind == Kind::Placement {
                 // Counted in guests of several CPUs only.
@@ -75,7 +75,7 @@ fn summary(twins: &[Twin], begin: &str, bold: &str) -> String {
             let _ = writeln!(
                 text,
                 "{begin}{}: none was compared, target {target:.0} %",
-                kind.title()
+                kind.name()
             );
             continue;
         };
@@ -92,7 +92,7 @@ fn summary(twins: &[Twin], begin: &str, bold: &str) -> String {
         let _ = writeln!(
             text,
             "{begin}{}: median absolute error {bold}{:.1} %{bold}, target {:.0} %: {met}; {passing} of {} figures pass",
-            kind.title(),
+            kind.name(),
             median * 100.0,
             kind.target() * 100.0,
             rows.len()

@@ -132,44 +132,29 @@ pub enum FtraceCategory {
     Attrs,
 }
 
-/// A scheduling policy, by its kernel name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Policy {
-    /// `SCHED_OTHER`, the kernel's `SCHED_NORMAL`.
-    Other,
-    /// `SCHED_BATCH`
-    Batch,
-    /// `SCHED_IDLE`
-    Idle,
-    /// `SCHED_RR`
-    RoundRobin,
-    /// `SCHED_FIFO`
-    Fifo,
-    /// `SCHED_DEADLINE`
-    Deadline,
+schedcast_base::named! {
+    /// A scheduling policy, by its kernel name.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Policy {
+        /// The kernel's `SCHED_NORMAL`.
+        Other = "SCHED_OTHER",
+        /// `SCHED_BATCH`
+        Batch = "SCHED_BATCH",
+        /// `SCHED_IDLE`
+        Idle = "SCHED_IDLE",
+        /// `SCHED_RR`
+        RoundRobin = "SCHED_RR",
+        /// `SCHED_FIFO`
+        Fifo = "SCHED_FIFO",
+        /// `SCHED_DEADLINE`
+        Deadline = "SCHED_DEADLINE",
+    }
 }
 
 impl Policy {
-    /// Every policy with its name, in the order messages list them.
-    pub const NAMES: [(&'static str, Policy); 6] = [
-        ("SCHED_OTHER", Policy::Other),
-        ("SCHED_BATCH", Policy::Batch),
-        ("SCHED_IDLE", Policy::Idle),
-        ("SCHED_RR", Policy::RoundRobin),
-        ("SCHED_FIFO", Policy::Fifo),
-        ("SCHED_DEADLINE", Policy::Deadline),
-    ];
-
-    /// The name in a file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Policy::Other => "SCHED_OTHER",
-            Policy::Batch => "SCHED_BATCH",
-            Policy::Idle => "SCHED_IDLE",
-            Policy::RoundRobin => "SCHED_RR",
-            Policy::Fifo => "SCHED_FIFO",
-            Policy::Deadline => "SCHED_DEADLINE",
-        }
+    /// Every policy behind its name, in the order messages list them.
+    pub(super) fn choices() -> [(&'static str, Policy); 6] {
+        Self::ALL.map(|policy| (policy.name(), policy))
     }
 
     /// Whether the policy is run by the fair class.

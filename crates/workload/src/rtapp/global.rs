@@ -85,7 +85,7 @@ pub(super) fn read(value: &Value, notes: &mut Vec<Note>) -> Result<Global, Fault
     if let Some(calibration) = calibration(&fields)? {
         global.calibration = calibration;
     }
-    if let Some(policy) = fields.choice("default_policy", &Policy::NAMES)? {
+    if let Some(policy) = fields.choice("default_policy", &Policy::choices())? {
         global.default_policy = policy.value;
     }
     if let Some(log_size) = log_size(&fields)? {

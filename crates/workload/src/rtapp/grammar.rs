@@ -366,7 +366,7 @@ fn scheduling(fields: &Fields<'_>) -> Result<Scheduling, Fault> {
     };
     let priority_range = i64::from(i32::MIN)..=INTEGER_MAX;
     Ok(Scheduling {
-        policy: fields.choice("policy", &Policy::NAMES)?,
+        policy: fields.choice("policy", &Policy::choices())?,
         priority: fields.integer("priority", priority_range)?.map(signed),
         dl_runtime_us: fields.unsigned("dl-runtime")?,
         dl_period_us: fields.unsigned("dl-period")?,

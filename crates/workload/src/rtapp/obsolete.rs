@@ -83,7 +83,7 @@ pub(super) fn check_task(owner: &str, members: &[Member]) -> Result<(), Fault> {
         fields.integer(key, -INTEGER_MAX..=INTEGER_MAX)?;
     }
     fields.boolean("sleep")?;
-    fields.choice("policy", &super::ast::Policy::NAMES)?;
+    fields.choice("policy", &super::ast::Policy::choices())?;
     fields.numbers("cpus")?;
     names(&fields, "lock_order")?;
     if let Some(member) = fields.member("resources") {
