@@ -21,34 +21,22 @@ use schedcast_lab::metrics::{self, Better, Metric};
 use schedcast_lab::recording::Latency;
 use schedcast_lab::simulator::Simulator;
 
-/// Which values keep a promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
-    /// `<`
-    Below,
-    /// `<=`
-    AtMost,
-    /// `>`
-    Above,
-    /// `>=`
-    AtLeast,
+schedcast_base::named! {
+    /// Which values keep a promise, as it is typed; a sign that begins with another one is first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Bound {
+        /// At most.
+        AtMost = "<=",
+        /// At least.
+        AtLeast = ">=",
+        /// Less.
+        Below = "<",
+        /// More.
+        Above = ">",
+    }
 }
 
-/// Spellings, those that begin with another one first.
-const BOUNDS: [(&str, Bound); 4] = [
-    ("<=", Bound::AtMost),
-    (">=", Bound::AtLeast),
-    ("<", Bound::Below),
-    (">", Bound::Above),
-];
-
 impl Bound {
-    /// As it is typed.
-    pub fn sign(self) -> &'static str {
-        let row = BOUNDS.iter().find(|(_, bound)| *bound == self);
-        row.map_or("", |(sign, _)| sign)
-    }
-
     /// Whether the promise is about the upper end of an interval.
     pub fn from_above(self) -> bool {
         matches!(self, Bound::Below | Bound::AtMost)
@@ -91,10 +79,9 @@ impl Slo {
     pub fn parse(text: &str, scope: Scope<'_>) -> Result<Slo> {
         let source = Source::new("--slo", text);
         let sign = text.char_indices().find_map(|(at, _)| {
-            let (sign, bound) = BOUNDS
-                .iter()
-                .find(|(sign, _)| text[at..].starts_with(sign))?;
-            Some((at, sign.len(), *bound))
+            let mut bounds = Bound::ALL.into_iter();
+            let bound = bounds.find(|bound| text[at..].starts_with(bound.name()))?;
+            Some((at, bound.name().len(), bound))
         });
         let Some((at, length, bound)) = sign else {
             let whole = Place::new(&source, 0..text.len());
@@ -153,7 +140,7 @@ impl Slo {
 
     /// The promise in full: `postgres/activation_latency.p99 < 80ms`.
     pub fn describe(&self) -> String {
-        format!("{} {} {}", self.metric, self.bound.sign(), self.shown)
+        format!("{} {} {}", self.metric, self.bound.name(), self.shown)
     }
 
     /// An error at the metric.
@@ -302,8 +289,8 @@ fn read_value(text: &str, metric: &Metric<'_>, place: &Place) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
-    use schedcast_base::rows;
     use schedcast_base::assert_contains;
+    use schedcast_base::rows;
 
     use super::*;
 

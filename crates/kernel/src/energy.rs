@@ -80,38 +80,31 @@ pub(crate) struct PerfDomain {
 }
 
 /// Why placement does not go by energy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Off {
     /// The kernel knows of no energy, or not yet.
+    #[error(
+        "placement by energy is simulated from 5.10 on, and not without the rule `energy-aware`"
+    )]
     Unknown,
     /// The administrator switched it off.
+    #[error("`sched_energy_aware` is 0")]
     SwitchedOff,
     /// All CPUs have one capacity.
+    #[error("to the scheduler all CPUs that are balanced have the same capacity")]
     EqualCapacities,
     /// Cores have several threads.
+    #[error("cores have several threads")]
     Threads,
     /// The frequency is not the scheduler's.
+    #[error("the frequency governor is not schedutil")]
     NotSchedutil,
     /// There is no power for each state of each policy.
+    #[error("not every clock has a power for each of its frequencies")]
     NoPower,
     /// The model is too large.
+    #[error("there are too many clocks, CPUs and frequencies for a kernel before 6.7")]
     TooComplex,
-}
-
-impl std::fmt::Display for Off {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Off::Unknown => "placement by energy is simulated from 5.10 on, and not without the rule `energy-aware`",
-            Off::SwitchedOff => "`sched_energy_aware` is 0",
-            Off::EqualCapacities => "to the scheduler all CPUs that are balanced have the same capacity",
-            Off::Threads => "cores have several threads",
-            Off::NotSchedutil => "the frequency governor is not schedutil",
-            Off::NoPower => "not every clock has a power for each of its frequencies",
-            Off::TooComplex => {
-                "there are too many clocks, CPUs and frequencies for a kernel before 6.7"
-            }
-        })
-    }
 }
 
 /// The energy model of a machine and what follows from it.

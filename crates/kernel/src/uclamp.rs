@@ -21,7 +21,6 @@ use crate::model::{Mark, reached};
 use crate::platform::Platform;
 use crate::rules::Version;
 use crate::task::{Policy, TaskState};
-use std::fmt;
 
 /// The largest clamp, which is none to the most: all of the fastest CPU.
 pub const LARGEST: u32 = 1024;
@@ -100,30 +99,19 @@ impl Wish {
 }
 
 /// Clamps that the kernel does not accept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
     /// The kernel has none (EOPNOTSUPP).
+    #[error("this kernel is built without utilisation clamps")]
     NotBuilt,
     /// The least is above the most, or one above 1024 (EINVAL).
+    #[error(
+        "a utilisation clamp of {} to {} is refused: expected 0 <= util_min <= util_max <= {most} \
+         (a real-time task that says nothing has a util_min of {most})",
+        .0.min, .0.max, most = LARGEST
+    )]
     Range(Clamps<u32>),
 }
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotBuilt => {
-                write!(f, "this kernel is built without utilisation clamps")
-            }
-            Self::Range(Clamps { min, max }) => write!(
-                f,
-                "a utilisation clamp of {min} to {max} is refused: expected 0 <= util_min <= util_max <= {LARGEST} \
-                 (a real-time task that says nothing has a util_min of {LARGEST})"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
 
 /// A clamp of a task (`struct uclamp_se`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -13,43 +13,28 @@
 
 use crate::error::unknown_name;
 
-/// A clock of ftrace that counts in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TraceClock {
-    /// `local`: fast, and not in step between CPUs.
-    Local,
-    /// `global`: in step, slower.
-    Global,
-    /// `perf`: the clock of perf events.
-    Perf,
-    /// `mono`: `CLOCK_MONOTONIC`.
-    Mono,
-    /// `mono_raw`: `CLOCK_MONOTONIC_RAW`.
-    MonoRaw,
-    /// `boot`: `CLOCK_BOOTTIME`.
-    Boot,
-    /// `tai`: `CLOCK_TAI`.
-    Tai,
+schedcast_base::named! {
+    /// A clock of ftrace that counts in time.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum TraceClock {
+        /// Fast, and not in step between CPUs.
+        Local = "local",
+        /// In step, slower.
+        Global = "global",
+        /// The clock of perf events.
+        Perf = "perf",
+        /// `CLOCK_MONOTONIC`.
+        Mono = "mono",
+        /// `CLOCK_MONOTONIC_RAW`.
+        MonoRaw = "mono_raw",
+        /// `CLOCK_BOOTTIME`.
+        Boot = "boot",
+        /// `CLOCK_TAI`.
+        Tai = "tai",
+    }
 }
 
 impl TraceClock {
-    /// All of them by the kernel's names.
-    pub(crate) const ALL: [(&str, TraceClock); 7] = [
-        ("local", TraceClock::Local),
-        ("global", TraceClock::Global),
-        ("perf", TraceClock::Perf),
-        ("mono", TraceClock::Mono),
-        ("mono_raw", TraceClock::MonoRaw),
-        ("boot", TraceClock::Boot),
-        ("tai", TraceClock::Tai),
-    ];
-
-    /// The kernel's name.
-    pub fn name(self) -> &'static str {
-        let named = Self::ALL.iter().find(|(_, clock)| *clock == self);
-        named.map_or("", |(name, _)| name)
-    }
-
     /// The clock that the text of a `trace_clock` file has in brackets; `None` if none is.
     ///
     /// # Errors
@@ -61,16 +46,15 @@ impl TraceClock {
         let Some((name, _)) = inside else {
             return Ok(None);
         };
-        let found = Self::ALL.iter().find(|(known, _)| *known == name);
+        let found = Self::ALL.into_iter().find(|known| known.name() == name);
         let is_other = ["counter", "uptime", "x86-tsc", "tsc2nsec"].contains(&name);
         match found {
-            Some((_, clock)) => Ok(Some(*clock)),
+            Some(clock) => Ok(Some(clock)),
             None if is_other => Err(format!(
                 "the trace's clock `{name}` does not count in nanoseconds; {MONO}"
             )),
             None => {
-                let names = Self::ALL.map(|(name, _)| name);
-                let unknown = unknown_name("trace clock", name, &names);
+                let unknown = unknown_name("trace clock", name, &Self::ALL.map(Self::name));
                 Err(format!("{unknown}; {MONO}"))
             }
         }
@@ -110,9 +94,9 @@ mod tests {
         let file = "local global counter uptime perf [mono] mono_raw boot tai x86-tsc\n";
         assert_eq!(TraceClock::chosen(file), Ok(Some(TraceClock::Mono)));
         assert_eq!(TraceClock::chosen("mono"), Ok(None));
-        for (name, clock) in TraceClock::ALL {
-            assert_eq!(TraceClock::chosen(&format!("[{name}]")), Ok(Some(clock)));
-            assert_eq!(clock.name(), name);
+        for clock in TraceClock::ALL {
+            let text = format!("[{}]", clock.name());
+            assert_eq!(TraceClock::chosen(&text), Ok(Some(clock)));
         }
         for name in ["counter", "uptime", "x86-tsc", "tsc2nsec"] {
             let error = TraceClock::chosen(&format!("local [{name}]")).unwrap_err();

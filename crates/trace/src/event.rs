@@ -253,46 +253,38 @@ impl AtSocket {
     }
 }
 
-/// The state in which a task leaves its CPU (`prev_state` of `sched_switch`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum PrevState {
-    /// `R`: still runnable; it called `schedule()` itself, or was rescheduled on the way to user
-    /// mode.
-    Running,
-    /// `R+`: still runnable; preempted inside the kernel.
-    Preempted,
-    /// `S`: sleeps, signals wake it.
-    Interruptible,
-    /// `D`: sleeps, signals do not wake it.
-    Uninterruptible,
-    /// `T`: stopped by a signal.
-    Stopped,
-    /// `t`: stopped by a debugger.
-    Traced,
-    /// `X`: dead, no process waits for it.
-    Dead,
-    /// `Z`: dead, its parent has not reaped it.
-    Zombie,
-    /// `P`: parked kernel thread.
-    Parked,
-    /// `I`: idle kernel thread (sleeps like `D` but does not count as load).
-    Idle,
+schedcast_base::named! {
+    /// The state in which a task leaves its CPU (`prev_state` of `sched_switch`), with the text
+    /// that the kernel prints. Behind the two runnable ones stand the states of `TASK_REPORT` since
+    /// 4.14, in the order of their bits.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum PrevState {
+        /// Still runnable; it called `schedule()` itself, or was rescheduled on the way to user
+        /// mode.
+        Running = "R",
+        /// Still runnable; preempted inside the kernel.
+        Preempted = "R+",
+        /// Sleeps, signals wake it.
+        Interruptible = "S",
+        /// Sleeps, signals do not wake it.
+        Uninterruptible = "D",
+        /// Stopped by a signal.
+        Stopped = "T",
+        /// Stopped by a debugger.
+        Traced = "t",
+        /// Dead, no process waits for it.
+        Dead = "X",
+        /// Dead, its parent has not reaped it.
+        Zombie = "Z",
+        /// Parked kernel thread.
+        Parked = "P",
+        /// Idle kernel thread (sleeps like `D` but does not count as load).
+        Idle = "I",
+    }
 }
 
-/// Letters, in the bit order of `TASK_REPORT` since 4.14: `S` is bit 0, `I` is bit 7.
-const REPORT_LETTERS: [(u8, PrevState); 8] = [
-    (b'S', PrevState::Interruptible),
-    (b'D', PrevState::Uninterruptible),
-    (b'T', PrevState::Stopped),
-    (b't', PrevState::Traced),
-    (b'X', PrevState::Dead),
-    (b'Z', PrevState::Zombie),
-    (b'P', PrevState::Parked),
-    (b'I', PrevState::Idle),
-];
-
 /// The bit above the reported states says "preempted" (`TASK_REPORT_MAX`).
-const PREEMPTED_BIT: u64 = 1 << REPORT_LETTERS.len();
+const PREEMPTED_BIT: u64 = 1 << (PrevState::ALL.len() - 2);
 
 impl PrevState {
     /// True if the task stays on a run queue: it did not ask to leave the CPU.
@@ -305,20 +297,9 @@ impl PrevState {
         matches!(self, PrevState::Dead | PrevState::Zombie)
     }
 
-    /// The text `sched_switch` prints for this state.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PrevState::Running => "R",
-            PrevState::Preempted => "R+",
-            PrevState::Interruptible => "S",
-            PrevState::Uninterruptible => "D",
-            PrevState::Stopped => "T",
-            PrevState::Traced => "t",
-            PrevState::Dead => "X",
-            PrevState::Zombie => "Z",
-            PrevState::Parked => "P",
-            PrevState::Idle => "I",
-        }
+    /// The states of the bits.
+    fn reported() -> &'static [PrevState] {
+        &Self::ALL[2..]
     }
 
     /// Decodes the kernel's own text: `S`, `R+`, `D|K`. `None` if a letter is unknown.
@@ -376,7 +357,7 @@ impl PrevState {
         if bits >= PREEMPTED_BIT {
             return None;
         }
-        Some(REPORT_LETTERS[bits.trailing_zeros() as usize].1)
+        Some(Self::reported()[bits.trailing_zeros() as usize])
     }
 
     /// The number of a raw record for this state, with the bits of kernels since 4.14: the other
@@ -386,27 +367,22 @@ impl PrevState {
             PrevState::Running => 0,
             PrevState::Preempted => PREEMPTED_BIT,
             state => {
-                let position = REPORT_LETTERS.iter().position(|(_, known)| *known == state);
+                let position = Self::reported().iter().position(|known| *known == state);
                 position.map_or(0, |bit| 1 << bit)
             }
         }
     }
 
     fn from_letter(text: &[u8]) -> Option<PrevState> {
-        match text {
-            [letter] => REPORT_LETTERS
-                .iter()
-                .find(|(known, _)| known == letter)
-                .map(|(_, state)| *state)
-                .or((*letter == b'x').then_some(PrevState::Dead)),
-            _ => None,
-        }
+        let named = |state: &&PrevState| state.name().as_bytes() == text;
+        let state = Self::reported().iter().find(named).copied();
+        state.or((text == b"x").then_some(PrevState::Dead))
     }
 }
 
 impl fmt::Display for PrevState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(self.name())
     }
 }
 
@@ -543,7 +519,7 @@ mod tests {
     fn state_text_round_trips() {
         for text in ["R", "R+", "S", "D", "T", "t", "X", "Z", "P", "I"] {
             let state = PrevState::from_text(text.as_bytes()).unwrap();
-            assert_eq!(state.as_str(), text);
+            assert_eq!(state.name(), text);
         }
     }
 
@@ -575,7 +551,7 @@ mod tests {
             (128, "I"),
         ];
         for (bits, text) in cases {
-            assert_eq!(PrevState::from_bits(bits).unwrap().as_str(), text);
+            assert_eq!(PrevState::from_bits(bits).unwrap().name(), text);
             assert_eq!(PrevState::from_bits(bits).unwrap().bits(), bits);
         }
         assert_eq!(PrevState::from_bits(256), Some(PrevState::Preempted));

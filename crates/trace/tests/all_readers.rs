@@ -139,7 +139,7 @@ fn with_message(read: &Read) -> Vec<String> {
 
 fn bits(state: PrevState) -> i64 {
     let text = ["R", "S", "D", "T", "t", "X", "Z", "P", "I", "R+"];
-    match text.iter().position(|text| *text == state.as_str()) {
+    match text.iter().position(|text| *text == state.name()) {
         Some(0) => 0,
         Some(index) => 1 << (index - 1),
         None => panic!("no such state"),

@@ -87,7 +87,8 @@ fn every_key_of_global() {
     assert_eq!(global("'io_device':'/dev/zero'").io_device, "/dev/zero");
     assert_eq!(global("'mem_buffer_size':512").mem_buffer_bytes, 512);
     assert!(global("'cumulative_slack':true").cumulative_slack);
-    for (name, policy) in Policy::NAMES {
+    for policy in Policy::ALL {
+        let name = policy.name();
         assert_eq!(
             global(&format!("'default_policy':'{name}'")).default_policy,
             policy

@@ -55,9 +55,10 @@ impl fmt::Display for Wanted {
 }
 
 /// Why no group was chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Miss {
     /// None is called so.
+    #[error("there is no {wanted}")]
     Unknown {
         /// Name that was asked for.
         wanted: Wanted,
@@ -65,6 +66,7 @@ pub enum Miss {
         hint: String,
     },
     /// Several are called so.
+    #[error("{} groups are called {wanted}", .candidates.len())]
     Ambiguous {
         /// Name that was asked for.
         wanted: Wanted,
@@ -93,19 +95,6 @@ impl Miss {
         }
     }
 }
-
-impl fmt::Display for Miss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Miss::Unknown { wanted, .. } => write!(f, "there is no {wanted}"),
-            Miss::Ambiguous { wanted, candidates } => {
-                write!(f, "{} groups are called {wanted}", candidates.len())
-            }
-        }
-    }
-}
-
-impl std::error::Error for Miss {}
 
 /// The one group among `groups` that is meant.
 ///

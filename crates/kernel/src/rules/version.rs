@@ -127,13 +127,16 @@ impl fmt::Display for Version {
 }
 
 /// Why a text is not a known kernel version.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum VersionError {
     /// Not of the form `6.12` or `6.12.117`.
+    #[error("`{0}` is not a kernel version such as 5.14 or 6.12.117")]
     Form(String),
     /// Older or newer than what is known.
+    #[error("kernel {0} is outside the known {oldest} to {newest}", oldest = OLDEST, newest = NEWEST)]
     Unknown(Version),
     /// Never released; the second is the last of its major number.
+    #[error("there is no kernel {0}: {1} was the last {major}.x", major = .1.major)]
     NeverReleased(Version, Version),
 }
 
@@ -148,26 +151,6 @@ impl VersionError {
         }
     }
 }
-
-impl fmt::Display for VersionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self {
-            VersionError::Form(text) => {
-                format!("`{text}` is not a kernel version such as 5.14 or 6.12.117")
-            }
-            VersionError::Unknown(version) => {
-                format!("kernel {version} is outside the known {OLDEST} to {NEWEST}")
-            }
-            VersionError::NeverReleased(version, last) => {
-                let major = last.major;
-                format!("there is no kernel {version}: {last} was the last {major}.x")
-            }
-        };
-        f.write_str(&text)
-    }
-}
-
-impl std::error::Error for VersionError {}
 
 impl FromStr for Version {
     type Err = VersionError;

@@ -369,7 +369,7 @@ pub fn render_gate(gate: &Gate) -> String {
             .iter()
             .map(|one| if one.met { "kept" } else { "broken" });
         rows.push(Row {
-            label: format!("  {} {}", slo.bound.sign(), slo.shown),
+            label: format!("  {} {}", slo.bound.name(), slo.shown),
             cells: is_kept.map(|word| Cell::of(word.to_string())).collect(),
         });
     }

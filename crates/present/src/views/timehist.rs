@@ -263,7 +263,7 @@ impl History<'_> {
             "{time:>15} [{cpu:04}]  {label:<30}  {wait:>9}  {delay:>9}  {run:>9}"
         );
         if self.columns.state {
-            let _ = write!(self.rows, "  {:>5}", state.as_str());
+            let _ = write!(self.rows, "  {:>5}", state.name());
         }
         if self.columns.next {
             let _ = write!(self.rows, "  next: {}", self.label(next.0, next.1));

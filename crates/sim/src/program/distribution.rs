@@ -4,7 +4,7 @@
 //! libm, whose results differ between platforms. Worked example: `Exponential { mean: 1000 }` at
 //! u = 2⁶³ (the median) gives −1000 · ln ½ = 693.
 
-use std::fmt;
+use thiserror::Error;
 
 /// Distribution from which an amount is drawn.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,24 +28,17 @@ pub enum Distribution {
 }
 
 /// Why a distribution cannot be drawn from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum DistributionError {
     /// `low` is above `high`.
+    #[error("the lower end is above the upper end")]
     LowAboveHigh,
     /// No values.
+    #[error("there are no values")]
     Empty,
     /// Quantiles descend.
+    #[error("quantiles must not descend")]
     Descending,
-}
-
-impl fmt::Display for DistributionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            DistributionError::LowAboveHigh => "the lower end is above the upper end",
-            DistributionError::Empty => "there are no values",
-            DistributionError::Descending => "quantiles must not descend",
-        })
-    }
 }
 
 impl Distribution {

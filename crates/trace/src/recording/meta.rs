@@ -292,7 +292,8 @@ impl<'de> Deserialize<'de> for TraceFormat {
 
 impl<'de> Deserialize<'de> for TraceClock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TraceClock, D::Error> {
-        json::word(deserializer, "trace clock", &TraceClock::ALL)
+        let clocks = TraceClock::ALL.map(|clock| (clock.name(), clock));
+        json::word(deserializer, "trace clock", &clocks)
     }
 }
 
