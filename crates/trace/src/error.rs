@@ -30,12 +30,18 @@ pub enum ErrorKind {
 /// Why a recording could not be read, and where.
 #[derive(Clone, Debug, thiserror::Error)]
 pub struct ReadError {
-    kind: ErrorKind,
-    file: PathBuf,
-    line: Option<u64>,
-    column: Option<u64>,
-    offset: Option<u64>,
-    message: String,
+    /// Kind of the error.
+    pub kind: ErrorKind,
+    /// The file.
+    pub file: PathBuf,
+    /// The line, counted from 1.
+    pub line: Option<u64>,
+    /// The byte column, counted from 1.
+    pub column: Option<u64>,
+    /// The place in a binary file, in bytes from 0.
+    pub offset: Option<u64>,
+    /// Expected and found text, without the place.
+    pub message: String,
 }
 
 impl ReadError {
@@ -72,36 +78,6 @@ impl ReadError {
     pub(crate) fn at_offset(mut self, offset: u64) -> ReadError {
         self.offset = Some(offset);
         self
-    }
-
-    /// Kind of the error.
-    pub fn kind(&self) -> ErrorKind {
-        self.kind
-    }
-
-    /// The file.
-    pub fn file(&self) -> &Path {
-        &self.file
-    }
-
-    /// The line, counted from 1.
-    pub fn line(&self) -> Option<u64> {
-        self.line
-    }
-
-    /// The byte column, counted from 1.
-    pub fn column(&self) -> Option<u64> {
-        self.column
-    }
-
-    /// The place in a binary file, in bytes from 0.
-    pub fn offset(&self) -> Option<u64> {
-        self.offset
-    }
-
-    /// Expected and found text, without the place.
-    pub fn message(&self) -> &str {
-        &self.message
     }
 }
 

@@ -8,8 +8,8 @@ use std::path::Path;
 use common::{fixture, read_file, read_text};
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
-use schedcast_base::{assert_in, assert_starts};
 use schedcast_base::rows;
+use schedcast_base::{assert_in, assert_starts};
 use schedcast_trace::{ErrorKind, Recording};
 
 /// Some lines of a real trace, among them names that span lines.
@@ -46,7 +46,7 @@ fn text_cut_at_every_byte() {
                 assert_eq!(read.items, whole[..read.items.len()], "cut at {cut}");
             }
             Err(error) => {
-                let line = error.line().expect("the error names its line");
+                let line = error.line.expect("the error names its line");
                 // A name over two lines is cut, twice in one event: the error is about the first of
                 // them.
                 assert!(
@@ -65,11 +65,11 @@ fn a_cut_inside_a_plain_line_says_so() {
     let lines_before = memchr::memchr_iter(b'\n', &text).count() as u64 - 1;
     let error = read_text(&text[..text.len() - 5]).err().unwrap();
     assert_eq!(
-        (error.kind(), error.line()),
+        (error.kind, error.line),
         (ErrorKind::Truncated, Some(lines_before + 1))
     );
     assert_starts(
-        error.message(),
+        &error.message,
         "the file is cut off inside this line: no newline behind",
     );
 }
@@ -86,10 +86,10 @@ fn gzip_cut_at_every_byte() {
             .unwrap_or_else(|| panic!("cut at {cut} was read"));
         // Two bytes make a gzip file, fewer are a short text.
         if cut >= 2 {
-            assert_eq!(error.kind(), ErrorKind::Truncated, "cut at {cut}: {error}");
+            assert_eq!(error.kind, ErrorKind::Truncated, "cut at {cut}: {error}");
         }
         if cut >= 1 {
-            assert!(error.line().is_some(), "cut at {cut}: {error}");
+            assert!(error.line.is_some(), "cut at {cut}: {error}");
         }
     }
 }
@@ -131,13 +131,13 @@ fn every_file_of_the_corpus_is_refused_in_the_expected_words() {
             let error = Recording::open(&folder.join(&name))
                 .err()
                 .unwrap_or_else(|| panic!("{name} was read"));
-            assert!(error.file().ends_with(&name));
-            let place = match (error.line(), error.column()) {
+            assert!(error.file.ends_with(&name));
+            let place = match (error.line, error.column) {
                 (Some(line), Some(column)) => format!("{line}:{column}: "),
                 (Some(line), None) => format!("{line}: "),
                 _ => String::new(),
             };
-            (name, format!("{place}{}", error.message()))
+            (name, format!("{place}{}", error.message))
         })
         .collect();
     let expected: Vec<(String, String)> = rows::lines(include_str!("corpus.txt"))
@@ -156,7 +156,7 @@ fn every_file_of_the_corpus_is_refused_in_the_expected_words() {
 fn missing_files_and_folders() {
     for path in ["/nonexistent/trace.txt", "/nonexistent/recording.json"] {
         let error = Recording::open(Path::new(path)).err().unwrap();
-        assert_eq!(error.kind(), ErrorKind::Io);
+        assert_eq!(error.kind, ErrorKind::Io);
         assert!(error.to_string().starts_with(path), "{error}");
     }
 }
@@ -165,10 +165,7 @@ fn missing_files_and_folders() {
 fn a_line_without_end_is_refused() {
     let text = vec![b'a'; 1 << 20];
     let error = read_text(&text).err().unwrap();
-    assert_eq!(
-        (error.kind(), error.line()),
-        (ErrorKind::Malformed, Some(1))
-    );
+    assert_eq!((error.kind, error.line), (ErrorKind::Malformed, Some(1)));
 }
 
 /// Pieces from which lines that nearly fit are made.
@@ -212,7 +209,7 @@ fn check(text: &[u8]) {
             assert_eq!(read.counts.events as usize, read.events().len());
         }
         Err(error) => {
-            assert_in!(error.line().unwrap(), 1..=lines + 1, "{error}");
+            assert_in!(error.line.unwrap(), 1..=lines + 1, "{error}");
         }
     }
 }

@@ -211,8 +211,8 @@ fn concatenated_per_cpu_files_are_put_in_order() {
 fn a_folder_without_recording_json() {
     let folder = tempfile::tempdir().unwrap();
     let error = Recording::open(folder.path()).err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::Io);
-    assert_eq!(error.file(), folder.path());
+    assert_eq!(error.kind, ErrorKind::Io);
+    assert_eq!(error.file, folder.path());
     assert_ends(&error, "found no recording.json in it");
 }
 

@@ -197,7 +197,7 @@ fn free_text_goes_on_behind_a_marker_but_not_behind_an_event() {
     let error = read_text(&text).err().unwrap().to_string();
     assert_starts(&error, "t:2:1: expected an event line");
     let text = format!("{}bad \x01 byte\n", line("tracing_mark_write: first"));
-    assert_eq!(read_text(&text).err().unwrap().line(), Some(2));
+    assert_eq!(read_text(&text).err().unwrap().line, Some(2));
 }
 
 #[test]
@@ -317,13 +317,9 @@ fn a_cut_line_does_not_swallow_the_next_one() {
     let whole = line(WAKEUP);
     let cut = &whole[..whole.len() - 20];
     let error = read_text(format!("{whole}{cut}\n{whole}")).err().unwrap();
-    assert_eq!(error.line(), Some(2), "{error}");
+    assert_eq!(error.line, Some(2), "{error}");
     let error = read_text(format!("{whole}hello\n{whole}")).err().unwrap();
-    assert_eq!(
-        (error.line(), error.column()),
-        (Some(2), Some(1)),
-        "{error}"
-    );
+    assert_eq!((error.line, error.column), (Some(2), Some(1)), "{error}");
 }
 
 #[test]

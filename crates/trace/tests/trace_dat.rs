@@ -44,9 +44,9 @@ fn a_cut_head_is_an_error_with_its_offset() {
         let path = folder.path().join("t.dat");
         std::fs::write(&path, &whole[..cut]).unwrap();
         let error = open_trace(&path).err().unwrap();
-        let offset = error.offset().unwrap_or_else(|| panic!("{cut}: {error}"));
+        let offset = error.offset.unwrap_or_else(|| panic!("{cut}: {error}"));
         assert!(offset <= cut as u64, "{cut}: {error}");
-        assert!(error.message().contains("cut off"), "{cut}: {error}");
+        assert!(error.message.contains("cut off"), "{cut}: {error}");
     }
 }
 

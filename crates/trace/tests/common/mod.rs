@@ -68,14 +68,27 @@ pub(crate) fn dump(event: &Event, comms: &CommTable) -> Option<String> {
         }
         EventKind::Fork(fork) => {
             let (parent, child) = (name(fork.parent_comm), name(fork.child_comm));
-            format!("{parent}:{} makes {child}:{}", fork.parent_pid, fork.child_pid)
+            format!(
+                "{parent}:{} makes {child}:{}",
+                fork.parent_pid, fork.child_pid
+            )
         }
         EventKind::Exec(exec) => {
-            format!("{} was {} runs {}", exec.pid, exec.old_pid, name(exec.filename))
+            format!(
+                "{} was {} runs {}",
+                exec.pid,
+                exec.old_pid,
+                name(exec.filename)
+            )
         }
         EventKind::Exit(exits) => task(exits),
         EventKind::Runtime(charge) => {
-            format!("{}:{} ran {}", name(charge.comm), charge.pid, charge.runtime_ns)
+            format!(
+                "{}:{} ran {}",
+                name(charge.comm),
+                charge.pid,
+                charge.runtime_ns
+            )
         }
         EventKind::Socket { .. } | EventKind::Other => return None,
     };
@@ -149,7 +162,7 @@ pub(crate) fn survive(name: &str, bytes: &[u8]) -> Result<(), String> {
     std::fs::write(&path, bytes).unwrap();
     let outcome = read_file(&path);
     match outcome {
-        Err(error) if !error.to_string().contains(name) || error.message().len() <= 10 => {
+        Err(error) if !error.to_string().contains(name) || error.message.len() <= 10 => {
             Err(format!("an error without a place or words: {error}"))
         }
         _ => Ok(()),
