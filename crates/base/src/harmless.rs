@@ -7,7 +7,6 @@
 //! Worked example: the ten characters `a`, ESC, `[2J`, TAB, `é`, U+202E, `b`, newline become
 //! `a\u001b[2J`, a tab, `é\u202eb` and a newline.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 /// Whether a character may reach a terminal: not one that is obeyed, reorders its neighbours or is
@@ -27,7 +26,7 @@ fn push_escaped(text: &mut String, character: char) {
     let mut units = [0; 2];
     for unit in character.encode_utf16(&mut units) {
         // Writing to a string cannot fail.
-        let _ = write!(text, "\\u{unit:04x}");
+        *text += &format!("\\u{unit:04x}");
     }
 }
 

@@ -6,7 +6,6 @@
 //! 28.6 ms of CPU time, plus the threads of the machine that use at least a thousandth of it.
 //! `schedcast run`, `compare`, `sweep` and `what-if` take the file as it is.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use schedcast_sim::Machine;
@@ -55,16 +54,15 @@ fn text(profile: &Profile, recorded: &Recorded, folder: &str) -> String {
         env!("CARGO_PKG_VERSION"),
         format_duration_ns(profile.duration_ns)
     );
-    let _ = writeln!(
-        text,
-        "# Left out: {} threads with {:.1} ms of CPU time together.\n",
+    text += &format!(
+        "# Left out: {} threads with {:.1} ms of CPU time together.\n\n",
         profile.left_out,
         profile.left_out_ns as f64 / 1e6
     );
-    let _ = writeln!(text, "title = {}", quoted(&format!("{folder}, distilled")));
+    text += &format!("title = {}\n", quoted(&format!("{folder}, distilled")));
     sections(&mut text, &mut Vec::new(), &recorded.layer);
     let duration = format_duration_ns(profile.duration_ns / 1_000_000 * 1_000_000);
-    let _ = writeln!(text, "\n[run]\nduration = {}", quoted(&duration));
+    text += &format!("\n[run]\nduration = {}\n", quoted(&duration));
     let mut names: Vec<&str> = Vec::new();
     for service in &profile.services {
         let name = unique(&service.name, &names);
@@ -90,20 +88,19 @@ fn program(text: &mut String, distilled: &Distilled, name: &str) {
         Some(_) => "requests",
         None => "wakeups",
     };
-    let _ = writeln!(
-        text,
-        "\n# {} {what} with {seconds:.3} s of CPU time.\n[[program]]\nname = {}",
+    *text += &format!(
+        "\n# {} {what} with {seconds:.3} s of CPU time.\n[[program]]\nname = {}\n",
         distilled.requests,
         quoted(name)
     );
     if distilled.cgroup != "/" {
-        let _ = writeln!(text, "cgroup = {}", quoted(&distilled.cgroup));
+        *text += &format!("cgroup = {}\n", quoted(&distilled.cgroup));
     }
-    let _ = writeln!(text, "[program.profile]\nthreads = {}", service.threads);
+    *text += &format!("[program.profile]\nthreads = {}\n", service.threads);
     match &service.arrivals {
         Arrivals::Open { mean_gap_ns, gaps } => {
             let rate = 1e9 / (*mean_gap_ns).max(1) as f64;
-            let _ = writeln!(text, "rate = {rate:.3}  # a second");
+            *text += &format!("rate = {rate:.3}  # a second\n");
             match gaps {
                 Gaps::Poisson => text.push_str("arrivals = \"poisson\"\n"),
                 Gaps::Even => text.push_str("arrivals = \"even\"\n"),
@@ -111,28 +108,28 @@ fn program(text: &mut String, distilled: &Distilled, name: &str) {
             }
         }
         Arrivals::Closed { clients, think_ns } => {
-            let _ = writeln!(text, "clients = {clients}");
+            *text += &format!("clients = {clients}\n");
             list(text, "think_us", think_ns, 1e3, 0);
         }
     }
     if service.fan_out > 1 {
-        let _ = writeln!(text, "fan_out = {}", service.fan_out);
+        *text += &format!("fan_out = {}\n", service.fan_out);
     }
     list(text, "work_us", &service.work_ns, 1e3, 1);
     if let Some(io) = &service.io {
-        let _ = writeln!(text, "io_waits = {:.6}", io.per_million as f64 / 1e6);
+        *text += &format!("io_waits = {:.6}\n", io.per_million as f64 / 1e6);
         list(text, "io_wait_us", &io.wait_ns, 1e3, 0);
     }
     if let Some(client) = &service.client {
         let work_us = client.work_ns as f64 / 1e3;
-        let _ = writeln!(text, "client = {}", quoted(&client.name));
-        let _ = writeln!(text, "client_work_us = {work_us:.1}");
+        *text += &format!("client = {}\n", quoted(&client.name));
+        *text += &format!("client_work_us = {work_us:.1}\n");
         if distilled.client_cgroup != "/" {
-            let _ = writeln!(text, "client_cgroup = {}", quoted(&distilled.client_cgroup));
+            *text += &format!("client_cgroup = {}\n", quoted(&distilled.client_cgroup));
         }
     }
     if service.nice != 0 {
-        let _ = writeln!(text, "nice = {}", service.nice);
+        *text += &format!("nice = {}\n", service.nice);
     }
     if service.kernel {
         text.push_str("kernel = true\n");
@@ -141,13 +138,13 @@ fn program(text: &mut String, distilled: &Distilled, name: &str) {
 
 /// `key = [ten numbers a line]`, each divided by `unit`.
 fn list(text: &mut String, key: &str, values: &[u64], unit: f64, digits: usize) {
-    let _ = writeln!(text, "{key} = [");
+    *text += &format!("{key} = [\n");
     for row in values.chunks(10) {
         let row: Vec<String> = row
             .iter()
             .map(|value| format!("{:.digits$}", *value as f64 / unit))
             .collect();
-        let _ = writeln!(text, "    {},", row.join(", "));
+        *text += &format!("    {},\n", row.join(", "));
     }
     text.push_str("]\n");
 }
@@ -164,7 +161,7 @@ fn sections(text: &mut String, path: &mut Vec<String>, table: &Table) {
         .iter()
         .partition(|entry| is_table(&entry.value.kind));
     if !path.is_empty() && (!plain.is_empty() || tables.is_empty()) {
-        let _ = writeln!(text, "\n[{}]", path.join("."));
+        *text += &format!("\n[{}]\n", path.join("."));
     }
     for entry in plain {
         let value = match &entry.value.kind {
@@ -175,7 +172,7 @@ fn sections(text: &mut String, path: &mut Vec<String>, table: &Table) {
             // A recording says nothing in lists.
             Kind::Array(_) | Kind::Table(_) => continue,
         };
-        let _ = writeln!(text, "{} = {value}", key(&entry.key));
+        *text += &format!("{} = {value}\n", key(&entry.key));
     }
     for entry in tables {
         if let Kind::Table(inner) = &entry.value.kind {

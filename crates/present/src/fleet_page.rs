@@ -1,7 +1,5 @@
 //! The answer as a page for a browser: one file, no script, nothing from elsewhere.
 
-use std::fmt::Write;
-
 use crate::report;
 use crate::svg::escape;
 use schedcast_advise::fleet::{Fleet, HEADER, Verdict};
@@ -10,13 +8,12 @@ use schedcast_advise::fleet::{Fleet, HEADER, Verdict};
 pub fn page(fleet: &Fleet, source: &str) -> String {
     let title = "Limits that hold back";
     let mut text = report::head(title, "");
-    let _ = write!(
-        text,
+    text += &format!(
         "<main class=\"scroll\">\n<h1>{title}</h1>\n<pre>{}</pre>\n<table>\n<thead><tr>",
         escape(&fleet.summary()),
     );
     for name in HEADER {
-        let _ = write!(text, "<th scope=\"col\">{name}</th>");
+        text += &format!("<th scope=\"col\">{name}</th>");
     }
     text += "</tr></thead>\n<tbody>\n";
     for row in &fleet.rows {
@@ -24,17 +21,17 @@ pub fn page(fleet: &Fleet, source: &str) -> String {
             Verdict::Fine => "",
             verdict => verdict.name(),
         };
-        let _ = write!(text, "<tr class=\"{class}\">");
+        text += &format!("<tr class=\"{class}\">");
         let cells = fleet.cells(row);
-        let _ = write!(text, "<th scope=\"row\">{}</th>", escape(&cells[0]));
+        text += &format!("<th scope=\"row\">{}</th>", escape(&cells[0]));
         for (name, cell) in HEADER.iter().zip(&cells).skip(1) {
-            let _ = write!(text, "<td data-name=\"{name}\">{}</td>", escape(cell));
+            text += &format!("<td data-name=\"{name}\">{}</td>", escape(cell));
         }
         text += "</tr>\n";
     }
     text += "</tbody>\n</table>\n";
     for (name, why) in &fleet.silent {
-        let _ = writeln!(text, "<p>{}: {}</p>", escape(name), escape(why));
+        text += &format!("<p>{}: {}</p>\n", escape(name), escape(why));
     }
     let version = env!("CARGO_PKG_VERSION");
     let (legend, source) = (escape(&fleet.legend()), escape(source));

@@ -1,7 +1,5 @@
 //! The pieces that pictures have in common: the frame with its title, lines of a grid, text.
 
-use std::fmt::Write;
-
 use schedcast_base::harmless::harmless;
 
 /// The beginning of a picture of so much width and height, whose title stands at `left`. It ends
@@ -24,28 +22,23 @@ pub fn begin([width, height]: [f64; 2], left: f64, title: &str) -> String {
 
 /// A line of a grid.
 pub fn line(svg: &mut String, [x1, y1, x2, y2]: [f64; 4]) {
-    let _ = writeln!(
-        svg,
-        "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#dddddd\"/>"
+    *svg += &format!(
+        "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#dddddd\"/>\n"
     );
 }
 
 /// Words at a place, which is their `start`, `middle` or `end`.
 pub fn text(svg: &mut String, [x, y]: [f64; 2], anchor: &str, words: &str) {
     let words = escape(words);
-    let _ = writeln!(
-        svg,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>"
-    );
+    *svg += &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>\n");
 }
 
 /// A line through places, as wide as said.
 pub fn polyline(svg: &mut String, places: &[[f64; 2]], colour: &str, width: f64) {
     let places = places.iter().map(|[x, y]| format!("{x:.1},{y:.1}"));
     let points = places.collect::<Vec<_>>().join(" ");
-    let _ = writeln!(
-        svg,
-        "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\"/>"
+    *svg += &format!(
+        "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\"/>\n"
     );
 }
 

@@ -76,17 +76,15 @@ impl Bounds {
             .iter()
             .map(|outlook| outlook.name.chars().count());
         let width = names.max().unwrap_or(0).max("recorded".len());
-        let _ = writeln!(
-            text,
-            "{:width$}  {:>24}  {:>20}",
+        text += &format!(
+            "{:width$}  {:>24}  {:>20}\n",
             "", "throttled periods (%)", "throttled time (ms)"
         );
         let throttled_ms = known
             .throttled_ns
             .map(|ns| format!("{:.0}", ns as f64 / 1e6));
-        let _ = writeln!(
-            text,
-            "{:width$}  {:>24.1}  {:>20}",
+        text += &format!(
+            "{:width$}  {:>24.1}  {:>20}\n",
             "recorded",
             100.0 * known.ratio(),
             throttled_ms.as_deref().unwrap_or("unknown")
@@ -99,13 +97,12 @@ impl Bounds {
             );
             let (low, high) = (outlook.throttled_ms.low, outlook.throttled_ms.high);
             let time = format!("{low:.0} … {high:.0}");
-            let _ = writeln!(text, "{:width$}  {percent:>24}  {time:>20}", outlook.name);
+            text += &format!("{:width$}  {percent:>24}  {time:>20}\n", outlook.name);
         }
         text.push('\n');
         if let Some((parent, cpus)) = &known.limited_parent {
-            let _ = writeln!(
-                text,
-                "{parent} around it is limited to {} CPU, which these ranges do not know: what it holds back comes on top.",
+            text += &format!(
+                "{parent} around it is limited to {} CPU, which these ranges do not know: what it holds back comes on top.\n",
                 (cpus * 1000.0).round() / 1000.0
             );
         }
@@ -114,9 +111,8 @@ impl Bounds {
                 1 => "once".to_owned(),
                 many => format!("{many} times"),
             };
-            let _ = writeln!(
-                text,
-                "Counters fell {times}: the group began anew, and what it counted just before that is not known."
+            text += &format!(
+                "Counters fell {times}: the group began anew, and what it counted just before that is not known.\n"
             );
         }
         if known.usage_ns.is_none() {

@@ -1,7 +1,5 @@
 //! The answer as text, JSON, CSV, rules for Prometheus and a dashboard for Grafana.
 
-use std::fmt::Write;
-
 use serde_json::{Value, json};
 
 use super::{Fleet, Row, Verdict};
@@ -77,7 +75,7 @@ impl Fleet {
             "schedcast {} · {source} · tier counters\n",
             env!("CARGO_PKG_VERSION")
         );
-        let _ = writeln!(text, "{}\n", self.summary());
+        text += &format!("{}\n\n", self.summary());
         let mut table = vec![HEADER.map(str::to_owned)];
         let shown = most.unwrap_or(usize::MAX);
         table.extend(self.rows.iter().take(shown).map(|row| self.cells(row)));
@@ -106,18 +104,17 @@ impl Fleet {
                     column => pad_left(&row[column], *width),
                 });
             let line = cells.collect::<Vec<_>>().join("  ");
-            let _ = writeln!(text, "{}", line.trim_end());
+            text += &format!("{}\n", line.trim_end());
         }
         let hidden = self.rows.len().saturating_sub(shown);
         if hidden > 0 {
-            let _ = writeln!(
-                text,
-                "{hidden} more containers; --all shows them, --csv and --json write them"
+            text += &format!(
+                "{hidden} more containers; --all shows them, --csv and --json write them\n"
             );
         }
         text += "\n";
         for (name, why) in self.silent.iter().take(shown) {
-            let _ = writeln!(text, "{name}: {why}");
+            text += &format!("{name}: {why}\n");
         }
         text + &self.legend()
     }
@@ -132,10 +129,7 @@ impl Fleet {
         );
         if throttled > 0 {
             let (raise, record) = (self.count(Verdict::Raise), self.count(Verdict::Record));
-            let _ = write!(
-                text,
-                ": {raise} can be raised now, {record} must be recorded first"
-            );
+            text += &format!(": {raise} can be raised now, {record} must be recorded first");
         }
         text.push('.');
         let mut others = Vec::new();
@@ -149,15 +143,14 @@ impl Fleet {
             }
         }
         if !others.is_empty() {
-            let _ = write!(text, " Beside them: {}.", others.join(", "));
+            text += &format!(" Beside them: {}.", others.join(", "));
         }
         if let Some(budget) = self.question.budget_cpus {
             let given = self.rows.iter().filter_map(|row| row.given);
             let (used, saved) = given.fold((0.0, 0.0), |(used, saved), given| {
                 (used + given.cpus, saved + given.saved_cpus)
             });
-            let _ = write!(
-                text,
+            text += &format!(
                 "\nOf a budget of {budget} CPUs {used:.2} are given; they save at least {saved:.2} CPUs of throttled time."
             );
         }

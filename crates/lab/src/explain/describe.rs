@@ -1,7 +1,5 @@
 //! A decision in words and numbers.
 
-use std::fmt::Write as _;
-
 use schedcast_base::cpu_list::CpuList;
 use schedcast_kernel::balance::{CpuIdle, Migration};
 use schedcast_kernel::cpuset::CpuSet;
@@ -176,9 +174,8 @@ impl Writer<'_> {
     fn level(&self, level: &PickLevel) -> String {
         let mut text = self.rule(level.rule);
         let origin = self.origin();
-        let _ = writeln!(
-            text,
-            "  queue    {}, ms, virtual times from {origin}",
+        text += &format!(
+            "  queue    {}, ms, virtual times from {origin}\n",
             self.group(level.group)
         );
         text += &self.table(&level.candidates, Some(level.picked));
@@ -217,26 +214,19 @@ impl Writer<'_> {
         };
         for (one, name) in candidates.iter().zip(&names) {
             let mark = if picked == Some(one.owner) { '*' } else { ' ' };
-            let _ = write!(
-                text,
+            text += &format!(
                 "  {mark} {name:width$}  {:6} {:>10}",
                 one.weight,
                 signed_ms(one.vruntime_ns)
             );
             if eevdf {
-                let _ = write!(
-                    text,
+                text += &format!(
                     " {:>10} {:>10}",
                     signed_ms(-one.vruntime_ns),
                     signed_ms(one.deadline_ns)
                 );
             }
-            let _ = writeln!(
-                text,
-                " {:>8}  {}",
-                ms(one.slice_ns as i64),
-                state(one, eevdf)
-            );
+            text += &format!(" {:>8}  {}\n", ms(one.slice_ns as i64), state(one, eevdf));
         }
         text
     }
@@ -244,9 +234,8 @@ impl Writer<'_> {
     fn place(&self, one: &Placement) -> String {
         let mut text = self.rule(one.rule);
         let sync = if one.sync { ", sync" } else { "" };
-        let _ = writeln!(
-            text,
-            "  waker    {} on CPU {}{sync}; previous CPU {}",
+        text += &format!(
+            "  waker    {} on CPU {}{sync}; previous CPU {}\n",
             self.task(one.waker),
             one.waker_cpu.0,
             one.prev_cpu.0
@@ -255,19 +244,18 @@ impl Writer<'_> {
             let prices = one.energies.iter();
             let prices = prices.map(|of| format!("CPU {}: {}", of.cpu.0, of.energy));
             let prices: Vec<String> = prices.collect();
-            let _ = writeln!(text, "  energy   {}", prices.join(", "));
+            text += &format!("  energy   {}\n", prices.join(", "));
         } else if near_a_target(one) {
             let rule = self.mirrored(one.target_rule);
-            let _ = writeln!(text, "  target   CPU {}: {rule}", one.target.0);
+            text += &format!("  target   CPU {}: {rule}\n", one.target.0);
         }
         if let Some(near) = &one.near_first {
             let rule = self.mirrored(Mark::ClusterFirst);
-            let _ = writeln!(text, "  scan     CPUs {} first: {rule}", cpu_list(near));
+            text += &format!("  scan     CPUs {} first: {rule}\n", cpu_list(near));
         }
         let limit = one.scan_limit.map(|limit| format!(", scan limit {limit}"));
-        let _ = writeln!(
-            text,
-            "  state    idle CPUs {}; CPUs looked at {}{}",
+        text += &format!(
+            "  state    idle CPUs {}; CPUs looked at {}{}\n",
             cpu_list(&one.idle),
             one.examined,
             limit.unwrap_or_default()
@@ -277,17 +265,16 @@ impl Writer<'_> {
 
     fn balance(&self, one: &Balancing) -> String {
         let mut text = self.rule(one.rule);
-        let _ = writeln!(
-            text,
-            "  domain   {}, the pulling CPU is {}; left to move: {} ({})",
+        text += &format!(
+            "  domain   {}, the pulling CPU is {}; left to move: {} ({})\n",
             one.domain,
             pulling_cpu(one.idle),
             one.imbalance,
             unit_of(one.migration)
         );
         if let Some((local, busiest)) = &one.groups {
-            let _ = writeln!(text, "  local    {}", group_state(local));
-            let _ = writeln!(text, "  busiest  {}", group_state(busiest));
+            text += &format!("  local    {}\n", group_state(local));
+            text += &format!("  busiest  {}\n", group_state(busiest));
         }
         text
     }

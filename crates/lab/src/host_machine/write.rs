@@ -1,7 +1,5 @@
 //! Measured figures as a machine description with a comment on each.
 
-use std::fmt::Write as _;
-
 use schedcast_host::Topology;
 use schedcast_host::calibrate::{CalibrationRun, Figure, IDLE_RESTS_NS, WORKING_SET_KIB};
 use schedcast_sim::Machine;
@@ -35,12 +33,12 @@ pub fn calibrated(
     let stand_in = parse(BASE, base())?;
     for name in ["cost", "latency"] {
         let keys = stand_in.get(name).and_then(toml::Value::as_table);
-        let _ = writeln!(text, "[{name}]");
+        text += &format!("[{name}]\n");
         for (key, value) in keys.into_iter().flatten() {
             match figure(figures, name, key) {
                 Some(figure) => text += &line(key, figure),
                 None => {
-                    let _ = writeln!(text, "{key} = {value} # not measured, as {BASE}");
+                    text += &format!("{key} = {value} # not measured, as {BASE}\n");
                 }
             }
         }
@@ -174,10 +172,10 @@ use schedcast_host::{
 
 #[cfg(test)]
 mod tests {
+    use schedcast_base::assert_contains;
     use schedcast_host::calibrate::TimerLateness;
     use schedcast_host::calibrate::derive::figures;
     use schedcast_kernel::platform::Op;
-    use schedcast_base::assert_contains;
 
     use super::*;
     use example::{example, spread};

@@ -1,7 +1,5 @@
 //! The frontier as a picture: an SVG that needs nothing around it.
 
-use std::fmt::Write;
-
 use super::plot::{Range, number, value};
 use super::{Drawn, Line, Point, Value};
 use crate::svg::{begin, escape, line, polyline, text};
@@ -74,9 +72,8 @@ impl Plane {
         let low: Vec<[f64; 2]> = end(0).collect();
         let outline = end(1).chain(low.into_iter().rev());
         let outline: Vec<String> = outline.map(|[x, y]| format!("{x:.1},{y:.1}")).collect();
-        let _ = writeln!(
-            svg,
-            "<polygon points=\"{}\" fill=\"{colour}\" fill-opacity=\"0.13\"/>",
+        *svg += &format!(
+            "<polygon points=\"{}\" fill=\"{colour}\" fill-opacity=\"0.13\"/>\n",
             outline.join(" ")
         );
     }
@@ -126,9 +123,8 @@ impl Drawn<'_> {
         self.measured_ranges(&mut svg, &plane);
         let recorded = self.points().find(|point| point.limit == self.recorded);
         if let Some([at, high]) = recorded.and_then(|point| plane.place(point, |one| one.mean)) {
-            let _ = writeln!(
-                svg,
-                "<circle cx=\"{at:.1}\" cy=\"{high:.1}\" r=\"6\" fill=\"none\" stroke=\"black\" stroke-width=\"2\"/>"
+            svg += &format!(
+                "<circle cx=\"{at:.1}\" cy=\"{high:.1}\" r=\"6\" fill=\"none\" stroke=\"black\" stroke-width=\"2\"/>\n"
             );
             text(&mut svg, [at + 10.0, high - 8.0], "start", "recorded limit");
         }
@@ -154,10 +150,9 @@ impl Drawn<'_> {
             let colour = row.map_or("#555555", |row| COLOURS[row % COLOURS.len()]);
             let (at, [median, least, most]) =
                 (plane.across(cpus), seen.map(|value| plane.up(value)));
-            let _ = writeln!(
-                svg,
+            *svg += &format!(
                 "<path d=\"M{at:.1} {least:.1}V{most:.1}\" stroke=\"{colour}\"/>\n\
-                 <rect x=\"{:.1}\" y=\"{:.1}\" width=\"8\" height=\"8\" fill=\"white\" stroke=\"{colour}\" stroke-width=\"2\"/>",
+                 <rect x=\"{:.1}\" y=\"{:.1}\" width=\"8\" height=\"8\" fill=\"white\" stroke=\"{colour}\" stroke-width=\"2\"/>\n",
                 at - 4.0,
                 median - 4.0
             );
@@ -205,17 +200,13 @@ impl Drawn<'_> {
 fn path(svg: &mut String, places: &[[f64; 2]], colour: &str) {
     polyline(svg, places, colour, 2.0);
     for [x, y] in places {
-        let _ = writeln!(
-            svg,
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>"
-        );
+        *svg += &format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>\n");
     }
 }
 
 fn dashed(svg: &mut String, at: f64, colour: &str) {
-    let _ = writeln!(
-        svg,
-        "<path d=\"M{LEFT} {at:.1}H{}\" stroke=\"{colour}\" stroke-dasharray=\"6 4\"/>",
+    *svg += &format!(
+        "<path d=\"M{LEFT} {at:.1}H{}\" stroke=\"{colour}\" stroke-dasharray=\"6 4\"/>\n",
         WIDTH - RIGHT
     );
 }
@@ -227,9 +218,8 @@ fn names(svg: &mut String, mut ends: Vec<(f64, String, &str)>) {
     for (at, name, colour) in ends {
         let at = f64::max(at, free);
         free = at + APART;
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{:.1}\" fill=\"{colour}\">{}</text>",
+        *svg += &format!(
+            "<text x=\"{}\" y=\"{:.1}\" fill=\"{colour}\">{}</text>\n",
             WIDTH - RIGHT + 8.0,
             at + 4.0,
             escape(&name)

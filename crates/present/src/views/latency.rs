@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use schedcast_trace::{CommId, EventKind, Pid, PrevState, Recording};
 
@@ -194,13 +193,11 @@ fn table(rows: &[(String, Delays)]) -> String {
             [delays.runtime_ns, delays.average_ns(), longest].map(milliseconds);
         let [start, end] = [start, end].map(seconds);
         let count = delays.switches;
-        let _ = writeln!(
-            text,
-            "  {task:<21} |{runtime:>11} ms |{count:>9} | avg:{average:>8} ms | max:{longest:>8} ms | max start: {start:>12} s | max end: {end:>12} s"
+        text += &format!(
+            "  {task:<21} |{runtime:>11} ms |{count:>9} | avg:{average:>8} ms | max:{longest:>8} ms | max start: {start:>12} s | max end: {end:>12} s\n"
         );
     }
-    let _ = write!(
-        text,
+    text += &format!(
         " {}\n  TOTAL:                |{:>11} ms |{switches:>9} |\n {}\n",
         "-".repeat(113),
         milliseconds(runtime_ns),

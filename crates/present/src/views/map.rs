@@ -1,7 +1,6 @@
 //! Map of tasks and CPUs: a row a switch, a column a CPU, two letters a task.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use schedcast_trace::{CommId, EventKind, Pid, Recording};
 
@@ -54,9 +53,9 @@ pub fn map(recording: &Recording, selection: &Selection) -> String {
         };
         current.insert(event.cpu, short);
         row(&mut text, &columns, &current, event.cpu);
-        let _ = write!(text, "  {:>12} secs", seconds(event.time_ns));
+        text += &format!("  {:>12} secs", seconds(event.time_ns));
         if let Some(legend) = legend {
-            let _ = write!(text, " {legend}");
+            text += &format!(" {legend}");
         }
         text.push('\n');
     }
@@ -78,6 +77,6 @@ fn row(
     for cpu in columns {
         let star = if *cpu == switching { '*' } else { ' ' };
         let short = current.get(cpu).map_or("", String::as_str);
-        let _ = write!(text, "{star}{short:<2} ");
+        *text += &format!("{star}{short:<2} ");
     }
 }

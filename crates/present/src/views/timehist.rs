@@ -258,15 +258,13 @@ impl History<'_> {
         let label = self.label(pid, comm);
         let [wait, delay, run] = [wait_ns, delay_ns, run_ns].map(milliseconds);
         let time = seconds(time_ns);
-        let _ = write!(
-            self.rows,
-            "{time:>15} [{cpu:04}]  {label:<30}  {wait:>9}  {delay:>9}  {run:>9}"
-        );
+        self.rows +=
+            &format!("{time:>15} [{cpu:04}]  {label:<30}  {wait:>9}  {delay:>9}  {run:>9}");
         if self.columns.state {
-            let _ = write!(self.rows, "  {:>5}", state.name());
+            self.rows += &format!("  {:>5}", state.name());
         }
         if self.columns.next {
-            let _ = write!(self.rows, "  next: {}", self.label(next.0, next.1));
+            self.rows += &format!("  next: {}", self.label(next.0, next.1));
         }
         self.rows.push('\n');
     }
@@ -286,11 +284,7 @@ impl History<'_> {
             None if event.task == 0 => "<idle>".to_owned(),
             None => format!("[{}]", event.task),
         };
-        let _ = writeln!(
-            self.rows,
-            "{time:>15} [{cpu:04}]  {by:<30}  {:31}  {what}",
-            ""
-        );
+        self.rows += &format!("{time:>15} [{cpu:04}]  {by:<30}  {:31}  {what}\n", "");
     }
 
     fn summary(&self) -> String {
@@ -316,14 +310,10 @@ impl History<'_> {
         for ((_, cpu), idle) in self.tasks.iter().filter(|((pid, _), _)| *pid == 0) {
             let share = 100.0 * idle.runs.sum_ns as f64 / span_ns.max(1) as f64;
             let idle_ms = milliseconds(idle.runs.sum_ns);
-            let _ = writeln!(
-                text,
-                "    CPU {cpu:2} idle for {idle_ms:>10}  msec  ({share:6.2}%)"
-            );
+            text += &format!("    CPU {cpu:2} idle for {idle_ms:>10}  msec  ({share:6.2}%)\n");
         }
         let cpus = self.present.len();
-        let _ = write!(
-            text,
+        text += &format!(
             "\n    Total number of unique tasks: {unique}\nTotal number of context switches: {}\n           Total run time (msec): {}\n    Total scheduling time (msec): {}  (x {cpus})\n",
             self.switches,
             milliseconds(total_ns),

@@ -6,7 +6,6 @@
 //! below [`LEVEL_PERCENT`].
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use schedcast_lab::comparison::{Change, Comparison};
 use serde::Deserialize;
@@ -180,9 +179,8 @@ fn render(
         counted.join(", "),
     );
     for ((report, forecast), verdict) in rows.iter().zip(verdicts) {
-        let _ = writeln!(
-            text,
-            "| [{}](#{}) | `{}` | {} | {} | {} |",
+        text += &format!(
+            "| [{}](#{}) | `{}` | {} | {} | {} |\n",
             report.name,
             report.name.replace('.', ""),
             report.metric,
@@ -192,9 +190,8 @@ fn render(
         );
     }
     for ((report, forecast), verdict) in rows.iter().zip(verdicts) {
-        let _ = writeln!(
-            text,
-            "\n## {}\n\n{}.\n",
+        text += &format!(
+            "\n## {}\n\n{}.\n\n",
             report.name,
             capital(&report.published)
         );
@@ -202,18 +199,18 @@ fn render(
             Some((address, note)) => (address, format!(" {note}")),
             None => (report.source.as_str(), String::new()),
         };
-        let _ = writeln!(text, "Source: <{address}>{note}");
+        text += &format!("Source: <{address}>{note}\n");
         if let Some(taken) = &report.taken {
-            let _ = writeln!(text, "\nTaken for what it leaves open: {taken}.");
+            text += &format!("\nTaken for what it leaves open: {taken}.\n");
         }
         if let Some(outside) = &report.outside {
-            let _ = writeln!(text, "\nOutside the model: {outside}.");
+            text += &format!("\nOutside the model: {outside}.\n");
         }
         if forecast.as_ref().is_some_and(|forecast| forecast.alike) {
             text += "\nThe two kernels decide alike here, event by event. What their code costs is not modelled.\n";
         }
         if let Some(reason) = reasons.get(&report.name) {
-            let _ = writeln!(text, "\n{reason}");
+            text += &format!("\n{reason}\n");
         } else if matches!(verdict, Verdict::Wrong | Verdict::Unseen) {
             text += "\nWhy is not known.\n";
         }
@@ -235,7 +232,7 @@ fn said(forecast: &Forecast) -> String {
     let mut text = format!("{:+.1} %", percent(change.ratio));
     if let Some([low, high]) = change.ci95 {
         let (low, high) = (percent(Some(low)), percent(Some(high)));
-        let _ = write!(text, " ({low:+.1} to {high:+.1})");
+        text += &format!(" ({low:+.1} to {high:+.1})");
     }
     text.replace('-', "\u{2212}")
 }

@@ -3,7 +3,6 @@
 //! Worked example: values from 0 to 22.7 get marks at 0, 5, 10, 15 and 20, the largest of 1, 2, 5
 //! times a power of ten that gives at least four steps.
 
-use std::fmt::Write;
 
 use schedcast_base::columns::decimals;
 use schedcast_present::svg::{begin, line, polyline, text};
@@ -100,11 +99,8 @@ pub(super) fn draw(title: &str, axes: &[String; 2], series: &[Series]) -> String
             .iter()
             .map(|&(px, py)| [x.place(px), y.place(py)]);
         polyline(&mut svg, &places.collect::<Vec<_>>(), colour, 1.6);
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{legend}\" y=\"{}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>",
-            TOP - 17.0
-        );
+        svg += &format!("<rect x=\"{legend}\" y=\"{}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>\n",
+            TOP - 17.0);
         text(&mut svg, [legend + 14.0, TOP - 8.0], "start", &one.name);
         legend += 26.0 + 6.6 * one.name.chars().count() as f64;
     }

@@ -3,8 +3,6 @@
 //! A world is an experiment's file in pieces, so that a shorter world is one with pieces taken
 //! away, and the last one left is a file that `schedcast run` reads.
 
-use std::fmt::Write;
-
 use schedcast_kernel::rules::changes;
 use schedcast_kernel::rules::{FEATURES, FairClass, KernelChoice, Problem, Rules, Version};
 use schedcast_sim::random::{SplitMix, name_hash};
@@ -122,15 +120,14 @@ impl Drawn {
         lines(&mut text, &self.groups);
         lines(&mut text, &self.programs);
         for (at_ns, keys) in &self.changes {
-            let _ = write!(text, "\n[[at]]\ntime = \"{at_ns}ns\"\n{keys}\n");
+            text += &format!("\n[[at]]\ntime = \"{at_ns}ns\"\n{keys}\n");
         }
-        let _ = write!(
-            text,
+        text += &format!(
             "\n[run]\nseeds = 1\nduration = \"{}ns\"\n",
             self.duration_ns
         );
         if self.warmup_ns > 0 {
-            let _ = writeln!(text, "warmup = \"{}ns\"", self.warmup_ns);
+            text += &format!("warmup = \"{}ns\"\n", self.warmup_ns);
         }
         text
     }
@@ -483,14 +480,14 @@ impl Drawing {
             if self.uses(Feature::Groups) && !self.drawn.groups.is_empty() && !self.dice.one_in(4) {
                 let row = self.dice.below(self.drawn.groups.len() as u64) as usize;
                 let path = self.drawn.groups[row].split('"').nth(1).unwrap_or("/");
-                let _ = write!(text, "\ncgroup = \"{path}\"");
+                text += &format!("\ncgroup = \"{path}\"");
             }
             if self.uses(Feature::LateStarts) {
                 let most = self.drawn.duration_ns;
                 let close = self.dice.one_in(2);
                 let start = self.dice.below(if close { 2_000 } else { most });
                 let start = if close { most / 2 + start } else { start };
-                let _ = write!(text, "\nstart = \"{start}ns\"");
+                text += &format!("\nstart = \"{start}ns\"");
             }
             self.drawn.programs.push(text);
         }
@@ -500,7 +497,7 @@ impl Drawing {
         let mut prefix = String::new();
         if self.uses(Feature::Affinities) && self.dice.one_in(2) {
             let list = self.list();
-            let _ = write!(prefix, "taskset -c {list} ");
+            prefix += &format!("taskset -c {list} ");
         }
         if self.uses(Feature::Policies) {
             match self.dice.below(6) {
@@ -508,11 +505,11 @@ impl Drawing {
                 1 => prefix += "chrt -i 0 ",
                 2 => {
                     let kind = self.dice.pick(&["-f", "-r"]);
-                    let _ = write!(prefix, "chrt {kind} {} ", self.dice.between(1, 90));
+                    prefix += &format!("chrt {kind} {} ", self.dice.between(1, 90));
                 }
                 3 | 4 => {
                     let nice = self.dice.below(40) as i64 - 20;
-                    let _ = write!(prefix, "nice -n {nice} ");
+                    prefix += &format!("nice -n {nice} ");
                 }
                 _ => {}
             }

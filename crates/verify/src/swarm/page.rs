@@ -1,7 +1,5 @@
 //! The page of what became of the worlds.
 
-use std::fmt::Write;
-
 use super::Tally;
 
 const HEAD: &str = "\
@@ -36,30 +34,27 @@ pub fn page(tallies: &[Tally]) -> String {
         };
         let last = tally.first + tally.worlds.saturating_sub(1);
         let broken = tally.worlds - tally.held - tally.refused;
-        let _ = writeln!(
-            text,
-            "| {build} | {} to {last} | {} | {} | {broken} | `{}` |",
+        text += &format!(
+            "| {build} | {} to {last} | {} | {} | {broken} | `{}` |\n",
             tally.first, tally.held, tally.refused, tally.hash
         );
     }
     text += "\nRefused worlds are those of which a patch is there already, or builds on one that is not.\n";
     for tally in tallies {
         for kind in &tally.broken {
-            let _ = write!(
-                text,
+            text += &format!(
                 "\nBroken in {} worlds, first in that of seed {}: {}\n",
                 kind.worlds, kind.seed, kind.words
             );
         }
     }
     if let Some(tally) = tallies.iter().max_by_key(|tally| tally.worlds) {
-        let _ = write!(
-            text,
+        text += &format!(
             "\nOf {} worlds so many use\n\n| feature | worlds |\n|---|---|\n",
             tally.worlds
         );
         for (feature, count) in &tally.features {
-            let _ = writeln!(text, "| {feature} | {count} |");
+            text += &format!("| {feature} | {count} |\n");
         }
     }
     text += FOUND;

@@ -1,7 +1,6 @@
 //! Tables of a validation: text for the terminal, a dated page for the book.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use super::{Kind, Row, Twin, median_error};
 
@@ -36,20 +35,17 @@ pub fn render_text(twins: &[Twin]) -> String {
     let mut text = String::new();
     for twin in twins {
         let [kept, dropped] = twin.repeats;
-        let _ = writeln!(
-            text,
-            "{} · {} · {kept} repeats, {dropped} disturbed · simulated: {}",
+        text += &format!(
+            "{} · {} · {kept} repeats, {dropped} disturbed · simulated: {}\n",
             twin.scenario, twin.kernel, twin.simulated
         );
-        let _ = writeln!(
-            text,
-            "{:<44} {:>11} {:>11} {:>13}",
+        text += &format!(
+            "{:<44} {:>11} {:>11} {:>13}\n",
             "", "measured", "predicted", "error"
         );
         for row in &twin.rows {
-            let _ = writeln!(
-                text,
-                "{:<44} {:>11} {:>11} {:>13} {}",
+            text += &format!(
+                "{:<44} {:>11} {:>11} {:>13} {}\n",
                 row.metric,
                 figure(&row.metric, row.measured),
                 figure(&row.metric, row.predicted),
@@ -72,9 +68,8 @@ fn summary(twins: &[Twin], begin: &str, bold: &str) -> String {
                 continue;
             }
             let target = kind.target() * 100.0;
-            let _ = writeln!(
-                text,
-                "{begin}{}: none was compared, target {target:.0} %",
+            text += &format!(
+                "{begin}{}: none was compared, target {target:.0} %\n",
                 kind.name()
             );
             continue;
@@ -89,9 +84,8 @@ fn summary(twins: &[Twin], begin: &str, bold: &str) -> String {
             true => "met",
             false => "missed",
         };
-        let _ = writeln!(
-            text,
-            "{begin}{}: median absolute error {bold}{:.1} %{bold}, target {:.0} %: {met}; {passing} of {} figures pass",
+        text += &format!(
+            "{begin}{}: median absolute error {bold}{:.1} %{bold}, target {:.0} %: {met}; {passing} of {} figures pass\n",
             kind.name(),
             median * 100.0,
             kind.target() * 100.0,
@@ -139,9 +133,8 @@ pub fn render_page(twins: &[Twin], reasons: &BTreeMap<String, String>) -> String
     text += &far_off(twins, reasons);
     for twin in twins {
         let [kept, dropped] = twin.repeats;
-        let _ = writeln!(
-            text,
-            "\n## {}\n\n{}, {} CPUs, {kept} repeats, {dropped} more disturbed, steal at most {:.2} %; simulated: {}.\n",
+        text += &format!(
+            "\n## {}\n\n{}, {} CPUs, {kept} repeats, {dropped} more disturbed, steal at most {:.2} %; simulated: {}.\n\n",
             twin.scenario,
             twin.date,
             twin.cpus,
@@ -151,9 +144,8 @@ pub fn render_page(twins: &[Twin], reasons: &BTreeMap<String, String>) -> String
         text += "| | measured | predicted | error | |\n|---|---|---|---|---|\n";
         for row in &twin.rows {
             let shown = |value| figure(&row.metric, value);
-            let _ = writeln!(
-                text,
-                "| {} | {} ({} – {}) | {} | {} | {} |",
+            text += &format!(
+                "| {} | {} ({} – {}) | {} | {} | {} |\n",
                 row.metric,
                 shown(row.measured),
                 shown(row.repeats[0]),
@@ -182,7 +174,7 @@ fn far_off(twins: &[Twin], reasons: &BTreeMap<String, String>) -> String {
         }
         let reason = reasons.get(&twin.scenario);
         let reason = reason.map_or("**not explained**", String::as_str);
-        let _ = writeln!(text, "* {}: {}. {reason}", twin.scenario, far.join(", "));
+        text += &format!("* {}: {}. {reason}\n", twin.scenario, far.join(", "));
     }
     match text.is_empty() {
         true => "\nBeyond a factor of 2 without being inside the spread: none.\n".to_string(),

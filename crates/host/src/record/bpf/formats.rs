@@ -4,8 +4,6 @@
 //! Worked example: a `sched_wakeup` has 36 bytes, `common_type` 3 (2 bytes), `common_flags` (1), a
 //! free one, `common_pid` (4), `comm` (16), `pid`, `prio` and `target_cpu` (4 each).
 
-use std::fmt::Write;
-
 use schedcast_trace::Tracepoint;
 
 /// Bytes of a task's name, `TASK_COMM_LEN`.
@@ -130,9 +128,8 @@ impl Layout for Tracepoint {
                     .strip_prefix(kind)
                     .is_some_and(|rest| rest.starts_with(' '))
             }));
-            let _ = writeln!(
-                text,
-                "\tfield:{declaration};\toffset:{offset};\tsize:{bytes};\tsigned:{is_signed};"
+            text += &format!(
+                "\tfield:{declaration};\toffset:{offset};\tsize:{bytes};\tsigned:{is_signed};\n"
             );
         }
         if self == Tracepoint::Switch {

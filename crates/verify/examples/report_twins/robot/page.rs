@@ -1,7 +1,5 @@
 //! The page: one row a kernel, and what a change of the kernel does.
 
-use std::fmt::Write as _;
-
 use super::{Report, Reported, Seen};
 
 /// A reported kernel and its forecast.
@@ -24,9 +22,8 @@ pub(super) fn render(rows: &[Row]) -> String {
     for ((report, kernel), forecast) in rows {
         let real = kernel.seen();
         let millions = |seen: &Seen| Some(seen.messages_per_s / 1e6);
-        let _ = writeln!(
-            text,
-            "| `{}` on `{}` | {} | {} | {} | {} |",
+        text += &format!(
+            "| `{}` on `{}` | {} | {} | {} | {} |\n",
             report.hackbench,
             report.machine,
             name(kernel),
@@ -46,9 +43,8 @@ pub(super) fn render(rows: &[Row]) -> String {
         }
         let (was, is) = (before.seen(), after.seen());
         let of = |seen: &Seen| Some(seen.messages_per_s);
-        let _ = writeln!(
-            text,
-            "| `{}` | {} | {}, {} | {}, {} | {}, {} |",
+        text += &format!(
+            "| `{}` | {} | {}, {} | {}, {} | {}, {} |\n",
             report.hackbench,
             after.commit,
             change(of(&was), of(&is)),
@@ -64,7 +60,7 @@ pub(super) fn render(rows: &[Row]) -> String {
     for ((report, _), _) in rows {
         if !known.contains(&report.url.as_str()) {
             known.push(&report.url);
-            let _ = writeln!(text, "* {}: <{}>", report.what, report.url);
+            text += &format!("* {}: <{}>\n", report.what, report.url);
         }
     }
     text
