@@ -178,8 +178,7 @@ impl Service {
             );
             b.add(WAITS, 1);
             b.bind(drawn);
-            b.set(VALUE, WAITS);
-            b.add(VALUE, 1);
+            b.sum(VALUE, WAITS, 1);
             b.arithmetic(Arithmetic::Divide, WORK, VALUE);
             b.bind(pieces);
             b.jump_if(WAITS, Compare::Equal, 0, done);
@@ -222,8 +221,7 @@ impl Service {
         b.add(DUE, VALUE);
         b.jump(top);
         b.bind(wait);
-        b.set(VALUE, DUE);
-        b.subtract(VALUE, NOW);
+        b.difference(VALUE, DUE, NOW);
         b.recv_timeout(shared.answers, NUMBER, VALUE);
         // No run has as many requests: the time was up.
         b.jump_if(NUMBER, Compare::Less, Amount::FIXED_MAX, answer);

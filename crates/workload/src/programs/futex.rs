@@ -84,10 +84,8 @@ impl Layout {
 
     /// Addresses of a message thread, which its workers inherit.
     pub(crate) fn group_addresses(&self, b: &mut ProgramBuilder) {
-        b.set(GROUP_WORD, GROUP);
-        b.add(GROUP_WORD, self.group_words);
-        b.set(HEAD, GROUP);
-        b.add(HEAD, self.heads);
+        b.sum(GROUP_WORD, GROUP, self.group_words);
+        b.sum(HEAD, GROUP, self.heads);
         b.set(FIRST, GROUP);
         b.arithmetic(Arithmetic::Multiply, FIRST, self.workers);
         b.add(FIRST, 1);
@@ -128,8 +126,7 @@ impl Layout {
 
     /// `address = base + number`, for the words of worker [`AT`].
     fn address(&self, b: &mut ProgramBuilder, base: u64) {
-        b.set(ADDRESS, AT);
-        b.add(ADDRESS, base);
+        b.sum(ADDRESS, AT, base);
     }
 
     /// Takes the whole list and wakes all threads on it.

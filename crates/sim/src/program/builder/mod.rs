@@ -407,6 +407,18 @@ impl ProgramBuilder {
         self.arithmetic(Arithmetic::SubtractToZero, reg, operand);
     }
 
+    /// `reg` = `one` + `other`, which is read after `reg` is set.
+    pub fn sum(&mut self, reg: Reg, one: impl Into<Amount>, other: impl Into<Amount>) {
+        self.set(reg, one);
+        self.add(reg, other);
+    }
+
+    /// `reg` = `one` − `other`, 0 at the least; `other` is read after `reg` is set.
+    pub fn difference(&mut self, reg: Reg, one: impl Into<Amount>, other: impl Into<Amount>) {
+        self.set(reg, one);
+        self.subtract(reg, other);
+    }
+
     /// [`Instruction::Now`].
     pub fn now(&mut self, reg: Reg) {
         self.push(Instruction::Now(reg));

@@ -76,11 +76,9 @@ impl Options {
         let mut b = ProgramBuilder::new(format!("cyclictest-{thread}"));
         self.begin(&mut b, compiler, thread);
         b.now(NOW);
-        b.set(NEXT, NOW);
-        b.add(NEXT, interval_ns);
+        b.sum(NEXT, NOW, interval_ns);
         if let Some(duration_ns) = self.duration_ns {
-            b.set(STOP, NOW);
-            b.add(STOP, duration_ns);
+            b.sum(STOP, NOW, duration_ns);
         }
         let (top, end) = (b.here(), b.label());
         if self.relative {
@@ -92,8 +90,7 @@ impl Options {
             b.sleep_until(NEXT);
         }
         b.now(NOW);
-        b.set(LATENCY, NOW);
-        b.subtract(LATENCY, NEXT);
+        b.difference(LATENCY, NOW, NEXT);
         b.record(all, LATENCY);
         b.record(own, LATENCY);
         b.work(compiler.start.prices.cyclictest_round_ns);

@@ -33,8 +33,7 @@ impl Options {
         let mut b = ProgramBuilder::new("dbench");
         b.now(WARM);
         b.add(WARM, self.warmup_ns);
-        b.set(END, WARM);
-        b.add(END, self.time_ns);
+        b.sum(END, WARM, self.time_ns);
         b.repeat(LEFT, self.clients, |b| {
             b.fork(client, CHILD);
             b.add(CLIENT, 1);
@@ -75,8 +74,7 @@ impl Options {
         b.arithmetic(Arithmetic::Remainder, PIECE, count);
         let (top, end) = (b.here(), b.label());
         for (column, into) in [(operations, OPERATIONS), (bytes, BYTES), (grown, GROWN)] {
-            b.set(ADDRESS, PIECE);
-            b.add(ADDRESS, column);
+            b.sum(ADDRESS, PIECE, column);
             b.word_load(ADDRESS, into);
         }
         self.piece(&mut b, storage, &metrics, price);

@@ -150,8 +150,7 @@ impl Options {
         b.now(BEGIN);
         match self.length {
             Length::Time(time_ns) => {
-                b.set(END, BEGIN);
-                b.add(END, time_ns);
+                b.sum(END, BEGIN, time_ns);
             }
             Length::Transactions(count) => b.set(LEFT, count),
         }

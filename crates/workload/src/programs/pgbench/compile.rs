@@ -151,8 +151,7 @@ impl Options {
 impl Thread<'_> {
     /// The word of a client in one of the rows.
     fn address(&mut self, row: u64) {
-        self.b.set(ADDRESS, CLIENT);
-        self.b.add(ADDRESS, row);
+        self.b.sum(ADDRESS, CLIENT, row);
     }
 
     fn connect(&mut self) {
@@ -163,8 +162,7 @@ impl Thread<'_> {
         b.repeat(LEFT, CLIENTS, |b| {
             self.server.connect(b, CLIENT, INBOX, VALUE);
             if let Length::Transactions(count) = self.options.length {
-                b.set(ADDRESS, CLIENT);
-                b.add(ADDRESS, self.clients.left);
+                b.sum(ADDRESS, CLIENT, self.clients.left);
                 b.word_store(ADDRESS, count);
             }
             b.add(CLIENT, 1);
@@ -172,8 +170,7 @@ impl Thread<'_> {
         b.record_since(self.metrics.connect, BEGIN);
         b.barrier(self.connected);
         b.now(BEGIN);
-        b.set(END, BEGIN);
-        b.add(END, self.options.length.duration_ns().unwrap_or(0));
+        b.sum(END, BEGIN, self.options.length.duration_ns().unwrap_or(0));
         b.set(TRIGGER, BEGIN);
         b.set(LEFT, BEGIN);
         b.set(ACTIVE, CLIENTS);
@@ -248,8 +245,7 @@ impl Thread<'_> {
                 .jump_if(VALUE, Compare::NotEqual, place as u64, other);
             self.b.set(ROW, rows);
             self.b.arithmetic(Arithmetic::Multiply, ROW, ROW_UNIT);
-            self.b.set(VALUE, place as u64);
-            self.b.add(VALUE, ROW);
+            self.b.sum(VALUE, place as u64, ROW);
             self.b.bind(other);
         }
         self.b.work(self.work);
@@ -268,8 +264,7 @@ impl Thread<'_> {
         self.b.jump_if(STARTING, Compare::Equal, 0, wait);
         self.b.subtract(STARTING, 1);
         self.b.jump_if(STARTING, Compare::Equal, 0, wait);
-        self.b.set(CLIENT, CLIENTS);
-        self.b.subtract(CLIENT, STARTING);
+        self.b.difference(CLIENT, CLIENTS, STARTING);
         self.b.add(CLIENT, FIRST);
         self.b.jump(begin);
         self.b.bind(wait);
@@ -314,8 +309,7 @@ impl Thread<'_> {
         self.b.jump(next);
         self.b.bind(due);
         self.b.add(WOKEN, 1);
-        self.b.set(LAG, NOW);
-        self.b.subtract(LAG, BEGIN);
+        self.b.difference(LAG, NOW, BEGIN);
         self.b.record(self.metrics.lag, LAG);
         self.b.jump(send);
         self.b.bind(none);

@@ -67,8 +67,7 @@ impl Locks {
         };
         let kind = &self.kinds[slot];
         let (free, end) = (b.label(), b.label());
-        b.set(TAKEN, ROW);
-        b.add(TAKEN, kind.taken);
+        b.sum(TAKEN, ROW, kind.taken);
         b.add(ROW, kind.mutexes);
         b.word_load(TAKEN, SEEN);
         b.jump_if(SEEN, Compare::Equal, 0, free);
@@ -85,13 +84,11 @@ impl Locks {
     /// that has the row.
     fn wait(&self, b: &mut ProgramBuilder, row: Row) {
         let turn = b.label();
-        b.set(VALUE, TAKEN);
-        b.add(VALUE, row.rows);
+        b.sum(VALUE, TAKEN, row.rows);
         b.word_load(VALUE, TURNS);
         b.add(TURNS, 1);
         b.word_store(VALUE, TURNS);
-        b.set(TURN, ROW);
-        b.add(TURN, row.rows);
+        b.sum(TURN, ROW, row.rows);
         b.lock(TURN);
         b.jump_if(TURNS, Compare::Equal, 1, turn);
         b.work(self.wait);
@@ -110,8 +107,7 @@ impl Locks {
         for (kind, held) in self.kinds.iter().zip(HELD) {
             let none = b.label();
             b.jump_if(held, Compare::Equal, NO_LOCK, none);
-            b.set(TAKEN, held);
-            b.subtract(TAKEN, kind.mutexes);
+            b.difference(TAKEN, held, kind.mutexes);
             b.add(TAKEN, kind.taken);
             b.word_store(TAKEN, 0);
             b.unlock(held);

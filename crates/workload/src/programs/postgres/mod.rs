@@ -180,8 +180,7 @@ impl Server {
         value: Reg,
         address: Reg,
     ) {
-        b.set(address, connection);
-        b.add(address, u64::from(self.requests.0));
+        b.sum(address, connection, u64::from(self.requests.0));
         b.kernel_work(send_ns);
         b.send(address, 1, value, self.epoll_sync);
     }
@@ -219,10 +218,8 @@ impl Server {
             .map(|statement| spread(compiler, statement.work_ns / statement.replies))
             .collect();
         let mut b = ProgramBuilder::new("postgres");
-        b.set(REQUESTS, CONNECTION);
-        b.add(REQUESTS, u64::from(self.requests.0));
-        b.set(VALUE, CONNECTION);
-        b.add(VALUE, self.reply_queues);
+        b.sum(REQUESTS, CONNECTION, u64::from(self.requests.0));
+        b.sum(VALUE, CONNECTION, self.reply_queues);
         b.word_load(VALUE, REPLIES);
         for held in HELD {
             b.set(held, NO_LOCK);

@@ -400,8 +400,7 @@ impl Runtime {
         let (full, next) = (b.label(), b.here());
         b.jump_if(COUNT, Compare::GreaterOrEqual, BATCH, full);
         b.try_recv(self.shared.network, ARRIVED, full);
-        b.set(B, COUNT);
-        b.add(B, u64::from(self.batch.0));
+        b.sum(B, COUNT, u64::from(self.batch.0));
         b.word_store(B, ARRIVED);
         b.add(COUNT, 1);
         b.jump(next);
@@ -410,8 +409,7 @@ impl Runtime {
         let (top, done) = (b.here(), b.label());
         b.jump_if(COUNT, Compare::Equal, 0, done);
         b.subtract(COUNT, 1);
-        b.set(B, COUNT);
-        b.add(B, u64::from(self.batch.0));
+        b.sum(B, COUNT, u64::from(self.batch.0));
         b.word_load(B, ARRIVED);
         self.push(b);
         b.jump(top);

@@ -135,8 +135,7 @@ impl Options {
         stop_to(b, layout.stopping, end);
         microseconds_since(b, BEGIN, DELTA);
         b.jump_if(DELTA, Compare::GreaterOrEqual, 1_000_000, rested);
-        b.set(LENGTH, 1_000_000);
-        b.subtract(LENGTH, DELTA);
+        b.difference(LENGTH, 1_000_000, DELTA);
         b.arithmetic(Arithmetic::Multiply, LENGTH, 1000);
         b.sleep(LENGTH);
         b.jump(rest);
@@ -237,8 +236,7 @@ fn set_affinity(b: &mut ProgramBuilder, compiler: &mut Compiler, cpus: CpuSet) {
 fn lock_this_cpu(b: &mut ProgramBuilder, locks: u64) {
     let (again, got, kept) = (b.here(), b.label(), b.label());
     b.get_cpu(CPU);
-    b.set(LOCK, CPU);
-    b.add(LOCK, locks);
+    b.sum(LOCK, CPU, locks);
     let attempt = b.here();
     b.word_load(LOCK, VALUE);
     b.jump_if(VALUE, Compare::Equal, 0, got);

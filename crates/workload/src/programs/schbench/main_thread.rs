@@ -85,8 +85,7 @@ impl Options {
         microseconds_since(b, RATE_BEGIN, DELTA);
         b.now(RATE_BEGIN);
         b.word_load(shared.loops, LOOPS);
-        b.set(ROUND, LOOPS);
-        b.subtract(ROUND, LOOPS_BEFORE);
+        b.difference(ROUND, LOOPS, LOOPS_BEFORE);
         b.set(LOOPS_BEFORE, LOOPS);
         b.arithmetic(Arithmetic::Multiply, ROUND, SECOND_US);
         b.jump_if(DELTA, Compare::NotEqual, 0, known);

@@ -77,8 +77,7 @@ impl Options {
             let jitter_us = compiler
                 .workload
                 .add_distribution(Distribution::uniform(0, self.sleep_us / 4 - 1));
-            b.set(LENGTH, jitter_us);
-            b.add(LENGTH, self.sleep_us);
+            b.sum(LENGTH, jitter_us, self.sleep_us);
             b.arithmetic(Arithmetic::Multiply, LENGTH, 1000);
             b.sleep(LENGTH);
         }
@@ -133,8 +132,7 @@ impl Options {
         }
         b.now(BEGIN);
         b.arithmetic(Arithmetic::Remainder, BEGIN, 1000);
-        b.set(LENGTH, (self.cpu_us + 1) * 1000);
-        b.subtract(LENGTH, BEGIN);
+        b.difference(LENGTH, (self.cpu_us + 1) * 1000, BEGIN);
         b.spin(LENGTH, clock_ns as u32);
     }
 

@@ -80,8 +80,7 @@ impl Options {
         let (top, end) = (b.here(), b.label());
         b.now(NOW);
         b.jump_if(NOW, Compare::GreaterOrEqual, END, end);
-        b.set(VALUE, END);
-        b.subtract(VALUE, NOW);
+        b.difference(VALUE, END, NOW);
         b.kernel_work(prices.poll_ns);
         b.recv_timeout(queues.network, ARRIVED, VALUE);
         b.now(NOW);

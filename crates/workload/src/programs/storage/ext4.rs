@@ -53,8 +53,7 @@ impl Ext4 {
     fn commit(&self, b: &mut ProgramBuilder, own: QueueId, commit_ns: u64) {
         const COMMIT: Reg = ITEM;
         b.word_load(self.running, COMMIT);
-        b.set(TARGET, COMMIT);
-        b.add(TARGET, 1);
+        b.sum(TARGET, COMMIT, 1);
         b.word_store(self.running, TARGET);
         // Blocks of the journal, then the record that makes them count.
         b.work(commit_ns);

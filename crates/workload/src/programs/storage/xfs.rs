@@ -70,8 +70,7 @@ impl Xfs {
         };
         let push = Workqueue::add(compiler, &pool, |b| {
             b.word_load(open, ITEM);
-            b.set(VALUE, ITEM);
-            b.add(VALUE, 1);
+            b.sum(VALUE, ITEM, 1);
             b.word_store(open, VALUE);
             b.work(prices.xfs_push_ns);
             // Pushes on other CPUs may have overtaken this one.

@@ -250,8 +250,7 @@ impl Worker {
         b.now(NOW);
         // An alarm that came in the slice ends no sleep any more.
         b.jump_if(NOW, Compare::GreaterOrEqual, END, whole);
-        b.set(WAKE, NOW);
-        b.add(WAKE, DELAY);
+        b.sum(WAKE, NOW, DELAY);
         b.jump_if(WAKE, Compare::GreaterOrEqual, END, until_end);
         b.bind(whole);
         // The timeout has whole microseconds.

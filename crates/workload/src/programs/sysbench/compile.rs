@@ -91,8 +91,7 @@ impl Options {
         }
         b.barrier(started);
         b.now(START);
-        b.set(END, START);
-        b.add(END, self.time_ns.unwrap_or(0));
+        b.sum(END, START, self.time_ns.unwrap_or(0));
         let (top, end) = (b.here(), b.label());
         b.now(BEGIN);
         if self.time_ns.is_some() {

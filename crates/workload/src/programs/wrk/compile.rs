@@ -126,8 +126,7 @@ impl Options {
             .add_distribution(Distribution::uniform(0, self.workers - 1));
         let mut b = ProgramBuilder::new("wrk");
         b.now(END);
-        b.set(SAMPLE, END);
-        b.add(SAMPLE, SAMPLE_NS);
+        b.sum(SAMPLE, END, SAMPLE_NS);
         b.add(END, self.duration_ns);
         // Every connection begins with a request.
         b.set(READY, self.connections_each);
@@ -137,13 +136,10 @@ impl Options {
         b.set(CONNECTION, THREAD);
         b.arithmetic(Arithmetic::Multiply, CONNECTION, self.connections_each);
         b.add(CONNECTION, LEFT);
-        b.set(ADDRESS, CONNECTION);
-        b.add(ADDRESS, layout.ready);
+        b.sum(ADDRESS, CONNECTION, layout.ready);
         b.word_store(ADDRESS, CONNECTION);
-        b.set(ADDRESS, CONNECTION);
-        b.add(ADDRESS, layout.served_by);
-        b.set(VALUE, listener);
-        b.add(VALUE, u64::from(layout.workers.0));
+        b.sum(ADDRESS, CONNECTION, layout.served_by);
+        b.sum(VALUE, listener, u64::from(layout.workers.0));
         b.word_store(ADDRESS, VALUE);
         b.jump_if(LEFT, Compare::Greater, 0, top);
         let (rounds, end) = (b.here(), b.label());
@@ -157,16 +153,14 @@ impl Options {
         b.add(SAMPLE, SAMPLE_NS);
         b.bind(early);
         // The timer of the next sample ends the wait.
-        b.set(VALUE, SAMPLE);
-        b.subtract(VALUE, NOW);
+        b.difference(VALUE, SAMPLE, NOW);
         b.recv_timeout(INBOX, CONNECTION, VALUE);
         b.jump_if(CONNECTION, Compare::GreaterOrEqual, GOOD_BYE, rounds);
         let more = b.here();
         b.kernel_work(prices.tcp_receive(REPLY_BYTES));
         // The clock is looked at when the reply has been read and parsed.
         b.work(work);
-        b.set(ADDRESS, CONNECTION);
-        b.add(ADDRESS, layout.begun);
+        b.sum(ADDRESS, CONNECTION, layout.begun);
         b.word_load(ADDRESS, BEGIN);
         b.record_since(latency, BEGIN);
         b.add(SAMPLED, 1);
@@ -200,12 +194,10 @@ impl Options {
         b.jump_if(WRITTEN, Compare::GreaterOrEqual, READY, done);
         self.ready(b, layout, WRITTEN);
         b.word_load(ADDRESS, CONNECTION);
-        b.set(ADDRESS, CONNECTION);
-        b.add(ADDRESS, layout.begun);
+        b.sum(ADDRESS, CONNECTION, layout.begun);
         b.now(NOW);
         b.word_store(ADDRESS, NOW);
-        b.set(ADDRESS, CONNECTION);
-        b.add(ADDRESS, layout.served_by);
+        b.sum(ADDRESS, CONNECTION, layout.served_by);
         b.word_load(ADDRESS, VALUE);
         b.kernel_work(prices.tcp_send(REQUEST_BYTES));
         b.send(VALUE, REQUEST_BYTES, CONNECTION, epoll_is_sync(compiler));

@@ -147,8 +147,7 @@ impl ExchangeWords {
     pub(super) fn take_back(&self, b: &mut ProgramBuilder, position: usize) {
         let [place, server, _] = SEND;
         b.word_load(self.answered, place);
-        b.set(server, place);
-        b.add(server, 1);
+        b.sum(server, place, 1);
         b.word_store(self.answered, server);
         self.place(b, place);
         b.set(server, self.serving + position as u64);
@@ -232,15 +231,13 @@ impl Compiler<'_> {
         b.word_load(words.answered, other);
         b.add(other, words.servers);
         b.jump_if(count, Compare::GreaterOrEqual, other, done);
-        b.set(other, count);
-        b.add(other, 1);
+        b.sum(other, count, 1);
         b.word_store(words.sent, other);
 
         b.set(place, count);
         words.place(b, place);
         b.word_load(place, place);
-        b.set(other, count);
-        b.add(other, words.serving);
+        b.sum(other, count, words.serving);
         b.word_store(other, place);
         b.add(place, words.inboxes);
         b.word_load(place, place);

@@ -482,8 +482,7 @@ impl<'a> Compiler<'a> {
                 let here = b.label();
                 b.now(now);
                 b.jump_if(now, Compare::GreaterOrEqual, arrives_ns, here);
-                b.set(rest, arrives_ns);
-                b.subtract(rest, now);
+                b.difference(rest, arrives_ns, now);
                 b.io(rest);
                 b.bind(here);
             }
