@@ -10,20 +10,15 @@ const PAIRS: [Pair; 2] = [[2, 3], [4, 5]];
 
 /// The timer of the client wakes it, and it sends to a proxy, which asks its backend 30 µs later.
 fn asks(mini: &mut Mini, at: u64, [proxy, backend]: Pair) {
-    mini.waking(at, 0, 0, HARD, 1);
-    mini.switch(at + 2, 0, 0, "R", 1);
-    mini.waking(at + 10, 0, 1, SOFT, proxy);
-    mini.switch(at + 20, 0, 1, "S", proxy);
-    mini.waking(at + 40, 0, proxy, SOFT, backend);
-    mini.switch(at + 50, 0, proxy, "S", backend);
+    mini.hands_over([at, at + 2], 0, 0, HARD, 1);
+    mini.hands_over([at + 10, at + 20], 0, 1, SOFT, proxy);
+    mini.hands_over([at + 40, at + 50], 0, proxy, SOFT, backend);
 }
 
 /// A backend answers at `at`, and its proxy passes the answer on to the client.
 fn answers(mini: &mut Mini, at: u64, [proxy, backend]: Pair) {
-    mini.waking(at, 0, backend, SOFT, proxy);
-    mini.switch(at + 10, 0, backend, "S", proxy);
-    mini.waking(at + 30, 0, proxy, SOFT, 1);
-    mini.switch(at + 40, 0, proxy, "S", 1);
+    mini.hands_over([at, at + 10], 0, backend, SOFT, proxy);
+    mini.hands_over([at + 30, at + 40], 0, proxy, SOFT, 1);
     mini.switch(at + 50, 0, 1, "S", 0);
 }
 
@@ -35,12 +30,10 @@ fn pile(mini: &mut Mini, at: u64) -> [[u64; 3]; 3] {
     mini.switch(at + 60, 0, first[1], "R", 0); // throttled
     asks(mini, at + 5_000, second);
     mini.switch(at + 5_060, 0, second[1], "R", 0); // throttled
-    mini.waking(at + 9_000, 0, 0, HARD, 1);
-    mini.switch(at + 9_002, 0, 0, "R", 1);
+    mini.hands_over([at + 9_000, at + 9_002], 0, 0, HARD, 1);
     mini.switch(at + 9_012, 0, 1, "S", 0); // sent, and nobody to wake
     mini.switch(at + 60_000, 0, 0, "R", first[1]);
-    mini.waking(at + 61_000, 0, first[1], SOFT, first[0]);
-    mini.switch(at + 61_010, 0, first[1], "S", first[0]);
+    mini.hands_over([at + 61_000, at + 61_010], 0, first[1], SOFT, first[0]);
     mini.waking(at + 61_030, 0, first[0], SOFT, 1);
     mini.switch(at + 61_035, 0, first[0], "R", 1);
     mini.switch(at + 61_045, 0, 1, "S", first[0]);

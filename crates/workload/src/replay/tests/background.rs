@@ -18,23 +18,20 @@ fn machine_at_rest() -> Mini {
     let mut mini = Mini::new(&names);
     mini.group("/agents", &[("cpu.shares", "512")], &[2, 3, 7]);
     // The recorder wakes for 50 µs and wakes the worker.
-    mini.waking(1_000, 0, 0, HARD, 1);
-    mini.switch(1_000, 0, 0, "R", 1);
+    mini.hands_over([1_000, 1_000], 0, 0, HARD, 1);
     mini.waking(1_020, 0, 1, TASK, 5);
     mini.switch(1_050, 0, 1, "S", 0);
     mini.switch(1_030, 1, 0, "R", 5);
     mini.switch(1_060, 1, 5, "I", 0);
     // The agent works 40 µs, asks its helper, works 20 µs more; it also starts a child.
-    mini.waking(4_000, 0, 0, HARD, 2);
-    mini.switch(4_000, 0, 0, "R", 2);
+    mini.hands_over([4_000, 4_000], 0, 0, HARD, 2);
     mini.waking(4_040, 0, 2, TASK, 3);
     mini.fork(4_050, 0, 2, 7);
     mini.switch(4_060, 0, 2, "S", 3);
     mini.switch(4_100, 0, 3, "S", 7);
     mini.switch(4_130, 0, 7, "Z", 0);
     // A timer wakes the worker.
-    mini.waking(8_000, 1, 0, SOFT, 5);
-    mini.switch(8_000, 1, 0, "R", 5);
+    mini.hands_over([8_000, 8_000], 1, 0, SOFT, 5);
     mini.switch(8_025, 1, 5, "I", 0);
     mini
 }

@@ -7,18 +7,15 @@ use super::*;
 /// The limit holds the worker's first half back for `held` µs.
 fn request(mini: &mut Mini, at: u64, held: u64) {
     mini.sends(at);
-    mini.waking(at + 30, 0, 2, TASK, 3);
-    mini.switch(at + 40, 0, 2, "S", 3);
+    mini.hands_over([at + 30, at + 40], 0, 2, TASK, 3);
     if held > 0 {
         mini.switch(at + 50, 0, 3, "R", 0);
         mini.switch(at + 50 + held, 0, 0, "R", 3);
     }
     let asleep = at + 540 + held;
     mini.switch(asleep, 0, 3, "S", 0);
-    mini.waking(asleep + 4_000, 0, 0, HARD, 3);
-    mini.switch(asleep + 4_010, 0, 0, "R", 3);
-    mini.waking(asleep + 4_500, 0, 3, SOFT, 1);
-    mini.switch(asleep + 4_510, 0, 3, "S", 1);
+    mini.hands_over([asleep + 4_000, asleep + 4_010], 0, 0, HARD, 3);
+    mini.hands_over([asleep + 4_500, asleep + 4_510], 0, 3, SOFT, 1);
     mini.switch(asleep + 4_520, 0, 1, "S", 0);
 }
 
@@ -72,15 +69,12 @@ fn a_request_is_under_way_while_it_sleeps() {
     let at = 250_000;
     for (at, worker) in [(at, 3), (at + 2_000, 4)] {
         mini.sends(at);
-        mini.waking(at + 30, 0, 2, TASK, worker);
-        mini.switch(at + 40, 0, 2, "S", worker);
+        mini.hands_over([at + 30, at + 40], 0, 2, TASK, worker);
         mini.switch(at + 540, 0, worker, "S", 0);
     }
     for (at, worker) in [(at + 4_540, 3), (at + 6_540, 4)] {
-        mini.waking(at, 0, 0, HARD, worker);
-        mini.switch(at + 10, 0, 0, "R", worker);
-        mini.waking(at + 500, 0, worker, SOFT, 1);
-        mini.switch(at + 510, 0, worker, "S", 1);
+        mini.hands_over([at, at + 10], 0, 0, HARD, worker);
+        mini.hands_over([at + 500, at + 510], 0, worker, SOFT, 1);
         mini.switch(at + 520, 0, 1, "S", 0);
     }
     let replay = scheduled(mini, 300_000);
@@ -94,12 +88,9 @@ fn a_client_that_thinks_keeps_its_times() {
     mini.group("/clients", &[], &[1]);
     mini.group("/svc", &[], &[2]);
     for at in (0..30).map(|number| 10_000 * number) {
-        mini.waking(at, 0, 0, HARD, 1);
-        mini.switch(at + 10, 0, 0, "R", 1);
-        mini.waking(at + 60, 0, 1, SOFT, 2);
-        mini.switch(at + 70, 0, 1, "S", 2);
-        mini.waking(at + 570, 0, 2, SOFT, 1);
-        mini.switch(at + 580, 0, 2, "S", 1);
+        mini.hands_over([at, at + 10], 0, 0, HARD, 1);
+        mini.hands_over([at + 60, at + 70], 0, 1, SOFT, 2);
+        mini.hands_over([at + 570, at + 580], 0, 2, SOFT, 1);
         mini.switch(at + 680, 0, 1, "S", 0);
     }
     let replay = inferred(mini, 300_000);

@@ -15,13 +15,11 @@ fn threads_stay_on_the_cpus_that_the_recorder_saw_them_restricted_to() {
         cpus: vec![1],
         threads: vec![1],
     }];
-    mini.waking(0, 1, 0, HARD, 1);
-    mini.switch(10, 1, 0, "R", 1);
+    mini.hands_over([0, 10], 1, 0, HARD, 1);
     mini.fork(20, 1, 1, 2);
     mini.switch(30, 1, 1, "S", 2);
     mini.switch(40, 1, 2, "S", 0);
-    mini.waking(50, 0, 0, HARD, 3);
-    mini.switch(60, 0, 0, "R", 3);
+    mini.hands_over([50, 60], 0, 0, HARD, 3);
     mini.switch(70, 0, 3, "S", 0);
     let replay = inferred(mini, 100);
     let mut workload = Workload::default();
@@ -49,8 +47,7 @@ fn started_outside() -> Mini {
         cpus: vec![0],
         threads: vec![2],
     }];
-    mini.waking(0, 0, 0, HARD, 1);
-    mini.switch(10, 0, 0, "R", 1);
+    mini.hands_over([0, 10], 0, 0, HARD, 1);
     mini.fork(20, 0, 1, 2);
     mini.switch(30, 0, 1, "S", 2);
     mini.fork(30_020, 0, 2, 3);

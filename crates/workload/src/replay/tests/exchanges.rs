@@ -29,10 +29,8 @@ fn recording() -> (Recording, u64) {
     mini.switch(at + 80, 0, 1, "S", 2);
     mini.switch(at + 500, 0, 2, "R", 0);
     mini.switch(at + 7_500, 0, 0, "R", 2);
-    mini.waking(at + 8_080, 0, 2, TASK, 1);
-    mini.switch(at + 8_090, 0, 2, "S", 1);
-    mini.waking(at + 8_110, 0, 1, TASK, 2);
-    mini.switch(at + 8_120, 0, 1, "S", 2);
+    mini.hands_over([at + 8_080, at + 8_090], 0, 2, TASK, 1);
+    mini.hands_over([at + 8_110, at + 8_120], 0, 1, TASK, 2);
     answer(&mut mini, at + 8_120, 1_000);
     log.push((at + 10, at + 60, at + 8_090));
     log.push((at + PERIOD_US, at + 8_110, at + 9_130));
@@ -51,14 +49,12 @@ fn recording() -> (Recording, u64) {
 }
 
 pub(super) fn ask(mini: &mut Mini, at: u64) {
-    mini.waking(at, 0, 0, HARD, 1);
-    mini.switch(at, 0, 0, "R", 1);
+    mini.hands_over([at, at], 0, 0, HARD, 1);
     mini.waking(at + 60, 0, 1, TASK, 2);
 }
 
 pub(super) fn answer(mini: &mut Mini, at: u64, work: u64) {
-    mini.waking(at + work, 0, 2, TASK, 1);
-    mini.switch(at + work + 10, 0, 2, "S", 1);
+    mini.hands_over([at + work, at + work + 10], 0, 2, TASK, 1);
     mini.switch(at + work + 30, 0, 1, "S", 0);
 }
 
@@ -157,14 +153,11 @@ fn a_log_of_other_requests_is_not_believed() {
 #[test]
 fn threads_that_only_answer_each_other_are_no_exchange() {
     let mut mini = Mini::new(&[(1, "ping"), (2, "pong")]);
-    mini.waking(0, 0, 0, HARD, 1);
-    mini.switch(0, 0, 0, "R", 1);
+    mini.hands_over([0, 0], 0, 0, HARD, 1);
     for turn in 0..60 {
         let at = 10 + turn * 20;
-        mini.waking(at, 0, 1, TASK, 2);
-        mini.switch(at + 1, 0, 1, "S", 2);
-        mini.waking(at + 10, 0, 2, TASK, 1);
-        mini.switch(at + 11, 0, 2, "S", 1);
+        mini.hands_over([at, at + 1], 0, 1, TASK, 2);
+        mini.hands_over([at + 10, at + 11], 0, 2, TASK, 1);
     }
     let replay = inferred(mini, 2_000);
     assert_eq!(replay.exchanges, []);
@@ -177,12 +170,9 @@ fn two_servers(choose: impl Fn(u64) -> i32) -> Replay {
     mini.group("/limited", &[("cpu.max", "1000 10000")], &[2, 3]);
     for n in 0..60 {
         let (at, server) = (1_000 + n * 2_000, choose(n));
-        mini.waking(at, 0, 0, HARD, 1);
-        mini.switch(at, 0, 0, "R", 1);
-        mini.waking(at + 60, 0, 1, TASK, server);
-        mini.switch(at + 80, 0, 1, "S", server);
-        mini.waking(at + 1_080, 0, server, TASK, 1);
-        mini.switch(at + 1_090, 0, server, "S", 1);
+        mini.hands_over([at, at], 0, 0, HARD, 1);
+        mini.hands_over([at + 60, at + 80], 0, 1, TASK, server);
+        mini.hands_over([at + 1_080, at + 1_090], 0, server, TASK, 1);
         mini.switch(at + 1_110, 0, 1, "S", 0);
     }
     inferred(mini, 125_000)

@@ -29,8 +29,7 @@ fn pile(mini: &mut Mini, at: u64, children: [i32; 4]) {
     mini.sends(at);
     mini.switch(at + 30, 0, 2, "R", 0); // throttled
     for due in [at + 5_000, at + 9_000] {
-        mini.waking(due, 0, 0, HARD, 1);
-        mini.switch(due + 2, 0, 0, "R", 1);
+        mini.hands_over([due, due + 2], 0, 0, HARD, 1);
         mini.switch(due + 12, 0, 1, "S", 0); // sent, and nobody to wake
     }
     mini.switch(at + 80_000, 0, 0, "R", 2);
@@ -43,8 +42,7 @@ fn pile(mini: &mut Mini, at: u64, children: [i32; 4]) {
     replies(mini, at + 92_120, third, long);
     mini.waking(at + 100_000, 0, long, HARD, 1);
     mini.switch(at + 100_000, 0, long, "R", 1);
-    mini.waking(at + 100_010, 0, 1, SOFT, 2);
-    mini.switch(at + 100_020, 0, 1, "S", 2);
+    mini.hands_over([at + 100_010, at + 100_020], 0, 1, SOFT, 2);
     mini.fork(at + 100_040, 0, 2, fourth);
     mini.switch(at + 100_050, 0, 2, "S", fourth);
     replies(mini, at + 104_050, fourth, long);

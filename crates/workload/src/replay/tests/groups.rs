@@ -30,8 +30,7 @@ fn groups_and_their_limits_come_from_the_files() {
 fn the_phase_of_the_period_shows_in_what_resumes() {
     let mut mini = Mini::new(&[(2, "postgres")]);
     mini.group("/pg", &[("cpu.max", "50000 100000")], &[2]);
-    mini.waking(0, 0, 0, HARD, 2);
-    mini.switch(10, 0, 0, "R", 2);
+    mini.hands_over([0, 10], 0, 0, HARD, 2);
     let mut expected = 0;
     for period in 0..4 {
         let refill = 37_000 + period * 100_000;
@@ -146,8 +145,7 @@ fn a_thread_that_preempts_is_charged_from_its_wakeup_on() {
     // A client that runs for 120 µs wakes a service, which preempts it 8 µs later for 20 µs.
     let ran_us = |waking_cpu: u32, context: Context, second: bool, until_us: u64| {
         let mut mini = Mini::new(&[(1, "client"), (2, "svc"), (3, "other"), (4, "third")]);
-        mini.waking(0, 0, 0, HARD, 1);
-        mini.switch(0, 0, 0, "R", 1);
+        mini.hands_over([0, 0], 0, 0, HARD, 1);
         let waker = if waking_cpu == 0 { 1 } else { 3 };
         mini.waking(100, waking_cpu, waker, SOFT, 2);
         mini.woken_on(102, waking_cpu, waker, context, (2, 0));
@@ -213,8 +211,7 @@ fn two_services() -> schedcast_trace::Recording {
         (300, 0, 4, 30),
         (400, 0, 5, 50),
     ] {
-        mini.waking(us, cpu, 0, HARD, pid);
-        mini.switch(us, cpu, 0, "R", pid);
+        mini.hands_over([us, us], cpu, 0, HARD, pid);
         mini.switch(us + for_us, cpu, pid, "S", 0);
     }
     mini.group("/web", &[], &[1, 3, 4]);

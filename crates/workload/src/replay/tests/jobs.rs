@@ -1,8 +1,8 @@
 //! Groups whose threads all end.
 
-use schedcast_base::assert_in;
 use super::services::played_until;
 use super::*;
+use schedcast_base::assert_in;
 
 /// `make` (2) is let go at 1 ms, calls `exec` and starts compilers 3 and 4. When 3 has ended it
 /// starts 5, and ends when 4 has. On the recorded CPU 3 works 10 ms, 5 works 1 ms, sleeps 2 ms and
@@ -18,8 +18,7 @@ fn asked() -> Mini {
     let mut mini = started(true);
     for at in (16_500..20_500).step_by(200) {
         mini.switch(at, 0, 2, "S", 1);
-        mini.waking(at + 100, 0, 1, TASK, 2);
-        mini.switch(at + 100, 0, 1, "S", 2);
+        mini.hands_over([at + 100, at + 100], 0, 1, TASK, 2);
     }
     ends(&mut mini, 20_500);
     mini
@@ -39,8 +38,7 @@ fn started(executes: bool) -> Mini {
     mini.group("/svc", &[("cpu.max", "max 100000")], &[2]);
     mini.members_after("/svc", &[]);
     mini.switch(900, 0, 0, "R", 1);
-    mini.waking(1_000, 0, 1, TASK, 2);
-    mini.switch(1_000, 0, 1, "S", 2);
+    mini.hands_over([1_000, 1_000], 0, 1, TASK, 2);
     if executes {
         mini.exec(1_050, 0, 2);
     }
@@ -52,8 +50,7 @@ fn started(executes: bool) -> Mini {
     mini.fork(11_300, 0, 2, 5);
     mini.switch(11_400, 0, 2, "S", 5);
     mini.switch(12_400, 0, 5, "S", 0);
-    mini.waking(14_400, 0, 0, HARD, 5);
-    mini.switch(14_400, 0, 0, "R", 5);
+    mini.hands_over([14_400, 14_400], 0, 0, HARD, 5);
     mini.waking(16_400, 0, 5, TASK, 2);
     mini.switch(16_400, 0, 5, "X", 2);
     mini

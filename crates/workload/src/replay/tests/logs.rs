@@ -12,8 +12,7 @@ fn a_log_stays_with_the_threads_that_answer_it() {
     let mut rows = Vec::new();
     for number in 0..40 {
         let at = 5_000 * number;
-        mini.waking(at, 0, 0, HARD, 1);
-        mini.switch(at + 2, 0, 0, "R", 1);
+        mini.hands_over([at, at + 2], 0, 0, HARD, 1);
         mini.waking(at + 10, 0, 1, SOFT, 2);
         mini.switch(at + 20, 0, 1, "R", 2);
         mini.switch(at + 120, 0, 2, "S", 1);
@@ -45,14 +44,12 @@ fn remote_with(way_back_us: u64, piles: u64) -> Recording {
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
     let mut rows: Vec<[u64; 3]> = Vec::new();
     for at in (0..25).map(|number| 5_000 * number) {
-        mini.waking(at + 60, 0, 0, SOFT, 2);
-        mini.switch(at + 70, 0, 0, "R", 2);
+        mini.hands_over([at + 60, at + 70], 0, 0, SOFT, 2);
         mini.switch(at + 170, 0, 2, "S", 0);
         rows.push([at, at, at + 170 + way_back_us]);
     }
     for at in (0..piles).map(|number| 125_000 + 100_000 * number) {
-        mini.waking(at + 60, 0, 0, SOFT, 2);
-        mini.switch(at + 70, 0, 0, "R", 2);
+        mini.hands_over([at + 60, at + 70], 0, 0, SOFT, 2);
         mini.switch(at + 100, 0, 2, "R", 0); // throttled
         mini.switch(at + 90_000, 0, 0, "R", 2);
         mini.switch(at + 90_500, 0, 2, "S", 0);
@@ -118,12 +115,9 @@ fn clients_may_be_a_new_process_for_each_request() {
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
     let mut rows = Vec::new();
     for (at, (client, _)) in (0..25).map(|number| 5_000 * number).zip(&clients) {
-        mini.waking(at, 0, 0, HARD, *client);
-        mini.switch(at + 2, 0, 0, "R", *client);
-        mini.waking(at + 10, 0, *client, SOFT, 2);
-        mini.switch(at + 20, 0, *client, "S", 2);
-        mini.waking(at + 120, 0, 2, SOFT, *client);
-        mini.switch(at + 130, 0, 2, "S", *client);
+        mini.hands_over([at, at + 2], 0, 0, HARD, *client);
+        mini.hands_over([at + 10, at + 20], 0, *client, SOFT, 2);
+        mini.hands_over([at + 120, at + 130], 0, 2, SOFT, *client);
         mini.switch(at + 140, 0, *client, "X", 0);
         rows.push([at + 8, at + 8, at + 135]);
     }

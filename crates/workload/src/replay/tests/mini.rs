@@ -1,8 +1,8 @@
 //! Recordings written by hand.
 
 use schedcast_trace::{
-    CommTable, Context, Counts, Event, EventKind, Exec, Fork, Level, Meta, Pid, PrevState, Recording,
-    Switch, Task, Wakeup,
+    CommTable, Context, Counts, Event, EventKind, Exec, Fork, Level, Meta, Pid, PrevState,
+    Recording, Switch, Task, Wakeup,
 };
 use std::path::PathBuf;
 
@@ -87,18 +87,30 @@ impl Mini {
         self.push(us, cpu, current, context, kind);
     }
 
+    /// At the first time `from` (or the interrupt on top of it) wakes `to`, which takes its CPU at
+    /// the second: `from` sleeps then, unless it is the idle task.
+    pub(super) fn hands_over(
+        &mut self,
+        [waking, switch]: [u64; 2],
+        cpu: u32,
+        from: Pid,
+        context: Context,
+        to: Pid,
+    ) {
+        self.waking(waking, cpu, from, context, to);
+        let state = if from == 0 { "R" } else { "S" };
+        self.switch(switch, cpu, from, state, to);
+    }
+
     /// The timer of thread 1 wakes it, and it wakes thread 2 by a message before it sleeps again.
     pub(super) fn sends(&mut self, at: u64) {
-        self.waking(at, 0, 0, HARD, 1);
-        self.switch(at + 2, 0, 0, "R", 1);
-        self.waking(at + 10, 0, 1, SOFT, 2);
-        self.switch(at + 20, 0, 1, "S", 2);
+        self.hands_over([at, at + 2], 0, 0, HARD, 1);
+        self.hands_over([at + 10, at + 20], 0, 1, SOFT, 2);
     }
 
     /// A timer wakes a thread, which sleeps again at once.
     pub(super) fn wakes_for_nothing(&mut self, at: u64, pid: Pid) {
-        self.waking(at, 0, 0, HARD, pid);
-        self.switch(at + 2, 0, 0, "R", pid);
+        self.hands_over([at, at + 2], 0, 0, HARD, pid);
         self.switch(at + 6, 0, pid, "S", 0);
     }
 

@@ -10,8 +10,7 @@ fn recorded(keeps_timetable: bool) -> Replay {
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[1]);
     let mut at = 1_000;
     for number in 0..30 {
-        mini.waking(at, 0, 0, HARD, 1);
-        mini.switch(at, 0, 0, "R", 1);
+        mini.hands_over([at, at], 0, 0, HARD, 1);
         let mut end = at + 5_000;
         if number % 4 == 3 {
             mini.switch(at + 1_000, 0, 1, "R", 0);

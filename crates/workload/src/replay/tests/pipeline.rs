@@ -1,9 +1,9 @@
 //! Requests that pass several threads of a service, and what piles up between them.
 
-use schedcast_base::assert_in;
 use super::services::{put_log, scheduled};
 use super::*;
 use crate::replay::service::Served;
+use schedcast_base::assert_in;
 
 /// One request through a proxy and its backend with nothing else to do: 20, 300 and 30 µs of work.
 fn single(mini: &mut Mini, at: u64) {
@@ -13,12 +13,9 @@ fn single(mini: &mut Mini, at: u64) {
 /// The same with another backend.
 fn single_of(mini: &mut Mini, at: u64, backend: i32) {
     mini.sends(at);
-    mini.waking(at + 38, 0, 2, SOFT, backend);
-    mini.switch(at + 40, 0, 2, "S", backend);
-    mini.waking(at + 335, 0, backend, SOFT, 2);
-    mini.switch(at + 340, 0, backend, "S", 2);
-    mini.waking(at + 365, 0, 2, SOFT, 1);
-    mini.switch(at + 370, 0, 2, "S", 1);
+    mini.hands_over([at + 38, at + 40], 0, 2, SOFT, backend);
+    mini.hands_over([at + 335, at + 340], 0, backend, SOFT, 2);
+    mini.hands_over([at + 365, at + 370], 0, 2, SOFT, 1);
     mini.switch(at + 380, 0, 1, "S", 0);
 }
 
@@ -28,8 +25,7 @@ fn pile(mini: &mut Mini, at: u64, compiles: bool) {
     mini.sends(at);
     mini.switch(at + 30, 0, 2, "R", 0); // throttled
     for due in [1_000, 2_000, 3_000].map(|later| at + later) {
-        mini.waking(due, 0, 0, HARD, 1);
-        mini.switch(due + 2, 0, 0, "R", 1);
+        mini.hands_over([due, due + 2], 0, 0, HARD, 1);
         mini.switch(due + 12, 0, 1, "S", 0); // sent, and nobody to wake
     }
     mini.switch(at + 90_000, 0, 0, "R", 2);
@@ -37,10 +33,8 @@ fn pile(mini: &mut Mini, at: u64, compiles: bool) {
         mini.waking(at + 90_050, 0, 2, TASK, 5);
         mini.switch(at + 90_060, 1, 0, "R", 5);
     }
-    mini.waking(at + 90_090, 0, 2, SOFT, 3);
-    mini.switch(at + 90_100, 0, 2, "S", 3);
-    mini.waking(at + 91_390, 0, 3, SOFT, 2);
-    mini.switch(at + 91_400, 0, 3, "S", 2);
+    mini.hands_over([at + 90_090, at + 90_100], 0, 2, SOFT, 3);
+    mini.hands_over([at + 91_390, at + 91_400], 0, 3, SOFT, 2);
     for replied in [91_440, 91_500, 91_560, 91_620].map(|later| at + later) {
         mini.waking(replied, 0, 2, SOFT, 1);
         let state = if replied == at + 91_620 { "S" } else { "R" };
@@ -59,8 +53,7 @@ fn preempted(mini: &mut Mini, at: u64) {
     mini.waking(at + 38, 0, 2, SOFT, 3);
     mini.switch(at + 40, 0, 2, "R", 3);
     mini.switch(at + 340, 0, 3, "S", 2);
-    mini.waking(at + 365, 0, 2, SOFT, 1);
-    mini.switch(at + 370, 0, 2, "S", 1);
+    mini.hands_over([at + 365, at + 370], 0, 2, SOFT, 1);
     mini.switch(at + 380, 0, 1, "S", 0);
 }
 
@@ -69,19 +62,14 @@ fn overlapping(mini: &mut Mini, at: u64) {
     mini.sends(at);
     for (at, cpu, backend) in [(at, 0, 3), (at + 100, 1, 4)] {
         if cpu == 1 {
-            mini.waking(at, 1, 0, HARD, 1);
-            mini.switch(at + 2, 1, 0, "R", 1);
-            mini.waking(at + 10, 1, 1, SOFT, 2);
-            mini.switch(at + 20, 1, 1, "S", 2);
+            mini.hands_over([at, at + 2], 1, 0, HARD, 1);
+            mini.hands_over([at + 10, at + 20], 1, 1, SOFT, 2);
         }
-        mini.waking(at + 38, cpu, 2, SOFT, backend);
-        mini.switch(at + 40, cpu, 2, "S", backend);
+        mini.hands_over([at + 38, at + 40], cpu, 2, SOFT, backend);
     }
     for (at, cpu, backend) in [(at, 0, 3), (at + 100, 1, 4)] {
-        mini.waking(at + 335, cpu, backend, SOFT, 2);
-        mini.switch(at + 340, cpu, backend, "S", 2);
-        mini.waking(at + 365, cpu, 2, SOFT, 1);
-        mini.switch(at + 370, cpu, 2, "S", 1);
+        mini.hands_over([at + 335, at + 340], cpu, backend, SOFT, 2);
+        mini.hands_over([at + 365, at + 370], cpu, 2, SOFT, 1);
         mini.switch(at + 380, cpu, 1, "S", 0);
     }
 }
@@ -201,16 +189,14 @@ fn what_comes_apart_is_done_by_threads_that_are_there() {
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3, 4]);
     singles_then_preempted(&mut mini);
     let forked = 175_000;
-    mini.waking(forked, 0, 0, HARD, 3);
-    mini.switch(forked + 2, 0, 0, "R", 3);
+    mini.hands_over([forked, forked + 2], 0, 0, HARD, 3);
     mini.fork(forked + 20, 0, 3, 4);
     mini.switch(forked + 30, 0, 3, "S", 4);
     mini.switch(forked + 40, 0, 4, "S", 0);
     for number in 36..136 {
         single_of(&mut mini, 5_000 * number, 4);
     }
-    mini.waking(680_000, 0, 0, HARD, 4);
-    mini.switch(680_002, 0, 0, "R", 4);
+    mini.hands_over([680_000, 680_002], 0, 0, HARD, 4);
     mini.switch(680_020, 0, 4, "X", 0);
     for number in 137..147 {
         preempted(&mut mini, 5_000 * number);

@@ -19,8 +19,7 @@ fn recorded(age_ms: u64) -> (Recording, Replay) {
     let mut mini = Mini::new(&names);
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[1, 2, 3, 4, 5]);
     let mut run = |at: u64, pid: i32, length: u64| {
-        mini.waking(at, 0, 0, HARD, pid);
-        mini.switch(at + 1, 0, 0, "R", pid);
+        mini.hands_over([at, at + 1], 0, 0, HARD, pid);
         mini.switch(at + 1 + length, 0, pid, "S", 0);
     };
     for number in 0..80 {

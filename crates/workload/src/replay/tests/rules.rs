@@ -19,8 +19,7 @@ pub(super) fn example() -> Mini {
     mini.waking(3990, 0, 2, HARD, 3);
     mini.switch(4000, 0, 2, "R", 3);
     mini.switch(4100, 0, 3, "S", 2);
-    mini.waking(9830, 0, 2, TASK, 1);
-    mini.switch(9866, 0, 2, "S", 1);
+    mini.hands_over([9830, 9866], 0, 2, TASK, 1);
     mini.switch(9900, 0, 1, "S", 0);
     mini
 }
@@ -87,8 +86,7 @@ fn costs_of_the_simulator_are_taken_off() {
 #[test]
 fn throttled_time_is_not_work() {
     let mut mini = Mini::new(&[(2, "postgres")]);
-    mini.waking(0, 0, 0, HARD, 2);
-    mini.switch(10, 0, 0, "R", 2);
+    mini.hands_over([0, 10], 0, 0, HARD, 2);
     mini.switch(5_010, 0, 2, "R+", 0); // throttled at its return to user mode
     mini.switch(60_010, 0, 0, "R", 2); // nobody woke it
     mini.switch(62_010, 0, 2, "S", 0);
@@ -121,8 +119,7 @@ fn an_interrupt_of_another_cpu_is_no_timer_of_the_thread() {
 #[test]
 fn a_device_wait_stays_inside_its_activation() {
     let mut mini = Mini::new(&[(2, "cp")]);
-    mini.waking(0, 0, 0, HARD, 2);
-    mini.switch(10, 0, 0, "R", 2);
+    mini.hands_over([0, 10], 0, 0, HARD, 2);
     mini.switch(110, 0, 2, "D", 0);
     mini.waking(900, 1, 0, HARD, 2);
     mini.switch(910, 0, 0, "R", 2);
@@ -139,12 +136,10 @@ fn a_device_wait_stays_inside_its_activation() {
 #[test]
 fn a_wait_that_a_thread_ends_waits_for_that_thread() {
     let mut mini = Mini::new(&[(2, "writer"), (3, "journal")]);
-    mini.waking(0, 0, 0, HARD, 2);
-    mini.switch(0, 0, 0, "R", 2);
+    mini.hands_over([0, 0], 0, 0, HARD, 2);
     mini.waking(50, 0, 2, TASK, 3);
     mini.switch(60, 0, 2, "D", 3);
-    mini.waking(90, 0, 3, TASK, 2);
-    mini.switch(100, 0, 3, "S", 2);
+    mini.hands_over([90, 100], 0, 3, TASK, 2);
     mini.switch(120, 0, 2, "S", 0);
     let replay = inferred(mini, 200);
     let journal = ActivationId(1);
@@ -168,8 +163,7 @@ fn a_wait_that_a_thread_ends_waits_for_that_thread() {
 #[test]
 fn a_waking_while_it_runs_begins_the_next_activation() {
     let mut mini = Mini::new(&[(2, "loop"), (3, "client")]);
-    mini.waking(0, 0, 0, SOFT, 2);
-    mini.switch(0, 0, 0, "R", 2);
+    mini.hands_over([0, 0], 0, 0, SOFT, 2);
     mini.switch(0, 1, 0, "R", 3);
     mini.waking(30, 1, 3, TASK, 2); // `loop` was about to sleep
     mini.woken(31, 1, 3, TASK, 2);
@@ -202,8 +196,7 @@ fn a_waking_while_it_runs_begins_the_next_activation() {
 fn a_waking_on_the_way_to_sleep_ends_that_sleep() {
     for (state, sleeps_inside) in [("D", true), ("S", false)] {
         let mut mini = Mini::new(&[(2, "locker"), (3, "holder")]);
-        mini.waking(0, 0, 0, SOFT, 2);
-        mini.switch(0, 0, 0, "R", 2);
+        mini.hands_over([0, 0], 0, 0, SOFT, 2);
         mini.switch(0, 1, 0, "R", 3);
         mini.waking(29, 1, 3, TASK, 2);
         mini.switch(30, 0, 2, state, 0);
@@ -238,17 +231,14 @@ fn a_lock_inside_a_request_is_a_wait_and_no_message() {
     let mut mini = Mini::new(&[(2, "backend"), (3, "backend"), (4, "client")]);
     for round in 0..20 {
         let at = round * 1000;
-        mini.waking(at, 0, 0, HARD, 4);
-        mini.switch(at, 0, 0, "R", 4);
+        mini.hands_over([at, at], 0, 0, HARD, 4);
         mini.waking(at + 10, 0, 4, TASK, 2);
-        mini.waking(at + 20, 0, 4, TASK, 3);
-        mini.switch(at + 30, 0, 4, "S", 3);
+        mini.hands_over([at + 20, at + 30], 0, 4, TASK, 3);
         mini.switch(at + 30, 1, 0, "R", 2);
         mini.switch(at + 60, 1, 2, "S", 0); // waits for the lock
         mini.waking(at + 90, 0, 3, TASK, 2);
         mini.switch(at + 90, 1, 0, "R", 2);
-        mini.waking(at + 100, 0, 3, TASK, 4);
-        mini.switch(at + 100, 0, 3, "S", 4);
+        mini.hands_over([at + 100, at + 100], 0, 3, TASK, 4);
         mini.switch(at + 110, 0, 4, "S", 0);
         mini.waking(at + 130, 1, 2, TASK, 4);
         mini.switch(at + 130, 1, 2, "S", 0);
@@ -277,14 +267,12 @@ fn a_lock_inside_a_request_is_a_wait_and_no_message() {
 #[test]
 fn forks_and_exits() {
     let mut mini = Mini::new(&[(2, "postmaster"), (9, "vacuum")]);
-    mini.waking(0, 0, 0, HARD, 2);
-    mini.switch(0, 0, 0, "R", 2);
+    mini.hands_over([0, 0], 0, 0, HARD, 2);
     mini.fork(20, 0, 2, 9);
     mini.switch(40, 0, 2, "S", 9);
     mini.switch(1_040, 0, 9, "Z", 0);
     // The pid comes again for another thread.
-    mini.waking(2_000, 0, 0, HARD, 2);
-    mini.switch(2_000, 0, 0, "R", 2);
+    mini.hands_over([2_000, 2_000], 0, 0, HARD, 2);
     mini.fork(2_010, 0, 2, 9);
     mini.switch(2_020, 0, 2, "S", 9);
     mini.switch(2_030, 0, 9, "S", 0);
@@ -372,8 +360,7 @@ fn unseen_runs_get_the_time_they_agree_on() {
     let mut mini = Mini::new(&[(7, "hidden"), (8, "other")]);
     // `hidden` comes, but its switch out is never written; the next event of the CPU is idle's.
     for (start, next) in [(1_000, 1_300), (2_000, 2_120), (3_000, 5_000)] {
-        mini.waking(start, 0, 0, HARD, 7);
-        mini.switch(start, 0, 0, "R", 7);
+        mini.hands_over([start, start], 0, 0, HARD, 7);
         mini.waking(start + 100, 0, 7, HARD, 8); // still there after 100 µs
         mini.switch(next, 0, 0, "R", 8);
         mini.switch(next + 10, 0, 8, "S", 0);
@@ -388,12 +375,10 @@ fn unseen_runs_get_the_time_they_agree_on() {
 #[test]
 fn two_wakings_without_a_run_between_them() {
     let mut mini = Mini::new(&[(7, "hidden")]);
-    mini.waking(1_000, 0, 0, HARD, 7);
-    mini.switch(1_010, 0, 0, "R", 7);
+    mini.hands_over([1_000, 1_010], 0, 0, HARD, 7);
     mini.switch(1_210, 0, 7, "S", 0);
     mini.waking(2_000, 0, 0, HARD, 7);
-    mini.waking(3_000, 0, 0, HARD, 7);
-    mini.switch(3_010, 0, 0, "R", 7);
+    mini.hands_over([3_000, 3_010], 0, 0, HARD, 7);
     mini.switch(3_210, 0, 7, "S", 0);
     let replay = inferred(mini, 4_000);
     let work: Vec<Step> = of(&replay, "hidden")
@@ -409,13 +394,11 @@ fn two_wakings_without_a_run_between_them() {
 #[test]
 fn stoppers_are_left_out_and_what_they_wake_keeps_its_time() {
     let mut mini = Mini::new(&[(18, "migration/0"), (2, "waiter")]);
-    mini.waking(0, 0, 0, HARD, 18);
-    mini.switch(0, 0, 0, "R", 18);
+    mini.hands_over([0, 0], 0, 0, HARD, 18);
     for event in [0, 1] {
         mini.set_prio(event, 0);
     }
-    mini.waking(10, 0, 18, TASK, 2);
-    mini.switch(20, 0, 18, "S", 2);
+    mini.hands_over([10, 20], 0, 18, TASK, 2);
     mini.switch(30, 0, 2, "S", 0);
     let replay = inferred(mini, 100);
     assert!(replay.threads[0].left_out);

@@ -8,19 +8,14 @@ use super::*;
 fn service(mini: &mut Mini, requests: u64) -> u64 {
     let mut at = 0;
     for _ in 0..requests {
-        mini.waking(at, 0, 0, HARD, 1);
-        mini.switch(at, 0, 0, "R", 1);
-        mini.waking(at + 60, 0, 1, TASK, 2);
-        mini.switch(at + 80, 0, 1, "S", 2);
-        mini.waking(at + 1_080, 0, 2, TASK, 1);
-        mini.switch(at + 1_090, 0, 2, "S", 1);
+        mini.hands_over([at, at], 0, 0, HARD, 1);
+        mini.hands_over([at + 60, at + 80], 0, 1, TASK, 2);
+        mini.hands_over([at + 1_080, at + 1_090], 0, 2, TASK, 1);
         mini.switch(at + 1_120, 0, 1, "S", 0);
         at += 5_000;
     }
-    mini.waking(at, 0, 0, HARD, 1);
-    mini.switch(at, 0, 0, "R", 1);
-    mini.waking(at + 60, 0, 1, TASK, 2);
-    mini.switch(at + 80, 0, 1, "S", 2);
+    mini.hands_over([at, at], 0, 0, HARD, 1);
+    mini.hands_over([at + 60, at + 80], 0, 1, TASK, 2);
     mini.waking(at + 1_080, 0, 2, TASK, 1); // the reply
     mini.switch(at + 1_085, 0, 2, "R+", 1); // throttled before it sleeps
     mini.switch(at + 1_185, 0, 1, "S", 0); // the client has sent the next request meanwhile
@@ -83,10 +78,8 @@ fn replies_in_pieces_are_one_request() {
     let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
     let mut at = 0;
     for _ in 0..40 {
-        mini.waking(at, 0, 0, HARD, 1);
-        mini.switch(at, 0, 0, "R", 1);
-        mini.waking(at + 60, 0, 1, TASK, 2);
-        mini.switch(at + 80, 0, 1, "S", 2);
+        mini.hands_over([at, at], 0, 0, HARD, 1);
+        mini.hands_over([at + 60, at + 80], 0, 1, TASK, 2);
         for piece in [500, 1_000, 1_500] {
             mini.waking(at + piece, 0, 2, TASK, 1);
             mini.switch(at + piece + 5, 0, 2, "R", 1);

@@ -12,8 +12,7 @@ use schedcast_trace::Request;
 /// later.
 pub(super) fn single(mini: &mut Mini, at: u64) {
     mini.sends(at);
-    mini.waking(at + 120, 0, 2, SOFT, 1);
-    mini.switch(at + 130, 0, 2, "S", 1);
+    mini.hands_over([at + 120, at + 130], 0, 2, SOFT, 1);
     mini.switch(at + 140, 0, 1, "S", 0);
 }
 
@@ -22,8 +21,7 @@ fn pile(mini: &mut Mini, at: u64) {
     mini.sends(at);
     mini.switch(at + 50, 0, 2, "R", 0); // throttled
     for due in [at + 1_000, at + 2_000] {
-        mini.waking(due, 0, 0, HARD, 1);
-        mini.switch(due + 2, 0, 0, "R", 1);
+        mini.hands_over([due, due + 2], 0, 0, HARD, 1);
         mini.switch(due + 12, 0, 1, "S", 0); // sent, and nobody to wake
     }
     mini.switch(at + 90_000, 0, 0, "R", 2);
@@ -126,14 +124,12 @@ fn a_softirq_that_hits_anybody_comes_from_outside() {
     // A packet each millisecond, whichever task runs: every other millisecond none does.
     for number in 0..60 {
         let at = 2_000 * number;
-        mini.waking(at, 0, 0, HARD, 1);
-        mini.switch(at, 0, 0, "R", 1);
+        mini.hands_over([at, at], 0, 0, HARD, 1);
         mini.waking(at + 500, 0, 1, SOFT, 2);
         mini.switch(at + 510, 0, 1, "R", 2);
         mini.switch(at + 520, 0, 2, "S", 1);
         mini.switch(at + 1_000, 0, 1, "S", 0);
-        mini.waking(at + 1_500, 0, 0, SOFT, 2);
-        mini.switch(at + 1_510, 0, 0, "R", 2);
+        mini.hands_over([at + 1_500, at + 1_510], 0, 0, SOFT, 2);
         mini.switch(at + 1_520, 0, 2, "S", 0);
     }
     let replay = inferred(mini, 120_000);
@@ -164,14 +160,10 @@ fn what_piled_up_is_told_apart_by_the_trace() {
 
 /// As `single`, but the thread that the timer wakes lets another one send.
 fn sent_by_another(mini: &mut Mini, at: u64) {
-    mini.waking(at, 0, 0, HARD, 1);
-    mini.switch(at + 2, 0, 0, "R", 1);
-    mini.waking(at + 5, 0, 1, TASK, 4);
-    mini.switch(at + 8, 0, 1, "S", 4);
-    mini.waking(at + 16, 0, 4, SOFT, 2);
-    mini.switch(at + 20, 0, 4, "S", 2);
-    mini.waking(at + 120, 0, 2, SOFT, 1);
-    mini.switch(at + 130, 0, 2, "S", 1);
+    mini.hands_over([at, at + 2], 0, 0, HARD, 1);
+    mini.hands_over([at + 5, at + 8], 0, 1, TASK, 4);
+    mini.hands_over([at + 16, at + 20], 0, 4, SOFT, 2);
+    mini.hands_over([at + 120, at + 130], 0, 2, SOFT, 1);
     mini.switch(at + 140, 0, 1, "S", 0);
 }
 
@@ -287,12 +279,9 @@ fn what_such_a_client_sends_when_it_is_woken_otherwise_was_due_since_it_slept() 
             continue;
         }
         mini.sends(at);
-        mini.waking(at + 120, 0, 2, SOFT, 1);
-        mini.switch(at + 130, 0, 2, "S", 1);
-        mini.waking(at + 140, 0, 1, SOFT, 2);
-        mini.switch(at + 150, 0, 1, "S", 2);
-        mini.waking(at + 250, 0, 2, SOFT, 1);
-        mini.switch(at + 260, 0, 2, "S", 1);
+        mini.hands_over([at + 120, at + 130], 0, 2, SOFT, 1);
+        mini.hands_over([at + 140, at + 150], 0, 1, SOFT, 2);
+        mini.hands_over([at + 250, at + 260], 0, 2, SOFT, 1);
         mini.switch(at + 270, 0, 1, "S", 0);
         sent_us.push(at as i64 + 140);
     }
@@ -323,13 +312,11 @@ fn what_fell_due_while_its_client_waited_for_a_cpu_is_a_request() {
             continue;
         }
         mini.sends(at);
-        mini.waking(at + 49, 1, 0, HARD, 9);
-        mini.switch(at + 50, 1, 0, "R", 9);
+        mini.hands_over([at + 49, at + 50], 1, 0, HARD, 9);
         mini.waking(at + 120, 0, 2, SOFT, 1);
         mini.switch(at + 300, 1, 9, "S", 1);
         mini.switch(at + 310, 1, 1, "S", 0);
-        mini.waking(at + 420, 0, 2, SOFT, 1);
-        mini.switch(at + 430, 0, 2, "S", 1);
+        mini.hands_over([at + 420, at + 430], 0, 2, SOFT, 1);
         mini.switch(at + 440, 0, 1, "S", 0);
     }
     let replay = scheduled(mini, 350_000);
@@ -364,8 +351,7 @@ fn a_reply_in_pieces_is_one_and_comes_with_the_last() {
             mini.switch(at + 107, 1, 0, "R", 1);
             mini.switch(at + 117, 1, 1, "S", 0);
         }
-        mini.waking(at + 120, 0, 2, SOFT, 1);
-        mini.switch(at + 130, 0, 2, "S", 1);
+        mini.hands_over([at + 120, at + 130], 0, 2, SOFT, 1);
         mini.switch(at + 140, 0, 1, "S", 0);
     }
     let replay = scheduled(mini, 300_000);
@@ -456,20 +442,17 @@ fn what_waits_for_its_arrival_does_not_keep_its_thread() {
 fn a_client_that_waits_for_answers_keeps_no_schedule() {
     let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
-    mini.waking(0, 0, 0, HARD, 1);
-    mini.switch(2, 0, 0, "R", 1);
+    mini.hands_over([0, 2], 0, 0, HARD, 1);
     for number in 0..60 {
         let at = 1_000 * number;
-        mini.waking(at + 10, 0, 1, SOFT, 2);
-        mini.switch(at + 20, 0, 1, "S", 2);
+        mini.hands_over([at + 10, at + 20], 0, 1, SOFT, 2);
         // Every other answer comes in two parts.
         if number % 2 == 0 {
             mini.waking(at + 400, 0, 2, SOFT, 1);
             mini.switch(at + 410, 0, 2, "R", 1);
             mini.switch(at + 420, 0, 1, "S", 2);
         }
-        mini.waking(at + 900, 0, 2, SOFT, 1);
-        mini.switch(at + 910, 0, 2, "S", 1);
+        mini.hands_over([at + 900, at + 910], 0, 2, SOFT, 1);
     }
     mini.switch(60_000, 0, 1, "S", 0);
     // Idle time in which no softirq wakes a task.
@@ -524,13 +507,10 @@ fn threads_of_a_service_do_not_wait_for_each_other_for_ever() {
     }
     // In either round `waits` sleeps until `posts`, which a timer wakes 100 µs later, lets it go.
     for (at, waits, posts) in [(630_000, 4, 3), (640_000, 3, 4)] {
-        mini.waking(at, 0, 0, HARD, waits);
-        mini.switch(at, 0, 0, "R", waits);
+        mini.hands_over([at, at], 0, 0, HARD, waits);
         mini.switch(at + 30, 0, waits, "D", 0);
-        mini.waking(at + 100, 0, 0, HARD, posts);
-        mini.switch(at + 100, 0, 0, "R", posts);
-        mini.waking(at + 120, 0, posts, TASK, waits);
-        mini.switch(at + 140, 0, posts, "S", waits);
+        mini.hands_over([at + 100, at + 100], 0, 0, HARD, posts);
+        mini.hands_over([at + 120, at + 140], 0, posts, TASK, waits);
         mini.switch(at + 200, 0, waits, "S", 0);
     }
     let mut replay = inferred(mini, 700_000);
@@ -576,8 +556,7 @@ fn a_request_that_is_not_answered_counts_with_its_age() {
 /// runnable, which no waking shows. A timer leads to the first only, and the third is sent before
 /// the reply to the second is read.
 fn unseen_replies(mini: &mut Mini, at: u64) {
-    mini.waking(at, 0, 0, HARD, 1);
-    mini.switch(at + 2, 0, 0, "R", 1);
+    mini.hands_over([at, at + 2], 0, 0, HARD, 1);
     for sent in [at + 10, at + 50, at + 66] {
         mini.waking(sent, 0, 1, SOFT, 2);
         mini.switch(sent + 2, 0, 1, "R", 2);

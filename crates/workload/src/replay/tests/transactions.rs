@@ -16,10 +16,8 @@ fn transactions() -> Replay {
         mini.switch(at + 80, 0, 1, "S", 2);
         let mut asked = at + 80;
         for work in [1_000, 300, 1_000] {
-            mini.waking(asked + work, 0, 2, TASK, 1);
-            mini.switch(asked + work + 10, 0, 2, "S", 1);
-            mini.waking(asked + work + 20, 0, 1, TASK, 2);
-            mini.switch(asked + work + 30, 0, 1, "S", 2);
+            mini.hands_over([asked + work, asked + work + 10], 0, 2, TASK, 1);
+            mini.hands_over([asked + work + 20, asked + work + 30], 0, 1, TASK, 2);
             asked += work + 30;
         }
         answer(&mut mini, asked, 300);
@@ -61,12 +59,9 @@ fn transaction(mini: &mut Mini, at: u64, held: u64) -> [u64; 3] {
         mini.switch(at + 50 + held, 0, 0, "R", 2);
     }
     let answered = at + 520 + held;
-    mini.waking(answered, 0, 2, SOFT, 1);
-    mini.switch(answered + 10, 0, 2, "S", 1);
-    mini.waking(answered + 20, 0, 1, SOFT, 2);
-    mini.switch(answered + 30, 0, 1, "S", 2);
-    mini.waking(answered + 530, 0, 2, SOFT, 1);
-    mini.switch(answered + 540, 0, 2, "S", 1);
+    mini.hands_over([answered, answered + 10], 0, 2, SOFT, 1);
+    mini.hands_over([answered + 20, answered + 30], 0, 1, SOFT, 2);
+    mini.hands_over([answered + 530, answered + 540], 0, 2, SOFT, 1);
     mini.switch(answered + 550, 0, 1, "S", 0);
     [at, at + 5, answered + 545]
 }

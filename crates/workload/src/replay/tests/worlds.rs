@@ -9,10 +9,8 @@ use schedcast_sim::{Arithmetic, Instruction, Reg, Workload};
 fn a_thread_becomes_a_loop_over_its_inbox() {
     let mut mini = Mini::new(&[(1, "pgbench"), (2, "postgres")]);
     mini.group("/pg", &[("cpu.max", "50000 100000")], &[2]);
-    mini.waking(100, 0, 0, HARD, 1);
-    mini.switch(100, 0, 0, "R", 1);
-    mini.waking(170, 0, 1, TASK, 2);
-    mini.switch(200, 0, 1, "S", 2);
+    mini.hands_over([100, 100], 0, 0, HARD, 1);
+    mini.hands_over([170, 200], 0, 1, TASK, 2);
     mini.switch(1_200, 0, 2, "S", 0);
     let replay = inferred(mini, 2_000);
     let mut workload = Workload::default();
@@ -103,8 +101,7 @@ fn a_smaller_machine_takes_over_what_a_missing_cpu_did() {
     let mut mini = Mini::new(&[(5, "kworker/1:0"), (7, "sshd")]);
     for pid in [5, 7] {
         let at = pid as u64 * 100;
-        mini.waking(at, 1, 0, HARD, pid);
-        mini.switch(at, 1, 0, "R", pid);
+        mini.hands_over([at, at], 1, 0, HARD, pid);
         mini.switch(at + 10, 1, pid, if pid == 7 { "S" } else { "I" }, 0);
     }
     let replay = inferred(mini, 1_000);
@@ -132,8 +129,7 @@ fn kernel_threads_are_marked_and_bound() {
     let mut mini = Mini::new(&[(5, "kworker/1:0"), (6, "rcu_preempt"), (7, "sshd")]);
     for pid in [5, 6, 7] {
         let at = pid as u64 * 100;
-        mini.waking(at, 1, 0, SOFT, pid);
-        mini.switch(at, 1, 0, "R", pid);
+        mini.hands_over([at, at], 1, 0, SOFT, pid);
         mini.switch(at + 10, 1, pid, if pid == 7 { "S" } else { "I" }, 0);
     }
     let replay = inferred(mini, 1_000);
