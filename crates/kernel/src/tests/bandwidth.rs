@@ -31,8 +31,7 @@ fn limited(
     burst_ms: u64,
 ) -> (World, GroupId) {
     let mut world = World::new(version, cpus);
-    let group = world.group(ROOT);
-    world.limit(group, quota_ms * 1000, period_ms * 1000, burst_ms * 1000);
+    let group = world.limited(ROOT, quota_ms * 1000, period_ms * 1000, burst_ms * 1000);
     (world, group)
 }
 
@@ -64,8 +63,7 @@ fn overruns_are_repaid() {
             rules.hz = 250;
             rules.tick_ns = 4 * MS;
         });
-        let group = world.group(ROOT);
-        world.limit(group, 21_000, 100_000, 0);
+        let group = world.limited(ROOT, 21_000, 100_000, 0);
         let task = hog(&mut world, group, CPU);
         world.advance_to(100 * MS);
         // The tick at 24 ms finds 21 used up.
@@ -82,8 +80,7 @@ fn the_timer_of_a_group_starts_where_its_version_puts_it() {
         let mut world = World::new(version, 1);
         world.bench.draws = vec![1_030 * MS];
         world.advance_to(50 * MS);
-        let group = world.group(ROOT);
-        world.limit(group, 10_000, 100_000, 0);
+        let group = world.limited(ROOT, 10_000, 100_000, 0);
         hog(&mut world, group, CPU);
         world.advance_to(500 * MS);
         let periods: Vec<u64> = world
@@ -200,8 +197,7 @@ fn slack_returned_by_one_cpu_releases_another() {
         let mut world = World::with("6.1", 2, |rules| {
             rules.bandwidth_slice_ns = slice_ms * MS;
         });
-        let group = world.group(ROOT);
-        world.limit(group, 20_000, 100_000, 0);
+        let group = world.limited(ROOT, 20_000, 100_000, 0);
         let first = hog(&mut world, group, CPU);
         let second = hog(&mut world, group, OTHER);
         world.advance_to(2 * MS);
@@ -234,8 +230,7 @@ fn the_slack_timer_hands_out_what_returned_late() {
     // slice size was lowered; it sleeps when CPU 0 is throttled already, and 5 ms later CPU 0 goes
     // on.
     let mut world = World::with("6.1", 2, |rules| rules.bandwidth_slice_ns = 20 * MS);
-    let group = world.group(ROOT);
-    world.limit(group, 30_000, 100_000, 0);
+    let group = world.limited(ROOT, 30_000, 100_000, 0);
     let second = hog(&mut world, group, OTHER);
     world.advance_to(MS);
     world.kernel.rules.bandwidth_slice_ns = 2 * MS;
@@ -475,8 +470,7 @@ fn a_task_moved_out_of_a_throttled_group_waits_on_an_idle_cpu_until_7_0() {
         ("7.1", true),
     ] {
         let mut world = World::new(version, 1);
-        let group = world.group(ROOT);
-        world.limit(group, 1000, 100_000, 0);
+        let group = world.limited(ROOT, 1000, 100_000, 0);
         let task = world.spawn_in(group, CPU, Policy::Normal, 0);
         world.advance_to(30 * MS);
         assert!(world.idle(CPU), "{version}");
@@ -511,8 +505,7 @@ fn a_released_queue_that_only_decays_brings_its_parents_back_to_the_list() {
     for version in ["5.15", "6.1", "6.12", "6.18"] {
         let mut world = World::new(version, 1);
         let parent = world.group(ROOT);
-        let group = world.group(parent);
-        world.limit(group, 19_500, 100_000, 0);
+        let group = world.limited(parent, 19_500, 100_000, 0);
         hog(&mut world, group, CPU);
         world.advance_to(19_700 * US);
         world.block(CPU);
@@ -564,8 +557,7 @@ fn throttled_time_is_not_counted_for_empty_queues() {
         ("6.18", 0),
     ] {
         let mut world = World::new(version, 1);
-        let group = world.group(ROOT);
-        world.limit(group, 19_500, 100_000, 0);
+        let group = world.limited(ROOT, 19_500, 100_000, 0);
         hog(&mut world, group, CPU);
         world.advance_to(19_700 * US);
         world.block(CPU);

@@ -10,8 +10,7 @@ const CPU: Cpu = Cpu(0);
 /// A group limited to 50 ms each 100 ms, with one running hog, at time 0.
 fn limited(version: &str) -> (World, GroupId) {
     let mut world = World::new(version, 1);
-    let group = world.group(GroupId::ROOT);
-    world.limit(group, 50_000, 100_000, 0);
+    let group = world.limited(GroupId::ROOT, 50_000, 100_000, 0);
     world.spawn_in(group, CPU, Policy::Normal, 0);
     (world, group)
 }
@@ -274,8 +273,7 @@ fn a_queue_that_gets_a_last_nanosecond_is_not_throttled() {
 fn all_throttled(version: &str, cpus: usize) -> (World, GroupId, Vec<CfsRqId>) {
     let mut world = World::new(version, cpus);
     world.checked = false;
-    let group = world.group(GroupId::ROOT);
-    world.limit(group, 50_000, 100_000, 0);
+    let group = world.limited(GroupId::ROOT, 50_000, 100_000, 0);
     let queues: Vec<CfsRqId> = (0..cpus)
         .map(|cpu| {
             world.spawn_in(group, Cpu::from(cpu), Policy::Normal, 0);
@@ -398,8 +396,7 @@ fn a_handler_that_is_late_more_than_three_times_doubles_the_period() {
 fn a_period_doubles_as_long_as_it_stays_below_the_longest_one() {
     for (period_ms, doubled_ms) in [(499, 998), (500, 500), (501, 501)] {
         let mut world = World::new("6.1", 1);
-        let group = world.group(GroupId::ROOT);
-        world.limit(group, 100_000, period_ms * 1000, 0);
+        let group = world.limited(GroupId::ROOT, 100_000, period_ms * 1000, 0);
         world.kernel.scale_period(group);
         let limit = world.kernel.groups[group].bandwidth.limit;
         assert_eq!(limit.period_ns, doubled_ms * MS);

@@ -35,8 +35,7 @@ fn limits_out_of_range_or_above_the_parent_change_nothing() {
 #[test]
 fn a_timer_that_is_late_doubles_its_period_up_to_a_second() {
     let mut world = World::new("6.18", 1);
-    let group = world.group(GroupId::ROOT);
-    world.limit(group, 10_000, 200_000, 1_000);
+    let group = world.limited(GroupId::ROOT, 10_000, 200_000, 1_000);
     for expected_ms in [400, 800, 800] {
         world.kernel.scale_period(group);
         let now = world.kernel.groups[group].bandwidth.limit;
@@ -51,8 +50,7 @@ fn a_timer_that_is_late_doubles_its_period_up_to_a_second() {
 fn a_queue_without_runtime_stays_throttled() {
     // 10 of 100 ms: at 50 ms the hog has long been parked, with a debt.
     let mut world = World::new("6.18", 1);
-    let group = world.group(GroupId::ROOT);
-    world.limit(group, 10_000, 100_000, 0);
+    let group = world.limited(GroupId::ROOT, 10_000, 100_000, 0);
     world.spawn_in(group, CPU, Policy::Normal, 0);
     world.advance_to(50 * MS);
     let q = world.kernel.cfs_rq_of(group, CPU);

@@ -57,8 +57,7 @@ fn a_queue_without_tasks_is_unthrottled_without_a_reschedule_up_to_5_12() {
     ] {
         let mut world = World::new(version, 1);
         world.checked = false;
-        let group = world.group(GroupId::ROOT);
-        world.limit(group, 1_000, 10_000, 0);
+        let group = world.limited(GroupId::ROOT, 1_000, 10_000, 0);
         world.spawn_in(group, CPU, Policy::Normal, 0);
         world.advance(300 * US);
         world.block(CPU);
@@ -78,8 +77,7 @@ fn a_new_task_joins_its_queue_before_it_is_enqueued_up_to_6_0() {
     // Half of an idle CPU's 1024 have reached the root before that, or not.
     for (version, util) in [("5.10", 512), ("6.0", 512), ("6.1", 0), ("6.12", 0)] {
         let mut world = World::new(version, 2);
-        let group = world.group(GroupId::ROOT);
-        world.limit(group, 1_000, 100_000, 0);
+        let group = world.limited(GroupId::ROOT, 1_000, 100_000, 0);
         world.spawn_in(group, CPU, Policy::Normal, 0);
         world.advance_to(5 * MS);
         assert!(world.idle(CPU), "{version}");
@@ -94,8 +92,7 @@ fn a_group_that_was_unthrottled_returns_to_the_base_slice() {
     // The group comes to CPU 1's queue by being unthrottled at 100 ms. A second task that asks for
     // 1 ms shortens its request to that, but does not make it the group's own.
     let mut world = World::new("6.12", 2);
-    let group = world.group(GroupId::ROOT);
-    world.limit(group, 1_000, 100_000, 0);
+    let group = world.limited(GroupId::ROOT, 1_000, 100_000, 0);
     world.spawn_in(group, CPU, Policy::Normal, 0);
     world.advance_to(5 * MS);
     start_in(&mut world, group, OTHER, Policy::Normal, 10 * MS);

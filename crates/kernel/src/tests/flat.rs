@@ -193,8 +193,7 @@ fn a_limit_is_enforced_where_it_is_charged() {
     // that finds the pool empty.
     for version in ["7.2", "7.3"] {
         let mut world = World::new(version, 1);
-        let group = world.group(GroupId::ROOT);
-        world.limit(group, 20_000, 100_000, 0);
+        let group = world.limited(GroupId::ROOT, 20_000, 100_000, 0);
         let hog = in_group(&mut world, group, 0);
         world.advance_to(2000 * MS);
         assert_in!(world.runtime(hog) / (20 * MS), 19..=21, "{version}");

@@ -68,10 +68,8 @@ const LIMITS: [Step; 9] = [
 /// limited group is one with 2 of 10 ms.
 fn start(version: &str, cpus: usize) -> (World, [TaskId; 3], GroupId) {
     let mut world = World::new(version, cpus);
-    let group = world.group(GroupId::ROOT);
-    world.limit(group, 3000, 10_000, 0);
-    let below = world.group(group);
-    world.limit(below, 2000, 10_000, 0);
+    let group = world.limited(GroupId::ROOT, 3000, 10_000, 0);
+    world.limited(group, 2000, 10_000, 0);
     let mut spawn = |group, nice, cpu| {
         world.start(TaskAttributes {
             nice,

@@ -98,8 +98,7 @@ fn a_limit_is_kept_in_time_from_6_6_on() {
     // 10 ms in 100. Before, what the task used is charged once a second, by CPU 0.
     for (version, used) in [("6.5", 990 * MS), ("6.6", 100 * MS)] {
         let mut world = nohz_full(version);
-        let group = world.group(GroupId::ROOT);
-        world.limit(group, 10_000, 100_000, 0);
+        let group = world.limited(GroupId::ROOT, 10_000, 100_000, 0);
         let task = world.spawn_in(group, Cpu(1), Policy::Normal, 0);
         world.advance_to(990 * MS);
         let ran = world.runtime(task);

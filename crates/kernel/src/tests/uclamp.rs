@@ -313,8 +313,7 @@ fn a_real_time_task_asks_for_a_large_cpu_where_the_kernel_has_clamps() {
 #[test]
 fn a_throttled_task_keeps_its_clamp_on_the_cpu_until_it_really_sleeps() {
     let mut world = one_cpu("6.18");
-    let group = world.group(GroupId::ROOT);
-    world.limit(group, 1_000, 100_000, 0);
+    let group = world.limited(GroupId::ROOT, 1_000, 100_000, 0);
     let task = world.spawn_in(group, Cpu(0), Policy::Normal, 0);
     at_least(&mut world, task, 500);
     world.advance(20 * MS);

@@ -212,6 +212,19 @@ impl World {
         self.kernel.group_create(&mut self.bench, parent)
     }
 
+    /// A group below `parent` with such a limit, in us.
+    pub(crate) fn limited(
+        &mut self,
+        parent: GroupId,
+        quota: u64,
+        period: u64,
+        burst: u64,
+    ) -> GroupId {
+        let group = self.group(parent);
+        self.limit(group, quota, period, burst);
+        group
+    }
+
     /// Sets `cpu.max` and `cpu.max.burst`, in µs.
     pub(crate) fn limit(&mut self, group: GroupId, quota_us: u64, period_us: u64, burst_us: u64) {
         let limit = CpuLimits::new(quota_us, period_us, burst_us).into();
