@@ -103,6 +103,13 @@ fn output(words: &[impl AsRef<str>], path: &str) -> String {
     out.replace(path, "exp.toml")
 }
 
+/// Standard error of a command that must end with this code.
+fn refused(code: u8, words: &[impl AsRef<str>]) -> String {
+    let (found, _, err) = schedcast(words);
+    assert_eq!(found, code, "{err}");
+    err
+}
+
 /// Names of the columns of an answer in JSON; none where there is none.
 fn column_names(json: &str) -> Vec<String> {
     let answer: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
@@ -179,8 +186,7 @@ fn json_goes_where_it_is_told() {
     assert_eq!((code, &out), (0, &json), "JSON alone on standard output");
     let (code, out, _) = schedcast(&["compare", &path, "--format", "json"]);
     assert_eq!((code, out), (0, json), "the same by its other name");
-    let (code, _, err) = schedcast(&["compare", &path, "--json", "/nowhere/out.json"]);
-    assert_eq!(code, 3);
+    let err = refused(3, &["compare", &path, "--json", "/nowhere/out.json"]);
     assert_starts(&err, "error: cannot write /nowhere/out.json: ");
 }
 
@@ -233,8 +239,7 @@ fn a_column_of_a_file_that_a_kernel_asked_for_equals_is_shown_once() {
 #[test]
 fn run_takes_one_variant_of_a_file() {
     let (_directory, path) = experiment();
-    let (code, _, err) = schedcast(&["run", &path]);
-    assert_eq!(code, 2);
+    let err = refused(2, &["run", &path]);
     assert_contains(&err, "choose one with --variant: whole, half");
     let words = ["run", &path, "--variant", "half", "--set", "kernel.hz=1000"];
     let out = output(&words, &path);
@@ -254,14 +259,11 @@ fn what_if_replays_a_recording_beside_what_was_recorded() {
          cpu.max=90000 --seeds 2"
     ));
     insta::assert_snapshot!(output(&words, NO_PATH));
-    let (code, _, err) = schedcast(&["what-if", path, "--cgroup", "/pq", "--set", "cpu.max=5000"]);
-    assert_eq!(code, 3);
+    let err = refused(3, &["what-if", path, "--cgroup", "/pq", "--set", "cpu.max=5000"]);
     assert!(err.contains("the recording has no cgroup `/pq`"), "{err}");
-    let (code, _, err) = schedcast(&["what-if", path, "--set", "cpu.max=100"]);
-    assert_eq!(code, 3);
+    let err = refused(3, &["what-if", path, "--set", "cpu.max=100"]);
     assert!(err.contains("EINVAL: quota 100 us is below"), "{err}");
-    let (code, _, err) = schedcast(&["what-if", "/nowhere"]);
-    assert_eq!(code, 3);
+    let err = refused(3, &["what-if", "/nowhere"]);
     assert!(err.contains("/nowhere"), "{err}");
 }
 
@@ -296,11 +298,9 @@ fn mistakes_in_files_and_settings_are_shown_at_their_place() {
     1 | kernel.hz=500
       |           ^^^
     ");
-    let (code, _, err) = schedcast(&["compare", &path, "--duration", "20"]);
-    assert_eq!(code, 3);
+    let err = refused(3, &["compare", &path, "--duration", "20"]);
     assert!(err.contains("--> --duration:1:1"), "{err}");
-    let (code, _, err) = schedcast(&["run", "--", "schbench", "--unknown"]);
-    assert_eq!(code, 3);
+    let err = refused(3, &["run", "--", "schbench", "--unknown"]);
     insta::assert_snapshot!(err, @r"
     error: unknown flag `--unknown`
       --> command:1:1
@@ -308,8 +308,7 @@ fn mistakes_in_files_and_settings_are_shown_at_their_place() {
     1 | schbench --unknown
       | ^^^^^^^^^^^^^^^^^^
     ");
-    let (code, _, err) = schedcast(&["compare", "/nowhere.toml"]);
-    assert_eq!(code, 3);
+    let err = refused(3, &["compare", "/nowhere.toml"]);
     let expected = "error: cannot read /nowhere.toml: No such file or directory (os error 2)\n";
     assert_eq!(err, expected);
 }
@@ -422,12 +421,10 @@ fn advise_finds_the_smallest_limit_and_says_how_to_apply_it() {
     let (code, out, _) = schedcast(&["advise", path, "--slo", "reply_latency.p99.9<900us"]);
     assert_eq!(code, 1, "half a second of quota takes 1 ms");
     assert!(out.contains("not even without a limit"), "{out}");
-    let (code, _, err) = schedcast(&["advise", path, "--slo", "p98<80ms"]);
-    assert_eq!(code, 3);
+    let err = refused(3, &["advise", path, "--slo", "p98<80ms"]);
     assert_contains(&err, "--slo:1:1");
     assert_contains(&err, "activation_latency.p99");
-    let (code, _, err) = schedcast(&["advise", path, "--slo", "p99<80ms", "--seeds", "1"]);
-    assert_eq!(code, 2);
+    let err = refused(2, &["advise", path, "--slo", "p99<80ms", "--seeds", "1"]);
     assert_contains(&err, "--seeds takes 2 or more");
     let (code, _, err) = schedcast(&["advise", path]);
     let figures = "postgres/request_latency is recorded with p50 10.402 ms, p95 113.303 ms";
@@ -460,8 +457,7 @@ fn an_advice_is_written_as_json_and_read_back() {
 #[test]
 fn settings_for_a_real_group_are_refused_at_their_place() {
     let refuse = |setting: &str| {
-        let (code, _, err) = schedcast(&["apply", "--cgroup", "/nosuch", "--set", setting]);
-        assert_eq!(code, 3);
+        let err = refused(3, &["apply", "--cgroup", "/nosuch", "--set", setting]);
         err
     };
     assert_eq!(
@@ -496,8 +492,7 @@ fn files_without_end_are_refused_instead_of_filling_memory() {
         "counters /dev/zero --cpus 2 --set cpu.max=50000",
         "run --machine /dev/zero -- hackbench",
     ] {
-        let (code, _, err) = schedcast(&typed(line));
-        assert_eq!(code, 3, "{err}");
+        let err = refused(3, &typed(line));
         assert!(err.contains("goes on after 256 MiB"), "{err}");
     }
 }
@@ -507,8 +502,7 @@ fn validate_refuses_an_experiment_that_starts_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("exp.toml");
     std::fs::write(&path, "[run]\nduration = \"1s\"\n").unwrap();
-    let (code, _, err) = schedcast(&["validate", &path.display().to_string()]);
-    assert_eq!(code, 3, "{err}");
+    let err = refused(3, &["validate", &path.display().to_string()]);
     assert!(err.contains("`run` starts no program"), "{err}");
 }
 
