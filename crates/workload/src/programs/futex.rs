@@ -134,23 +134,22 @@ impl Layout {
         b.word_load(HEAD, AT);
         b.word_store(HEAD, 0);
         b.now(NOW);
-        let (top, done) = (b.here(), b.label());
-        b.jump_if(AT, Compare::Equal, 0, done);
-        self.address(b, self.nexts);
-        b.word_load(ADDRESS, FOLLOWING);
-        b.word_store(ADDRESS, 0);
-        if self.pipe_ns > 0 {
-            // In pipe mode every worker has a time of its own.
-            b.work(self.pipe_ns);
-            b.now(NOW);
-        }
-        self.address(b, self.wake_times);
-        b.word_store(ADDRESS, NOW);
-        self.address(b, self.worker_words);
-        post(b, ADDRESS);
-        b.set(AT, FOLLOWING);
-        b.jump(top);
-        b.bind(done);
+        b.forever(|b, done| {
+            b.jump_if(AT, Compare::Equal, 0, done);
+            self.address(b, self.nexts);
+            b.word_load(ADDRESS, FOLLOWING);
+            b.word_store(ADDRESS, 0);
+            if self.pipe_ns > 0 {
+                // In pipe mode every worker has a time of its own.
+                b.work(self.pipe_ns);
+                b.now(NOW);
+            }
+            self.address(b, self.wake_times);
+            b.word_store(ADDRESS, NOW);
+            self.address(b, self.worker_words);
+            post(b, ADDRESS);
+            b.set(AT, FOLLOWING);
+        });
     }
 
     /// Gives worker [`AT`] a request that began at the time in [`REQUEST`], and wakes it with the
@@ -228,45 +227,41 @@ impl Layout {
         b.now(NOW);
         b.word_store(WAKE_TIME, NOW);
         if requests {
-            let none = b.label();
             b.word_store(PENDING, 0);
             b.word_load(POSTED, SEEN);
-            b.jump_if(SEEN, Compare::LessOrEqual, TAKEN, none);
-            b.word_store(WORKER_WORD, 1);
-            b.jump(taken);
-            b.bind(none);
+            b.unless(SEEN, Compare::LessOrEqual, TAKEN, |b| {
+                b.word_store(WORKER_WORD, 1);
+                b.jump(taken);
+            });
         } else {
             b.word_load(HEAD, VALUE);
             b.word_store(NEXT, VALUE);
             b.word_store(HEAD, WORKER);
         }
         post(b, GROUP_WORD);
-        let stop = b.label();
         b.word_load(self.stopping, VALUE);
-        b.jump_if(VALUE, Compare::NotEqual, 0, stop);
-        wait(b, WORKER_WORD);
-        b.bind(stop);
+        b.unless(VALUE, Compare::NotEqual, 0, |b| {
+            wait(b, WORKER_WORD);
+        });
     }
 }
 
 /// Sets a word from 0 to 1 and wakes a thread that waits for that.
 pub(super) fn post(b: &mut ProgramBuilder, word: Reg) {
-    let done = b.label();
     b.word_load(word, VALUE);
-    b.jump_if(VALUE, Compare::NotEqual, 0, done);
-    b.word_store(word, 1);
-    b.word_wake(word, 1);
-    b.bind(done);
+    b.unless(VALUE, Compare::NotEqual, 0, |b| {
+        b.word_store(word, 1);
+        b.word_wake(word, 1);
+    });
 }
 
 /// Waits until a word is 1, and takes the 1.
 pub(super) fn wait(b: &mut ProgramBuilder, word: Reg) {
-    let (top, got) = (b.here(), b.label());
-    b.word_load(word, VALUE);
-    b.jump_if(VALUE, Compare::Equal, 1, got);
-    b.word_wait(word, 0);
-    b.jump(top);
-    b.bind(got);
+    b.forever(|b, got| {
+        b.word_load(word, VALUE);
+        b.jump_if(VALUE, Compare::Equal, 1, got);
+        b.word_wait(word, 0);
+    });
     b.word_store(word, 0);
 }
 

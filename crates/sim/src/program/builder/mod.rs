@@ -477,6 +477,28 @@ impl ProgramBuilder {
         self.loop_back(counter, top);
     }
 
+    /// `body` over and over, until it jumps to the label that it gets: what comes next.
+    pub fn forever(&mut self, body: impl FnOnce(&mut ProgramBuilder, Label)) {
+        let (top, end) = (self.here(), self.label());
+        body(self, end);
+        self.jump(top);
+        self.bind(end);
+    }
+
+    /// `body`, unless the register compares so.
+    pub fn unless(
+        &mut self,
+        reg: Reg,
+        compare: Compare,
+        operand: impl Into<Amount>,
+        body: impl FnOnce(&mut ProgramBuilder),
+    ) {
+        let over = self.label();
+        self.jump_if(reg, compare, operand, over);
+        body(self);
+        self.bind(over);
+    }
+
     /// [`Instruction::JumpIndexed`].
     pub fn jump_indexed(&mut self, index: Reg, targets: &[Label]) {
         self.tables.push(targets.to_vec());

@@ -45,18 +45,17 @@ impl Options {
             let fork = compiler.fork("", program, false);
             b.fork(fork, CHILD);
         }
-        let (top, end) = (b.here(), b.label());
-        if !self.quiet {
-            let lines = self.threads + 2;
-            b.work(lines * compiler.start.prices.print_line_ns);
-        }
-        b.sleep(LOOK_NS);
-        for word in [shared.ended, shared.shutdown] {
-            b.word_load(word, VALUE);
-            b.jump_if(VALUE, Compare::NotEqual, 0, end);
-        }
-        b.jump(top);
-        b.bind(end);
+        b.forever(|b, end| {
+            if !self.quiet {
+                let lines = self.threads + 2;
+                b.work(lines * compiler.start.prices.print_line_ns);
+            }
+            b.sleep(LOOK_NS);
+            for word in [shared.ended, shared.shutdown] {
+                b.word_load(word, VALUE);
+                b.jump_if(VALUE, Compare::NotEqual, 0, end);
+            }
+        });
         b.word_store(shared.shutdown, 1);
         b.sleep(END_NS);
         b.join_all();
@@ -96,10 +95,9 @@ impl Options {
         b.work(compiler.start.prices.cyclictest_round_ns);
         b.add(CYCLES, 1);
         if self.duration_ns.is_some() {
-            let before = b.label();
-            b.jump_if(NOW, Compare::Less, STOP, before);
-            b.word_store(shared.shutdown, 1);
-            b.bind(before);
+            b.unless(NOW, Compare::Less, STOP, |b| {
+                b.word_store(shared.shutdown, 1);
+            });
         }
         let missed = b.here();
         b.add(NEXT, interval_ns);

@@ -72,17 +72,16 @@ impl Options {
         b.set(PIECE, CLIENT);
         b.arithmetic(Arithmetic::Multiply, PIECE, STAGGER);
         b.arithmetic(Arithmetic::Remainder, PIECE, count);
-        let (top, end) = (b.here(), b.label());
-        for (column, into) in [(operations, OPERATIONS), (bytes, BYTES), (grown, GROWN)] {
-            b.sum(ADDRESS, PIECE, column);
-            b.word_load(ADDRESS, into);
-        }
-        self.piece(&mut b, storage, &metrics, price);
-        b.jump_if(NOW, Compare::GreaterOrEqual, END, end);
-        b.add(PIECE, 1);
-        b.arithmetic(Arithmetic::Remainder, PIECE, count);
-        b.jump(top);
-        b.bind(end);
+        b.forever(|b, end| {
+            for (column, into) in [(operations, OPERATIONS), (bytes, BYTES), (grown, GROWN)] {
+                b.sum(ADDRESS, PIECE, column);
+                b.word_load(ADDRESS, into);
+            }
+            self.piece(b, storage, &metrics, price);
+            b.jump_if(NOW, Compare::GreaterOrEqual, END, end);
+            b.add(PIECE, 1);
+            b.arithmetic(Arithmetic::Remainder, PIECE, count);
+        });
         b.exit();
         compiler.program(b)
     }

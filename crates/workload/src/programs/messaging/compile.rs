@@ -107,13 +107,12 @@ impl Options {
         let prices = compiler.start.prices;
         b.kernel_work(prices.pipe_write(1));
         b.send(shared.ready, 1, VALUE, true);
-        let (wait, go) = (b.here(), b.label());
-        b.word_load(shared.go, VALUE);
-        b.jump_if(VALUE, Compare::NotEqual, 0, go);
-        b.kernel_work(prices.poll_ns);
-        b.word_wait(shared.go, 0);
-        b.jump(wait);
-        b.bind(go);
+        b.forever(|b, go| {
+            b.word_load(shared.go, VALUE);
+            b.jump_if(VALUE, Compare::NotEqual, 0, go);
+            b.kernel_work(prices.poll_ns);
+            b.word_wait(shared.go, 0);
+        });
     }
 
     /// Adds extra work of perf's processes, which have many libraries.

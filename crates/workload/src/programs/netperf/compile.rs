@@ -221,15 +221,14 @@ impl Options {
     ) -> Result<ProgramId, CommandError> {
         let mut b = ProgramBuilder::new("netperf-server");
         self.bind(compiler, &mut b, self.remote_cpu);
-        let (top, end) = (b.here(), b.label());
-        b.recv(TO_SERVER, VALUE);
-        b.jump_if(VALUE, Compare::Equal, GOOD_BYE, end);
-        b.kernel_work(self.receive_ns(compiler, self.request_bytes));
-        b.work(compiler.start.prices.netperf_round_ns);
-        self.send_work(&mut b, compiler, self.response_bytes, identifications);
-        b.send(TO_CLIENT, self.response_bytes, VALUE, true);
-        b.jump(top);
-        b.bind(end);
+        b.forever(|b, end| {
+            b.recv(TO_SERVER, VALUE);
+            b.jump_if(VALUE, Compare::Equal, GOOD_BYE, end);
+            b.kernel_work(self.receive_ns(compiler, self.request_bytes));
+            b.work(compiler.start.prices.netperf_round_ns);
+            self.send_work(b, compiler, self.response_bytes, identifications);
+            b.send(TO_CLIENT, self.response_bytes, VALUE, true);
+        });
         b.exit();
         compiler.program(b)
     }
@@ -270,15 +269,14 @@ impl Options {
     fn stream_server(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
         let mut b = ProgramBuilder::new("netperf-server");
         self.bind(compiler, &mut b, self.remote_cpu);
-        let (top, end) = (b.here(), b.label());
-        b.recv(TO_SERVER, VALUE);
-        b.jump_if(VALUE, Compare::Equal, GOOD_BYE, end);
-        b.kernel_work(self.receive_ns(compiler, self.request_bytes));
-        if self.test == Test::UdpStream {
-            b.word_fetch_add(GIVEN, self.room(), NOW);
-        }
-        b.jump(top);
-        b.bind(end);
+        b.forever(|b, end| {
+            b.recv(TO_SERVER, VALUE);
+            b.jump_if(VALUE, Compare::Equal, GOOD_BYE, end);
+            b.kernel_work(self.receive_ns(compiler, self.request_bytes));
+            if self.test == Test::UdpStream {
+                b.word_fetch_add(GIVEN, self.room(), NOW);
+            }
+        });
         b.exit();
         compiler.program(b)
     }

@@ -95,13 +95,12 @@ impl Log {
     /// The WAL writer process.
     pub(super) fn writer(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
         let mut b = ProgramBuilder::new("walwriter");
-        let (top, end) = (b.here(), b.label());
-        b.recv_timeout(self.stop, VALUE, WRITER_PERIOD_NS);
-        b.jump_if(VALUE, Compare::Equal, 1, end);
-        b.word_load(self.inserted, WANTED);
-        self.flush(&mut b);
-        b.jump(top);
-        b.bind(end);
+        b.forever(|b, end| {
+            b.recv_timeout(self.stop, VALUE, WRITER_PERIOD_NS);
+            b.jump_if(VALUE, Compare::Equal, 1, end);
+            b.word_load(self.inserted, WANTED);
+            self.flush(b);
+        });
         b.exit();
         compiler.program(b)
     }

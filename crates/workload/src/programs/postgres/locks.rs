@@ -83,16 +83,15 @@ impl Locks {
     /// Waits for the turn at mutex [`ROW`], unless it is free, and for the end of the transaction
     /// that has the row.
     fn wait(&self, b: &mut ProgramBuilder, row: Row) {
-        let turn = b.label();
         b.sum(VALUE, TAKEN, row.rows);
         b.word_load(VALUE, TURNS);
         b.add(TURNS, 1);
         b.word_store(VALUE, TURNS);
         b.sum(TURN, ROW, row.rows);
         b.lock(TURN);
-        b.jump_if(TURNS, Compare::Equal, 1, turn);
-        b.work(self.wait);
-        b.bind(turn);
+        b.unless(TURNS, Compare::Equal, 1, |b| {
+            b.work(self.wait);
+        });
         b.lock(ROW);
         b.word_store(TAKEN, 1);
         b.word_load(VALUE, TURNS);
@@ -105,14 +104,13 @@ impl Locks {
     /// End of a transaction.
     pub(super) fn release(&self, b: &mut ProgramBuilder) {
         for (kind, held) in self.kinds.iter().zip(HELD) {
-            let none = b.label();
-            b.jump_if(held, Compare::Equal, NO_LOCK, none);
-            b.difference(TAKEN, held, kind.mutexes);
-            b.add(TAKEN, kind.taken);
-            b.word_store(TAKEN, 0);
-            b.unlock(held);
-            b.set(held, NO_LOCK);
-            b.bind(none);
+            b.unless(held, Compare::Equal, NO_LOCK, |b| {
+                b.difference(TAKEN, held, kind.mutexes);
+                b.add(TAKEN, kind.taken);
+                b.word_store(TAKEN, 0);
+                b.unlock(held);
+                b.set(held, NO_LOCK);
+            });
         }
     }
 }

@@ -239,11 +239,10 @@ impl Server {
         b.set(ROW, VALUE);
         b.arithmetic(Arithmetic::Divide, ROW, ROW_UNIT);
         b.jump_if(KIND, Compare::Equal, GOOD_BYE, end);
-        let warm = b.label();
-        b.jump_if(FRESH, Compare::Equal, 0, warm);
-        b.set(FRESH, 0);
-        b.work(first);
-        b.bind(warm);
+        b.unless(FRESH, Compare::Equal, 0, |b| {
+            b.set(FRESH, 0);
+            b.work(first);
+        });
         let labels: Vec<_> = script.statements.iter().map(|_| b.label()).collect();
         b.jump_indexed(KIND, &labels);
         for ((statement, label), work) in script.statements.iter().zip(&labels).zip(work) {

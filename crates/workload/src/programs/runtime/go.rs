@@ -143,14 +143,13 @@ impl Server {
         // The process itself is `sysmon`.
         self.load
             .wait_for_end(&mut b, &runtime.shared.words, [START, NOW]);
-        let (top, woken) = (b.here(), b.label());
-        b.word_load(runtime.parked, VALUE);
-        b.jump_if(VALUE, Compare::Equal, 0, woken);
-        b.word_fetch_add(runtime.parked, SCRATCH.minus_one, VALUE);
-        b.word_fetch_add(runtime.shared.words.busy, 1, VALUE);
-        b.sem_post(runtime.park);
-        b.jump(top);
-        b.bind(woken);
+        b.forever(|b, woken| {
+            b.word_load(runtime.parked, VALUE);
+            b.jump_if(VALUE, Compare::Equal, 0, woken);
+            b.word_fetch_add(runtime.parked, SCRATCH.minus_one, VALUE);
+            b.word_fetch_add(runtime.shared.words.busy, 1, VALUE);
+            b.sem_post(runtime.park);
+        });
         b.set(VALUE, GOOD_BYE);
         b.send(network, 1, VALUE, false);
         b.join_all();
@@ -279,19 +278,17 @@ impl Runtime {
         self.netpoll(b);
         self.pop(b, go_on);
         // An idle worker, which looks for goroutines after each piece.
-        let nothing = b.label();
         b.word_load(self.left, VALUE);
-        b.jump_if(VALUE, Compare::Equal, 0, nothing);
-        self.found(b);
-        self.piece(server, b, find);
-        b.kernel_work(self.shared.poll_ns);
-        b.jump(find);
-        b.bind(nothing);
-        let resting = b.label();
-        b.jump_if(SPINNING, Compare::Equal, 0, resting);
-        b.set(SPINNING, 0);
-        b.word_fetch_add(self.spinning, SCRATCH.minus_one, B);
-        b.bind(resting);
+        b.unless(VALUE, Compare::Equal, 0, |b| {
+            self.found(b);
+            self.piece(server, b, find);
+            b.kernel_work(self.shared.poll_ns);
+            b.jump(find);
+        });
+        b.unless(SPINNING, Compare::Equal, 0, |b| {
+            b.set(SPINNING, 0);
+            b.word_fetch_add(self.spinning, SCRATCH.minus_one, B);
+        });
         b.word_fetch_add(self.idle_ps, 1, B);
         self.shared.words.leave(b, &SCRATCH, 1);
         b.jump(asleep);
@@ -433,21 +430,20 @@ impl Runtime {
 
     /// Takes the oldest of the run queue and goes to `found`.
     fn pop(&self, b: &mut ProgramBuilder, found: Label) {
-        let empty = b.label();
         b.word_load(self.head, B);
         b.word_load(self.tail, VALUE);
-        b.jump_if(B, Compare::Equal, VALUE, empty);
-        b.word_fetch_add(self.head, 1, B);
-        b.arithmetic(Arithmetic::Remainder, B, RING);
-        b.add(B, self.ring);
-        b.word_load(B, REST);
-        b.set(ARRIVED, REST);
-        b.arithmetic(Arithmetic::Divide, ARRIVED, LEFT);
-        b.arithmetic(Arithmetic::Multiply, ARRIVED, 1000);
-        b.arithmetic(Arithmetic::Remainder, REST, LEFT);
-        b.arithmetic(Arithmetic::Multiply, REST, 1000);
-        b.jump(found);
-        b.bind(empty);
+        b.unless(B, Compare::Equal, VALUE, |b| {
+            b.word_fetch_add(self.head, 1, B);
+            b.arithmetic(Arithmetic::Remainder, B, RING);
+            b.add(B, self.ring);
+            b.word_load(B, REST);
+            b.set(ARRIVED, REST);
+            b.arithmetic(Arithmetic::Divide, ARRIVED, LEFT);
+            b.arithmetic(Arithmetic::Multiply, ARRIVED, 1000);
+            b.arithmetic(Arithmetic::Remainder, REST, LEFT);
+            b.arithmetic(Arithmetic::Multiply, REST, 1000);
+            b.jump(found);
+        });
     }
 
     /// Wakes an M for an idle P, unless one looks for work already.
@@ -470,12 +466,11 @@ impl Runtime {
 
     /// `resetspinning`: an M that was woken and found work wakes the next.
     fn found(&self, b: &mut ProgramBuilder) {
-        let done = b.label();
-        b.jump_if(SPINNING, Compare::Equal, 0, done);
-        b.set(SPINNING, 0);
-        b.word_store(self.spinning, 0);
-        self.wakep(b);
-        b.bind(done);
+        b.unless(SPINNING, Compare::Equal, 0, |b| {
+            b.set(SPINNING, 0);
+            b.word_store(self.spinning, 0);
+            self.wakep(b);
+        });
     }
 
     /// `gcStart`.
@@ -532,16 +527,15 @@ impl Runtime {
         b.word_load(self.left, VALUE);
         b.jump_if(VALUE, Compare::Equal, 0, other);
         if dedicated > 0 {
-            let taken = b.label();
             b.word_load(self.dedicated, VALUE);
-            b.jump_if(VALUE, Compare::Equal, 0, taken);
-            b.word_fetch_add(self.dedicated, SCRATCH.minus_one, B);
-            self.found(b);
-            let top = b.here();
-            self.piece(server, b, find);
-            self.shared.words.poll(b, &SCRATCH, 1);
-            b.jump(top);
-            b.bind(taken);
+            b.unless(VALUE, Compare::Equal, 0, |b| {
+                b.word_fetch_add(self.dedicated, SCRATCH.minus_one, B);
+                self.found(b);
+                let top = b.here();
+                self.piece(server, b, find);
+                self.shared.words.poll(b, &SCRATCH, 1);
+                b.jump(top);
+            });
         }
         if share_permille > 0 {
             self.has_share(b, share_permille * server.gomaxprocs, other);

@@ -279,39 +279,37 @@ impl Jvm {
     fn worker(&self, server: &Server, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
         let mut program = ProgramBuilder::new("java-server-worker");
         let b = &mut program;
-        let (next, end) = (b.here(), b.label());
-        b.recv(self.pool, ARRIVED);
-        b.jump_if(ARRIVED, Compare::Equal, GOOD_BYE, end);
-        b.word_fetch_add(self.shared.words.busy, 1, VALUE);
-        self.shared.words.poll(b, &SCRATCH, 0);
-        b.record_since(self.shared.metrics.queue, ARRIVED);
-        b.kernel_work(self.shared.receive_ns);
-        b.set(REST, self.shared.work);
-        let (top, done) = (b.here(), b.label());
-        b.jump_if(REST, Compare::Equal, 0, done);
-        work_piece(b, REST, PIECE);
-        if let Some(eden_bytes) = server.eden_bytes {
-            allocate(b, &server.load, self.allocated, PIECE, VALUE);
-            b.jump_if(VALUE, Compare::GreaterOrEqual, eden_bytes, top);
-            b.add(VALUE, PIECE);
-            let go_on = b.label();
-            b.jump_if(VALUE, Compare::Less, eden_bytes, go_on);
-            // The first whose allocation fails asks for a collection.
-            b.word_store(self.shared.words.stopping, 1);
-            b.sem_post(self.vm);
-            b.bind(go_on);
+        b.forever(|b, end| {
+            b.recv(self.pool, ARRIVED);
+            b.jump_if(ARRIVED, Compare::Equal, GOOD_BYE, end);
+            b.word_fetch_add(self.shared.words.busy, 1, VALUE);
             self.shared.words.poll(b, &SCRATCH, 0);
-        }
-        b.jump(top);
-        b.bind(done);
-        b.kernel_work(self.shared.send_ns);
-        b.record_since(self.shared.metrics.latency, ARRIVED);
-        b.word_fetch_add(self.shared.words.answered, 1, VALUE);
-        self.shared.words.leave(b, &SCRATCH, 0);
-        b.set(VALUE, AGAIN);
-        b.send(self.shared.network, 1, VALUE, false);
-        b.jump(next);
-        b.bind(end);
+            b.record_since(self.shared.metrics.queue, ARRIVED);
+            b.kernel_work(self.shared.receive_ns);
+            b.set(REST, self.shared.work);
+            let (top, done) = (b.here(), b.label());
+            b.jump_if(REST, Compare::Equal, 0, done);
+            work_piece(b, REST, PIECE);
+            if let Some(eden_bytes) = server.eden_bytes {
+                allocate(b, &server.load, self.allocated, PIECE, VALUE);
+                b.jump_if(VALUE, Compare::GreaterOrEqual, eden_bytes, top);
+                b.add(VALUE, PIECE);
+                b.unless(VALUE, Compare::Less, eden_bytes, |b| {
+                    // The first whose allocation fails asks for a collection.
+                    b.word_store(self.shared.words.stopping, 1);
+                    b.sem_post(self.vm);
+                });
+                self.shared.words.poll(b, &SCRATCH, 0);
+            }
+            b.jump(top);
+            b.bind(done);
+            b.kernel_work(self.shared.send_ns);
+            b.record_since(self.shared.metrics.latency, ARRIVED);
+            b.word_fetch_add(self.shared.words.answered, 1, VALUE);
+            self.shared.words.leave(b, &SCRATCH, 0);
+            b.set(VALUE, AGAIN);
+            b.send(self.shared.network, 1, VALUE, false);
+        });
         b.word_fetch_add(self.gone, 1, VALUE);
         compiler.program(program)
     }
@@ -323,28 +321,27 @@ impl Jvm {
     ) -> Result<ProgramId, CommandError> {
         let mut program = ProgramBuilder::new("java-server-vm-thread");
         let b = &mut program;
-        let (next, end) = (b.here(), b.label());
-        b.sem_wait(self.vm);
-        b.word_load(self.gone, VALUE);
-        b.jump_if(VALUE, Compare::GreaterOrEqual, server.threads, end);
-        b.now(STOPPED);
-        self.shared.words.stop(b, &SCRATCH, 0);
-        b.count(self.shared.metrics.collections, 1);
-        if server.gc_threads == 1 {
-            b.work(server.collect_ns);
-        } else {
-            b.word_store(self.left, PIECES);
-            b.word_store(self.active, server.gc_threads);
-            b.repeat(COUNT, server.gc_threads, |b| {
-                b.sem_post(self.gang);
-            });
-            b.sem_wait(self.collected);
-        }
-        b.word_store(self.allocated, 0);
-        b.record_since(self.shared.metrics.pause, STOPPED);
-        self.shared.words.start(b);
-        b.jump(next);
-        b.bind(end);
+        b.forever(|b, end| {
+            b.sem_wait(self.vm);
+            b.word_load(self.gone, VALUE);
+            b.jump_if(VALUE, Compare::GreaterOrEqual, server.threads, end);
+            b.now(STOPPED);
+            self.shared.words.stop(b, &SCRATCH, 0);
+            b.count(self.shared.metrics.collections, 1);
+            if server.gc_threads == 1 {
+                b.work(server.collect_ns);
+            } else {
+                b.word_store(self.left, PIECES);
+                b.word_store(self.active, server.gc_threads);
+                b.repeat(COUNT, server.gc_threads, |b| {
+                    b.sem_post(self.gang);
+                });
+                b.sem_wait(self.collected);
+            }
+            b.word_store(self.allocated, 0);
+            b.record_since(self.shared.metrics.pause, STOPPED);
+            self.shared.words.start(b);
+        });
         compiler.program(program)
     }
 
@@ -358,13 +355,12 @@ impl Jvm {
         b.sem_wait(self.gang);
         b.word_load(self.gone, VALUE);
         b.jump_if(VALUE, Compare::GreaterOrEqual, server.threads, end);
-        let (top, empty) = (b.here(), b.label());
-        b.word_load(self.left, VALUE);
-        b.jump_if(VALUE, Compare::Equal, 0, empty);
-        b.word_fetch_add(self.left, SCRATCH.minus_one, VALUE);
-        b.work(server.collect_ns / PIECES);
-        b.jump(top);
-        b.bind(empty);
+        b.forever(|b, empty| {
+            b.word_load(self.left, VALUE);
+            b.jump_if(VALUE, Compare::Equal, 0, empty);
+            b.word_fetch_add(self.left, SCRATCH.minus_one, VALUE);
+            b.work(server.collect_ns / PIECES);
+        });
         b.word_fetch_add(self.active, SCRATCH.minus_one, VALUE);
         b.jump_if(VALUE, Compare::NotEqual, 1, next);
         b.sem_post(self.collected);

@@ -75,13 +75,12 @@ impl Options {
         if self.rate > 0 {
             self.hand_out_requests(&mut b, layout);
         } else {
-            let (top, end) = (b.here(), b.label());
-            b.word_store(GROUP_WORD, 0);
-            layout.wake_list(&mut b);
-            stop_to(&mut b, layout.stopping, end);
-            wait(&mut b, GROUP_WORD);
-            b.jump(top);
-            b.bind(end);
+            b.forever(|b, end| {
+                b.word_store(GROUP_WORD, 0);
+                layout.wake_list(b);
+                stop_to(b, layout.stopping, end);
+                wait(b, GROUP_WORD);
+            });
             layout.wake_list(&mut b);
         }
         layout.post_workers(&mut b);
@@ -131,15 +130,14 @@ impl Options {
         b.bind(following);
         b.loop_back(LEFT, next);
         b.bind(given);
-        let (rest, rested) = (b.here(), b.label());
-        stop_to(b, layout.stopping, end);
-        microseconds_since(b, BEGIN, DELTA);
-        b.jump_if(DELTA, Compare::GreaterOrEqual, 1_000_000, rested);
-        b.difference(LENGTH, 1_000_000, DELTA);
-        b.arithmetic(Arithmetic::Multiply, LENGTH, 1000);
-        b.sleep(LENGTH);
-        b.jump(rest);
-        b.bind(rested);
+        b.forever(|b, rested| {
+            stop_to(b, layout.stopping, end);
+            microseconds_since(b, BEGIN, DELTA);
+            b.jump_if(DELTA, Compare::GreaterOrEqual, 1_000_000, rested);
+            b.difference(LENGTH, 1_000_000, DELTA);
+            b.arithmetic(Arithmetic::Multiply, LENGTH, 1000);
+            b.sleep(LENGTH);
+        });
         b.jump(second);
         b.bind(end);
         layout.post_workers(b);

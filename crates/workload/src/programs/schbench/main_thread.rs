@@ -34,41 +34,39 @@ impl Options {
         b.now(BEGIN);
         b.set(RATE_BEGIN, BEGIN);
         b.set(FORGOT_AT, BEGIN);
-        let (round, end) = (b.here(), b.label());
-        microseconds_since(&mut b, BEGIN, LENGTH);
-        let looked = b.label();
-        if self.warmup_s > 0 {
-            let cold = b.label();
-            b.jump_if(WARM, Compare::NotEqual, 0, cold);
-            b.jump_if(
-                LENGTH,
-                Compare::LessOrEqual,
-                self.warmup_s * SECOND_US,
-                cold,
-            );
-            b.set(WARM, 1);
-            self.forget(&mut b, shared);
-            b.jump(looked);
-            b.bind(cold);
-        }
-        if self.pipe_bytes == 0 {
-            self.rate_sample(&mut b, compiler, shared);
-        }
-        b.bind(looked);
-        if self.zero_s > 0 {
-            let keep = b.label();
-            microseconds_since(&mut b, FORGOT_AT, DELTA);
-            b.jump_if(DELTA, Compare::LessOrEqual, self.zero_s * SECOND_US, keep);
-            self.forget(&mut b, shared);
-            b.bind(keep);
-        }
-        if self.runtime_s > 0 {
-            let runtime_us = self.runtime_s * SECOND_US;
-            b.jump_if(LENGTH, Compare::GreaterOrEqual, runtime_us, end);
-        }
-        b.sleep(SECOND_NS);
-        b.jump(round);
-        b.bind(end);
+        b.forever(|b, end| {
+            microseconds_since(b, BEGIN, LENGTH);
+            let looked = b.label();
+            if self.warmup_s > 0 {
+                let cold = b.label();
+                b.jump_if(WARM, Compare::NotEqual, 0, cold);
+                b.jump_if(
+                    LENGTH,
+                    Compare::LessOrEqual,
+                    self.warmup_s * SECOND_US,
+                    cold,
+                );
+                b.set(WARM, 1);
+                self.forget(b, shared);
+                b.jump(looked);
+                b.bind(cold);
+            }
+            if self.pipe_bytes == 0 {
+                self.rate_sample(b, compiler, shared);
+            }
+            b.bind(looked);
+            if self.zero_s > 0 {
+                microseconds_since(b, FORGOT_AT, DELTA);
+                b.unless(DELTA, Compare::LessOrEqual, self.zero_s * SECOND_US, |b| {
+                    self.forget(b, shared);
+                });
+            }
+            if self.runtime_s > 0 {
+                let runtime_us = self.runtime_s * SECOND_US;
+                b.jump_if(LENGTH, Compare::GreaterOrEqual, runtime_us, end);
+            }
+            b.sleep(SECOND_NS);
+        });
         shared.layout.stop(&mut b);
         compiler.program(b)
     }

@@ -68,21 +68,20 @@ impl Options {
     }
 
     fn answer_messages(&self, b: &mut ProgramBuilder, compiler: &mut Compiler, layout: &Layout) {
-        let (top, end) = (b.here(), b.label());
-        b.word_store(GROUP_WORD, 0);
-        layout.wake_list(b);
-        stop_to(b, layout.stopping, end);
-        wait(b, GROUP_WORD);
-        if self.pipe_bytes == 0 && self.sleep_us > 0 {
-            let jitter_us = compiler
-                .workload
-                .add_distribution(Distribution::uniform(0, self.sleep_us / 4 - 1));
-            b.sum(LENGTH, jitter_us, self.sleep_us);
-            b.arithmetic(Arithmetic::Multiply, LENGTH, 1000);
-            b.sleep(LENGTH);
-        }
-        b.jump(top);
-        b.bind(end);
+        b.forever(|b, end| {
+            b.word_store(GROUP_WORD, 0);
+            layout.wake_list(b);
+            stop_to(b, layout.stopping, end);
+            wait(b, GROUP_WORD);
+            if self.pipe_bytes == 0 && self.sleep_us > 0 {
+                let jitter_us = compiler
+                    .workload
+                    .add_distribution(Distribution::uniform(0, self.sleep_us / 4 - 1));
+                b.sum(LENGTH, jitter_us, self.sleep_us);
+                b.arithmetic(Arithmetic::Multiply, LENGTH, 1000);
+                b.sleep(LENGTH);
+            }
+        });
         layout.wake_list(b);
     }
 
@@ -97,15 +96,14 @@ impl Options {
         let (top, end) = (b.here(), b.label());
         stop_to(&mut b, layout.stopping, end);
         if self.rate > 0 {
-            let (next, none) = (b.here(), b.label());
-            b.jump_if(TAKEN, Compare::GreaterOrEqual, SEEN, none);
-            b.try_recv(QUEUE, REQUEST, none);
-            b.add(TAKEN, 1);
-            self.spin(&mut b, clock_ns);
-            self.record_request(&mut b, latency);
-            b.count(requests, 1);
-            b.jump(next);
-            b.bind(none);
+            b.forever(|b, none| {
+                b.jump_if(TAKEN, Compare::GreaterOrEqual, SEEN, none);
+                b.try_recv(QUEUE, REQUEST, none);
+                b.add(TAKEN, 1);
+                self.spin(b, clock_ns);
+                self.record_request(b, latency);
+                b.count(requests, 1);
+            });
             layout.message_and_wait(&mut b, true, top);
         } else {
             self.spin(&mut b, clock_ns);

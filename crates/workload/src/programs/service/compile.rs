@@ -77,18 +77,17 @@ impl Options {
             b.fork(helper, CHILD);
         }
         // The process itself is the listener.
-        let (top, end) = (b.here(), b.label());
-        b.now(NOW);
-        b.jump_if(NOW, Compare::GreaterOrEqual, END, end);
-        b.difference(VALUE, END, NOW);
-        b.kernel_work(prices.poll_ns);
-        b.recv_timeout(queues.network, ARRIVED, VALUE);
-        b.now(NOW);
-        b.jump_if(NOW, Compare::GreaterOrEqual, END, end);
-        b.kernel_work(prices.tcp_receive(MESSAGE_BYTES));
-        b.send(queues.pool, 1, ARRIVED, false);
-        b.jump(top);
-        b.bind(end);
+        b.forever(|b, end| {
+            b.now(NOW);
+            b.jump_if(NOW, Compare::GreaterOrEqual, END, end);
+            b.difference(VALUE, END, NOW);
+            b.kernel_work(prices.poll_ns);
+            b.recv_timeout(queues.network, ARRIVED, VALUE);
+            b.now(NOW);
+            b.jump_if(NOW, Compare::GreaterOrEqual, END, end);
+            b.kernel_work(prices.tcp_receive(MESSAGE_BYTES));
+            b.send(queues.pool, 1, ARRIVED, false);
+        });
         b.set(VALUE, GOOD_BYE);
         for _ in 0..self.threads {
             b.send(queues.pool, 1, VALUE, false);
@@ -128,28 +127,27 @@ impl Options {
         let lock = compiler.workload.add_mutex();
         let reply_ns = compiler.start.prices.tcp_send(MESSAGE_BYTES);
         let mut b = ProgramBuilder::new("http-service-worker");
-        let (top, end) = (b.here(), b.label());
-        b.recv(queues.pool, ARRIVED);
-        b.jump_if(ARRIVED, Compare::Equal, GOOD_BYE, end);
-        b.record_since(queue, ARRIVED);
-        if self.lock_ns > 0 {
-            b.lock(lock);
-            b.work(locked);
-            b.unlock(lock);
-        }
-        self.compute(&mut b, work);
-        if self.fan_out > 0 {
-            for _ in 0..self.fan_out {
-                b.send(queues.pieces, 1, DONE, false);
+        b.forever(|b, end| {
+            b.recv(queues.pool, ARRIVED);
+            b.jump_if(ARRIVED, Compare::Equal, GOOD_BYE, end);
+            b.record_since(queue, ARRIVED);
+            if self.lock_ns > 0 {
+                b.lock(lock);
+                b.work(locked);
+                b.unlock(lock);
             }
-            b.repeat(LEFT, self.fan_out, |b| {
-                b.recv(DONE, VALUE);
-            });
-        }
-        b.kernel_work(reply_ns);
-        b.record_since(latency, ARRIVED);
-        b.jump(top);
-        b.bind(end);
+            self.compute(b, work);
+            if self.fan_out > 0 {
+                for _ in 0..self.fan_out {
+                    b.send(queues.pieces, 1, DONE, false);
+                }
+                b.repeat(LEFT, self.fan_out, |b| {
+                    b.recv(DONE, VALUE);
+                });
+            }
+            b.kernel_work(reply_ns);
+            b.record_since(latency, ARRIVED);
+        });
         if self.fan_out > 0 {
             self.end_helpers(compiler, &mut b, queues);
         }
@@ -168,26 +166,24 @@ impl Options {
     /// The last worker to end sends the helpers home.
     fn end_helpers(&self, compiler: &mut Compiler, b: &mut ProgramBuilder, queues: Queues) {
         let ended = compiler.workload.add_word(0);
-        let others = b.label();
         b.word_fetch_add(ended, 1, VALUE);
-        b.jump_if(VALUE, Compare::Less, self.threads - 1, others);
-        b.set(VALUE, GOOD_BYE);
-        for _ in 0..self.helpers {
-            b.send(queues.pieces, 1, VALUE, false);
-        }
-        b.bind(others);
+        b.unless(VALUE, Compare::Less, self.threads - 1, |b| {
+            b.set(VALUE, GOOD_BYE);
+            for _ in 0..self.helpers {
+                b.send(queues.pieces, 1, VALUE, false);
+            }
+        });
     }
 
     fn helper(&self, compiler: &mut Compiler, queues: Queues) -> Result<ProgramId, CommandError> {
         let work = self.demand.add(compiler, self.fan_work_ns);
         let mut b = ProgramBuilder::new("http-service-helper");
-        let (top, end) = (b.here(), b.label());
-        b.recv(queues.pieces, PIECE);
-        b.jump_if(PIECE, Compare::Equal, GOOD_BYE, end);
-        self.compute(&mut b, work);
-        b.send(PIECE, 1, PIECE, false);
-        b.jump(top);
-        b.bind(end);
+        b.forever(|b, end| {
+            b.recv(queues.pieces, PIECE);
+            b.jump_if(PIECE, Compare::Equal, GOOD_BYE, end);
+            self.compute(b, work);
+            b.send(PIECE, 1, PIECE, false);
+        });
         b.exit();
         compiler.program(b)
     }

@@ -70,11 +70,10 @@ impl Ext4 {
         b.recv_io(reg::REPLY, reg::SEEN);
         b.word_load(self.running, reg::COMMIT);
         b.word_load(self.requested, reg::SEEN);
-        let asked = b.label();
-        b.jump_if(reg::SEEN, Compare::GreaterOrEqual, reg::COMMIT, asked);
-        b.word_store(self.requested, reg::COMMIT);
-        b.send(self.requests, 1, reg::COMMIT, false);
-        b.bind(asked);
+        b.unless(reg::SEEN, Compare::GreaterOrEqual, reg::COMMIT, |b| {
+            b.word_store(self.requested, reg::COMMIT);
+            b.send(self.requests, 1, reg::COMMIT, false);
+        });
         wait_for_commit(b, self.committed);
     }
 }

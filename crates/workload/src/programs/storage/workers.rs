@@ -139,12 +139,11 @@ pub(super) fn wait_for_commit(
 ) {
     use schedcast_sim::program::Compare;
     let word = word.into();
-    let (top, done) = (b.here(), b.label());
-    b.word_load(word, reg::SEEN);
-    b.jump_if(reg::SEEN, Compare::GreaterOrEqual, reg::COMMIT, done);
-    b.word_wait(word, reg::SEEN);
-    b.jump(top);
-    b.bind(done);
+    b.forever(|b, done| {
+        b.word_load(word, reg::SEEN);
+        b.jump_if(reg::SEEN, Compare::GreaterOrEqual, reg::COMMIT, done);
+        b.word_wait(word, reg::SEEN);
+    });
 }
 
 /// Wakes all waiters of a word.

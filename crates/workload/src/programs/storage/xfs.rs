@@ -109,11 +109,10 @@ impl Xfs {
     }
 
     pub(super) fn fsync(&self, b: &mut ProgramBuilder, grown: Reg) {
-        let in_place = b.label();
         b.set(reg::ADDRESS, reg::REPLY);
-        b.jump_if(grown, Compare::Equal, 0, in_place);
-        self.data_done.address(b);
-        b.bind(in_place);
+        b.unless(grown, Compare::Equal, 0, |b| {
+            self.data_done.address(b);
+        });
         self.disk.write(b, reg::ADDRESS, reg::REPLY);
         b.recv_io(reg::REPLY, reg::SEEN);
         self.force_push(b);

@@ -92,23 +92,22 @@ impl Options {
         b.barrier(started);
         b.now(START);
         b.sum(END, START, self.time_ns.unwrap_or(0));
-        let (top, end) = (b.here(), b.label());
-        b.now(BEGIN);
-        if self.time_ns.is_some() {
-            b.jump_if(BEGIN, Compare::GreaterOrEqual, END, end);
-        }
-        if let Some(events) = self.events {
-            b.word_fetch_add(shared.begun, 1, VALUE);
-            b.jump_if(VALUE, Compare::GreaterOrEqual, events, end);
-        }
-        body.event(compiler, &mut b);
-        b.record_since(shared.latency, BEGIN);
-        b.now(NOW);
-        b.subtract(NOW, BEGIN);
-        b.add(BUSY, NOW);
-        b.add(EVENTS, 1);
-        b.jump(top);
-        b.bind(end);
+        b.forever(|b, end| {
+            b.now(BEGIN);
+            if self.time_ns.is_some() {
+                b.jump_if(BEGIN, Compare::GreaterOrEqual, END, end);
+            }
+            if let Some(events) = self.events {
+                b.word_fetch_add(shared.begun, 1, VALUE);
+                b.jump_if(VALUE, Compare::GreaterOrEqual, events, end);
+            }
+            body.event(compiler, b);
+            b.record_since(shared.latency, BEGIN);
+            b.now(NOW);
+            b.subtract(NOW, BEGIN);
+            b.add(BUSY, NOW);
+            b.add(EVENTS, 1);
+        });
         if let Some((server, _)) = &body.server {
             server.close(&mut b, THREAD, VALUE, ADDRESS);
         }

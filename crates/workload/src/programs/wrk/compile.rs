@@ -146,12 +146,11 @@ impl Options {
         self.write(compiler, &mut b, layout);
         b.now(NOW);
         b.jump_if(NOW, Compare::GreaterOrEqual, END, end);
-        let early = b.label();
-        b.jump_if(NOW, Compare::Less, SAMPLE, early);
-        b.record(samples, SAMPLED);
-        b.set(SAMPLED, 0);
-        b.add(SAMPLE, SAMPLE_NS);
-        b.bind(early);
+        b.unless(NOW, Compare::Less, SAMPLE, |b| {
+            b.record(samples, SAMPLED);
+            b.set(SAMPLED, 0);
+            b.add(SAMPLE, SAMPLE_NS);
+        });
         // The timer of the next sample ends the wait.
         b.difference(VALUE, SAMPLE, NOW);
         b.recv_timeout(INBOX, CONNECTION, VALUE);
@@ -190,20 +189,19 @@ impl Options {
     fn write(&self, compiler: &mut Compiler, b: &mut ProgramBuilder, layout: Layout) {
         let prices = compiler.start.prices;
         b.set(WRITTEN, 0);
-        let (top, done) = (b.here(), b.label());
-        b.jump_if(WRITTEN, Compare::GreaterOrEqual, READY, done);
-        self.ready(b, layout, WRITTEN);
-        b.word_load(ADDRESS, CONNECTION);
-        b.sum(ADDRESS, CONNECTION, layout.begun);
-        b.now(NOW);
-        b.word_store(ADDRESS, NOW);
-        b.sum(ADDRESS, CONNECTION, layout.served_by);
-        b.word_load(ADDRESS, VALUE);
-        b.kernel_work(prices.tcp_send(REQUEST_BYTES));
-        b.send(VALUE, REQUEST_BYTES, CONNECTION, epoll_is_sync(compiler));
-        b.add(WRITTEN, 1);
-        b.jump(top);
-        b.bind(done);
+        b.forever(|b, done| {
+            b.jump_if(WRITTEN, Compare::GreaterOrEqual, READY, done);
+            self.ready(b, layout, WRITTEN);
+            b.word_load(ADDRESS, CONNECTION);
+            b.sum(ADDRESS, CONNECTION, layout.begun);
+            b.now(NOW);
+            b.word_store(ADDRESS, NOW);
+            b.sum(ADDRESS, CONNECTION, layout.served_by);
+            b.word_load(ADDRESS, VALUE);
+            b.kernel_work(prices.tcp_send(REQUEST_BYTES));
+            b.send(VALUE, REQUEST_BYTES, CONNECTION, epoll_is_sync(compiler));
+            b.add(WRITTEN, 1);
+        });
         b.set(READY, 0);
     }
 }

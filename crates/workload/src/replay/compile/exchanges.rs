@@ -180,10 +180,9 @@ impl ExchangeWords {
             None => {
                 b.set(since, self.due + position as u64);
                 b.word_load(since, since);
-                let never = b.label();
-                b.jump_if(since, Compare::Equal, NOT_DUE, never);
-                b.record_since(self.latency, since);
-                b.bind(never);
+                b.unless(since, Compare::Equal, NOT_DUE, |b| {
+                    b.record_since(self.latency, since);
+                });
             }
         }
     }

@@ -127,13 +127,12 @@ impl Jobs {
         };
         let JobWords { left, began, time } = self.words[*row];
         let [count, ..] = SEND;
-        let others = b.label();
         b.word_load(left, count);
         b.subtract(count, 1);
         b.word_store(left, count);
-        b.jump_if(count, Compare::NotEqual, 0, others);
-        b.word_load(began, count);
-        b.record_since(time, count);
-        b.bind(others);
+        b.unless(count, Compare::NotEqual, 0, |b| {
+            b.word_load(began, count);
+            b.record_since(time, count);
+        });
     }
 }

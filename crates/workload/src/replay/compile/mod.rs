@@ -479,12 +479,11 @@ impl<'a> Compiler<'a> {
             Step::Await(request) => {
                 let [now, rest, _] = SEND;
                 let arrives_ns = self.replay.requests[request.index()].arrives_ns;
-                let here = b.label();
                 b.now(now);
-                b.jump_if(now, Compare::GreaterOrEqual, arrives_ns, here);
-                b.difference(rest, arrives_ns, now);
-                b.io(rest);
-                b.bind(here);
+                b.unless(now, Compare::GreaterOrEqual, arrives_ns, |b| {
+                    b.difference(rest, arrives_ns, now);
+                    b.io(rest);
+                });
             }
             Step::Reply(request) => self.executed(b, activation.thread, request),
             Step::Later(target) => {

@@ -372,10 +372,9 @@ impl Compiler<'_> {
         }
         b.bind(done);
         b.set(COUNT, 0);
-        let begin = b.label();
-        b.jump_if(TAKEN, Compare::Equal, 1, begin);
-        b.recv(inbox, MESSAGE);
-        b.bind(begin);
+        b.unless(TAKEN, Compare::Equal, 1, |b| {
+            b.recv(inbox, MESSAGE);
+        });
         b.now(ROUND);
         b.bind(take);
         true
@@ -389,13 +388,12 @@ impl Compiler<'_> {
             match *next {
                 Next::Due(id, after_ns) => {
                     let word = self.services.states[id.index()];
-                    let known = b.label();
                     b.word_load(word, state);
-                    b.jump_if(state, Compare::NotEqual, NOT_DUE, known);
-                    b.now(value);
-                    b.add(value, after_ns);
-                    b.word_store(word, value);
-                    b.bind(known);
+                    b.unless(state, Compare::NotEqual, NOT_DUE, |b| {
+                        b.now(value);
+                        b.add(value, after_ns);
+                        b.word_store(word, value);
+                    });
                 }
                 Next::Message(id, after_ns) => {
                     self.begin_later(b, id, after_ns);
