@@ -10,23 +10,17 @@ use std::process::Command;
 
 use command::{schedcast, text};
 use schedcast_base::assert_contains;
+use schedcast_tree::trees;
 use schedcast_workload::programs::split as typed;
 
 /// The tree of 6.12.107 where `validation/trees` puts it.
 fn tree() -> Option<PathBuf> {
-    let folder = std::env::var_os("SCHEDCAST_TREES").map_or_else(
-        || {
-            let home = std::env::var_os("HOME").unwrap_or_default();
-            PathBuf::from(home).join(".cache/schedcast/trees")
-        },
-        PathBuf::from,
-    );
-    let tree = folder.join("linux-6.12.107");
-    let there = tree.join("kernel/sched/core.c").is_file();
-    if !there {
+    let tree = trees::find("6.12.107");
+    if tree.is_none() {
+        let folder = trees::folder();
         eprintln!("skipped: no tree of 6.12.107 in {}", folder.display());
     }
-    (there && cfg!(target_arch = "x86_64")).then_some(tree)
+    tree.filter(|_| cfg!(target_arch = "x86_64"))
 }
 
 /// A tree of links to another one in which `kernel/sched` has files of its own.
@@ -65,8 +59,7 @@ fn a_folder_without_a_kernel_is_refused() {
         let output = schedcast(arguments);
         let said = text(&output.stderr);
         assert!(!output.status.success());
-        assert!(said.contains("is no kernel tree"), "{said}");
-        assert!(said.contains("top Makefile"), "{said}");
+        assert_contains(said, ["is no kernel tree", "top Makefile"]);
     }
 }
 
@@ -80,7 +73,7 @@ fn what_belongs_to_the_rules_is_refused_at_its_place() {
     ] {
         let output = schedcast(&["run", "--tree", tree, "--set", setting, "--", "hackbench"]);
         let said = text(&output.stderr);
-        assert!(said.contains(expected), "{setting}: {said}");
+        assert_contains(said, expected);
     }
 }
 
@@ -101,8 +94,7 @@ fn a_tree_that_does_not_build_shows_the_compilers_error_and_its_place() {
         return;
     }
     assert!(!output.status.success());
-    assert!(said.contains("kernel/sched/fair.c:"), "{said}");
-    assert!(said.contains("no_such_name"), "{said}");
+    assert_contains(said, ["kernel/sched/fair.c:", "no_such_name"]);
 }
 
 #[test]
@@ -120,8 +112,7 @@ fn two_trees_are_two_columns() {
     }
     let table = text(&output.stdout);
     assert!(output.status.success(), "{said}");
-    assert_contains(&table, "linux-6.12.107");
-    assert_contains(&table, "hackbench/time");
+    assert_contains(&table, ["linux-6.12.107", "hackbench/time"]);
     let header = table
         .lines()
         .find(|line| line.trim_end().ends_with("6.12.107"));
