@@ -259,7 +259,10 @@ fn what_if_replays_a_recording_beside_what_was_recorded() {
          cpu.max=90000 --seeds 2"
     ));
     insta::assert_snapshot!(output(&words, NO_PATH));
-    let err = refused(3, &["what-if", path, "--cgroup", "/pq", "--set", "cpu.max=5000"]);
+    let err = refused(
+        3,
+        &["what-if", path, "--cgroup", "/pq", "--set", "cpu.max=5000"],
+    );
     assert!(err.contains("the recording has no cgroup `/pq`"), "{err}");
     let err = refused(3, &["what-if", path, "--set", "cpu.max=100"]);
     assert!(err.contains("EINVAL: quota 100 us is below"), "{err}");
@@ -422,8 +425,7 @@ fn advise_finds_the_smallest_limit_and_says_how_to_apply_it() {
     assert_eq!(code, 1, "half a second of quota takes 1 ms");
     assert!(out.contains("not even without a limit"), "{out}");
     let err = refused(3, &["advise", path, "--slo", "p98<80ms"]);
-    assert_contains(&err, "--slo:1:1");
-    assert_contains(&err, "activation_latency.p99");
+    assert_contains(&err, ["--slo:1:1", "activation_latency.p99"]);
     let err = refused(2, &["advise", path, "--slo", "p99<80ms", "--seeds", "1"]);
     assert_contains(&err, "--seeds takes 2 or more");
     let (code, _, err) = schedcast(&["advise", path]);
@@ -456,10 +458,7 @@ fn an_advice_is_written_as_json_and_read_back() {
 
 #[test]
 fn settings_for_a_real_group_are_refused_at_their_place() {
-    let refuse = |setting: &str| {
-        let err = refused(3, &["apply", "--cgroup", "/nosuch", "--set", setting]);
-        err
-    };
+    let refuse = |setting: &str| refused(3, &["apply", "--cgroup", "/nosuch", "--set", setting]);
     assert_eq!(
         refuse("cpu.maxx=5000"),
         "error: no file of the cpu controller is named `cpu.maxx`\n  --> --set:1:1\n  |\n1 | cpu.maxx=5000\n  | ^^^^^^^^\n\

@@ -124,9 +124,10 @@ fn a_spreadsheet_of_hostile_names_calculates_and_obeys_nothing() {
     answer(folder.path(), &["sweep", "-q"], &[("-o", "swept")]);
     let csv = fs::read_to_string(folder.path().join("swept/results.csv")).unwrap();
     assert!(csv.chars().all(is_harmless), "{csv:?}");
-    assert_contains(&csv, "\n'=1+1,250,");
-    assert_contains(&csv, ",\"'=p<script>");
-    assert!(csv.contains("\n\"a\"\"b\",250,"), "{csv}");
+    assert_contains(
+        &csv,
+        ["\n'=1+1,250,", ",\"'=p<script>", "\n\"a\"\"b\",250,"],
+    );
     for field in csv.split([',', '\n']) {
         let first = field.trim_start_matches('"');
         let formula = first.starts_with(['=', '+', '-', '@']);

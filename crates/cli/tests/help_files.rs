@@ -16,8 +16,7 @@ fn every_verb_has_a_page_and_every_shell_its_completions() {
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     assert!(read("man1/schedcast.1").contains("Forecast what the Linux CPU scheduler will do"));
     let sweep = read("man1/schedcast-sweep.1");
-    assert_contains(&sweep, "\\-\\-workers");
-    assert_contains(&sweep, "resumed");
+    assert_contains(&sweep, ["\\-\\-workers", "resumed"]);
     let explain = read("man1/schedcast-explain.1");
     let (_, notes) = explain.split_once(".SH NOTES\n.nf\n").unwrap();
     let lines: Vec<&str> = notes.lines().collect();

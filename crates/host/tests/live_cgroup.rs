@@ -222,8 +222,7 @@ fn settings_reach_the_child_before_it_starts() {
     let report = run_in(&group, &[shell], Duration::from_secs(60)).unwrap();
     let text = String::from_utf8(report.commands[0].stdout.clone()).unwrap();
     assert!(text.contains(&format!("cpu:{}", group.path())), "{text}");
-    assert!(text.contains("\n7\n"), "{text}");
-    assert!(text.contains("Cpus_allowed_list:\t0\n"), "{text}");
+    assert_contains(&text, ["\n7\n", "Cpus_allowed_list:\t0\n"]);
 }
 
 #[test]

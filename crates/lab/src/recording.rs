@@ -546,9 +546,9 @@ mod tests {
     use super::*;
     use crate::experiment::Scenario;
     use crate::experiment::cgroup::{CgroupVersion, Weight};
+    use schedcast_base::assert_contains;
     use schedcast_base::limits::CpuLimits;
     use schedcast_kernel::rules::Preemption;
-    use schedcast_base::assert_contains;
 
     fn shipped(name: &str) -> std::path::PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))

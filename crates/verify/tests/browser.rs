@@ -368,7 +368,7 @@ fn the_first_screen_is_about_the_target_among_ten_neighbours() {
             assert!(frontier["top"].as_u64() < Some(700), "{window}: {frontier}");
         }
         let answer = text(&found, "answer");
-        assert_starts(&answer, "The cheapest of these limits");
+        assert_starts(answer, "The cheapest of these limits");
         let points: Vec<&str> = found["points"]
             .as_array()
             .unwrap()

@@ -210,8 +210,8 @@ fn jobs(intervals: &[Interval], workers: usize) -> Vec<Job> {
 
 #[cfg(test)]
 mod tests {
-    use schedcast_kernel::group::BandwidthLimit;
     use schedcast_base::assert_contains;
+    use schedcast_kernel::group::BandwidthLimit;
 
     use super::super::bounds;
     use super::*;

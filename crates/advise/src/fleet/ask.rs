@@ -125,9 +125,9 @@ fn encoded(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use schedcast_base::{assert_contains, assert_starts};
     use std::io::{BufRead, BufReader, Write};
     use std::net::TcpListener;
-    use schedcast_base::{assert_contains, assert_starts};
 
     use super::*;
 
@@ -182,9 +182,9 @@ mod tests {
         assert_eq!(text, bodies.join("\n"));
         let asked = serving.join().unwrap();
         let first = &asked[0];
-        assert_starts(&first, "GET /api/v1/query_range?query=%7B__name__");
+        assert_starts(first, "GET /api/v1/query_range?query=%7B__name__");
         assert!(first.contains("namespace%3D%22a%5C%22b%22"), "{first}");
-        assert_contains(&first, "start=1799996400&end=1800000000&step=30");
+        assert_contains(first, "start=1799996400&end=1800000000&step=30");
         assert!(first.contains("Authorization: Bearer x"), "{first}");
         assert_contains(&asked[1], "query=machine_cpu_cores&");
     }

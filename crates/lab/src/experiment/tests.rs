@@ -1,9 +1,9 @@
 //! Whole experiment files: the documented example, merging, grids, timed changes, mistakes.
 
-use schedcast_base::{assert_contains, assert_starts};
 use super::cgroup::CgroupVersion;
 use super::program::Action;
 use super::*;
+use schedcast_base::{assert_contains, assert_starts};
 
 /// The experiment file of the user guide.
 const EXAMPLE: &str = r#"title = "What a 100 ms burst buffer does to schbench under a one-CPU limit"
@@ -530,8 +530,7 @@ fn a_cpuset_is_fixed_during_a_run() {
     let text = "[cgroup.\"/a\"]\n\"cpuset.cpus\" = \"0-1\"\n[[at]]\ntime = \"1s\"\n\
                 [at.cgroup.\"/a\"]\n\"cpuset.cpus\" = \"77-99\"\n";
     let error = read_text(text).unwrap_err().to_string();
-    assert_contains(&error, "[[at]] cannot change `cpuset.cpus`");
-    assert!(error.contains(":6:1"), "{error}");
+    assert_contains(&error, ["[[at]] cannot change `cpuset.cpus`", ":6:1"]);
 }
 
 #[test]

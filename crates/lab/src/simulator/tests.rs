@@ -1,8 +1,8 @@
 //! Scenarios on the simulator, seen from their metrics.
 
-use schedcast_base::{assert_contains, assert_in};
 use super::*;
 use crate::experiment;
+use schedcast_base::{assert_contains, assert_in};
 
 fn scenario(text: &str) -> Scenario {
     let text = format!("[machine]\npreset = \"generic-8\"\n{text}");

@@ -180,7 +180,6 @@ mod tests {
         assert!(locked.refusal().unwrap().contains("lockdown=integrity"));
         let denied = io::Error::from_raw_os_error(libc::EPERM);
         let said = rights(BOTH, "6.1.0\n", &[BTF]).explain("making a map", &denied);
-        assert_contains(&said, "making a map fails: ");
-        assert_contains(&said, "seccomp");
+        assert_contains(&said, ["making a map fails: ", "seccomp"]);
     }
 }

@@ -1,6 +1,5 @@
 //! Every hook: without a patch it is not asked, with one its answer decides.
 
-use schedcast_base::assert_in;
 use super::*;
 use crate::cpuset::CpuSet;
 use crate::platform::Observation;
@@ -9,6 +8,7 @@ use crate::select::tests::{SYNC, allow, busy, sleeper, wakeup};
 use crate::task::Policy;
 use crate::tests::world::{MS, World};
 use crate::topology::Topology;
+use schedcast_base::assert_in;
 use std::cell::Cell;
 
 thread_local! {

@@ -1,9 +1,9 @@
 //! Every bound of the files, layers as writes, hierarchy and vocabulary.
 
-use schedcast_base::assert_ends;
 use super::*;
 use crate::error::Source;
 use crate::experiment::document::parse;
+use schedcast_base::assert_ends;
 
 fn kernel(text: &str) -> KernelSettings {
     KernelSettings::read(

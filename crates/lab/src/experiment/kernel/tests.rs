@@ -3,8 +3,8 @@
 use super::*;
 use crate::error::Source;
 use crate::experiment::document::parse;
-use schedcast_base::{assert_contains, assert_starts};
 use schedcast_base::rows;
+use schedcast_base::{assert_contains, assert_starts};
 use schedcast_kernel::rules::NEWEST;
 
 fn read(text: &str) -> Result<KernelSettings> {
@@ -210,8 +210,7 @@ fn features_of_a_tree_are_those_of_its_header() {
     assert_eq!(kernel.features.len(), 3);
     assert!(kernel.rules.features.next_buddy);
     let text = with("\"KDEW\"").unwrap_err().to_string();
-    assert!(text.contains("has no feature `KDEW`"), "{text}");
-    assert!(text.contains("k.toml:2:13"), "{text}");
+    assert_contains(&text, ["has no feature `KDEW`", "k.toml:2:13"]);
     let error = with("\"WA_IDLE\"").unwrap_err().to_string();
     assert!(error.contains("has no feature `WA_IDLE`"), "{error}");
 }

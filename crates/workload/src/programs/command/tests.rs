@@ -1,5 +1,5 @@
-use schedcast_base::assert_starts;
 use super::*;
+use schedcast_base::assert_starts;
 
 pub(super) const FLAGS: &str = "\
 [toy]
