@@ -212,14 +212,13 @@ impl Kernel {
     /// The next overloaded CPU of a round; requests that came meanwhile start another round
     /// (`rto_next_cpu`).
     fn rto_next_cpu(&mut self) -> Option<Cpu> {
-        let here = self.here;
+        let skipped = self.rules.push_round_skips_here.then_some(self.here);
         let domain = &mut self.rt_domain;
         loop {
             let previous = domain.rto_cpu;
-            domain.rto_cpu = domain
-                .overloaded
-                .iter()
-                .find(|&cpu| previous.is_none_or(|previous| cpu > previous) && cpu != here);
+            domain.rto_cpu = domain.overloaded.iter().find(|&cpu| {
+                previous.is_none_or(|previous| cpu > previous) && skipped != Some(cpu)
+            });
             if domain.rto_cpu.is_some() || domain.rto_loop == domain.rto_loop_next {
                 return domain.rto_cpu;
             }

@@ -398,6 +398,8 @@ rules! {
     /// A CPU counts as overloaded with real-time tasks when one waits that may go (6.7), before
     /// when there are two of which one may go.
     pub(crate) rt_overload_by_pushable: bool = false,
+    /// A round of requests to push leaves out the CPU that asks (7.0).
+    pub(crate) push_round_skips_here: bool = false,
     /// Searches for a CPU with less urgent work take equals in turn (5.11).
     pub(crate) rt_distributes: bool = false,
     /// SCHED_RR slice in ticks.

@@ -6,6 +6,7 @@
 use super::world::*;
 use crate::fair::DequeueFlags;
 use crate::rt::Callbacks;
+use crate::task::Policy;
 
 const CPU: Cpu = Cpu(0);
 const NEXT: Cpu = Cpu(1);
@@ -274,6 +275,27 @@ fn a_request_to_push_goes_round_the_overloaded_cpus_twice_and_ends() {
         kernel.rto_push(&mut world.bench, Cpu::from(cpu));
     }
     assert_eq!(asked, [0, 1, 0, 1]);
+}
+
+#[test]
+fn a_cpu_asks_itself_to_push_up_to_6_19_3() {
+    // CPU 0, whose waiting task may go to CPU 1, turns the last real-time task there into a fair
+    // one.
+    for (version, pushes) in [
+        ("5.10.223", true),
+        ("6.12.74", true),
+        ("6.12.75", false),
+        ("6.19", true),
+        ("7.0", false),
+    ] {
+        let mut world = World::new(version, 2);
+        pinned(&mut world, CPU, 80);
+        let becomes_fair = pinned(&mut world, NEXT, 70);
+        let waits = movable(&mut world, CPU, 50, &[CPU, NEXT]);
+        world.set_policy(CPU, becomes_fair, Policy::Normal, 0, 0);
+        let found = world.kernel.tasks[waits].cpu;
+        assert_eq!(found == NEXT, pushes, "{version}");
+    }
 }
 
 #[test]

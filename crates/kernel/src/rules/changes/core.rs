@@ -22,6 +22,9 @@ changes! {
         "A CPU without tasks does its wakeups itself, whichever cache it shares.";
     "rt-pushable-overload" "612f769edd06" (6, 7): (on rt_overload_by_pushable),
         "Only waiting real-time tasks that may move make a CPU overloaded.";
+    "push-round-skips-here" "94894c9c477e" (7, 0)
+        also [(6, 19, 4), (6, 18, 14), (6, 12, 75), (6, 6, 128), (6, 1, 165), (5, 15, 202), (5, 10, 252)]: (on push_round_skips_here),
+        "A round of requests to push real-time tasks leaves out the CPU that asks.";
     "balance-without-fair" release (6, 12) until (6, 19): (on balances_without_fair),
         "A fair task that leaves no other has those of other CPUs looked for, even if a real-time one waits.";
     "balance-before-pick" "6e2df0581f56" (5, 4) until (6, 19): (on balances_before_picking),
