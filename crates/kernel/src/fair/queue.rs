@@ -378,7 +378,8 @@ impl Kernel {
             self.util_est_update(task);
         }
         let left = self.dequeue_entities(p, se, flags);
-        if sleeps && !self.rules.util_est_before_dequeue {
+        // Not a second time when a delayed dequeue takes place.
+        if sleeps && !self.rules.util_est_before_dequeue && !flags.has(DequeueFlags::DELAYED) {
             self.util_est_update(task);
         }
         left

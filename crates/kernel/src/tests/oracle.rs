@@ -52,6 +52,27 @@ fn queues_counted_delayed_tasks_as_runnable_up_to_6_12_6() {
 }
 
 #[test]
+fn a_delayed_sleeper_leaves_its_estimate_once() {
+    // A runs 20 of the 100 ms that both ask for and blocks, owing 10. 2 ms later it becomes a
+    // real-time task; what its utilisation has fallen to meanwhile is no second estimate.
+    for version in ["6.12", "7.1", "7.1.13", "7.2"] {
+        let mut world = World::new(version, 1);
+        let task = with_slice(&mut world, 100 * MS);
+        with_slice(&mut world, 100 * MS);
+        world.advance_to(20 * MS);
+        assert_eq!(world.current(CPU), task, "{version}");
+        world.block(CPU);
+        let estimate = world.kernel.tasks[task].util_est;
+        world.advance(2 * MS);
+        assert!(world.entity(task).sched_delayed, "{version}");
+        world.set_policy(CPU, task, Policy::Fifo, 0, 10);
+        let util = world.entity(task).avg.util_avg;
+        assert!(util + 10 < u64::from(estimate), "{version}: {util}");
+        assert_eq!(world.kernel.tasks[task].util_est, estimate, "{version}");
+    }
+}
+
+#[test]
 fn the_wakeup_of_a_migration_thread_ends_the_idle_period_on_record() {
     // CPU 1 began to idle at 10 ms, got its task by balance, which leaves the stamp, and is asked
     // at 10.2 ms to push it away. 1 ms on average becomes 1 − (1 − 0.2) / 8 = 0.9 ms. From 7.0 on
