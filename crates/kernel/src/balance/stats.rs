@@ -169,7 +169,7 @@ impl Kernel {
 
     /// Capacity that real-time and deadline tasks and interrupts leave of a CPU
     /// (`scale_rt_capacity`), at least 1.
-    fn scale_rt_capacity(&self, cpu: Cpu) -> u64 {
+    pub(super) fn scale_rt_capacity(&self, cpu: Cpu) -> u64 {
         let max = self.domains.cpus[cpu].capacity_orig;
         let rq = &self.rqs[cpu];
         let used = rq.rt.avg.util_avg + self.dl.rqs[cpu.index()].avg.util_avg;
@@ -177,7 +177,7 @@ impl Kernel {
         if irq >= max || used >= max {
             return 1;
         }
-        scale_irq_capacity(max - used, irq, max)
+        scale_irq_capacity(max - used, irq, max).max(1)
     }
 
     /// Brings the capacity of the local group of a domain up to date (`update_group_capacity`).

@@ -149,3 +149,12 @@ fn an_idle_small_cpu_leaves_the_only_task_of_a_large_one() {
         assert_eq!(world.kernel.find_src_rq(&env, group), None, "{version}");
     }
 }
+
+#[test]
+fn a_cpu_has_a_capacity_of_1_left_at_least() {
+    // Real-time tasks leave 1 of 1024, and interrupts a thousandth of that.
+    let mut world = World::new("6.12", 2);
+    let rq = &mut world.kernel.rqs[0];
+    (rq.rt.avg.util_avg, rq.avg_irq.util_avg) = (1023, 1023);
+    assert_eq!(world.kernel.scale_rt_capacity(Cpu(0)), 1);
+}
