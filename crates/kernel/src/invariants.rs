@@ -68,6 +68,11 @@ fn check_queue(kernel: &Kernel, q: CfsRqId) {
             );
         }
     }
+    // Limits above do not reach a group that was released.
+    let parent = kernel.groups[cfs_rq.group].parent;
+    if parent.is_some_and(|parent| !kernel.groups[parent].children.contains(&cfs_rq.group)) {
+        return;
+    }
     let mut throttled = u32::from(cfs_rq.throttled);
     let mut level = cfs_rq.se;
     while let Some(se) = level {

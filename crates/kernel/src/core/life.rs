@@ -1,4 +1,4 @@
-//! Starting and ending tasks, and a group's shares.
+//! Starting and ending tasks, ending groups, and a group's shares.
 
 use crate::cfs_rq::before;
 use crate::fair::EnqueueFlags;
@@ -7,7 +7,7 @@ use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, TaskId};
 use crate::kernel::{Arrival, Context, Kernel, WakeFlags};
 use crate::model::{Mark, reached};
 use crate::pelt::SchedAvg;
-use crate::platform::{Observation, Op, Platform, PrevState};
+use crate::platform::{Observation, Op, Platform, PrevState, Timer};
 use crate::rules::FairClass;
 use crate::select::WakeKind;
 use crate::task::TaskState;
@@ -165,6 +165,58 @@ impl Kernel {
         self.schedule(p, cpu, PrevState::Dead);
         if self.tasks[task].policy.is_fair() {
             self.remove_entity_load_avg(se);
+        }
+    }
+
+    /// A group without tasks and without groups below it leaves its parent
+    /// (`sched_release_group`): limits above no longer reach it. [`Kernel::group_free`] follows
+    /// when an RCU grace period is over.
+    pub fn group_release<P: Platform>(&mut self, p: &mut P, cpu: Cpu, group: GroupId) {
+        self.here = cpu;
+        if !self.queues_outlive_release() {
+            self.unregister_queues(p, group);
+        }
+        if let Some(parent) = self.groups[group].parent {
+            let children = &mut self.groups[parent].children;
+            children.retain(|&child| child != group);
+        }
+    }
+
+    /// A released group goes (`sched_unregister_group`): its timers are cancelled, and what its
+    /// CPUs were asked to unthrottle is done first.
+    pub fn group_free<P: Platform>(&mut self, p: &mut P, cpu: Cpu, group: GroupId) {
+        self.here = cpu;
+        p.cancel(Timer::BandwidthPeriod(group));
+        p.cancel(Timer::BandwidthSlack(group));
+        for cpu in (0..self.cpus()).map(Cpu::from) {
+            self.unthrottle_pending(p, cpu);
+        }
+        if self.queues_outlive_release() {
+            self.unregister_queues(p, group);
+        }
+    }
+
+    /// b027789e5e50: before it, a limit above could put a queue that was given up back on the leaf
+    /// list.
+    fn queues_outlive_release(&self) -> bool {
+        self.rules.version.has(5, 16, &[(5, 15, 5)])
+    }
+
+    /// The load that a group still has is taken off the queues above, and its queues leave the leaf
+    /// lists (`unregister_fair_sched_group`). Entities whose dequeue is delayed are taken off
+    /// first.
+    fn unregister_queues<P: Platform>(&mut self, p: &mut P, group: GroupId) {
+        reached(Mark::GroupUnregistered);
+        for cpu in (0..self.cpus()).map(Cpu::from) {
+            let q = self.cfs_rq_of(group, cpu);
+            if let Some(se) = self.cfs_rqs[q].se {
+                if self.entities[se].sched_delayed {
+                    self.update_rq_clock(p, cpu);
+                    self.dequeue_delayed_entity(p, se);
+                }
+                self.remove_entity_load_avg(se);
+            }
+            self.list_del_leaf_cfs_rq(q);
         }
     }
 

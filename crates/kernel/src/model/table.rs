@@ -124,6 +124,7 @@ model! {
     AttachLoad "attach_entity_load_avg" "4.5 –" "fair/load.rs" "a task that arrives brings its averages";
     DetachLoad "detach_entity_load_avg" "4.5 –" "fair/load.rs" "a task that is moved takes its averages away at once";
     RemovedLoad "remove_entity_load_avg" "4.5 –" "fair/load.rs" "what a sleeper leaves behind is subtracted at the next update";
+    GroupUnregistered "unregister_fair_sched_group" "4.5 –" "core/life.rs" "what a group that goes left behind is subtracted like that of a sleeper, and its queues decay no more";
     MigratedSleeperLag "migrate_se_pelt_lag" "+migrated-sleeper-lag" "fair/load.rs" "time that an idle old CPU's clock missed is estimated";
     InitialUtil "post_init_entity_util_avg" "4.7 –" "core/life.rs" "a new task starts with a share of the CPU's utilisation";
     BlockedDecay "sched_balance_update_blocked_averages" "4.5 –" "balance/blocked.rs" "blocked load of a CPU's queues decays";

@@ -1,6 +1,8 @@
 //! Shares of groups by hand, and what a group's tasks count as further up.
 
 use super::world::*;
+use crate::cfs_rq::CfsRq;
+use crate::cpuset::CpuSet;
 
 const CPU: Cpu = Cpu(0);
 const ROOT: GroupId = GroupId::ROOT;
@@ -214,4 +216,138 @@ fn what_the_first_task_of_a_group_brings_counts_once_on_every_level() {
             assert!(avg.load_avg <= 1024, "{version}: {}", avg.load_avg);
         }
     }
+}
+
+fn release(world: &mut World, group: GroupId) {
+    world.call(CPU, |kernel, bench| {
+        kernel.group_release(bench, CPU, group);
+    });
+}
+
+fn free(world: &mut World, group: GroupId) {
+    world.call(CPU, |kernel, bench| kernel.group_free(bench, CPU, group));
+}
+
+fn queue(world: &World, group: GroupId, cpu: Cpu) -> &CfsRq {
+    &world.kernel.cfs_rqs[world.kernel.cfs_rq_of(group, cpu)]
+}
+
+#[test]
+fn a_group_takes_its_load_along_a_grace_period_later_from_5_16_on() {
+    // Its only task ran from 0 to 50 ms and ended: the group's entity has all of the root queue's
+    // utilisation.
+    for (version, at_release) in [
+        ("5.10", true),
+        ("5.15.4", true),
+        ("5.15.5", false),
+        ("5.16", false),
+        ("6.12", false),
+        ("7.3", false),
+    ] {
+        let mut world = World::new(version, 1);
+        let group = world.group(ROOT);
+        hog(&mut world, group, CPU);
+        world.advance_to(50 * MS);
+        world.exit(CPU);
+        let se = queue(&world, group, CPU).se.unwrap();
+        let util = world.kernel.entities[se].avg.util_avg;
+        assert!(util > 500, "{version}: {util}");
+        let given_up = |world: &World| {
+            let listed = queue(world, group, CPU).on_leaf_list;
+            (world.kernel.cfs_rqs[0].removed.util_avg, listed)
+        };
+        release(&mut world, group);
+        let expected = if at_release { (util, false) } else { (0, true) };
+        assert_eq!(given_up(&world), expected, "{version}");
+        free(&mut world, group);
+        assert_eq!(given_up(&world), (util, false), "{version}");
+        world.call(CPU, |kernel, bench| {
+            kernel.update_blocked_averages(bench, CPU);
+        });
+        let left = world.kernel.cfs_rqs[0].avg.util_avg;
+        assert!(left <= 1, "{version}: rounding, {left}");
+    }
+}
+
+#[test]
+fn a_limit_above_does_not_reach_a_released_group() {
+    // 20 ms in 100, used up at 20 ms: the group below is throttled along, and released at 50 ms.
+    for version in VERSIONS {
+        let mut world = World::new(version, 1);
+        let outer = world.group(ROOT);
+        let inner = world.group(outer);
+        world.limit(outer, 20_000, 100_000, 0);
+        hog(&mut world, outer, CPU);
+        world.advance_to(50 * MS);
+        let counts =
+            |world: &World| [outer, inner].map(|group| queue(world, group, CPU).throttle_count);
+        assert_eq!(counts(&world), [1, 1], "{version}");
+        release(&mut world, inner);
+        world.advance_to(101 * MS);
+        assert_eq!(counts(&world), [0, 1], "{version}");
+        free(&mut world, inner);
+        assert!(!queue(&world, inner, CPU).on_leaf_list, "{version}");
+    }
+}
+
+#[test]
+fn a_freed_group_has_no_timers() {
+    for version in ["4.15", "5.10", "6.1", "6.6"] {
+        let mut world = World::new(version, 1);
+        let group = world.group(ROOT);
+        world.limit(group, 20_000, 100_000, 0);
+        hog(&mut world, group, CPU);
+        world.advance_to(5 * MS);
+        world.exit(CPU);
+        world.advance_to(10 * MS);
+        release(&mut world, group);
+        assert_eq!(world.next_due(), Some(100 * MS), "{version}");
+        free(&mut world, group);
+        assert_eq!(world.next_due(), None, "{version}");
+    }
+}
+
+#[test]
+fn a_delayed_entity_of_a_group_leaves_when_the_group_is_freed() {
+    // The only task of a group ends early, as above: the entity stays queued for its debt.
+    for version in ["6.12", "6.18"] {
+        let mut world = World::new(version, 1);
+        let group = world.group(ROOT);
+        let member = hog(&mut world, group, CPU);
+        hog(&mut world, ROOT, CPU);
+        world.advance(MS / 2);
+        assert_eq!(world.current(CPU), member, "{version}");
+        world.exit(CPU);
+        let se = queue(&world, group, CPU).se.unwrap();
+        release(&mut world, group);
+        assert!(world.kernel.entities[se].sched_delayed, "{version}");
+        assert_eq!(world.kernel.cfs_rqs[0].nr_queued, 2, "{version}");
+        free(&mut world, group);
+        assert!(!world.kernel.entities[se].on_rq, "{version}");
+        assert_eq!(world.kernel.cfs_rqs[0].nr_queued, 1, "{version}");
+    }
+}
+
+#[test]
+fn a_group_is_freed_behind_the_unthrottling_that_its_cpus_were_asked_for() {
+    // CPU 1 has used up 20 ms, its task left the group, and CPU 0 has the timer. The interrupt that
+    // it sends to CPU 1 is still on its way when the group is freed (from 6.3 on).
+    let mut world = World::new("6.6", 2);
+    let group = world.group(ROOT);
+    world.limit(group, 20_000, 100_000, 0);
+    let task = hog(&mut world, group, Cpu(1));
+    world.advance_to(50 * MS);
+    world.set_group(CPU, task, ROOT);
+    release(&mut world, group);
+    world.advance_to(99 * MS);
+    world.bench.now = 100 * MS;
+    let q = world.kernel.cfs_rq_of(group, Cpu(1));
+    let World { kernel, bench, .. } = &mut world;
+    kernel.period_timer(bench, CPU, group);
+    assert_eq!(kernel.rqs[1].unthrottle_list, [q]);
+    assert!(kernel.cfs_rqs[q].throttled);
+    kernel.group_free(bench, CPU, group);
+    assert!(kernel.rqs[1].unthrottle_list.is_empty());
+    let queue = &kernel.cfs_rqs[q];
+    assert!(!queue.throttled && !queue.on_leaf_list);
 }
