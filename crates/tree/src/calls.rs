@@ -145,8 +145,10 @@ pub enum Call {
     Move,
     /// A new group: parent.
     GroupNew,
-    /// A group without tasks goes: group.
-    GroupRemove,
+    /// A group without tasks and groups leaves its parent: group.
+    GroupRelease,
+    /// A released group goes, after a grace period: group.
+    GroupFree,
     /// Weight: group, shares.
     GroupWeight,
     /// `cpu.idle`: group, 1 = on.

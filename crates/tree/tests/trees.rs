@@ -120,22 +120,40 @@ fn a_wrong_rule_is_found() {
     assert!(!differences.is_empty());
 }
 
-#[test]
-fn a_task_moved_out_of_a_throttled_group_waits_on_an_idle_cpu_as_by_the_c_up_to_6_18() {
-    let step = |after_ns, action| Step {
-        after_ns,
+/// A history of one CPU: the time before each action, in ms, and the action.
+fn on_one_cpu(steps: &[(u64, Action)]) -> History {
+    let step = |&(after_ms, action): &(u64, Action)| Step {
+        after_ns: after_ms * 1_000_000,
         cpu: 0,
         action,
     };
-    // 1 ms in 100: the task is throttled when it is moved to the root group, and it reads its CPU
-    // time 20 ms later if it runs.
-    let steps = [
-        step(1_000_000, Action::Group(0)),
-        step(1_000_000, Action::Limit(1, 100_000_000, Some(1_000_000), 0)),
-        step(1_000_000, Action::Fork(1, Class::PLAIN, 0, u64::MAX)),
-        step(30_000_000, Action::Move(0, 0)),
-        step(20_000_000, Action::ReadTime),
-    ];
+    History {
+        shape: Shape::ONE_CPU,
+        seed: 1,
+        processes: 1,
+        features: Vec::new(),
+        steps: steps.iter().map(step).collect(),
+    }
+}
+
+const fn fork(group: usize) -> Action {
+    Action::Fork(group, Class::PLAIN, 0, u64::MAX)
+}
+
+/// Group 1 gets 1 ms in 100.
+const LIMIT: Action = Action::Limit(1, 100_000_000, Some(1_000_000), 0);
+
+#[test]
+fn a_task_moved_out_of_a_throttled_group_waits_on_an_idle_cpu_as_by_the_c_up_to_6_18() {
+    // The task is throttled when it is moved to the root group, and it reads its CPU time 20 ms
+    // later if it runs.
+    let history = on_one_cpu(&[
+        (1, Action::Group(0)),
+        (1, LIMIT),
+        (1, fork(1)),
+        (30, Action::Move(0, 0)),
+        (20, Action::ReadTime),
+    ]);
     for (version, runs) in [
         ("5.10.223", false),
         ("6.1.176", false),
@@ -147,16 +165,71 @@ fn a_task_moved_out_of_a_throttled_group_waits_on_an_idle_cpu_as_by_the_c_up_to_
         let Some(object) = full_object(version) else {
             continue;
         };
-        let history = History {
-            shape: Shape::ONE_CPU,
-            seed: 1,
-            processes: 1,
-            features: Vec::new(),
-            steps: steps.to_vec(),
-        };
         let outcome = run(&object, version, &history).unwrap();
         assert_eq!(outcome.parted, None, "{version}");
         assert_eq!(outcome.equal, 4 + usize::from(runs), "{version}");
+    }
+}
+
+#[test]
+fn groups_are_removed_as_by_the_c() {
+    use Action::{Free, Group, Move, Release, Rest};
+    let histories = [
+        // Its entity has load when the group goes, and up to 7.2 waits for its delayed dequeue.
+        &[
+            (1, Group(0)),
+            (1, fork(1)),
+            (1, fork(0)),
+            (3, Move(0, 0)),
+            (1, Release(1)),
+            (1, Free(1)),
+            (10, Rest),
+        ][..],
+        // It is throttled, and its timer fires before it goes.
+        &[
+            (1, Group(0)),
+            (1, LIMIT),
+            (1, fork(1)),
+            (30, Move(0, 0)),
+            (1, Release(1)),
+            (100, Rest),
+            (1, Free(1)),
+            (200, Rest),
+        ],
+        // Its timer would have fired later.
+        &[
+            (1, Group(0)),
+            (1, LIMIT),
+            (1, fork(1)),
+            (30, Move(0, 0)),
+            (1, Release(1)),
+            (1, Free(1)),
+            (200, Rest),
+        ],
+        // The group above is throttled when it is released, and goes on without it.
+        &[
+            (1, Group(0)),
+            (1, Group(1)),
+            (1, LIMIT),
+            (1, fork(1)),
+            (30, Release(2)),
+            (100, Rest),
+            (1, Free(2)),
+            (200, Rest),
+        ],
+    ];
+    for version in [
+        "5.10.223", "6.1.176", "6.12.107", "6.18.15", "7.1.13", "7.2.12", "7.3.4",
+    ] {
+        let Some(object) = full_object(version) else {
+            continue;
+        };
+        for steps in histories {
+            let outcome = run(&object, version, &on_one_cpu(steps)).unwrap();
+            assert_eq!(outcome.parted, None, "{version}, {steps:?}");
+            assert_eq!(outcome.equal, steps.len(), "{version}, {steps:?}");
+        }
+        is_equal(version, TWO_CPUS, Kinds::of("glxc"));
     }
 }
 

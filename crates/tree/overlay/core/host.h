@@ -76,7 +76,8 @@ enum sc_call {
 	SC_AFFINITY,		/* task, bits of the CPUs */
 	SC_MOVE,		/* task, group */
 	SC_GROUP_NEW,		/* parent; returns its number */
-	SC_GROUP_REMOVE,	/* group */
+	SC_GROUP_RELEASE,	/* group without tasks and groups: it leaves its parent */
+	SC_GROUP_FREE,		/* released group, after a grace period */
 	SC_GROUP_WEIGHT,	/* group, weight */
 	SC_GROUP_IDLE,		/* group, on */
 	SC_GROUP_LIMIT,		/* group, period, quota, burst in ns; quota -1: none */

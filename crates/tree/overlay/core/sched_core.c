@@ -365,7 +365,7 @@ static int set_clamps(struct task_struct *task, const long *to)
 static struct cgroup_subsys_state *child_after(struct cgroup_subsys_state *parent, int id)
 {
 	while (++id < nr_groups)
-		if (groups[id]->css.parent == parent)
+		if (groups[id] && groups[id]->css.parent == parent)
 			return &groups[id]->css;
 	return NULL;
 }
@@ -476,12 +476,21 @@ static long serve_detached(void)
 		return 0;
 	case SC_GROUP_NEW:
 		return group_new(groups[a[0]]);
-	case SC_GROUP_REMOVE:
+	case SC_GROUP_RELEASE:
+		groups[a[0]]->css.parent = NULL;
 #ifdef SC_RELEASE_GROUP
 		sched_release_group(groups[a[0]]);
 #else
 		sched_offline_group(groups[a[0]]);
 #endif
+		return 0;
+	case SC_GROUP_FREE:
+#ifdef SC_RELEASE_GROUP
+		sched_unregister_group(groups[a[0]]);
+#else
+		sched_free_group(groups[a[0]]);
+#endif
+		groups[a[0]] = NULL;
 		return 0;
 	case SC_GROUP_WEIGHT:
 		return sched_group_set_shares(groups[a[0]], scale_load(a[1]));

@@ -172,7 +172,7 @@ impl Pair {
                 seen.entity(Object::TaskEntity(tree), entity, whose);
             }
         }
-        for (number, &(rust, tree)) in self.groups.iter().enumerate() {
+        for (number, (rust, tree)) in self.groups_left() {
             if number > 0 {
                 let (group, whose) = (&self.rust.groups[rust.index()], || {
                     format!("group {number}")
@@ -194,7 +194,7 @@ impl Pair {
                 }
             }
         }
-        for (number, &(rust, tree)) in self.groups.iter().enumerate() {
+        for (number, (rust, tree)) in self.groups_left() {
             for cpu in 0..self.rust.cpus() {
                 let q = self.rust.cfs_rq_of(rust, Cpu::from(cpu)).index();
                 seen.sum(q, Object::CfsRq(tree, cpu), || {

@@ -265,6 +265,8 @@ pub struct Kinds {
     pub groups: bool,
     /// Limits of groups.
     pub limits: bool,
+    /// Groups that their tasks leave and that are removed then.
+    pub removals: bool,
     /// SCHED_FIFO and SCHED_RR.
     pub real_time: bool,
     /// SCHED_DEADLINE.
@@ -287,9 +289,9 @@ impl Kinds {
     /// Real-time tasks and changes besides: all that every tree knows and every build allows.
     pub const ALL: Kinds = Kinds::of("glrc");
 
-    /// Kinds by their letters: g (groups), l (limits), r (real-time), e (deadline), c (changes), f
-    /// (switches of `sched/features`), u (utilisation clamps), v (time of a hypervisor and of
-    /// interrupts).
+    /// Kinds by their letters: g (groups), l (limits), x (removals), r (real-time), e (deadline), c
+    /// (changes), f (switches of `sched/features`), u (utilisation clamps), v (time of a hypervisor
+    /// and of interrupts).
     pub const fn of(letters: &str) -> Kinds {
         const fn has(letters: &str, letter: u8) -> bool {
             let mut left = letters.as_bytes();
@@ -304,6 +306,7 @@ impl Kinds {
         Kinds {
             groups: has(letters, b'g'),
             limits: has(letters, b'l'),
+            removals: has(letters, b'x'),
             real_time: has(letters, b'r'),
             deadline: has(letters, b'e'),
             changes: has(letters, b'c'),
@@ -343,6 +346,8 @@ pub fn draw_world(seed: u64, release: Version) -> (Shape, Kinds) {
     let kinds = Kinds {
         groups,
         limits: groups && !dice.one_in(3),
+        // By dice of their own, so that all else is as without them.
+        removals: groups && Dice(SplitMix(seed.rotate_left(48))).one_in(2),
         real_time: dice.one_in(3),
         deadline: dice.one_in(4),
         changes: dice.one_in(2),
@@ -359,8 +364,9 @@ pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
     let mut dice = Dice(SplitMix(seed));
     let mut drawn = Drawn {
         cpus: shape.cpus(),
-        tasks: 0,
-        groups: 1,
+        homes: Vec::new(),
+        parents: vec![0],
+        removed: Vec::new(),
         // Of the kinds that are allowed each seed uses some.
         execs: kinds.changes && dice.one_in(2),
         reads: dice.one_in(3),
@@ -387,8 +393,12 @@ pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
         }
     }
     while steps.len() < length {
+        if kinds.removals && dice.one_in(16) {
+            drawn.removal(&mut dice, &mut steps);
+        }
         steps.push(drawn.place(&mut dice, |drawn, dice| drawn.action(dice)));
     }
+    steps.truncate(length);
     let features = match kinds.features {
         true => switches(seed),
         false => Vec::new(),
@@ -414,8 +424,12 @@ fn switches(seed: u64) -> Vec<(&'static str, bool)> {
 
 struct Drawn {
     cpus: usize,
-    tasks: usize,
-    groups: usize,
+    /// Group of each task.
+    homes: Vec<usize>,
+    /// Parent of each group.
+    parents: Vec<usize>,
+    /// Groups that were removed.
+    removed: Vec<usize>,
     execs: bool,
     reads: bool,
     nice: bool,
@@ -458,7 +472,7 @@ impl Drawn {
                 Action::LongIrq(self.task(dice), 1 + dice.below(most))
             }
             16 | 17 if self.kinds.clamps => self.clamps(dice),
-            0..=3 if self.tasks < most_tasks => self.fork(dice),
+            0..=3 if self.homes.len() < most_tasks => self.fork(dice),
             4..=13 if self.sync || dice.one_in(2) => {
                 Action::Wake(self.task(dice), self.sync && dice.one_in(3))
             }
@@ -470,14 +484,18 @@ impl Drawn {
             }
             18..=29 => Action::Block,
             30 | 31 if self.yields => Action::Yield,
-            32 if self.exits && self.tasks > 2 => Action::Exit,
+            32 if self.exits && self.homes.len() > 2 => Action::Exit,
             33 if self.nice => Action::Nice(self.task(dice), dice.below(40) as i32 - 20),
             35 | 39 if self.kinds.deadline => self.reservation(dice),
             34 if self.policies => Action::Policy(self.task(dice), self.class(dice)),
             35 if self.affinity => Action::Affinity(self.task(dice), self.mask(dice)),
-            36 if self.moves => Action::Move(self.task(dice), dice.index(self.groups)),
+            36 if self.moves => {
+                let task = self.task(dice);
+                let to = self.any_group(dice);
+                self.moved(task, to)
+            }
             37 if self.kinds.groups => match dice.below(3) {
-                0 if self.groups < 8 => self.group(dice),
+                0 if self.parents.len() < 8 + self.removed.len() => self.group(dice),
                 1 if self.idle_groups => Action::Idle(self.inner(dice), dice.one_in(2)),
                 _ => {
                     let least = 2 << dice.below(14);
@@ -490,16 +508,15 @@ impl Drawn {
     }
 
     fn task(&self, dice: &mut Dice) -> usize {
-        dice.index(self.tasks)
+        dice.index(self.homes.len())
     }
 
     /// A group that is not the root.
     fn inner(&self, dice: &mut Dice) -> usize {
-        1 + dice.index(self.groups.max(2) - 1)
+        1 + dice.index(self.parents.len().max(2) - 1)
     }
 
     fn fork(&mut self, dice: &mut Dice) -> Action {
-        self.tasks += 1;
         let slice_ns = match self.slices && dice.one_in(2) {
             // The kernel sets a new task's slice from its parent's, within the bounds.
             true => self.slice(dice).clamp(100_000, 100_000_000),
@@ -510,7 +527,9 @@ impl Drawn {
         } else {
             u64::MAX
         };
-        Action::Fork(dice.index(self.groups), self.class(dice), slice_ns, mask)
+        let home = self.any_group(dice);
+        self.homes.push(home);
+        Action::Fork(home, self.class(dice), slice_ns, mask)
     }
 
     /// 0.1 to 10 ms, and what the kernel cuts to its bounds of 0.1 and 100 ms.
@@ -600,8 +619,49 @@ impl Drawn {
     }
 
     fn group(&mut self, dice: &mut Dice) -> Action {
-        self.groups += 1;
-        Action::Group(dice.index(self.groups - 1))
+        let parent = self.any_group(dice);
+        self.parents.push(parent);
+        Action::Group(parent)
+    }
+
+    /// Any group; the root where the one drawn was removed.
+    fn any_group(&self, dice: &mut Dice) -> usize {
+        let group = dice.index(self.parents.len());
+        match self.removed.contains(&group) {
+            true => 0,
+            false => group,
+        }
+    }
+
+    fn moved(&mut self, task: usize, to: usize) -> Action {
+        if let Some(home) = self.homes.get_mut(task) {
+            *home = to;
+        }
+        Action::Move(task, to)
+    }
+
+    /// The tasks of a group without groups below it leave, it is released, and freed after up to
+    /// five other steps.
+    fn removal(&mut self, dice: &mut Dice, steps: &mut Vec<Step>) {
+        let group = self.inner(dice);
+        let is_parent = |(child, &parent): (usize, &usize)| {
+            parent == group && child > 0 && !self.removed.contains(&child)
+        };
+        let kept = self.parents.iter().enumerate().any(is_parent);
+        if kept || group >= self.parents.len() || self.removed.contains(&group) {
+            return;
+        }
+        self.removed.push(group);
+        let tasks = (0..self.homes.len()).filter(|&task| self.homes[task] == group);
+        for task in tasks.collect::<Vec<usize>>() {
+            let to = self.any_group(dice);
+            steps.push(self.place(dice, |drawn, _| drawn.moved(task, to)));
+        }
+        steps.push(self.place(dice, |_, _| Action::Release(group)));
+        for _ in 0..dice.below(6) {
+            steps.push(self.place(dice, |drawn, dice| drawn.action(dice)));
+        }
+        steps.push(self.place(dice, |_, _| Action::Free(group)));
     }
 
     fn limit(&self, dice: &mut Dice) -> Action {

@@ -12,6 +12,7 @@
 mod bench;
 mod compare;
 mod draw;
+mod groups;
 mod members;
 mod pair;
 mod shrink;
@@ -88,6 +89,10 @@ pub enum Action {
     Move(usize, usize),
     /// A group is made below another.
     Group(usize),
+    /// A group that has neither tasks nor groups below it leaves its parent.
+    Release(usize),
+    /// A grace period later it goes.
+    Free(usize),
     /// A group gets other shares.
     Shares(usize, u64),
     /// A group becomes an idle one, or no longer is.

@@ -1,15 +1,14 @@
 //! The two sides of a history and what they are told.
 
 use super::bench::Bench;
+use super::groups::Group;
 use super::{Action, Class, History, Step};
 use crate::calls::comm;
 use crate::config::Config;
 use crate::ground::{machine, policy_number, policy_of, rules_as_built};
 use crate::tree_core::clamp_number;
 use crate::world::{Call, Event, NewTask, Object, World, WorldError};
-use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::cpuset::CpuSet;
-use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::platform::Timer;
 use schedcast_kernel::rules::{Feature, Preemption, Version};
 use schedcast_kernel::task::{Policy, TaskAttributes, TaskState};
@@ -27,7 +26,7 @@ pub struct Pair {
     /// Numbers of each task on both sides.
     pub(super) tasks: Vec<(TaskId, i32)>,
     /// The same of groups.
-    pub(super) groups: Vec<(GroupId, i32)>,
+    pub(super) groups: Vec<Group>,
     /// Next tick of each CPU of the tree.
     ticks: Vec<Ns>,
     tick_ns: Ns,
@@ -84,7 +83,7 @@ impl Pair {
             members: super::compare::Members::of(&tree),
             tree,
             tasks: Vec::new(),
-            groups: vec![(GroupId::ROOT, 0)],
+            groups: vec![Group::new((GroupId::ROOT, 0), 0)],
             tick_ns,
             interrupted: VecDeque::new(),
             refusals_differ: false,
@@ -165,7 +164,12 @@ impl Pair {
         self.rust.is_idle_task(self.rust.current(Cpu::from(cpu)))
     }
 
-    fn tree(&mut self, cpu: usize, call: Call, arguments: &[i64]) -> Result<i64, WorldError> {
+    pub(super) fn tree(
+        &mut self,
+        cpu: usize,
+        call: Call,
+        arguments: &[i64],
+    ) -> Result<i64, WorldError> {
         self.enter_tree(cpu, (call, false), arguments)
     }
 
@@ -362,7 +366,7 @@ impl Pair {
     }
 
     /// A task that exists and has not ended.
-    fn living(&self, task: usize) -> Option<(TaskId, i32)> {
+    pub(super) fn living(&self, task: usize) -> Option<(TaskId, i32)> {
         let pair = *self.tasks.get(task)?;
         (self.rust.tasks[pair.0.index()].state != TaskState::Dead).then_some(pair)
     }
@@ -454,19 +458,13 @@ impl Pair {
                 let pair = self.living(task)?;
                 return self.change(cpu, pair, action);
             }
-            Action::Group(parent) => {
-                let &(rust, tree) = self.groups.get(parent)?;
-                let rust = self.rust.group_create(bench, rust);
-                let tree = self.tree(cpu, Call::GroupNew, &[tree.into()]);
-                tree.inspect(|&tree| self.groups.push((rust, tree as i32)))
-            }
-            Action::GroupClamps(group, _)
-            | Action::Shares(group, _)
-            | Action::Idle(group, _)
-            | Action::Limit(group, ..) => {
-                let pair = *self.groups.get(group).filter(|_| group > 0)?;
-                return self.change_group(cpu, pair, action);
-            }
+            Action::Group(_)
+            | Action::Release(_)
+            | Action::Free(_)
+            | Action::GroupClamps(..)
+            | Action::Shares(..)
+            | Action::Idle(..)
+            | Action::Limit(..) => return self.act_on_group(cpu, action),
         };
         Some(result)
     }
@@ -532,72 +530,20 @@ impl Pair {
                 self.tree(cpu, Call::Affinity, &[tree.into(), bits as i64])
             }
             Action::Move(_, group) => {
-                let &group = self.groups.get(group)?;
+                let group = self.group(group)?;
                 // Control groups do not ask the scheduler to move a task to where it is.
                 if task.group == group.0 {
                     return None;
                 }
-                self.rust.set_group(bench, here, rust, group.0);
+                self.rust.set_group(&mut self.bench, here, rust, group.0);
                 self.tree(cpu, Call::Move, &[tree.into(), group.1.into()])
             }
             _ => return None,
         })
     }
 
-    /// Changes a group below the root.
-    fn change_group(
-        &mut self,
-        cpu: usize,
-        (rust, tree): (GroupId, i32),
-        action: Action,
-    ) -> Option<Result<i64, WorldError>> {
-        let here = Cpu::from(cpu);
-        let bench = &mut self.bench;
-        let version = self.rust.rules.version;
-        Some(match action {
-            Action::GroupClamps(_, asked) => {
-                self.rust.group_set_clamps(bench, here, rust, asked);
-                let Clamps { min, max } = asked.map(i64::from);
-                self.tree(cpu, Call::GroupClamps, &[tree.into(), min, max])
-            }
-            // The kernel refuses weights for idle groups.
-            Action::Shares(..) if self.rust.groups[rust.index()].idle => return None,
-            Action::Shares(_, shares) => {
-                self.rust.group_set_shares(bench, here, rust, shares);
-                self.tree(cpu, Call::GroupWeight, &[tree.into(), shares as i64])
-            }
-            Action::Idle(_, idle) if version.since(5, 15) => {
-                self.rust.group_set_idle(bench, here, rust, idle);
-                self.tree(cpu, Call::GroupIdle, &[tree.into(), idle.into()])
-            }
-            Action::Limit(_, period_ns, quota_ns, burst_ns) => {
-                let limit = BandwidthLimit {
-                    quota_ns,
-                    period_ns,
-                    burst_ns: match quota_ns {
-                        Some(_) if self.rust.rules.burst => burst_ns,
-                        _ => 0,
-                    },
-                };
-                let set = self
-                    .rust
-                    .group_set_bandwidth(bench, here, rust, limit, Hierarchy::V2);
-                // From 6.17 on the callers of the C refuse.
-                if set.is_err() && version.since(6, 17) {
-                    return None;
-                }
-                let quota = quota_ns.map_or(-1, |quota| quota as i64);
-                let (group, burst) = (tree.into(), limit.burst_ns as i64);
-                let arguments = [group, period_ns as i64, quota, burst];
-                let result = self.tree(cpu, Call::GroupLimit, &arguments);
-                self.both_refuse(set.is_err(), result)
-            }
-            _ => return None,
-        })
-    }
-
     /// Notes whether the tree refused what the rules refused, by the result of its call.
-    fn both_refuse(
+    pub(super) fn both_refuse(
         &mut self,
         refused: bool,
         result: Result<i64, WorldError>,
@@ -614,7 +560,7 @@ impl Pair {
         bits: u64,
     ) -> Option<Result<i64, WorldError>> {
         let (here, (affinity, bits)) = (Cpu::from(cpu), self.mask(bits));
-        let &group = self.groups.get(group)?;
+        let group = self.group(group)?;
         let mut dice = SplitMix(self.tasks.len() as u64);
         let process = (dice.next() % u64::from(self.processes)) as u32;
         let is_kthread = dice.next().is_multiple_of(8);
