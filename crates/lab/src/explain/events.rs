@@ -318,7 +318,37 @@ fn compare(a: &mut Side<'_>, b: &mut Side<'_>) -> Option<(Ns, usize)> {
             b.pass(cpu);
         }
     }
-    parted.into_iter().min()
+    let first = parted.iter().copied().min()?;
+    let fronts = |cpu: usize| [&*a, &*b].map(|side| side.waiting[cpu].front());
+    // A call that wakes several tasks has all of them queued before the later ones are placed.
+    let made_first = |&(_, cpu): &(Ns, usize)| {
+        let mut at_first = fronts(first.1).into_iter().flatten();
+        placed_apart(fronts(cpu)).is_some_and(|task| at_first.any(|one| is_about(&one.event, task)))
+    };
+    let placements = parted.into_iter().filter(made_first);
+    placements.min().or(Some(first))
+}
+
+/// The task that both sides place, on different CPUs.
+fn placed_apart(fronts: [Option<&Timed>; 2]) -> Option<TaskId> {
+    let [one, other] = fronts.map(|front| match front?.event.event {
+        TraceKind::Kernel(Observation::Place { task, cpu, .. }) => Some((task, cpu)),
+        _ => None,
+    });
+    let ((task, cpu), (same, other)) = (one?, other?);
+    (task == same && cpu != other).then_some(task)
+}
+
+fn is_about(event: &TraceEvent, task: TaskId) -> bool {
+    match event.event {
+        TraceKind::Kernel(Observation::Switch { prev, next, .. }) => [prev, next].contains(&task),
+        TraceKind::Kernel(
+            Observation::Wakeup { task: of, .. }
+            | Observation::Migrate { task: of, .. }
+            | Observation::Place { task: of, .. },
+        ) => of == task,
+        _ => false,
+    }
 }
 
 /// Runs two scenarios under the same seed until a CPU does something else; `None` when none does
@@ -388,5 +418,87 @@ fn waits(a: &Side<'_>, b: &Side<'_>, cpu: usize) -> Vec<(String, [Value; 2])> {
             vec![("ns_since_the_event_before_it".to_owned(), values)]
         }
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schedcast_kernel::Cpu;
+
+    use super::*;
+
+    /// A run that is over.
+    struct Over;
+
+    impl Run for Over {
+        fn is_idle(&self, _: TaskId) -> bool {
+            false
+        }
+        fn advance(&mut self, _: Ns) -> Result<()> {
+            Ok(())
+        }
+        fn now(&self) -> Ns {
+            0
+        }
+        fn take(&mut self) -> (Vec<TraceEvent>, bool) {
+            (Vec::new(), false)
+        }
+        fn told(&self, _: &TraceEvent) -> (String, Value) {
+            (String::new(), Value::Null)
+        }
+    }
+
+    fn side(events: &[(Ns, u32, Observation)]) -> Side<'static> {
+        let mut waiting = vec![VecDeque::new(); 3];
+        for &(time, cpu, observation) in events {
+            let event = TraceEvent {
+                time,
+                cpu: Cpu(cpu),
+                event: TraceKind::Kernel(observation),
+            };
+            waiting[cpu as usize].push_back(Timed {
+                event,
+                since_ns: None,
+            });
+        }
+        Side {
+            name: "",
+            run: Box::new(Over),
+            which: Which::OfTrees,
+            last_ns: vec![0; 3],
+            running: vec![None; 3],
+            waiting,
+            common: vec![VecDeque::new(); 3],
+            goes_on: false,
+        }
+    }
+
+    #[test]
+    fn a_placement_is_named_before_the_queue_that_shows_it_earlier() {
+        // CPU 0 wakes A and B by one call. B is placed at 9 us, on CPU 1 or CPU 2, and CPU 1 runs
+        // it at 5 us; without it CPU 1 would run C.
+        let [a, b, c, waker] = [10, 11, 12, 13].map(TaskId);
+        let place = |task, cpu| Observation::Place {
+            task,
+            waker,
+            prev: Cpu(0),
+            cpu: Cpu(cpu),
+        };
+        let runs = |next| Observation::Switch {
+            prev: waker,
+            state: PrevState::Runnable,
+            next,
+        };
+        let of = |on, next| {
+            side(&[
+                (2, 0, place(a, 1)),
+                (5, 1, runs(next)),
+                (9, 0, place(b, on)),
+            ])
+        };
+        assert_eq!(compare(&mut of(1, b), &mut of(2, c)), Some((9, 0)));
+        // What CPU 1 does is not about B: it parts first.
+        assert_eq!(compare(&mut of(1, a), &mut of(2, c)), Some((5, 1)));
+        assert_eq!(compare(&mut of(1, b), &mut of(1, c)), Some((5, 1)));
     }
 }
