@@ -18,7 +18,15 @@ pub const MOST_BYTES: u64 = 256 << 20;
 /// # Errors
 /// A file that cannot be read, or one of more than [`MOST_BYTES`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    read_up_to(path, MOST_BYTES)
+    read_all(File::open(path)?)
+}
+
+/// All bytes of a file, or of an answer, that is open.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_all(from: impl Read) -> io::Result<Vec<u8>> {
+    read_up_to(from, MOST_BYTES)
 }
 
 /// All of a file of text.
@@ -38,9 +46,9 @@ pub fn text(path: &Path) -> crate::error::Result<String> {
     read_text(path).map_err(|error| Error::file("read", path.display(), &error))
 }
 
-fn read_up_to(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+fn read_up_to(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    from.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         let mib = most >> 20;
         let message = format!("it goes on after {mib} MiB, which no such file does");
@@ -55,17 +63,15 @@ mod tests {
 
     #[test]
     fn files_up_to_the_bound_are_read_and_longer_ones_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        std::fs::write(&path, "1234").unwrap();
-        assert_eq!(read_up_to(&path, 4).unwrap(), b"1234");
-        let error = read_up_to(&path, 3).unwrap_err();
+        let file = &b"1234"[..];
+        assert_eq!(read_up_to(file, 4).unwrap(), b"1234");
+        let error = read_up_to(file, 3).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
     }
 
     #[test]
     fn a_file_without_end_is_refused() {
-        let error = read_up_to(Path::new("/dev/zero"), 1 << 20).unwrap_err();
+        let error = read_up_to(io::repeat(0), 1 << 20).unwrap_err();
         assert_eq!(
             error.to_string(),
             "it goes on after 1 MiB, which no such file does"

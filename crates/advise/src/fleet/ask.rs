@@ -8,9 +8,9 @@
 //! 720 s. Between two points a counter may have begun anew once; what is lost then is less than a
 //! step.
 
-use std::io::Read;
+use std::io::ErrorKind;
 
-use schedcast_base::whole::MOST_BYTES;
+use schedcast_base::whole;
 
 use crate::counters::quoted;
 use schedcast_lab::error::{Error, Result};
@@ -92,16 +92,11 @@ impl Server {
             .send_lazy()
             .map_err(|error| fails(format!("no answer: {error}")))?;
         let status = answer.status_code;
-        let mut bytes = Vec::new();
-        let read = answer.take(MOST_BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(|error| fails(format!("the answer breaks off: {error}")))?;
-        if bytes.len() as u64 > MOST_BYTES {
-            let mib = MOST_BYTES >> 20;
-            let error = fails(format!("the answer goes on after {mib} MiB"));
-            return Err(
-                error.hint("ask for a namespace with --select, or for less time with --last")
-            );
-        }
+        let bytes = whole::read_all(answer).map_err(|error| match error.kind() {
+            ErrorKind::FileTooLarge => fails(error.to_string())
+                .hint("ask for a namespace with --select, or for less time with --last"),
+            _ => fails(format!("the answer breaks off: {error}")),
+        })?;
         let text = String::from_utf8(bytes)
             .map_err(|_| fails("the answer is not UTF-8 text".to_owned()))?;
         if !(200..300).contains(&status) {
