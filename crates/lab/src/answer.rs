@@ -1,7 +1,7 @@
 //! From a question to what is printed: the comparison and what a table says around it.
 
-use schedcast_workload::replay::ClientLoop;
 use schedcast_workload::replay::subject::is_recorder;
+use schedcast_workload::replay::{Adjust, ClientLoop};
 
 use crate::change;
 use crate::comparison::{Comparison, MeasuredFigure, Variant};
@@ -123,7 +123,7 @@ pub fn answer(
                 latency: &latency,
                 labels: &context.labels,
                 run_ns: simulated_ns(experiment, recorded),
-                closed_loop: connections(
+                closed_loop: closed_loop(
                     &experiment.scenarios,
                     recorded.seen.closed_loops.get(target),
                 ),
@@ -518,12 +518,30 @@ fn clients_are_assumed(scenario: &Scenario, known: Option<&ClosedLoop>) -> bool 
         && matches!(known, Some(ClosedLoop::Unknown { .. }))
 }
 
-/// Connections of clients that ask again when they are answered, if they do so in every column.
-fn connections(scenarios: &[Scenario], known: Option<&ClosedLoop>) -> Option<u32> {
-    let is_open = |one: &Scenario| client_loop(one) == ClientLoop::Open;
-    match known {
-        Some(ClosedLoop::Yes(number)) if !scenarios.iter().any(is_open) => Some(*number),
-        _ => None,
+/// Set if the clients of every column ask again when they are answered, and nothing else of the
+/// replay differs between columns: on how many connections, where that is known.
+fn closed_loop(scenarios: &[Scenario], known: Option<&ClosedLoop>) -> Option<Option<u32>> {
+    let adjusts = |one: &Scenario| -> Vec<Adjust> {
+        let replays = one
+            .programs
+            .iter()
+            .filter_map(|one| match &one.action.value {
+                Action::Replay(_, adjust) => Some(adjust.clone()),
+                _ => None,
+            });
+        replays.collect()
+    };
+    let [first, others @ ..] = scenarios else {
+        return None;
+    };
+    if others.iter().any(|one| adjusts(one) != adjusts(first)) {
+        return None;
+    }
+    match (client_loop(first), known?) {
+        (ClientLoop::Open, _) => None,
+        (_, ClosedLoop::Yes(number)) => Some(Some(*number)),
+        (ClientLoop::Closed, _) => Some(None),
+        (ClientLoop::AsRecorded, _) => None,
     }
 }
 

@@ -25,8 +25,8 @@ const DIFFERS: f64 = 0.02;
 
 /// A closed loop, of which each connection sends again when it has been answered.
 pub(crate) struct ClosedLoop {
-    /// How many connections it has.
-    pub connections: u32,
+    /// How many connections it has, where that is known.
+    pub connections: Option<u32>,
     /// Length of a run in ns.
     pub run_ns: u64,
 }
@@ -69,7 +69,7 @@ fn mean_of_most(of: impl Fn(&str) -> Option<f64>) -> Option<f64> {
 #[derive(Debug, PartialEq)]
 enum Pace {
     /// So many are sent.
-    Slower { now: f64, then: f64 },
+    Counted { now: f64, then: f64 },
     /// The recorded ones are over after `over_s`; so many would be sent.
     Faster { now: f64, then: f64, over_s: f64 },
 }
@@ -96,7 +96,7 @@ impl ClosedLoop {
         let pace = of(now)
             .zip(of(then))
             .and_then(|(now, then)| self.pace(&now, &then));
-        matches!(pace, Some(Pace::Slower { .. }))
+        matches!(pace, Some(Pace::Counted { now, then }) if then < now)
     }
 
     fn run_s(&self) -> f64 {
@@ -107,33 +107,39 @@ impl ClosedLoop {
     fn pace(&self, now: &Requests, then: &Requests) -> Option<Pace> {
         let run_s = self.run_s();
         let rate = now.sent / run_s;
+        let faster = self.connections.and_then(|connections| {
+            let connections_us = f64::from(connections) * 1e6;
+            let thinks_us = (connections_us / rate - now.mean_us).max(0.0);
+            let faster = connections_us / (then.mean_us + thinks_us);
+            let over_s = then.sent / faster;
+            let is_over = over_s < run_s * (1.0 - DIFFERS) && faster > rate * (1.0 + DIFFERS);
+            is_over.then_some(Pace::Faster {
+                now: rate,
+                then: faster,
+                over_s,
+            })
+        });
         if then.sent < now.sent * (1.0 - DIFFERS) {
-            return Some(Pace::Slower {
+            return Some(Pace::Counted {
                 now: rate,
                 then: then.sent / run_s,
             });
         }
-        let connections_us = f64::from(self.connections) * 1e6;
-        let thinks_us = (connections_us / rate - now.mean_us).max(0.0);
-        let faster = connections_us / (then.mean_us + thinks_us);
-        (faster > rate * (1.0 + DIFFERS)).then_some(Pace::Faster {
-            now: rate,
-            then: faster,
-            over_s: now.sent / faster,
-        })
+        faster
     }
 
     fn sentence(&self, column: &str, what: &str, pace: &Pace) -> String {
         let connections = self.connections;
+        let on = connections.map_or(String::new(), |number| format!(" on {number} connections"));
         match pace {
-            Pace::Slower { now, then } => format!(
-                "“{column}”: {then:.0} {what}/s instead of {now:.0}, as clients on {connections} \
-                 connections ask again when they are answered."
+            Pace::Counted { now, then } => format!(
+                "“{column}”: {then:.0} {what}/s instead of {now:.0}, as clients{on} ask again when \
+                 they are answered."
             ),
             Pace::Faster { now, then, over_s } => format!(
-                "“{column}”: about {then:.0} {what}/s instead of {now:.0}, if clients on \
-                 {connections} connections ask again as soon as now; the recorded ones are over \
-                 after {over_s:.1} s of {:.1}, and CPU time and throttling are of these.",
+                "“{column}”: about {then:.0} {what}/s instead of {now:.0}, if clients{on} ask again \
+                 as soon as now; the recorded ones are over after {over_s:.1} s of {:.1}, and CPU \
+                 time and throttling are of these.",
                 self.run_s()
             ),
         }
@@ -145,7 +151,7 @@ mod tests {
     use super::*;
 
     const LOOP: ClosedLoop = ClosedLoop {
-        connections: 16,
+        connections: Some(16),
         run_ns: 4_800_000_000,
     };
     const NOW: Requests = Requests {
@@ -170,7 +176,7 @@ mod tests {
     fn clients_that_wait_longer_send_what_the_column_counts() {
         let slower = pace(52_500.0, 1_200.0).unwrap();
         let (now, then) = (21_875.0, 10_937.5);
-        assert_eq!(slower, Pace::Slower { now, then });
+        assert_eq!(slower, Pace::Counted { now, then });
         assert_eq!(
             LOOP.sentence("a", "requests", &slower),
             "“a”: 10938 requests/s instead of 21875, as clients on 16 connections ask again \

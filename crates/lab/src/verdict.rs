@@ -44,8 +44,9 @@ pub struct Subject<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// Length of a run, in ns.
     pub run_ns: u64,
-    /// Connections of clients that ask again when they are answered, if these do.
-    pub closed_loop: Option<u32>,
+    /// Set if clients ask again when they are answered: on how many connections, where that is
+    /// known.
+    pub closed_loop: Option<Option<u32>>,
     /// Why no column may be recommended.
     pub doubt: Option<String>,
     /// Figures of the recording that its simulation misses. A difference that noise hides is no
@@ -462,23 +463,24 @@ mod tests {
             };
             (0..4).map(run).collect()
         };
-        let of_counts = |rows: [(f64, f64); 4], closed_loop: Option<u32>, misfit: Option<&str>| {
-            let rows = rows.map(runs);
-            let comparison = Comparison::new("", &scenarios, &rows).unwrap();
-            let subject = super::Subject {
-                comparison: &comparison,
-                scenarios: &scenarios,
-                target: "/a",
-                members: &[],
-                latency: &latency,
-                labels: &BTreeMap::new(),
-                run_ns: 1_000_000_000,
-                closed_loop,
-                doubt: None,
-                misfit: misfit.map(str::to_string),
+        let of_counts =
+            |rows: [(f64, f64); 4], closed_loop: Option<Option<u32>>, misfit: Option<&str>| {
+                let rows = rows.map(runs);
+                let comparison = Comparison::new("", &scenarios, &rows).unwrap();
+                let subject = super::Subject {
+                    comparison: &comparison,
+                    scenarios: &scenarios,
+                    target: "/a",
+                    members: &[],
+                    latency: &latency,
+                    labels: &BTreeMap::new(),
+                    run_ns: 1_000_000_000,
+                    closed_loop,
+                    doubt: None,
+                    misfit: misfit.map(str::to_string),
+                };
+                sentences(&subject).pop().unwrap()
             };
-            sentences(&subject).pop().unwrap()
-        };
         let told = |p99_us: [f64; 4], misfit| {
             of_counts(p99_us.map(|p99_us| (p99_us, 1_000.0)), None, misfit)
         };
@@ -494,7 +496,7 @@ mod tests {
         assert_contains(&text, "11.2");
         // Clients that wait for each reply send less under 60 ms, and no reply takes longer.
         let columns = [1_000.0, 400.0, 700.0, 1_000.0].map(|count| (1_000.0, count));
-        let text = of_counts(columns, Some(1), None);
+        let text = of_counts(columns, Some(None), None);
         assert!(text.contains("costs nothing for certain: “90”"), "{text}");
     }
 

@@ -2,7 +2,6 @@
 
 use super::world::*;
 use crate::cfs_rq::CfsRq;
-use crate::cpuset::CpuSet;
 
 const CPU: Cpu = Cpu(0);
 const ROOT: GroupId = GroupId::ROOT;

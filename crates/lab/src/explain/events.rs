@@ -46,6 +46,9 @@ pub(super) enum Which {
     GivesWay,
 }
 
+/// A call that wakes several tasks is over within this time.
+const CALL_NS: Ns = 50_000;
+
 /// An event and the time since the one before on its CPU, where that is a decision.
 #[derive(Clone, Copy)]
 struct Timed {
@@ -321,22 +324,26 @@ fn compare(a: &mut Side<'_>, b: &mut Side<'_>) -> Option<(Ns, usize)> {
     let first = parted.iter().copied().min()?;
     let fronts = |cpu: usize| [&*a, &*b].map(|side| side.waiting[cpu].front());
     // A call that wakes several tasks has all of them queued before the later ones are placed.
-    let made_first = |&(_, cpu): &(Ns, usize)| {
+    let made_first = |&(at_ns, cpu): &(Ns, usize)| {
         let mut at_first = fronts(first.1).into_iter().flatten();
-        placed_apart(fronts(cpu)).is_some_and(|task| at_first.any(|one| is_about(&one.event, task)))
+        at_ns - first.0 <= CALL_NS
+            && placed_apart(fronts(cpu))
+                .is_some_and(|task| at_first.any(|one| is_about(&one.event, task)))
     };
     let placements = parted.into_iter().filter(made_first);
     placements.min().or(Some(first))
 }
 
-/// The task that both sides place, on different CPUs.
+/// The task that both sides place at the same time, on different CPUs.
 fn placed_apart(fronts: [Option<&Timed>; 2]) -> Option<TaskId> {
     let [one, other] = fronts.map(|front| match front?.event.event {
-        TraceKind::Kernel(Observation::Place { task, cpu, .. }) => Some((task, cpu)),
+        TraceKind::Kernel(Observation::Place { task, cpu, .. }) => {
+            Some((front?.event.time, task, cpu))
+        }
         _ => None,
     });
-    let ((task, cpu), (same, other)) = (one?, other?);
-    (task == same && cpu != other).then_some(task)
+    let ((at, task, cpu), (same_at, same, other)) = (one?, other?);
+    ((at, task) == (same_at, same) && cpu != other).then_some(task)
 }
 
 fn is_about(event: &TraceEvent, task: TaskId) -> bool {

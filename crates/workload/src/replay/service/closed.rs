@@ -7,7 +7,8 @@
 //! process, a large one a fixed pace), the open loop's in time, the closed loop's in the time that
 //! free clients have together. The recording has a likelihood under each. A closed loop is believed
 //! if it makes the recording at least [`ODDS`] times as likely, and if hardly any request is due
-//! before the last reply on its connection.
+//! before the last reply on its connection. Clients that events of sockets show to ask at once when
+//! they are answered need no odds ([`asked`](super::asked)).
 //!
 //! Where a service is hardly ever late the pace is the same, and the connections tell
 //! ([`users`](super::users)).

@@ -31,7 +31,7 @@ use super::levels::{Gates, Level, Levels};
 use super::rounds::Found as Rounds;
 use super::{Asked, Border, Follows, RequestId, Served, aside};
 use schedcast_sim::workload::ArrivalContext;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A client that wakes a thread of the service has sent within this time before.
 pub(super) const SAME_NS: i64 = 1_000_000;
@@ -502,17 +502,17 @@ impl Placing<'_> {
                 began.insert(draft, *reply);
             }
         }
-        let mut first: BTreeMap<usize, usize> = BTreeMap::new();
         let mut in_order: Vec<usize> = (0..asked.len()).collect();
         in_order.sort_by_key(|position| asked[*position].replied_ns);
         let mut taken = self.awaking(asked);
+        let mut woke: BTreeSet<usize> = taken.values().copied().collect();
         for position in in_order {
             let one = &asked[position];
             if let Some(reply) = one.reply {
                 taken.insert(position, reply);
                 continue;
             }
-            if one.answer.is_some() {
+            if taken.contains_key(&position) {
                 continue;
             }
             let woken = |draft: &usize| drafts[*draft].activation.woken_ns <= one.replied_ns;
@@ -522,9 +522,9 @@ impl Placing<'_> {
             let Some(&reply) = began.get(&draft) else {
                 continue;
             };
-            let after_sent = self.border.time_ns(reply) as i64 >= one.sent_ns;
-            if after_sent && !first.contains_key(&draft) {
-                first.insert(draft, position);
+            let answered_ns = one.answer.map_or(one.sent_ns, |answer| answer.at_ns as i64);
+            let is_later = self.border.time_ns(reply) as i64 >= answered_ns;
+            if is_later && woke.insert(reply) {
                 taken.insert(position, reply);
             }
         }
@@ -605,9 +605,14 @@ impl<'a> Chain<'a> {
     }
 
     /// Place of `at_ns` in a request's history: the reply that its client had before, and the time
-    /// since, or no time if the client had that later.
+    /// since. A client that sent it before it had that reply did not wait for it.
     fn follows(&self, position: usize, at_ns: u64) -> Option<Follows> {
-        let (request, replied_ns) = *self.known.get(&self.asked[position].after?)?;
+        let one = &self.asked[position];
+        let before = one.after?;
+        if self.asked[before].replied_ns as i64 > one.sent_ns {
+            return None;
+        }
+        let (request, replied_ns) = *self.known.get(&before)?;
         Some(Follows {
             request,
             after_ns: at_ns.saturating_sub(replied_ns),

@@ -5,7 +5,7 @@ use super::super::super::sockets::{Exchanged, Sides};
 use super::super::super::threads::ThreadId;
 use super::super::coarse::Coarse;
 use super::super::{Asked, Border, MESSAGES_MIN, Told, placed};
-use super::{Prompted, arrival, due_between, most};
+use super::{AT_ONCE_NS, Prompted, arrival, due_between, most};
 use std::collections::BTreeMap;
 
 /// Clients ask at once when they have been answered if all but one in so many requests show it,
@@ -49,7 +49,10 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     };
     let is_at_once = |one: &&Exchanged| {
         awake(one).is_some_and(|(woken_ns, draft)| {
-            woken_ns <= one.free_ns && !prompted.of_draft.contains_key(&draft)
+            let since_free_ns = one.sent_ns.checked_sub(one.free_ns);
+            woken_ns <= one.free_ns
+                && since_free_ns.is_some_and(|ns| ns <= AT_ONCE_NS)
+                && !prompted.of_draft.contains_key(&draft)
         })
     };
     let at_once = exchanged.iter().filter(is_at_once).count();
