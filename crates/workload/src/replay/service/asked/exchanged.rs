@@ -16,7 +16,8 @@ const AT_ONCE_OF: usize = 20;
 /// and the connection of each, if they explain four in five messages that wake the group.
 ///
 /// A client is late for the first message after its timer only as far as the timer is; any other
-/// was due at any time since its thread woke, or sent the one before.
+/// was due at any time since its thread woke, or sent the one before. Clients that ask at once when
+/// they have been answered have each request due when they send it.
 pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> Option<Told> {
     let sides = Sides {
         clients: &border.clients,
@@ -56,8 +57,8 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         })
     };
     let at_once = exchanged.iter().filter(is_at_once).count();
-    let nearly = |count: usize| count * AT_ONCE_OF >= exchanged.len() * (AT_ONCE_OF - 1);
-    let ask_at_once = nearly(at_once) && prompted.prompts.len() * AT_ONCE_OF <= exchanged.len();
+    let ask_at_once = at_once * AT_ONCE_OF >= exchanged.len() * (AT_ONCE_OF - 1)
+        && prompted.prompts.len() * AT_ONCE_OF <= exchanged.len();
     let asked = exchanged.iter().enumerate().map(|(number, one)| {
         let (woken_ns, draft) = awake(one).map_or((one.sent_ns, None), |(woken_ns, draft)| {
             (woken_ns, Some(draft))
