@@ -51,6 +51,7 @@
 mod apart;
 mod aside;
 mod asked;
+mod chain;
 mod clock;
 mod closed;
 mod coarse;
