@@ -43,49 +43,50 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         .collect();
     // By timer: when the last message that it led to was sent.
     let mut sent_by: BTreeMap<usize, u64> = BTreeMap::new();
-    let awake = |one: &Exchanged| {
+    // When the client of each request woke that sends it, and what timer led to that.
+    let awake = exchanged.iter().map(|one| {
         let begun = own.range((one.client, 0)..=(one.client, one.sent_ns));
         let (key, draft) = begun.last()?;
-        Some((key.1, *draft))
+        Some((key.1, prompted.of_draft.get(draft)))
+    });
+    let awake: Vec<Option<(u64, Option<&usize>)>> = awake.collect();
+    let is_at_once = |(one, awake): &(&Exchanged, &Option<(u64, Option<&usize>)>)| {
+        let since_free_ns = one.sent_ns.checked_sub(one.free_ns);
+        matches!(awake, Some((woken_ns, None)) if *woken_ns <= one.free_ns)
+            && since_free_ns.is_some_and(|ns| ns <= AT_ONCE_NS)
     };
-    let is_at_once = |one: &&Exchanged| {
-        awake(one).is_some_and(|(woken_ns, draft)| {
-            let since_free_ns = one.sent_ns.checked_sub(one.free_ns);
-            woken_ns <= one.free_ns
-                && since_free_ns.is_some_and(|ns| ns <= AT_ONCE_NS)
-                && !prompted.of_draft.contains_key(&draft)
-        })
-    };
-    let at_once = exchanged.iter().filter(is_at_once).count();
+    let at_once = exchanged.iter().zip(&awake).filter(is_at_once).count();
     let ask_at_once = at_once * AT_ONCE_OF >= exchanged.len() * (AT_ONCE_OF - 1)
         && prompted.prompts.len() * AT_ONCE_OF <= exchanged.len();
-    let asked = exchanged.iter().enumerate().map(|(number, one)| {
-        let (woken_ns, draft) = awake(one).map_or((one.sent_ns, None), |(woken_ns, draft)| {
-            (woken_ns, Some(draft))
-        });
-        let timer = draft.and_then(|draft| prompted.of_draft.get(&draft));
-        let before_ns = timer.and_then(|timer| sent_by.insert(*timer, one.sent_ns));
-        let asked = match timer.map(|timer| &prompted.prompts[*timer]) {
-            Some(prompt) if before_ns.is_none() || coarse.is_some() => {
-                let late = coarse.zip(prompt.slept_ns);
-                let number = prompt.due_ns + number as u64;
-                Asked {
-                    late_ns: late.map_or(0, |(coarse, slept_ns)| coarse.late_ns(slept_ns, number)),
-                    ..arrival(one.sent_ns, prompt.due_ns.min(one.sent_ns))
+    let asked = exchanged
+        .iter()
+        .zip(&awake)
+        .enumerate()
+        .map(|(number, (one, awake))| {
+            let (woken_ns, timer) = awake.unwrap_or((one.sent_ns, None));
+            let before_ns = timer.and_then(|timer| sent_by.insert(*timer, one.sent_ns));
+            let asked = match timer.map(|timer| &prompted.prompts[*timer]) {
+                Some(prompt) if before_ns.is_none() || coarse.is_some() => {
+                    let late = coarse.zip(prompt.slept_ns);
+                    let number = prompt.due_ns + number as u64;
+                    Asked {
+                        late_ns: late
+                            .map_or(0, |(coarse, slept_ns)| coarse.late_ns(slept_ns, number)),
+                        ..arrival(one.sent_ns, prompt.due_ns.min(one.sent_ns))
+                    }
                 }
+                _ if ask_at_once => arrival(one.sent_ns, one.sent_ns),
+                _ => due_between(before_ns.unwrap_or(woken_ns), one.sent_ns, number),
+            };
+            Asked {
+                replied_ns: one.replied_ns,
+                answer: Some(one.answer),
+                busy_ns: (one.free_ns.min(one.sent_ns) as i64)
+                    .saturating_sub(asked.due_ns)
+                    .max(0) as u64,
+                ..asked
             }
-            _ if ask_at_once => arrival(one.sent_ns, one.sent_ns),
-            _ => due_between(before_ns.unwrap_or(woken_ns), one.sent_ns, number),
-        };
-        Asked {
-            replied_ns: one.replied_ns,
-            answer: Some(one.answer),
-            busy_ns: (one.free_ns.min(one.sent_ns) as i64)
-                .saturating_sub(asked.due_ns)
-                .max(0) as u64,
-            ..asked
-        }
-    });
+        });
     let connections = exchanged.iter().map(|one| one.connection).collect();
     Some(Told {
         asked: asked.collect(),
