@@ -1,15 +1,15 @@
 //! From a question to what is printed: the comparison and what a table says around it.
 
+use schedcast_workload::replay::ClientLoop;
 use schedcast_workload::replay::subject::is_recorder;
-use schedcast_workload::replay::{Adjust, ClientLoop};
 
 use crate::change;
+use crate::clients::Waiting;
 use crate::comparison::{Comparison, MeasuredFigure, Variant};
 use crate::context::{About, Context, RefitFigure};
 use crate::drift::Drifting;
 use crate::error::Result;
 use crate::experiment::cgroup::CgroupSettings;
-use crate::experiment::program::Action;
 use crate::experiment::units::{format_duration_ns, quote_word};
 use crate::experiment::{Experiment, Scenario};
 use crate::metrics;
@@ -115,6 +115,7 @@ pub fn answer(
             && let Some(latency) = recorded.seen.latency(target)
         {
             let of_target = trust::on_the_way(&context.fit, target);
+            let run_ns = simulated_ns(experiment, recorded);
             let mut subject = verdict::Subject {
                 comparison: &comparison,
                 scenarios: &experiment.scenarios,
@@ -122,10 +123,11 @@ pub fn answer(
                 members: recorded.seen.members.get(target).map_or(&[], Vec::as_slice),
                 latency: &latency,
                 labels: &context.labels,
-                run_ns: simulated_ns(experiment, recorded),
-                closed_loop: closed_loop(
+                run_ns,
+                waiting: clients_that_wait(
                     &experiment.scenarios,
                     recorded.seen.closed_loops.get(target),
+                    run_ns,
                 ),
                 doubt: doubt(&of_target, &latency, &comparison.variants[0]),
                 misfit: trust::poor_fit(&of_target),
@@ -504,12 +506,8 @@ fn describe_limit(settings: &CgroupSettings) -> String {
 
 /// How the user says that clients decide when to ask.
 fn client_loop(scenario: &Scenario) -> ClientLoop {
-    let mut programs = scenario.programs.iter();
-    let set = programs.find_map(|one| match &one.action.value {
-        Action::Replay(_, adjust) => Some(adjust.client_loop),
-        _ => None,
-    });
-    set.unwrap_or_default()
+    let set = scenario.adjusts().next();
+    set.map_or_else(ClientLoop::default, |adjust| adjust.client_loop)
 }
 
 /// Whether neither the recording nor the user says when clients ask.
@@ -518,31 +516,29 @@ fn clients_are_assumed(scenario: &Scenario, known: Option<&ClosedLoop>) -> bool 
         && matches!(known, Some(ClosedLoop::Unknown { .. }))
 }
 
-/// Set if the clients of every column ask again when they are answered, and nothing else of the
-/// replay differs between columns: on how many connections, where that is known.
-fn closed_loop(scenarios: &[Scenario], known: Option<&ClosedLoop>) -> Option<Option<u32>> {
-    let adjusts = |one: &Scenario| -> Vec<Adjust> {
-        let replays = one
-            .programs
-            .iter()
-            .filter_map(|one| match &one.action.value {
-                Action::Replay(_, adjust) => Some(adjust.clone()),
-                _ => None,
-            });
-        replays.collect()
-    };
+/// The clients of every column, if these ask again when they are answered and nothing else of the
+/// replay differs between columns.
+fn clients_that_wait(
+    scenarios: &[Scenario],
+    known: Option<&ClosedLoop>,
+    run_ns: u64,
+) -> Option<Waiting> {
     let [first, others @ ..] = scenarios else {
         return None;
     };
-    if others.iter().any(|one| adjusts(one) != adjusts(first)) {
+    if others.iter().any(|one| !one.adjusts().eq(first.adjusts())) {
         return None;
     }
-    match (client_loop(first), known?) {
-        (ClientLoop::Open, _) => None,
-        (_, ClosedLoop::Yes(number)) => Some(Some(*number)),
-        (ClientLoop::Closed, _) => Some(None),
-        (ClientLoop::AsRecorded, _) => None,
-    }
+    let connections = match (client_loop(first), known?) {
+        (ClientLoop::Open, _) => return None,
+        (_, ClosedLoop::Yes(number)) => Some(*number),
+        (ClientLoop::Closed, _) => None,
+        (ClientLoop::AsRecorded, _) => return None,
+    };
+    Some(Waiting {
+        connections,
+        run_ns,
+    })
 }
 
 /// The same as a scenario, of clients that ask again when they have their reply.

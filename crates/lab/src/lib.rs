@@ -22,7 +22,7 @@ pub mod answer;
 pub mod backlog;
 pub mod bisect;
 mod change;
-mod closed_loop;
+mod clients;
 pub mod comparison;
 pub mod context;
 pub mod determinism;

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use crate::backlog::Backlog;
 use crate::change;
-use crate::closed_loop::ClosedLoop;
+use crate::clients::Waiting;
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::experiment::Scenario;
 use crate::metrics::scale::scale_for;
@@ -44,9 +44,8 @@ pub struct Subject<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// Length of a run, in ns.
     pub run_ns: u64,
-    /// Set if clients ask again when they are answered: on how many connections, where that is
-    /// known.
-    pub closed_loop: Option<Option<u32>>,
+    /// The clients, if these ask again when they are answered.
+    pub waiting: Option<Waiting>,
     /// Why no column may be recommended.
     pub doubt: Option<String>,
     /// Figures of the recording that its simulation misses. A difference that noise hides is no
@@ -77,18 +76,11 @@ impl Subject<'_> {
         !change::changes(&self.scenarios[0], &self.scenarios[index]).is_empty()
     }
 
-    fn closed_loop(&self) -> Option<ClosedLoop> {
-        Some(ClosedLoop {
-            connections: self.closed_loop?,
-            run_ns: self.run_ns,
-        })
-    }
-
     /// Whether the clients of a closed loop send fewer requests in a column than in the first.
     fn slows_clients(&self, variant: &Variant) -> bool {
         let now = &self.comparison.variants[0];
-        let closed_loop = self.closed_loop();
-        closed_loop.is_some_and(|one| one.is_slower(now, variant, self.latency))
+        let waiting = self.waiting.as_ref();
+        waiting.is_some_and(|clients| clients.are_slower(now, variant, self.latency))
     }
 
     /// The changes of a column in words.
@@ -170,9 +162,9 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
             .iter()
             .filter_map(|variant| falls_behind(subject, variant)),
     );
-    if let Some(closed_loop) = subject.closed_loop() {
+    if let Some(clients) = &subject.waiting {
         let variants = &subject.comparison.variants;
-        sentences.extend(closed_loop.sentences(variants, subject.latency));
+        sentences.extend(clients.sentences(variants, subject.latency));
     }
     if !(1..=others.len()).any(|index| subject.changes(index)) {
         return sentences;
@@ -228,7 +220,7 @@ fn harmless(subject: &Subject<'_>, metric: &Metric<'_>, name: &str) -> String {
              recording: {misfit}."
         );
     }
-    let costs = match subject.closed_loop {
+    let costs = match subject.waiting {
         Some(_) => "makes it longer, or slows the clients down",
         None => "makes it longer, or falls behind",
     };
@@ -463,24 +455,23 @@ mod tests {
             };
             (0..4).map(run).collect()
         };
-        let of_counts =
-            |rows: [(f64, f64); 4], closed_loop: Option<Option<u32>>, misfit: Option<&str>| {
-                let rows = rows.map(runs);
-                let comparison = Comparison::new("", &scenarios, &rows).unwrap();
-                let subject = super::Subject {
-                    comparison: &comparison,
-                    scenarios: &scenarios,
-                    target: "/a",
-                    members: &[],
-                    latency: &latency,
-                    labels: &BTreeMap::new(),
-                    run_ns: 1_000_000_000,
-                    closed_loop,
-                    doubt: None,
-                    misfit: misfit.map(str::to_string),
-                };
-                sentences(&subject).pop().unwrap()
+        let of_counts = |rows: [(f64, f64); 4], waiting: Option<Waiting>, misfit: Option<&str>| {
+            let rows = rows.map(runs);
+            let comparison = Comparison::new("", &scenarios, &rows).unwrap();
+            let subject = super::Subject {
+                comparison: &comparison,
+                scenarios: &scenarios,
+                target: "/a",
+                members: &[],
+                latency: &latency,
+                labels: &BTreeMap::new(),
+                run_ns: 1_000_000_000,
+                waiting,
+                doubt: None,
+                misfit: misfit.map(str::to_string),
             };
+            sentences(&subject).pop().unwrap()
+        };
         let told = |p99_us: [f64; 4], misfit| {
             of_counts(p99_us.map(|p99_us| (p99_us, 1_000.0)), None, misfit)
         };
@@ -495,8 +486,12 @@ mod tests {
         assert_starts(&text, "no limit is certain to cost nothing");
         assert_contains(&text, "11.2");
         // Clients that wait for each reply send less under 60 ms, and no reply takes longer.
+        let unnumbered = Waiting {
+            connections: None,
+            run_ns: 1_000_000_000,
+        };
         let columns = [1_000.0, 400.0, 700.0, 1_000.0].map(|count| (1_000.0, count));
-        let text = of_counts(columns, Some(None), None);
+        let text = of_counts(columns, Some(unnumbered), None);
         assert!(text.contains("costs nothing for certain: “90”"), "{text}");
     }
 
@@ -534,7 +529,7 @@ mod tests {
             latency: &Latency::new("a", Latency::REQUEST),
             labels: &BTreeMap::new(),
             run_ns: 1_000_000_000,
-            closed_loop: None,
+            waiting: None,
             doubt: None,
             misfit: None,
         })

@@ -41,6 +41,15 @@ pub struct Scenario {
 
 impl Scenario {
     /// Adjustments of the recordings that its programs replay.
+    pub(crate) fn adjusts(&self) -> impl Iterator<Item = &Adjust> {
+        let programs = self.programs.iter();
+        programs.filter_map(|program| match &program.action.value {
+            Action::Replay(_, adjust) => Some(adjust),
+            _ => None,
+        })
+    }
+
+    /// The same, to change them.
     pub(crate) fn adjusts_mut(&mut self) -> impl Iterator<Item = &mut Adjust> {
         let programs = self.programs.iter_mut();
         programs.filter_map(|program| match &mut program.action.value {

@@ -4,16 +4,15 @@
 //! when they wait longer, which the simulation counts. When they wait less they would send more, so
 //! that the recorded requests are over before the run ends. How many more follows from Little's
 //! law: each of n connections waits for a reply or thinks, so n = rate × (mean latency + mean time
-//! to think). The clients' own CPU time may allow less. The mean latency leaves out
-//! the slowest thousandth: when most connections have no request left, the last ones wait for
-//! messages that no longer come.
+//! to think). The clients' own CPU time may allow less. The mean latency leaves out the slowest
+//! thousandth: when most connections have no request left, the last ones wait for messages that no
+//! longer come.
 //!
 //! # Worked example
 //!
 //! 16 connections sent 105,000 requests in 4.8 s, 21,875 a second, and waited 0.5 ms in the mean.
 //! 16 / 21,875 s = 0.73 ms are 0.5 of waiting and 0.23 of thinking. In a column in which they wait
-//! 0.2 ms they send 16 / (0.2 + 0.23 ms) = 37,100 a second, and the 105,000 are over after
-//! 2.8 s.
+//! 0.2 ms they send 16 / (0.2 + 0.23 ms) = 37,100 a second, and the 105,000 are over after 2.8 s.
 
 use crate::comparison::Variant;
 use crate::metrics;
@@ -23,9 +22,9 @@ use schedcast_workload::programs::PERCENTILES;
 /// Rates that differ by less than this share are not told apart.
 const DIFFERS: f64 = 0.02;
 
-/// A closed loop, of which each connection sends again when it has been answered.
-pub(crate) struct ClosedLoop {
-    /// How many connections it has, where that is known.
+/// Clients of which each sends again when it has been answered.
+pub struct Waiting {
+    /// How many connections they have, where that is known.
     pub connections: Option<u32>,
     /// Length of a run in ns.
     pub run_ns: u64,
@@ -46,6 +45,10 @@ impl Requests {
             sent: mean(metrics::COUNT)? + mean(metrics::UNFINISHED).unwrap_or(0.0),
             mean_us: mean_of_most(mean)?,
         })
+    }
+
+    fn are_fewer(&self, now: &Requests) -> bool {
+        self.sent < now.sent * (1.0 - DIFFERS)
     }
 }
 
@@ -69,12 +72,12 @@ fn mean_of_most(of: impl Fn(&str) -> Option<f64>) -> Option<f64> {
 #[derive(Debug, PartialEq)]
 enum Pace {
     /// So many are sent.
-    Counted { now: f64, then: f64 },
+    Slower { now: f64, then: f64 },
     /// The recorded ones are over after `over_s`; so many would be sent.
     Faster { now: f64, then: f64, over_s: f64 },
 }
 
-impl ClosedLoop {
+impl Waiting {
     /// A sentence on each column in which the clients ask more or less often than in the first.
     pub(crate) fn sentences(&self, variants: &[Variant], latency: &Latency) -> Vec<String> {
         let [now, others @ ..] = variants else {
@@ -91,12 +94,11 @@ impl ClosedLoop {
     }
 
     /// Whether the clients ask less often in the second column.
-    pub(crate) fn is_slower(&self, now: &Variant, then: &Variant, latency: &Latency) -> bool {
+    pub(crate) fn are_slower(&self, now: &Variant, then: &Variant, latency: &Latency) -> bool {
         let of = |variant: &Variant| Requests::of(variant, latency);
-        let pace = of(now)
+        of(now)
             .zip(of(then))
-            .and_then(|(now, then)| self.pace(&now, &then));
-        matches!(pace, Some(Pace::Counted { now, then }) if then < now)
+            .is_some_and(|(now, then)| then.are_fewer(&now))
     }
 
     fn run_s(&self) -> f64 {
@@ -107,32 +109,29 @@ impl ClosedLoop {
     fn pace(&self, now: &Requests, then: &Requests) -> Option<Pace> {
         let run_s = self.run_s();
         let rate = now.sent / run_s;
-        let faster = self.connections.and_then(|connections| {
-            let connections_us = f64::from(connections) * 1e6;
-            let thinks_us = (connections_us / rate - now.mean_us).max(0.0);
-            let faster = connections_us / (then.mean_us + thinks_us);
-            let over_s = then.sent / faster;
-            let is_over = over_s < run_s * (1.0 - DIFFERS) && faster > rate * (1.0 + DIFFERS);
-            is_over.then_some(Pace::Faster {
-                now: rate,
-                then: faster,
-                over_s,
-            })
-        });
-        if then.sent < now.sent * (1.0 - DIFFERS) {
-            return Some(Pace::Counted {
+        if then.are_fewer(now) {
+            return Some(Pace::Slower {
                 now: rate,
                 then: then.sent / run_s,
             });
         }
-        faster
+        let connections_us = f64::from(self.connections?) * 1e6;
+        let thinks_us = (connections_us / rate - now.mean_us).max(0.0);
+        let faster = connections_us / (then.mean_us + thinks_us);
+        let over_s = then.sent / faster;
+        let is_over = over_s < run_s * (1.0 - DIFFERS) && faster > rate * (1.0 + DIFFERS);
+        is_over.then_some(Pace::Faster {
+            now: rate,
+            then: faster,
+            over_s,
+        })
     }
 
     fn sentence(&self, column: &str, what: &str, pace: &Pace) -> String {
         let connections = self.connections;
         let on = connections.map_or(String::new(), |number| format!(" on {number} connections"));
         match pace {
-            Pace::Counted { now, then } => format!(
+            Pace::Slower { now, then } => format!(
                 "“{column}”: {then:.0} {what}/s instead of {now:.0}, as clients{on} ask again when \
                  they are answered."
             ),
@@ -150,7 +149,7 @@ impl ClosedLoop {
 mod tests {
     use super::*;
 
-    const LOOP: ClosedLoop = ClosedLoop {
+    const CLIENTS: Waiting = Waiting {
         connections: Some(16),
         run_ns: 4_800_000_000,
     };
@@ -160,7 +159,7 @@ mod tests {
     };
 
     fn pace(sent: f64, mean_us: f64) -> Option<Pace> {
-        LOOP.pace(&NOW, &Requests { sent, mean_us })
+        CLIENTS.pace(&NOW, &Requests { sent, mean_us })
     }
 
     #[test]
@@ -176,9 +175,9 @@ mod tests {
     fn clients_that_wait_longer_send_what_the_column_counts() {
         let slower = pace(52_500.0, 1_200.0).unwrap();
         let (now, then) = (21_875.0, 10_937.5);
-        assert_eq!(slower, Pace::Counted { now, then });
+        assert_eq!(slower, Pace::Slower { now, then });
         assert_eq!(
-            LOOP.sentence("a", "requests", &slower),
+            CLIENTS.sentence("a", "requests", &slower),
             "“a”: 10938 requests/s instead of 21875, as clients on 16 connections ask again \
              when they are answered."
         );
@@ -189,7 +188,7 @@ mod tests {
     fn clients_that_wait_less_would_send_more_than_was_recorded() {
         let faster = pace(105_000.0, 200.0).unwrap();
         assert_eq!(
-            LOOP.sentence("no limit", "requests", &faster),
+            CLIENTS.sentence("no limit", "requests", &faster),
             "“no limit”: about 37086 requests/s instead of 21875, if clients on 16 connections \
              ask again as soon as now; the recorded ones are over after 2.8 s of 4.8, and CPU time \
              and throttling are of these."
