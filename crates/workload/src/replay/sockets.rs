@@ -254,6 +254,20 @@ impl Messages {
         }
     }
 
+    /// Who sent each message that was received, and who received next at that socket; the last
+    /// message comes first.
+    pub(super) fn between(&self) -> Vec<(ThreadId, ThreadId)> {
+        let mut reader: BTreeMap<Socket, ThreadId> = BTreeMap::new();
+        let mut received = self.received.iter().rev().peekable();
+        let of = |message: &Message| {
+            while let Some(one) = received.next_if(|one| one.at_ns > message.at_ns) {
+                reader.insert(one.socket, one.by);
+            }
+            Some((message.by, *reader.get(&message.to)?))
+        };
+        self.sent.iter().rev().filter_map(of).collect()
+    }
+
     /// The requests of a group's clients in order of sending, each with its reply.
     pub(super) fn exchanged(&self, sides: &Sides<'_>) -> Vec<Exchanged> {
         let mut connections = Connections::default();

@@ -359,6 +359,41 @@ fn inside(evidence: &Evidence<'_>, members: &[ThreadId]) -> Vec<bool> {
     inside
 }
 
+/// Messages to a group and from it by the subject of who is outside, as a client may be a new
+/// process for each of its requests; and the threads outside. A message to a thread that is awake
+/// wakes nobody, so the larger of the numbers counts that wakeups and events of sockets show.
+fn talk<'a>(
+    evidence: &'a Evidence<'_>,
+    inside: &[bool],
+) -> (BTreeMap<&'a str, [usize; 2]>, BTreeSet<ThreadId>) {
+    let wakes = evidence.wakings.iter();
+    let wakes = wakes.filter_map(|waking| match waking.source {
+        Source::Thread(by) => Some((by, waking.wakee)),
+        _ => None,
+    });
+    let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    let mut talking = BTreeSet::new();
+    for messages in [wakes.collect(), evidence.messages.between()] {
+        let mut counted: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+        for (by, to) in messages {
+            let (client, direction) = match (inside[by.index()], inside[to.index()]) {
+                (false, true) => (by, 0),
+                (true, false) => (to, 1),
+                _ => continue,
+            };
+            let subject = evidence.threads[client.index()].subject.as_str();
+            counted.entry(subject).or_default()[direction] += 1;
+            talking.insert(client);
+        }
+        for (subject, [to, from]) in counted {
+            let [most_to, most_from] = counts.entry(subject).or_default();
+            *most_to = to.max(*most_to);
+            *most_from = from.max(*most_from);
+        }
+    }
+    (counts, talking)
+}
+
 /// Subjects of which at least [`MESSAGES_MIN`] messages into a group are no consequence of what the
 /// group did. A client acts on its own, by a timer or because of its own clients; a backend, such
 /// as the database of a proxy, acts when it is asked.
@@ -426,21 +461,7 @@ impl<'a> Border<'a> {
         }
         let inside = inside(evidence, members);
         let subject = |id: ThreadId| evidence.threads[id.index()].subject.as_str();
-        // By subject: a client may be a new process for each of its requests.
-        let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
-        let mut talking = BTreeSet::new();
-        for waking in evidence.wakings {
-            let Source::Thread(by) = waking.source else {
-                continue;
-            };
-            let (client, direction) = match (inside[by.index()], inside[waking.wakee.index()]) {
-                (false, true) => (by, 0),
-                (true, false) => (waking.wakee, 1),
-                _ => continue,
-            };
-            counts.entry(subject(client)).or_default()[direction] += 1;
-            talking.insert(client);
-        }
+        let (counts, talking) = talk(evidence, &inside);
         let is_client = |id: &ThreadId| {
             let enough = |count: &usize| *count >= MESSAGES_MIN;
             let needed = if hides_replies { 1 } else { 2 };
@@ -604,7 +625,7 @@ impl<'a> Border<'a> {
             true => DEDICATED_SOCKET_PERCENT,
             false => DEDICATED_PERCENT,
         };
-        single * 100 >= all * needed
+        all > 0 && single * 100 >= all * needed
     }
 
     /// How many replies each thread of the group sent. Where replies wake no thread, who is woken
