@@ -5,14 +5,16 @@
 //! since the begin.
 //!
 //! A thread of a job that is alone counts the messages it has taken, and that count says which
-//! activation is next.
+//! activation is next. So does a thread of a service that begins and ends in the recording, such as
+//! one that a server makes for each connection: it has one thing to do, and whoever lets a lock go
+//! for it lets it go on. By its messages it could end with a lock that another thread waits for.
 //!
 //! Worked example: a shell begins at 10 ms and two programs end at 40 and 55 ms, the shell at
 //! 56 ms. The count is 3, 2, 1, 0, and the shell records 46 ms.
 
 use super::super::Replay;
-use super::super::model::{Activation, ActivationId, Trigger};
-use super::super::threads::ThreadId;
+use super::super::model::{Activation, ActivationId, Step, Trigger};
+use super::super::threads::{Origin, ThreadId};
 use super::units::{Unit, under_way};
 use super::{MESSAGE, SEND, SINCE};
 use schedcast_kernel::GroupId;
@@ -76,19 +78,24 @@ impl Jobs {
             all.first
                 .extend(first.filter(|_| job.is_whole).map(|(_, id)| (id, row)));
         }
+        let members = replay.services.iter().map(|one| replay.members(one.group));
+        let passes = |id: &ThreadId| {
+            let last = replay.activations_of(*id).last();
+            let ends = last.is_some_and(|last| replay.steps_of(last).contains(&Step::Exit));
+            ends && replay.threads[id.index()].origin != Origin::Before
+        };
+        all.in_order.extend(members.flatten().filter(passes));
         all
     }
 
     /// Whether the messages of a unit begin its activations one after the other.
-    fn are_in_order(&self, replay: &Replay, unit: &Unit) -> bool {
-        let activations = unit.activations(replay).count() as u64;
+    fn are_in_order(&self, unit: &Unit) -> bool {
         matches!(unit.threads[..], [thread] if self.in_order.contains(&thread))
-            && unit.messages == activations
     }
 
     /// Emits which activation the first message begins.
     pub(super) fn number(&self, b: &mut ProgramBuilder, replay: &Replay, unit: &Unit) {
-        if self.are_in_order(replay, unit) {
+        if self.are_in_order(unit) {
             b.set(
                 NEXT,
                 u64::from(under_way(replay, unit.threads[0]).is_some()),
@@ -98,9 +105,12 @@ impl Jobs {
 
     /// Emits that the message begins the next activation.
     pub(super) fn renumber(&self, b: &mut ProgramBuilder, replay: &Replay, unit: &Unit) {
-        if self.are_in_order(replay, unit) {
-            b.set(MESSAGE, NEXT);
-            b.add(NEXT, 1);
+        if self.are_in_order(unit) {
+            let activations = unit.activations(replay).count() as u64;
+            b.unless(MESSAGE, Compare::GreaterOrEqual, activations, |b| {
+                b.set(MESSAGE, NEXT);
+                b.add(NEXT, 1);
+            });
         }
     }
 

@@ -121,3 +121,32 @@ fn a_child_waits_for_no_other_request_and_its_parent_for_its_own() {
     assert!(p85 < 25_000_000, "{p85} ns");
     assert!((54_000_000..68_000_000).contains(&max), "{max} ns");
 }
+
+/// Each child sleeps until a fellow of its parent has worked 80 µs, replies, and sleeps until a
+/// timer at 300 µs before it ends. When everything takes four times as long, the timer comes first.
+#[test]
+fn a_child_does_all_it_has_to_do_before_it_ends() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server"), (3, "fellow")]);
+    mini.group("/svc", &[("cpu.max", "max 100000")], &[2, 3]);
+    for number in 0..25 {
+        let (at, child) = (5_000 * number, 100 + number as i32);
+        mini.sends(at);
+        mini.fork(at + 40, 0, 2, child);
+        mini.switch(at + 50, 0, 2, "S", child);
+        mini.hands_over([at + 60, at + 70], 0, child, TASK, 3);
+        mini.hands_over([at + 150, at + 160], 0, 3, TASK, child);
+        mini.hands_over([at + 190, at + 200], 0, child, SOFT, 1);
+        mini.switch(at + 210, 0, 1, "S", 0);
+        mini.hands_over([at + 300, at + 302], 0, 0, HARD, child);
+        mini.switch(at + 320, 0, child, "X", 0);
+    }
+    let mut replay = scheduled(mini, 150_000);
+    let adjust = Adjust {
+        work_permille: 4_000,
+        ..Adjust::default()
+    };
+    adjust.apply(&mut replay).unwrap();
+    let world = played(&replay);
+    let metric = format!("{}/request_latency", replay.services[0].subject);
+    assert_eq!(world.probes().metric(&metric).unwrap().values.count(), 25);
+}
