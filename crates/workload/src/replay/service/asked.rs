@@ -647,7 +647,7 @@ fn least_work_ns<'a>(asleep: impl Iterator<Item = &'a Prompt>) -> Option<u64> {
     tells.then_some(work_ns)
 }
 
-fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
+pub(super) fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
     Asked {
         sent_ns: sent_ns as i64,
         due_ns: due_ns as i64,

@@ -78,22 +78,29 @@ fn requests_that_come_faster_leave_less_time_to_think() {
     assert_eq!(replay.requests[1].follows.unwrap().after_ns, 2_440_000);
 }
 
+fn at_socket(mini: &mut Mini, us: u64, cpu: u32, pid: Pid, what: AtSocket, socket: u64) {
+    let socket = socket.into();
+    mini.push(us, cpu, pid, TASK, EventKind::Socket { socket, what });
+}
+
 /// Two connections of a client that sends the next request on each when it has read the reply, as
 /// events of sockets show it. A turn takes 200 µs: the client sends at 5 and 17, and the server
-/// answers at 100, which wakes the client, and at 170 µs.
-fn without_a_rate(turns: u64) -> Recording {
+/// answers at 100, which wakes the client, and at 170 µs. `renews`: each request has a connection
+/// of its own.
+fn without_a_rate(turns: u64, renews: bool) -> Recording {
     let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
     mini.group("/svc", &[("cpu.max", "max 100000")], &[2]);
-    let at_socket = |mini: &mut Mini, us: u64, pid: Pid, what: AtSocket, socket: u64| {
-        let socket = socket.into();
-        mini.push(us, 0, pid, TASK, EventKind::Socket { socket, what });
+    let at_socket = |mini: &mut Mini, us, pid, what, socket| {
+        at_socket(mini, us, 0, pid, what, socket);
     };
-    // By connection: the client's end and the server's.
-    const ENDS: [[u64; 2]; 2] = [[0xa0, 0xb0], [0xa1, 0xb1]];
     mini.waking(0, 0, 0, HARD, 1);
     mini.switch(2, 0, 0, "R", 1);
-    for at in (0..turns).map(|turn| 200 * turn) {
-        for ([ours, theirs], offset_us) in ENDS.into_iter().zip([0, 12]) {
+    for turn in 0..turns {
+        let at = 200 * turn;
+        // By connection: the client's end and the server's.
+        let first = if renews { 0x100 * turn } else { 0 };
+        let ends = [[0xa0, 0xb0], [0xa1, 0xb1]].map(|ends| ends.map(|end: u64| first + end));
+        for ([ours, theirs], offset_us) in ends.into_iter().zip([0, 12]) {
             at_socket(&mut mini, at + offset_us + 3, 1, AtSocket::Received, ours);
             at_socket(&mut mini, at + offset_us + 5, 1, AtSocket::Arrived, theirs);
             if offset_us == 0 {
@@ -102,7 +109,7 @@ fn without_a_rate(turns: u64) -> Recording {
             at_socket(&mut mini, at + offset_us + 8, 1, AtSocket::Sent, ours);
         }
         mini.switch(at + 30, 0, 1, "S", 2);
-        for ([ours, theirs], offset_us) in ENDS.into_iter().zip([0, 70]) {
+        for ([ours, theirs], offset_us) in ends.into_iter().zip([0, 70]) {
             at_socket(
                 &mut mini,
                 at + offset_us + 35,
@@ -123,22 +130,49 @@ fn without_a_rate(turns: u64) -> Recording {
 
 #[test]
 fn clients_that_no_timer_wakes_ask_as_soon_as_they_are_answered() {
-    let replay = infer(&without_a_rate(60), &InferOptions::default()).unwrap();
-    assert_eq!(replay.services[0].closed_loop, Some(2));
-    let after_ns = |served: &Served| served.follows.map(|follows| follows.after_ns);
-    let all: Vec<Option<u64>> = replay.requests.iter().map(after_ns).collect();
-    // From the waking at 101 µs to the next sending at 205, and from the answer at 170 to 217.
-    assert_eq!(all[..2], [None, None]);
-    let times = [Some(104_000), Some(47_000)];
-    assert!(
-        all[2..].chunks(2).all(|pair| pair == &times[..pair.len()]),
-        "{all:?}"
-    );
+    for renews in [false, true] {
+        let recording = without_a_rate(60, renews);
+        let replay = infer(&recording, &InferOptions::default()).unwrap();
+        assert_eq!(replay.services[0].closed_loop, Some(2));
+        let after_ns = |served: &Served| served.follows.map(|follows| follows.after_ns);
+        let all: Vec<Option<u64>> = replay.requests.iter().map(after_ns).collect();
+        // From the waking at 101 µs to the next sending at 205, and from the answer at 170 to 217.
+        assert_eq!(all[..2], [None, None]);
+        let times = [Some(104_000), Some(47_000)];
+        assert!(
+            all[2..].chunks(2).all(|pair| pair == &times[..pair.len()]),
+            "{all:?}"
+        );
+    }
+}
+
+/// The server is busy all the time, so that no request wakes it.
+#[test]
+fn a_server_that_never_sleeps_has_requests() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
+    mini.group("/svc", &[("cpu.max", "max 100000")], &[2]);
+    mini.switch(1, 1, 0, "R", 2);
+    for at in (0..60).map(|turn| 200 * turn + 100) {
+        at_socket(&mut mini, at, 1, 2, AtSocket::Arrived, 0xa0);
+        mini.waking(at + 1, 1, 2, SOFT, 1);
+        at_socket(&mut mini, at + 3, 1, 2, AtSocket::Sent, 0xb0);
+        mini.switch(at + 5, 0, 0, "R", 1);
+        at_socket(&mut mini, at + 8, 0, 1, AtSocket::Received, 0xa0);
+        at_socket(&mut mini, at + 10, 0, 1, AtSocket::Arrived, 0xb0);
+        at_socket(&mut mini, at + 12, 0, 1, AtSocket::Sent, 0xa0);
+        mini.switch(at + 15, 0, 1, "S", 0);
+        at_socket(&mut mini, at + 30, 1, 2, AtSocket::Received, 0xb0);
+    }
+    let replay = inferred(mini, 12_100);
+    assert_eq!(replay.services[0].closed_loop, Some(1));
+    // The last request has no reply.
+    assert_eq!(replay.requests.len(), 59);
+    assert_eq!(replay.requests[7].latency_ns, 198_000);
 }
 
 #[test]
 fn a_client_without_a_rate_asks_less_often_of_a_slower_service() {
-    let mut replay = infer(&without_a_rate(60), &InferOptions::default()).unwrap();
+    let mut replay = infer(&without_a_rate(60, false), &InferOptions::default()).unwrap();
     let adjust = Adjust {
         work_permille: 4_000,
         ..Adjust::default()

@@ -6,7 +6,7 @@ use super::super::super::threads::ThreadId;
 use super::super::coarse::Coarse;
 use super::super::{Asked, Border, MESSAGES_MIN, Told, placed};
 use super::{AT_ONCE_NS, Prompted, arrival, due_between, most};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Clients ask at once when they have been answered if all but one in so many requests show it,
 /// and no more timers than that wake them.
@@ -23,7 +23,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         clients: &border.clients,
         inside: &border.inside,
     };
-    let exchanged = border.evidence.messages.exchanged(&sides);
+    let mut exchanged = border.evidence.messages.exchanged(&sides);
     let sent_ns: Vec<i64> = exchanged.iter().map(|one| one.sent_ns as i64).collect();
     let is_told = |waking: usize| placed::same(&sent_ns, border.time_ns(waking) as i64).is_some();
     let entries = border.entries.iter();
@@ -49,15 +49,17 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         let (key, draft) = begun.last()?;
         Some((key.1, prompted.of_draft.get(draft)))
     });
-    let awake: Vec<Option<(u64, Option<&usize>)>> = awake.collect();
-    let is_at_once = |(one, awake): &(&Exchanged, &Option<(u64, Option<&usize>)>)| {
-        let since_free_ns = one.sent_ns.checked_sub(one.free_ns);
-        matches!(awake, Some((woken_ns, None)) if *woken_ns <= one.free_ns)
-            && since_free_ns.is_some_and(|ns| ns <= AT_ONCE_NS)
+    let awake: Vec<Awake<'_>> = awake.collect();
+    let ask_at_once = prompted.prompts.len() * AT_ONCE_OF <= exchanged.len() && {
+        let in_turn = in_turn(&exchanged);
+        is_at_once(&exchanged, &awake, false) || {
+            let is_in_turn = is_at_once(&in_turn, &awake, true);
+            if is_in_turn {
+                exchanged = in_turn;
+            }
+            is_in_turn
+        }
     };
-    let at_once = exchanged.iter().zip(&awake).filter(is_at_once).count();
-    let ask_at_once = at_once * AT_ONCE_OF >= exchanged.len() * (AT_ONCE_OF - 1)
-        && prompted.prompts.len() * AT_ONCE_OF <= exchanged.len();
     let asked = exchanged
         .iter()
         .zip(&awake)
@@ -95,4 +97,52 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         ask_at_once,
         by_log: false,
     })
+}
+
+/// When the client of each request woke that sends it, and what timer led to that.
+type Awake<'a> = Option<(u64, Option<&'a usize>)>;
+
+/// Whether clients ask as soon as they have been answered. `may_sleep`: what they wait for before
+/// they ask again, such as the end of the connection, may come later than the reply.
+fn is_at_once(exchanged: &[Exchanged], awake: &[Awake<'_>], may_sleep: bool) -> bool {
+    let at_once = exchanged.iter().zip(awake).filter(|(one, awake)| {
+        let since_free_ns = one.sent_ns.checked_sub(one.free_ns);
+        let Some((woken_ns, None)) = awake else {
+            return false;
+        };
+        match *woken_ns <= one.free_ns {
+            true => since_free_ns.is_some_and(|ns| ns <= AT_ONCE_NS),
+            false => may_sleep,
+        }
+    });
+    at_once.count() * AT_ONCE_OF >= exchanged.len() * (AT_ONCE_OF - 1)
+}
+
+/// The same exchanges, where each follows the earliest reply of its client that no other follows,
+/// as if it came on the connection of that one. A program that makes a new connection for each
+/// request, such as `ab` without `-k`, has as many at a time as it asks at once.
+fn in_turn(exchanged: &[Exchanged]) -> Vec<Exchanged> {
+    let mut replies: Vec<usize> = (0..exchanged.len()).collect();
+    replies.sort_by_key(|index| exchanged[*index].replied_ns);
+    let mut replies = replies.into_iter().peekable();
+    // By client: replies that none has followed yet.
+    let mut free: BTreeMap<ThreadId, VecDeque<usize>> = BTreeMap::new();
+    let mut all: Vec<Exchanged> = Vec::with_capacity(exchanged.len());
+    let mut connections = 0..;
+    for one in exchanged {
+        while let Some(reply) = replies.next_if(|reply| exchanged[*reply].replied_ns <= one.sent_ns)
+        {
+            free.entry(exchanged[reply].client)
+                .or_default()
+                .push_back(reply);
+        }
+        let before = free.get_mut(&one.client).and_then(VecDeque::pop_front);
+        let new = || connections.next().unwrap_or(u32::MAX);
+        all.push(Exchanged {
+            connection: before.map_or_else(new, |before| all[before].connection),
+            free_ns: before.map_or(0, |before| exchanged[before].replied_ns),
+            ..*one
+        });
+    }
+    all
 }
