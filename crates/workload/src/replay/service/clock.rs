@@ -94,6 +94,13 @@ impl<'a> Clock<'a> {
         Some((draft, executed_ns - before_ns))
     }
 
+    /// When the thread of a draft was woken for the one behind it, if there is one.
+    pub(super) fn woken_again_ns(&self, thread: ThreadId, draft: usize) -> Option<u64> {
+        let drafts = &self.drafts[thread.index()];
+        let next = drafts.partition_point(|(_, other)| *other <= draft);
+        drafts.get(next).map(|(_, next)| self.woken_ns[*next])
+    }
+
     /// How much of `draft`, one of `thread`'s, was executed by `at_ns`.
     pub(super) fn executed_of_ns(&self, thread: ThreadId, draft: usize, at_ns: u64) -> u64 {
         let drafts = &self.drafts[thread.index()];

@@ -230,7 +230,9 @@ impl Placing<'_> {
             Trigger::Thread(by) => self.border.backends.contains(&by),
             _ => false,
         };
-        let end_ns = activation.end_ns.unwrap_or(u64::MAX);
+        // One whose end the trace lacks was over when its thread was woken again.
+        let again_ns = || self.clock.woken_again_ns(activation.thread, index);
+        let end_ns = activation.end_ns.or_else(again_ns).unwrap_or(u64::MAX);
         let from = replies.partition_point(|reply| reply.at_ns < activation.woken_ns);
         let own = replies[from..].iter().zip(from as u32..);
         let mut before_ns = 0;
