@@ -1,6 +1,5 @@
 //! Finds what in a workload cannot run, before anything runs.
 
-use crate::program::operands::{Operand, for_each_operand};
 use crate::program::{DistributionError, Instruction, ObjectId};
 use crate::workload::{
     Arrival, ArrivalAction, ArrivalSource, AttributesSpec, DistributionId, ForkSpec, ProgramId,
@@ -193,19 +192,9 @@ impl Workload {
 
     fn check_programs(&self) -> Result<(), WorkloadError> {
         for program in &self.programs {
-            for (row, instruction) in program.instructions().iter().enumerate() {
-                let mut problem = Ok(());
-                for_each_operand(instruction, &mut |operand| {
-                    let Operand::Object(kind, number) = operand else {
-                        return;
-                    };
-                    let place = || format!("program {}, instruction {row}", program.name());
-                    let found = self.exists(place, kind, number);
-                    if problem.is_ok() {
-                        problem = found;
-                    }
-                });
-                problem?;
+            for &(kind, number, row) in program.objects() {
+                let place = || format!("program {}, instruction {row}", program.name());
+                self.exists(place, kind, number)?;
             }
         }
         Ok(())

@@ -5,6 +5,7 @@
 //! what the recording says of them; the scenario's settings are laid over those.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::cpuset::CpuSet;
@@ -64,7 +65,7 @@ pub(super) fn build(simulator: &Simulator, scenario: &Scenario, chance: Chance) 
             }
             let costs = Costs::new(scenario.machine.machine.cost_ns, scenario.kernel.hz);
             let replay = simulator.replay(folder, &costs, adjust)?;
-            builder.add_replay(&replay, program)?;
+            builder.add_replay(simulator, &replay, program)?;
         }
     }
     builder.add_groups();
@@ -112,14 +113,30 @@ fn parent_path(path: &str) -> &str {
 }
 
 impl Builder<'_> {
-    fn add_replay(&mut self, replay: &Replay, program: &Program) -> Result<()> {
+    fn add_replay(
+        &mut self,
+        simulator: &Simulator,
+        replay: &Arc<Replay>,
+        program: &Program,
+    ) -> Result<()> {
         let options = CompileOptions {
             cpus: self.scenario.machine.cpus() as u32,
             ..CompileOptions::default()
         };
-        let compiled = replay
-            .compile(&mut self.workload, options)
-            .map_err(bad_input)?;
+        let is_first = self.workload.groups.is_empty() && self.workload.programs.is_empty();
+        let compiled = match is_first {
+            true => {
+                let compiled = simulator.compiled(replay, options)?;
+                self.workload = Workload {
+                    hierarchy: self.workload.hierarchy,
+                    ..compiled.workload.clone()
+                };
+                compiled.places.clone()
+            }
+            false => replay
+                .compile(&mut self.workload, options)
+                .map_err(bad_input)?,
+        };
         for (index, &group) in compiled.groups.iter().enumerate().skip(1) {
             let path = &replay.groups[index].path;
             if self.groups.insert(path.clone(), group).is_some() {

@@ -31,7 +31,7 @@ use schedcast_sim::workload::{ForkSpec, TaskSpec};
 use schedcast_sim::{Core, Machine, RunError, Unfinished, Watch, Workload, World};
 use schedcast_trace::Recording;
 use schedcast_workload::programs::Running;
-use schedcast_workload::replay::{self, Adjust, Costs, Replay};
+use schedcast_workload::replay::{self, Adjust, CompileOptions, Costs, Replay};
 
 use chance::Chance;
 
@@ -57,11 +57,20 @@ struct Inferred {
     replay: Arc<Replay>,
 }
 
+/// A replay as a workload, before any setting, and where things stand in it.
+struct Compiled {
+    replay: Arc<Replay>,
+    options: CompileOptions,
+    workload: Workload,
+    places: replay::Compiled,
+}
+
 /// Runs scenarios in virtual time. Recordings are read once, whatever the number of runs.
 #[derive(Default)]
 pub struct Simulator {
     recordings: Mutex<Vec<(String, Arc<Recording>)>>,
     replays: Mutex<Vec<Inferred>>,
+    compiled: Mutex<Vec<Arc<Compiled>>>,
     trees: tree::Objects,
     /// Lines that trees printed, by variant and line, and how often.
     printed: Mutex<BTreeMap<(String, String), u64>>,
@@ -133,6 +142,29 @@ impl Simulator {
             replay: Arc::clone(&replay),
         });
         Ok(replay)
+    }
+
+    /// A replay's workload, which variants and seeds share.
+    ///
+    /// # Errors
+    /// A recording that breaks a limit of the simulator.
+    fn compiled(&self, replay: &Arc<Replay>, options: CompileOptions) -> Result<Arc<Compiled>> {
+        let mut known = lock(&self.compiled);
+        let is_it =
+            |one: &&Arc<Compiled>| Arc::ptr_eq(&one.replay, replay) && one.options == options;
+        if let Some(found) = known.iter().find(is_it) {
+            return Ok(Arc::clone(found));
+        }
+        let mut workload = Workload::default();
+        let places = replay.compile(&mut workload, options).map_err(bad_input)?;
+        let compiled = Arc::new(Compiled {
+            replay: Arc::clone(replay),
+            options,
+            workload,
+            places,
+        });
+        known.push(Arc::clone(&compiled));
+        Ok(compiled)
     }
 
     /// Actions of the threads in the background of a scenario's programs; `None` where it names no

@@ -50,6 +50,7 @@ use crate::workload::{
 };
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// Most registers a program may use.
 pub const REGISTERS_MAX: usize = 64;
@@ -497,10 +498,11 @@ pub enum Instruction {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Program {
     name: String,
-    instructions: Vec<Instruction>,
-    tables: Vec<Vec<u32>>,
+    instructions: Arc<[Instruction]>,
+    tables: Arc<[Vec<u32>]>,
     registers: u8,
     streams: u16,
+    objects: Vec<(&'static str, u32, usize)>,
 }
 
 impl Program {
@@ -522,6 +524,12 @@ impl Program {
     /// Number of random streams each of its tasks has.
     pub fn streams(&self) -> usize {
         usize::from(self.streams)
+    }
+
+    /// Of each kind of object that it names: the kind, the highest number, and the first
+    /// instruction with that.
+    pub(crate) fn objects(&self) -> &[(&'static str, u32, usize)] {
+        &self.objects
     }
 
     /// Jump tables.

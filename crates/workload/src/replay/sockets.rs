@@ -254,8 +254,8 @@ impl Messages {
         }
     }
 
-    /// Who sent each message that was received, and who received next at that socket; the last
-    /// message comes first.
+    /// The sender of each message that was received, and the thread that received next at that
+    /// socket, the last message first.
     pub(super) fn between(&self) -> Vec<(ThreadId, ThreadId)> {
         let mut reader: BTreeMap<Socket, ThreadId> = BTreeMap::new();
         let mut received = self.received.iter().rev().peekable();

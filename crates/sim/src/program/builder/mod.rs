@@ -554,13 +554,14 @@ impl ProgramBuilder {
             .iter()
             .map(|table| table.iter().map(|label| self.resolve(label.0)).collect())
             .collect::<Result<_, _>>()?;
-        let registers = self.count_registers(&instructions)?;
+        let (registers, objects) = self.named(&instructions)?;
         Ok(Program {
             name: self.name,
-            instructions,
+            instructions: instructions.into(),
             tables,
             registers,
             streams: self.streams.len() as u16,
+            objects,
         })
     }
 
@@ -578,24 +579,32 @@ impl ProgramBuilder {
         }
     }
 
-    fn count_registers(&self, instructions: &[Instruction]) -> Result<u8, ProgramError> {
-        let mut highest = 0;
-        for instruction in instructions {
-            let mut worst = 0;
-            for_each_operand(instruction, &mut |operand| {
-                if let Operand::Register(register) = operand {
-                    worst = worst.max(register + 1);
+    /// The number of registers, and the highest object of each kind.
+    fn named(
+        &self,
+        instructions: &[Instruction],
+    ) -> Result<(u8, Vec<(&'static str, u32, usize)>), ProgramError> {
+        let mut registers = 0;
+        let mut objects: Vec<(&'static str, u32, usize)> = Vec::new();
+        for (row, instruction) in instructions.iter().enumerate() {
+            for_each_operand(instruction, &mut |operand| match operand {
+                Operand::Register(register) => registers = registers.max(register + 1),
+                Operand::Object(kind, number) => {
+                    match objects.iter_mut().find(|known| known.0 == kind) {
+                        Some(known) if known.1 < number => *known = (kind, number, row),
+                        Some(_) => {}
+                        None => objects.push((kind, number, row)),
+                    }
                 }
             });
-            if worst > REGISTERS_MAX as u16 {
-                return Err(ProgramError::Register {
-                    program: self.name.clone(),
-                    register: (worst - 1).min(255) as u8,
-                });
-            }
-            highest = highest.max(worst as u8);
         }
-        Ok(highest)
+        if registers > REGISTERS_MAX as u16 {
+            return Err(ProgramError::Register {
+                program: self.name.clone(),
+                register: (registers - 1).min(255) as u8,
+            });
+        }
+        Ok((registers as u8, objects))
     }
 }
 
