@@ -93,12 +93,7 @@ impl Kernel {
             }
             return Some(picked);
         }
-        if let Some(next) = self.cfs_rqs[q].next
-            && protect
-            && self.honours_buddy()
-            && self.entity_eligible(q, next)
-        {
-            reached(Mark::NextBuddyEligible);
+        if let Some(next) = self.eligible_buddy(q, protect) {
             return Some(next);
         }
         let se = self
@@ -110,6 +105,18 @@ impl Kernel {
             return None;
         }
         Some(se)
+    }
+
+    /// The next buddy, where a pick takes it before it asks for deadlines.
+    #[inline(always)]
+    pub(super) fn eligible_buddy(&self, q: CfsRqId, protect: bool) -> Option<EntityId> {
+        let next = self.cfs_rqs[q].next?;
+        let counts = protect || !self.rules.short_requests_pass_buddies;
+        if !counts || !self.honours_buddy() || !self.entity_eligible(q, next) {
+            return None;
+        }
+        reached(Mark::NextBuddyEligible);
+        Some(next)
     }
 
     /// The choice of a rule of one's own.

@@ -283,7 +283,7 @@ impl Kernel {
                 self.resched_curr_lazy(p, cpu);
                 return Mark::WakeeWouldBePicked;
             }
-            if (shorter || self.rules.wakeup_asks_pick) && self.rules.features.run_to_parity {
+            if (shorter || self.rules.wakeups_heed_buddies) && self.rules.features.run_to_parity {
                 reached(Mark::ShortShrinksProtection);
                 self.update_protect_slice(q, se);
             }
@@ -350,7 +350,12 @@ impl Kernel {
         protect: bool,
     ) -> bool {
         if !self.rules.wakeup_asks_pick {
-            return self.is_picked::<P>(q, self.pick_eevdf(q, protect), pse);
+            let buddy = match self.rules.wakeups_heed_buddies {
+                true => self.eligible_buddy(q, protect),
+                false => None,
+            };
+            let picked = buddy.or_else(|| self.pick_eevdf(q, protect));
+            return self.is_picked::<P>(q, picked, pse);
         }
         while self.nr_competing(q) > 0 {
             // No entity is picked when a delayed one was taken off instead.
@@ -365,7 +370,7 @@ impl Kernel {
     /// An entity loses its protection, and from 7.1 on what speaks for it as a buddy of a queue.
     fn end_protection(&mut self, q: CfsRqId, se: EntityId) {
         self.cancel_protect_slice(se);
-        if self.rules.wakeup_asks_pick && self.entities[se].cfs_rq == q {
+        if self.rules.short_requests_pass_buddies && self.entities[se].cfs_rq == q {
             self.clear_buddies(q, se);
         }
     }

@@ -291,8 +291,12 @@ rules! {
     pub(crate) requeue_charges_running: bool = false,
     /// A forked task, or one whose dequeue is delayed, preempts by a shorter request only (6.19).
     pub(crate) forks_do_not_preempt: bool = false,
-    /// Whether a wakeup preempts is asked of the pick itself (7.1): buddies count, and delayed
-    /// entities that would be picked are taken off.
+    /// Whether a wakeup preempts is asked with buddies, and a wakeup that does not preempt shortens
+    /// protection whatever it asks for (6.19).
+    pub(crate) wakeups_heed_buddies: bool = false,
+    /// Buddies do not stand in the way of a shorter request, which ends them (7.1).
+    pub(crate) short_requests_pass_buddies: bool = false,
+    /// Delayed entities that a pick for a wakeup would take are taken off (7.1, 7.0.10).
     pub(crate) wakeup_asks_pick: bool = false,
     /// How the sums of a queue's averages follow what leaves it.
     pub(crate) queue_sums: QueueSums = QueueSums::default(),

@@ -213,3 +213,44 @@ fn an_idle_period_without_a_start_counts_as_all_time_since_boot_from_7_0_to_7_2_
         }
     }
 }
+
+/// Whether the wakeup of a task that asks for 0.1 ms preempts a group that is the next buddy, and
+/// whether the group still is the buddy then.
+///
+/// Groups A and B are below the root. B's task was alone when it went to sleep, so it is placed at
+/// V. In A the second of two tasks runs, is owed time and goes to sleep, the first runs on: the
+/// root never leaves A, whose entity stays the buddy there and has run no longer than V.
+fn wakes_beside_a_buddy(version: &str, change: impl FnOnce(&mut Rules)) -> [bool; 2] {
+    let mut world = World::with(version, 1, change);
+    let [a, b] = [(); 2].map(|()| world.group(GroupId::ROOT));
+    let short = world.start(TaskAttributes {
+        group: b,
+        custom_slice_ns: Some(100 * US),
+        ..TaskAttributes::on(CPU)
+    });
+    world.block(CPU);
+    let [first, _] = [(); 2].map(|()| world.spawn_in(a, CPU, Policy::Normal, 0));
+    while world.current(CPU) == first {
+        world.advance(100 * US);
+    }
+    world.block(CPU);
+    world.advance(100 * US);
+    let of_a = world.kernel.cfs_rqs[world.kernel.cfs_rq_of(a, CPU)].se;
+    let is_buddy = |world: &World| world.kernel.cfs_rqs[QUEUE].next == of_a;
+    assert!(is_buddy(&world), "{version}");
+    let flags = WakeFlags::new(false, Context::HardIrq);
+    world.kernel.wake(&mut world.bench, CPU, short, flags);
+    let rq = &world.kernel.rqs[CPU];
+    [rq.need_resched || rq.need_resched_lazy, is_buddy(&world)]
+}
+
+#[test]
+fn a_buddy_keeps_a_shorter_request_waiting_in_6_19_and_7_0() {
+    let commit_alone = |rules: &mut Rules| rules.short_requests_pass_buddies = true;
+    assert_eq!(wakes_beside_a_buddy("6.18", |_| ()), [true, true]);
+    assert_eq!(wakes_beside_a_buddy("6.19", |_| ()), [false, true]);
+    assert_eq!(wakes_beside_a_buddy("7.0", |_| ()), [false, true]);
+    assert_eq!(wakes_beside_a_buddy("7.0.10", |_| ()), [false, true]);
+    assert_eq!(wakes_beside_a_buddy("7.0", commit_alone), [true, false]);
+    assert_eq!(wakes_beside_a_buddy("7.1", |_| ()), [true, false]);
+}

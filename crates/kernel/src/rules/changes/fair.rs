@@ -189,6 +189,8 @@ changes! {
         "A queue stays on the leaf list until its group has heard that nothing is left of its load.";
     "fork-no-preempt" "e837456fdca8" (6, 19) for Eevdf: (on forks_do_not_preempt),
         "A forked task preempts its parent by a shorter request only.";
+    "buddies-at-wakeup" "e837456fdca8" (6, 19) for Eevdf: (on wakeups_heed_buddies),
+        "A wakeup does not preempt where the pick would take a buddy, and otherwise shortens protection.";
     "origin-follows-order" "79f3f9bedd14" (6, 19) also [(6, 12, 64), (6, 18, 3)]
         until (7, 0) and [(6, 12, 78)] for Eevdf: (on origin_follows_order),
         "The origin of virtual time follows the average whenever an entity enters or leaves the order.";
@@ -230,6 +232,8 @@ changes! {
         "A task that becomes a real-time one leaves the load of its nice value behind if it had another.";
     "move-may-preempt" release (7, 1): (on moved_task_preempts),
         "A waiting task that comes to another group may preempt, as after a wakeup.";
-    "wakeup-asks-pick" release (7, 1) for Eevdf: (on wakeup_asks_pick),
-        "A wakeup preempts if the pick would take the woken task, buddies and sleepers included.";
+    "short-passes-buddies" "78cde54ea5f0" (7, 1) for Eevdf: (on short_requests_pass_buddies),
+        "Buddies do not stand in the way of a wakeup with a shorter request, and end where it preempts.";
+    "wakeup-asks-pick" "ac8e69e69363" (7, 1) also [(7, 0, 10)] for Eevdf: (on wakeup_asks_pick),
+        "A wakeup for which the pick would take a sleeper that is still queued takes it off and asks anew.";
 }
