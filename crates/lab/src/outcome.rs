@@ -17,6 +17,13 @@ pub struct Outcome {
     pub at_least: BTreeSet<String>,
 }
 
+impl Outcome {
+    /// Value of a metric; NaN where the run has none.
+    pub fn value(&self, metric: &str) -> f64 {
+        self.metrics.get(metric).copied().unwrap_or(f64::NAN)
+    }
+}
+
 /// One hash for the runs of all seeds, in seed order.
 pub fn combine_hashes(outcomes: &[Outcome]) -> u64 {
     let mut hash = Fnv::default();

@@ -71,17 +71,12 @@ fn at_starts(scenario: &Scenario, starts: &[Ns], bench: &Bench) -> Result<Vec<Ou
     bench.run(&jobs.collect::<Vec<_>>())
 }
 
-fn metric(outcome: &Outcome, name: &str) -> f64 {
-    outcome.metrics.get(name).copied().unwrap_or(f64::NAN)
-}
-
 fn latency(outcome: &Outcome, suffix: &str) -> f64 {
-    let name = format!("schbench-classic/request_latency.{suffix}");
-    metric(outcome, &name)
+    outcome.value(&format!("schbench-classic/request_latency.{suffix}"))
 }
 
 fn is_throttled(outcome: &Outcome) -> bool {
-    metric(outcome, "cgroup:/test/nr_throttled") > 0.0
+    outcome.value("cgroup:/test/nr_throttled") > 0.0
 }
 
 fn has_tail(outcome: &Outcome) -> bool {
@@ -177,7 +172,7 @@ impl Burst {
 /// Value of the run for a row of the printed table.
 fn printed_value(run: &Outcome, question: &Question) -> Option<f64> {
     match question.metric.as_str() {
-        "rps" => Some(metric(run, "schbench-classic/rps")),
+        "rps" => Some(run.value("schbench-classic/rps")),
         name => Some(latency(run, name.strip_prefix("request_latency.")?)),
     }
 }

@@ -107,11 +107,10 @@ struct Seen {
 }
 
 fn seen(runs: &[Outcome]) -> Seen {
-    let value = |run: &Outcome, name: &str| run.metrics.get(name).copied().unwrap_or(f64::NAN);
-    let p50_ms = |run: &Outcome| value(run, "http-service/latency.p50") / 1000.0;
+    let p50_ms = |run: &Outcome| run.value("http-service/latency.p50") / 1000.0;
     let throttled_percent = |run: &Outcome| {
         let [throttled, periods] =
-            ["nr_throttled", "nr_periods"].map(|name| value(run, &format!("cgroup:/pod/{name}")));
+            ["nr_throttled", "nr_periods"].map(|name| run.value(&format!("cgroup:/pod/{name}")));
         100.0 * throttled / periods
     };
     Seen {

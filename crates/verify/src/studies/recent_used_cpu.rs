@@ -86,10 +86,7 @@ fn rates(scenarios: &[Scenario], metric: &str, seeds: u64, bench: &Bench) -> Res
     let jobs: Vec<(Scenario, u64)> = scenarios.iter().flat_map(of_seeds).collect();
     let outcomes = bench.run(&jobs)?;
     let means = outcomes.chunks(seeds as usize).map(|runs| {
-        let inverse = runs.iter().map(|run| match run.metrics.get(metric) {
-            Some(rate) => 1.0 / rate,
-            None => f64::NAN,
-        });
+        let inverse = runs.iter().map(|run| 1.0 / run.value(metric));
         runs.len() as f64 / inverse.sum::<f64>()
     });
     Ok(means.collect())

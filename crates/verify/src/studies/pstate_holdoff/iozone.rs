@@ -150,11 +150,6 @@ impl Prices {
     }
 }
 
-fn awake_percent(run: &Outcome) -> f64 {
-    let awake = run.metrics.get("machine/awake_ratio").copied();
-    100.0 * awake.unwrap_or(f64::NAN)
-}
-
 fn busy_question(asked: &Question) -> bool {
     asked.table == "iozone turbostat" && asked.metric == "Mean %Busy"
 }
@@ -203,8 +198,8 @@ fn fit(base: &Scenario, given: &mut Given) -> Result<Prices> {
             };
             prices.call_ns *= ratio(Times::calls);
             prices.page_ns *= ratio(Times::parts);
-            let awake: f64 = runs.iter().map(|run| awake_percent(run)).sum();
-            prices.storage_byte_ps *= awake / runs.len() as f64 / busy;
+            let awake = runs.iter().map(|run| 100.0 * run.value("machine/awake_ratio"));
+            prices.storage_byte_ps *= awake.sum::<f64>() / runs.len() as f64 / busy;
         }
     }
     let prices = nearest(&all, misses.into_iter())?;
@@ -265,10 +260,8 @@ pub(super) fn answer(pair: &[Scenario; 2], given: &mut Given) -> Result<()> {
     prediction.figure("iozone_write_gain", gain(&times, 0, 2));
     prediction.figure("iozone_rewrite_gain", gain(&times, 1, 1));
     let watts = columns.iter().map(|runs| {
-        let watts = runs
-            .iter()
-            .map(|run| run.metrics.get("machine/package_watts"));
-        watts.map(|watts| watts.unwrap_or(&f64::NAN)).sum::<f64>() / runs.len() as f64
+        let watts = runs.iter().map(|run| run.value("machine/package_watts"));
+        watts.sum::<f64>() / runs.len() as f64
     });
     let watts: Vec<f64> = watts.collect();
     prediction.figure("iozone_package_power", percent(watts[1], watts[0]));

@@ -111,9 +111,8 @@ impl Load {
                 count("bench/transactions") / pairs as f64 / seconds
             }
             Load::Hackbench(groups, loops) => {
-                let time_s = outcome.metrics.get("bench/time").copied();
                 let counted = groups * TASKS_OF_A_GROUP * loops * MESSAGE_BYTES;
-                counted as f64 / 1024.0 / time_s.unwrap_or(f64::NAN)
+                counted as f64 / 1024.0 / outcome.value("bench/time")
             }
         }
     }
@@ -149,14 +148,13 @@ pub(super) fn see(jobs: &[(Scenario, Load)], seeds: u64, bench: &Bench) -> Resul
 }
 
 fn one(load: &Load, outcome: &Outcome, world: &mut World, seconds: f64) -> Seen {
-    let metric = |name: &str| outcome.metrics.get(name).copied().unwrap_or(f64::NAN);
-    let wakeups = metric("machine/wakeups");
-    let writes = metric(&format!("cgroup:{GROUP}/load_avg_writes"));
-    let line = |access: &str| metric(&format!("machine/overhead.line.tg_load_avg.{access}"));
+    let wakeups = outcome.value("machine/wakeups");
+    let writes = outcome.value(&format!("cgroup:{GROUP}/load_avg_writes"));
+    let line = |access: &str| outcome.value(&format!("machine/overhead.line.tg_load_avg.{access}"));
     Seen {
         rate: load.rate(outcome, world, seconds),
         wakeups_per_s: wakeups / seconds,
-        migrations_per_wakeup: metric("machine/migrations") / wakeups,
+        migrations_per_wakeup: outcome.value("machine/migrations") / wakeups,
         writes_per_s: writes / seconds,
         read_share: line("read"),
         write_share: line("write"),

@@ -33,10 +33,7 @@ fn percentile(question: &Question, run: &schedcast_lab::outcome::Outcome) -> f64
     // latency.p50.0 of the table is wakeup_latency.p50 here.
     let wanted = question.metric.trim_start_matches("latency.");
     let wanted = wanted.strip_suffix(".0").unwrap_or(wanted);
-    let of = |group: &str| {
-        let value = run.metrics.get(&format!("{group}/wakeup_latency.{wanted}"));
-        value.copied().unwrap_or(f64::NAN)
-    };
+    let of = |group: &str| run.value(&format!("{group}/wakeup_latency.{wanted}"));
     (of("a") + of("b")) / 2.0
 }
 
