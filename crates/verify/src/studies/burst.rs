@@ -24,7 +24,6 @@ mod cpu_time;
 /// The study.
 pub(super) struct Burst;
 
-const EXPERIMENT: &str = study_file!("burst/burst.toml");
 const PERIOD_NS: Ns = 100_000_000;
 /// A tail: some request waited more than this, µs.
 const TAIL_US: f64 = 1000.0;
@@ -40,14 +39,11 @@ impl Study for Burst {
     }
 
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
-        let experiment = bench.experiment("studies/burst/burst.toml", EXPERIMENT, "")?;
-        let [base, burst] = &experiment.scenarios[..] else {
-            return Err(Error::general("burst.toml needs two variants"));
-        };
+        let [base, burst] = bench.variants(&self.files(), "")?;
         let mut given = Given::new(known, bench);
-        self.uniform_phases(base, burst, &mut given)?;
-        self.printed_run(base, &mut given)?;
-        let largest_us = cpu_time::largest_latency_us(base, bench)?;
+        self.uniform_phases(&base, &burst, &mut given)?;
+        self.printed_run(&base, &mut given)?;
+        let largest_us = cpu_time::largest_latency_us(&base, bench)?;
         given
             .prediction
             .figure("largest_latency_cpu_time", largest_us / 1000.0);

@@ -12,7 +12,7 @@
 //! Nothing is fitted: the load's published numbers are the flags of the program `http-service`.
 
 use schedcast_base::quantile::percentile;
-use schedcast_lab::error::{Error, Result};
+use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome;
 
@@ -23,8 +23,6 @@ use super::{Bench, Calibration, Files, Prediction, Study, study_file, study_file
 /// The study.
 pub(super) struct CpuLimit;
 
-const FILE: &str = "studies/cpu-limit/cpu-limit.toml";
-const EXPERIMENT: &str = study_file!("cpu-limit/cpu-limit.toml");
 /// The same load from clients that do not keep a beat.
 const POISSON: &str = "http-service --rate 5 --arrivals poisson --threads 4 --work 1 \
                        --demand fixed --fan-out 4 --fan-work 20000 --by-clock --duration 51s";
@@ -40,15 +38,12 @@ impl Study for CpuLimit {
     }
 
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
-        let experiment = bench.experiment(FILE, EXPERIMENT, "")?;
-        let [free, limited, burst] = &experiment.scenarios[..] else {
-            return Err(Error::general(format!("{FILE} needs three variants")));
-        };
-        let free = seen(&bench.run(&in_phases(free, 1))?);
+        let [free, limited, burst] = bench.variants(&self.files(), "")?;
+        let free = seen(&bench.run(&in_phases(&free, 1))?);
         let phases = bench.pick(200, 8);
-        let with_limit = seen(&bench.run(&in_phases(limited, phases))?);
-        let burst = seen(&bench.run(&in_phases(burst, phases))?);
-        let poisson = seen(&bench.run(&in_phases(&running(limited, POISSON), phases))?);
+        let with_limit = seen(&bench.run(&in_phases(&limited, phases))?);
+        let burst = seen(&bench.run(&in_phases(&burst, phases))?);
+        let poisson = seen(&bench.run(&in_phases(&running(&limited, POISSON), phases))?);
         let mut prediction = Prediction::new();
         let p50_free_ms = median(&free.p50_ms);
         for question in known.questions() {

@@ -50,6 +50,8 @@ pub struct Files {
     pub name: &'static str,
     /// One line.
     pub title: &'static str,
+    /// Text of the experiment, `NAME.toml`.
+    pub experiment: &'static str,
     /// Text of `published.csv`.
     pub published: &'static str,
     /// Text of `accept.toml`.
@@ -76,6 +78,7 @@ macro_rules! study_files {
         Files {
             name: $name,
             title: $title,
+            experiment: study_file!(concat!($name, "/", $name, ".toml")),
             published: study_file!(concat!($name, "/published.csv")),
             accept: study_file!(concat!($name, "/accept.toml")),
             calibration: study_file!(concat!($name, "/calibration.toml")),

@@ -24,7 +24,6 @@ use super::{
 /// The study.
 pub(super) struct PstateHoldoff;
 
-const EXPERIMENT: &str = study_file!("pstate-holdoff/pstate-holdoff.toml");
 const TABLE: &str = "dbench4";
 const CLIENTS: [u32; 5] = [1, 2, 4, 8, 64];
 const SECOND_NS: u64 = 1_000_000_000;
@@ -54,14 +53,10 @@ impl Study for PstateHoldoff {
     }
 
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
-        let file = "studies/pstate-holdoff/pstate-holdoff.toml";
-        let experiment = bench.experiment(file, EXPERIMENT, "")?;
-        let [base, patched] = &experiment.scenarios[..] else {
-            return Err(Error::general(format!("{file} needs two variants")));
-        };
+        let pair: [Scenario; 2] = bench.variants(&self.files(), "")?;
         let mut given = Given::new(known, bench);
-        let prices = fit(base, &mut given)?;
-        let pair = [base, patched].map(|scenario| priced(scenario, prices));
+        let prices = fit(&pair[0], &mut given)?;
+        let pair = pair.each_ref().map(|scenario| priced(scenario, prices));
         let gain = answer_dbench(&pair, &mut given)?;
         more_cpus(&pair, gain, &mut given)?;
         iozone::answer(&pair, &mut given)?;

@@ -10,7 +10,7 @@
 //! full one.
 
 use schedcast_kernel::platform::Observation;
-use schedcast_lab::error::{Error, Result};
+use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_sim::events::TraceKind;
 use schedcast_sim::machine::parts::Governor;
@@ -23,7 +23,6 @@ use super::{
 /// The study.
 pub(super) struct RecentUsedCpu;
 
-const EXPERIMENT: &str = study_file!("recent-used-cpu/recent-used-cpu.toml");
 const TABLE: &str = "dbench XFS UMA";
 const CLIENTS: [u32; 5] = [1, 2, 4, 8, 64];
 
@@ -43,14 +42,10 @@ impl Study for RecentUsedCpu {
     }
 
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
-        let file = "studies/recent-used-cpu/recent-used-cpu.toml";
-        let experiment = bench.experiment(file, EXPERIMENT, "")?;
-        let [base, patched] = &experiment.scenarios[..] else {
-            return Err(Error::general(format!("{file} needs two variants")));
-        };
+        let pair: [Scenario; 2] = bench.variants(&self.files(), "")?;
         let mut given = Given::new(known, bench);
-        let shares = fit(base, &mut given)?;
-        let pair = [base, patched].map(|scenario| with_shares(scenario, shares));
+        let shares = fit(&pair[0], &mut given)?;
+        let pair = pair.each_ref().map(|scenario| with_shares(scenario, shares));
         answer_dbench(&pair, &mut given)?;
         other_workloads(&pair, &mut given)?;
         for (scenario, name) in pair.iter().zip(["visited_base", "visited_patched"]) {

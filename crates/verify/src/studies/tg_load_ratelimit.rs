@@ -26,8 +26,6 @@ use super::{
 /// The study.
 pub(super) struct TgLoadRatelimit;
 
-const EXPERIMENT: &str = study_file!("tg-load-ratelimit/tg-load-ratelimit.toml");
-const FILE: &str = "studies/tg-load-ratelimit/tg-load-ratelimit.toml";
 /// Per cent of the CPUs that have a pair.
 const SHARES: [u64; 4] = [25, 50, 75, 100];
 const GROUPS: [u64; 4] = [1, 4, 8, 16];
@@ -50,8 +48,8 @@ impl Study for TgLoadRatelimit {
     }
 
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
-        let spr = machine("SPR", "", bench)?;
-        let icl = machine("ICL", "machine.preset = \"icl-2x32x2\"", bench)?;
+        let spr = self.machine("SPR", "", bench)?;
+        let icl = self.machine("ICL", "machine.preset = \"icl-2x32x2\"", bench)?;
         let mut given = Given::new(known, bench);
         let FittedMachines { spr, icl } = fit::fit(spr, icl, &mut given)?;
         given
@@ -72,22 +70,21 @@ impl Study for TgLoadRatelimit {
     }
 }
 
-fn machine(name: &'static str, layer: &str, bench: &Bench) -> Result<Machine> {
-    let scenarios = bench.experiment(FILE, EXPERIMENT, layer)?.scenarios;
-    let mut pair: [Scenario; 2] = scenarios
-        .try_into()
-        .map_err(|_| Error::general(format!("{FILE} needs two variants")))?;
-    for scenario in &mut pair {
+impl TgLoadRatelimit {
+    fn machine(&self, name: &'static str, layer: &str, bench: &Bench) -> Result<Machine> {
+        let mut pair: [Scenario; 2] = bench.variants(&self.files(), layer)?;
         if bench.quick() {
-            scenario.warmup_ns = QUICK_NS / 2;
-            scenario.duration_ns = Some(QUICK_NS);
+            for scenario in &mut pair {
+                scenario.warmup_ns = QUICK_NS / 2;
+                scenario.duration_ns = Some(QUICK_NS);
+            }
         }
+        Ok(Machine {
+            name,
+            cpus: pair[0].machine.cpus() as u64,
+            pair,
+        })
     }
-    Ok(Machine {
-        name,
-        cpus: pair[0].machine.cpus() as u64,
-        pair,
-    })
 }
 
 impl Machine {

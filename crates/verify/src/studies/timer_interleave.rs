@@ -28,7 +28,6 @@ mod schbench;
 
 use run::{Draw, Job, duration_s, mean, with_starts};
 
-const EXPERIMENT: &str = study_file!("timer-interleave/timer-interleave.toml");
 /// The price the fit begins with: stress-ng's methods ten times slower than on the host they were
 /// measured on.
 const FIRST_PERMILLE: u64 = 10_000;
@@ -52,16 +51,12 @@ impl Study for TimerInterleave {
     }
 
     fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
-        let file = "studies/timer-interleave/timer-interleave.toml";
-        let experiment = bench.experiment(file, EXPERIMENT, "")?;
-        let [one_base, one_patched, two_base, two_patched] = &experiment.scenarios[..] else {
-            return Err(Error::general(format!("{file} needs four variants")));
-        };
+        let [one_base, one_patched, two_base, two_patched] = bench.variants(&self.files(), "")?;
         let mut variants = Variants {
-            one_base: one_base.clone(),
-            one_patched: one_patched.clone(),
-            two_base: two_base.clone(),
-            two_patched: two_patched.clone(),
+            one_base,
+            one_patched,
+            two_base,
+            two_patched,
         };
         let mut given = Given::new(known, bench);
         power::fit(&mut variants, &mut given)?;
