@@ -1,5 +1,6 @@
 //! Test bench that predictors run their experiments on.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
@@ -126,6 +127,21 @@ impl<'a> Bench<'a> {
         self.runs.fetch_add(1, Ordering::Relaxed);
         (self.finished)();
     }
+}
+
+/// Each scenario under each of the seeds, which stand beside one another.
+pub(crate) fn seeded<'a>(
+    scenarios: impl IntoIterator<Item = &'a Scenario>,
+    seeds: Range<u64>,
+) -> Vec<(Scenario, u64)> {
+    let under = |one: &'a Scenario| seeds.clone().map(|seed| (one.clone(), seed));
+    scenarios.into_iter().flat_map(under).collect()
+}
+
+/// Gain in per cent of the geometric mean of some ratios.
+pub(crate) fn mean_gain_percent(ratios: impl Iterator<Item = f64>) -> f64 {
+    let logs: Vec<f64> = ratios.map(f64::ln).collect();
+    100.0 * ((logs.iter().sum::<f64>() / logs.len() as f64).exp() - 1.0)
 }
 
 /// The scenario with another command.

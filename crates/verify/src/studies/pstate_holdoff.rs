@@ -16,7 +16,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_sim::hardware::HardwareReport;
 
-use super::bench::{called, place_of, running};
+use super::bench::{called, mean_gain_percent, place_of, running};
 use super::{
     Bench, Calibration, Files, Given, Prediction, Study, nearest, study_file, study_files,
 };
@@ -158,10 +158,7 @@ fn both(pair: &[Scenario; 2], seconds: u64, bench: &Bench) -> Result<Vec<Seen>> 
 /// Geometric mean of the gains, in per cent.
 fn mean_gain(seen: &[Seen]) -> f64 {
     let pairs = seen.chunks(2);
-    let logs: Vec<f64> = pairs
-        .map(|pair| (pair[1].mb_per_s / pair[0].mb_per_s).ln())
-        .collect();
-    100.0 * ((logs.iter().sum::<f64>() / logs.len() as f64).exp() - 1.0)
+    mean_gain_percent(pairs.map(|pair| pair[1].mb_per_s / pair[0].mb_per_s))
 }
 
 /// Answers dbench's table; returns its mean gain.

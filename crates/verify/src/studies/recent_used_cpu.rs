@@ -15,7 +15,7 @@ use schedcast_lab::experiment::Scenario;
 use schedcast_sim::events::TraceKind;
 use schedcast_sim::machine::parts::Governor;
 
-use super::bench::{called, place_of, running};
+use super::bench::{called, place_of, running, seeded};
 use super::{
     Bench, Calibration, Files, Given, Prediction, Study, nearest, study_file, study_files,
 };
@@ -73,13 +73,7 @@ fn dbench(file_system: &str, clients: u32, seconds: u32) -> String {
 
 /// Harmonic mean of a rate over the seeds, for each scenario.
 fn rates(scenarios: &[Scenario], metric: &str, seeds: u64, bench: &Bench) -> Result<Vec<f64>> {
-    let of_seeds = |one: &Scenario| {
-        (0..seeds)
-            .map(|seed| (one.clone(), seed))
-            .collect::<Vec<_>>()
-    };
-    let jobs: Vec<(Scenario, u64)> = scenarios.iter().flat_map(of_seeds).collect();
-    let outcomes = bench.run(&jobs)?;
+    let outcomes = bench.run(&seeded(scenarios, 0..seeds))?;
     let means = outcomes.chunks(seeds as usize).map(|runs| {
         let inverse = runs.iter().map(|run| 1.0 / run.value(metric));
         runs.len() as f64 / inverse.sum::<f64>()

@@ -13,7 +13,7 @@
 mod fit;
 mod load;
 
-use fit::{FittedMachines, MachineConstants};
+use fit::MachineConstants;
 use load::{Load, Seen, see};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
@@ -51,7 +51,7 @@ impl Study for TgLoadRatelimit {
         let spr = self.machine("SPR", "", bench)?;
         let icl = self.machine("ICL", "machine.preset = \"icl-2x32x2\"", bench)?;
         let mut given = Given::new(known, bench);
-        let FittedMachines { spr, icl } = fit::fit(spr, icl, &mut given)?;
+        let [spr, icl] = fit::fit(spr, icl, &mut given)?;
         given
             .prediction
             .axes("pairs, % of the CPUs", "patched / base");
@@ -172,7 +172,7 @@ fn answer_hackbench(machine: &Machine, given: &mut Given) -> Result<()> {
     // Starting is slow compared with what one or two loops take: a tenth of a second and more is
     // left to run.
     let loops = |groups: u64| bench.pick(2500, 40) + bench.pick(12_500, 0) / groups;
-    let loads = GROUPS.map(|groups| Load::hackbench(groups, loops(groups)));
+    let loads = GROUPS.map(|groups| Load::Hackbench(groups, loops(groups)));
     // Few tasks on many CPUs run into each other more or less by chance.
     let (few, many) = loads.split_at(2);
     let mut seen = see(&machine.both(few), bench.pick(5, 1), bench)?;
@@ -203,14 +203,14 @@ fn answer_postgres(machine: &Machine, given: &mut Given) -> Result<()> {
     let works = bench.pick(&WORKS_NS[..], &WORKS_NS[2..3]);
     let loads = works
         .iter()
-        .map(|&work_ns| Load::request(machine.cpus, work_ns));
+        .map(|&work_ns| Load::Requests(machine.cpus, work_ns));
     let trials = loads.map(|load| (load.on(&machine.pair[0]), load));
     let seen = see(&trials.collect::<Vec<_>>(), 1, bench)?;
     let miss = |seen: &Seen| (seen.wakeups_per_s / wakeups_per_s).ln().abs();
     let work_ns = nearest(works, seen.iter().map(miss))?;
     let from = "wakeups in 5 s, postgres_sysbench on SPR, base";
     prediction.constant("postgres_work_ns", work_ns as f64, "ns", from);
-    let loads = SHARES.map(|share| Load::request(machine.pairs(share), work_ns));
+    let loads = SHARES.map(|share| Load::Requests(machine.pairs(share), work_ns));
     let seen = see(&machine.both(&loads), bench.pick(2, 1), bench)?;
     let rates = seen.iter().map(|seen| seen.wakeups_per_s * per_wakeup);
     let rates: Vec<f64> = rates.collect();

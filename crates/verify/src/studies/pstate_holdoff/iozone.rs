@@ -14,7 +14,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome;
 
-use super::super::bench::{called, running};
+use super::super::bench::{called, mean_gain_percent, running, seeded};
 use super::super::published::{Kernel, Question};
 use super::super::{Calibration, Given, nearest};
 use super::percent;
@@ -78,40 +78,39 @@ impl Times {
         self.all(1) - self.all(4)
     }
 
-    /// Harmonic mean of the rates over several runs: times are averaged.
-    fn mean(runs: &[&Outcome]) -> Result<Times> {
+    /// Times of every test, file and record, in the order of [`Times::row`].
+    fn each(of: impl Fn(usize, u64, u64) -> Result<f64>) -> Result<Times> {
         let mut times = Vec::new();
-        for test in ["write", "rewrite"] {
+        for test in 0..TESTS.len() {
             for file in FILES {
                 for record in RECORDS {
-                    let name = format!("iozone/{test}_throughput.{file}-{record}");
-                    let mut sum = 0.0;
-                    for run in runs {
-                        let rate = run.metrics.get(&name);
-                        let rate =
-                            rate.ok_or_else(|| Error::general(format!("a run has no {name}")))?;
-                        sum += file as f64 / rate;
-                    }
-                    times.push(sum / runs.len() as f64);
+                    times.push(of(test, file, record)?);
                 }
             }
         }
         Ok(Times(times))
     }
 
+    /// Harmonic mean of the rates over several runs: times are averaged.
+    fn mean(runs: &[Outcome]) -> Result<Times> {
+        Times::each(|test, file, record| {
+            let test = ["write", "rewrite"][test];
+            let name = format!("iozone/{test}_throughput.{file}-{record}");
+            let time = |run: &Outcome| {
+                let rate = run.metrics.get(&name).map(|rate| file as f64 / rate);
+                rate.ok_or_else(|| Error::general(format!("a run has no {name}")))
+            };
+            let times = runs.iter().map(time).collect::<Result<Vec<f64>>>()?;
+            Ok(times.iter().sum::<f64>() / runs.len() as f64)
+        })
+    }
+
     fn published(known: &Calibration) -> Result<Times> {
-        let mut times = Vec::new();
-        for test in TESTS {
-            for file in FILES {
-                for record in RECORDS {
-                    let point = format!("{test}-{file}-{record}");
-                    let rate =
-                        known.mean(TABLE, |asked| asked.table == TABLE && asked.point == point)?;
-                    times.push(file as f64 / rate);
-                }
-            }
-        }
-        Ok(Times(times))
+        Times::each(|test, file, record| {
+            let point = format!("{}-{file}-{record}", TESTS[test]);
+            let wanted = |asked: &Question| asked.table == TABLE && asked.point == point;
+            Ok(file as f64 / known.mean(TABLE, wanted)?)
+        })
     }
 
     /// Mean of the log-errors.
@@ -178,14 +177,12 @@ fn fit(base: &Scenario, given: &mut Given) -> Result<Prices> {
     let mut misses = Vec::new();
     let seeds = bench.pick(6, 3);
     for round in 0..=bench.pick(6, 5) {
-        let of_seeds = |prices: &Prices| (0..seeds).map(|seed| (prices.on(base), seed)).collect();
-        let jobs: Vec<Vec<(Scenario, u64)>> = all.iter().map(of_seeds).collect();
-        let outcomes = bench.run(&jobs.concat())?;
+        let scenarios: Vec<Scenario> = all.iter().map(|prices| prices.on(base)).collect();
+        let outcomes = bench.run(&seeded(&scenarios, 0..seeds))?;
         let runs = outcomes.chunks(seeds as usize);
         misses.clear();
         for (prices, runs) in all.iter_mut().zip(runs) {
-            let runs: Vec<&Outcome> = runs.iter().collect();
-            let times = Times::mean(&runs)?;
+            let times = Times::mean(runs)?;
             misses.push(times.miss(&published));
             if round == bench.pick(6, 5) {
                 continue;
@@ -222,13 +219,10 @@ fn fit(base: &Scenario, given: &mut Given) -> Result<Prices> {
 /// `smallest`.
 fn gain(times: &[Times; 2], test: usize, smallest: u64) -> f64 {
     let records = RECORDS.iter().filter(|&&record| record >= smallest);
-    let logs: Vec<f64> = records
-        .flat_map(|&record| (0..FILES.len()).map(move |file| (file, record)))
-        .map(|(file, record)| {
-            (times[0].of(test, file, record) / times[1].of(test, file, record)).ln()
-        })
-        .collect();
-    100.0 * ((logs.iter().sum::<f64>() / logs.len() as f64).exp() - 1.0)
+    let rows = records.flat_map(|&record| (0..FILES.len()).map(move |file| (file, record)));
+    mean_gain_percent(rows.map(|(file, record)| {
+        times[0].of(test, file, record) / times[1].of(test, file, record)
+    }))
 }
 
 /// Fits to the unpatched column and answers the table.
@@ -236,14 +230,10 @@ pub(super) fn answer(pair: &[Scenario; 2], given: &mut Given) -> Result<()> {
     let prices = fit(&pair[0], given)?;
     let (known, bench, prediction) = given.parts();
     let seeds: u64 = bench.pick(20, 4);
-    let jobs: Vec<(Scenario, u64)> = pair
-        .iter()
-        .flat_map(|scenario| (0..seeds).map(|seed| (prices.on(scenario), 100 + seed)))
-        .collect();
-    let outcomes = bench.run(&jobs)?;
-    let columns = outcomes.chunks(seeds as usize);
-    let columns: Vec<Vec<&Outcome>> = columns.map(|runs| runs.iter().collect()).collect();
-    let times = [Times::mean(&columns[0])?, Times::mean(&columns[1])?];
+    let pair = pair.each_ref().map(|scenario| prices.on(scenario));
+    let outcomes = bench.run(&seeded(&pair, 100..100 + seeds))?;
+    let columns: Vec<&[Outcome]> = outcomes.chunks(seeds as usize).collect();
+    let times = [Times::mean(columns[0])?, Times::mean(columns[1])?];
     for question in known.of_table(TABLE) {
         let mut words = question.point.split('-');
         let name = words.next();

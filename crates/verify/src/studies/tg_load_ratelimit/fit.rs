@@ -39,12 +39,6 @@ pub(super) struct MachineConstants {
     pub refill_ns: u64,
 }
 
-/// Both machines with their constants.
-pub(super) struct FittedMachines {
-    pub spr: Machine,
-    pub icl: Machine,
-}
-
 impl MachineConstants {
     /// The scenario on a machine with these constants.
     pub(super) fn apply(&self, scenario: &Scenario) -> Scenario {
@@ -140,8 +134,8 @@ const QUICK: MachineConstants = MachineConstants {
     refill_ns: 1000,
 };
 
-/// Fits both machines.
-pub(super) fn fit(spr: Machine, icl: Machine, given: &mut Given) -> Result<FittedMachines> {
+/// Both machines with the constants that were fitted to them.
+pub(super) fn fit(spr: Machine, icl: Machine, given: &mut Given) -> Result<[Machine; 2]> {
     let (known, bench, prediction) = given.parts();
     let prices = |fit: MachineConstants| {
         [55, 60, 65].map(|price_percent| MachineConstants {
@@ -175,10 +169,7 @@ pub(super) fn fit(spr: Machine, icl: Machine, given: &mut Given) -> Result<Fitte
         ..on_spr
     };
     say(prediction, &on_spr, &on_icl);
-    Ok(FittedMachines {
-        spr: spr.with(&on_spr),
-        icl: icl.with(&on_icl),
-    })
+    Ok([spr.with(&on_spr), icl.with(&on_icl)])
 }
 
 /// The candidate that is nearest to the unpatched rows of 25 and 50 %.

@@ -6,7 +6,7 @@ use schedcast_lab::outcome::Outcome;
 use schedcast_sim::World;
 
 use crate::studies::Bench;
-use crate::studies::bench::running;
+use crate::studies::bench::{running, seeded};
 
 /// The group that everything runs in.
 const GROUP: &str = "/docker/bench";
@@ -40,14 +40,6 @@ impl Load {
 
     pub(crate) fn tcp_stream(pairs: u64) -> Load {
         Load::Netperf("TCP_STREAM", pairs)
-    }
-
-    pub(super) fn request(pairs: u64, work_ns: u64) -> Load {
-        Load::Requests(pairs, work_ns)
-    }
-
-    pub(super) fn hackbench(groups: u64, loops: u64) -> Load {
-        Load::Hackbench(groups, loops)
     }
 
     /// The scenario with this workload. On CPUs that are mostly idle it takes 300 ms until their
@@ -134,10 +126,7 @@ pub(super) struct Seen {
 
 /// Runs every scenario under its load with some seeds; means over them, harmonic for rates.
 pub(super) fn see(jobs: &[(Scenario, Load)], seeds: u64, bench: &Bench) -> Result<Vec<Seen>> {
-    let runs: Vec<(Scenario, u64)> = jobs
-        .iter()
-        .flat_map(|(scenario, _)| (0..seeds).map(|seed| (scenario.clone(), seed)))
-        .collect();
+    let runs = seeded(jobs.iter().map(|(scenario, _)| scenario), 0..seeds);
     let all = bench.measure_each(&runs, |row, outcome, world| {
         let (scenario, load) = &jobs[row / seeds as usize];
         let window_ns = scenario.duration_ns.map(|end| end - scenario.warmup_ns);

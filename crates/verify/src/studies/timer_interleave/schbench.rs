@@ -11,7 +11,7 @@ use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 
 use super::Variants;
-use crate::studies::bench::running;
+use crate::studies::bench::{running, seeded};
 use crate::studies::published::{Kernel, Question};
 use crate::studies::{Bench, Given, nearest};
 
@@ -39,8 +39,7 @@ fn percentile(question: &Question, run: &schedcast_lab::outcome::Outcome) -> f64
 
 /// Mean of every asked percentile over the seeds.
 fn means(scenario: &Scenario, asked: &[&Question], seeds: u64, bench: &Bench) -> Result<Vec<f64>> {
-    let jobs: Vec<(Scenario, u64)> = (0..seeds).map(|seed| (scenario.clone(), seed)).collect();
-    let runs = bench.run(&jobs)?;
+    let runs = bench.run(&seeded([scenario], 0..seeds))?;
     let mean = |question: &&Question| {
         let values = runs.iter().map(|run| percentile(question, run));
         values.sum::<f64>() / runs.len() as f64
