@@ -46,9 +46,8 @@ impl TraceClock {
         let Some((name, _)) = inside else {
             return Ok(None);
         };
-        let found = Self::ALL.into_iter().find(|known| known.name() == name);
         let is_other = ["counter", "uptime", "x86-tsc", "tsc2nsec"].contains(&name);
-        match found {
+        match Self::named(name) {
             Some(clock) => Ok(Some(clock)),
             None if is_other => Err(format!(
                 "the trace's clock `{name}` does not count in nanoseconds; {MONO}"

@@ -247,12 +247,6 @@ impl From<u64> for Socket {
     }
 }
 
-impl AtSocket {
-    pub(crate) fn from_name(name: &str) -> Option<AtSocket> {
-        AtSocket::ALL.into_iter().find(|known| known.name() == name)
-    }
-}
-
 schedcast_base::named! {
     /// The state in which a task leaves its CPU (`prev_state` of `sched_switch`), with the text
     /// that the kernel prints. Behind the two runnable ones stand the states of `TASK_REPORT` since

@@ -60,7 +60,7 @@ schedcast_base::named! {
 impl Accelerator {
     /// The one that `$SCHEDCAST_ACCELERATOR` names, else KVM where the CPU has instructions for it.
     pub fn here() -> Accelerator {
-        match (Self::named(ACCELERATOR), machine::can_use_kvm()) {
+        match (Self::in_variable(ACCELERATOR), machine::can_use_kvm()) {
             (Some(named), _) => named,
             (None, true) => Accelerator::Kvm,
             (None, false) => Accelerator::Emulation,
@@ -70,17 +70,11 @@ impl Accelerator {
     /// Accelerator of the guest that this process runs in; `None` outside of guests that [`run`]
     /// booted.
     pub fn around() -> Option<Accelerator> {
-        Self::named(GUEST)
+        Self::in_variable(GUEST)
     }
 
-    fn named(variable: &str) -> Option<Accelerator> {
-        let name = std::env::var(variable).ok()?;
-        let all = [
-            Accelerator::Kvm,
-            Accelerator::Emulation,
-            Accelerator::Threads,
-        ];
-        all.into_iter().find(|one| one.name() == name)
+    fn in_variable(variable: &str) -> Option<Accelerator> {
+        Self::named(&std::env::var(variable).ok()?)
     }
 
     /// CPUs of a guest that should have `wanted`: one whose clock counts instructions has one.

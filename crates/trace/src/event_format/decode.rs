@@ -53,7 +53,7 @@ struct SocketPlan {
 
 impl SocketPlan {
     fn of(format: &EventFormat) -> Option<SocketPlan> {
-        let what = AtSocket::from_name(&format.name)?;
+        let what = AtSocket::named(&format.name)?;
         let (socket, moved) = match what {
             AtSocket::Arrived => ("skaddr", None),
             AtSocket::Sent | AtSocket::Received => ("sk", Some(format.field("ret")?.clone())),

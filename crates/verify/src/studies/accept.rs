@@ -186,17 +186,13 @@ impl Accept {
             let is = |wanted: &Option<String>, value: &str| {
                 wanted.as_deref().is_none_or(|wanted| wanted == value)
             };
-            let kernel = match asked.kernel {
-                Kernel::Base => "base",
-                Kernel::Patched => "patched",
-            };
             row.role == super::published::Role::Predict
                 && (asked.kernel == Kernel::Patched || !compares_kernels)
                 && is(&self.table, &asked.table)
                 && is(&self.workload, &asked.workload)
                 && is(&self.point, &asked.point)
                 && is(&self.metric, &asked.metric)
-                && is(&self.kernel, kernel)
+                && is(&self.kernel, asked.kernel.name())
         })
     }
 

@@ -1,10 +1,12 @@
 //! Prediction that a predictor returns: answers to the questions, figures of the mechanism,
 //! constants.
 
+use serde::Serialize;
+
 use super::published::{Calibration, Kernel, Question};
 
 /// A constant of machine or workload.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Constant {
     /// Its name.
     pub name: String,
@@ -15,11 +17,12 @@ pub(crate) struct Constant {
     /// The rows it was fitted to, or where else it comes from.
     pub from: String,
     /// Its value in `calibration.toml`, if that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub documented: Option<f64>,
 }
 
 /// A figure of our own: of the mechanism, of a counterfactual, of a free prediction.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Figure {
     /// Its name in `accept.toml`.
     pub name: String,

@@ -13,24 +13,28 @@
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::metrics::Better;
 
-/// Role that a row may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// Constants may be fitted to it.
-    Calibrate,
-    /// It is scored, and nothing may be fitted to it.
-    Predict,
-    /// It is shown, and never scored.
-    Context,
+schedcast_base::named! {
+    /// Role that a row may have.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Role {
+        /// Constants may be fitted to it.
+        Calibrate = "calibrate",
+        /// It is scored, and nothing may be fitted to it.
+        Predict = "predict",
+        /// It is shown, and never scored.
+        Context = "context",
+    }
 }
 
-/// Which of the two kernels a row is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernel {
-    /// Without the change.
-    Base,
-    /// With the patch.
-    Patched,
+schedcast_base::named! {
+    /// Which of the two kernels a row is of.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Kernel {
+        /// Without the change.
+        Base = "base",
+        /// With the patch.
+        Patched = "patched",
+    }
 }
 
 /// A row without its value: what a predictor is asked.
@@ -239,20 +243,13 @@ fn read_row(line: &str, index: usize) -> std::result::Result<Row, String> {
             "" => Better::None,
             other => return Err(choose(other, "direction: higher or lower")),
         },
-        kernel: match variant.as_str() {
-            "base" => Kernel::Base,
-            "patched" => Kernel::Patched,
-            other => return Err(choose(other, "variant: base or patched")),
-        },
+        kernel: Kernel::named(&variant)
+            .ok_or_else(|| choose(&variant, "variant: base or patched"))?,
     };
     Ok(Row {
         question,
-        role: match role.as_str() {
-            "calibrate" => Role::Calibrate,
-            "predict" => Role::Predict,
-            "context" => Role::Context,
-            other => return Err(choose(other, "role: calibrate, predict or context")),
-        },
+        role: Role::named(&role)
+            .ok_or_else(|| choose(&role, "role: calibrate, predict or context"))?,
         value: value.parse().map_err(|_| choose(&value, "number"))?,
         spread,
         note,

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::Files;
 use super::accept::{Acceptance, Kind, Verdict, number};
-use super::prediction::{Prediction, Series};
-use super::published::{Kernel, Published, Role};
+use super::prediction::{Constant, Figure, Prediction, Series};
+use super::published::Published;
 use super::score::{Scores, score};
 use super::tables::{self, Table};
 
@@ -44,22 +44,6 @@ struct RowReport {
     deviation: Option<f64>,
 }
 
-#[derive(Serialize)]
-struct ConstantReport {
-    name: String,
-    value: f64,
-    unit: &'static str,
-    from: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    documented: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct FigureReport {
-    name: String,
-    value: f64,
-}
-
 /// One study, predicted and compared.
 #[derive(Serialize)]
 pub struct StudyReport {
@@ -69,9 +53,9 @@ pub struct StudyReport {
     pub title: &'static str,
     /// Simulated runs.
     pub runs: u64,
-    constants: Vec<ConstantReport>,
+    constants: Vec<Constant>,
     rows: Vec<RowReport>,
-    figures: Vec<FigureReport>,
+    figures: Vec<Figure>,
     /// Judged claims; their `pass` means nothing in a quick run.
     pub verdicts: Vec<Verdict>,
     /// Ours and those of the null predictors.
@@ -166,16 +150,9 @@ impl StudyReport {
             name: files.name,
             title: files.title,
             runs: prediction.runs,
-            constants: constants(prediction),
+            constants: prediction.constants.clone(),
             rows: rows(published, prediction),
-            figures: prediction
-                .figures
-                .iter()
-                .map(|figure| FigureReport {
-                    name: figure.name.clone(),
-                    value: figure.value,
-                })
-                .collect(),
+            figures: prediction.figures.clone(),
             verdicts: acceptance.judge(published, prediction)?,
             scores: score(published, prediction, &acceptance.score),
             tables: tables::names(published).iter().map(table).collect(),
@@ -319,18 +296,6 @@ impl StudyReport {
     }
 }
 
-fn constants(prediction: &Prediction) -> Vec<ConstantReport> {
-    let all = prediction.constants.iter();
-    all.map(|constant| ConstantReport {
-        name: constant.name.clone(),
-        value: constant.value,
-        unit: constant.unit,
-        from: constant.from.clone(),
-        documented: constant.documented,
-    })
-    .collect()
-}
-
 fn rows(published: &Published, prediction: &Prediction) -> Vec<RowReport> {
     let row = |row: &super::published::Row| {
         let asked = &row.question;
@@ -341,15 +306,8 @@ fn rows(published: &Published, prediction: &Prediction) -> Vec<RowReport> {
             point: asked.point.clone(),
             metric: asked.metric.clone(),
             unit: asked.unit.clone(),
-            kernel: match asked.kernel {
-                Kernel::Base => "base",
-                Kernel::Patched => "patched",
-            },
-            role: match row.role {
-                Role::Calibrate => "calibrate",
-                Role::Predict => "predict",
-                Role::Context => "context",
-            },
+            kernel: asked.kernel.name(),
+            role: row.role.name(),
             published: row.value,
             ours: answer.map(|answer| answer.value),
             deviation: answer.and_then(|answer| answer.deviation),

@@ -233,9 +233,7 @@ fn read_protocol(words: &Words) -> Result<Protocol, CommandError> {
     let Some(given) = words.last("protocol") else {
         return Ok(Protocol::Simple);
     };
-    let mut named = Protocol::ALL.into_iter();
-    let named = named.find(|one| one.name() == given.text());
-    named.ok_or_else(|| {
+    Protocol::named(given.text()).ok_or_else(|| {
         let hint = suggestion(given.text(), &Protocol::ALL.map(Protocol::name));
         given.error(format!("unknown protocol `{}`; {hint}", given.text()))
     })
