@@ -45,7 +45,9 @@ impl Study for RecentUsedCpu {
         let pair: [Scenario; 2] = bench.variants(&self.files(), "")?;
         let mut given = Given::new(known, bench);
         let shares = fit(&pair[0], &mut given)?;
-        let pair = pair.each_ref().map(|scenario| with_shares(scenario, shares));
+        let pair = pair
+            .each_ref()
+            .map(|scenario| with_shares(scenario, shares));
         answer_dbench(&pair, &mut given)?;
         other_workloads(&pair, &mut given)?;
         for (scenario, name) in pair.iter().zip(["visited_base", "visited_patched"]) {

@@ -13,7 +13,7 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 use schedcast_kernel::uclamp::{Clamps, LARGEST};
 
-use super::command::{CommandError, Given, Tool, Words, cpus as cpus_of, whole};
+use super::command::{CommandError, Given, Tool, Words, cpus as cpus_of, policy_of, whole};
 use super::start::Start;
 use super::unit::{self, Unit};
 
@@ -309,15 +309,9 @@ fn numactl(words: &Words, prefixes: &mut Prefixes, machine: &Machine) -> Result<
 }
 
 fn chrt(words: &Words, prefixes: &mut Prefixes, _: &Machine) -> Result<(), CommandError> {
-    let policies = [
-        ("fifo", Policy::Fifo),
-        ("rr", Policy::RoundRobin),
-        ("other", Policy::Normal),
-        ("batch", Policy::Batch),
-        ("idle", Policy::Idle),
-    ];
-    let given = policies.iter().rfind(|(key, _)| words.has(key));
-    let policy = given.map_or(Policy::RoundRobin, |(_, policy)| *policy);
+    let mut given = words.given.iter().rev();
+    let policy = given.find_map(|given| policy_of(&given.flag.key()));
+    let policy = policy.unwrap_or(Policy::RoundRobin);
     let range = if policy.is_rt() { 1..=99 } else { 0..=0 };
     let priority = operand(words, "PRIORITY").whole(range)?;
     prefixes.policy = Some((policy, priority as u8));

@@ -6,9 +6,8 @@
 //! here.
 
 use schedcast_base::names::suggestion;
-use schedcast_kernel::task::Policy;
 
-use super::command::{CommandError, Given, Words};
+use super::command::{CommandError, Given, Words, policy_of};
 use super::prefix::{Machine, Prefixes};
 
 /// The group of a unit.
@@ -66,13 +65,6 @@ const OTHER_SUBJECTS: [(&str, &str); 4] = [
     ("Tasks", "the number of tasks is not limited in the model"),
     ("Runtime", "the run has a length of its own: `--duration`"),
 ];
-const POLICIES: [(&str, Policy); 5] = [
-    ("other", Policy::Normal),
-    ("batch", Policy::Batch),
-    ("idle", Policy::Idle),
-    ("fifo", Policy::Fifo),
-    ("rr", Policy::RoundRobin),
-];
 
 /// Reads the flags of `systemd-run`.
 pub(super) fn apply(
@@ -124,9 +116,9 @@ pub(super) fn apply(
             }
             "Nice" => prefixes.nice = nice(given, value)?,
             "CPUSchedulingPolicy" => {
-                let known = POLICIES.iter().find(|(known, _)| *known == value);
-                let (_, policy) = known.ok_or_else(|| bad("other, batch, idle, fifo or rr"))?;
-                prefixes.policy = Some((*policy, 0));
+                let policy =
+                    policy_of(value).ok_or_else(|| bad("other, batch, idle, fifo or rr"))?;
+                prefixes.policy = Some((policy, 0));
             }
             "CPUSchedulingPriority" => {
                 let number = value

@@ -195,7 +195,9 @@ fn fit(base: &Scenario, given: &mut Given) -> Result<Prices> {
             };
             prices.call_ns *= ratio(Times::calls);
             prices.page_ns *= ratio(Times::parts);
-            let awake = runs.iter().map(|run| 100.0 * run.value("machine/awake_ratio"));
+            let awake = runs
+                .iter()
+                .map(|run| 100.0 * run.value("machine/awake_ratio"));
             prices.storage_byte_ps *= awake.sum::<f64>() / runs.len() as f64 / busy;
         }
     }
@@ -220,9 +222,11 @@ fn fit(base: &Scenario, given: &mut Given) -> Result<Prices> {
 fn gain(times: &[Times; 2], test: usize, smallest: u64) -> f64 {
     let records = RECORDS.iter().filter(|&&record| record >= smallest);
     let rows = records.flat_map(|&record| (0..FILES.len()).map(move |file| (file, record)));
-    mean_gain_percent(rows.map(|(file, record)| {
-        times[0].of(test, file, record) / times[1].of(test, file, record)
-    }))
+    mean_gain_percent(
+        rows.map(|(file, record)| {
+            times[0].of(test, file, record) / times[1].of(test, file, record)
+        }),
+    )
 }
 
 /// Fits to the unpatched column and answers the table.

@@ -3,8 +3,10 @@
 use std::ops::RangeInclusive;
 
 use schedcast_base::cpu_list::{CpuList, Stride};
+use schedcast_base::names::suggestion;
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::task::Policy;
 
 use super::flags::OPERAND;
 use super::{CommandError, Flag, Tool};
@@ -64,6 +66,19 @@ impl Words {
             .map_or(Ok(default), |given| given.whole(range))
     }
 
+    /// The one of some things, each behind its name, that a flag names; the first without the flag.
+    ///
+    /// # Errors
+    /// Another name.
+    pub(in crate::programs) fn one_of<T: Copy>(
+        &self,
+        key: &str,
+        things: &[(&str, T)],
+    ) -> Result<T, CommandError> {
+        let given = self.last(key);
+        given.map_or(Ok(things[0].1), |given| given.one_of("value", things))
+    }
+
     /// An operand, to be read like the value of a flag; `name` stands for it in messages.
     pub(in crate::programs) fn operand_named(&self, row: usize, name: &str) -> Given {
         let found = self.operands.get(row);
@@ -111,6 +126,28 @@ impl Given {
             Some(value) => self.error(format!("{typed} needs {what}, found `{value}`")),
             None => self.error(format!("{typed} needs {what}")),
         }
+    }
+
+    /// Refuses the value as no `what`, with the nearest of the valid names.
+    pub(in crate::programs) fn unknown(&self, what: &str, valid: &[&str]) -> CommandError {
+        let hint = suggestion(self.text(), valid);
+        self.error(format!("unknown {what} `{}`; {hint}", self.text()))
+    }
+
+    /// The one of some things, each behind its name, that the value names.
+    ///
+    /// # Errors
+    /// Another name, which is no `what`.
+    pub(in crate::programs) fn one_of<T: Copy>(
+        &self,
+        what: &str,
+        things: &[(&str, T)],
+    ) -> Result<T, CommandError> {
+        let found = things.iter().find(|(name, _)| *name == self.text());
+        found.map(|(_, thing)| *thing).ok_or_else(|| {
+            let names: Vec<&str> = things.iter().map(|(name, _)| *name).collect();
+            self.unknown(what, &names)
+        })
     }
 
     /// The value as text; empty without one.
@@ -168,6 +205,21 @@ impl Given {
         let what = format!("CPUs of 0 to {} such as `0-3,8`", cpus.saturating_sub(1));
         super::cpus(self.text(), cpus).ok_or_else(|| self.expected(&what))
     }
+}
+
+/// Scheduling policies as tools call them.
+pub(in crate::programs) const POLICIES: [(&str, Policy); 5] = [
+    ("other", Policy::Normal),
+    ("batch", Policy::Batch),
+    ("idle", Policy::Idle),
+    ("fifo", Policy::Fifo),
+    ("rr", Policy::RoundRobin),
+];
+
+/// The policy of a name.
+pub(in crate::programs) fn policy_of(name: &str) -> Option<Policy> {
+    let found = POLICIES.iter().find(|(known, _)| *known == name);
+    found.map(|(_, policy)| *policy)
 }
 
 /// A list such as `0-3,8` or `0-7:2`, every second one, of the numbers below `count`.

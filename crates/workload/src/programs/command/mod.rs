@@ -21,9 +21,9 @@ mod given;
 mod list;
 mod parse;
 
-pub(in crate::programs) use given::cpus;
 pub(crate) use given::whole;
 pub use given::{Given, Words};
+pub(in crate::programs) use given::{POLICIES, cpus, policy_of};
 pub use list::{describe, list};
 
 use std::sync::Arc;

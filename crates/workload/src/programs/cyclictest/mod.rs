@@ -22,15 +22,13 @@ mod tests;
 use schedcast_kernel::Cpu;
 use schedcast_kernel::task::Policy;
 
-use super::command::{CommandError, Tool, Words, compiled};
-use schedcast_base::names::suggestion;
+use super::command::{CommandError, Tool, Words, compiled, policy_of};
 
 const THREADS_MAX: u64 = 4096;
 const INTERVAL_US: u64 = 1000;
 const DISTANCE_US: u64 = 500;
 /// Longest interval: an hour.
 const INTERVAL_US_MAX: u64 = 3_600_000_000;
-const POLICIES: [&str; 6] = ["other", "normal", "batch", "idle", "fifo", "rr"];
 
 /// `cyclictest` of rt-tests 2.
 pub(crate) static TOOL: Tool = Tool {
@@ -156,15 +154,13 @@ fn read_policy(words: &Words, threads: u64) -> Result<(Policy, u8), CommandError
         });
     };
     let policy = match given.text().to_lowercase().as_str() {
-        "other" | "normal" => Policy::Normal,
-        "batch" => Policy::Batch,
-        "idle" => Policy::Idle,
-        "fifo" => Policy::Fifo,
-        "rr" => Policy::RoundRobin,
-        text => {
-            let hint = suggestion(text, &POLICIES);
-            return Err(given.error(format!("unknown policy `{}`; {hint}", given.text())));
-        }
+        "normal" => Policy::Normal,
+        text => policy_of(text).ok_or_else(|| {
+            given.unknown(
+                "policy",
+                &["other", "normal", "batch", "idle", "fifo", "rr"],
+            )
+        })?,
     };
     if policy.is_rt() {
         let default = (threads + 1).min(99) as u8;

@@ -153,10 +153,8 @@ fn read_test(words: &Words) -> Result<Test, CommandError> {
         return Ok(Test::TcpStream);
     };
     let is_meant = |test: &Test| test.name().eq_ignore_ascii_case(given.text());
-    Test::ALL.into_iter().find(is_meant).ok_or_else(|| {
-        let hint = schedcast_base::names::suggestion(given.text(), &Test::ALL.map(Test::name));
-        given.error(format!("unknown test `{}`; {hint}", given.text()))
-    })
+    let meant = Test::ALL.into_iter().find(is_meant);
+    meant.ok_or_else(|| given.unknown("test", &Test::ALL.map(Test::name)))
 }
 
 fn read_length(words: &Words, test: Test) -> Result<Length, CommandError> {

@@ -23,7 +23,6 @@ use super::command::{CommandError, Given, Tool, Words, compiled};
 use super::model::Length;
 use super::postgres::{Row, Script, Settings};
 use super::prices::Prices;
-use schedcast_base::names::suggestion;
 
 const CLIENTS_MAX: u64 = 4096;
 const SCALE_MAX: u64 = 10_000;
@@ -222,10 +221,7 @@ fn builtin(given: &Given) -> Result<Builtin, CommandError> {
     let mut fitting = Builtin::ALL.into_iter().filter(begins);
     match (fitting.next(), fitting.next()) {
         (Some(one), None) => Ok(one),
-        _ => {
-            let hint = suggestion(text, &Builtin::ALL.map(Builtin::name));
-            Err(given.error(format!("unknown script `{text}`; {hint}")))
-        }
+        _ => Err(given.unknown("script", &Builtin::ALL.map(Builtin::name))),
     }
 }
 
@@ -233,8 +229,6 @@ fn read_protocol(words: &Words) -> Result<Protocol, CommandError> {
     let Some(given) = words.last("protocol") else {
         return Ok(Protocol::Simple);
     };
-    Protocol::named(given.text()).ok_or_else(|| {
-        let hint = suggestion(given.text(), &Protocol::ALL.map(Protocol::name));
-        given.error(format!("unknown protocol `{}`; {hint}", given.text()))
-    })
+    Protocol::named(given.text())
+        .ok_or_else(|| given.unknown("protocol", &Protocol::ALL.map(Protocol::name)))
 }

@@ -38,7 +38,6 @@ use super::storage::FileSystem;
 use crate::registers::registers;
 use commit::Log;
 use locks::Locks;
-use schedcast_base::names::suggestion;
 pub(super) use statements::{Row, Script, Statement, replies_of, scaled};
 
 /// A message is a statement's number and, this many times, the row that it updates.
@@ -78,17 +77,8 @@ impl Settings {
     /// # Errors
     /// Unknown names.
     pub(crate) fn read(words: &Words) -> Result<Self, CommandError> {
-        let synchronous_commit = match words.last("synchronous-commit") {
-            None => true,
-            Some(given) => match given.text() {
-                "on" => true,
-                "off" => false,
-                text => {
-                    let hint = suggestion(text, &["on", "off"]);
-                    return Err(given.error(format!("unknown value `{text}`; {hint}")));
-                }
-            },
-        };
+        let synchronous_commit =
+            words.one_of("synchronous-commit", &[("on", true), ("off", false)])?;
         let cgroup = words.last("server-cgroup");
         Ok(Self {
             cgroup: cgroup.map(|given| (given.text().to_owned(), given.word)),

@@ -26,7 +26,6 @@ use super::{
 };
 use crate::programs::command::{CommandError, Tool, Words as Line};
 use crate::programs::postgres::queues;
-use crate::programs::service::named;
 use crate::programs::start::Compiler;
 use crate::registers::registers;
 
@@ -97,7 +96,7 @@ impl Server {
             1..=PROCESSORS_MAX,
             default,
         )?;
-        let collector = match named(words, "collector", &COLLECTORS)? {
+        let collector = match words.one_of("collector", &COLLECTORS)? {
             Collector::Chosen if options.collector != Collector::Chosen => options.collector,
             // `is_server_machine`: two processors, and memory, which a server has.
             Collector::Chosen if processors < 2 => Collector::Serial,

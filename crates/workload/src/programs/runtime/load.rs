@@ -11,7 +11,7 @@ use schedcast_trace::recording::Request;
 use crate::programs::command::{CommandError, Words};
 use crate::programs::postgres::epoll_is_sync;
 use crate::programs::results::{MetricMap, Results};
-use crate::programs::service::{ARRIVALS, DEMANDS, Demand, named};
+use crate::programs::service::{ARRIVALS, DEMANDS, Demand};
 use crate::programs::start::Compiler;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -68,11 +68,11 @@ impl Load {
         };
         Ok(Self {
             rate: words.whole("rate", 1..=10_000_000, 100)?,
-            random: named(words, "arrivals", &ARRIVALS)?,
+            random: words.one_of("arrivals", &ARRIVALS)?,
             schedule,
             duration_ns,
             work_ns: words.whole("work", 1..=60_000_000, 1000)? * 1000,
-            demand: named(words, "demand", &DEMANDS)?,
+            demand: words.one_of("demand", &DEMANDS)?,
             alloc_bytes: words.whole("alloc", 0..=10_000_000, 0)? * super::KILOBYTE,
         })
     }

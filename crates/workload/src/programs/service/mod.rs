@@ -24,7 +24,6 @@ mod tests;
 use super::command::{CommandError, Tool, Words, compiled};
 use super::model::Model;
 use super::results::{MetricMap, Results};
-use schedcast_base::names::suggestion;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const RATE_MAX: u64 = 10_000_000;
@@ -118,13 +117,13 @@ impl Options {
         let last_cpu = cpus.saturating_sub(1) as u64;
         Ok(Self {
             rate: words.whole("rate", 1..=RATE_MAX, 100)?,
-            random: named(words, "arrivals", &ARRIVALS)?,
+            random: words.one_of("arrivals", &ARRIVALS)?,
             duration_ns: words
                 .last("duration")
                 .map_or(Ok(10 * SECOND_NS), |given| given.length_ns(SECOND_NS))?,
             threads,
             work_ns: work_ns - lock_ns,
-            demand: named(words, "demand", &DEMANDS)?,
+            demand: words.one_of("demand", &DEMANDS)?,
             lock_ns,
             fan_out,
             fan_work_ns: us("fan-work", 200)?,
@@ -181,21 +180,4 @@ pub(in crate::programs) fn summary(results: &Results, metric: &str) -> String {
         ms(values.quantile(990_000)),
         ms(values.max())
     )
-}
-
-/// The value of a flag that takes one of some names; the first is the default.
-pub(in crate::programs) fn named<T: Copy>(
-    words: &Words,
-    key: &str,
-    names: &[(&str, T)],
-) -> Result<T, CommandError> {
-    let Some(given) = words.last(key) else {
-        return Ok(names[0].1);
-    };
-    let one = names.iter().find(|(name, _)| *name == given.text());
-    one.map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
-        let hint = suggestion(given.text(), &names);
-        given.error(format!("unknown value `{}`; {hint}", given.text()))
-    })
 }

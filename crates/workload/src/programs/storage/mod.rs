@@ -25,10 +25,6 @@ use schedcast_sim::{Distribution, ProgramBuilder, Reg};
 
 use super::command::{CommandError, Given};
 use super::start::Compiler;
-use schedcast_base::names::suggestion;
-
-/// File systems that are modelled, as `--filesystem` takes them.
-pub(crate) const NAMES: [&str; 3] = ["ext4", "tmpfs", "xfs"];
 
 /// A file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,18 +43,12 @@ impl FileSystem {
     /// # Errors
     /// Another name, with the nearest one.
     pub(crate) fn read(given: Option<&Given>) -> Result<Self, CommandError> {
-        let Some(given) = given else {
-            return Ok(Self::Ext4);
-        };
-        match given.text() {
-            "ext4" => Ok(Self::Ext4),
-            "xfs" => Ok(Self::Xfs),
-            "tmpfs" => Ok(Self::Tmpfs),
-            text => {
-                let hint = suggestion(text, &NAMES);
-                Err(given.error(format!("unknown file system `{text}`; {hint}")))
-            }
-        }
+        let known = [
+            ("ext4", Self::Ext4),
+            ("tmpfs", Self::Tmpfs),
+            ("xfs", Self::Xfs),
+        ];
+        given.map_or(Ok(Self::Ext4), |given| given.one_of("file system", &known))
     }
 }
 

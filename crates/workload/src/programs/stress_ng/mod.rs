@@ -21,9 +21,8 @@ mod tests;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 
-use super::command::{CommandError, Tool, Words, compiled};
+use super::command::{CommandError, POLICIES, Tool, Words, compiled};
 use methods::{METHODS, Method};
-use schedcast_base::names::suggestion;
 
 const WORKERS_MAX: u64 = 4096;
 /// Without `--timeout`: a day.
@@ -160,8 +159,7 @@ fn read_method(words: &Words) -> Result<Option<&'static Method>, CommandError> {
     }
     let mut names = vec!["all"];
     names.extend(METHODS.iter().map(|method| method.name));
-    let hint = suggestion(text, &names);
-    Err(given.error(format!("unknown method `{text}`; {hint}")))
+    Err(given.unknown("method", &names))
 }
 
 fn read_policy(words: &Words) -> Result<Option<(Policy, u8)>, CommandError> {
@@ -171,17 +169,7 @@ fn read_policy(words: &Words) -> Result<Option<(Policy, u8)>, CommandError> {
             None => Ok(None),
         };
     };
-    let policy = match given.text() {
-        "other" => Policy::Normal,
-        "batch" => Policy::Batch,
-        "idle" => Policy::Idle,
-        "fifo" => Policy::Fifo,
-        "rr" => Policy::RoundRobin,
-        text => {
-            let hint = suggestion(text, &["other", "batch", "idle", "fifo", "rr"]);
-            return Err(given.error(format!("unknown policy `{text}`; {hint}")));
-        }
-    };
+    let policy = given.one_of("policy", &POLICIES)?;
     if !policy.is_rt() {
         return match words.last("sched-prio") {
             Some(priority) => Err(priority.error("`--sched-prio` needs `--sched fifo` or `rr`")),

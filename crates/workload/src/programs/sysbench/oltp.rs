@@ -3,7 +3,6 @@
 use crate::programs::Prices;
 use crate::programs::command::{CommandError, Words};
 use crate::programs::postgres::{Script, Settings, Statement, replies_of, scaled};
-use schedcast_base::names::suggestion;
 
 /// The tests.
 pub(super) const NAMES: [&str; 8] = [
@@ -185,9 +184,6 @@ fn switch(words: &Words, flag: &str, default: bool) -> Result<bool, CommandError
     match given.text() {
         "" | "on" | "true" | "1" => Ok(true),
         "off" | "false" | "0" => Ok(false),
-        text => {
-            let hint = suggestion(text, &["on", "off"]);
-            Err(given.error(format!("unknown value `{text}`; {hint}")))
-        }
+        _ => Err(given.unknown("value", &["on", "off"])),
     }
 }
