@@ -30,7 +30,7 @@ pub(crate) fn reproduce(
     let bench = Bench::new(arguments.quick, &finished);
     let mut reports = Vec::new();
     for study in chosen {
-        progress.set_message(study.files().name);
+        progress.set_message(study.name);
         reports.push(studies::reproduce(study, &bench)?);
     }
     progress.finish_and_clear();

@@ -4,15 +4,13 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
-use schedcast_lab::error::{Error, Result, Source};
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::program::Action;
-use schedcast_lab::experiment::{self, Scenario, Surroundings, document};
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
 use schedcast_sim::World;
-
-use super::Files;
 
 /// The simulator, and how much of it a study may use.
 pub struct Bench<'a> {
@@ -46,27 +44,6 @@ impl<'a> Bench<'a> {
     /// Runs so far.
     pub fn runs(&self) -> u64 {
         self.runs.load(Ordering::Relaxed)
-    }
-
-    /// The variants of a study's experiment, with a layer of constants (TOML) over it.
-    ///
-    /// # Errors
-    /// Description of the mistake in either, at its place; another number of variants.
-    pub(crate) fn variants<const N: usize>(
-        &self,
-        files: &Files,
-        constants: &str,
-    ) -> Result<[Scenario; N]> {
-        let layer = Source::new("fitted constants", constants);
-        let surroundings = Surroundings {
-            settings: vec![document::parse(&layer)?],
-            ..Surroundings::default()
-        };
-        let file = format!("studies/{0}/{0}.toml", files.name);
-        let document = document::parse(&Source::new(file.as_str(), files.experiment))?;
-        let scenarios = experiment::read(&document, &surroundings)?.scenarios;
-        let wrong = |_| Error::general(format!("{file} needs {N} variants"));
-        scenarios.try_into().map_err(wrong)
     }
 
     /// Runs every job, a scenario and its seed, on all CPUs; results in the order of the jobs.

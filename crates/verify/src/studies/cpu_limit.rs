@@ -16,12 +16,9 @@ use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome;
 
+use super::Given;
 use super::bench::{running, uniform_draws};
 use super::published::Kernel;
-use super::{Bench, Calibration, Files, Prediction, Study, study_file, study_files};
-
-/// The study.
-pub(super) struct CpuLimit;
 
 /// The same load from clients that do not keep a beat.
 const POISSON: &str = "http-service --rate 5 --arrivals poisson --threads 4 --work 1 \
@@ -29,52 +26,44 @@ const POISSON: &str = "http-service --rate 5 --arrivals poisson --threads 4 --wo
 /// The band of the published ratio of p50s, 3.83 ± 25 %.
 const RATIO_BAND: std::ops::RangeInclusive<f64> = 2.87..=4.79;
 
-impl Study for CpuLimit {
-    fn files(&self) -> Files {
-        study_files!(
-            "cpu-limit",
-            "a CPU limit of 500m on a service that uses 0.4 CPUs in parallel (minikube)"
-        )
+/// Predicts the study.
+pub(super) fn predict(given: &mut Given) -> Result<()> {
+    let [free, limited, burst] = given.variants("")?;
+    let (known, bench, prediction) = given.parts();
+    let free = seen(&bench.run(&in_phases(&free, 1))?);
+    let phases = bench.pick(200, 8);
+    let with_limit = seen(&bench.run(&in_phases(&limited, phases))?);
+    let burst = seen(&bench.run(&in_phases(&burst, phases))?);
+    let poisson = seen(&bench.run(&in_phases(&running(&limited, POISSON), phases))?);
+    let p50_free_ms = median(&free.p50_ms);
+    for question in known.questions() {
+        let p50_ms = match question.kernel {
+            Kernel::Base => p50_free_ms,
+            Kernel::Patched => median(&with_limit.p50_ms),
+        };
+        prediction.answer(question, p50_ms, None);
     }
-
-    fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
-        let [free, limited, burst] = bench.variants(&self.files(), "")?;
-        let free = seen(&bench.run(&in_phases(&free, 1))?);
-        let phases = bench.pick(200, 8);
-        let with_limit = seen(&bench.run(&in_phases(&limited, phases))?);
-        let burst = seen(&bench.run(&in_phases(&burst, phases))?);
-        let poisson = seen(&bench.run(&in_phases(&running(&limited, POISSON), phases))?);
-        let mut prediction = Prediction::new();
-        let p50_free_ms = median(&free.p50_ms);
-        for question in known.questions() {
-            let p50_ms = match question.kernel {
-                Kernel::Base => p50_free_ms,
-                Kernel::Patched => median(&with_limit.p50_ms),
-            };
-            prediction.answer(question, p50_ms, None);
-        }
-        for (name, percent) in [("p50_p5", 5.0), ("p50_p95", 95.0)] {
-            prediction.figure(name, at_percent(&with_limit.p50_ms, percent));
-        }
-        let in_band = |p50_ms: &&f64| RATIO_BAND.contains(&(**p50_ms / p50_free_ms));
-        let hits = with_limit.p50_ms.iter().filter(in_band).count();
-        prediction.figure("phases_in_band", 100.0 * hits as f64 / phases as f64);
-        let largest = |values: &[f64]| at_percent(values, 100.0);
-        prediction.figure("throttled_share", median(&with_limit.throttled_percent));
-        prediction.figure("throttled_share_burst", largest(&burst.throttled_percent));
-        prediction.figure("p50_burst", largest(&burst.p50_ms));
-        let of_poisson = median(&poisson.throttled_percent);
-        prediction.figure("throttled_share_poisson", of_poisson);
-        let across = "ms from the first request to a refill";
-        prediction.axes(across, "p50 of all requests, ms");
-        let phases_ns = uniform_draws(phases, PERIOD_NS, 1);
-        let phases_ms: Vec<f64> = phases_ns.iter().map(|&ns| ns as f64 / 1e6).collect();
-        for (name, seen) in [("500m", &with_limit), ("500m, burst 50 ms", &burst)] {
-            let points = phases_ms.iter().copied().zip(seen.p50_ms.iter().copied());
-            prediction.series(name, points.collect());
-        }
-        Ok(prediction)
+    for (name, percent) in [("p50_p5", 5.0), ("p50_p95", 95.0)] {
+        prediction.figure(name, at_percent(&with_limit.p50_ms, percent));
     }
+    let in_band = |p50_ms: &&f64| RATIO_BAND.contains(&(**p50_ms / p50_free_ms));
+    let hits = with_limit.p50_ms.iter().filter(in_band).count();
+    prediction.figure("phases_in_band", 100.0 * hits as f64 / phases as f64);
+    let largest = |values: &[f64]| at_percent(values, 100.0);
+    prediction.figure("throttled_share", median(&with_limit.throttled_percent));
+    prediction.figure("throttled_share_burst", largest(&burst.throttled_percent));
+    prediction.figure("p50_burst", largest(&burst.p50_ms));
+    let of_poisson = median(&poisson.throttled_percent);
+    prediction.figure("throttled_share_poisson", of_poisson);
+    let across = "ms from the first request to a refill";
+    prediction.axes(across, "p50 of all requests, ms");
+    let phases_ns = uniform_draws(phases, PERIOD_NS, 1);
+    let phases_ms: Vec<f64> = phases_ns.iter().map(|&ns| ns as f64 / 1e6).collect();
+    for (name, seen) in [("500m", &with_limit), ("500m, burst 50 ms", &burst)] {
+        let points = phases_ms.iter().copied().zip(seen.p50_ms.iter().copied());
+        prediction.series(name, points.collect());
+    }
+    Ok(())
 }
 
 /// The scenario with its periods in `count` places, one in each equal part of a period.

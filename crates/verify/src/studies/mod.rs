@@ -8,14 +8,14 @@
 //!       └── predict rows ── joined afterwards ─► accept.toml ─► verdicts, scores ┴─► Report
 //! ```
 //!
-//! A [`Study`] never sees what it is judged by: [`Study::predict`] gets a [`Calibration`], whose
-//! questions have no values, and a [`Bench`] to run experiments on. Worked example: the `burst`
+//! A predictor never sees what it is judged by: it gets a [`Calibration`], whose questions have no
+//! values, and a [`Bench`] to run experiments on. Worked example: the `burst`
 //! predictor reads p50 and maximum of the one printed run, finds the phase of requests against the
 //! period that gives them, and answers p75 to p99.9; the report then puts the printed p75 beside
 //! its answer.
 //!
 //! To add a study, write its folder (`published.csv`, `accept.toml`, experiments, `README.md`), a
-//! module with a type that implements [`Study`], and a line in [`STUDIES`].
+//! module with its predictor, and a row in [`STUDIES`].
 
 pub mod accept;
 pub mod bench;
@@ -39,84 +39,82 @@ pub use prediction::Prediction;
 pub use published::Calibration;
 pub use report::{Report, StudyReport};
 
+use std::sync::Arc;
+
 use accept::Acceptance;
 use published::Published;
-use schedcast_lab::error::{Error, Result, hint_for};
+use schedcast_lab::error::{Error, Result, Source, hint_for};
+use schedcast_lab::experiment::{self, Scenario, Surroundings, document};
 
-/// A study's name and files.
+/// A published study that can be predicted.
 #[derive(Clone, Copy, Debug)]
-pub struct Files {
+pub struct Study {
     /// Name of its folder.
     pub name: &'static str,
     /// One line.
-    pub title: &'static str,
+    title: &'static str,
     /// Text of the experiment, `NAME.toml`.
-    pub experiment: &'static str,
+    experiment: &'static str,
     /// Text of `published.csv`.
-    pub published: &'static str,
+    published: &'static str,
     /// Text of `accept.toml`.
-    pub accept: &'static str,
+    accept: &'static str,
     /// Text of `calibration.toml`.
-    pub calibration: &'static str,
+    calibration: &'static str,
+    /// Fits constants to the known rows and answers the questions; fails where an experiment cannot
+    /// be run, or a known row is missing.
+    predict: fn(&mut Given) -> Result<()>,
 }
 
-/// The text of a file in `studies/`.
-macro_rules! study_file {
-    ($path:expr) => {
+/// The study in a folder: its name, what it is about, and its predictor.
+macro_rules! study {
+    (@file $path:expr) => {
         include_str!(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../studies/",
             $path
         ))
     };
-}
-use study_file;
-
-/// The files of the study in a folder, and what it is about.
-macro_rules! study_files {
-    ($name:literal, $title:literal) => {
-        Files {
+    ($name:literal, $title:literal, $predict:expr) => {
+        Study {
             name: $name,
             title: $title,
-            experiment: study_file!(concat!($name, "/", $name, ".toml")),
-            published: study_file!(concat!($name, "/published.csv")),
-            accept: study_file!(concat!($name, "/accept.toml")),
-            calibration: study_file!(concat!($name, "/calibration.toml")),
+            experiment: study!(@file concat!($name, "/", $name, ".toml")),
+            published: study!(@file concat!($name, "/published.csv")),
+            accept: study!(@file concat!($name, "/accept.toml")),
+            calibration: study!(@file concat!($name, "/calibration.toml")),
+            predict: $predict,
         }
     };
 }
-use study_files;
 
-/// A published study that can be predicted.
-pub trait Study: Sync {
-    /// Its name and files.
-    fn files(&self) -> Files;
-
-    /// Fits constants to the known rows and answers the questions.
-    ///
-    /// # Errors
-    /// An experiment that cannot be run, or a known row that is missing.
-    fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction>;
-}
-
-/// Known rows and a bench for a predictor, and its answers so far.
+/// Known rows, an experiment and a bench for a predictor, and its answers so far.
 struct Given<'a> {
     known: &'a Calibration,
     bench: &'a Bench<'a>,
+    experiment: Arc<Source>,
     prediction: Prediction,
 }
 
 impl<'a> Given<'a> {
-    fn new(known: &'a Calibration, bench: &'a Bench<'a>) -> Self {
-        Self {
-            known,
-            bench,
-            prediction: Prediction::new(),
-        }
-    }
-
     fn parts(&mut self) -> (&'a Calibration, &'a Bench<'a>, &mut Prediction) {
         (self.known, self.bench, &mut self.prediction)
+    }
+
+    /// The variants of the study's experiment, with a layer of constants (TOML) over it.
+    ///
+    /// # Errors
+    /// Description of the mistake in either, at its place; another number of variants.
+    fn variants<const N: usize>(&self, constants: &str) -> Result<[Scenario; N]> {
+        let layer = Source::new("fitted constants", constants);
+        let surroundings = Surroundings {
+            settings: vec![document::parse(&layer)?],
+            ..Surroundings::default()
+        };
+        let document = document::parse(&self.experiment)?;
+        let scenarios = experiment::read(&document, &surroundings)?.scenarios;
+        let wrong = |_| Error::general(format!("{} needs {N} variants", self.experiment.name));
+        scenarios.try_into().map_err(wrong)
     }
 }
 
@@ -132,27 +130,51 @@ fn nearest<T: Copy>(candidates: &[T], misses: impl Iterator<Item = f64>) -> Resu
 }
 
 /// Every study.
-pub(crate) static STUDIES: &[&dyn Study] = &[
-    &burst::Burst,
-    &timer_interleave::TimerInterleave,
-    &recent_used_cpu::RecentUsedCpu,
-    &pstate_holdoff::PstateHoldoff,
-    &tg_load_ratelimit::TgLoadRatelimit,
-    &cpu_limit::CpuLimit,
+static STUDIES: [Study; 6] = [
+    study!(
+        "burst",
+        "unused quota may be carried over (Linux 5.14, f4183717b370)",
+        burst::predict
+    ),
+    study!(
+        "timer-interleave",
+        "period timers expire at random offsets (Linux 6.4, 41abdba93747)",
+        timer_interleave::predict
+    ),
+    study!(
+        "recent-used-cpu",
+        "a task may return to the CPU used before the last (Linux 4.16, 32e839dda3ba)",
+        recent_used_cpu::predict
+    ),
+    study!(
+        "pstate-holdoff",
+        "a late sample counts as idleness after 12 instead of 3 sample times (4.5-rc2)",
+        pstate_holdoff::predict
+    ),
+    study!(
+        "tg-load-ratelimit",
+        "tg->load_avg is written once a millisecond and queue (Linux 6.7, 1528c661c24b)",
+        tg_load_ratelimit::predict
+    ),
+    study!(
+        "cpu-limit",
+        "a CPU limit of 500m on a service that uses 0.4 CPUs in parallel (minikube)",
+        cpu_limit::predict
+    ),
 ];
 
 /// The studies of these names, or all.
 ///
 /// # Errors
 /// A name that no study has.
-pub fn named(names: &[String]) -> Result<Vec<&'static dyn Study>> {
+pub fn named(names: &[String]) -> Result<Vec<&'static Study>> {
     if names.is_empty() {
-        return Ok(STUDIES.to_vec());
+        return Ok(STUDIES.iter().collect());
     }
     let find = |name: &String| {
-        let study = STUDIES.iter().find(|study| study.files().name == name);
-        study.copied().ok_or_else(|| {
-            let valid: Vec<&str> = STUDIES.iter().map(|study| study.files().name).collect();
+        let study = STUDIES.iter().find(|study| study.name == name);
+        study.ok_or_else(|| {
+            let valid: Vec<&str> = STUDIES.iter().map(|study| study.name).collect();
             Error::usage(format!("no study is called `{name}`")).hint(hint_for(name, &valid))
         })
     };
@@ -163,17 +185,23 @@ pub fn named(names: &[String]) -> Result<Vec<&'static dyn Study>> {
 ///
 /// # Errors
 /// As [`Study::predict`], and for mistakes in the study's files.
-pub fn reproduce(study: &dyn Study, bench: &Bench) -> Result<StudyReport> {
-    let files = study.files();
-    let file = |name: &str| format!("studies/{}/{name}", files.name);
-    let published = Published::parse(&file("published.csv"), files.published)?;
-    let acceptance = Acceptance::parse(&file("accept.toml"), files.accept)?;
-    let fitted = calibration::parse(&file("calibration.toml"), files.calibration)?;
+pub fn reproduce(study: &Study, bench: &Bench) -> Result<StudyReport> {
+    let file = |name: &str| format!("studies/{}/{name}", study.name);
+    let published = Published::parse(&file("published.csv"), study.published)?;
+    let acceptance = Acceptance::parse(&file("accept.toml"), study.accept)?;
+    let fitted = calibration::parse(&file("calibration.toml"), study.calibration)?;
     let before = bench.runs();
-    let mut prediction = study.predict(&published.calibration(), bench)?;
+    let mut given = Given {
+        known: &published.calibration(),
+        bench,
+        experiment: Source::new(file(&format!("{}.toml", study.name)), study.experiment),
+        prediction: Prediction::new(),
+    };
+    (study.predict)(&mut given)?;
+    let mut prediction = given.prediction;
     prediction.runs = bench.runs() - before;
     calibration::compare(&fitted, &mut prediction);
-    StudyReport::new(&files, &published, &acceptance, &prediction, bench.quick())
+    StudyReport::new(study, &published, &acceptance, &prediction, bench.quick())
 }
 
 #[cfg(test)]
@@ -184,21 +212,20 @@ mod tests {
     #[test]
     fn studies_are_found_by_name() {
         assert_eq!(named(&[]).unwrap().len(), STUDIES.len());
-        assert_eq!(named(&["burst".into()]).unwrap()[0].files().name, "burst");
+        assert_eq!(named(&["burst".into()]).unwrap()[0].name, "burst");
         let error = named(&["brust".into()]).err().unwrap().to_string();
         assert_contains(&error, "the nearest valid name is `burst`");
     }
 
     #[test]
     fn the_files_of_every_study_can_be_read() {
-        for study in STUDIES {
-            let files = study.files();
-            let published = Published::parse(files.name, files.published).unwrap();
-            calibration::parse(files.name, files.calibration).unwrap();
-            let acceptance = Acceptance::parse(files.name, files.accept).unwrap();
+        for study in &STUDIES {
+            let published = Published::parse(study.name, study.published).unwrap();
+            calibration::parse(study.name, study.calibration).unwrap();
+            let acceptance = Acceptance::parse(study.name, study.accept).unwrap();
             let verdicts = acceptance.judge(&published, &Prediction::new()).unwrap();
             let passes = verdicts.iter().any(|verdict| verdict.pass);
-            assert!(!passes, "{}", files.name);
+            assert!(!passes, "{}", study.name);
         }
     }
 }

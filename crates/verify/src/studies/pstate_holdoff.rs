@@ -17,12 +17,7 @@ use schedcast_lab::experiment::Scenario;
 use schedcast_sim::hardware::HardwareReport;
 
 use super::bench::{called, mean_gain_percent, place_of, running};
-use super::{
-    Bench, Calibration, Files, Given, Prediction, Study, nearest, study_file, study_files,
-};
-
-/// The study.
-pub(super) struct PstateHoldoff;
+use super::{Bench, Given, nearest};
 
 const TABLE: &str = "dbench4";
 const CLIENTS: [u32; 5] = [1, 2, 4, 8, 64];
@@ -44,26 +39,16 @@ struct Seen {
     hardware: HardwareReport,
 }
 
-impl Study for PstateHoldoff {
-    fn files(&self) -> Files {
-        study_files!(
-            "pstate-holdoff",
-            "a late sample counts as idleness after 12 instead of 3 sample times (4.5-rc2)"
-        )
-    }
-
-    fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
-        let pair: [Scenario; 2] = bench.variants(&self.files(), "")?;
-        let mut given = Given::new(known, bench);
-        let prices = fit(&pair[0], &mut given)?;
-        let pair = pair.each_ref().map(|scenario| priced(scenario, prices));
-        let gain = answer_dbench(&pair, &mut given)?;
-        more_cpus(&pair, gain, &mut given)?;
-        iozone::answer(&pair, &mut given)?;
-        cyclictest(&pair, &mut given)?;
-        udp_stream(&pair, &mut given)?;
-        Ok(given.prediction)
-    }
+/// Predicts the study.
+pub(super) fn predict(given: &mut Given) -> Result<()> {
+    let pair: [Scenario; 2] = given.variants("")?;
+    let prices = fit(&pair[0], given)?;
+    let pair = pair.each_ref().map(|scenario| priced(scenario, prices));
+    let gain = answer_dbench(&pair, given)?;
+    more_cpus(&pair, gain, given)?;
+    iozone::answer(&pair, given)?;
+    cyclictest(&pair, given)?;
+    udp_stream(&pair, given)
 }
 
 fn priced(scenario: &Scenario, prices: Prices) -> Scenario {

@@ -16,12 +16,7 @@ use schedcast_sim::events::TraceKind;
 use schedcast_sim::machine::parts::Governor;
 
 use super::bench::{called, place_of, running, seeded};
-use super::{
-    Bench, Calibration, Files, Given, Prediction, Study, nearest, study_file, study_files,
-};
-
-/// The study.
-pub(super) struct RecentUsedCpu;
+use super::{Bench, Given, nearest};
 
 const TABLE: &str = "dbench XFS UMA";
 const CLIENTS: [u32; 5] = [1, 2, 4, 8, 64];
@@ -33,30 +28,21 @@ struct Shares {
     full_percent: u32,
 }
 
-impl Study for RecentUsedCpu {
-    fn files(&self) -> Files {
-        study_files!(
-            "recent-used-cpu",
-            "a task may return to the CPU used before the last (Linux 4.16, 32e839dda3ba)"
-        )
+/// Predicts the study.
+pub(super) fn predict(given: &mut Given) -> Result<()> {
+    let pair: [Scenario; 2] = given.variants("")?;
+    let shares = fit(&pair[0], given)?;
+    let pair = pair
+        .each_ref()
+        .map(|scenario| with_shares(scenario, shares));
+    answer_dbench(&pair, given)?;
+    other_workloads(&pair, given)?;
+    for (scenario, name) in pair.iter().zip(["visited_base", "visited_patched"]) {
+        given
+            .prediction
+            .figure(name, visited_cpus(scenario, given.bench)? as f64);
     }
-
-    fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
-        let pair: [Scenario; 2] = bench.variants(&self.files(), "")?;
-        let mut given = Given::new(known, bench);
-        let shares = fit(&pair[0], &mut given)?;
-        let pair = pair
-            .each_ref()
-            .map(|scenario| with_shares(scenario, shares));
-        answer_dbench(&pair, &mut given)?;
-        other_workloads(&pair, &mut given)?;
-        for (scenario, name) in pair.iter().zip(["visited_base", "visited_patched"]) {
-            given
-                .prediction
-                .figure(name, visited_cpus(scenario, bench)? as f64);
-        }
-        Ok(given.prediction)
-    }
+    Ok(())
 }
 
 fn with_shares(scenario: &Scenario, shares: Shares) -> Scenario {

@@ -3,7 +3,7 @@
 use schedcast_lab::error::Result;
 use serde::Serialize;
 
-use super::Files;
+use super::Study;
 use super::accept::{Acceptance, Kind, Verdict, number};
 use super::prediction::{Constant, Figure, Prediction, Series};
 use super::published::Published;
@@ -136,7 +136,7 @@ impl Report {
 
 impl StudyReport {
     pub(super) fn new(
-        files: &Files,
+        study: &Study,
         published: &Published,
         acceptance: &Acceptance,
         prediction: &Prediction,
@@ -147,8 +147,8 @@ impl StudyReport {
             tables::table(published, prediction, name, layout)
         };
         Ok(StudyReport {
-            name: files.name,
-            title: files.title,
+            name: study.name,
+            title: study.title,
             runs: prediction.runs,
             constants: prediction.constants.clone(),
             rows: rows(published, prediction),

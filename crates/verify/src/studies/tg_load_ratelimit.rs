@@ -19,12 +19,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 
 use super::bench::place_of;
-use super::{
-    Bench, Calibration, Files, Given, Prediction, Study, nearest, study_file, study_files,
-};
-
-/// The study.
-pub(super) struct TgLoadRatelimit;
+use super::{Calibration, Given, Prediction, nearest};
 
 /// Per cent of the CPUs that have a pair.
 const SHARES: [u64; 4] = [25, 50, 75, 100];
@@ -39,52 +34,40 @@ pub(super) struct Machine {
     pair: [Scenario; 2],
 }
 
-impl Study for TgLoadRatelimit {
-    fn files(&self) -> Files {
-        study_files!(
-            "tg-load-ratelimit",
-            "tg->load_avg is written once a millisecond and queue (Linux 6.7, 1528c661c24b)"
-        )
+/// Predicts the study.
+pub(super) fn predict(given: &mut Given) -> Result<()> {
+    let spr = machine("SPR", "", given)?;
+    let icl = machine("ICL", "machine.preset = \"icl-2x32x2\"", given)?;
+    let [spr, icl] = fit::fit(spr, icl, given)?;
+    given
+        .prediction
+        .axes("pairs, % of the CPUs", "patched / base");
+    let gains = [&spr, &icl].map(|machine| answer_udp(machine, given));
+    let [on_spr, on_icl] = gains;
+    given
+        .prediction
+        .figure("spr_gain_over_icl", 100.0 * (on_spr? / on_icl? - 1.0));
+    for machine in [&spr, &icl] {
+        answer_tcp(machine, given)?;
+        answer_hackbench(machine, given)?;
     }
-
-    fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
-        let spr = self.machine("SPR", "", bench)?;
-        let icl = self.machine("ICL", "machine.preset = \"icl-2x32x2\"", bench)?;
-        let mut given = Given::new(known, bench);
-        let [spr, icl] = fit::fit(spr, icl, &mut given)?;
-        given
-            .prediction
-            .axes("pairs, % of the CPUs", "patched / base");
-        let gains = [&spr, &icl].map(|machine| answer_udp(machine, &mut given));
-        let [on_spr, on_icl] = gains;
-        given
-            .prediction
-            .figure("spr_gain_over_icl", 100.0 * (on_spr? / on_icl? - 1.0));
-        for machine in [&spr, &icl] {
-            answer_tcp(machine, &mut given)?;
-            answer_hackbench(machine, &mut given)?;
-        }
-        answer_postgres(&spr, &mut given)?;
-        in_the_root_group(&spr, &mut given)?;
-        Ok(given.prediction)
-    }
+    answer_postgres(&spr, given)?;
+    in_the_root_group(&spr, given)
 }
 
-impl TgLoadRatelimit {
-    fn machine(&self, name: &'static str, layer: &str, bench: &Bench) -> Result<Machine> {
-        let mut pair: [Scenario; 2] = bench.variants(&self.files(), layer)?;
-        if bench.quick() {
-            for scenario in &mut pair {
-                scenario.warmup_ns = QUICK_NS / 2;
-                scenario.duration_ns = Some(QUICK_NS);
-            }
+fn machine(name: &'static str, layer: &str, given: &Given) -> Result<Machine> {
+    let mut pair: [Scenario; 2] = given.variants(layer)?;
+    if given.bench.quick() {
+        for scenario in &mut pair {
+            scenario.warmup_ns = QUICK_NS / 2;
+            scenario.duration_ns = Some(QUICK_NS);
         }
-        Ok(Machine {
-            name,
-            cpus: pair[0].machine.cpus() as u64,
-            pair,
-        })
     }
+    Ok(Machine {
+        name,
+        cpus: pair[0].machine.cpus() as u64,
+        pair,
+    })
 }
 
 impl Machine {

@@ -17,10 +17,7 @@ use schedcast_sim::World;
 
 use super::bench::uniform_draws;
 use super::published::{Kernel, Question};
-use super::{Bench, Calibration, Files, Given, Prediction, Study, study_file, study_files};
-
-/// The study.
-pub(super) struct TimerInterleave;
+use super::{Calibration, Given, Prediction};
 
 mod power;
 mod run;
@@ -42,32 +39,22 @@ pub(super) struct Variants {
     two_patched: Scenario,
 }
 
-impl Study for TimerInterleave {
-    fn files(&self) -> Files {
-        study_files!(
-            "timer-interleave",
-            "period timers expire at random offsets (Linux 6.4, 41abdba93747)"
-        )
-    }
-
-    fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
-        let [one_base, one_patched, two_base, two_patched] = bench.variants(&self.files(), "")?;
-        let mut variants = Variants {
-            one_base,
-            one_patched,
-            two_base,
-            two_patched,
-        };
-        let mut given = Given::new(known, bench);
-        power::fit(&mut variants, &mut given)?;
-        let times = fit_speeds(&mut variants, &mut given)?;
-        let (jobs, patched) = published_table(&variants, &mut given)?;
-        overlaps(&variants, times, &jobs, &patched, &mut given)?;
-        let patched_s = mean(&patched, |draw| draw.time_s);
-        free_predictions(&variants, times, patched_s, &mut given)?;
-        schbench::answer(&variants, &mut given)?;
-        Ok(given.prediction)
-    }
+/// Predicts the study.
+pub(super) fn predict(given: &mut Given) -> Result<()> {
+    let [one_base, one_patched, two_base, two_patched] = given.variants("")?;
+    let mut variants = Variants {
+        one_base,
+        one_patched,
+        two_base,
+        two_patched,
+    };
+    power::fit(&mut variants, given)?;
+    let times = fit_speeds(&mut variants, given)?;
+    let (jobs, patched) = published_table(&variants, given)?;
+    overlaps(&variants, times, &jobs, &patched, given)?;
+    let patched_s = mean(&patched, |draw| draw.time_s);
+    free_predictions(&variants, times, patched_s, given)?;
+    schbench::answer(&variants, given)
 }
 
 impl Variants {
