@@ -58,7 +58,9 @@ pub enum HostError {
         reason: &'static str,
     },
     /// A file that belongs to the other cgroup version.
-    #[error("{file} is a cgroup {belongs} file, and the cpu controller here is cgroup {here}{}", .instead.map_or(String::new(), |file| format!("; use {file}")))]
+    #[error(
+        "{file} is a cgroup {belongs} file, and the cpu controller here is cgroup {here}; use {instead}"
+    )]
     OtherVersion {
         /// The file asked for.
         file: &'static str,
@@ -66,11 +68,11 @@ pub enum HostError {
         belongs: &'static str,
         /// The version of this host.
         here: &'static str,
-        /// File with the same effect on this version of cgroups, if there is one.
-        instead: Option<&'static str>,
+        /// File with the same effect on this version of cgroups.
+        instead: &'static str,
     },
     /// A file name that is no cpu file.
-    #[error("no cpu file `{name}`; {}", schedcast_base::names::suggestion(name, &crate::files::names()))]
+    #[error("no cpu file `{name}`; {}", schedcast_base::names::suggestion(name, &crate::files::CpuFile::ALL.map(crate::files::CpuFile::name)))]
     UnknownFile {
         /// The name.
         name: String,
@@ -190,8 +192,7 @@ impl HostError {
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, HostError>;
 
-/// Wraps an I/O error: missing rights get their own error, because the remedy differs.
-/// Whose rights would do: files of the kernel belong to root, but cgroups can be delegated.
+/// The rights that would do: files of the kernel belong to root, but cgroups can be delegated.
 fn rights_for(path: &Path) -> &'static str {
     if path.starts_with("/sys/fs/cgroup") {
         return "needs root, or a cgroup delegated to this user";
@@ -205,6 +206,7 @@ fn rights_for(path: &Path) -> &'static str {
     }
 }
 
+/// Wraps an I/O error: missing rights get their own error, because the remedy differs.
 pub(crate) fn io_error(action: &'static str, path: &Path, source: io::Error) -> HostError {
     let path = path.to_owned();
     if source.kind() == io::ErrorKind::PermissionDenied {

@@ -3,125 +3,69 @@
 use crate::error::{HostError, Result};
 use crate::hierarchy::CgroupVersion;
 
-/// A writable file of the cpu controller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CpuFile {
-    /// v1 `cpu.shares`: 1024 is a normal group.
-    Shares,
-    /// v1 `cpu.cfs_quota_us`.
-    CfsQuotaUs,
-    /// v1 `cpu.cfs_period_us`.
-    CfsPeriodUs,
-    /// v1 `cpu.cfs_burst_us`.
-    CfsBurstUs,
-    /// v2 `cpu.weight`: 100 is a normal group.
-    Weight,
-    /// v2 `cpu.max`: quota and period.
-    Max,
-    /// v2 `cpu.max.burst`.
-    MaxBurst,
-    /// `cpu.idle`, in both versions: 1 makes the group run only when nothing else wants to.
-    Idle,
+schedcast_base::named! {
+    /// A writable file of the cpu controller.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CpuFile {
+        /// v1: 1024 is a normal group.
+        Shares = "cpu.shares",
+        /// v1: microseconds of a period.
+        CfsQuotaUs = "cpu.cfs_quota_us",
+        /// v1: length of a period.
+        CfsPeriodUs = "cpu.cfs_period_us",
+        /// v1: microseconds that may be carried over.
+        CfsBurstUs = "cpu.cfs_burst_us",
+        /// v2: 100 is a normal group.
+        Weight = "cpu.weight",
+        /// v2: quota and period.
+        Max = "cpu.max",
+        /// v2: microseconds that may be carried over.
+        MaxBurst = "cpu.max.burst",
+        /// Both versions: 1 makes the group run only when nothing else wants to.
+        Idle = "cpu.idle",
+    }
 }
 
-/// One row a file: the file, its name, the version that has it (none: both), its counterpart.
-const TABLE: [(CpuFile, &str, Option<CgroupVersion>, Option<&str>); 8] = {
-    use CgroupVersion::{V1, V2};
-    [
-        (CpuFile::Shares, "cpu.shares", Some(V1), Some("cpu.weight")),
-        (
-            CpuFile::CfsQuotaUs,
-            "cpu.cfs_quota_us",
-            Some(V1),
-            Some("cpu.max"),
-        ),
-        (
-            CpuFile::CfsPeriodUs,
-            "cpu.cfs_period_us",
-            Some(V1),
-            Some("cpu.max"),
-        ),
-        (
-            CpuFile::CfsBurstUs,
-            "cpu.cfs_burst_us",
-            Some(V1),
-            Some("cpu.max.burst"),
-        ),
-        (CpuFile::Weight, "cpu.weight", Some(V2), Some("cpu.shares")),
-        (CpuFile::Max, "cpu.max", Some(V2), Some("cpu.cfs_quota_us")),
-        (
-            CpuFile::MaxBurst,
-            "cpu.max.burst",
-            Some(V2),
-            Some("cpu.cfs_burst_us"),
-        ),
-        (CpuFile::Idle, "cpu.idle", None, None),
-    ]
-};
-
 impl CpuFile {
-    fn row(
-        self,
-    ) -> &'static (
-        CpuFile,
-        &'static str,
-        Option<CgroupVersion>,
-        Option<&'static str>,
-    ) {
-        TABLE
-            .iter()
-            .find(|row| row.0 == self)
-            .expect("every file has a row")
-    }
-
-    /// The file's name.
-    pub fn name(self) -> &'static str {
-        self.row().1
+    /// The version that has the file, and the file of the other version with the same effect;
+    /// `None` where both have it.
+    fn counterpart(self) -> Option<(CgroupVersion, CpuFile)> {
+        use CgroupVersion::{V1, V2};
+        Some(match self {
+            CpuFile::Shares => (V1, CpuFile::Weight),
+            CpuFile::CfsQuotaUs | CpuFile::CfsPeriodUs => (V1, CpuFile::Max),
+            CpuFile::CfsBurstUs => (V1, CpuFile::MaxBurst),
+            CpuFile::Weight => (V2, CpuFile::Shares),
+            CpuFile::Max => (V2, CpuFile::CfsQuotaUs),
+            CpuFile::MaxBurst => (V2, CpuFile::CfsBurstUs),
+            CpuFile::Idle => return None,
+        })
     }
 
     /// The file of a name, whatever the version.
     pub(crate) fn from_name(name: &str) -> Result<Self> {
-        TABLE
-            .iter()
-            .find(|row| row.1 == name)
-            .map(|row| row.0)
-            .ok_or_else(|| HostError::UnknownFile {
-                name: name.to_owned(),
-            })
+        let unknown = || HostError::UnknownFile { name: name.into() };
+        CpuFile::named(name).ok_or_else(unknown)
     }
 
     /// Refuses the file when the host's version does not have it, naming the one that does the
     /// same.
     pub(crate) fn check_version(self, here: CgroupVersion) -> Result<()> {
-        let (_, file, version, instead) = *self.row();
-        match version {
-            Some(belongs) if belongs != here => Err(HostError::OtherVersion {
-                file,
+        match self.counterpart() {
+            Some((belongs, instead)) if belongs != here => Err(HostError::OtherVersion {
+                file: self.name(),
                 belongs: belongs.name(),
                 here: here.name(),
-                instead,
+                instead: instead.name(),
             }),
             _ => Ok(()),
         }
     }
 }
 
-/// The cpu files of both versions, for messages.
-pub fn names() -> [&'static str; 8] {
-    TABLE.map(|row| row.1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_lead_to_files_and_back() {
-        for (file, name, _, _) in TABLE {
-            assert_eq!(file.name(), name);
-            assert_eq!(CpuFile::from_name(name).unwrap(), file);
-        }
-    }
 
     #[test]
     fn unknown_names_get_the_nearest() {

@@ -39,7 +39,7 @@ mod cpufreq;
 mod error;
 #[cfg(test)]
 mod fake;
-pub mod files;
+mod files;
 pub mod groups;
 mod guard;
 mod hierarchy;

@@ -9,7 +9,7 @@ use schedcast_base::groups::owner;
 use schedcast_base::limits::CpuLimits;
 use schedcast_host::apply::{self, Journal, Wish};
 use schedcast_host::record::{self as recorder, Request, Way};
-use schedcast_host::{CpuCgroup, HostError, files, sys};
+use schedcast_host::{CpuCgroup, CpuFile, HostError, sys};
 use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
 use schedcast_lab::experiment::units::{parse_duration_ns, quote_word};
 
@@ -186,7 +186,7 @@ fn add_setting(wish: &mut Wish, setting: &str) -> Result<()> {
             error.hint(match name.starts_with("cgroup.") {
                 true => "it writes one group at a time: --cgroup PATH --set 'cpu.max=60000 100000'"
                     .to_string(),
-                false => hint_for(&name, &files::names()),
+                false => hint_for(&name, &CpuFile::ALL.map(CpuFile::name)),
             })
         }
         other => {
