@@ -102,9 +102,7 @@ impl CpuHierarchy {
 
     fn from_mounts(text: &str, controllers: impl Fn(&Path) -> Option<String>) -> Option<Self> {
         let mounts: Vec<Mount> = text.lines().filter_map(parse_mount).collect();
-        let has_cpu_option =
-            |m: &&Mount| m.kind == "cgroup" && m.options.split(',').any(|option| option == "cpu");
-        if let Some(found) = mounts.iter().find(has_cpu_option) {
+        if let Some(found) = mounts.iter().find(|mount| mount.has("cpu")) {
             return Some(Self::at(CgroupVersion::V1, &found.point));
         }
         let lists_cpu = |m: &&Mount| {
@@ -137,15 +135,9 @@ impl CpuHierarchy {
             return Some(Beside { mount, cpu });
         }
         let text = std::fs::read_to_string(MOUNTS).ok()?;
-        let has_it = |mount: &Mount| {
-            let mut options = mount.options.split(',');
-            mount.kind == "cgroup" && options.any(|option| option == controller)
-        };
         let mut mounts = text.lines().filter_map(parse_mount);
-        let found = mounts
-            .find(has_it)
-            .filter(|_| self.version == CgroupVersion::V1)?;
-        let mount = found.point;
+        let found = mounts.find(|mount| mount.has(controller));
+        let mount = found.filter(|_| self.version == CgroupVersion::V1)?.point;
         Some(Beside { mount, cpu })
     }
 
@@ -249,9 +241,15 @@ struct Mount {
     options: String,
 }
 
-/// One line of mountinfo: id parent dev root POINT options `[optional]`… - KIND source
-/// SUPER-OPTIONS. Whether an error says that there is no such file, not even its folder, or that
-/// there cannot be one of that name.
+impl Mount {
+    /// Whether it is one of version 1 with this controller.
+    fn has(&self, controller: &str) -> bool {
+        self.kind == "cgroup" && self.options.split(',').any(|option| option == controller)
+    }
+}
+
+/// Whether an error says that there is no such file, not even its folder, or that there cannot be
+/// one of that name.
 fn says_missing(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
     matches!(
@@ -260,6 +258,8 @@ fn says_missing(error: &io::Error) -> bool {
     )
 }
 
+/// One line of mountinfo: id parent dev root POINT options `[optional]`… - KIND source
+/// SUPER-OPTIONS.
 fn parse_mount(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let point = left.split(' ').nth(4)?;

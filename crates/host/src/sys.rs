@@ -21,10 +21,7 @@ pub(crate) fn check(result: libc::c_long) -> io::Result<libc::c_long> {
 }
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = timespec(0);
     // SAFETY: `time` is a valid timespec; both clocks used here exist on every Linux.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -38,10 +35,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 
 /// The same by a system call, where [`monotonic_ns`] reads it in user mode.
 pub(crate) fn monotonic_call_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = timespec(0);
     // SAFETY: `time` is a valid timespec.
     unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -368,7 +368,6 @@ fn end_with(recorded: &Recorded, target: Option<String>, experiment: &mut Experi
     }
 }
 
-/// The experiment with the variant `only` alone, if one is named.
 /// Leaves the own column of a file without variants out where one of the `added` is the same.
 fn drop_equal_of(experiment: &mut Experiment, added: usize) {
     let [own, columns @ ..] = &experiment.scenarios[..] else {
@@ -386,6 +385,7 @@ fn drop_equal_of(experiment: &mut Experiment, added: usize) {
     }
 }
 
+/// The experiment with the variant `only` alone, if one is named.
 fn select(mut experiment: Experiment, only: Option<&str>) -> Result<Experiment> {
     let Some(name) = only else {
         return Ok(experiment);

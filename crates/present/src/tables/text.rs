@@ -35,7 +35,6 @@ const NAME_COLUMNS: usize = 22;
 const LONGEST_WORD: usize = 40;
 /// From so many columns on a change stands beside its star.
 const CHANGE_COLUMNS: usize = 120;
-/// Label of the rows with what the recording shows.
 /// Label of the rows with what really happened.
 const MEASURED: &str = "measured";
 /// Mark of a percentile of too few values.
