@@ -120,7 +120,7 @@ impl<K: Core> Run for Traced<K> {
     }
 
     fn told(&self, event: &TraceEvent) -> (String, Value) {
-        let name = |task| self.world.task_name(task);
+        let name = |task: TaskId| format!("{}:{}", self.world.task_name(task), task.0);
         let groups = &self.world.workload().groups;
         let group = |group: schedcast_kernel::GroupId| {
             let row = group.index().checked_sub(1);
@@ -134,15 +134,12 @@ impl<K: Core> Run for Traced<K> {
                     PrevState::Throttled => "is throttled",
                     PrevState::Dead => "ends",
                 };
-                let (prev, next) = (
-                    format!("{}:{}", name(prev), prev.0),
-                    format!("{}:{}", name(next), next.0),
-                );
+                let (prev, next) = (name(prev), name(next));
                 ("switch", format!("{prev} {state}, {next} runs"))
             }
             TraceKind::Kernel(Observation::Wakeup { task, cpu }) => (
                 "wakeup",
-                format!("{}:{} is queued on CPU {}", name(task), task.0, cpu.0),
+                format!("{} is queued on CPU {}", name(task), cpu.0),
             ),
             TraceKind::Kernel(Observation::Place {
                 task,
@@ -152,24 +149,16 @@ impl<K: Core> Run for Traced<K> {
             }) => (
                 "place",
                 format!(
-                    "{}:{} on CPU {}; waker {}:{}, previous CPU {}",
+                    "{} on CPU {}; waker {}, previous CPU {}",
                     name(task),
-                    task.0,
                     cpu.0,
                     name(waker),
-                    waker.0,
                     prev.0
                 ),
             ),
             TraceKind::Kernel(Observation::Migrate { task, from, to }) => (
                 "migrate",
-                format!(
-                    "{}:{} from CPU {} to CPU {}",
-                    name(task),
-                    task.0,
-                    from.0,
-                    to.0
-                ),
+                format!("{} from CPU {} to CPU {}", name(task), from.0, to.0),
             ),
             TraceKind::Kernel(Observation::Throttle { group: of, cpu }) => {
                 ("throttle", format!("{} on CPU {}", group(of), cpu.0))
