@@ -84,17 +84,9 @@ impl Answer {
     /// The table of `--format`; `verbose` shows every metric.
     #[pyo3(signature = (layout="table", verbose=false))]
     fn table(&self, layout: &str, verbose: bool) -> PyResult<String> {
-        let layout = match layout {
-            "table" => Layout::Text,
-            "markdown" => Layout::Markdown,
-            "mmtests" => Layout::Mmtests,
-            "mmtests-ratios" => Layout::MmtestsRatios,
-            "lkp" => Layout::Lkp,
-            other => {
-                let valid = ["table", "markdown", "mmtests", "mmtests-ratios", "lkp"];
-                return Err(unknown("there is no layout", other, &valid));
-            }
-        };
+        let valid = Layout::ALL.map(Layout::name);
+        let known = Layout::named(layout);
+        let layout = known.ok_or_else(|| unknown("there is no layout", layout, &valid))?;
         let mut answer = self.answer.clone();
         answer.context.verbose = verbose;
         Ok(tables::table(&answer, layout))
@@ -111,10 +103,7 @@ impl Answer {
         let change =
             |summary: &Summary, end: usize| summary.vs_baseline.as_ref()?.ci95.map(|ci| ci[end]);
         let significant = |(_, _, summary): &(&Variant, &str, &Summary)| {
-            summary
-                .vs_baseline
-                .as_ref()
-                .map(|change| change.significant)
+            Some(summary.vs_baseline.as_ref()?.significant)
         };
         Table::new(vec![
             ("variant", text(&|(variant, _, _)| variant.name.clone())),
@@ -137,7 +126,7 @@ impl Answer {
             ),
             (
                 "ratio",
-                number(&|summary| summary.vs_baseline.as_ref().and_then(|change| change.ratio)),
+                number(&|summary| summary.vs_baseline.as_ref()?.ratio),
             ),
             ("ratio_ci95_low", number(&|summary| change(summary, 0))),
             ("ratio_ci95_high", number(&|summary| change(summary, 1))),

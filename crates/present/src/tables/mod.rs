@@ -34,19 +34,21 @@ pub(crate) use schedcast_lab::metrics::scale::{Scale, full_name, scale_for};
 
 pub(crate) use self::rows::shown_metrics;
 
-/// A layout of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// For people.
-    Text,
-    /// For people, in Markdown.
-    Markdown,
-    /// As mmtests prints comparisons.
-    Mmtests,
-    /// Ratios to the baseline, as mmtests prints them.
-    MmtestsRatios,
-    /// As lkp-tests prints comparisons.
-    Lkp,
+schedcast_base::named! {
+    /// A layout of the table.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Layout {
+        /// For people.
+        Text = "table",
+        /// For people, in Markdown.
+        Markdown = "markdown",
+        /// As mmtests prints comparisons.
+        Mmtests = "mmtests",
+        /// Ratios to the baseline, as mmtests prints them.
+        MmtestsRatios = "mmtests-ratios",
+        /// As lkp-tests prints comparisons.
+        Lkp = "lkp",
+    }
 }
 
 /// The table of an answer.
