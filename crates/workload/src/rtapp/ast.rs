@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! File ─┬─ Global                     duration, calibration, log
-//!       ├─ Task "camera" × 2 ─┬─ Scheduling        policy, priority, cpus, … of the thread
-//!       │                     └─ Phase "burst" × 10 ─┬─ Scheduling   changes at its start
-//!       │                                            └─ Event run 1000, Event timer 30000, …
-//!       └─ Resource …                 old declarations, without effect
+//!       └─ Task "camera" × 2 ─┬─ Scheduling        policy, priority, cpus, … of the thread
+//!                             └─ Phase "burst" × 10 ─┬─ Scheduling   changes at its start
+//!                                                    └─ Event run 1000, Event timer 30000, …
 //! ```
 //!
 //! Defaults are filled in where they do not depend on anything else; what a phase inherits stays
-//! `None` here and is worked out by [`Task::attributes`].
-//! Times keep rt-app's unit, the microsecond, because its log columns are in microseconds too.
+//! `None` here and is worked out by [`Task::attributes`]. Times keep rt-app's unit, the
+//! microsecond, because its log columns are in microseconds too. Keys without effect on a forecast
+//! are checked and not kept.
 
 use super::error::Span;
 
@@ -39,8 +39,6 @@ pub struct File {
     pub global: Global,
     /// The tasks in the order of the text.
     pub tasks: Vec<Task>,
-    /// The `resources` object of files from before 2015, which declares what events now create.
-    pub resources: Vec<Resource>,
     /// Silent actions of rt-app that the writer may not expect.
     pub notes: Vec<Note>,
     /// Where the tasks are, or would be.
@@ -73,18 +71,8 @@ pub struct Global {
     pub default_policy: Policy,
     /// Whether mutexes inherit priority.
     pub pi_enabled: Located<bool>,
-    /// Whether real-time threads lock their memory.
-    pub lock_pages: bool,
-    /// Folder of the logs.
-    pub logdir: String,
-    /// First part of each log's name.
-    pub log_basename: String,
-    /// Where log lines go while the threads run.
-    pub log_size: LogSize,
-    /// Trace markers asked for.
-    pub ftrace: Vec<FtraceCategory>,
-    /// Whether plot scripts are wanted.
-    pub gnuplot: bool,
+    /// Whether threads log their rounds.
+    pub is_logged: bool,
     /// File that `iorun` writes to.
     pub io_device: String,
     /// Bytes of the buffer that `mem` and `iorun` use, one buffer a thread.
@@ -100,36 +88,6 @@ pub enum Calibration {
     Cpu(u32),
     /// One loop takes this long on the reference CPU.
     NanosecondsPerLoop(u32),
-}
-
-/// Where log lines are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogSize {
-    /// No log at all.
-    Disabled,
-    /// Written to the file as they come (`"file"`, and `"auto"`, which rt-app never implemented).
-    File,
-    /// Kept in a ring buffer of this many MiB a thread.
-    Mebibytes(u32),
-}
-
-/// A kind of trace marker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FtraceCategory {
-    /// Start and end of the run.
-    Main,
-    /// Start and end of a thread.
-    Task,
-    /// Runs of a thread.
-    Run,
-    /// Loops of a thread.
-    Loop,
-    /// Statistics of each loop.
-    Stats,
-    /// Single events.
-    Event,
-    /// Changes of scheduling attributes.
-    Attrs,
 }
 
 schedcast_base::named! {
@@ -379,15 +337,4 @@ pub enum MemoryAccess {
         /// Whether the order defeats prefetching.
         random: bool,
     },
-}
-
-/// An entry of the old `resources` object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resource {
-    /// Name.
-    pub name: String,
-    /// Where the name is written.
-    pub span: Span,
-    /// Declared type, such as `mutex`.
-    pub kind: String,
 }

@@ -7,7 +7,7 @@
 //! A file without `global` differs from one with an empty `global` in one point, taken over from
 //! rt-app: it writes no log.
 
-use super::ast::{Calibration, FtraceCategory, Global, Located, LogSize, Note, Policy};
+use super::ast::{Calibration, Global, Located, Note, Policy};
 use super::error::{Fault, Span, quoted};
 use super::fields::{Fields, INTEGER_MAX, object};
 use super::json::{Kind, Value};
@@ -35,21 +35,10 @@ pub(super) const KEYS: [&str; 16] = [
 
 const WITHOUT_EFFECT: [&str; 3] = ["spacing", "frag", "fragment"];
 
-const FTRACE_CATEGORIES: [(&str, FtraceCategory); 7] = [
-    ("main", FtraceCategory::Main),
-    ("task", FtraceCategory::Task),
-    ("run", FtraceCategory::Run),
-    ("loop", FtraceCategory::Loop),
-    ("stats", FtraceCategory::Stats),
-    ("event", FtraceCategory::Event),
-    ("attrs", FtraceCategory::Attrs),
-];
+const FTRACE_CATEGORIES: [&str; 7] = ["main", "task", "run", "loop", "stats", "event", "attrs"];
 
-const LOG_SIZES: [(&str, LogSize); 3] = [
-    ("file", LogSize::File),
-    ("disable", LogSize::Disabled),
-    ("auto", LogSize::File),
-];
+/// Words of `log_size`, and whether there is a log. rt-app never implemented `auto`.
+const LOG_SIZES: [(&str, bool); 3] = [("file", true), ("disable", false), ("auto", true)];
 
 const MEM_BUFFER_BYTES_DEFAULT: u32 = 4 << 20;
 
@@ -60,12 +49,7 @@ pub(super) fn absent(span: Span) -> Global {
         calibration: Calibration::Cpu(0),
         default_policy: Policy::Other,
         pi_enabled: Located { value: false, span },
-        lock_pages: true,
-        logdir: String::from("./"),
-        log_basename: String::from("rt-app"),
-        log_size: LogSize::Disabled,
-        ftrace: Vec::new(),
-        gnuplot: false,
+        is_logged: false,
         io_device: String::from("/dev/null"),
         mem_buffer_bytes: MEM_BUFFER_BYTES_DEFAULT,
         cumulative_slack: false,
@@ -76,7 +60,6 @@ pub(super) fn absent(span: Span) -> Global {
 pub(super) fn read(value: &Value, notes: &mut Vec<Note>) -> Result<Global, Fault> {
     let fields = Fields::new("`global`", object("`global`", value)?, &KEYS)?;
     let mut global = absent(value.span);
-    global.log_size = LogSize::File;
     if let Some(seconds) = fields.integer("duration", -1..=INTEGER_MAX)? {
         global.duration_s = u32::try_from(seconds.value)
             .ok()
@@ -88,17 +71,21 @@ pub(super) fn read(value: &Value, notes: &mut Vec<Note>) -> Result<Global, Fault
     if let Some(policy) = fields.choice("default_policy", &Policy::choices())? {
         global.default_policy = policy.value;
     }
-    if let Some(log_size) = log_size(&fields)? {
-        global.log_size = log_size;
-    }
-    if let Some(categories) = ftrace(&fields)? {
-        global.ftrace = categories;
-    }
+    global.is_logged = log_size(&fields)?.unwrap_or(true);
+    check_ftrace(&fields)?;
     if let Some(inherit) = fields.boolean("pi_enabled")? {
         global.pi_enabled = inherit;
     }
-    read_switches(&fields, &mut global)?;
-    read_texts(&fields, &mut global)?;
+    fields.boolean("lock_pages")?;
+    fields.boolean("gnuplot")?;
+    if let Some(is_sum) = fields.boolean("cumulative_slack")? {
+        global.cumulative_slack = is_sum.value;
+    }
+    fields.string("logdir")?;
+    fields.string("log_basename")?;
+    if let Some(device) = fields.string("io_device")? {
+        global.io_device = device.value.to_owned();
+    }
     if let Some(bytes) = fields.integer("mem_buffer_size", 1..=INTEGER_MAX)? {
         global.mem_buffer_bytes = u32::try_from(bytes.value).unwrap_or(u32::MAX);
     }
@@ -109,34 +96,6 @@ pub(super) fn read(value: &Value, notes: &mut Vec<Note>) -> Result<Global, Fault
         }
     }
     Ok(global)
-}
-
-fn read_switches(fields: &Fields<'_>, global: &mut Global) -> Result<(), Fault> {
-    let switches = [
-        ("lock_pages", &mut global.lock_pages),
-        ("gnuplot", &mut global.gnuplot),
-        ("cumulative_slack", &mut global.cumulative_slack),
-    ];
-    for (key, target) in switches {
-        if let Some(switch) = fields.boolean(key)? {
-            *target = switch.value;
-        }
-    }
-    Ok(())
-}
-
-fn read_texts(fields: &Fields<'_>, global: &mut Global) -> Result<(), Fault> {
-    let texts = [
-        ("logdir", &mut global.logdir),
-        ("log_basename", &mut global.log_basename),
-        ("io_device", &mut global.io_device),
-    ];
-    for (key, target) in texts {
-        if let Some(text) = fields.string(key)? {
-            *target = text.value.to_owned();
-        }
-    }
-    Ok(())
 }
 
 fn calibration(fields: &Fields<'_>) -> Result<Option<Calibration>, Fault> {
@@ -162,21 +121,22 @@ fn calibration(fields: &Fields<'_>) -> Result<Option<Calibration>, Fault> {
     calibration.map(Some).ok_or_else(mismatch)
 }
 
-fn log_size(fields: &Fields<'_>) -> Result<Option<LogSize>, Fault> {
+/// Whether `log_size` asks for a log.
+fn log_size(fields: &Fields<'_>) -> Result<Option<bool>, Fault> {
     let Some(member) = fields.member("log_size") else {
         return Ok(None);
     };
     match &member.value.kind {
-        // A buffer of no bytes is how rt-app itself notes "disable".
-        Kind::Integer(0) => Ok(Some(LogSize::Disabled)),
         Kind::Integer(_) => {
-            // rt-app counts the buffer's bytes in an `int`.
+            // rt-app counts the buffer's bytes in an `int`. A buffer of no bytes is how it notes
+            // "disable".
             let size = fields.integer("log_size", 0..=INTEGER_MAX >> 20)?;
-            Ok(size.map(|size| LogSize::Mebibytes(u32::try_from(size.value).unwrap_or(u32::MAX))))
+            Ok(size.map(|size| size.value > 0))
         }
-        Kind::String(_) => Ok(fields
-            .choice("log_size", &LOG_SIZES)?
-            .map(|size| size.value)),
+        Kind::String(_) => {
+            let size = fields.choice("log_size", &LOG_SIZES)?;
+            Ok(size.map(|size| size.value))
+        }
         _ => {
             let expected = "a number of MiB or one of \"file\", \"disable\", \"auto\"";
             Err(fields.mismatch("log_size", &member.value, expected))
@@ -184,47 +144,26 @@ fn log_size(fields: &Fields<'_>) -> Result<Option<LogSize>, Fault> {
     }
 }
 
-fn ftrace(fields: &Fields<'_>) -> Result<Option<Vec<FtraceCategory>>, Fault> {
+fn check_ftrace(fields: &Fields<'_>) -> Result<(), Fault> {
     let Some(member) = fields.member("ftrace") else {
-        return Ok(None);
+        return Ok(());
     };
-    let every = || {
-        FTRACE_CATEGORIES
-            .iter()
-            .map(|(_, category)| *category)
-            .collect()
-    };
-    match &member.value.kind {
-        Kind::Bool(true) => Ok(Some(every())),
-        Kind::Bool(false) => Ok(Some(Vec::new())),
-        Kind::String(list) => ftrace_categories(list, member.value.span).map(Some),
+    let Value { kind, span } = &member.value;
+    let list = match kind {
+        Kind::Bool(_) => return Ok(()),
+        Kind::String(list) => list,
         _ => {
             let expected = "a list of categories such as \"main,task\", or a boolean";
-            Err(fields.mismatch("ftrace", &member.value, expected))
+            return Err(fields.mismatch("ftrace", &member.value, expected));
         }
-    }
-}
-
-fn ftrace_categories(list: &str, span: Span) -> Result<Vec<FtraceCategory>, Fault> {
-    let mut categories = Vec::new();
-    for word in list.split(',').map(str::trim) {
-        if word.is_empty() || word == "none" {
-            continue;
-        }
-        match FTRACE_CATEGORIES.iter().find(|(name, _)| *name == word) {
-            Some((_, category)) => categories.push(*category),
-            None => {
-                let names = FTRACE_CATEGORIES.map(|(name, _)| name);
-                let message = format!(
-                    "\"ftrace\" of `global`: unknown category {}; {}",
-                    quoted(word),
-                    suggestion(word, &names)
-                );
-                return Err(Fault::new(span, message));
-            }
-        }
-    }
-    categories.sort_unstable();
-    categories.dedup();
-    Ok(categories)
+    };
+    let mut words = list.split(',').map(str::trim);
+    let is_known = |word: &str| ["", "none"].contains(&word) || FTRACE_CATEGORIES.contains(&word);
+    let Some(word) = words.find(|word| !is_known(word)) else {
+        return Ok(());
+    };
+    let hint = suggestion(word, &FTRACE_CATEGORIES);
+    let word = quoted(word);
+    let message = format!("\"ftrace\" of `global`: unknown category {word}; {hint}");
+    Err(Fault::new(*span, message))
 }

@@ -50,23 +50,17 @@ pub(super) fn read(name: &str, root: &Value) -> Result<File, Fault> {
         Some(member) => global::read(&member.value, &mut notes)?,
         None => global::absent(root.span),
     };
-    let resources = match fields.member("resources") {
-        Some(member) => obsolete::resources(&member.value)?,
-        None => Vec::new(),
-    };
+    let resources = fields.member("resources");
+    if let Some(member) = resources {
+        obsolete::check_resources(&member.value)?;
+    }
     let (tasks, tasks_span) = match fields.member("tasks") {
         Some(member) => (
             read_tasks(&member.value, global.default_policy, &mut notes)?,
             member.span,
         ),
         // A piece for the script `merge.py`; loads, but cannot run alone.
-        None if fields
-            .member("global")
-            .or(fields.member("resources"))
-            .is_some() =>
-        {
-            (Vec::new(), root.span)
-        }
+        None if fields.member("global").or(resources).is_some() => (Vec::new(), root.span),
         None => {
             return Err(Fault::new(
                 root.span,
@@ -79,7 +73,6 @@ pub(super) fn read(name: &str, root: &Value) -> Result<File, Fault> {
         name,
         global,
         tasks,
-        resources,
         notes,
         tasks_span,
     };

@@ -46,9 +46,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use ast::{
-    Action, Body, Calibration, Condition, Event, File, FtraceCategory, Global, Located, LogSize,
-    MemoryAccess, MemoryRun, Note, Phase, Policy, Repeat, Resource, Scheduling, Task, TimerMode,
-    TimerUse,
+    Action, Body, Calibration, Condition, Event, File, Global, Located, MemoryAccess, MemoryRun,
+    Note, Phase, Policy, Repeat, Scheduling, Task, TimerMode, TimerUse,
 };
 pub use attributes::{Attributed, Attributes};
 pub use check::Refusal;

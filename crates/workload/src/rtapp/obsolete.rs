@@ -9,7 +9,6 @@
 //! sensible of them: it takes `lock_order` for a `lock` of the wrong type and runs an empty event.
 //! Such a task loads, with its keys checked, and is refused when run.
 
-use super::ast::Resource;
 use super::error::Fault;
 use super::fields::{Fields, INTEGER_MAX, object};
 use super::json::{Kind, Member, Value};
@@ -123,22 +122,13 @@ fn check_uses(owner: &str, value: &Value) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Reads the `resources` object at the top, in which older files declare what events now create.
-pub(super) fn resources(value: &Value) -> Result<Vec<Resource>, Fault> {
-    let mut resources = Vec::new();
+/// Checks the `resources` object at the top, in which older files declare what events now create.
+pub(super) fn check_resources(value: &Value) -> Result<(), Fault> {
     for member in object("`resources`", value)? {
         let what = format!("resource {}", super::error::quoted(&member.key));
         let fields = Fields::new(&what, object(&what, &member.value)?, &["type", "target"])?;
-        let choices = RESOURCE_TYPES.map(|name| (name, name));
-        let kind = fields
-            .choice("type", &choices)?
-            .map_or("mutex", |kind| kind.value);
+        fields.choice("type", &RESOURCE_TYPES.map(|name| (name, ())))?;
         fields.string("target")?;
-        resources.push(Resource {
-            name: member.key.clone(),
-            span: member.span,
-            kind: kind.to_owned(),
-        });
     }
-    Ok(resources)
+    Ok(())
 }

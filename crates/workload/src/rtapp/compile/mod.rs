@@ -32,7 +32,7 @@ use schedcast_sim::workload::{
     WordId,
 };
 
-use super::ast::{Calibration, File, Located, LogSize, Scheduling, Task};
+use super::ast::{Calibration, File, Located, Scheduling, Task};
 use super::attributes::Attributes;
 use super::error::{Error, Fault, quoted};
 use thread::Role;
@@ -191,7 +191,7 @@ fn compile_file(
     Ok(Compiled {
         threads,
         end_ns,
-        logged: file.global.log_size != LogSize::Disabled,
+        logged: file.global.is_logged,
     })
 }
 

@@ -4,7 +4,7 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_sim::program::{Arithmetic, Compare, Label, Program, ProgramBuilder, Reg};
 use schedcast_sim::workload::AttributesSpec;
 
-use super::super::ast::{Action, LogSize, Phase, Repeat, Task, TimerUse};
+use super::super::ast::{Action, Phase, Repeat, Task, TimerUse};
 use super::super::attributes::Attributes;
 use super::super::error::{Fault, quoted};
 use super::super::log;
@@ -262,7 +262,7 @@ impl<'a> Compiler<'a> {
         let configured = log::Configured::of(phase);
         let prices = &self.options.prices;
         let mut round_ns = prices.round_ns.max(1);
-        if self.file.global.log_size != LogSize::Disabled {
+        if self.file.global.is_logged {
             body.builder
                 .set(CONFIGURED_DURATION, configured.duration_us * 1000);
             body.builder
