@@ -43,8 +43,6 @@ pub struct TaskTimes {
     pub cpu_ns: u64,
     /// Time runnable but waiting for a CPU.
     pub wait_ns: u64,
-    /// Times it was put on a CPU.
-    pub timeslices: u64,
 }
 
 impl TaskTimes {
@@ -52,13 +50,12 @@ impl TaskTimes {
     pub fn read(tid: i32) -> Option<Self> {
         let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
         let comm = std::fs::read_to_string(format!("/proc/{tid}/comm")).ok()?;
-        let [cpu_ns, wait_ns, timeslices] = parse_schedstat(&text)?;
+        let [cpu_ns, wait_ns, _] = parse_schedstat(&text)?;
         Some(Self {
             tid,
             comm: comm.trim_end().to_owned(),
             cpu_ns,
             wait_ns,
-            timeslices,
         })
     }
 }

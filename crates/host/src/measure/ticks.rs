@@ -72,8 +72,6 @@ pub(crate) struct TickFit {
     pub lengths_ns: Vec<f64>,
     /// Grid points in the time observed.
     pub expected: usize,
-    /// Gaps that are not on the grid.
-    pub strangers: usize,
 }
 
 /// Bins in which the phase is looked for.
@@ -104,7 +102,6 @@ pub(crate) fn fit_ticks(gaps: &[Gap], tick_ns: u64) -> Option<TickFit> {
         phase_ns: (center_ns as i64 + middle).rem_euclid(tick_ns as i64) as u64,
         lengths_ns: ticks.iter().map(|gap| gap.length_ns as f64).collect(),
         expected: ((last - first + tick_ns / 2) / tick_ns) as usize + 1,
-        strangers: gaps.len() - ticks.len(),
     })
 }
 
@@ -125,7 +122,7 @@ mod tests {
         let fit = fit_ticks(&gaps, 4_000_000).unwrap();
         assert_eq!(fit.phase_ns, 0);
         assert_eq!(fit.lengths_ns, [2_000.0; 3]);
-        assert_eq!((fit.expected, fit.strangers), (3, 1));
+        assert_eq!(fit.expected, 3);
         assert_eq!(fit_ticks(&[], 4_000_000), None);
     }
 

@@ -21,10 +21,6 @@ pub struct Quantiles {
     pub sum_ns: u64,
     /// Median.
     pub p50_ns: u64,
-    /// 75 %.
-    pub p75_ns: u64,
-    /// 90 %.
-    pub p90_ns: u64,
     /// 95 %.
     pub p95_ns: u64,
     /// 99 %.
@@ -53,8 +49,6 @@ impl Quantiles {
             unfinished: ages.len() as u64,
             sum_ns: values.iter().sum(),
             p50_ns: at(50),
-            p75_ns: at(75),
-            p90_ns: at(90),
             p95_ns: at(95),
             p99_ns: at(99),
             max_ns,
@@ -299,8 +293,13 @@ mod tests {
         let quantiles = Quantiles::of((1..=20).rev().collect());
         assert_eq!(quantiles.count, 20);
         assert_eq!(quantiles.sum_ns, 210);
-        assert_eq!((quantiles.p50_ns, quantiles.p75_ns), (10, 15));
-        assert_eq!((quantiles.p95_ns, quantiles.p99_ns), (19, 20));
+        let Quantiles {
+            p50_ns,
+            p95_ns,
+            p99_ns,
+            ..
+        } = quantiles;
+        assert_eq!([p50_ns, p95_ns, p99_ns], [10, 19, 20]);
         assert_eq!(Quantiles::of(vec![7]).p50_ns, 7);
     }
 
@@ -308,6 +307,6 @@ mod tests {
     fn what_has_not_ended_counts_with_its_age() {
         let starving = Quantiles::with_unfinished(vec![1; 60], &[500; 40]);
         assert_eq!((starving.count, starving.unfinished), (60, 40));
-        assert_eq!((starving.p50_ns, starving.p75_ns), (1, 500));
+        assert_eq!((starving.p50_ns, starving.p95_ns), (1, 500));
     }
 }
