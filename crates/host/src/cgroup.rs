@@ -22,7 +22,7 @@ use crate::error::{HostError, Result, io_error, is_there, read_text, unexpected}
 use crate::files::CpuFile;
 use crate::guard::Guard;
 use crate::hierarchy::{self, CgroupVersion, CpuHierarchy, child_groups, is_gone};
-use crate::stat::{TaskTimes, read_cpu_stat};
+use crate::stat::read_cpu_stat;
 use schedcast_base::cpu_max::{CpuMax, parse_burst_us};
 use schedcast_base::cpu_stat::CpuStat;
 use schedcast_base::limits::{self, CpuLimits, HierarchyBounds, LimitError, LimitWrite};
@@ -274,21 +274,6 @@ impl CpuCgroup {
             open.extend(paths.filter(|path| path.is_dir()));
         }
         false
-    }
-
-    /// Process ids in the group itself.
-    pub fn processes(&self) -> Result<Vec<i32>> {
-        read_ids(&self.dir.join("cgroup.procs"))
-    }
-
-    /// Times of each live task of the group so far.
-    pub fn tasks(&self) -> Result<Vec<TaskTimes>> {
-        let file = match self.version() {
-            CgroupVersion::V1 => "tasks",
-            CgroupVersion::V2 => "cgroup.threads",
-        };
-        let ids = read_ids(&self.dir.join(file))?;
-        Ok(ids.into_iter().filter_map(TaskTimes::read).collect())
     }
 
     /// Removes a created group now, with the error that a drop could only print. Tasks still in it

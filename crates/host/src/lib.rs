@@ -6,14 +6,14 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use schedcast_host::{CommandSpec, CpuCgroup, run_in};
+//! use schedcast_host::{CommandSpec, CpuCgroup, run_placed};
 //!
 //! let group = CpuCgroup::create("/", "trial")?;
 //! group.apply("cpu.max", "13000 100000")?;
 //! let hog = CommandSpec::new("sha256sum").arg("/dev/zero").cpus(&[1]);
-//! let report = run_in(&group, &[hog], Duration::from_secs(1))?;
+//! let report = run_placed(&[(&group, &hog)], Duration::from_secs(1))?;
 //! // One CPU, 13 of every 100 ms: about ten periods, each throttled, about 130 ms of CPU time.
-//! println!("{:?} {} ns", report.groups[0].stat, report.commands[0].cpu_ns());
+//! println!("{:?} {} ns", group.stat()?, report.commands[0].cpu_ns());
 //! # Ok::<(), schedcast_host::HostError>(())
 //! ```
 //!
@@ -21,7 +21,7 @@
 //! * [`groups`]: the groups of this host by unit, container, pod and process.
 //! * [`top`]: which limited groups are throttled, and how much.
 //! * [`self_check`]: what works on this host.
-//! * [`run_in`]: commands started together in a group, with a time limit.
+//! * [`run_placed`]: commands started together, each in its group, with a time limit.
 //! * [`Topology`] and [`KernelInfo`]: what machine and what kernel this is.
 //! * [`tracefs`]: a trace buffer of its own.
 //! * [`record`]: a recording of what runs here.
@@ -63,9 +63,9 @@ pub use cpufreq::CpuFrequency;
 pub use error::{HostError, Result};
 pub use files::CpuFile;
 pub use hierarchy::{CgroupVersion, CpuHierarchy};
-pub use run::{CommandReport, CommandSpec, GroupReport, Output, RunReport, run_in, run_placed};
+pub use run::{CommandReport, CommandSpec, RunReport, run_placed};
 pub use schedcast_base::limits::{CpuLimits, LimitError};
 pub use scratch::Scratch;
-pub use stat::{CpuTimes, TaskTimes};
+pub use stat::CpuTimes;
 pub use sys::{Ending, Usage};
 pub use topology::{CpuInfo, IdleState, KernelInfo, Topology};

@@ -20,7 +20,7 @@ use crate::error::{HostError, Result};
 use crate::record::{Report, Request, has_begun, record};
 use crate::run::{CommandSpec, RunReport, run_placed};
 use crate::server::{Client, Servers};
-use crate::stat::CpuTimes;
+use crate::stat::{CpuTimes, cpu_ns_of};
 use schedcast_base::cpu_stat::CpuStat;
 
 /// A group and what is written to its files, in this order.
@@ -230,11 +230,7 @@ struct Machine {
 /// CPU time of the kernel's threads that live, ns.
 fn kernel_threads_ns() -> u64 {
     let children = std::fs::read_to_string("/proc/2/task/2/children").unwrap_or_default();
-    let used = |pid: &str| -> Option<u64> {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
-        text.split_whitespace().next()?.parse().ok()
-    };
-    children.split_whitespace().filter_map(used).sum()
+    children.split_whitespace().filter_map(cpu_ns_of).sum()
 }
 
 impl Machine {

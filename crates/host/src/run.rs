@@ -1,14 +1,13 @@
-//! Run commands inside cgroups and report what the kernel counted.
+//! Run commands inside cgroups and report how long they took and what they used and said.
 //!
-//! Each command is a forked child that joins its group, sets affinity and nice, and then waits at a
-//! line; when all have reached it they are let go together and exec. So `cpu.stat` covers the
-//! commands from their first instruction, and two hogs that share a CPU start within microseconds
-//! of each other:
+//! Each command is a forked child that joins its group, sets its affinity, and then waits at a
+//! line; when all have reached it they are let go together and exec. So two hogs that share a CPU
+//! start within microseconds of each other:
 //!
 //! ```text
-//!   caller   fork a   fork b   wait for both   stat, clock   go          … both ended, stat, clock
-//!   child a  join cgroup, affinity, nice, ready ────────────► exec …
-//!   child b           join cgroup, affinity, nice, ready ───► exec …
+//!   caller   fork a   fork b   wait for both   clock   go          … both ended
+//!   child a  join cgroup, affinity, ready ────────────► exec …
+//!   child b           join cgroup, affinity, ready ───► exec …
 //! ```
 //!
 //! A command that outlives the time limit is killed with its whole process group. If this process
@@ -27,31 +26,15 @@ use std::time::{Duration, Instant};
 
 use crate::cgroup::CpuCgroup;
 use crate::error::{HostError, Result, io_error};
-use crate::stat::{CpuTimes, TaskTimes};
+use crate::stat::CpuTimes;
 use crate::sys::{self, Ending, Usage};
-use schedcast_base::cpu_stat::CpuStat;
 
-/// Where a command's standard output goes. Standard error is always the caller's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Output {
-    /// To the caller's.
-    Inherit,
-    /// Into `CommandReport::stdout`. Kept in memory by the kernel, so no reader competes for the
-    /// CPU.
-    Capture,
-    /// Nowhere.
-    #[default]
-    Discard,
-}
-
-/// A command and how it is started.
+/// A command and how it is started. Its standard error is the caller's.
 #[derive(Debug, Clone)]
 pub struct CommandSpec {
     program: OsString,
     arguments: Vec<OsString>,
     cpus: Option<Vec<usize>>,
-    nice: i32,
-    output: Output,
 }
 
 impl CommandSpec {
@@ -61,8 +44,6 @@ impl CommandSpec {
             program: program.into(),
             arguments: Vec::new(),
             cpus: None,
-            nice: 0,
-            output: Output::default(),
         }
     }
 
@@ -84,18 +65,6 @@ impl CommandSpec {
         self
     }
 
-    /// Sets its nice value, −20 … 19.
-    pub fn nice(mut self, nice: i32) -> Self {
-        self.nice = nice;
-        self
-    }
-
-    /// Chooses where its standard output goes.
-    pub fn output(mut self, output: Output) -> Self {
-        self.output = output;
-        self
-    }
-
     /// The command as it would be typed.
     pub(crate) fn typed(&self) -> String {
         let mut words = vec![self.program.to_string_lossy()];
@@ -109,19 +78,14 @@ impl CommandSpec {
 pub struct CommandReport {
     /// The command as typed.
     pub command: String,
-    /// Its process id while it lived.
-    pub pid: i32,
     /// How it ended.
     pub ending: Ending,
     /// From the common start to its end, ns.
     pub wall_ns: u64,
     /// CPU time and switches of it and the children it waited for.
     pub usage: Usage,
-    /// Its threads with nanosecond-exact times: all that lived when the time limit struck, or just
-    /// the first one of a command that ended by itself (the kernel forgets the others as they
-    /// exit).
-    pub threads: Vec<TaskTimes>,
-    /// Captured standard output; empty unless asked for.
+    /// Its standard output. The kernel keeps it in memory meanwhile, so no reader competes for the
+    /// CPU.
     pub stdout: Vec<u8>,
 }
 
@@ -132,26 +96,13 @@ impl CommandReport {
     }
 }
 
-/// Counters of the kernel for one group during a run.
-#[derive(Debug, Clone)]
-pub struct GroupReport {
-    /// Its path below the root group.
-    pub path: String,
-    /// Counters at the end less those at the start.
-    pub stat: CpuStat,
-}
-
 /// A finished run.
 #[derive(Debug, Clone)]
 pub struct RunReport {
-    /// From the common start until the last command ended or the time limit struck, ns.
-    pub wall_ns: u64,
     /// Whether the time limit ended it.
     pub timed_out: bool,
     /// Share of the machine's time that the hypervisor took, 0 … 1 (10 ms steps per CPU).
     pub steal_ratio: f64,
-    /// One entry for each different group, in the order of first use.
-    pub groups: Vec<GroupReport>,
     /// One entry for each command, in the order given.
     pub commands: Vec<CommandReport>,
 }
@@ -161,12 +112,6 @@ impl RunReport {
     pub fn cpu_ns(&self) -> u64 {
         self.commands.iter().map(CommandReport::cpu_ns).sum()
     }
-}
-
-/// Runs commands together in one group, at most for `timeout`.
-pub fn run_in(group: &CpuCgroup, commands: &[CommandSpec], timeout: Duration) -> Result<RunReport> {
-    let placed: Vec<_> = commands.iter().map(|spec| (group, spec)).collect();
-    run_placed(&placed, timeout)
 }
 
 /// Runs commands together, each in its own group, at most for `timeout`.
@@ -197,8 +142,7 @@ struct Prepared {
     typed: String,
     procs: File,
     cpus: Option<libc::cpu_set_t>,
-    nice: i32,
-    capture: Option<File>,
+    stdout: File,
 }
 
 impl Prepared {
@@ -212,24 +156,14 @@ impl Prepared {
         let cpus = spec.cpus.as_deref().map(sys::cpu_set).transpose();
         let mut command = Command::new(&spec.program);
         command.args(&spec.arguments).stdin(Stdio::null());
-        let capture = match spec.output {
-            Output::Capture => Some(sys::memory_file().map_err(start_error)?),
-            Output::Discard => {
-                command.stdout(Stdio::null());
-                None
-            }
-            Output::Inherit => None,
-        };
-        if let Some(file) = &capture {
-            command.stdout(file.try_clone().map_err(start_error)?);
-        }
+        let stdout = sys::memory_file().map_err(start_error)?;
+        command.stdout(stdout.try_clone().map_err(start_error)?);
         Ok(Self {
             command,
             typed: spec.typed(),
             procs,
             cpus: cpus.map_err(start_error)?,
-            nice: spec.nice,
-            capture,
+            stdout,
         })
     }
 }
@@ -280,9 +214,9 @@ fn attend(index: usize, mut child: Prepared, gates: Gates, ended: &Sender<Ended>
     // SAFETY: the closure only makes async-signal-safe system calls on values made before the fork;
     // the pipes outlive it because the conductor waits for every attendant.
     unsafe {
-        let (procs, cpus, nice) = (child.procs.as_raw_fd(), child.cpus, child.nice);
+        let (procs, cpus) = (child.procs.as_raw_fd(), child.cpus);
         let parent = libc::getpid();
-        let prepare = move || between_fork_and_exec(procs, cpus.as_ref(), nice, gates, parent);
+        let prepare = move || between_fork_and_exec(procs, cpus.as_ref(), gates, parent);
         child.command.pre_exec(prepare);
     }
     let outcome = match child.command.spawn() {
@@ -311,7 +245,6 @@ fn tell_conductor(gates: Gates) {
 fn between_fork_and_exec(
     procs: RawFd,
     cpus: Option<&libc::cpu_set_t>,
-    nice: i32,
     gates: Gates,
     parent: i32,
 ) -> io::Result<()> {
@@ -326,9 +259,6 @@ fn between_fork_and_exec(
     }
     if let Some(set) = cpus {
         sys::set_affinity(set)?;
-    }
-    if nice != 0 {
-        sys::set_nice(nice)?;
     }
     // SAFETY: as above.
     unsafe {
@@ -348,22 +278,17 @@ fn finish(index: usize, pid: i32, child: &mut Prepared) -> Result<Ended> {
     let failed = |source| HostError::start(typed.clone(), source);
     sys::wait_for_zombie(pid).map_err(failed)?;
     let end_ns = sys::monotonic_ns();
-    let threads = TaskTimes::read(pid).into_iter().collect();
     // While the zombie holds the group's number no other process can have got it.
     sys::kill_process_group(pid);
     let (ending, usage) = sys::reap(pid).map_err(failed)?;
     let mut stdout = Vec::new();
-    if let Some(file) = &mut child.capture {
-        file.rewind().map_err(failed)?;
-        file.read_to_end(&mut stdout).map_err(failed)?;
-    }
+    child.stdout.rewind().map_err(failed)?;
+    child.stdout.read_to_end(&mut stdout).map_err(failed)?;
     let report = CommandReport {
         command: typed.clone(),
-        pid,
         ending,
         wall_ns: 0,
         usage,
-        threads,
         stdout,
     };
     Ok(Ended::Finished(index, Box::new(report), end_ns))
@@ -413,7 +338,6 @@ impl<'a> Conductor<'a> {
 
     fn start_and_wait(&mut self, pipes: &mut Pipes, timeout: Duration) -> Result<RunReport> {
         self.wait_until_ready(&mut pipes.ready.0)?;
-        let before = self.each_group(CpuCgroup::stat)?;
         let times = CpuTimes::read()?;
         let start = Instant::now();
         let start_ns = sys::monotonic_ns();
@@ -421,32 +345,15 @@ impl<'a> Conductor<'a> {
         go.map_err(|source| HostError::start(self.placed[0].1.typed(), source))?;
         let mut done: Vec<Option<CommandReport>> = vec![None; self.placed.len()];
         let timed_out = !self.gather(&mut done, start_ns, Some(start + timeout))?;
-        let after = self.each_group(CpuCgroup::stat)?;
-        let end_ns = sys::monotonic_ns();
         let steal_ratio = CpuTimes::read()?.steal_ratio_since(&times);
         if timed_out {
-            let threads: Vec<_> = self.pids.iter().map(|pid| thread_times(*pid)).collect();
             self.kill_all();
             self.gather(&mut done, start_ns, None)?;
-            self.attach_threads(&mut done, &threads);
         }
-        let commands: Vec<CommandReport> = done.into_iter().flatten().collect();
-        let longest_ns = commands.iter().map(|report| report.wall_ns).max();
-        let wall_ns = match timed_out {
-            true => end_ns - start_ns,
-            false => longest_ns.unwrap_or(0),
-        };
-        let groups = self.groups.iter().zip(before.iter().zip(&after));
-        let groups = groups.map(|(group, (before, after))| GroupReport {
-            path: group.path().to_owned(),
-            stat: after.since(before),
-        });
         Ok(RunReport {
-            wall_ns,
             timed_out,
             steal_ratio,
-            groups: groups.collect(),
-            commands,
+            commands: done.into_iter().flatten().collect(),
         })
     }
 
@@ -512,36 +419,9 @@ impl<'a> Conductor<'a> {
         Ok(true)
     }
 
-    fn attach_threads(&self, done: &mut [Option<CommandReport>], threads: &[Vec<TaskTimes>]) {
-        for report in done.iter_mut().flatten() {
-            let at_limit = self.pids.iter().position(|pid| *pid == report.pid);
-            if let Some(threads) = at_limit.map(|i| &threads[i])
-                && !threads.is_empty()
-            {
-                report.threads = threads.clone();
-            }
-        }
-    }
-
     fn kill_all(&self) {
         for pid in &self.pids {
             sys::kill_process_group(*pid);
         }
     }
-
-    fn each_group<T>(&self, read: impl Fn(&CpuCgroup) -> Result<T>) -> Result<Vec<T>> {
-        self.groups.iter().map(|group| read(group)).collect()
-    }
-}
-
-/// Times of all live threads of a process.
-fn thread_times(pid: i32) -> Vec<TaskTimes> {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    let mut ids: Vec<i32> = entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect();
-    ids.sort_unstable();
-    ids.into_iter().filter_map(TaskTimes::read).collect()
 }

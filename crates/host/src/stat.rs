@@ -1,8 +1,9 @@
 //! Counters of the live kernel: `cpu.stat`, `schedstat` of a task, steal in `/proc/stat`.
 //!
-//! Worked example: `/proc/PID/task/TID/schedstat` with `1200688 92929 2` is a task that ran for
-//! 1.2 ms in two turns and waited 0.09 ms for them.
+//! Worked example: `/proc/TID/schedstat` with `1200688 92929 2` is a task that ran for 1.2 ms in
+//! two activations and waited 0.09 ms for them.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use schedcast_base::cpu_stat::{CpuStat, Refused};
@@ -32,32 +33,16 @@ pub(crate) fn read_cpu_stat(text: &str, path: &Path) -> Result<CpuStat> {
     Ok(stat)
 }
 
-/// CPU and waiting time of one task so far, from `/proc/PID/task/TID/schedstat` (in ns).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskTimes {
-    /// Thread id.
-    pub tid: i32,
-    /// Its name.
-    pub comm: String,
-    /// Time on a CPU.
-    pub cpu_ns: u64,
-    /// Time runnable but waiting for a CPU.
-    pub wait_ns: u64,
+/// CPU time of a task so far in ns, the first number of its `schedstat`; `None` when it is gone.
+pub(crate) fn cpu_ns_of(tid: impl Display) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
 }
 
-impl TaskTimes {
-    /// Reads a live task's times; `None` when the task is gone.
-    pub fn read(tid: i32) -> Option<Self> {
-        let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
-        let comm = std::fs::read_to_string(format!("/proc/{tid}/comm")).ok()?;
-        let [cpu_ns, wait_ns, _] = parse_schedstat(&text)?;
-        Some(Self {
-            tid,
-            comm: comm.trim_end().to_owned(),
-            cpu_ns,
-            wait_ns,
-        })
-    }
+/// Name of a task; `None` when it is gone.
+pub(crate) fn comm_of(tid: u64) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/comm")).ok()?;
+    Some(text.trim_end().to_owned())
 }
 
 /// Time since the start of a thread, in s, from `/proc/TID/stat`; `uptime_s` is that of the
@@ -79,12 +64,6 @@ fn started_s(stat: &str) -> Option<f64> {
 pub(crate) fn uptime_s() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/uptime").ok()?;
     text.split_whitespace().next()?.parse().ok()
-}
-
-fn parse_schedstat(text: &str) -> Option<[u64; 3]> {
-    let mut numbers = text.split_whitespace().map(|word| word.parse().ok());
-    let triple = [numbers.next()??, numbers.next()??, numbers.next()??];
-    numbers.next().is_none().then_some(triple)
 }
 
 /// Time of all CPUs by kind, from the first line of `/proc/stat`.
@@ -179,17 +158,6 @@ mod tests {
         let own = u64::from(std::process::id());
         let age_s = age_s(own, uptime_s().unwrap()).unwrap();
         assert!(age_s < uptime_s().unwrap() + 1.0, "{age_s}");
-    }
-
-    #[test]
-    fn schedstat_is_three_numbers() {
-        assert_eq!(
-            parse_schedstat("1200688 92929 2\n"),
-            Some([1_200_688, 92_929, 2])
-        );
-        assert_eq!(parse_schedstat("1 2\n"), None);
-        assert_eq!(parse_schedstat("1 2 3 4\n"), None);
-        assert_eq!(parse_schedstat("1 2 x\n"), None);
     }
 
     #[test]

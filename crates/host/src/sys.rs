@@ -221,12 +221,6 @@ pub(crate) fn pin_thread(cpus: &[usize]) -> io::Result<()> {
     set_affinity(&cpu_set(cpus)?)
 }
 
-/// Sets the nice value of the calling thread. Async-signal-safe.
-pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
-    // SAFETY: setpriority has no preconditions; `which` 0 means the caller.
-    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }.into()).map(drop)
-}
-
 /// Puts the calling thread under `SCHED_IDLE`: it keeps its CPU out of idle and yields to any
 /// other.
 pub(crate) fn set_policy_idle() -> io::Result<()> {

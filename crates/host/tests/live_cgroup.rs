@@ -7,7 +7,7 @@ use schedcast_base::assert_contains;
 use schedcast_base::limits::{self, HierarchyBounds};
 use schedcast_host::{
     CgroupVersion, CommandSpec, CpuCgroup, CpuFile, CpuHierarchy, CpuLimits, Ending, HostError,
-    LimitError, Output, run_in, run_placed, sys,
+    LimitError, RunReport, run_placed, sys,
 };
 
 const HOG: &str = env!("CARGO_BIN_EXE_schedcast-hog");
@@ -25,6 +25,15 @@ fn group(name: &str) -> Option<CpuCgroup> {
     }
     let name = format!("schedcast-test-{name}-{}", std::process::id());
     Some(CpuCgroup::create("/", &name).unwrap())
+}
+
+fn run_in(
+    group: &CpuCgroup,
+    commands: &[CommandSpec],
+    timeout: Duration,
+) -> Result<RunReport, HostError> {
+    let placed: Vec<_> = commands.iter().map(|spec| (group, spec)).collect();
+    run_placed(&placed, timeout)
 }
 
 fn limits(quota_us: Option<u64>, period_us: u64, burst_us: u64) -> CpuLimits {
@@ -195,34 +204,27 @@ fn a_command_runs_in_the_group_and_is_counted() {
     group.apply("cpu.max", "5000 20000").unwrap();
     let hog = CommandSpec::new(HOG)
         .args(["spin", "--cpu-ms", "40"])
-        .cpus(&[0])
-        .nice(3);
+        .cpus(&[0]);
     let report = run_in(&group, &[hog], Duration::from_secs(60)).unwrap();
     assert!(!report.timed_out);
     let command = &report.commands[0];
     assert_eq!(command.ending, Ending::Exited(0));
     assert!(command.cpu_ns() >= 40_000_000, "{command:?}");
-    assert!(command.wall_ns <= report.wall_ns);
     // 40 ms at 5 ms a period cannot be done in fewer than 4 throttled periods, whatever else runs.
-    let counted = &report.groups[0].stat;
+    let counted = group.stat().unwrap();
     assert!(counted.nr_throttled >= Some(4), "{counted:?}");
     assert!(counted.throttled_ns > Some(0));
-    assert!((0.0..=1.0).contains(&report.steal_ratio));
 }
 
 #[test]
 fn settings_reach_the_child_before_it_starts() {
     let Some(group) = group("child") else { return };
-    let script = "cat /proc/self/cgroup; nice; grep Cpus_allowed_list /proc/self/status";
-    let shell = CommandSpec::new("sh")
-        .args(["-c", script])
-        .cpus(&[0])
-        .nice(7)
-        .output(Output::Capture);
+    let script = "cat /proc/self/cgroup; grep Cpus_allowed_list /proc/self/status";
+    let shell = CommandSpec::new("sh").args(["-c", script]).cpus(&[0]);
     let report = run_in(&group, &[shell], Duration::from_secs(60)).unwrap();
     let text = String::from_utf8(report.commands[0].stdout.clone()).unwrap();
     assert!(text.contains(&format!("cpu:{}", group.path())), "{text}");
-    assert_contains(&text, ["\n7\n", "Cpus_allowed_list:\t0\n"]);
+    assert_contains(&text, "Cpus_allowed_list:\t0\n");
 }
 
 #[test]
@@ -235,9 +237,9 @@ fn the_time_limit_ends_all_commands_and_their_children() {
     for command in &report.commands {
         assert_eq!(command.ending, Ending::Killed(libc::SIGKILL));
     }
-    assert!(report.commands[0].threads[0].cpu_ns > 0);
+    assert!(report.commands[0].cpu_ns() > 0);
     let deadline = Instant::now() + Duration::from_secs(30);
-    while !group.processes().unwrap().is_empty() {
+    while group.is_populated() {
         assert!(Instant::now() < deadline, "processes left behind");
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -251,8 +253,13 @@ fn each_command_can_have_a_group_of_its_own() {
     let placed = [(&a, &hog), (&b, &hog), (&a, &hog)];
     let report = run_placed(&placed, Duration::from_secs(60)).unwrap();
     assert_eq!(report.commands.len(), 3);
-    let paths: Vec<_> = report.groups.iter().map(|g| g.path.as_str()).collect();
-    assert_eq!(paths, [a.path(), b.path()]);
+    for group in [a, b] {
+        let (used_ns, expected_ns) = (group.stat().unwrap().usage_ns, 5_000_000);
+        assert!(
+            used_ns.is_none_or(|used_ns| used_ns >= expected_ns),
+            "{used_ns:?}"
+        );
+    }
 }
 
 #[test]
@@ -264,12 +271,12 @@ fn a_command_that_does_not_exist_fails_the_whole_run() {
     let missing = CommandSpec::new("no-such-program-here");
     let error = run_in(&group, &[hog, missing], Duration::from_secs(60)).unwrap_err();
     assert_contains(&error, "cannot start \"no-such-program-here\"");
-    assert!(group.processes().unwrap().is_empty());
+    assert!(!group.is_populated());
     let pinned = CommandSpec::new(HOG).arg("spin").cpus(&[1_000]);
     let hog = CommandSpec::new(HOG).arg("spin");
     let error = run_in(&group, &[hog, pinned], Duration::from_secs(60)).unwrap_err();
     assert!(matches!(error, HostError::Start { .. }), "{error}");
-    assert!(group.processes().unwrap().is_empty());
+    assert!(!group.is_populated());
 }
 
 /// Run as a child by the test below: makes a group, starts a hog in it and never comes back.

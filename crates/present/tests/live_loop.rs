@@ -11,7 +11,7 @@ use schedcast_advise::{Demands, advise};
 use schedcast_base::quantile::median;
 use schedcast_host::apply::{self, Wish};
 use schedcast_host::record::{Request, record};
-use schedcast_host::{CommandSpec, CpuCgroup, CpuTimes, Output, hog, run_in};
+use schedcast_host::{CommandSpec, CpuCgroup, CpuTimes, hog, run_placed};
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
@@ -58,10 +58,8 @@ fn disturbed(before: &CpuTimes, own_cpu_ns: u64) -> Option<String> {
 /// Responses of the service in `group`, ms, sorted.
 fn measure(group: &CpuCgroup) -> Vec<f64> {
     let words = command();
-    let spec = CommandSpec::new(&words[0])
-        .args(&words[1..])
-        .output(Output::Capture);
-    let report = run_in(group, &[spec], Duration::from_secs(15)).unwrap();
+    let spec = CommandSpec::new(&words[0]).args(&words[1..]);
+    let report = run_placed(&[(group, &spec)], Duration::from_secs(15)).unwrap();
     let text = String::from_utf8_lossy(&report.commands[0].stdout).into_owned();
     // The harness of this test writes its own words in front of the first line.
     let lines = text

@@ -10,7 +10,7 @@ use schedcast_base::groups::is_within;
 
 use crate::error::{Result, io_error};
 use crate::hierarchy::{Beside, CgroupVersion, CpuHierarchy, USAGE, child_groups, is_gone};
-use crate::stat::{self, TaskTimes};
+use crate::stat;
 use crate::sys;
 
 /// Files that are kept where a group has them.
@@ -168,10 +168,9 @@ pub(super) fn thread_times(groups: &Map<String, Value>) -> Map<String, Value> {
         return Map::new();
     };
     let times = |tid: u64| {
-        let times = TaskTimes::read(i32::try_from(tid).ok()?)?;
-        let age_s = stat::age_s(tid, uptime_s)?;
-        let cpu_s = times.cpu_ns as f64 / 1e9;
-        Some(serde_json::json!({"comm": times.comm, "cpu_s": cpu_s, "age_s": age_s}))
+        let cpu_s = stat::cpu_ns_of(tid)? as f64 / 1e9;
+        let (comm, age_s) = (stat::comm_of(tid)?, stat::age_s(tid, uptime_s)?);
+        Some(serde_json::json!({"comm": comm, "cpu_s": cpu_s, "age_s": age_s}))
     };
     tids.into_iter()
         .filter_map(|tid| Some((tid.to_string(), times(tid)?)))

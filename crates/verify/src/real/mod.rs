@@ -18,7 +18,7 @@ use schedcast_host::real::{GroupSetup, ProgramSetup, RealRun, RealSetup};
 use schedcast_host::server::Client;
 use schedcast_host::tracefs::TraceInstance;
 use schedcast_host::vm::{Accelerator, KernelImage};
-use schedcast_host::{CommandReport, CommandSpec, Ending, KernelInfo, Output, Scratch, Topology};
+use schedcast_host::{CommandReport, CommandSpec, Ending, KernelInfo, Scratch, Topology};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::program::{Action, Program};
@@ -296,7 +296,7 @@ impl<'a> Command<'a> {
             _ => CommandSpec::new(&typed[0]).args(&typed[1..]),
         };
         let mut setup = ProgramSetup {
-            command: spec.output(Output::Capture),
+            command: spec,
             cgroup: program.cgroup.clone(),
             server: client.map(|client| (client, None)),
         };
