@@ -129,8 +129,6 @@ pub struct Running {
     /// Longest time that an idle CPU may take to wake up while it runs (`/dev/cpu_dma_latency`),
     /// in microseconds.
     pub idle_latency_limit_us: Option<u32>,
-    /// Whether its report needs the log ([`Probes::log`]).
-    pub needs_log: bool,
     start_ns: u64,
     model: Arc<dyn Model>,
 }
@@ -218,7 +216,6 @@ pub fn compile(
         timeout_ns: prefixes.timeout_ns.map(|length| start.start_ns + length),
         statistics: model.statistics(&start.name),
         idle_latency_limit_us: model.idle_latency_limit_us(),
-        needs_log: model.needs_log(),
         start_ns: start.start_ns,
         model,
     };

@@ -50,11 +50,6 @@ pub(super) trait Model: Debug + Send + Sync {
         None
     }
 
-    /// Whether its report needs the log.
-    fn needs_log(&self) -> bool {
-        false
-    }
-
     /// Whether what its tasks record is for users as it is; otherwise [`Model::metrics`] makes of
     /// it what they see.
     fn records_for_users(&self) -> bool {

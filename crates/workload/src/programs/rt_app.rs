@@ -26,7 +26,6 @@ struct Compiled {
     length_ns: Option<u64>,
     endless: bool,
     statistics: Vec<String>,
-    logged: bool,
     threads: Vec<String>,
     channel: u16,
 }
@@ -74,7 +73,6 @@ fn compile(words: &Words, compiler: &mut Compiler) -> Result<Compiled, CommandEr
         endless: compiled.end_ns.is_none() && file.tasks.iter().any(is_endless),
         length_ns: compiled.end_ns.map(|end_ns| end_ns - start.start_ns),
         statistics,
-        logged: compiled.logged,
         threads: compiled
             .threads
             .into_iter()
@@ -100,10 +98,6 @@ impl Model for Compiled {
 
     fn statistics(&self, _name: &str) -> Vec<String> {
         self.statistics.clone()
-    }
-
-    fn needs_log(&self) -> bool {
-        self.logged
     }
 
     fn records_for_users(&self) -> bool {

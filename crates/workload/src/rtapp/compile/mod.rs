@@ -120,8 +120,6 @@ pub struct Compiled {
     pub threads: Vec<Thread>,
     /// When the file's threads end, if it says so; else when their work is done.
     pub end_ns: Option<u64>,
-    /// Whether log rows are handed on.
-    pub logged: bool,
 }
 
 /// A thread that exists from the start.
@@ -188,11 +186,7 @@ fn compile_file(
     }
     compiler.add_threads(&threads)?;
     compiler.add_forked_programs()?;
-    Ok(Compiled {
-        threads,
-        end_ns,
-        logged: file.global.is_logged,
-    })
+    Ok(Compiled { threads, end_ns })
 }
 
 /// rt-app numbers its threads in the order of the file, instance by instance.
