@@ -139,18 +139,12 @@ impl Gathered {
 
     /// The runs of every thread.
     pub(super) fn runs(&self) -> (Vec<Vec<Run>>, Repairs) {
-        let of_thread: Vec<GroupIndex> = self.threads.iter().map(|t| t.group).collect();
-        let boundaries = phase::KnownBoundaries {
-            groups: &self.groups,
-            of_thread: &of_thread,
-            start_ns: self.start_ns,
+        let boundary = |thread: ThreadId, from_ns| {
+            let group = self.threads.get(thread.index())?.group;
+            phase::boundary(&self.groups, group, self.start_ns, from_ns)
         };
-        timeline::resolve(
-            &self.timelines,
-            self.identities.len(),
-            self.end_ns,
-            &boundaries,
-        )
+        let threads = self.identities.len();
+        timeline::resolve(&self.timelines, threads, self.end_ns, &boundary)
     }
 }
 

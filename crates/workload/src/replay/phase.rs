@@ -23,8 +23,7 @@ use std::collections::BTreeMap;
 use schedcast_trace::recording::PeriodEnd;
 
 use super::groups::{Group, GroupIndex, lineage};
-use super::threads::ThreadId;
-use super::timeline::{Boundaries, CpuTimeline, Leave, median};
+use super::timeline::{CpuTimeline, Leave, median};
 
 /// The phase of a group's period timer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -162,24 +161,21 @@ fn densest(phases: &mut [u64], period_ns: u64) -> Option<Phase> {
     })
 }
 
-/// Boundaries of the known phases, for putting back switches the trace does not show.
-pub(super) struct KnownBoundaries<'a> {
-    pub groups: &'a [Group],
-    pub of_thread: &'a [GroupIndex],
-    pub start_ns: u64,
-}
-
-impl Boundaries for KnownBoundaries<'_> {
-    fn next(&self, thread: ThreadId, from_ns: u64) -> Option<u64> {
-        let of = *self.of_thread.get(thread.index())?;
-        let group = lineage(self.groups, of)
-            .map(|group| &self.groups[group.index()])
-            .find(|group| group.limit.quota_ns.is_some())?;
-        let period_ns = group.limit.period_ns;
-        let first_ns = self.start_ns + group.phase?.offset_ns;
-        let periods = from_ns.saturating_sub(first_ns).div_ceil(period_ns);
-        Some(first_ns + periods * period_ns)
-    }
+/// First end of a period at or after `from_ns`, of the group that may hold back threads of `group`;
+/// `None` where no phase is known. Switches that the trace does not show are put back by it.
+pub(super) fn boundary(
+    groups: &[Group],
+    group: GroupIndex,
+    start_ns: u64,
+    from_ns: u64,
+) -> Option<u64> {
+    let group = lineage(groups, group)
+        .map(|group| &groups[group.index()])
+        .find(|group| group.limit.quota_ns.is_some())?;
+    let period_ns = group.limit.period_ns;
+    let first_ns = start_ns + group.phase?.offset_ns;
+    let periods = from_ns.saturating_sub(first_ns).div_ceil(period_ns);
+    Some(first_ns + periods * period_ns)
 }
 
 #[cfg(test)]

@@ -365,18 +365,14 @@ impl Builder {
     }
 }
 
-/// Boundaries of the period of the group that may hold a thread back.
-pub(super) trait Boundaries {
-    /// First boundary at or after `from_ns`, for the group of `thread`.
-    fn next(&self, thread: ThreadId, from_ns: u64) -> Option<u64>;
-}
-
 /// Decides when each unseen switch happened and lists the runs of every thread in order of time.
+/// `boundary` is the first end of a period at or after a time, of the group that may hold a thread
+/// back.
 pub(super) fn resolve(
     timelines: &[CpuTimeline],
     threads: usize,
     end_ns: u64,
-    boundaries: &impl Boundaries,
+    boundary: &impl Fn(ThreadId, u64) -> Option<u64>,
 ) -> (Vec<Vec<Run>>, Repairs) {
     let idle_exit_ns = idle_exit_ns(timelines);
     let unseen_run_ns = unseen_run_ns(timelines, threads);
@@ -393,7 +389,7 @@ pub(super) fn resolve(
                 slot.preempted_ns.unwrap_or(slot.from_ns).max(since_ns)
             } else {
                 let (earliest_ns, likely_ns) = match before {
-                    None => start_from_idle(slot, idle_exit_ns, boundaries),
+                    None => start_from_idle(slot, idle_exit_ns, boundary),
                     Some(before) => (slot.from_ns, since_ns + unseen_run_ns[before.index()]),
                 };
                 repairs.switches += 1;
@@ -447,10 +443,14 @@ fn one_cpu_at_a_time(runs: &mut [Run]) {
 
 /// Rules 1, 2 and 4 for a switch from idle: when it can have happened at the earliest, and when it
 /// is taken to have happened.
-fn start_from_idle(slot: &Slot, idle_exit_ns: u64, boundaries: &impl Boundaries) -> (u64, u64) {
+fn start_from_idle(
+    slot: &Slot,
+    idle_exit_ns: u64,
+    boundary: &impl Fn(ThreadId, u64) -> Option<u64>,
+) -> (u64, u64) {
     let boundary = || {
         let thread = slot.thread?;
-        let boundary_ns = boundaries.next(thread, slot.from_ns)?;
+        let boundary_ns = boundary(thread, slot.from_ns)?;
         (boundary_ns <= slot.to_ns).then_some(boundary_ns)
     };
     match slot.placed_ns.or_else(boundary) {
