@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schedcast_sim::random::Fnv;
+
 /// Values by metric name, see [`crate::metrics`].
 pub type MetricMap = BTreeMap<String, f64>;
 
@@ -31,39 +33,6 @@ pub fn combine_hashes(outcomes: &[Outcome]) -> u64 {
         hash.add(&outcome.event_hash.to_le_bytes());
     }
     hash.0
-}
-
-/// FNV-1a over bytes: order matters, platforms agree, and any one changed byte changes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fnv(pub u64);
-
-impl Default for Fnv {
-    fn default() -> Fnv {
-        Fnv(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    /// Takes in further bytes.
-    pub fn add(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |hash, &byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-    }
-
-    /// The hash of `bytes` alone.
-    pub fn of(bytes: &[u8]) -> u64 {
-        let mut hash = Fnv::default();
-        hash.add(bytes);
-        hash.0
-    }
-}
-
-impl std::fmt::Write for Fnv {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.add(text.as_bytes());
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -28,12 +28,42 @@ pub fn uniform(stream: &mut Stream) -> f64 {
     (draw(stream) >> 11) as f64 / (1u64 << 53) as f64
 }
 
+/// FNV-1a over bytes: order matters, platforms agree, and any one changed byte changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fnv(pub u64);
+
+impl Default for Fnv {
+    fn default() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    /// Takes in further bytes.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    }
+
+    /// The hash of `bytes` alone.
+    pub fn of(bytes: &[u8]) -> u64 {
+        let mut hash = Fnv::default();
+        hash.add(bytes);
+        hash.0
+    }
+}
+
+impl std::fmt::Write for Fnv {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.add(text.as_bytes());
+        Ok(())
+    }
+}
+
 /// Hash of a name (FNV-1a, finished by a mixer).
 pub fn name_hash(name: &str) -> u64 {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    mix(hash)
+    mix(Fnv::of(name.as_bytes()))
 }
 
 /// The entity that is the `ordinal`th of its name, counted from 1.

@@ -7,9 +7,9 @@
 use std::path::Path;
 
 use schedcast_lab::experiment;
-use schedcast_lab::outcome::Fnv;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
+use schedcast_sim::random::Fnv;
 use schedcast_verify::swarm::draw::draw;
 
 const WORLDS: usize = 50;

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::experiment::Scenario;
 use crate::experiment::kernel::KernelSettings;
 use crate::experiment::program::{Action, Program};
-use crate::outcome::Fnv;
+use schedcast_sim::random::Fnv;
 
 /// Files of a kernel tree that decide the behaviour of its scheduler: its release and its C.
 const TREE: [&str; 2] = ["Makefile", "kernel/sched"];

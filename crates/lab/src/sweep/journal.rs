@@ -21,7 +21,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::outcome::{Fnv, Outcome};
+use crate::outcome::Outcome;
+use schedcast_sim::random::Fnv;
 
 /// How often a lock that another process holds is asked for again, and after which time: 0.2 s in
 /// all.

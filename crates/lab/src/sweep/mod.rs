@@ -34,8 +34,9 @@ pub use self::results::{Brief, Results, Row};
 use crate::comparison::Comparison;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
-use crate::outcome::{Fnv, Outcome};
+use crate::outcome::Outcome;
 use crate::simulate::{Simulate, not_started};
+use schedcast_sim::random::Fnv;
 
 use self::fingerprint::Fingerprints;
 use self::journal::{Found, Journal};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use schedcast_lab::outcome::Fnv;
+use schedcast_sim::random::Fnv;
 use serde::{Deserialize, Serialize};
 
 use super::draw::{Drawn, draw};
