@@ -79,9 +79,9 @@ fn run_looked_at(
 ) -> std::result::Result<(), RunError> {
     let longest = 1 + until.saturating_sub(world.now()) / 4;
     while world.now() < until && !world.is_over() {
-        let step_ns = 1 + dice.next() % longest;
+        let step_ns = 1 + dice.below(longest);
         let next = (world.now() + step_ns).min(until);
-        match dice.next() % 4 {
+        match dice.below(4) {
             0 => world.run_on(next)?,
             // Watching takes the events, which somebody may want.
             1 if world.probes().trace.is_none() => {
@@ -89,7 +89,7 @@ fn run_looked_at(
             }
             _ => world.run_until(next)?,
         }
-        match dice.next() % 4 {
+        match dice.below(4) {
             0 => drop(world.hardware_report()),
             1 => drop(world.unfinished()),
             2 => *world = world.clone(),

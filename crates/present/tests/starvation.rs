@@ -24,17 +24,9 @@ const REQUESTS: u64 = 150;
 /// The latency that everything is faster than.
 const LONG: &str = "p50<5s";
 
-struct Draw(SplitMix);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0.next() % bound
-    }
-}
-
 /// Drawn requests: gap before each, and its work, µs.
 fn drawn(seed: u64) -> Vec<(u64, u64)> {
-    let mut draw = Draw(SplitMix(seed));
+    let mut draw = SplitMix(seed);
     let mean_us = 4_000 + draw.below(6_000);
     let request = |_| {
         let work_us = mean_us / 2 + draw.below(mean_us);

@@ -95,6 +95,33 @@ impl SplitMix {
         self.0 = self.0.wrapping_add(GOLDEN_GAMMA);
         drawn
     }
+
+    /// A number from 0 to below `bound`; 0 where there is none.
+    pub const fn below(&mut self, bound: u64) -> u64 {
+        self.next() % if bound == 0 { 1 } else { bound }
+    }
+
+    /// A number from `least` to `most`.
+    pub const fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.below(most - least + 1)
+    }
+
+    /// Whether the one case in `count` comes.
+    pub const fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    /// One of some things.
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+
+    /// A number between `least` and `most`, each power of two as likely as the next.
+    pub fn scale(&mut self, least: u64, most: u64) -> u64 {
+        let doublings = u64::from((most / least).max(1).ilog2());
+        let low = least << self.below(doublings + 1);
+        self.between(low, (2 * low - 1).min(most))
+    }
 }
 
 #[cfg(test)]

@@ -133,36 +133,8 @@ impl Drawn {
     }
 }
 
-/// Numbers from a seed.
-struct Dice(SplitMix);
-
-impl Dice {
-    fn below(&mut self, below: u64) -> u64 {
-        self.0.next() % below.max(1)
-    }
-
-    fn between(&mut self, least: u64, most: u64) -> u64 {
-        least + self.below(most - least + 1)
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-
-    /// Something between `least` and `most`, each power of two as likely as the next.
-    fn scale(&mut self, least: u64, most: u64) -> u64 {
-        let doublings = u64::from((most / least).max(1).ilog2());
-        let low = least << self.below(doublings + 1);
-        self.between(low, (2 * low - 1).min(most))
-    }
-}
-
 struct Drawing {
-    dice: Dice,
+    dice: SplitMix,
     used: Vec<Feature>,
     drawn: Drawn,
     cpus: u64,
@@ -173,7 +145,7 @@ struct Drawing {
 
 /// The world of a seed, and the features that it uses.
 pub fn draw(seed: u64) -> (Drawn, Vec<Feature>) {
-    let mut dice = Dice(SplitMix(seed ^ name_hash("swarm")));
+    let mut dice = SplitMix(seed ^ name_hash("swarm"));
     let share = dice.between(1, 3);
     let used = Feature::ALL
         .into_iter()
