@@ -26,7 +26,7 @@ impl Mirror {
     pub(crate) fn hear<P: Platform>(&mut self, p: &mut P, here: Cpu, told: Told) -> u64 {
         match told {
             Told::Event(event) => self.note(p, here, event),
-            Told::Timer(cpu, Ns::MAX) => p.cancel(Timer::FairServer(Cpu::from(cpu))),
+            Told::Timer(cpu, Ns::MAX) => p.cancel(here, Timer::FairServer(Cpu::from(cpu))),
             Told::Timer(cpu, at) => {
                 let at = at.saturating_sub(self.uptime_ns);
                 let cpu = Cpu::from(cpu);
@@ -100,7 +100,7 @@ impl Mirror {
                     self.tick_to_restart = true;
                 } else {
                     self.restart_tick(p, here);
-                    p.cancel(Timer::Tick(cpu));
+                    p.cancel(cpu, Timer::Tick(cpu));
                     p.spend(here, Op::TickReprogram, 1);
                 }
             }

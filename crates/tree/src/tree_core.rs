@@ -73,7 +73,7 @@ impl Platform for Nowhere {
     fn spend(&mut self, _: Cpu, _: Op, _: u32) {}
     fn touch(&mut self, _: Cpu, _: Line, _: Access) {}
     fn arm(&mut self, _: Cpu, _: Timer, _: Ns) {}
-    fn cancel(&mut self, _: Timer) {}
+    fn cancel(&mut self, _: Cpu, _: Timer) {}
     fn send_ipi(&mut self, _: Cpu, _: Cpu, _: Ipi, _: bool) {}
     fn random(&mut self, _: Draw) -> u64 {
         0

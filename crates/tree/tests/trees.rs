@@ -6,8 +6,8 @@ mod built;
 use built::object;
 use schedcast_base::assert_contains;
 use schedcast_tree::lockstep::{
-    Action, BIG_LITTLE, Class, History, Kinds, PREFERRED, Shape, Step, THREE_CLUSTERS, draw,
-    full_config, run,
+    Action, BIG_LITTLE, Class, History, Kinds, PREFERRED, SHAPES, Shape, Step, THREE_CLUSTERS,
+    draw, full_config, run,
 };
 use schedcast_tree::{Builder, config::Config};
 use std::path::PathBuf;
@@ -231,6 +231,20 @@ fn groups_are_removed_as_by_the_c() {
         }
         is_equal(version, TWO_CPUS, Kinds::of("glxc"));
     }
+}
+
+#[test]
+fn a_timer_that_another_cpu_cancelled_keeps_its_place_as_by_the_c() {
+    // CPU 6 frees a group whose period timer waits on CPU 1. The timer of a deadline task, which
+    // idle CPU 0 sets for later, goes to CPU 1 nevertheless: its device is still programmed for the
+    // timer that is gone.
+    let Some(object) = full_object("6.18.15") else {
+        return;
+    };
+    let history = draw(13, SHAPES[7], Kinds::of("glxrcefvu"), 500);
+    let outcome = run(&object, "6.18.15", &history).unwrap();
+    assert_eq!(outcome.parted, None);
+    assert_eq!(outcome.equal, 298);
 }
 
 #[test]

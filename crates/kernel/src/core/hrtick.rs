@@ -56,7 +56,7 @@ impl Kernel {
             let due_ns = p.now(cpu) + delay_ns;
             self.arm_hrtick(p, cpu, due_ns);
         } else if rq.curr_is_idle() && rq.hrtick.due_ns.take().is_some() {
-            p.cancel(Timer::Hrtick(cpu));
+            p.cancel(cpu, Timer::Hrtick(cpu));
         }
     }
 

@@ -186,8 +186,8 @@ impl Kernel {
     /// CPUs were asked to unthrottle is done first.
     pub fn group_free<P: Platform>(&mut self, p: &mut P, cpu: Cpu, group: GroupId) {
         self.here = cpu;
-        p.cancel(Timer::BandwidthPeriod(group));
-        p.cancel(Timer::BandwidthSlack(group));
+        p.cancel(cpu, Timer::BandwidthPeriod(group));
+        p.cancel(cpu, Timer::BandwidthSlack(group));
         for cpu in (0..self.cpus()).map(Cpu::from) {
             self.unthrottle_pending(p, cpu);
         }

@@ -81,7 +81,7 @@ impl Kernel {
             true if runs && interrupt_ends => {
                 reached(Mark::FullTickStopped);
                 self.rqs[cpu].tick_running = false;
-                p.cancel(Timer::Tick(cpu));
+                p.cancel(cpu, Timer::Tick(cpu));
                 p.spend(cpu, Op::TickReprogram, 1);
             }
             _ => {}

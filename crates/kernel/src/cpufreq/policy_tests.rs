@@ -41,7 +41,7 @@ impl Platform for OneCpu {
     fn arm(&mut self, _: Cpu, _: Timer, at: Ns) {
         self.tick_at = Some(at);
     }
-    fn cancel(&mut self, _: Timer) {
+    fn cancel(&mut self, _: Cpu, _: Timer) {
         self.tick_at = None;
     }
     fn send_ipi(&mut self, _: Cpu, _: Cpu, _: Ipi, _: bool) {}

@@ -230,7 +230,7 @@ impl Kernel {
         }
         reached(Mark::TickStopped);
         rq.tick_running = false;
-        p.cancel(Timer::Tick(cpu));
+        p.cancel(cpu, Timer::Tick(cpu));
         p.spend(cpu, Op::TickReprogram, 1);
         self.nohz_balance_enter_idle(p, cpu);
     }

@@ -115,7 +115,7 @@ impl Kernel {
         let entity = self.dl.entity(task);
         entity.non_contending = false;
         if std::mem::take(&mut entity.inactive_timer_set) {
-            p.cancel(Timer::Inactive(task));
+            p.cancel(self.here, Timer::Inactive(task));
         }
     }
 

@@ -207,7 +207,7 @@ impl Kernel {
     pub(crate) fn switched_to_dl<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         let entity = self.dl.entity(task);
         if std::mem::take(&mut entity.inactive_timer_set) {
-            p.cancel(Timer::Inactive(task));
+            p.cancel(self.here, Timer::Inactive(task));
         }
         if !self.tasks[task].on_rq {
             let bw = self.dl.of(task).bw;

@@ -214,7 +214,7 @@ impl Kernel {
             self.sub_running_bw(p, cpu, bw);
             let entity = self.dl.entity(task);
             (entity.non_contending, entity.inactive_timer_set) = (false, false);
-            p.cancel(Timer::Inactive(task));
+            p.cancel(self.here, Timer::Inactive(task));
         }
         self.dl.rq(cpu).this_bw -= bw;
     }

@@ -330,7 +330,7 @@ impl Kernel {
         self.fair_server_ends(cpu);
         let server = &mut self.rqs[cpu].fair_server;
         (server.timer_queued, server.timer_stays) = (false, false);
-        p.cancel(Timer::FairServer(cpu));
+        p.cancel(self.here, Timer::FairServer(cpu));
     }
 
     /// The same without its timer.

@@ -60,10 +60,10 @@ impl Platform for Bench {
         self.touched.push((line, access));
     }
     fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns) {
-        self.cancel(timer);
+        self.cancel(cpu, timer);
         self.timers.push((timer, cpu, at));
     }
-    fn cancel(&mut self, timer: Timer) {
+    fn cancel(&mut self, _: Cpu, timer: Timer) {
         self.timers.retain(|(other, ..)| *other != timer);
     }
     fn send_ipi(&mut self, _from: Cpu, to: Cpu, ipi: Ipi, _polling: bool) {

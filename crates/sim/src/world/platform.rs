@@ -73,8 +73,9 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
         }
     }
 
+    /// The device of another CPU is programmed anew, too, which in the kernel fires for nothing.
     #[inline(always)]
-    fn cancel(&mut self, timer: Timer) {
+    fn cancel(&mut self, _: Cpu, timer: Timer) {
         match timer {
             Timer::Tick(of) => {
                 self.cpus[of].tick_at = Ns::MAX;

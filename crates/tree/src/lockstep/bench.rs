@@ -13,6 +13,8 @@ pub(super) struct Bench {
     pub(super) seed: u64,
     pub(super) draws: [u64; 2],
     pub(super) timers: Vec<(Timer, Cpu, Ns)>,
+    /// By CPU, when its clock event device fires (`expires_next`).
+    pub(super) devices: Vec<Ns>,
     pub(super) interrupted: VecDeque<Cpu>,
     /// Trail of both sides, kept from the first request for it on.
     pub(super) trail: Option<Vec<String>>,
@@ -24,6 +26,27 @@ impl Bench {
         if let Some(trail) = &mut self.trail {
             trail.push(format!("{now} {}", what()));
         }
+    }
+
+    /// The first timer of a CPU; ticks are none of the device's on either side.
+    fn first_timer(&self, cpu: Cpu) -> Ns {
+        let of_cpu =
+            |(timer, on, _): &&(Timer, Cpu, Ns)| *on == cpu && !matches!(timer, Timer::Tick(_));
+        let timers = self.timers.iter().filter(of_cpu);
+        timers.map(|(.., at)| *at).min().unwrap_or(Ns::MAX)
+    }
+
+    /// The device of a CPU is programmed for its first timer, as at the end of its interrupt.
+    pub(super) fn program(&mut self, cpu: Cpu) {
+        let first = self.first_timer(cpu);
+        self.program_for(cpu, first);
+    }
+
+    fn program_for(&mut self, cpu: Cpu, at: Ns) {
+        if self.devices.len() <= cpu.index() {
+            self.devices.resize(cpu.index() + 1, Ns::MAX);
+        }
+        self.devices[cpu.index()] = at;
     }
 }
 
@@ -38,14 +61,22 @@ impl Platform for Bench {
     fn spend(&mut self, _: Cpu, _: Op, _: u32) {}
     fn touch(&mut self, _: Cpu, _: Line, _: Access) {}
     fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns) {
-        self.cancel(timer);
+        self.cancel(cpu, timer);
         self.timers.push((timer, cpu, at));
         if !matches!(timer, Timer::Tick(_)) {
+            self.program_for(cpu, at.min(self.next_expiry(cpu)));
             self.note(|| format!("rules: CPU {} fires {timer:?} at {at}", cpu.0));
         }
     }
-    fn cancel(&mut self, timer: Timer) {
-        self.timers.retain(|(other, ..)| *other != timer);
+    fn cancel(&mut self, cpu: Cpu, timer: Timer) {
+        let mut timers = self.timers.iter();
+        let Some(row) = timers.position(|(other, ..)| *other == timer) else {
+            return;
+        };
+        let (_, on, at) = self.timers.remove(row);
+        if on == cpu && at == self.next_expiry(cpu) {
+            self.program(cpu);
+        }
     }
     fn send_ipi(&mut self, from: Cpu, to: Cpu, kind: Ipi, _: bool) {
         self.note(|| format!("rules: CPU {} sends {kind:?} to CPU {}", from.0, to.0));
@@ -64,15 +95,34 @@ impl Platform for Bench {
     fn next_timer(&self, _: Cpu) -> Ns {
         Ns::MAX
     }
-    /// Ticks are none of the device's on either side.
+    /// A device that fired for nothing is programmed for the first timer.
     fn next_expiry(&self, cpu: Cpu) -> Ns {
-        let of_cpu =
-            |(timer, on, _): &&(Timer, Cpu, Ns)| *on == cpu && !matches!(timer, Timer::Tick(_));
-        let mut timers = self.timers.iter().filter(of_cpu).map(|(.., at)| *at);
-        let first = timers.next().unwrap_or(Ns::MAX);
-        timers.fold(first, Ns::min)
+        let device = self.devices.get(cpu.index()).copied();
+        let ahead = device.filter(|&at| at >= self.now);
+        ahead.unwrap_or_else(|| self.first_timer(cpu))
     }
     fn observe(&mut self, cpu: Cpu, observation: Observation) {
         self.note(|| format!("rules: CPU {} {observation:?}", cpu.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_stays_programmed_for_a_timer_that_another_cpu_cancelled() {
+        let (cpu, other) = (Cpu(1), Cpu(0));
+        let mut bench = Bench::default();
+        bench.arm(cpu, Timer::RtPeriod, 10);
+        bench.arm(cpu, Timer::FairServer(cpu), 20);
+        bench.arm(cpu, Timer::FairServer(other), 30);
+        bench.cancel(other, Timer::RtPeriod);
+        assert_eq!(bench.next_expiry(cpu), 10);
+        // What fires in vain programs it for the next one.
+        bench.now = 11;
+        assert_eq!(bench.next_expiry(cpu), 20);
+        bench.cancel(cpu, Timer::FairServer(cpu));
+        assert_eq!(bench.next_expiry(cpu), 30);
     }
 }

@@ -354,6 +354,7 @@ impl Pair {
                 Timer::Hrtick(cpu) => self.rust.hrtick_timer(bench, cpu),
             }
         }
+        self.bench.program(here);
         if self.tree.timer(cpu) <= self.bench.now {
             self.tree.timer_fired(cpu);
             self.tree(cpu, Call::Timer, &[])?;
