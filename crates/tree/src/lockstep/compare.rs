@@ -141,6 +141,8 @@ impl Pair {
         if self.refusals_differ {
             seen.note("refused", || "what was asked".into(), 0, 1);
         }
+        let [rust, tree] = self.endless.map(i128::from);
+        seen.note("endless", || "interrupts of one instant".into(), rust, tree);
         let (rust, tree) = self.read;
         let whose = || "the last task that asked".into();
         seen.note("task_sched_runtime", whose, rust, tree);

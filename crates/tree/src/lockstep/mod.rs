@@ -164,6 +164,9 @@ pub fn run(object: &Path, version: &str, history: &History) -> Result<Outcome, W
         if !pair.step(step)? {
             continue;
         }
+        if pair.endless == [true; 2] {
+            break;
+        }
         let differences = pair.compare();
         if differences.iter().any(Difference::is_decision) {
             outcome.decided = Some((row, differences.clone()));

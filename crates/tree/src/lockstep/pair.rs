@@ -18,6 +18,10 @@ use schedcast_sim::random::SplitMix;
 use std::collections::VecDeque;
 use std::path::Path;
 
+/// So many interrupts of one instant do not end: with work that takes no time, two tasks that
+/// migration threads push around three CPUs would go on for good, by the rules and by the C.
+const ENDLESS: u32 = 10_000;
+
 /// Both sides.
 pub struct Pair {
     pub(super) rust: Kernel,
@@ -34,6 +38,8 @@ pub struct Pair {
     pub(super) members: super::compare::Members,
     /// One side refused a reservation that the other one accepted.
     pub(super) refusals_differ: bool,
+    /// Whether interrupts of one instant did not end, on both sides.
+    pub(super) endless: [bool; 2],
     /// CPU time of a task as it read it last, on both sides.
     pub(super) read: (Ns, Ns),
     /// Processes that tasks are threads of, in turn by chance.
@@ -87,6 +93,7 @@ impl Pair {
             tick_ns,
             interrupted: VecDeque::new(),
             refusals_differ: false,
+            endless: [false; 2],
             read: (0, 0),
             processes: history.processes,
         };
@@ -130,6 +137,9 @@ impl Pair {
     /// When the tree's scheduler stops.
     pub fn step(&mut self, step: &Step) -> Result<bool, WorldError> {
         self.advance(self.bench.now + step.after_ns)?;
+        if self.endless != [false; 2] {
+            return Ok(true);
+        }
         if self.runs_rust(step.cpu) != self.runs_tree(step.cpu) {
             // They have parted already: what one task does on one side, another would do on the
             // other.
@@ -221,10 +231,14 @@ impl Pair {
     /// The way out of the kernel on the CPU that did something, then the interrupts it sent.
     fn settle(&mut self, cpu: usize) -> Result<(), WorldError> {
         self.rust.leave_kernel(&mut self.bench, Cpu::from(cpu));
-        while let Some(cpu) = self.bench.interrupted.pop_front() {
+        for _ in 0..ENDLESS {
+            let Some(cpu) = self.bench.interrupted.pop_front() else {
+                return self.settle_tree();
+            };
             self.rust.ipi(&mut self.bench, cpu);
             self.rust.leave_kernel(&mut self.bench, cpu);
         }
+        self.endless[0] = true;
         self.settle_tree()
     }
 
@@ -275,6 +289,9 @@ impl Pair {
     /// last.
     fn advance(&mut self, end: Ns) -> Result<(), WorldError> {
         while let Some((at, cpu, tick)) = self.next_event().filter(|(at, ..)| *at <= end) {
+            if self.endless != [false; 2] {
+                break;
+            }
             self.bench.now = self.bench.now.max(at);
             if tick {
                 self.fire_tick(cpu)?;
@@ -329,9 +346,13 @@ impl Pair {
     }
 
     fn settle_tree(&mut self) -> Result<(), WorldError> {
-        while let Some((cpu, calls)) = self.interrupted.pop_front() {
+        for _ in 0..ENDLESS {
+            let Some((cpu, calls)) = self.interrupted.pop_front() else {
+                return Ok(());
+            };
             self.interrupts(cpu, &calls)?;
         }
+        self.endless[1] = true;
         Ok(())
     }
 
