@@ -234,6 +234,47 @@ fn groups_are_removed_as_by_the_c() {
 }
 
 #[test]
+fn a_cpuset_moves_its_tasks_as_by_the_c() {
+    use Action::{Affinity, Cpuset, Group, Move, ReadTime};
+    // A task that runs reads its time: on CPU 0, then on CPU 1, each time not on the other one.
+    // While its cpuset has CPU 1 only it cannot ask for CPU 0, behind its move it can.
+    let steps = [
+        (0, Group(0)),
+        (0, fork(1)),
+        (0, Cpuset(1, 1)),
+        (0, ReadTime),
+        (1, ReadTime),
+        (0, Cpuset(1, 2)),
+        (1, ReadTime),
+        (0, ReadTime),
+        (0, Affinity(0, 1)),
+        (0, Move(0, 0)),
+        (0, Affinity(0, 1)),
+        (0, Cpuset(0, 2)),
+    ];
+    let step = |(cpu, action)| Step {
+        after_ns: 1_000_000,
+        cpu,
+        action,
+    };
+    let history = History {
+        shape: TWO_CPUS,
+        steps: steps.map(step).to_vec(),
+        ..on_one_cpu(&[])
+    };
+    for version in [
+        "5.10.223", "6.1.176", "6.12.107", "6.18.15", "7.1.13", "7.3.4",
+    ] {
+        let Some(object) = full_object(version) else {
+            continue;
+        };
+        let outcome = run(&object, version, &history).unwrap();
+        assert_eq!((outcome.parted, outcome.equal), (None, 8), "{version}");
+        is_equal(version, TWO_CACHES, Kinds::of("glxqc"));
+    }
+}
+
+#[test]
 fn a_timer_that_another_cpu_cancelled_keeps_its_place_as_by_the_c() {
     // CPU 6 frees a group whose period timer waits on CPU 1. The timer of a deadline task, which
     // idle CPU 0 sets for later, goes to CPU 1 nevertheless: its device is still programmed for the

@@ -267,6 +267,8 @@ pub struct Kinds {
     pub limits: bool,
     /// Groups that their tasks leave and that are removed then.
     pub removals: bool,
+    /// Cpusets of groups that change, with the tasks in them and those that come and go.
+    pub cpusets: bool,
     /// SCHED_FIFO and SCHED_RR.
     pub real_time: bool,
     /// SCHED_DEADLINE.
@@ -289,9 +291,9 @@ impl Kinds {
     /// Real-time tasks and changes besides: all that every tree knows and every build allows.
     pub const ALL: Kinds = Kinds::of("glrc");
 
-    /// Kinds by their letters: g (groups), l (limits), x (removals), r (real-time), e (deadline), c
-    /// (changes), f (switches of `sched/features`), u (utilisation clamps), v (time of a hypervisor
-    /// and of interrupts).
+    /// Kinds by their letters: g (groups), l (limits), x (removals), q (cpusets), r (real-time), e
+    /// (deadline), c (changes), f (switches of `sched/features`), u (utilisation clamps), v (time
+    /// of a hypervisor and of interrupts).
     pub const fn of(letters: &str) -> Kinds {
         const fn has(letters: &str, letter: u8) -> bool {
             let mut left = letters.as_bytes();
@@ -307,6 +309,7 @@ impl Kinds {
             groups: has(letters, b'g'),
             limits: has(letters, b'l'),
             removals: has(letters, b'x'),
+            cpusets: has(letters, b'q'),
             real_time: has(letters, b'r'),
             deadline: has(letters, b'e'),
             changes: has(letters, b'c'),
@@ -348,6 +351,7 @@ pub fn draw_world(seed: u64, release: Version) -> (Shape, Kinds) {
         limits: groups && !dice.one_in(3),
         // By dice of their own, so that all else is as without them.
         removals: groups && Dice(SplitMix(seed.rotate_left(48))).one_in(2),
+        cpusets: groups && Dice(SplitMix(seed.rotate_left(56))).one_in(3),
         real_time: dice.one_in(3),
         deadline: dice.one_in(4),
         changes: dice.one_in(2),
@@ -482,6 +486,7 @@ impl Drawn {
             20 if self.slices && self.kinds.changes => {
                 Action::Slice(self.task(dice), self.slice(dice))
             }
+            21 if self.kinds.cpusets => Action::Cpuset(self.inner(dice), self.mask(dice)),
             18..=29 => Action::Block,
             30 | 31 if self.yields => Action::Yield,
             32 if self.exits && self.homes.len() > 2 => Action::Exit,

@@ -20,7 +20,9 @@ enum Stage {
 pub(super) struct Group {
     numbers: (GroupId, i32),
     /// Place of its parent among the groups.
-    parent: usize,
+    pub(super) parent: usize,
+    /// CPUs of its cpuset.
+    pub(super) cpus: u64,
     stage: Stage,
 }
 
@@ -30,6 +32,7 @@ impl Group {
         Self {
             numbers,
             parent,
+            cpus: u64::MAX,
             stage,
         }
     }
@@ -40,6 +43,12 @@ impl Pair {
     pub(super) fn group(&self, number: usize) -> Option<(GroupId, i32)> {
         let found = self.groups.get(number)?;
         (found.stage == Stage::InUse).then_some(found.numbers)
+    }
+
+    /// Number of a group that was not removed.
+    pub(super) fn number_of(&self, rust: GroupId) -> Option<usize> {
+        let mut numbers = 0..self.groups.len();
+        numbers.find(|&number| self.group(number).is_some_and(|of| of.0 == rust))
     }
 
     /// Groups whose memory the tree still has, by number.
@@ -90,6 +99,10 @@ impl Pair {
                 let (rust, tree) = group.numbers;
                 self.rust.group_free(&mut self.bench, here, rust);
                 self.tree(cpu, Call::GroupFree, &[tree.into()])
+            }
+            Action::Cpuset(group, bits) => {
+                self.group(group).filter(|_| group > 0)?;
+                self.write_cpuset(cpu, group, bits)
             }
             Action::GroupClamps(group, _)
             | Action::Shares(group, _)

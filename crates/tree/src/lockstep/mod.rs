@@ -11,6 +11,7 @@
 
 mod bench;
 mod compare;
+mod cpusets;
 mod draw;
 mod groups;
 mod members;
@@ -93,6 +94,8 @@ pub enum Action {
     Release(usize),
     /// A grace period later it goes.
     Free(usize),
+    /// A group's cpuset gets these CPUs, and its tasks and those below with it.
+    Cpuset(usize, u64),
     /// A group gets other shares.
     Shares(usize, u64),
     /// A group becomes an idle one, or no longer is.

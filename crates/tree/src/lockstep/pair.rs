@@ -29,7 +29,9 @@ pub struct Pair {
     pub(super) tree: World,
     /// Numbers of each task on both sides.
     pub(super) tasks: Vec<(TaskId, i32)>,
-    /// The same of groups.
+    /// Bits of the CPUs that each task asked for.
+    pub(super) wishes: Vec<u64>,
+    /// Numbers of each group on both sides.
     pub(super) groups: Vec<Group>,
     /// Next tick of each CPU of the tree.
     ticks: Vec<Ns>,
@@ -89,6 +91,7 @@ impl Pair {
             members: super::compare::Members::of(&tree),
             tree,
             tasks: Vec::new(),
+            wishes: Vec::new(),
             groups: vec![Group::new((GroupId::ROOT, 0), 0)],
             tick_ns,
             interrupted: VecDeque::new(),
@@ -128,6 +131,7 @@ impl Pair {
             }
         }
         self.tasks.clear();
+        self.wishes.clear();
         self.advance(self.bench.now + 5 * self.tick_ns)
     }
 
@@ -184,7 +188,7 @@ impl Pair {
     }
 
     /// The same of a call that `stays` in the kernel until the next one ends.
-    fn enter_tree(
+    pub(super) fn enter_tree(
         &mut self,
         cpu: usize,
         (call, stays): (Call, bool),
@@ -229,7 +233,7 @@ impl Pair {
     }
 
     /// The way out of the kernel on the CPU that did something, then the interrupts it sent.
-    fn settle(&mut self, cpu: usize) -> Result<(), WorldError> {
+    pub(super) fn settle(&mut self, cpu: usize) -> Result<(), WorldError> {
         self.rust.leave_kernel(&mut self.bench, Cpu::from(cpu));
         for _ in 0..ENDLESS {
             let Some(cpu) = self.bench.interrupted.pop_front() else {
@@ -398,7 +402,7 @@ impl Pair {
             .filter(|(task, _)| self.rust.tasks[task.index()].state == TaskState::Blocked)
     }
 
-    fn mask(&self, bits: u64) -> (CpuSet, u64) {
+    pub(super) fn mask(&self, bits: u64) -> (CpuSet, u64) {
         let cpus = self.rust.cpus();
         let all = if cpus == 64 {
             u64::MAX
@@ -483,6 +487,7 @@ impl Pair {
             Action::Group(_)
             | Action::Release(_)
             | Action::Free(_)
+            | Action::Cpuset(..)
             | Action::GroupClamps(..)
             | Action::Shares(..)
             | Action::Idle(..)
@@ -546,16 +551,24 @@ impl Pair {
                 let result = self.tree(cpu, Call::Clamps, &[tree.into(), min, max]);
                 self.both_refuse(set.is_err(), result)
             }
-            Action::Affinity(_, bits) => {
-                let (set, bits) = self.mask(bits);
+            Action::Affinity(number, bits) => {
+                let group = self.number_of(task.group)?;
+                let (_, wish) = self.mask(bits);
+                // No CPU of its cpuset is refused before the scheduler is asked.
+                let left = Some(wish & self.effective_cpus(group)).filter(|&left| left > 0)?;
+                self.wishes[number] = wish;
+                let (set, bits) = self.mask(left);
                 self.rust.set_affinity(&mut self.bench, here, rust, set);
                 self.tree(cpu, Call::Affinity, &[tree.into(), bits as i64])
             }
-            Action::Move(_, group) => {
-                let group = self.group(group)?;
+            Action::Move(number, to) => {
+                let group = self.group(to)?;
                 // Control groups do not ask the scheduler to move a task to where it is.
                 if task.group == group.0 {
                     return None;
+                }
+                if let Err(error) = self.attach_to_cpuset(cpu, number, to) {
+                    return Some(Err(error));
                 }
                 self.rust.set_group(&mut self.bench, here, rust, group.0);
                 self.tree(cpu, Call::Move, &[tree.into(), group.1.into()])
@@ -581,8 +594,10 @@ impl Pair {
         slice_ns: u64,
         bits: u64,
     ) -> Option<Result<i64, WorldError>> {
-        let (here, (affinity, bits)) = (Cpu::from(cpu), self.mask(bits));
+        let (here, left) = (Cpu::from(cpu), self.effective_cpus(group));
         let group = self.group(group)?;
+        let (_, wish) = self.mask(bits);
+        let (affinity, bits) = self.mask(if wish & left == 0 { left } else { wish & left });
         let mut dice = SplitMix(self.tasks.len() as u64);
         let process = (dice.next() % u64::from(self.processes)) as u32;
         let is_kthread = dice.next().is_multiple_of(8);
@@ -614,6 +629,7 @@ impl Pair {
             name: comm("drawn"),
         });
         self.tasks.push((rust, tree));
+        self.wishes.push(wish);
         self.rust.wake_up_new_task(&mut self.bench, here, rust);
         Some(self.tree(cpu, Call::Start, &[tree.into()]))
     }
