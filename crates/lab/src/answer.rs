@@ -16,7 +16,7 @@ use crate::metrics;
 use crate::outcome::Outcome;
 use crate::patches::patches;
 use crate::question::{Question, Subject};
-use crate::recording::{ClosedLoop, Latency, Recorded};
+use crate::recording::{Asking, ClosedLoop, Latency, Recorded};
 use crate::resimulated::{bound_ns, is_partial, refit_around, simulated_ns, tell_fit};
 use crate::simulate::{Simulate, run_all, run_seeds};
 use crate::simulator::Simulator;
@@ -529,16 +529,13 @@ fn clients_that_wait(
     if others.iter().any(|one| !one.adjusts().eq(first.adjusts())) {
         return None;
     }
-    let connections = match (client_loop(first), known?) {
+    let asking = match (client_loop(first), known?) {
         (ClientLoop::Open, _) => return None,
-        (_, ClosedLoop::Yes(number)) => Some(*number),
+        (_, ClosedLoop::Yes(asking)) => Some(*asking),
         (ClientLoop::Closed, _) => None,
         (ClientLoop::AsRecorded, _) => return None,
     };
-    Some(Waiting {
-        connections,
-        run_ns,
-    })
+    Some(Waiting { asking, run_ns })
 }
 
 /// The same as a scenario, of clients that ask again when they have their reply.
@@ -566,8 +563,8 @@ fn describe_clients(scenario: &Scenario, known: Option<&ClosedLoop>) -> String {
             "; clients: open loop, assumed; they send up to 1 ms late".to_owned()
         }
         (ClientLoop::AsRecorded, ClosedLoop::No) => "; clients: open loop".to_owned(),
-        (ClientLoop::AsRecorded, ClosedLoop::Yes(number)) => {
-            format!("; clients: closed loop, {number} connections")
+        (ClientLoop::AsRecorded, ClosedLoop::Yes(Asking { connections, .. })) => {
+            format!("; clients: closed loop, {connections} connections")
         }
     }
 }

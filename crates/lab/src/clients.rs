@@ -4,7 +4,8 @@
 //! when they wait longer, which the simulation counts. When they wait less they would send more, so
 //! that the recorded requests are over before the run ends. How many more follows from Little's
 //! law: each of n connections waits for a reply or thinks, so n = rate × (mean latency + mean time
-//! to think). The clients' own CPU time may allow less. The mean latency leaves out the slowest
+//! to think). Nor can they send more than their own CPU time and the service's allow
+//! ([`Asking::most_per_s`]). The mean latency leaves out the slowest
 //! thousandth: when most connections have no request left, the last ones wait for messages that no
 //! longer come.
 //!
@@ -16,7 +17,7 @@
 
 use crate::comparison::Variant;
 use crate::metrics;
-use crate::recording::Latency;
+use crate::recording::{Asking, Latency};
 use schedcast_workload::programs::PERCENTILES;
 
 /// Rates that differ by less than this share are not told apart.
@@ -24,8 +25,8 @@ const DIFFERS: f64 = 0.02;
 
 /// Clients of which each sends again when it has been answered.
 pub struct Waiting {
-    /// How many connections they have, where that is known.
-    pub connections: Option<u32>,
+    /// How they ask, where that is known.
+    pub asking: Option<Asking>,
     /// Length of a run in ns.
     pub run_ns: u64,
 }
@@ -74,7 +75,13 @@ enum Pace {
     /// So many are sent.
     Slower { now: f64, then: f64 },
     /// The recorded ones are over after `over_s`; so many would be sent.
-    Faster { now: f64, then: f64, over_s: f64 },
+    Faster {
+        now: f64,
+        then: f64,
+        over_s: f64,
+        /// CPU time allows no more.
+        is_most: bool,
+    },
 }
 
 impl Waiting {
@@ -115,32 +122,53 @@ impl Waiting {
                 then: then.sent / run_s,
             });
         }
-        let connections_us = f64::from(self.connections?) * 1e6;
+        let asking = self.asking?;
+        let connections_us = f64::from(asking.connections) * 1e6;
         let thinks_us = (connections_us / rate - now.mean_us).max(0.0);
-        let faster = connections_us / (then.mean_us + thinks_us);
+        let wanted = connections_us / (then.mean_us + thinks_us);
+        // What runs now fits, whatever the prices of operations that are in it.
+        let most = (asking.most_per_s as f64).max(rate);
+        let faster = wanted.min(most);
         let over_s = then.sent / faster;
         let is_over = over_s < run_s * (1.0 - DIFFERS) && faster > rate * (1.0 + DIFFERS);
         is_over.then_some(Pace::Faster {
             now: rate,
             then: faster,
             over_s,
+            is_most: wanted > most,
         })
     }
 
     fn sentence(&self, column: &str, what: &str, pace: &Pace) -> String {
-        let connections = self.connections;
-        let on = connections.map_or(String::new(), |number| format!(" on {number} connections"));
+        let on = self.asking.map_or(String::new(), |asking| {
+            format!(" on {} connections", asking.connections)
+        });
         match pace {
             Pace::Slower { now, then } => format!(
                 "“{column}”: {then:.0} {what}/s instead of {now:.0}, as clients{on} ask again when \
                  they are answered."
             ),
-            Pace::Faster { now, then, over_s } => format!(
-                "“{column}”: about {then:.0} {what}/s instead of {now:.0}, if clients{on} ask again \
-                 as soon as now; the recorded ones are over after {over_s:.1} s of {:.1}, and CPU \
-                 time and throttling are of these.",
-                self.run_s()
-            ),
+            Pace::Faster {
+                now,
+                then,
+                over_s,
+                is_most,
+            } => {
+                let how = match is_most {
+                    true => "at most",
+                    false => "about",
+                };
+                let why = match is_most {
+                    true => ": CPU time of clients and service allows no more",
+                    false => "",
+                };
+                format!(
+                    "“{column}”: {how} {then:.0} {what}/s instead of {now:.0}, if clients{on} ask \
+                     again as soon as now{why}; the recorded ones are over after {over_s:.1} s of \
+                     {:.1}, and CPU time and throttling are of these.",
+                    self.run_s()
+                )
+            }
         }
     }
 }
@@ -150,7 +178,10 @@ mod tests {
     use super::*;
 
     const CLIENTS: Waiting = Waiting {
-        connections: Some(16),
+        asking: Some(Asking {
+            connections: 16,
+            most_per_s: 50_000,
+        }),
         run_ns: 4_800_000_000,
     };
     const NOW: Requests = Requests {
@@ -192,6 +223,13 @@ mod tests {
             "“no limit”: about 37086 requests/s instead of 21875, if clients on 16 connections \
              ask again as soon as now; the recorded ones are over after 2.8 s of 4.8, and CPU time \
              and throttling are of these."
+        );
+        let most = pace(105_000.0, 20.0).unwrap();
+        assert_eq!(
+            CLIENTS.sentence("no limit", "requests", &most),
+            "“no limit”: at most 50000 requests/s instead of 21875, if clients on 16 connections \
+             ask again as soon as now: CPU time of clients and service allows no more; the \
+             recorded ones are over after 2.1 s of 4.8, and CPU time and throttling are of these."
         );
     }
 }

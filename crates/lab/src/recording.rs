@@ -26,7 +26,7 @@ use schedcast_base::groups::{Miss, NamedGroup, Wanted, find, label_of};
 use schedcast_base::names::nearest;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_trace::{MeasuredSettings, Recording, Request};
-use schedcast_workload::replay::{self, GroupIndex, Rare, Replay};
+use schedcast_workload::replay::{self, GroupIndex, Rare, Replay, ThreadId};
 
 use self::wakeups::RemoteWakeups;
 use crate::comparison::Tier;
@@ -109,8 +109,41 @@ pub enum ClosedLoop {
     },
     /// They keep a schedule.
     No,
+    /// They do.
+    Yes(Asking),
+}
+
+/// How clients ask that ask again when the last reply has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asking {
     /// On so many connections.
-    Yes(u32),
+    pub connections: u32,
+    /// As many requests a second as the CPU time of clients and service allows.
+    pub most_per_s: u64,
+}
+
+/// As many requests a second as all CPUs can do, and each client that is one thread, at the
+/// recorded CPU time of a request.
+///
+/// Worked example: 35,000 requests cost their client 2.1 s of CPU time and the service 2.2 s, on
+/// two CPUs. Both have time for 35,000 / (4.3 / 2 s) = 16,300 a second, the client alone for
+/// 35,000 / 2.1 s = 16,700.
+fn most_per_s(replay: &Replay, service: &replay::Service, number: usize) -> u64 {
+    let executed_ns = |thread: ThreadId| {
+        let activations = replay.activations_of(thread).iter();
+        activations.map(|one| one.executed_ns).sum::<u64>()
+    };
+    let members = replay.members(service.group).into_iter();
+    let threads = members.chain(service.clients.iter().copied());
+    let of_a_cpu_ns = threads.map(executed_ns).sum::<u64>() / u64::from(replay.cpus);
+    let client_ns = match service.clients[..] {
+        [client] => executed_ns(client),
+        _ => 0,
+    };
+    let requests = replay.requests.iter();
+    let requests = requests.filter(|one| one.service as usize == number);
+    let in_ns = of_a_cpu_ns.max(client_ns).max(1);
+    (requests.count() as u128 * 1_000_000_000 / u128::from(in_ns)) as u64
 }
 
 /// Subjects whose threads all were there for less than half of the recording, such as the steps of
@@ -173,9 +206,12 @@ impl Seen {
             let mut threads = replay.members(group).into_iter();
             threads.any(|thread| served(&replay.threads[thread.index()].subject))
         };
-        let services = replay.services.iter();
-        let told = |one: &replay::Service| match one.closed_loop {
-            Some(connections) => ClosedLoop::Yes(connections),
+        let services = replay.services.iter().enumerate();
+        let told = |number: usize, one: &replay::Service| match one.closed_loop {
+            Some(connections) => ClosedLoop::Yes(Asking {
+                connections,
+                most_per_s: most_per_s(replay, one, number),
+            }),
             // A log that is not of these threads tells nothing of their clients.
             None if tells_loop && served_in(one.group) => ClosedLoop::No,
             None => ClosedLoop::Unknown {
@@ -184,7 +220,8 @@ impl Seen {
         };
         let path = |group: GroupIndex| replay.groups[group.index()].path.clone();
         let timed = replay.groups.iter().filter(|group| group.phase.is_some());
-        let closed_loops = services.map(|one| (path(one.group), told(one))).collect();
+        let closed_loops = services.map(|(number, one)| (path(one.group), told(number, one)));
+        let closed_loops = closed_loops.collect();
         let bound = (0u32..).map(GroupIndex).zip(&replay.groups).skip(1);
         let bound = bound.filter(|(index, _)| replay.cpuset_of(*index).is_none());
         let bound = bound.filter_map(|(index, group)| {
