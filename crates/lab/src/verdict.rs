@@ -487,7 +487,7 @@ mod tests {
         assert_contains(&text, "11.2");
         // Clients that wait for each reply send less under 60 ms, and no reply takes longer.
         let unnumbered = Waiting {
-            connections: None,
+            asking: None,
             run_ns: 1_000_000_000,
         };
         let columns = [1_000.0, 400.0, 700.0, 1_000.0].map(|count| (1_000.0, count));
