@@ -1,6 +1,6 @@
 //! Requests that events of sockets show.
 
-use super::super::super::activity::Draft;
+use super::super::super::activity::{Draft, Source};
 use super::super::super::sockets::{Exchanged, Sides};
 use super::super::super::threads::ThreadId;
 use super::super::coarse::Coarse;
@@ -47,9 +47,17 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     let awake = exchanged.iter().map(|one| {
         let begun = own.range((one.client, 0)..=(one.client, one.sent_ns));
         let (key, draft) = begun.last()?;
-        Some((key.1, prompted.of_draft.get(draft)))
+        let is_inside = |waking: usize| match border.evidence.wakings[waking].source {
+            Source::Thread(by) => border.inside[by.index()],
+            _ => false,
+        };
+        Some(Awake {
+            woken_ns: key.1,
+            by_group: border.waking_of(*draft).is_some_and(is_inside),
+            timer: prompted.of_draft.get(draft),
+        })
     });
-    let awake: Vec<Awake<'_>> = awake.collect();
+    let awake: Vec<Option<Awake<'_>>> = awake.collect();
     let ask_at_once = prompted.prompts.len() * AT_ONCE_OF <= exchanged.len() && {
         let in_turn = in_turn(&exchanged);
         is_at_once(&exchanged, &awake, false) || {
@@ -65,7 +73,10 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         .zip(&awake)
         .enumerate()
         .map(|(number, (one, awake))| {
-            let (woken_ns, timer) = awake.unwrap_or((one.sent_ns, None));
+            let (woken_ns, timer) = match awake {
+                Some(awake) => (awake.woken_ns, awake.timer),
+                None => (one.sent_ns, None),
+            };
             let before_ns = timer.and_then(|timer| sent_by.insert(*timer, one.sent_ns));
             let asked = match timer.map(|timer| &prompted.prompts[*timer]) {
                 Some(prompt) if before_ns.is_none() || coarse.is_some() => {
@@ -99,21 +110,30 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     })
 }
 
-/// When the client of each request woke that sends it, and what timer led to that.
-type Awake<'a> = Option<(u64, Option<&'a usize>)>;
+/// How the client of a request came to be awake.
+struct Awake<'a> {
+    woken_ns: u64,
+    /// A thread of the group woke it.
+    by_group: bool,
+    /// The timer that led to it.
+    timer: Option<&'a usize>,
+}
 
 /// Whether clients ask as soon as they have been answered. `may_sleep`: what they wait for before
-/// they ask again, such as the end of the connection, may come later than the reply.
-fn is_at_once(exchanged: &[Exchanged], awake: &[Awake<'_>], may_sleep: bool) -> bool {
+/// they ask again, such as the end of the connection, may come later than the reply, and the group
+/// wakes them for it.
+fn is_at_once(exchanged: &[Exchanged], awake: &[Option<Awake<'_>>], may_sleep: bool) -> bool {
     let at_once = exchanged.iter().zip(awake).filter(|(one, awake)| {
-        let since_free_ns = one.sent_ns.checked_sub(one.free_ns);
-        let Some((woken_ns, None)) = awake else {
-            return false;
+        let Some(awake) = awake else { return false };
+        let can_ask_ns = match awake.woken_ns <= one.free_ns {
+            true => one.free_ns,
+            false => awake.woken_ns,
         };
-        match *woken_ns <= one.free_ns {
-            true => since_free_ns.is_some_and(|ns| ns <= AT_ONCE_NS),
-            false => may_sleep,
-        }
+        let is_prompt = one.sent_ns.saturating_sub(can_ask_ns) <= AT_ONCE_NS;
+        let is_answered = (1..=one.sent_ns).contains(&one.free_ns);
+        let has_slept = awake.woken_ns > one.free_ns;
+        let may_have_slept = !has_slept || may_sleep && awake.by_group;
+        is_prompt && is_answered && awake.timer.is_none() && may_have_slept
     });
     at_once.count() * AT_ONCE_OF >= exchanged.len() * (AT_ONCE_OF - 1)
 }
@@ -130,7 +150,7 @@ fn in_turn(exchanged: &[Exchanged]) -> Vec<Exchanged> {
     let mut all: Vec<Exchanged> = Vec::with_capacity(exchanged.len());
     let mut connections = 0..;
     for one in exchanged {
-        while let Some(reply) = replies.next_if(|reply| exchanged[*reply].replied_ns <= one.sent_ns)
+        while let Some(reply) = replies.next_if(|reply| exchanged[*reply].replied_ns < one.sent_ns)
         {
             free.entry(exchanged[reply].client)
                 .or_default()
