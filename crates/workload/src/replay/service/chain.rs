@@ -5,10 +5,11 @@
 
 use super::super::activity::{Draft, DraftStep};
 use super::super::model::{Activation, Trigger};
+use super::super::threads::ThreadId;
 use super::placed::Reply;
 use super::{Asked, Follows, RequestId, Served};
 use schedcast_sim::workload::ArrivalContext;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which replies the requests of a closed loop follow.
 pub(super) struct Chain<'a> {
@@ -27,23 +28,35 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Place of `at_ns` in a request's history: the last reply that its client had had by then, and
-    /// the time since. A client that sent it before it had the reply before did not wait for it.
-    /// What is accepted with a new connection comes before the request itself, and possibly before
-    /// the reply that this seems to follow: then it follows the one before that.
+    /// Place of `at_ns` in a request's history: the reply that its client had before, and the time
+    /// since. A client that sent it before it had that reply did not wait for it.
     pub(super) fn follows(&self, position: usize, at_ns: u64) -> Option<Follows> {
         let one = &self.asked[position];
-        let mut before = one.after?;
+        let before = one.after?;
         if self.asked[before].replied_ns as i64 > one.sent_ns {
             return None;
         }
-        loop {
-            let (request, replied_ns) = *self.known.get(&before)?;
+        let (request, replied_ns) = *self.known.get(&before)?;
+        Some(Follows {
+            request,
+            after_ns: at_ns.saturating_sub(replied_ns),
+        })
+    }
+
+    /// Place of a new connection that is accepted at `at_ns`. It comes before the request itself,
+    /// and possibly before the reply that this seems to follow: then it follows the one before
+    /// that.
+    fn accepted(&self, position: usize, at_ns: u64) -> Option<Follows> {
+        self.follows(position, at_ns)?;
+        let mut before = self.asked[position].after;
+        while let Some(earlier) = before {
+            let (request, replied_ns) = *self.known.get(&earlier)?;
             if let Some(after_ns) = at_ns.checked_sub(replied_ns) {
                 return Some(Follows { request, after_ns });
             }
-            before = self.asked[before].after?;
+            before = self.asked[earlier].after;
         }
+        None
     }
 
     /// Cuts activations where they wait for requests that follow others: these come in any order.
@@ -58,13 +71,28 @@ impl<'a> Chain<'a> {
         let positions: BTreeMap<RequestId, usize> = positions
             .map(|position| (self.known[&position].0, position))
             .collect();
+        let forks = |draft: &&Draft| {
+            let mut steps = draft.deeds.iter().map(|(_, step)| step);
+            steps.any(|step| matches!(step, DraftStep::Forks(_)))
+        };
+        // They accept the connections that their children serve.
+        let parents: BTreeSet<ThreadId> = drafts
+            .iter()
+            .filter(forks)
+            .map(|draft| draft.activation.thread)
+            .collect();
         for index in 0..drafts.len() {
             loop {
+                let accepts = parents.contains(&drafts[index].activation.thread);
                 let waits = drafts[index].deeds.iter().enumerate();
                 let mut moving = waits.filter_map(|(place, (into_ns, step))| match step {
                     DraftStep::Awaits(request) => {
                         let arrives_ns = requests[request.index()].arrives_ns;
-                        let follows = self.follows(*positions.get(request)?, arrives_ns)?;
+                        let position = *positions.get(request)?;
+                        let follows = match accepts {
+                            true => self.accepted(position, arrives_ns)?,
+                            false => self.follows(position, arrives_ns)?,
+                        };
                         Some((place, *into_ns, arrives_ns, follows))
                     }
                     _ => None,
@@ -132,7 +160,7 @@ mod tests {
             known: known.into(),
         };
         let follows = |at_ns| {
-            let follows = chain.follows(2, at_ns)?;
+            let follows = chain.accepted(2, at_ns)?;
             Some((follows.request, follows.after_ns))
         };
         assert_eq!(follows(3_000_000), Some((RequestId(11), 100_000)));
