@@ -5,9 +5,10 @@
 //! since the begin.
 //!
 //! A thread of a job that is alone counts the messages it has taken, and that count says which
-//! activation is next. So does a thread of a service that begins and ends in the recording, such as
-//! one that a server makes for each connection: it has one thing to do, and whoever lets a lock go
-//! for it lets it go on. By its messages it could end with a lock that another thread waits for.
+//! activation is next. So do threads of which a service makes one for each connection: each has one
+//! thing to do, and where it waits for a lock the thread that releases the lock wakes it, whatever
+//! message that is. By its messages it could end before it has released a lock that another thread
+//! waits for.
 //!
 //! Worked example: a shell begins at 10 ms and two programs end at 40 and 55 ms, the shell at
 //! 56 ms. The count is 3, 2, 1, 0, and the shell records 46 ms.
@@ -15,15 +16,16 @@
 use super::super::Replay;
 use super::super::model::{Activation, ActivationId, Step, Trigger};
 use super::super::threads::{Origin, ThreadId};
+use super::services::NEXT;
 use super::units::{Unit, under_way};
 use super::{MESSAGE, SEND, SINCE};
 use schedcast_kernel::GroupId;
 use schedcast_sim::workload::{JobSpec, MetricId, WordId};
-use schedcast_sim::{Compare, ProgramBuilder, Reg, Workload};
+use schedcast_sim::{Compare, ProgramBuilder, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of the next activation of a thread that does them in the recorded order.
-const NEXT: Reg = Reg(10);
+/// A thread that makes fewer others, which end, may have made workers that serve many connections.
+const MADE_MIN: usize = 20;
 
 /// Words of a job.
 struct JobWords {
@@ -79,12 +81,20 @@ impl Jobs {
                 .extend(first.filter(|_| job.is_whole).map(|(_, id)| (id, row)));
         }
         let members = replay.services.iter().map(|one| replay.members(one.group));
-        let passes = |id: &ThreadId| {
+        let members: BTreeSet<ThreadId> = members.flatten().collect();
+        let mut made: BTreeMap<ThreadId, Vec<ThreadId>> = BTreeMap::new();
+        for id in &members {
             let last = replay.activations_of(*id).last();
             let ends = last.is_some_and(|last| replay.steps_of(last).contains(&Step::Exit));
-            ends && replay.threads[id.index()].origin != Origin::Before
-        };
-        all.in_order.extend(members.flatten().filter(passes));
+            if let Origin::Fork(parent) = replay.threads[id.index()].origin
+                && ends
+                && members.contains(&parent)
+            {
+                made.entry(parent).or_default().push(*id);
+            }
+        }
+        let many = made.into_values().filter(|made| made.len() >= MADE_MIN);
+        all.in_order.extend(many.flatten());
         all
     }
 
