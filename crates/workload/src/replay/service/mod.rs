@@ -361,7 +361,8 @@ fn inside(evidence: &Evidence<'_>, members: &[ThreadId]) -> Vec<bool> {
 
 /// Messages to a group and from it by the subject of who is outside, as a client may be a new
 /// process for each of its requests; and the threads outside. A message to a thread that is awake
-/// wakes nobody, so the larger of the numbers counts that wakeups and events of sockets show.
+/// wakes nobody, so the larger of the numbers of messages to the group counts that wakeups and
+/// events of sockets show. Of those from it wakeups count, which show the replies.
 fn talk<'a>(
     evidence: &'a Evidence<'_>,
     inside: &[bool],
@@ -373,7 +374,10 @@ fn talk<'a>(
     });
     let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
     let mut talking = BTreeSet::new();
-    for messages in [wakes.collect(), evidence.messages.between()] {
+    for (messages, by_wakeups) in [
+        (wakes.collect(), true),
+        (evidence.messages.between(), false),
+    ] {
         let mut counted: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
         for (by, to) in messages {
             let (client, direction) = match (inside[by.index()], inside[to.index()]) {
@@ -386,9 +390,9 @@ fn talk<'a>(
             talking.insert(client);
         }
         for (subject, [to, from]) in counted {
-            let [most_to, most_from] = counts.entry(subject).or_default();
+            let [most_to, woken] = counts.entry(subject).or_default();
             *most_to = to.max(*most_to);
-            *most_from = from.max(*most_from);
+            *woken += if by_wakeups { from } else { 0 };
         }
     }
     (counts, talking)
