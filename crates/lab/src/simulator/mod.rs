@@ -57,6 +57,10 @@ struct Inferred {
     replay: Arc<Replay>,
 }
 
+/// So many workloads are kept: variants that adjust a replay take turns, and each workload may have
+/// hundreds of megabytes.
+const COMPILED_KEPT: usize = 2;
+
 /// A replay as a workload, before any setting, and where things stand in it.
 struct Compiled {
     replay: Arc<Replay>,
@@ -163,6 +167,9 @@ impl Simulator {
             workload,
             places,
         });
+        if known.len() == COMPILED_KEPT {
+            known.remove(0);
+        }
         known.push(Arc::clone(&compiled));
         Ok(compiled)
     }
