@@ -252,8 +252,7 @@ pub trait Platform {
     /// Arms (or moves) a timer. It fires on `cpu`, not before `at`.
     fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns);
 
-    /// `cpu` disarms a timer; no effect when it is not armed. The clock event device of another CPU
-    /// stays programmed for it (`remove_hrtimer`).
+    /// `cpu` disarms a timer; no effect when it is not armed.
     fn cancel(&mut self, cpu: Cpu, timer: Timer);
 
     /// Interrupts `to`; leaves at the cursor of `from`. `polling` means that the idle loop of `to`

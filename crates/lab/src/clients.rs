@@ -5,9 +5,8 @@
 //! that the recorded requests are over before the run ends. How many more follows from Little's
 //! law: each of n connections waits for a reply or thinks, so n = rate × (mean latency + mean time
 //! to think). Nor can they send more than their own CPU time and the service's allow
-//! ([`Asking::most_per_s`]). The mean latency leaves out the slowest
-//! thousandth: when most connections have no request left, the last ones wait for messages that no
-//! longer come.
+//! ([`Asking::most_per_s`]). The mean latency leaves out the slowest thousandth: when most
+//! connections have no request left, the last ones wait for messages that no longer come.
 //!
 //! # Worked example
 //!

@@ -73,7 +73,8 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
         }
     }
 
-    /// The device of another CPU is programmed anew, too, which in the kernel fires for nothing.
+    /// Programs the device of another CPU anew, too; the kernel leaves that to its next interrupt
+    /// (`remove_hrtimer`).
     #[inline(always)]
     fn cancel(&mut self, _: Cpu, timer: Timer) {
         match timer {
