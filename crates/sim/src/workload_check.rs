@@ -192,9 +192,9 @@ impl Workload {
 
     fn check_programs(&self) -> Result<(), WorkloadError> {
         for program in &self.programs {
-            for &(kind, number, row) in program.objects() {
-                let place = || format!("program {}, instruction {row}", program.name());
-                self.exists(place, kind, number)?;
+            for named in program.objects() {
+                let place = || format!("program {}, instruction {}", program.name(), named.at);
+                self.exists(place, named.kind, named.highest)?;
             }
         }
         Ok(())

@@ -502,7 +502,16 @@ pub struct Program {
     tables: Arc<[Vec<u32>]>,
     registers: u8,
     streams: u16,
-    objects: Vec<(&'static str, u32, usize)>,
+    objects: Vec<Named>,
+}
+
+/// Objects of one kind that a program names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Named {
+    pub kind: &'static str,
+    pub highest: u32,
+    /// The first instruction that names the highest.
+    pub at: usize,
 }
 
 impl Program {
@@ -526,9 +535,8 @@ impl Program {
         usize::from(self.streams)
     }
 
-    /// Of each kind of object that it names: the kind, the highest number, and the first
-    /// instruction with that.
-    pub(crate) fn objects(&self) -> &[(&'static str, u32, usize)] {
+    /// The objects that it names, by kind.
+    pub(crate) fn objects(&self) -> &[Named] {
         &self.objects
     }
 

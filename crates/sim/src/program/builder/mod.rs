@@ -2,7 +2,7 @@
 
 use super::operands::{Operand, for_each_operand};
 use super::{
-    Amount, AmountKind, Arithmetic, Compare, Instruction, Program, REGISTERS_MAX, Ref, Reg,
+    Amount, AmountKind, Arithmetic, Compare, Instruction, Named, Program, REGISTERS_MAX, Ref, Reg,
 };
 use crate::workload::{
     AttributesId, BarrierId, ConditionId, DeviceId, DistributionId, ForkId, MetricId, MutexId,
@@ -580,20 +580,22 @@ impl ProgramBuilder {
     }
 
     /// The number of registers, and the highest object of each kind.
-    fn named(
-        &self,
-        instructions: &[Instruction],
-    ) -> Result<(u8, Vec<(&'static str, u32, usize)>), ProgramError> {
+    fn named(&self, instructions: &[Instruction]) -> Result<(u8, Vec<Named>), ProgramError> {
         let mut registers = 0;
-        let mut objects: Vec<(&'static str, u32, usize)> = Vec::new();
+        let mut objects: Vec<Named> = Vec::new();
         for (row, instruction) in instructions.iter().enumerate() {
             for_each_operand(instruction, &mut |operand| match operand {
                 Operand::Register(register) => registers = registers.max(register + 1),
                 Operand::Object(kind, number) => {
-                    match objects.iter_mut().find(|known| known.0 == kind) {
-                        Some(known) if known.1 < number => *known = (kind, number, row),
+                    let named = Named {
+                        kind,
+                        highest: number,
+                        at: row,
+                    };
+                    match objects.iter_mut().find(|known| known.kind == kind) {
+                        Some(known) if known.highest < number => *known = named,
                         Some(_) => {}
-                        None => objects.push((kind, number, row)),
+                        None => objects.push(named),
                     }
                 }
             });
