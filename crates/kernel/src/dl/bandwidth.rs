@@ -234,7 +234,10 @@ impl Kernel {
             return ((at_frequency * rq.cpu_capacity_orig) >> 10) as i64;
         }
         reached(Mark::DlReclaims);
-        let unused = dl.this_bw.wrapping_sub(dl.running_bw) + dl.extra_bw;
+        let unused = dl
+            .this_bw
+            .wrapping_sub(dl.running_bw)
+            .wrapping_add(dl.extra_bw);
         let rate = if self.rules.grub_of_max_bw {
             let most = self.dl.max_bw;
             let rate = if unused > most.wrapping_sub(entity.bw) {

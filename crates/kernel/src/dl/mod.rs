@@ -198,7 +198,9 @@ impl Deadlines {
                 false => cpus - topology.isolated.len(),
             };
             let part = server_bw / together as u64;
-            all.rqs[cpu].extra_bw = all.max_bw - part * together as u64;
+            // A limit below the servers' share makes it wrap, as in the kernel's u64.
+            let reserved = part * together as u64;
+            all.rqs[cpu].extra_bw = all.max_bw.wrapping_sub(reserved);
             all.rqs[cpu].this_bw = server_bw;
         }
         all.total_bw = server_bw * cpus as u64;
