@@ -16,11 +16,51 @@
 
 use crate::comparison::Variant;
 use crate::metrics;
-use crate::recording::{Asking, Latency};
+use crate::recording::Latency;
 use schedcast_workload::programs::PERCENTILES;
+use schedcast_workload::replay::{Replay, ThreadId};
 
 /// Rates that differ by less than this share are not told apart.
 const DIFFERS: f64 = 0.02;
+
+/// How clients ask that ask again when the last reply has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asking {
+    /// On so many connections.
+    pub connections: u32,
+    /// As many requests a second as the CPU time of clients and service allows.
+    pub most_per_s: u64,
+}
+
+impl Asking {
+    /// Clients of the service of this number. They send no more than all CPUs can do at the
+    /// recorded CPU time of a request, and no more than a client that is one thread can.
+    ///
+    /// Worked example: 35,000 requests cost their client 2.1 s of CPU time and the service 2.2 s,
+    /// on two CPUs. Both have time for 35,000 / (4.3 / 2 s) = 16,300 a second, the client alone for
+    /// 35,000 / 2.1 s = 16,700.
+    pub(crate) fn of(replay: &Replay, number: usize, connections: u32) -> Self {
+        let service = &replay.services[number];
+        let executed_ns = |thread: ThreadId| {
+            let activations = replay.activations_of(thread).iter();
+            activations.map(|one| one.executed_ns).sum::<u64>()
+        };
+        let members = replay.members(service.group).into_iter();
+        let threads = members.chain(service.clients.iter().copied());
+        let of_a_cpu_ns = threads.map(executed_ns).sum::<u64>() / u64::from(replay.cpus);
+        let client_ns = match service.clients[..] {
+            [client] => executed_ns(client),
+            _ => 0,
+        };
+        let requests = replay.requests.iter();
+        let requests = requests.filter(|one| one.service as usize == number);
+        let in_ns = of_a_cpu_ns.max(client_ns).max(1);
+        Self {
+            connections,
+            most_per_s: (requests.count() as u128 * 1_000_000_000 / u128::from(in_ns)) as u64,
+        }
+    }
+}
 
 /// Clients of which each sends again when it has been answered.
 pub struct Waiting {
@@ -153,13 +193,12 @@ impl Waiting {
                 over_s,
                 is_most,
             } => {
-                let how = match is_most {
-                    true => "at most",
-                    false => "about",
-                };
-                let why = match is_most {
-                    true => ": CPU time of clients and service allows no more",
-                    false => "",
+                let (how, why) = match is_most {
+                    true => (
+                        "at most",
+                        ": CPU time of clients and service allows no more",
+                    ),
+                    false => ("about", ""),
                 };
                 format!(
                     "“{column}”: {how} {then:.0} {what}/s instead of {now:.0}, if clients{on} ask \

@@ -26,9 +26,10 @@ use schedcast_base::groups::{Miss, NamedGroup, Wanted, find, label_of};
 use schedcast_base::names::nearest;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_trace::{MeasuredSettings, Recording, Request};
-use schedcast_workload::replay::{self, GroupIndex, Rare, Replay, ThreadId};
+use schedcast_workload::replay::{self, GroupIndex, Rare, Replay};
 
 use self::wakeups::RemoteWakeups;
+use crate::clients::Asking;
 use crate::comparison::Tier;
 use crate::error::{Error, Result};
 use crate::experiment::document::{Entry, Table};
@@ -113,39 +114,6 @@ pub enum ClosedLoop {
     Yes(Asking),
 }
 
-/// How clients ask that ask again when the last reply has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asking {
-    /// On so many connections.
-    pub connections: u32,
-    /// As many requests a second as the CPU time of clients and service allows.
-    pub most_per_s: u64,
-}
-
-/// As many requests a second as all CPUs can do, and each client that is one thread, at the
-/// recorded CPU time of a request.
-///
-/// Worked example: 35,000 requests cost their client 2.1 s of CPU time and the service 2.2 s, on
-/// two CPUs. Both have time for 35,000 / (4.3 / 2 s) = 16,300 a second, the client alone for
-/// 35,000 / 2.1 s = 16,700.
-fn most_per_s(replay: &Replay, service: &replay::Service, number: usize) -> u64 {
-    let executed_ns = |thread: ThreadId| {
-        let activations = replay.activations_of(thread).iter();
-        activations.map(|one| one.executed_ns).sum::<u64>()
-    };
-    let members = replay.members(service.group).into_iter();
-    let threads = members.chain(service.clients.iter().copied());
-    let of_a_cpu_ns = threads.map(executed_ns).sum::<u64>() / u64::from(replay.cpus);
-    let client_ns = match service.clients[..] {
-        [client] => executed_ns(client),
-        _ => 0,
-    };
-    let requests = replay.requests.iter();
-    let requests = requests.filter(|one| one.service as usize == number);
-    let in_ns = of_a_cpu_ns.max(client_ns).max(1);
-    (requests.count() as u128 * 1_000_000_000 / u128::from(in_ns)) as u64
-}
-
 /// Subjects whose threads all were there for less than half of the recording, such as the steps of
 /// a build: from a thread's first wakeup to its last sleep.
 fn brief(replay: &Replay, recording: &Recording) -> BTreeSet<String> {
@@ -208,10 +176,7 @@ impl Seen {
         };
         let services = replay.services.iter().enumerate();
         let told = |number: usize, one: &replay::Service| match one.closed_loop {
-            Some(connections) => ClosedLoop::Yes(Asking {
-                connections,
-                most_per_s: most_per_s(replay, one, number),
-            }),
+            Some(connections) => ClosedLoop::Yes(Asking::of(replay, number, connections)),
             // A log that is not of these threads tells nothing of their clients.
             None if tells_loop && served_in(one.group) => ClosedLoop::No,
             None => ClosedLoop::Unknown {
