@@ -29,6 +29,7 @@
 
 mod exchanges;
 mod jobs;
+mod order;
 mod services;
 mod units;
 
@@ -39,6 +40,7 @@ use super::threads::{Origin, ThreadId};
 use crate::registers::registers;
 use exchanges::Exchanges;
 use jobs::Jobs;
+use order::InOrder;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::program::Label;
@@ -221,6 +223,7 @@ struct Compiler<'a> {
     exchanges: Exchanges,
     services: Services,
     jobs: Jobs,
+    in_order: InOrder,
 }
 
 impl<'a> Compiler<'a> {
@@ -298,6 +301,7 @@ impl<'a> Compiler<'a> {
             exchanges,
             services,
             jobs,
+            in_order: InOrder::of(replay),
         }
     }
 
@@ -325,7 +329,7 @@ impl<'a> Compiler<'a> {
         let mut b = ProgramBuilder::new(format!("{}-{}", first.name, first.pid));
         let wait = b.label();
         let handlers: Vec<Label> = (0..unit.messages).map(|_| b.label()).collect();
-        self.jobs.number(&mut b, self.replay, unit);
+        self.in_order.number(&mut b, self.replay, unit);
         self.begin(&mut b, unit, wait);
         b.bind(wait);
         match (&unit.threads[..], self.inboxes[unit.threads[0].index()]) {
@@ -339,7 +343,7 @@ impl<'a> Compiler<'a> {
         b.set(SINCE, MESSAGE);
         b.arithmetic(Arithmetic::Divide, SINCE, unit.messages);
         b.arithmetic(Arithmetic::Remainder, MESSAGE, unit.messages);
-        self.jobs.renumber(&mut b, self.replay, unit);
+        self.in_order.renumber(&mut b, self.replay, unit);
         b.jump_indexed(MESSAGE, &handlers);
         b.jump(wait);
         // The ones that were under way are no messages, but numbers are easier kept.

@@ -66,10 +66,6 @@ registers! { 10;
     /// Whether a message was taken that belongs to the next round.
     TAKEN
 }
-registers! { 14 => pub(super),
-    /// Number of the next activation of a thread that does them in the recorded order.
-    NEXT
-}
 
 /// An event loop that answers in rounds.
 struct Looping {
