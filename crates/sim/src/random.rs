@@ -111,9 +111,14 @@ impl SplitMix {
         self.below(count) == 0
     }
 
+    /// A place among `count` things; 0 where there is none.
+    pub const fn index(&mut self, count: usize) -> usize {
+        self.below(count as u64) as usize
+    }
+
     /// One of some things.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
+        of[self.index(of.len())]
     }
 
     /// A number between `least` and `most`, each power of two as likely as the next.

@@ -236,28 +236,6 @@ pub fn full_config(release: Version) -> Config {
     config
 }
 
-/// Numbers from a seed.
-pub(super) struct Dice(pub SplitMix);
-
-impl Dice {
-    /// 0..below
-    pub(super) fn below(&mut self, below: u64) -> u64 {
-        self.0.next() % below.max(1)
-    }
-
-    fn index(&mut self, below: usize) -> usize {
-        self.below(below as u64) as usize
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.index(of.len())]
-    }
-}
-
 /// Which kinds of steps a history may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kinds {
@@ -335,7 +313,7 @@ impl Kinds {
 /// A machine that a release knows, and kinds of steps. One CPU and two come as often as all others
 /// together, which take longer.
 pub fn draw_world(seed: u64, release: Version) -> (Shape, Kinds) {
-    let mut dice = Dice(SplitMix(seed.rotate_left(16)));
+    let mut dice = SplitMix(seed.rotate_left(16));
     let known = SHAPES.iter().filter(|shape| shape.is_known_to(release));
     let (few, many): (Vec<&Shape>, Vec<&Shape>) = known.partition(|shape| shape.cpus() <= 2);
     let mut shape = match dice.one_in(2) {
@@ -350,8 +328,8 @@ pub fn draw_world(seed: u64, release: Version) -> (Shape, Kinds) {
         groups,
         limits: groups && !dice.one_in(3),
         // By dice of their own, so that all else is as without them.
-        removals: groups && Dice(SplitMix(seed.rotate_left(48))).one_in(2),
-        cpusets: groups && Dice(SplitMix(seed.rotate_left(56))).one_in(3),
+        removals: groups && SplitMix(seed.rotate_left(48)).one_in(2),
+        cpusets: groups && SplitMix(seed.rotate_left(56)).one_in(3),
         real_time: dice.one_in(3),
         deadline: dice.one_in(4),
         changes: dice.one_in(2),
@@ -365,7 +343,7 @@ pub fn draw_world(seed: u64, release: Version) -> (Shape, Kinds) {
 
 /// A history of `length` steps with some of `kinds`.
 pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
-    let mut dice = Dice(SplitMix(seed));
+    let mut dice = SplitMix(seed);
     let mut drawn = Drawn {
         cpus: shape.cpus(),
         homes: Vec::new(),
@@ -410,7 +388,7 @@ pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
     History {
         shape,
         seed,
-        processes: 1 + Dice(SplitMix(seed.rotate_left(32))).below(8) as u32,
+        processes: 1 + SplitMix(seed.rotate_left(32)).below(8) as u32,
         features,
         steps,
     }
@@ -418,7 +396,7 @@ pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
 
 /// A third of the switches, each turned one way or the other.
 fn switches(seed: u64) -> Vec<(&'static str, bool)> {
-    let mut dice = Dice(SplitMix(!seed));
+    let mut dice = SplitMix(!seed);
     let turned = list("switches").iter().filter_map(|&name| {
         let (turned, on) = (dice.one_in(3), dice.one_in(2));
         turned.then_some((name, on))
@@ -453,8 +431,8 @@ struct Drawn {
 impl Drawn {
     fn place(
         &mut self,
-        dice: &mut Dice,
-        action: impl FnOnce(&mut Self, &mut Dice) -> Action,
+        dice: &mut SplitMix,
+        action: impl FnOnce(&mut Self, &mut SplitMix) -> Action,
     ) -> Step {
         let most = dice.pick(&[2_000, 20_000, 300_000, 2_000_000, 7_000_000]);
         Step {
@@ -464,7 +442,7 @@ impl Drawn {
         }
     }
 
-    fn action(&mut self, dice: &mut Dice) -> Action {
+    fn action(&mut self, dice: &mut SplitMix) -> Action {
         let most_tasks = (self.cpus as u64 * (2 + 2 * self.busy) + 2) as usize;
         match dice.below(40) {
             14 if self.kinds.nontask => {
@@ -512,16 +490,16 @@ impl Drawn {
         }
     }
 
-    fn task(&self, dice: &mut Dice) -> usize {
+    fn task(&self, dice: &mut SplitMix) -> usize {
         dice.index(self.homes.len())
     }
 
     /// A group that is not the root.
-    fn inner(&self, dice: &mut Dice) -> usize {
+    fn inner(&self, dice: &mut SplitMix) -> usize {
         1 + dice.index(self.parents.len().max(2) - 1)
     }
 
-    fn fork(&mut self, dice: &mut Dice) -> Action {
+    fn fork(&mut self, dice: &mut SplitMix) -> Action {
         let slice_ns = match self.slices && dice.one_in(2) {
             // The kernel sets a new task's slice from its parent's, within the bounds.
             true => self.slice(dice).clamp(100_000, 100_000_000),
@@ -538,14 +516,14 @@ impl Drawn {
     }
 
     /// 0.1 to 10 ms, and what the kernel cuts to its bounds of 0.1 and 100 ms.
-    fn slice(&self, dice: &mut Dice) -> u64 {
+    fn slice(&self, dice: &mut SplitMix) -> u64 {
         match dice.one_in(8) {
             true => dice.pick(&[1_000, 200_000_000]),
             false => 100_000 * (1 + dice.below(100)),
         }
     }
 
-    fn class(&self, dice: &mut Dice) -> Class {
+    fn class(&self, dice: &mut SplitMix) -> Class {
         let mut class = Class::PLAIN;
         if self.nice {
             class.nice = dice.below(40) as i32 - 20;
@@ -560,7 +538,7 @@ impl Drawn {
     }
 
     /// Deadline and period of some are the same; a runtime of a twentieth to a half.
-    fn reservation(&self, dice: &mut Dice) -> Action {
+    fn reservation(&self, dice: &mut SplitMix) -> Action {
         let period_ns = dice.pick(&[1_000_000, 5_000_000, 10_000_000, 33_000_000, 100_000_000]);
         let deadline_ns = match dice.one_in(3) {
             true => period_ns / 10 * (5 + dice.below(5)),
@@ -576,7 +554,7 @@ impl Drawn {
         Action::Deadline(self.task(dice), reservation)
     }
 
-    fn clamps(&self, dice: &mut Dice) -> Action {
+    fn clamps(&self, dice: &mut SplitMix) -> Action {
         if self.kinds.groups && dice.one_in(3) {
             let clamps = Clamps {
                 min: self.clamp(dice),
@@ -584,7 +562,7 @@ impl Drawn {
             };
             return Action::GroupClamps(self.inner(dice), clamps);
         }
-        let wish = |dice: &mut Dice| match dice.one_in(4) {
+        let wish = |dice: &mut SplitMix| match dice.one_in(4) {
             true => Wish::Reset,
             false => Wish::Set(self.clamp(dice)),
         };
@@ -600,14 +578,14 @@ impl Drawn {
         Action::Clamps(self.task(dice), clamps)
     }
 
-    fn clamp(&self, dice: &mut Dice) -> u32 {
+    fn clamp(&self, dice: &mut SplitMix) -> u32 {
         match dice.one_in(2) {
             true => dice.pick(&[0, 205, 446, 512, 640, 1024]),
             false => dice.below(1025) as u32,
         }
     }
 
-    fn mask(&self, dice: &mut Dice) -> u64 {
+    fn mask(&self, dice: &mut SplitMix) -> u64 {
         let all = if self.cpus == 64 {
             u64::MAX
         } else {
@@ -616,21 +594,21 @@ impl Drawn {
         match dice.below(3) {
             0 => 1 << dice.index(self.cpus),
             1 => all,
-            _ => match dice.0.next() & all {
+            _ => match dice.next() & all {
                 0 => all,
                 mask => mask,
             },
         }
     }
 
-    fn group(&mut self, dice: &mut Dice) -> Action {
+    fn group(&mut self, dice: &mut SplitMix) -> Action {
         let parent = self.any_group(dice);
         self.parents.push(parent);
         Action::Group(parent)
     }
 
     /// Any group; the root where the one drawn was removed.
-    fn any_group(&self, dice: &mut Dice) -> usize {
+    fn any_group(&self, dice: &mut SplitMix) -> usize {
         let group = dice.index(self.parents.len());
         match self.removed.contains(&group) {
             true => 0,
@@ -647,7 +625,7 @@ impl Drawn {
 
     /// The tasks of a group without groups below it leave, it is released, and freed after up to
     /// five other steps.
-    fn removal(&mut self, dice: &mut Dice, steps: &mut Vec<Step>) {
+    fn removal(&mut self, dice: &mut SplitMix, steps: &mut Vec<Step>) {
         let group = self.inner(dice);
         let is_parent = |(child, &parent): (usize, &usize)| {
             parent == group && child > 0 && !self.removed.contains(&child)
@@ -669,7 +647,7 @@ impl Drawn {
         steps.push(self.place(dice, |_, _| Action::Free(group)));
     }
 
-    fn limit(&self, dice: &mut Dice) -> Action {
+    fn limit(&self, dice: &mut SplitMix) -> Action {
         let period_ns = dice.pick(&[100_000_000, 100_000_000, 10_000_000, 35_000_000, 3_000_000]);
         let quota_ns = period_ns / 100 * (2 + dice.below(60) * self.cpus as u64);
         let quota_ns = match dice.one_in(16) {
