@@ -51,6 +51,8 @@ struct Message {
     by: ThreadId,
     from: Socket,
     to: Socket,
+    /// The thread that received next at the other end.
+    got_by: Option<ThreadId>,
 }
 
 /// A request under way.
@@ -226,11 +228,20 @@ impl Messages {
                         by,
                         from: socket,
                         to,
+                        got_by: None,
                     });
                 }
             }
         }
         sent.sort_by_key(|message| message.at_ns);
+        let mut reader: BTreeMap<Socket, ThreadId> = BTreeMap::new();
+        let mut later = received.iter().rev().peekable();
+        for message in sent.iter_mut().rev() {
+            while let Some(one) = later.next_if(|one: &&Receipt| one.at_ns > message.at_ns) {
+                reader.insert(one.socket, one.by);
+            }
+            message.got_by = reader.get(&message.to).copied();
+        }
         Self { sent, received }
     }
 
@@ -255,17 +266,10 @@ impl Messages {
     }
 
     /// The sender of each message that was received, and the thread that received next at that
-    /// socket, the last message first.
-    pub(super) fn between(&self) -> Vec<(ThreadId, ThreadId)> {
-        let mut reader: BTreeMap<Socket, ThreadId> = BTreeMap::new();
-        let mut received = self.received.iter().rev().peekable();
-        let of = |message: &Message| {
-            while let Some(one) = received.next_if(|one| one.at_ns > message.at_ns) {
-                reader.insert(one.socket, one.by);
-            }
-            Some((message.by, *reader.get(&message.to)?))
-        };
-        self.sent.iter().rev().filter_map(of).collect()
+    /// socket.
+    pub(super) fn between(&self) -> impl Iterator<Item = (ThreadId, ThreadId)> {
+        let all = self.sent.iter();
+        all.filter_map(|message| Some((message.by, message.got_by?)))
     }
 
     /// The requests of a group's clients in order of sending, each with its reply.

@@ -9,7 +9,7 @@ use super::super::threads::ThreadId;
 use super::placed::Reply;
 use super::{Asked, Follows, RequestId, Served};
 use schedcast_sim::workload::ArrivalContext;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Which replies the requests of a closed loop follow.
 pub(super) struct Chain<'a> {
@@ -61,29 +61,21 @@ impl<'a> Chain<'a> {
 
     /// Cuts activations where they wait for requests that follow others: these come in any order.
     /// The part behind the cut is an activation of its own, which the arrival begins. `positions`
-    /// are those of the requests in `asked`.
+    /// are those of the requests in `asked`; `accepting` is the thread that accepts connections for
+    /// its children.
     pub(super) fn split(
         &self,
         drafts: &mut Vec<Draft>,
         requests: &[Served],
         positions: impl Iterator<Item = usize>,
+        accepting: Option<ThreadId>,
     ) {
         let positions: BTreeMap<RequestId, usize> = positions
             .map(|position| (self.known[&position].0, position))
             .collect();
-        let forks = |draft: &&Draft| {
-            let mut steps = draft.deeds.iter().map(|(_, step)| step);
-            steps.any(|step| matches!(step, DraftStep::Forks(_)))
-        };
-        // They accept the connections that their children serve.
-        let parents: BTreeSet<ThreadId> = drafts
-            .iter()
-            .filter(forks)
-            .map(|draft| draft.activation.thread)
-            .collect();
         for index in 0..drafts.len() {
             loop {
-                let accepts = parents.contains(&drafts[index].activation.thread);
+                let accepts = accepting == Some(drafts[index].activation.thread);
                 let waits = drafts[index].deeds.iter().enumerate();
                 let mut moving = waits.filter_map(|(place, (into_ns, step))| match step {
                     DraftStep::Awaits(request) => {

@@ -53,6 +53,8 @@ impl Child {
 
 /// The children of a service, in the order in which they were forked.
 pub(super) struct Forked {
+    /// The thread that accepts the connections.
+    pub parent: ThreadId,
     children: Vec<Child>,
     of_thread: BTreeMap<ThreadId, usize>,
 }
@@ -109,7 +111,8 @@ impl Forked {
                 });
             }
         }
-        let children = of_parent.into_values().max_by_key(Vec::len)?;
+        let most_children = of_parent.into_iter().max_by_key(|(_, all)| all.len());
+        let (parent, children) = most_children?;
         let replying = children.iter().filter(|child| child.reply.is_some());
         let (mut sent, mut all, mut once) = (0, 0, 0);
         for child in replying {
@@ -125,6 +128,7 @@ impl Forked {
         }
         let numbered = children.iter().enumerate();
         Some(Self {
+            parent,
             of_thread: numbered.map(|(at, child)| (child.thread, at)).collect(),
             children,
         })

@@ -367,33 +367,33 @@ fn talk<'a>(
     evidence: &'a Evidence<'_>,
     inside: &[bool],
 ) -> (BTreeMap<&'a str, [usize; 2]>, BTreeSet<ThreadId>) {
-    let wakes = evidence.wakings.iter();
-    let wakes = wakes.filter_map(|waking| match waking.source {
-        Source::Thread(by) => Some((by, waking.wakee)),
+    let outside = |(by, to): (ThreadId, ThreadId)| match (inside[by.index()], inside[to.index()]) {
+        (false, true) => Some((by, 0)),
+        (true, false) => Some((to, 1)),
         _ => None,
-    });
-    let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    };
+    let subject = |client: ThreadId| evidence.threads[client.index()].subject.as_str();
     let mut talking = BTreeSet::new();
-    for (messages, by_wakeups) in [
-        (wakes.collect(), true),
-        (evidence.messages.between(), false),
-    ] {
-        let mut counted: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
-        for (by, to) in messages {
-            let (client, direction) = match (inside[by.index()], inside[to.index()]) {
-                (false, true) => (by, 0),
-                (true, false) => (to, 1),
-                _ => continue,
-            };
-            let subject = evidence.threads[client.index()].subject.as_str();
-            counted.entry(subject).or_default()[direction] += 1;
-            talking.insert(client);
-        }
-        for (subject, [to, from]) in counted {
-            let [most_to, woken] = counts.entry(subject).or_default();
-            *most_to = to.max(*most_to);
-            *woken += if by_wakeups { from } else { 0 };
-        }
+    let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    let wakes = evidence
+        .wakings
+        .iter()
+        .filter_map(|waking| match waking.source {
+            Source::Thread(by) => Some((by, waking.wakee)),
+            _ => None,
+        });
+    for (client, direction) in wakes.filter_map(outside) {
+        counts.entry(subject(client)).or_default()[direction] += 1;
+        talking.insert(client);
+    }
+    let mut sent: BTreeMap<&str, usize> = BTreeMap::new();
+    for (client, direction) in evidence.messages.between().filter_map(outside) {
+        *sent.entry(subject(client)).or_default() += 1 - direction;
+        talking.insert(client);
+    }
+    for (subject, sent) in sent {
+        let [to, _] = counts.entry(subject).or_default();
+        *to = sent.max(*to);
     }
     (counts, talking)
 }

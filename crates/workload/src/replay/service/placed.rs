@@ -196,7 +196,9 @@ impl Placing<'_> {
                 insert(&mut drafts[index], into_ns, step);
             }
         }
-        chain.split(drafts, requests, replies.iter().map(|reply| reply.asked));
+        let positions = replies.iter().map(|reply| reply.asked);
+        let accepting = self.forked.map(|forked| forked.parent);
+        chain.split(drafts, requests, positions, accepting);
         if let Some(rounds) = rounds {
             rounds.split(drafts, &requests[first as usize..], first);
         }

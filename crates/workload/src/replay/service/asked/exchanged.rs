@@ -58,16 +58,15 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         })
     });
     let awake: Vec<Option<Awake<'_>>> = awake.collect();
-    let ask_at_once = prompted.prompts.len() * AT_ONCE_OF <= exchanged.len() && {
+    let has_no_timers = prompted.prompts.len() * AT_ONCE_OF <= exchanged.len();
+    let mut ask_at_once = has_no_timers && is_at_once(&exchanged, &awake, false);
+    if has_no_timers && !ask_at_once {
         let in_turn = in_turn(&exchanged);
-        is_at_once(&exchanged, &awake, false) || {
-            let is_in_turn = is_at_once(&in_turn, &awake, true);
-            if is_in_turn {
-                exchanged = in_turn;
-            }
-            is_in_turn
+        ask_at_once = is_at_once(&in_turn, &awake, true);
+        if ask_at_once {
+            exchanged = in_turn;
         }
-    };
+    }
     let asked = exchanged
         .iter()
         .zip(&awake)
@@ -125,15 +124,12 @@ struct Awake<'a> {
 fn is_at_once(exchanged: &[Exchanged], awake: &[Option<Awake<'_>>], may_sleep: bool) -> bool {
     let at_once = exchanged.iter().zip(awake).filter(|(one, awake)| {
         let Some(awake) = awake else { return false };
-        let can_ask_ns = match awake.woken_ns <= one.free_ns {
-            true => one.free_ns,
-            false => awake.woken_ns,
-        };
+        let can_ask_ns = one.free_ns.max(awake.woken_ns);
         let is_prompt = one.sent_ns.saturating_sub(can_ask_ns) <= AT_ONCE_NS;
         let is_answered = (1..=one.sent_ns).contains(&one.free_ns);
         let has_slept = awake.woken_ns > one.free_ns;
-        let may_have_slept = !has_slept || may_sleep && awake.by_group;
-        is_prompt && is_answered && awake.timer.is_none() && may_have_slept
+        let is_by_reply = !has_slept || may_sleep && awake.by_group;
+        is_prompt && is_answered && awake.timer.is_none() && is_by_reply
     });
     at_once.count() * AT_ONCE_OF >= exchanged.len() * (AT_ONCE_OF - 1)
 }
