@@ -12,7 +12,7 @@
 //! | `preempt`, `flat_preempt` | wakeup preemption |
 //! | `attach` | joining and leaving the class or a group |
 //! | `load`, `group_weight` | PELT averages, shares |
-//! | `slice_tree` | requests as the kernel's tree of a queue knows them (6.12 to 7.1) |
+//! | `slice_tree` | requests as the kernel's tree of a queue knows them (6.12 to 7.2.6) |
 //! | `standing` | vruntime, lag and utilisation of a task, for those who watch |
 //! | `util_est` | estimates of utilisation at wakeup |
 

@@ -1,4 +1,4 @@
-//! The shortest and the longest request of a queue as the kernel knows them from 6.12 to 7.1.
+//! The shortest and the longest request of a queue as the kernel knows them from 6.12 to 7.2.6.
 //!
 //! It keeps queued entities in a red-black tree, in the order of their deadlines, and at each node
 //! the smallest vruntime, the shortest and the longest request below it (`min_vruntime_cb`). Where

@@ -305,7 +305,7 @@ rules! {
     pub(crate) class_change_detaches_first: bool = false,
     /// A task that was moved to another group may preempt, as after a wakeup (7.1).
     pub(crate) moved_task_preempts: bool = false,
-    /// Where the tree of a queue is rotated, what it says of requests stays behind (6.12 to 7.1).
+    /// Where the tree of a queue is rotated, what it says of requests stays behind (6.12 to 7.2.6).
     pub(crate) rotations_lose_slices: bool = true,
     /// A new affinity, or nice value of a real-time task, brings the clock of its CPU up to date
     /// even where nothing changes (up to 6.18).

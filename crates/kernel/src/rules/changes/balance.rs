@@ -163,19 +163,19 @@ changes! {
         "Balancing before idling runs in proportion to its success (NI_RANDOM).";
     "asym-idle-cores" release (7, 2): (on balance.asym_looks_at_cores),
         "Where capacities are unequal, tasks go to whole idle cores first.";
-    "weight-of-span" "8e8e23dea43e" (7, 1) also [(6, 18, 33)]: (off balance.weight_counts_isolated),
+    "weight-of-span" "8e8e23dea43e" (7, 1) also [(6, 18, 33), (7, 0, 10)]: (off balance.weight_counts_isolated),
         "Intervals of a domain and busy CPUs of its cache count its own CPUs, without isolated ones of the level.";
     "isolated-cache-apart" release (7, 2): (off balance.isolated_share_first_cache),
         "CPUs of isolcpus count as of one cache of their own, not as of that of CPU 0.";
     "asym-scan-limit" release (7, 2): (on balance.asym_scan_is_limited),
         "SIS_UTIL limits the search for a CPU with the capacity, too.";
-    "larger-never-help" release (7, 2): (on balance.larger_groups_never_help),
+    "larger-never-help" "50b101f6e586" (7, 2) also [(6, 12, 110)]: (on balance.larger_groups_never_help),
         "Groups of larger CPUs without waiting tasks are no source for a smaller CPU.";
     "cache-aware" "c99b8593b060" (7, 2): (on cache.aware),
         "The threads of a process are drawn to one last level cache (CONFIG_SCHED_CACHE).";
     "preferred-before-llc" release (7, 3): (on cache.yields_to_priority),
         "A CPU that the platform prefers comes before the cache that a process prefers.";
-    "llc-running-fits" release (7, 3): (on cache.running_must_fit),
+    "llc-running-fits" release (7, 3) also [(7, 2, 10)]: (on cache.running_must_fit),
         "The running task stays in its cache if it would be too large for the other CPU.";
     "misfit-if-helpful" release (7, 3): (on balance.misfit_counts_if_helpful),
         "A misfit task counts only when the CPU that balances is larger.";

@@ -62,7 +62,7 @@ changes! {
         "Another reservation pulls and reschedules only if the deadline changed.";
     "dl-moved-renews" "627cc25f8446" (6, 19): (on dl_moved_renews),
         "A deadline that has passed is renewed by changes that move the task, not by all.";
-    "dl-pushes-waiting" release (7, 3): (on dl_pushes_waiting_only),
+    "dl-pushes-waiting" "e0ca8991b2de" (7, 1) also [(6, 18, 33), (7, 0, 10)]: (on dl_pushes_waiting_only),
         "Pushes of deadline tasks pass over one that still runs.";
     "idle-reentry" "3dcac251b066" (6, 12): (on idle_reenters),
         "An idle CPU that is asked to reschedule for nothing looks for no tasks elsewhere.";
@@ -88,6 +88,6 @@ changes! {
     "hrtick" "96d1610e0b20" (7, 1): (on features.hrtick) (on features.hrtick_dl),
         "A timer ends requests of the fair class exactly instead of the next tick (HRTICK).";
     "rt-push-ipi-off" release (7, 2)
-        also [(7, 1, 13), (6, 18, 39), (6, 12, 96), (6, 6, 145), (6, 1, 178), (5, 15, 212), (5, 10, 261)]: (off features.rt_push_ipi),
+        also [(7, 1, 4), (6, 18, 39), (6, 12, 96), (6, 6, 145), (6, 1, 178), (5, 15, 212), (5, 10, 261)]: (off features.rt_push_ipi),
         "Without PREEMPT_RT, CPUs pull real-time tasks themselves (RT_PUSH_IPI off).";
 }

@@ -138,7 +138,7 @@ changes! {
         "The load average of a task follows its weight when its policy becomes SCHED_IDLE.";
     "idle-among-siblings" "faa42d29419d" (6, 12): (off idle_policy_gives_way),
         "Whether SCHED_IDLE gives way is judged among siblings, not among tasks.";
-    "util-est-before-dequeue" release (6, 12) until (7, 2) and [(7, 1, 13)]: (on util_est_before_dequeue),
+    "util-est-before-dequeue" release (6, 12) until (7, 2) and [(7, 1, 8)]: (on util_est_before_dequeue),
         "The estimate of a task that goes to sleep is taken before what it ran last is counted.";
     "first-request-halved" release (6, 12) for Eevdf: (on first_request_halved),
         "PLACE_DEADLINE_INITIAL halves the first request of new tasks, which were placed twice before.";
@@ -187,14 +187,14 @@ changes! {
         "A task that yields gives up the rest of its request.";
     "leaf-until-told" release (6, 19) also [(6, 6, 120), (6, 12, 63), (6, 17, 13), (6, 18, 2)]: (on leaf_until_group_knows),
         "A queue stays on the leaf list until its group has heard that nothing is left of its load.";
-    "fork-no-preempt" "e837456fdca8" (6, 19) for Eevdf: (on forks_do_not_preempt),
+    "fork-no-preempt" "e837456fdca8" (6, 19) also [(6, 18, 33)] for Eevdf: (on forks_do_not_preempt),
         "A forked task preempts its parent by a shorter request only.";
-    "buddies-at-wakeup" "e837456fdca8" (6, 19) for Eevdf: (on wakeups_heed_buddies),
+    "buddies-at-wakeup" "e837456fdca8" (6, 19) also [(6, 18, 33)] for Eevdf: (on wakeups_heed_buddies),
         "A wakeup does not preempt where the pick would take a buddy, and otherwise shortens protection.";
     "origin-follows-order" "79f3f9bedd14" (6, 19) also [(6, 12, 64), (6, 18, 3)]
-        until (7, 0) and [(6, 12, 78)] for Eevdf: (on origin_follows_order),
+        until (7, 0) and [(6, 12, 78), (6, 18, 17)] for Eevdf: (on origin_follows_order),
         "The origin of virtual time follows the average whenever an entity enters or leaves the order.";
-    "zero-vruntime" "b3d99f43c72b" (7, 0) also [(6, 12, 78)] for Eevdf: (on origin_follows_average),
+    "zero-vruntime" "b3d99f43c72b" (7, 0) also [(6, 12, 78), (6, 18, 17)] for Eevdf: (on origin_follows_average),
         "The origin of virtual time follows the average, which keeps sums small.";
     "lag-limit" "6e3c0a4e1ad1" (7, 0) also [(6, 18, 17)] for Eevdf: (on lag_limit_by_longest),
         "Lag is bounded by the longest request queued and a tick.";
@@ -214,7 +214,7 @@ changes! {
         "The running task is charged before a sleeper that is still queued is placed again.";
     "tg-load-queue-clock" release (7, 2): (on tg_load_avg_by_queue_clock),
         "The millisecond between two writes of a group's load average is one of the queue's clock.";
-    "slices-follow-rotations" release (7, 2) for Eevdf: (off rotations_lose_slices),
+    "slices-follow-rotations" "51b0e68cfa0a" (7, 3) also [(7, 2, 7)] for Eevdf: (off rotations_lose_slices),
         "The shortest and longest request of a queue go along where its tree is rotated.";
     "cgroup-concur" "fb1050ac8e40" (7, 3): (cgroup_mode: CgroupMode::Smp => CgroupMode::Concur),
         "A group weighs its shares for each of its tasks, up to the number of its CPUs (cgroup_mode concur).";
@@ -222,7 +222,7 @@ changes! {
         "All tasks of a CPU are in one order, each with its part of the CPU over all levels of groups.";
     "short-slices" "8f97b627ff1c" (7, 3) for Eevdf: (on protects_until_ineligible),
         "Shorter requests end protection where the running task is no longer eligible.";
-    "changed-class-preempts" release (7, 3): (on changed_class_preempts),
+    "changed-class-preempts" release (7, 3) also [(7, 2, 13)]: (on changed_class_preempts),
         "A task of another class may preempt as after a wakeup; one that runs and gets a higher one asks anew.";
     "lag-inflated-in-parts" release (7, 3) for Eevdf: (on lag_inflated_in_parts),
         "The lag that a task is placed with grows by its part of the weights; the product of all overflows less.";
@@ -234,6 +234,6 @@ changes! {
         "A waiting task that comes to another group may preempt, as after a wakeup.";
     "short-passes-buddies" "78cde54ea5f0" (7, 1) for Eevdf: (on short_requests_pass_buddies),
         "Buddies do not stand in the way of a wakeup with a shorter request, and end where it preempts.";
-    "wakeup-asks-pick" "ac8e69e69363" (7, 1) also [(7, 0, 10)] for Eevdf: (on wakeup_asks_pick),
+    "wakeup-asks-pick" "ac8e69e69363" (7, 1) also [(6, 18, 33), (7, 0, 10)] for Eevdf: (on wakeup_asks_pick),
         "A wakeup for which the pick would take a sleeper that is still queued takes it off and asks anew.";
 }

@@ -58,7 +58,7 @@ changes! {
         "Energy models may be of any size.";
     "energy-by-performance" "1b600da51073" (6, 9): (on energy.by_performance),
         "The state of an energy model is chosen by its performance, not by its frequency.";
-    "energy-task-runnable" "29922fdfc2a4" (7, 2) also [(6, 12, 97), (7, 1, 13)]: (on energy.task_runnable_moves),
+    "energy-task-runnable" "29922fdfc2a4" (7, 2) also [(6, 12, 97), (7, 1, 8)]: (on energy.task_runnable_moves),
         "The runnable time of a task counts where it would go, and not where it was.";
     "scan-allowed-only" "60588bfa223f" (5, 6): (off placement.scan_counts_forbidden),
         "CPUs forbidden by affinity do not use up the limit of scans.";
@@ -85,7 +85,7 @@ changes! {
     "kthread-stacking-task" "8b4e74ccb582" (5, 17) also [(5, 10, 94), (5, 15, 17), (5, 16, 3)]:
         (on placement.per_cpu_kthread_in_task_only),
         "Interrupts that hit a per-CPU kernel thread do not keep the woken task there.";
-    "idlest-allowed-only" "82d6e01a0699" (6, 19) also [(6, 1, 178), (6, 12, 97)]: (on placement.idlest_allowed_only),
+    "idlest-allowed-only" "82d6e01a0699" (6, 19) also [(6, 1, 178), (6, 12, 97), (6, 18, 39)]: (on placement.idlest_allowed_only),
         "Groups are compared by the CPUs that the forked task may use.";
     "sis-util" "70fb5ccf2ebb" (6, 0): (on features.sis_util),
         "Scans are limited by the utilisation of the cache's CPUs (SIS_UTIL).";
