@@ -242,7 +242,12 @@ fn a_queue_forgets_its_shortest_request_up_to_7_2_6() {
     // Behind a running task A (0.7 ms), B and C (2.8 ms) are queued in the order of their
     // deadlines: the tree is rotated, B comes to the top and knows of 2.8 ms only. Protection of
     // the running task is as long as that.
-    for (version, shortest_us) in [("6.12", 2800), ("7.1", 2800), ("7.2.6", 2800), ("7.2.7", 700)] {
+    for (version, shortest_us) in [
+        ("6.12", 2800),
+        ("7.1", 2800),
+        ("7.2.6", 2800),
+        ("7.2.7", 700),
+    ] {
         let mut world = World::new(version, 8);
         for _ in 0..4 {
             world.spawn(CPU);

@@ -148,7 +148,6 @@ pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft], clock: &Clock<'_>)
     (asked.len() >= MESSAGES_MIN && most(agreeing, asked.len())).then_some(Told {
         asked,
         connections,
-        coarse: None,
         ask_at_once: false,
         by_log: true,
     })

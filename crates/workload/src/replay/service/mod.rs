@@ -190,8 +190,6 @@ struct Told {
     asked: Vec<Asked>,
     /// The connection of each, where it is known.
     connections: Option<Vec<u32>>,
-    /// How the client's timers count.
-    coarse: Option<coarse::Coarse>,
     /// Clients ask at once when they have been answered, as load generators without a rate do.
     ask_at_once: bool,
     by_log: bool,
@@ -280,7 +278,7 @@ pub(super) fn find(
                 if let Some(forked) = &mut forked {
                     forked.give(&border, &told.asked, true);
                 }
-                (told.asked, told.connections, told.coarse)
+                (told.asked, told.connections, None)
             }
             None => match asked::from_wakeups(&border, drafts) {
                 Some((mut asked, coarse)) => {

@@ -192,3 +192,51 @@ fn a_client_without_a_rate_asks_less_often_of_a_slower_service() {
         latency.values.max()
     );
 }
+
+/// A client as `hey -q`: a timer for each of three connections, all at the same time, each 5 ms. It
+/// sends at 5, 55 and 105 µs, is answered at 200, 300 and 400, and reads that at 433, 453 and 473.
+#[test]
+fn requests_of_one_timer_are_due_when_they_are_sent() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
+    mini.group("/svc", &[("cpu.max", "max 100000")], &[2]);
+    let ends = [[0xa0, 0xb0], [0xa1, 0xb1], [0xa2, 0xb2]];
+    for at in (0..30).map(|turn| 5_000 * turn) {
+        mini.waking(at, 0, 0, HARD, 1);
+        mini.switch(at + 2, 0, 0, "R", 1);
+        for ([ours, theirs], sent) in ends.into_iter().zip([5, 55, 105]) {
+            at_socket(&mut mini, at + sent, 0, 1, AtSocket::Arrived, theirs);
+            if sent == 5 {
+                mini.waking(at + 6, 0, 1, SOFT, 2);
+            }
+            at_socket(&mut mini, at + sent + 2, 0, 1, AtSocket::Sent, ours);
+        }
+        mini.switch(at + 120, 0, 1, "S", 2);
+        for ([ours, theirs], replied) in ends.into_iter().zip([200, 300, 400]) {
+            at_socket(
+                &mut mini,
+                at + replied - 70,
+                0,
+                2,
+                AtSocket::Received,
+                theirs,
+            );
+            at_socket(&mut mini, at + replied, 0, 2, AtSocket::Arrived, ours);
+            if replied == 200 {
+                mini.waking(at + 201, 0, 2, SOFT, 1);
+            }
+            at_socket(&mut mini, at + replied + 3, 0, 2, AtSocket::Sent, theirs);
+        }
+        mini.switch(at + 430, 0, 2, "S", 1);
+        for ([ours, _], read) in ends.into_iter().zip([433, 453, 473]) {
+            at_socket(&mut mini, at + read, 0, 1, AtSocket::Received, ours);
+        }
+        mini.switch(at + 480, 0, 1, "S", 0);
+    }
+    let replay = inferred(mini, 150_000);
+    assert_eq!(replay.services[0].closed_loop, None);
+    // The first is due when the timer expires.
+    let latency_us = |served: &Served| served.latency_ns / 1_000;
+    let latencies: Vec<u64> = replay.requests.iter().map(latency_us).collect();
+    assert_eq!(latencies[..3], [433, 398, 368]);
+    assert_eq!((latencies.len(), &latencies[87..]), (90, &latencies[..3]));
+}

@@ -3,10 +3,9 @@
 use super::super::super::activity::{Draft, Source};
 use super::super::super::sockets::{Exchanged, Sides};
 use super::super::super::threads::ThreadId;
-use super::super::coarse::Coarse;
 use super::super::{Asked, Border, MESSAGES_MIN, Told, placed};
-use super::{AT_ONCE_NS, Prompted, arrival, due_between, most};
-use std::collections::{BTreeMap, VecDeque};
+use super::{AT_ONCE_NS, Prompted, arrival, most};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Clients ask at once when they have been answered if all but one in so many requests show it,
 /// and no more timers than that wake them.
@@ -15,9 +14,10 @@ const AT_ONCE_OF: usize = 20;
 /// The requests that [events of sockets](super::super::super::sockets) show, in order of sending,
 /// and the connection of each, if they explain four in five messages that wake the group.
 ///
-/// A client is late for the first message after its timer only as far as the timer is; any other
-/// was due at any time since its thread woke, or sent the one before. Clients that ask at once when
-/// they have been answered have each request due when they send it.
+/// A request is due when it is sent, as load generators count, or, if it is the first that a timer
+/// led to, when that expires. What only the client knows of its schedule, no event shows. `hey -q`
+/// has a timer for each connection, all at the same time, and sends one request after the other:
+/// they are due 50 µs apart.
 pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> Option<Told> {
     let sides = Sides {
         clients: &border.clients,
@@ -32,8 +32,6 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         return None;
     }
     let prompted = Prompted::of(border, drafts);
-    let sending = prompted.prompts.iter().filter(|one| one.message.is_some());
-    let coarse = Coarse::of(sending.filter_map(|one| one.slept_ns));
     let own = border.of_clients(drafts).into_iter();
     let own: BTreeMap<(ThreadId, u64), usize> = own
         .map(|draft| {
@@ -41,8 +39,8 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
             ((activation.thread, activation.woken_ns), draft)
         })
         .collect();
-    // By timer: when the last message that it led to was sent.
-    let mut sent_by: BTreeMap<usize, u64> = BTreeMap::new();
+    // Timers that led to a message already.
+    let mut sent_by: BTreeSet<usize> = BTreeSet::new();
     // When the client of each request woke that sends it, and what timer led to that.
     let awake = exchanged.iter().map(|one| {
         let begun = own.range((one.client, 0)..=(one.client, one.sent_ns));
@@ -67,43 +65,22 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
             exchanged = in_turn;
         }
     }
-    let asked = exchanged
-        .iter()
-        .zip(&awake)
-        .enumerate()
-        .map(|(number, (one, awake))| {
-            let (woken_ns, timer) = match awake {
-                Some(awake) => (awake.woken_ns, awake.timer),
-                None => (one.sent_ns, None),
-            };
-            let before_ns = timer.and_then(|timer| sent_by.insert(*timer, one.sent_ns));
-            let asked = match timer.map(|timer| &prompted.prompts[*timer]) {
-                Some(prompt) if before_ns.is_none() || coarse.is_some() => {
-                    let late = coarse.zip(prompt.slept_ns);
-                    let number = prompt.due_ns + number as u64;
-                    Asked {
-                        late_ns: late
-                            .map_or(0, |(coarse, slept_ns)| coarse.late_ns(slept_ns, number)),
-                        ..arrival(one.sent_ns, prompt.due_ns.min(one.sent_ns))
-                    }
-                }
-                _ if ask_at_once => arrival(one.sent_ns, one.sent_ns),
-                _ => due_between(before_ns.unwrap_or(woken_ns), one.sent_ns, number),
-            };
-            Asked {
-                replied_ns: one.replied_ns,
-                answer: Some(one.answer),
-                busy_ns: (one.free_ns.min(one.sent_ns) as i64)
-                    .saturating_sub(asked.due_ns)
-                    .max(0) as u64,
-                ..asked
-            }
-        });
+    let asked = exchanged.iter().zip(&awake).map(|(one, awake)| {
+        let timer = awake.as_ref().and_then(|awake| awake.timer);
+        let first = timer.filter(|timer| sent_by.insert(**timer));
+        let expires_ns = first.map(|timer| prompted.prompts[*timer].due_ns);
+        let due_ns = expires_ns.map_or(one.sent_ns, |ns| ns.min(one.sent_ns));
+        Asked {
+            replied_ns: one.replied_ns,
+            answer: Some(one.answer),
+            busy_ns: one.free_ns.min(one.sent_ns).saturating_sub(due_ns),
+            ..arrival(one.sent_ns, due_ns)
+        }
+    });
     let connections = exchanged.iter().map(|one| one.connection).collect();
     Some(Told {
         asked: asked.collect(),
         connections: Some(connections),
-        coarse,
         ask_at_once,
         by_log: false,
     })
