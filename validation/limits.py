@@ -15,11 +15,11 @@ each CPU), and one second of CPU time each.
 
 import json
 import pathlib
-import statistics
 import sys
 import tempfile
 
-from twins import SIMULATED, TABLES, described, kernel_keys, samples
+from beside import SIMULATED, Tables, described, kernel_keys, medians, spread
+from twins import TABLES, samples
 
 SEEDS = 5
 FROM_MS, WINDOW_MS = 500, 4000
@@ -64,7 +64,7 @@ def simulate(schedcast, case, limit, works, machine, seeds):
                     words = ["rt-app", str(file)]
                 text += program.format("", kind, place, json.dumps(words)) if number == 0 else ""
                 variants += program.format("variant.", kind, place, json.dumps(words))
-        metrics = samples(schedcast, "compare", text + variants, "--seeds", str(seeds), "--machine", str(machine))
+        metrics = samples(schedcast, "compare", text + variants, "--seeds", seeds, "--machine", machine)
     runs = []
     for run in range(len(works) * seeds):
         figures = {of: metrics[f"cgroup:/twins/{metric}"][run] / unit
@@ -95,11 +95,9 @@ def own_works(schedcast, case, repeats, machine):
     return works
 
 
-def spread(values):
-    """Median, smallest and largest."""
-    shown = (f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
-             for value in (statistics.median_low(values), min(values), max(values)))  # fmt: skip
-    return "{} ({} – {})".format(*shown)
+def whole(value):
+    """A value, with one decimal if it is not whole."""
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
 
 
 def rows(case, real, ours):
@@ -121,7 +119,7 @@ def tasks_of(case, repeats):
         if kind == "hog":
             words.append("hog on any CPU" if where[0] == "0-1" else f"hog on CPU {where[0]}")
         else:
-            work = spread([round(work_us(repeat)[place]) / 1000 for repeat in repeats])
+            work = spread([round(work_us(repeat)[place]) / 1000 for repeat in repeats], whole)
             words.append(f"beat of {work} ms every {int(where[0]) // 1000} ms on CPU {where[1]}")
     return ", ".join(words)
 
@@ -129,24 +127,21 @@ def tasks_of(case, repeats):
 def report(schedcast, file, machine, page):
     """Writes the page of all cases."""
     stored = json.loads(pathlib.Path(file).read_text())
-    tables, passed, compared = "", 0, 0
+    tables = Tables()
     for row in stored:
         case, real = CASES[row["case"]], row["repeats"]
         print(row["case"], file=sys.stderr)
         works = own_works(schedcast, case, real, described(machine))
         ours = simulate(schedcast, case, case["limit"], works, described(machine), SEEDS)
         quota, period, burst = (f"{us / 1000:g}" for us in case["limit"])
-        tables += f"\n## {row['case']}\n\nQuota {quota} of {period} ms, burst {burst} ms; {tasks_of(case, real)}. "
-        tables += f"{len(real)} repeats, {row['disturbed']} more disturbed.\n\n"
-        tables += "| | real | simulated | ratio | |\n|---|---|---|---|---|\n"
+        about = f"Quota {quota} of {period} ms, burst {burst} ms; {tasks_of(case, real)}. "
+        about += f"{len(real)} repeats, {row['disturbed']} more disturbed.\n\n"
+        tables.begin(row["case"], about, "", "real", "simulated", "ratio")
         for title, measured, predicted, band in rows(case, real, ours):
-            middles = [statistics.median_low(side) for side in (measured, predicted)]
+            middles = medians(measured, predicted)
             ratio = f"{middles[1] / middles[0]:.3f}" if middles[0] else "–"
-            good = min(measured) <= middles[1] <= max(measured)
-            good = good or abs(middles[1] - middles[0]) <= band * middles[0]
-            passed, compared = passed + good, compared + 1
-            cells = [title, spread(measured), spread(predicted), ratio, "" if good else "**misses**"]
-            tables += f"| {' | '.join(cells)} |\n"
+            cells = [title, spread(measured, whole), spread(predicted, whole), ratio]
+            tables.row(measured, predicted, band * middles[0], *cells)
     dates = ", ".join(sorted({row["date"] for row in stored}))
     text = f"""\
 # CPU limits, real and simulated: Linux 6.18
@@ -161,10 +156,10 @@ seeds, with the work its own activations took. Counts pass within ±3 %, throttl
 times within ±2 %, or within the spread of the real repeats. Repeats in which the hypervisor took more than 1 % of \
 the machine or other programs more than 3 % do not count.
 
-**{passed} of {compared} figures pass.** Ticks of both CPUs are due at the same moment, and the one whose interrupt \
+**{tables.passed} of {tables.compared} figures pass.** Ticks of both CPUs are due at the same moment, and the one whose interrupt \
 comes first draws the last runtime of the pool: a race which either wins as often. How late interrupts are is a figure \
 of the machine, drawn for each, so the split of a group's CPU time varies as it really does.
-{tables}"""
+{tables.text}"""
     pathlib.Path(page).write_text(text)
 
 

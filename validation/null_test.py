@@ -8,10 +8,10 @@ three chaos floors. How much higher is found with 200 draws that the tested comp
 to the star.
 """
 
-import json
 import pathlib
-import subprocess
 import sys
+
+from beside import FOLDER, ask, file_of
 
 # Command, its headline metric, a price that it pays often while that is measured, and its CPUs.
 # hackbench measures from when all its processes are forked, so its time does not depend on
@@ -54,7 +54,6 @@ NOMINAL = {
 TESTED_SEEDS = 40
 OTHER_SEEDS = 200
 FLOORS = 3
-FOLDER = pathlib.Path(__file__).parent
 
 
 def compare(schedcast, load, kernel, variants, seeds=None):
@@ -62,17 +61,11 @@ def compare(schedcast, load, kernel, variants, seeds=None):
     command, _, _, cpus = load
     settings = f'[machine]\ncpus = {cpus}\n[kernel]\nversion = "{kernel}"\n'
     program = f'[[program]]\nrun = "{command}"\n[[variant]]\nname = "as it is"\n'
-    file = pathlib.Path(sys.argv[2]).with_suffix(".toml")
-    file.write_text(settings + program)
-    words = [schedcast, "-q", "compare", str(file), "--json", "-"]
-    words += ["--seeds", str(seeds)] if seeds else []
+    words = ["--seeds", seeds] if seeds else []
     for number, (price, value) in enumerate(variants):
-        words += ["--variant", f"{number}", "--set", f"machine.cost.{price}={value}"]
-    try:
-        answer = subprocess.run(words, check=True, capture_output=True)
-    finally:
-        file.unlink()
-    return json.loads(answer.stdout)
+        words += ["--variant", number, "--set", f"machine.cost.{price}={value}"]
+    with file_of(settings + program) as file:
+        return ask(schedcast, "compare", file, *words)
 
 
 def changes(answer, metric):

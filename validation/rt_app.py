@@ -26,9 +26,11 @@ import sys
 import tempfile
 import tomllib
 
-from twins import BACKGROUND, FOLDER, SIMULATED, described, kernel_keys
+from beside import (
+    BACKGROUND, FOLDER, SIMULATED, Tables, chosen, described, file_of, kernel_keys, medians, printed, spread,
+)
 
-FILES = sorted((FOLDER / "rt-app-twins").glob("*.json"))
+FILES = {path.stem: path for path in sorted((FOLDER / "rt-app-twins").glob("*.json"))}
 REPEATS = 3
 # Simulated runs of a file; each begins at another place between two ticks.
 RUNS = 15
@@ -53,7 +55,7 @@ LOOP = {
 }  # fmt: skip
 
 
-def medians(log):
+def medians_of(log):
     """Medians of the compared columns, the first round left out: that one starts cold."""
     rows = [line.split() for line in log.splitlines()]
     rows = [[float(word) for word in row] for row in rows if len(row) > 10 and row[0].isdigit()][1:]
@@ -81,20 +83,15 @@ def measure(schedcast, into, names):
     """Adds real runs of the files, all or those named, to those in `into`."""
     into = pathlib.Path(into)
     stored = json.loads(into.read_text()) if into.exists() else []
-    if unknown := set(names) - {file.stem for file in FILES}:
-        sys.exit(f"no file {', '.join(sorted(unknown))}; there are {', '.join(file.stem for file in FILES)}")
-    for file in FILES:
-        if names and file.stem not in names:
-            continue
+    for file in chosen(FILES, names):
         print(file.stem, file=sys.stderr)
-        command = [schedcast, "-q", "calibrate", "--output", "-"]
-        calibrated = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        calibrated = printed(schedcast, "calibrate", "--output", "-")
         states = tomllib.loads(calibrated)["idle"].get("state", [{}])
         runs = []
         while len(runs) < REPEATS:
             logs, steal = run(file)
             if steal <= STEAL_MAX:
-                rows = {name.removeprefix("rt-app-"): medians(log) for name, log in logs.items()}
+                rows = {name.removeprefix("rt-app-"): medians_of(log) for name, log in logs.items()}
                 runs.append({name: row for name, row in rows.items() if row})
         row = next((row for row in stored if row["file"] == file.stem), None)
         # Runs of another kernel are no repeats of these.
@@ -116,53 +113,41 @@ def simulate(schedcast, file, machine, exits, number):
     with contextlib.ExitStack() as stack:
         if exits:
             pattern = re.compile(r"^exit_after_stay_ns = .*$", re.MULTILINE)
-            beside = stack.enter_context(tempfile.NamedTemporaryFile("w", suffix=".toml"))
-            beside.write(pattern.sub(f"exit_after_stay_ns = {exits}", machine.read_text()))
-            beside.flush()
-            text = text.replace(str(machine), beside.name)
-        experiment = stack.enter_context(tempfile.NamedTemporaryFile("w", suffix=".toml"))
-        experiment.write(text)
-        experiment.flush()
-        command = [schedcast, "-q", "run", experiment.name, "--format", "tool"]
-        report = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            drifted = pattern.sub(f"exit_after_stay_ns = {exits}", machine.read_text())
+            text = text.replace(str(machine), stack.enter_context(file_of(drifted)))
+        experiment = stack.enter_context(file_of(text))
+        report = printed(schedcast, "run", experiment, "--format", "tool")
     logs = (log.split(".log <==\n", 1) for log in report.split("==> rt-app-")[1:])
-    return {name: row for name, log in logs if (row := medians(log))}
-
-
-def spread(values):
-    """Median, smallest and largest of some values in µs."""
-    return f"{statistics.median_low(values):.0f} ({min(values):.0f} – {max(values):.0f})"
+    return {name: row for name, log in logs if (row := medians_of(log))}
 
 
 def report(schedcast, stored, machine, page):
     """Writes the page of all measured files."""
     stored = {row["file"]: row for row in json.loads(pathlib.Path(stored).read_text())}
     path = described(machine)
-    tables, passed, compared = "", 0, 0
-    for file in FILES:
-        if file.stem not in stored:
+    tables = Tables()
+    whole = "{:.0f}".format
+    for name, file in FILES.items():
+        if name not in stored:
             continue
-        print(file.stem, file=sys.stderr)
-        real = stored[file.stem]["runs"]
-        beside = stored[file.stem].get("idle_exits") or [None]
+        print(name, file=sys.stderr)
+        real = stored[name]["runs"]
+        beside = stored[name].get("idle_exits") or [None]
         turns = itertools.islice(itertools.cycle(beside), RUNS)
         ours = [simulate(schedcast, file, path, exits, number) for number, exits in enumerate(turns)]
-        tables += f"\n## {file.stem}\n\n| thread | column | real | simulated | difference | |\n|---|---|---|---|---|---|\n"
+        tables.begin(name, "", "thread", "column", "real", "simulated", "difference")
         for thread in sorted(real[0]):
             for number, column in enumerate(COLUMNS):
                 measured, predicted = (
                     [run[thread][number] for run in side if thread in run] for side in (real, ours)
                 )
-                wanted, compared = statistics.median_low(measured), compared + 1
+                cells = [thread, column, spread(measured, whole)]
                 if not predicted:
-                    tables += f"| {thread} | {column} | {spread(measured)} | no rounds | | **misses** |\n"
+                    tables.verdict(False, *cells, "no rounds", "")
                     continue
-                difference = statistics.median_low(predicted) - wanted
+                wanted, found = medians(measured, predicted)
                 band = WAKEUP_TOLERANCE_US if column == "wu_lat" else max(TOLERANCE_US, abs(wanted) * TOLERANCE)
-                good = min(measured) <= wanted + difference <= max(measured) or abs(difference) <= band
-                passed += good
-                cells = [thread, column, spread(measured), spread(predicted), f"{difference:+.0f}"]
-                tables += f"| {' | '.join(cells)} | {'' if good else '**misses**'} |\n"
+                tables.row(measured, predicted, band, *cells, spread(predicted, whole), f"{found - wanted:+.0f}")
     first = next(iter(stored.values()))
     beside = ", with the ways out of idling that were measured beside the real ones in turn"
     text = f"""\
@@ -176,8 +161,8 @@ rt-app 1.0 calibrated at each start; simulated: {SIMULATED}, machine `{machine.r
 Medians over the rounds of a thread, µs, with (smallest – largest) of the runs, {REPEATS} in each session that was \
 measured. A median passes within ±10 %, ±20 µs or the real spread, a wakeup latency within ±30 µs or the real spread.
 
-**{passed} of {compared} figures pass.**
-{tables}"""
+**{tables.passed} of {tables.compared} figures pass.**
+{tables.text}"""
     pathlib.Path(page).write_text(text)
 
 
@@ -185,11 +170,9 @@ def calibration(runs):
     """Prints in thousandths what a loop takes of what was asked for, after a calibration."""
     ratios = []
     for _ in range(int(runs)):
-        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-            json.dump(LOOP, file)
-            file.flush()
-            logs, _ = run(file.name)
-        ratios.append(medians(logs["calibration-loop-0"])[0] * 1000 / ASKED_US)
+        with file_of(json.dumps(LOOP), ".json") as file:
+            logs, _ = run(file)
+        ratios.append(medians_of(logs["calibration-loop-0"])[0] * 1000 / ASKED_US)
         print(round(ratios[-1]))
     print(f"median {statistics.median(ratios):.0f}")
 

@@ -7,8 +7,9 @@ page about both.
 
 import json
 import pathlib
-import subprocess
 import sys
+
+from beside import BACKGROUND, FOLDER, ask
 
 KERNELS = ["5.10", "5.14", "6.1", "6.6", "6.12", "6.18"]
 HERTZ = [100, 250, 1000]
@@ -16,19 +17,17 @@ THROTTLED = "cgroup:/pod/nr_throttled"
 PERIODS = "cgroup:/pod/nr_periods"
 # Of guests whose package has no configuration file: that of all others.
 GUEST_HERTZ = 250
-FOLDER = pathlib.Path(__file__).resolve().parent
 
 
 def compare(schedcast, file, words):
     """Throttled periods and periods of each seed, by column name."""
     # Files in a program's command line are named from where it is started.
-    folder = FOLDER / pathlib.Path(file).parent
-    command = [schedcast, "-q", "compare", pathlib.Path(file).name, "--json", "-", *words]
-    answer = json.loads(subprocess.run(command, check=True, capture_output=True, cwd=folder).stdout)
+    path = FOLDER / file
+    compared = ask(schedcast, "compare", path.name, *words, folder=path.parent)
     names = (THROTTLED, PERIODS)
     return {
         variant["name"]: [variant["metrics"][name]["samples"] for name in names]
-        for variant in answer["variants"]
+        for variant in compared["variants"]
     }
 
 
@@ -44,15 +43,13 @@ def simulate(schedcast):
 
 def cases(schedcast):
     """Lines about a hog on one of two CPUs for 100 s: alone, with housekeeping, and beside a recorded idle machine."""
-    idle = FOLDER.parent / "recordings" / "dev-vm-idle"
-    rows = [("alone", ["none"]), ("with housekeeping", []), (f"beside `recordings/{idle.name}`", [str(idle)])]
+    rows = [("alone", ["none"]), ("with housekeeping", []), (f"beside `recordings/{BACKGROUND.name}`", [BACKGROUND])]
     for name, background in rows:
-        words = ["-q", "run", "--machine", "generic-8", "--cpus", "2", "--kernel", "6.1", "--cgroup", "/pod"]
-        words += ["--set", "cpu.max=100000 100000", "--duration", "100s", "--seeds", "30", "--json", "-"]
+        words = ["--machine", "generic-8", "--cpus", "2", "--kernel", "6.1", "--cgroup", "/pod"]
+        words += ["--set", "cpu.max=100000 100000", "--duration", "100s", "--seeds", "30"]
         words += ["--background", *background] if background else []
         words += ["--", "stress-ng", "--cpu", "1", "--taskset", "1", "-t", "100"]
-        answer = json.loads(subprocess.run([schedcast, *words], check=True, capture_output=True).stdout)
-        metrics = answer["variants"][0]["metrics"]
+        metrics = ask(schedcast, "run", *words)["variants"][0]["metrics"]
         yield row(name, metrics[THROTTLED]["samples"], metrics[PERIODS]["samples"])
 
 

@@ -13,34 +13,18 @@ import datetime
 import json
 import pathlib
 import platform
-import statistics
-import subprocess
 import sys
-import tempfile
 import tomllib
 
-FOLDER = pathlib.Path(__file__).resolve().parent
+from beside import (
+    BACKGROUND, FOLDER, HERTZ, SIMULATED, Tables, ask, chosen, described, file_of, kernel_keys, medians, spread,
+)
+
 TABLES = tomllib.loads((FOLDER / "twins.toml").read_text())
-# The machine when it has nothing to do: it runs beside everything that is simulated.
-BACKGROUND = FOLDER.parent / "recordings" / "dev-vm-idle"
-# The kernel that was measured on, docs/validity/measured-kernel.md.
-KERNEL, PATCHES, HERTZ = "6.18.44", ["vcpu-pack"], 250
-SIMULATED = f"kernel {KERNEL} with {', '.join(PATCHES)}, HZ {HERTZ}"
 SESSIONS, REPEATS = 3, 3
 # Bands of times, rates and latencies, and of counts.
 VALUE, COUNT = 0.2, 0.1
 RATES = ["x/tps", "x/events_per_s", "x/requests_per_s"]
-
-
-def kernel_keys():
-    """The kernel that was measured on, as keys of an experiment."""
-    return f'[kernel]\nversion = "{KERNEL}"\npatches = {json.dumps(PATCHES)}\nhz = {HERTZ}\n'
-
-
-def described(machine):
-    """The file of a machine: that of a preset by its name, or any other."""
-    preset = FOLDER.parent / "machines" / f"{machine}.toml"
-    return preset if preset.exists() else pathlib.Path(machine).resolve()
 
 
 def experiment(case, rest=""):
@@ -60,13 +44,10 @@ def experiment(case, rest=""):
 
 def samples(schedcast, verb, text, *words):
     """Metrics of all columns of an experiment, with one sample for each run."""
-    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-        file.write(text)
-        file.flush()
-        command = [schedcast, "-q", verb, file.name, "--json", "-", *words]
-        answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    with file_of(text) as file:
+        variants = ask(schedcast, verb, file, *words)["variants"]
     metrics = {}
-    for variant in answer["variants"]:
+    for variant in variants:
         for name, metric in variant["metrics"].items():
             metrics.setdefault(name, []).extend(metric["samples"])
     return metrics
@@ -119,12 +100,7 @@ def measure(schedcast, table, file, names):
     """Adds real runs of the cases, all or those named, to those in `file`."""
     file = pathlib.Path(file)
     stored = json.loads(file.read_text()) if file.exists() else {}
-    known = [case["name"] for case in table["case"]]
-    if unknown := set(names) - set(known):
-        sys.exit(f"no case {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    for case in table["case"]:
-        if names and case["name"] not in names:
-            continue
+    for case in chosen({case["name"]: case for case in table["case"]}, names):
         print(f"{case['name']}: {case['command']}", file=sys.stderr)
         row = stored.setdefault(case["name"], {"values": {}})
         # Runs of another kernel are no repeats of these.
@@ -132,7 +108,7 @@ def measure(schedcast, table, file, names):
             row = stored[case["name"]] = {"values": {}}
         row["date"], row["kernel"] = str(datetime.date.today()), platform.release()
         for _ in range(SESSIONS):
-            metrics = samples(schedcast, "run", experiment(case), "--on", "host", "--seeds", str(REPEATS))
+            metrics = samples(schedcast, "run", experiment(case), "--on", "host", "--seeds", REPEATS)
             for quantity, values in figures(case, metrics).items():
                 row["values"].setdefault(quantity, []).extend(values)
         file.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
@@ -144,25 +120,20 @@ def simulated(schedcast, table, case, machine):
     for phase in range(table["phases"]):
         start_us = 10_000 + phase * 1_000_000 // HERTZ // table["phases"]
         starts += f'[[variant]]\nname = "{phase}"\n[[variant.program]]\nname = "x"\nstart = "{start_us}us"\n'
-    words = ["--seeds", str(table["seeds"]), "--machine", str(described(machine)), "--background", str(BACKGROUND)]
+    words = ["--seeds", table["seeds"], "--machine", described(machine), "--background", BACKGROUND]
     return figures(case, samples(schedcast, "compare", kernel_keys() + experiment(case) + starts, *words))
 
 
-def spread(values):
-    """Median, smallest and largest, with three to four figures."""
-
-    def digits(value):
-        places = next((places for places, size in enumerate((100, 10, 1)) if abs(value) >= size), 3)
-        return f"{value:.{places}f}"
-
-    middle, least, most = statistics.median_low(values), min(values), max(values)
-    return f"{digits(middle)} ({digits(least)} – {digits(most)})"
+def digits(value):
+    """A value with three to four figures."""
+    places = next((places for places, size in enumerate((100, 10, 1)) if abs(value) >= size), 3)
+    return f"{value:.{places}f}"
 
 
 def report(schedcast, table, file, machine, page):
     """Writes the page of all measured cases."""
     stored = json.loads(pathlib.Path(file).read_text())
-    tables, passed, compared = "", 0, 0
+    tables = Tables()
     for case in table["case"]:
         if case["name"] not in stored:
             continue
@@ -170,24 +141,22 @@ def report(schedcast, table, file, machine, page):
         ours = simulated(schedcast, table, case, machine)
         limit = f', `cpu.max` "{case["limit"]}"' if "limit" in case else ""
         cpus = ", ".join(map(str, case.get("cpus", [0, 1])))
-        tables += f"\n## {case['name']}\n\n`{case['command']}` on CPU {cpus}{limit}\n\n"
-        tables += "| | real | simulated | ratio | |\n|---|---|---|---|---|\n"
+        about = f"`{case['command']}` on CPU {cpus}{limit}\n\n"
+        tables.begin(case["name"], about, "", "real", "simulated", "ratio")
         for quantity, real in stored[case["name"]]["values"].items():
             if not real or not ours[quantity]:
                 continue
-            measured, predicted = (statistics.median_low(side) for side in (real, ours[quantity]))
+            measured, predicted = medians(real, ours[quantity])
             band = COUNT if "switches" in quantity or "wakeups" in quantity else VALUE
             ratio = predicted / measured if measured else float("inf")
-            good = min(real) <= predicted <= max(real) or abs(ratio - 1) <= band
-            passed, compared = passed + good, compared + 1
-            cells = [quantity, spread(real), spread(ours[quantity]), f"{ratio:.2f}", "" if good else "**misses**"]
-            tables += f"| {' | '.join(cells)} |\n"
+            cells = [quantity, spread(real, digits), spread(ours[quantity], digits), f"{ratio:.2f}"]
+            tables.row(real, ours[quantity], band * measured, *cells)
     dates = ", ".join(sorted({row["date"] for row in stored.values()}))
     kernels = ", ".join(sorted({row["kernel"] for row in stored.values()}))
     text = f"# {table['title']}\n\nWritten by `make twin-pages`. Real: {dates}, Linux {kernels}, 2 CPUs; simulated: "
     text += f"{SIMULATED}, machine `{pathlib.Path(machine).name}`, background "
     text += f"`{BACKGROUND.name}`, {table['seeds']} seeds at each of {table['phases']} places between two ticks.\n\n"
-    text += f"{table['about'].strip()}\n\n**{passed} of {compared} figures pass.**\n{tables}"
+    text += f"{table['about'].strip()}\n\n**{tables.passed} of {tables.compared} figures pass.**\n{tables.text}"
     pathlib.Path(page).write_text(text)
 
 
