@@ -24,40 +24,47 @@ pub use select::Selection;
 /// Prefix of the subject of a group.
 pub const CGROUP: &str = "cgroup:";
 
-/// Which change is an improvement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Better {
-    /// Less is better: times, throttling, watts.
-    Lower,
-    /// More is better: rates.
-    Higher,
-    /// Neither: counts that describe.
-    None,
+schedcast_base::named! {
+    /// Which change is an improvement.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Better {
+        /// Less is better: times, throttling, watts.
+        Lower = "lower",
+        /// More is better: rates.
+        Higher = "higher",
+        /// Neither: counts that describe.
+        None = "none",
+    }
 }
 
-/// Subject that a metric is measured on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
-    /// A program, or the threads of one name.
-    Program,
-    /// A cgroup, `cgroup:PATH`.
-    Cgroup,
-    /// The whole machine.
-    Machine,
+schedcast_base::named! {
+    /// Subject that a metric is measured on.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Subject {
+        /// A program, or the threads of one name.
+        Program = "program",
+        /// A cgroup, `cgroup:PATH`.
+        Cgroup = "cgroup",
+        /// The whole machine.
+        Machine = "machine",
+    }
 }
 
-/// Suffix after the metric's own name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Suffix {
-    /// Nothing.
-    Plain,
-    /// `.p50`, `.p99.9`, `.min`, `.avg`, `.mean`, `.max` or `.count`: a value of a distribution.
-    Distribution,
-    /// `.NAME`: one of several things of this kind.
-    Named,
-    /// Nothing, or `.FILE-RECORD` where a program has several sizes of files.
-    Sizes,
+schedcast_base::named! {
+    /// Suffix after the metric's own name.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Suffix {
+        /// Nothing.
+        Plain = "plain",
+        /// `.p50`, `.p99.9`, `.min`, `.avg`, `.mean`, `.max` or `.count`: a value of a
+        /// distribution.
+        Distribution = "distribution",
+        /// `.NAME`: one of several things of this kind.
+        Named = "named",
+        /// Nothing, or `.FILE-RECORD` where a program has several sizes of files.
+        Sizes = "sizes",
+    }
 }
 
 /// One family of metrics.
@@ -113,27 +120,11 @@ pub(crate) static FAMILIES: LazyLock<Vec<Family>> = LazyLock::new(|| {
 fn family(row: &'static str) -> Family {
     let [subject, name, suffix, unit, better, shown, description] = rows::cells(row);
     Family {
-        subject: match subject {
-            "Program" => Subject::Program,
-            "Cgroup" => Subject::Cgroup,
-            "Machine" => Subject::Machine,
-            _ => panic!("no subject: {row}"),
-        },
+        subject: Subject::named(subject).expect("a subject"),
         name,
-        suffix: match suffix {
-            "Plain" => Suffix::Plain,
-            "Distribution" => Suffix::Distribution,
-            "Named" => Suffix::Named,
-            "Sizes" => Suffix::Sizes,
-            _ => panic!("no suffix: {row}"),
-        },
+        suffix: Suffix::named(suffix).expect("a suffix"),
         unit,
-        better: match better {
-            "Lower" => Better::Lower,
-            "Higher" => Better::Higher,
-            "None" => Better::None,
-            _ => panic!("no improvement: {row}"),
-        },
+        better: Better::named(better).expect("an improvement"),
         headline: shown == "headline",
         description,
     }
@@ -320,9 +311,8 @@ pub fn list() -> String {
     );
     for family in FAMILIES.iter() {
         let better = match family.better {
-            Better::Lower => "lower",
-            Better::Higher => "higher",
             Better::None => "-",
+            better => better.name(),
         };
         let (pattern, unit) = (family.pattern(), family.unit);
         let words = family.description.split_whitespace();
@@ -351,8 +341,8 @@ mod tests {
     fn names_find_their_family() {
         for row in rows::lines(include_str!("named.txt")) {
             let [name, unit, better, kind] = rows::cells(row);
-            let found = describe(name).map(|(u, b, k)| (u, format!("{b:?}"), format!("{k:?}")));
-            let expected = (unit, better.to_owned(), kind.to_owned());
+            let found = describe(name).map(|(u, b, k)| (u, b.name(), format!("{k:?}")));
+            let expected = (unit, better, kind.to_owned());
             assert_eq!(found, Some(expected), "{name}");
         }
     }
