@@ -21,6 +21,7 @@
 //!   started, if that was recent; otherwise its wakeup is missing and it keeps the time of its
 //!   first run.
 
+use super::Folded;
 use super::model::{Activation, HandoverId, Trigger};
 use super::service::RequestId;
 use super::threads::{Origin, ThreadId};
@@ -191,15 +192,12 @@ enum MarkKind {
     Out(Leave),
 }
 
-/// Makes the activations of one thread. `drafts` and `begun` are those of all threads.
+/// Makes the activations of one thread. `folded` has those of all threads.
 pub(super) struct Folder<'a> {
     context: &'a Context<'a>,
     thread: ThreadId,
     origin: Origin,
-    drafts: &'a mut Vec<Draft>,
-    begun: &'a mut [Begun],
-    handovers: &'a mut u32,
-    incomplete: &'a mut Incomplete,
+    folded: &'a mut Folded,
     state: State,
     /// Executed time at which the open activation began.
     base_ns: u64,
@@ -221,24 +219,17 @@ enum State {
 }
 
 impl<'a> Folder<'a> {
-    #[allow(clippy::too_many_arguments)] // all of it is shared by the threads of one recording
     pub(super) fn new(
         context: &'a Context<'a>,
         thread: ThreadId,
         origin: Origin,
-        drafts: &'a mut Vec<Draft>,
-        begun: &'a mut [Begun],
-        handovers: &'a mut u32,
-        incomplete: &'a mut Incomplete,
+        folded: &'a mut Folded,
     ) -> Self {
         Self {
             context,
             thread,
             origin,
-            drafts,
-            begun,
-            handovers,
-            incomplete,
+            folded,
             state: State::Asleep,
             base_ns: 0,
         }
@@ -275,7 +266,7 @@ impl<'a> Folder<'a> {
             }
         }
         if self.state != State::Asleep && self.state != State::MaybeAsleep {
-            self.incomplete.at_end += 1;
+            self.folded.incomplete.at_end += 1;
         }
         if self.state == State::MaybeAsleep {
             self.close(executed_ns, None, true);
@@ -292,12 +283,12 @@ impl<'a> Folder<'a> {
     fn open(&mut self) -> Option<&mut Draft> {
         match self.state {
             State::Asleep => None,
-            _ => self.drafts.last_mut(),
+            _ => self.folded.drafts.last_mut(),
         }
     }
 
     fn begin(&mut self, trigger: Trigger, woken_ns: u64, at_ns: u64) {
-        self.drafts.push(Draft {
+        self.folded.drafts.push(Draft {
             activation: Activation::new(self.thread, trigger, woken_ns),
             deeds: Vec::new(),
             sleeps: 0,
@@ -359,9 +350,9 @@ impl<'a> Folder<'a> {
         if let State::Waiting { since_ns } = self.state {
             let step = match source {
                 Source::Thread(_) => {
-                    let handover = HandoverId(*self.handovers);
-                    *self.handovers += 1;
-                    self.begun[index] = Begun::Handover(handover);
+                    let handover = HandoverId(self.folded.handovers);
+                    self.folded.handovers += 1;
+                    self.folded.begun[index] = Begun::Handover(handover);
                     DraftStep::Wait(handover)
                 }
                 Source::Outside { .. } => DraftStep::Io {
@@ -374,11 +365,11 @@ impl<'a> Folder<'a> {
         }
         match self.state {
             State::Awake { ran: true } => {
-                self.incomplete.merged += 1;
+                self.folded.incomplete.merged += 1;
                 self.close(at_ns, Some(waking.time_ns), false);
             }
             State::Awake { ran: false } => {
-                self.incomplete.unseen_runs += 1;
+                self.folded.incomplete.unseen_runs += 1;
                 self.close(at_ns, None, true);
             }
             State::MaybeAsleep => self.close(at_ns, None, true),
@@ -390,7 +381,7 @@ impl<'a> Folder<'a> {
             Source::Outside { context } => Trigger::outside(woken_ns, waking.cpu, context),
         };
         if matches!(source, Source::Thread(_)) {
-            self.begun[index] = Begun::Draft(self.drafts.len());
+            self.folded.begun[index] = Begun::Draft(self.folded.drafts.len());
         }
         self.begin(trigger, woken_ns, at_ns);
     }
@@ -417,6 +408,7 @@ impl<'a> Folder<'a> {
     /// The trigger of an activation that no waking began.
     fn unwoken(&mut self, cpu: u32, woken_ns: u64, running: bool) -> Trigger {
         let first = self
+            .folded
             .drafts
             .last()
             .is_none_or(|draft| draft.activation.thread != self.thread);
@@ -425,11 +417,11 @@ impl<'a> Folder<'a> {
                 Trigger::Fork
             }
             Origin::Before if first && running && woken_ns <= QUEUED_AT_START_NS => {
-                self.incomplete.at_start += 1;
+                self.folded.incomplete.at_start += 1;
                 Trigger::Start
             }
             _ => {
-                self.incomplete.unseen_wakeups += 1;
+                self.folded.incomplete.unseen_wakeups += 1;
                 Trigger::outside(woken_ns, cpu, ArrivalContext::HardIrq)
             }
         }

@@ -250,16 +250,8 @@ impl Folded {
             if thread.left_out {
                 continue;
             }
-            Folder::new(
-                &context,
-                id,
-                thread.origin,
-                &mut folded.drafts,
-                &mut folded.begun,
-                &mut folded.handovers,
-                &mut folded.incomplete,
-            )
-            .fold(&runs[id.index()], &gathered.deeds[id.index()]);
+            Folder::new(&context, id, thread.origin, &mut folded)
+                .fold(&runs[id.index()], &gathered.deeds[id.index()]);
         }
         let kinds: Vec<_> = gathered
             .threads
