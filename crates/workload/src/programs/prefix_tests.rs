@@ -34,6 +34,17 @@ fn prefixes_in_a_row_set_what_each_of_them_names() {
 }
 
 #[test]
+fn of_several_policies_chrt_takes_the_last_one() {
+    let policy = |line: &str| prefixes(line).policy;
+    assert_eq!(
+        policy("chrt -f -r 7 hackbench"),
+        Some((Policy::RoundRobin, 7))
+    );
+    assert_eq!(policy("chrt -r -f 7 hackbench"), Some((Policy::Fifo, 7)));
+    assert_eq!(policy("chrt -f -b 0 hackbench"), Some((Policy::Batch, 0)));
+}
+
+#[test]
 fn a_mask_and_a_list_name_the_same_cpus() {
     let mask = prefixes("taskset 0xa hackbench").affinity;
     assert_eq!(mask, prefixes("taskset --cpu-list 1,3 hackbench").affinity);

@@ -25,7 +25,7 @@ use super::Asked;
 use std::collections::BTreeMap;
 
 /// A client that has a request to send sends it within so long of the reply before, ns.
-const AT_ONCE_NS: i64 = 100_000;
+const FOLLOWS_WITHIN_NS: i64 = 100_000;
 /// One in so many requests, those that follow a reply soonest, tells the chance of the next µs.
 const SOON_OF: usize = 20;
 /// Fewer than these tell nothing.
@@ -75,10 +75,10 @@ pub(super) fn odds(asked: &[Asked], connections: &[u32], before: &[Option<usize>
         .collect();
     let mut gaps_ns: Vec<i64> = turns.iter().map(|turn| turn.gap_ns).collect();
     gaps_ns.sort_unstable();
-    let at_once = gaps_ns.partition_point(|gap_ns| *gap_ns <= AT_ONCE_NS);
+    let at_once = gaps_ns.partition_point(|gap_ns| *gap_ns <= FOLLOWS_WITHIN_NS);
     let soon = (turns.len() / SOON_OF).max(SOON_MIN);
-    let last_ns = (gaps_ns.get(at_once + soon - 1)? - AT_ONCE_NS) as f64;
-    let middle_ns = (gaps_ns[at_once + soon / 2] - AT_ONCE_NS) as f64;
+    let last_ns = (gaps_ns.get(at_once + soon - 1)? - FOLLOWS_WITHIN_NS) as f64;
+    let middle_ns = (gaps_ns[at_once + soon / 2] - FOLLOWS_WITHIN_NS) as f64;
     if middle_ns > last_ns * (0.5 + DEVIATIONS * 0.5 / (soon as f64).sqrt()) {
         return None;
     }
@@ -86,9 +86,9 @@ pub(super) fn odds(asked: &[Asked], connections: &[u32], before: &[Option<usize>
     let due_within = |ns: i64| 1.0 - (-chance_per_ns * ns as f64).exp();
     let by_schedule: f64 = turns
         .iter()
-        .map(|turn| due_within(turn.latency_ns + AT_ONCE_NS))
+        .map(|turn| due_within(turn.latency_ns + FOLLOWS_WITHIN_NS))
         .sum();
-    let by_thinking = turns.len() as f64 * due_within(AT_ONCE_NS);
+    let by_thinking = turns.len() as f64 * due_within(FOLLOWS_WITHIN_NS);
     Some(by_schedule - by_thinking - at_once as f64 * (by_schedule / by_thinking).ln())
 }
 
