@@ -8,7 +8,7 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::rules::{DEFAULT, Version};
 use schedcast_kernel::task::Policy;
 use schedcast_kernel::uclamp::Clamps;
-use schedcast_sim::workload::{ForkId, ForkSpec, MetricId, ProgramId, TaskSpec};
+use schedcast_sim::workload::{AttributesSpec, ForkId, ForkSpec, MetricId, ProgramId, TaskSpec};
 use schedcast_sim::{ProgramBuilder, Reg, Workload};
 
 use super::command::CommandError;
@@ -136,11 +136,14 @@ impl Compiler<'_> {
         self.workload.add_task(task);
     }
 
-    /// The group of a path that a flag in word `word` names.
+    /// The group of the path and the word of a flag; the one that the tool starts in without it.
     ///
     /// # Errors
     /// A path that no group has, with the nearest one.
-    pub(super) fn group(&self, path: &str, word: usize) -> Result<GroupId, CommandError> {
+    pub(super) fn group(&self, given: &Option<(String, usize)>) -> Result<GroupId, CommandError> {
+        let Some((path, word)) = given else {
+            return Ok(self.start.group);
+        };
         let paths = || self.workload.groups.iter().map(|group| group.path.as_str());
         if path == "/" {
             return Ok(GroupId::ROOT);
@@ -152,7 +155,18 @@ impl Compiler<'_> {
         known.extend(paths());
         let hint = suggestion(path, &known);
         let message = format!("unknown cgroup `{path}`; {hint}");
-        Err(CommandError::new(self.tool, word, message))
+        Err(CommandError::new(self.tool, *word, message))
+    }
+
+    /// Puts a task on some CPUs, if any are named.
+    pub(super) fn bind(&mut self, b: &mut ProgramBuilder, cpus: Option<CpuSet>) {
+        if cpus.is_some() {
+            let attributes = self.workload.add_attributes(AttributesSpec {
+                affinity: cpus,
+                ..AttributesSpec::default()
+            });
+            b.set_attributes(attributes);
+        }
     }
 
     /// A number of an address space that no task has yet.

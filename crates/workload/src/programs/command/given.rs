@@ -66,6 +66,31 @@ impl Words {
             .map_or(Ok(default), |given| given.whole(range))
     }
 
+    /// The length of a run, or what holds without the flag; a number alone is seconds.
+    ///
+    /// # Errors
+    /// As [`Given::length_ns`].
+    pub(in crate::programs) fn length_ns(
+        &self,
+        key: &str,
+        default_ns: u64,
+    ) -> Result<u64, CommandError> {
+        self.last(key)
+            .map_or(Ok(default_ns), |given| given.length_ns(1_000_000_000))
+    }
+
+    /// The CPUs of a machine of `cpus` CPUs that a flag lists.
+    ///
+    /// # Errors
+    /// As [`Given::cpu_list`].
+    pub(in crate::programs) fn cpu_list(
+        &self,
+        key: &str,
+        cpus: usize,
+    ) -> Result<Option<CpuSet>, CommandError> {
+        self.last(key).map(|given| given.cpu_list(cpus)).transpose()
+    }
+
     /// The one of some things, each behind its name, that a flag names; the first without the flag.
     ///
     /// # Errors

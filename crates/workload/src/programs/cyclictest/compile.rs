@@ -33,13 +33,7 @@ impl Options {
             shutdown: compiler.workload.add_word(0),
         };
         let mut b = ProgramBuilder::new("cyclictest");
-        if let Some(cpus) = self.main_cpus {
-            let attributes = compiler.workload.add_attributes(AttributesSpec {
-                affinity: Some(cpus),
-                ..AttributesSpec::default()
-            });
-            b.set_attributes(attributes);
-        }
+        compiler.bind(&mut b, self.main_cpus);
         for thread in 0..self.threads {
             let program = self.thread(compiler, shared, thread)?;
             let fork = compiler.fork("", program, false);

@@ -107,10 +107,7 @@ impl Options {
                 Some(set) => set.iter().collect(),
                 None => (0..cpus as u32).map(Cpu).collect(),
             },
-            main_cpus: match words.last("mainaffinity") {
-                Some(given) => Some(given.cpu_list(cpus)?),
-                None => None,
-            },
+            main_cpus: words.cpu_list("mainaffinity", cpus)?,
             relative: words.has("relative"),
             quiet: words.has("quiet"),
             idle_latency_limit_us: (!left_alone).then_some(limit_us as u32),

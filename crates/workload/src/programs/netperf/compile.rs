@@ -2,7 +2,7 @@
 
 use schedcast_sim::ProgramBuilder;
 use schedcast_sim::program::Compare;
-use schedcast_sim::workload::{AttributesSpec, ForkId, ProgramId, QueueSpec, SenderWakes, WordId};
+use schedcast_sim::workload::{ForkId, ProgramId, QueueSpec, SenderWakes, WordId};
 
 use super::{Options, Test};
 use crate::programs::command::CommandError;
@@ -104,21 +104,6 @@ impl Options {
         compiler.program(b)
     }
 
-    fn bind(
-        &self,
-        compiler: &mut Compiler,
-        b: &mut ProgramBuilder,
-        cpus: Option<schedcast_kernel::cpuset::CpuSet>,
-    ) {
-        if cpus.is_some() {
-            let attributes = compiler.workload.add_attributes(AttributesSpec {
-                affinity: cpus,
-                ..AttributesSpec::default()
-            });
-            b.set_attributes(attributes);
-        }
-    }
-
     fn send_ns(&self, compiler: &Compiler, bytes: u64) -> u64 {
         let prices = &compiler.start.prices;
         match self.test.is_tcp() {
@@ -146,7 +131,7 @@ impl Options {
     ) -> Result<ProgramId, CommandError> {
         let run = compiler.metric("run");
         let mut b = ProgramBuilder::new("netperf-client");
-        self.bind(compiler, &mut b, self.local_cpu);
+        compiler.bind(&mut b, self.local_cpu);
         b.now(BEGIN);
         match self.length {
             Length::Time(time_ns) => {
@@ -220,7 +205,7 @@ impl Options {
         identifications: Option<WordId>,
     ) -> Result<ProgramId, CommandError> {
         let mut b = ProgramBuilder::new("netperf-server");
-        self.bind(compiler, &mut b, self.remote_cpu);
+        compiler.bind(&mut b, self.remote_cpu);
         b.forever(|b, end| {
             b.recv(TO_SERVER, VALUE);
             b.jump_if(VALUE, Compare::Equal, GOOD_BYE, end);
@@ -268,7 +253,7 @@ impl Options {
 
     fn stream_server(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
         let mut b = ProgramBuilder::new("netperf-server");
-        self.bind(compiler, &mut b, self.remote_cpu);
+        compiler.bind(&mut b, self.remote_cpu);
         b.forever(|b, end| {
             b.recv(TO_SERVER, VALUE);
             b.jump_if(VALUE, Compare::Equal, GOOD_BYE, end);
@@ -294,7 +279,7 @@ impl Options {
     /// Its server sends until the client has shut the connection down.
     fn sending_server(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
         let mut b = ProgramBuilder::new("netperf-server");
-        self.bind(compiler, &mut b, self.remote_cpu);
+        compiler.bind(&mut b, self.remote_cpu);
         b.set(VALUE, DATA);
         let top = b.here();
         b.work(compiler.start.prices.netperf_round_ns);

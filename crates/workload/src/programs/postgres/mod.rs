@@ -86,13 +86,6 @@ impl Settings {
             synchronous_commit,
         })
     }
-
-    fn group(&self, compiler: &Compiler) -> Result<GroupId, CommandError> {
-        let Some((path, word)) = &self.cgroup else {
-            return Ok(compiler.start.group);
-        };
-        compiler.group(path, *word)
-    }
 }
 
 /// A server whose processes are in the workload.
@@ -130,7 +123,7 @@ impl Server {
             reply_queues,
             epoll_sync: epoll_is_sync(compiler),
         };
-        let group = settings.group(compiler)?;
+        let group = compiler.group(&settings.cgroup)?;
         let log = Log::add(compiler, settings);
         let backend = server.backend(compiler, script, &log)?;
         let backend = compiler.fork("-server", backend, true);

@@ -61,10 +61,9 @@ impl Load {
                 Some(times.iter().map(|time| time - first + FIRST_NS).collect())
             }
         };
-        let duration_ns = match (&schedule, words.last("duration")) {
-            (Some(times), _) => times.last().map_or(0, |last| last + FIRST_NS),
-            (None, Some(given)) => given.length_ns(SECOND_NS)?,
-            (None, None) => 10 * SECOND_NS,
+        let duration_ns = match &schedule {
+            Some(times) => times.last().map_or(0, |last| last + FIRST_NS),
+            None => words.length_ns("duration", 10 * SECOND_NS)?,
         };
         Ok(Self {
             rate: words.whole("rate", 1..=10_000_000, 100)?,

@@ -2,7 +2,7 @@
 
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_sim::program::{Arithmetic, Compare, Label};
-use schedcast_sim::workload::{AttributesSpec, ForkId, MetricId, ProgramId, WordId};
+use schedcast_sim::workload::{ForkId, MetricId, ProgramId, WordId};
 use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::{MESSAGE, Options, WORKER as WORKER_SUFFIX};
@@ -100,8 +100,7 @@ impl Options {
         b.jump_indexed(VALUE, &pins);
         for (label, cpu) in pins.iter().zip(cpus) {
             b.bind(*label);
-            let one: CpuSet = [*cpu].into_iter().collect();
-            set_affinity(b, compiler, one);
+            compiler.bind(b, Some(CpuSet::of(*cpu)));
             b.jump(pinned);
         }
         b.bind(pinned);
@@ -148,9 +147,7 @@ impl Options {
         let work_ns = self.request_ns(compiler.start.prices.matrix_step_ps);
         let mut b = ProgramBuilder::new("schbench-worker");
         layout.worker_addresses(&mut b);
-        if let Some(cpus) = self.worker_cpus {
-            set_affinity(&mut b, compiler, cpus);
-        }
+        compiler.bind(&mut b, self.worker_cpus);
         b.now(WORKER_BEGIN);
         let (top, end, taken) = (b.here(), b.label(), b.label());
         stop_to(&mut b, layout.stopping, end);
@@ -219,14 +216,6 @@ impl Options {
         b.record(metric, DELTA);
         b.bind(skip);
     }
-}
-
-fn set_affinity(b: &mut ProgramBuilder, compiler: &mut Compiler, cpus: CpuSet) {
-    let attributes = compiler.workload.add_attributes(AttributesSpec {
-        affinity: Some(cpus),
-        ..AttributesSpec::default()
-    });
-    b.set_attributes(attributes);
 }
 
 /// Takes the lock of the CPU the worker is on, spinning while it is taken. One that was moved

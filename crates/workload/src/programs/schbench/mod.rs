@@ -28,7 +28,7 @@ use schedcast_kernel::cpuset::CpuSet;
 
 use super::command::{CommandError, Tool, Words, compiled};
 use super::results::Results;
-use super::schbench_classic::{PIPE_BYTES_MAX, RUNTIME_S_MAX, THREADS_MAX};
+use super::schbench_classic::{PIPE_BYTES_MAX, RUNTIME_S_MAX, THREADS_MAX, refuse_threads};
 
 /// schbench of the second generation.
 pub(crate) static TOOL: Tool = Tool {
@@ -109,12 +109,7 @@ impl Options {
             message_cpus,
             worker_cpus,
         };
-        let threads = options.groups * (options.workers + 1);
-        if threads > THREADS_MAX {
-            let message =
-                format!("{threads} threads; Linux holds {THREADS_MAX} unless told otherwise");
-            return Err(words.error(message));
-        }
+        refuse_threads(words, options.groups * (options.workers + 1))?;
         if runtime_s == 0 && zero_s > 0 {
             return Err(words.error("`-z` needs a run time: what it keeps depends on the end"));
         }
@@ -159,10 +154,9 @@ type Pins = (Option<Vec<Cpu>>, Option<CpuSet>);
 
 /// `auto` gives each message thread a CPU of its own, from 0 on, and the workers the others.
 fn read_pins(words: &Words, cpus: usize, groups: u64) -> Result<Pins, CommandError> {
-    let [message, worker] = ["message-cpus", "worker-cpus"].map(|key| words.last(key));
-    let auto = [message, worker]
+    let auto = ["message-cpus", "worker-cpus"]
         .into_iter()
-        .flatten()
+        .filter_map(|key| words.last(key))
         .find(|given| given.text() == "auto");
     if let Some(given) = auto {
         if groups as usize >= cpus {
@@ -175,8 +169,7 @@ fn read_pins(words: &Words, cpus: usize, groups: u64) -> Result<Pins, CommandErr
         let worker = (groups as u32..cpus as u32).map(Cpu).collect();
         return Ok((Some(message), Some(worker)));
     }
-    let list =
-        |given: Option<&super::command::Given>| given.map(|given| given.cpu_list(cpus)).transpose();
-    let message = list(message)?.map(|set| set.iter().collect());
-    Ok((message, list(worker)?))
+    let message = words.cpu_list("message-cpus", cpus)?;
+    let worker = words.cpu_list("worker-cpus", cpus)?;
+    Ok((message.map(|set| set.iter().collect()), worker))
 }

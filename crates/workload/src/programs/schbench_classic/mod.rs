@@ -41,6 +41,16 @@ pub(super) const THREADS_MAX: u64 = 32_768;
 /// Longest sleep or spin: an hour.
 const MICROSECONDS_MAX: u64 = 3_600_000_000;
 
+/// Refuses more threads than Linux holds.
+pub(super) fn refuse_threads(words: &Words, threads: u64) -> Result<(), CommandError> {
+    match threads > THREADS_MAX {
+        true => Err(words.error(format!(
+            "{threads} threads; Linux holds {THREADS_MAX} unless told otherwise"
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -78,12 +88,7 @@ impl Options {
             rate: words.whole("rps", 0..=1_000_000_000, 0)? / groups,
             pipe_bytes,
         };
-        let threads = options.groups * (options.workers + 1);
-        if threads > THREADS_MAX {
-            let message =
-                format!("{threads} threads; Linux holds {THREADS_MAX} unless told otherwise");
-            return Err(words.error(message));
-        }
+        refuse_threads(words, options.groups * (options.workers + 1))?;
         if options.rate > 0 && options.batch() == 0 {
             let message =
                 "`-R` needs `-t 2` or more: two thirds of the workers get a request at a time";

@@ -118,9 +118,7 @@ impl Options {
         Ok(Self {
             rate: words.whole("rate", 1..=RATE_MAX, 100)?,
             random: words.one_of("arrivals", &ARRIVALS)?,
-            duration_ns: words
-                .last("duration")
-                .map_or(Ok(10 * SECOND_NS), |given| given.length_ns(SECOND_NS))?,
+            duration_ns: words.length_ns("duration", 10 * SECOND_NS)?,
             threads,
             work_ns: work_ns - lock_ns,
             demand: words.one_of("demand", &DEMANDS)?,

@@ -105,10 +105,7 @@ impl Options {
                 timeout_ns
             },
             timeout_given: timeout.is_some() && timeout_ns > 0,
-            taskset: match words.last("taskset") {
-                Some(given) => Some(given.cpu_list(cpus)?),
-                None => None,
-            },
+            taskset: words.cpu_list("taskset", cpus)?,
             policy: read_policy(words)?,
             metrics: words.has("metrics") || words.has("metrics-brief"),
             metrics_wide: words.has("metrics"),
@@ -163,20 +160,15 @@ fn read_method(words: &Words) -> Result<Option<&'static Method>, CommandError> {
 }
 
 fn read_policy(words: &Words) -> Result<Option<(Policy, u8)>, CommandError> {
-    let Some(given) = words.last("sched") else {
-        return match words.last("sched-prio") {
-            Some(priority) => Err(priority.error("`--sched-prio` needs `--sched fifo` or `rr`")),
-            None => Ok(None),
-        };
-    };
-    let policy = given.one_of("policy", &POLICIES)?;
-    if !policy.is_rt() {
-        return match words.last("sched-prio") {
-            Some(priority) => Err(priority.error("`--sched-prio` needs `--sched fifo` or `rr`")),
-            None => Ok(Some((policy, 0))),
-        };
+    let given = words.last("sched");
+    let policy = given.map(|given| given.one_of("policy", &POLICIES));
+    match (policy.transpose()?, words.last("sched-prio")) {
+        (Some(policy), _) if policy.is_rt() => {
+            // Without a priority stress-ng takes the middle of the range.
+            let priority = words.whole("sched-prio", 1..=99, 50)?;
+            Ok(Some((policy, priority as u8)))
+        }
+        (_, Some(priority)) => Err(priority.error("`--sched-prio` needs `--sched fifo` or `rr`")),
+        (policy, None) => Ok(policy.map(|policy| (policy, 0))),
     }
-    // Without a priority stress-ng takes the middle of the range.
-    let priority = words.whole("sched-prio", 1..=99, 50)?;
-    Ok(Some((policy, priority as u8)))
 }

@@ -53,10 +53,7 @@ impl Options {
             ready: compiler.words(all),
             served_by: compiler.words(all),
         };
-        let group = match &self.server_cgroup {
-            Some((path, word)) => compiler.group(path, *word)?,
-            None => compiler.start.group,
-        };
+        let group = compiler.group(&self.server_cgroup)?;
         self.master(compiler, layout, group)?;
         let thread = self.thread(compiler, layout)?;
         let thread = compiler.fork("", thread, false);

@@ -81,9 +81,7 @@ impl Options {
             threads,
             // The remainder of the division is left out, as the tool does.
             connections_each: connections / threads,
-            duration_ns: words
-                .last("duration")
-                .map_or(Ok(10 * SECOND_NS), |given| given.length_ns(SECOND_NS))?,
+            duration_ns: words.length_ns("duration", 10 * SECOND_NS)?,
             workers: words.whole("workers", 1..=WORKERS_MAX, cpus.max(1) as u64)?,
             server_cgroup: cgroup.map(|given| (given.text().to_owned(), given.word)),
             url: url.map_or("http://localhost/", |(text, _)| text).to_owned(),
