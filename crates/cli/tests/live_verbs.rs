@@ -9,18 +9,8 @@ use std::process::Command;
 
 use command::{answer, schedcast, text};
 use schedcast_base::assert_contains;
-use schedcast_host::{CgroupVersion, CpuCgroup, CpuFile, CpuHierarchy, sys};
-
-/// A fresh group, or `None` with the reason on standard error.
-fn group(name: &str) -> Option<CpuCgroup> {
-    let v1 = CpuHierarchy::detect().is_ok_and(|tree| tree.version() == CgroupVersion::V1);
-    if !sys::is_root() || !v1 {
-        eprintln!("skipped: not root, or no cgroup v1 cpu controller");
-        return None;
-    }
-    let name = format!("schedcast-verbs-{name}-{}", std::process::id());
-    Some(CpuCgroup::create("/", &name).unwrap())
-}
+use schedcast_host::testing::group;
+use schedcast_host::{CpuCgroup, CpuFile};
 
 fn limits(group: &CpuCgroup) -> [String; 4] {
     use CpuFile::{CfsBurstUs, CfsPeriodUs, CfsQuotaUs, Shares};

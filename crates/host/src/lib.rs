@@ -19,6 +19,7 @@
 //!
 //! * [`CpuCgroup`]: a group, cgroup v1 or v2, removed again whatever happens.
 //! * [`groups`]: the groups of this host by unit, container, pod and process.
+//! * [`testing`]: groups for tests on the running kernel.
 //! * [`top`]: which limited groups are throttled, and how much.
 //! * [`self_check`]: what works on this host.
 //! * [`run_placed`]: commands started together, each in its group, with a time limit.
@@ -53,6 +54,7 @@ pub mod self_check;
 pub mod server;
 mod stat;
 pub mod sys;
+pub mod testing;
 pub mod top;
 mod topology;
 pub mod tracefs;

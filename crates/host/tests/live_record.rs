@@ -6,8 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use schedcast_base::assert_contains;
+use schedcast_host::CpuCgroup;
 use schedcast_host::record::{Request, Way, has_begun, record};
-use schedcast_host::{CgroupVersion, CpuCgroup, CpuHierarchy, sys};
+use schedcast_host::testing::group;
 use schedcast_trace::{Event, EventKind, Recording, Switch};
 
 const HOG: &str = env!("CARGO_BIN_EXE_schedcast-hog");
@@ -16,16 +17,6 @@ const HOG: &str = env!("CARGO_BIN_EXE_schedcast-hog");
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn group(name: &str) -> Option<CpuCgroup> {
-    let v1 = CpuHierarchy::detect().is_ok_and(|tree| tree.version() == CgroupVersion::V1);
-    if !sys::is_root() || !v1 {
-        eprintln!("skipped: not root, or no cgroup v1 cpu controller");
-        return None;
-    }
-    let name = format!("schedcast-record-{name}-{}", std::process::id());
-    Some(CpuCgroup::create("/", &name).unwrap())
 }
 
 #[test]

@@ -6,11 +6,12 @@ mod live;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use live::{files, has_groups, others_ratio};
+use live::{files, others_ratio};
 use schedcast_advise::{Demands, advise};
 use schedcast_base::quantile::median;
 use schedcast_host::apply::{self, Wish};
 use schedcast_host::record::{Request, record};
+use schedcast_host::testing::has_groups;
 use schedcast_host::{CommandSpec, CpuCgroup, CpuTimes, hog, run_placed};
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;

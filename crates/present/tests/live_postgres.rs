@@ -12,12 +12,13 @@ use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use live::{files, has_groups, others_ratio};
+use live::{files, others_ratio};
 use schedcast_advise::gate::{Gate, check};
 use schedcast_advise::{Candidate, Demands, advise};
 use schedcast_host::apply::{self, Wish};
 use schedcast_host::record::{Request, record};
 use schedcast_host::server::{Postgres, Server};
+use schedcast_host::testing::has_groups;
 use schedcast_host::{CpuCgroup, CpuTimes};
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;

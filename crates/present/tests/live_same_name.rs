@@ -13,10 +13,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use live::{has_groups, others_ratio};
+use live::others_ratio;
 use schedcast_advise::{Demands, advise};
 use schedcast_base::quantile::percentile;
 use schedcast_host::record::{Request, record};
+use schedcast_host::testing::has_groups;
 use schedcast_host::{CpuCgroup, CpuTimes};
 use schedcast_lab::answer::answer;
 use schedcast_lab::question::{Question, Subject};

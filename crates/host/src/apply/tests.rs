@@ -7,6 +7,7 @@ use std::process::Command;
 use super::*;
 use crate::hierarchy::CpuHierarchy;
 use crate::sys;
+use crate::testing;
 use schedcast_base::{assert_contains, assert_starts};
 
 /// A v2 group `/web` of plain files.
@@ -312,14 +313,10 @@ fn killed_between_two_writes() {
 
 #[test]
 fn the_live_v1_controller_takes_and_gives_back() {
-    let v1 = CpuHierarchy::detect().is_ok_and(|tree| tree.version() == CgroupVersion::V1);
-    if !sys::is_root() || !v1 {
-        eprintln!("skipped: not root, or no cgroup v1 cpu controller");
+    let Some(parent) = testing::group("apply") else {
         return;
-    }
+    };
     let journals = tempfile::tempdir().unwrap();
-    let name = format!("schedcast-apply-{}", std::process::id());
-    let parent = CpuCgroup::create("/", &name).unwrap();
     parent.apply("cpu.max", "50000 100000").unwrap();
     let group = parent.create_child("inner").unwrap();
     group.apply("cpu.max", "40000 100000").unwrap();

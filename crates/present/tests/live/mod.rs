@@ -2,20 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use schedcast_host::{CgroupVersion, CpuCgroup, CpuFile, CpuHierarchy, CpuTimes, sys};
+use schedcast_host::{CpuCgroup, CpuFile, CpuTimes};
 
 /// A tick of `/proc/stat`, ns.
 const TICK_NS: u64 = 10_000_000;
-
-/// Whether groups can be made here; says on standard error why not.
-pub(crate) fn has_groups() -> bool {
-    let v1 = CpuHierarchy::detect().is_ok_and(|tree| tree.version() == CgroupVersion::V1);
-    let can = sys::is_root() && v1;
-    if !can {
-        eprintln!("skipped: not root, or no cgroup v1 cpu controller");
-    }
-    can
-}
 
 /// Share of the machine that other programs and the hypervisor took since `before`, 0 to 1;
 /// `own_ns` were ours.
