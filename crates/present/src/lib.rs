@@ -9,7 +9,7 @@
 //! | [`fleet_page`] | the page of all containers of a dump |
 //! | [`watch`] | one run as a Perfetto trace, and as what the page shows |
 //! | [`views`] | the views of `perf sched` of a recording |
-//! | [`lists`] | what `schedcast list` prints besides metrics |
+//! | [`lists`] | what `schedcast list` prints |
 //!
 //! Nothing in here decides a number. Worked example: a comparison in which the p99 of `schbench`
 //! falls from 212.1 to 71.6 ms becomes the row `212.1   71.6 *` of [`tables::text`], the line

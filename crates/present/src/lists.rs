@@ -1,15 +1,46 @@
-//! Lists that `schedcast list` prints besides metrics: machines, kernels, patches.
+//! Lists that `schedcast list` prints.
 
 use schedcast_kernel::rules::own::OWN;
 use schedcast_kernel::rules::{FEATURES, Origin, TUNABLES, Version, changes as table};
+use schedcast_lab::metrics;
 use schedcast_sim::Machine;
 use schedcast_sim::machine::PRESETS;
 use schedcast_workload::programs::{TOOLS, command, prefix};
 
 use crate::tables::wrap;
 
+schedcast_base::named! {
+    /// A list.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Listing {
+        /// Machine presets.
+        Machines = "machines",
+        /// Kernel releases and what each brought.
+        Kernels = "kernels",
+        /// Patches that can be added to a kernel or taken away.
+        Patches = "patches",
+        /// Benchmarks by their own command lines, with their flags.
+        Programs = "programs",
+        /// Metrics with unit and meaning.
+        Metrics = "metrics",
+    }
+}
+
+impl Listing {
+    /// Its text.
+    pub fn text(self) -> String {
+        match self {
+            Listing::Machines => machines(),
+            Listing::Kernels => kernels(),
+            Listing::Patches => patches(),
+            Listing::Programs => programs(),
+            Listing::Metrics => metrics::list(),
+        }
+    }
+}
+
 /// Machine presets with their CPUs.
-pub fn machines() -> String {
+fn machines() -> String {
     let mut text = format!("{:<16}{:>5}  {}\n", "MACHINE", "CPUS", "WHAT IT IS");
     for (name, file) in PRESETS {
         if let Ok(machine) = Machine::parse(name, file) {
@@ -24,7 +55,7 @@ pub fn machines() -> String {
 }
 
 /// Benchmarks with all their flags.
-pub fn programs() -> String {
+fn programs() -> String {
     let mut text = command::list(&TOOLS);
     text += &format!("\nIn front of any of them may stand:\n{}", prefix::list());
     for tool in TOOLS {
@@ -34,7 +65,7 @@ pub fn programs() -> String {
 }
 
 /// Every patch: release that brought it, commit, and a line about it; those of one's own last.
-pub fn patches() -> String {
+fn patches() -> String {
     let mut text = format!("{:<24}{:<10}{}\n", "PATCH", "SINCE", "COMMIT");
     for patch in table::all() {
         let since = patch
@@ -64,7 +95,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// Every release with the patches, features and tunables that came or went with it.
-pub fn kernels() -> String {
+fn kernels() -> String {
     let mut text = format!("{:<8}{}\n", "KERNEL", "WHAT CHANGED");
     for version in Version::releases() {
         let changes = changes(version);

@@ -4,9 +4,8 @@ use pyo3::prelude::*;
 use schedcast_lab::answer;
 use schedcast_lab::comparison::{Summary, Variant};
 use schedcast_lab::error::{Error, hint_for};
-use schedcast_lab::metrics;
 use schedcast_lab::question::refuse_several;
-use schedcast_present::lists;
+use schedcast_present::lists::Listing;
 use schedcast_present::tables::{self, Layout};
 
 use crate::asked::Asked;
@@ -50,18 +49,9 @@ pub(crate) fn check(asked: Asked) -> PyResult<Vec<String>> {
 /// Text that `schedcast list WHAT` prints.
 #[pyfunction]
 pub(crate) fn list_names(what: &str) -> PyResult<String> {
-    match what {
-        "machines" => Ok(lists::machines()),
-        "kernels" => Ok(lists::kernels()),
-        "patches" => Ok(lists::patches()),
-        "programs" => Ok(lists::programs()),
-        "metrics" => Ok(metrics::list()),
-        other => Err(unknown(
-            "nothing is listed as",
-            other,
-            &["machines", "kernels", "patches", "programs", "metrics"],
-        )),
-    }
+    let valid = Listing::ALL.map(Listing::name);
+    let known = Listing::named(what).map(Listing::text);
+    known.ok_or_else(|| unknown("nothing is listed as", what, &valid))
 }
 
 fn unknown(message: &str, word: &str, valid: &[&str]) -> PyErr {
@@ -111,7 +101,7 @@ impl Answer {
             ("unit", text(&|(_, _, summary)| summary.unit.clone())),
             (
                 "better",
-                text(&|(_, _, summary)| better(summary).to_string()),
+                text(&|(_, _, summary)| summary.better.name().to_string()),
             ),
             ("mean", number(&|summary| Some(summary.mean))),
             ("ci95_low", number(&|summary| summary.ci95.map(|ci| ci[0]))),
@@ -164,13 +154,5 @@ impl Answer {
             let metrics = variant.metrics.iter();
             metrics.map(move |(name, summary)| (variant, name.as_str(), summary))
         })
-    }
-}
-
-fn better(summary: &Summary) -> &'static str {
-    match summary.better {
-        metrics::Better::Lower => "lower",
-        metrics::Better::Higher => "higher",
-        metrics::Better::None => "none",
     }
 }

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use schedcast_host::record::Way;
 
 use super::target::Target;
 use super::validate::Place;
-use super::{Effort, Length};
+use super::{Effort, Length, one_of};
 use crate::columns::ColumnArguments;
 
 /// The verbs.
@@ -69,7 +70,7 @@ pub(crate) struct RecordArguments {
     #[command(flatten)]
     pub length: Length,
     /// How to record [default: the first of tracefs, bpf and perf that is open here]
-    #[arg(long, value_name = "WAY")]
+    #[arg(long, value_name = "WAY", value_parser = one_of::<Way>())]
     pub by: Option<Way>,
     /// The same as --by perf
     #[arg(long, hide = true, conflicts_with = "by")]
@@ -84,17 +85,6 @@ pub(crate) struct RecordArguments {
     /// Command to run during the recording
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
-}
-
-/// Where events come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Way {
-    /// A trace buffer of its own in tracefs: needs root
-    Tracefs,
-    /// BPF programs: need CAP_BPF and CAP_PERFMON; with a group, keep only events that concern it
-    Bpf,
-    /// The program perf: as far as perf_event_paranoid allows
-    Perf,
 }
 
 /// `schedcast apply`

@@ -1,5 +1,6 @@
 //! Every verb and flag. The comments are the help text.
 
+mod named;
 mod pictures;
 pub mod reproduce;
 pub mod serve;
@@ -11,7 +12,9 @@ use schedcast_lab::context::Style;
 
 use crate::columns::ColumnArguments;
 pub(crate) use crate::verbs::explain::ExplainArguments;
+pub(crate) use named::{help_of, one_of};
 pub(crate) use pictures::Pictures;
+use schedcast_present::lists::Listing;
 use target::Target;
 use validate::Place;
 
@@ -398,23 +401,8 @@ pub(crate) enum Format {
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
     /// Kind of thing to list; without it, the kinds that can be listed
-    #[arg(value_enum)]
+    #[arg(value_parser = one_of::<Listing>())]
     pub what: Option<Listing>,
-}
-
-/// Things that can be listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Listing {
-    /// Machine presets
-    Machines,
-    /// Kernel releases and what each brought
-    Kernels,
-    /// Patches that can be added to a kernel or taken away
-    Patches,
-    /// Benchmarks by their own command lines, with their flags
-    Programs,
-    /// Metrics with unit and meaning
-    Metrics,
 }
 
 /// `schedcast mcp`

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use schedcast_base::cpu_list::{CpuList, Stride};
+use schedcast_present::views::{Format, Sort};
 
+use crate::arguments::one_of;
 use crate::arguments::target::Target as GroupTarget;
 use crate::columns::ColumnArguments;
 
@@ -101,19 +103,8 @@ pub(crate) struct ConvertArguments {
     #[arg(value_name = "OUT")]
     pub out: PathBuf,
     /// Format [default: by the name: .pftrace and .perfetto, .script, .txt]
-    #[arg(long, value_enum)]
-    pub to: Option<Target>,
-}
-
-/// Formats that are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Target {
-    /// Text as tracefs prints it, with nanoseconds
-    FtraceText,
-    /// Text as `perf script --ns` prints it
-    PerfScript,
-    /// Perfetto
-    Perfetto,
+    #[arg(long, value_parser = one_of::<Format>())]
+    pub to: Option<Format>,
 }
 
 /// Selection of the events to show.
@@ -225,24 +216,11 @@ pub(crate) struct LatencyArguments {
     #[command(flatten)]
     pub selected: Selected,
     /// Order of the rows, largest first
-    #[arg(short, long, value_enum, default_value_t = SortBy::Avg)]
-    pub sort: SortBy,
+    #[arg(short, long, value_parser = one_of::<Sort>(), default_value = Sort::Average.name())]
+    pub sort: Sort,
     /// A row for every task, not one for all tasks of a name
     #[arg(short, long)]
     pub pids: bool,
-}
-
-/// Orders of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SortBy {
-    /// Mean delay
-    Avg,
-    /// Largest delay
-    Max,
-    /// Number of delays
-    Switch,
-    /// Time on CPUs
-    Runtime,
 }
 
 /// `schedcast map`

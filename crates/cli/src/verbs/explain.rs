@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use schedcast_lab::error::{Error, Result, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::units::parse_duration_ns;
@@ -14,8 +14,8 @@ use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
 
 use super::{recording, say, say_backgrounds, say_oddities, target};
-use crate::arguments::Length;
 use crate::arguments::target::Target;
+use crate::arguments::{Length, one_of};
 use crate::columns::ColumnArguments;
 use crate::{Call, output};
 
@@ -49,8 +49,8 @@ pub(crate) struct ExplainArguments {
     #[arg(long, value_name = "NAME")]
     pub task: Option<String>,
     /// Decisions of this kind
-    #[arg(long, value_enum)]
-    pub kind: Option<KindArgument>,
+    #[arg(long, value_parser = one_of::<Kind>())]
+    pub kind: Option<Kind>,
     /// How many decisions
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
@@ -66,33 +66,6 @@ pub(crate) struct ExplainArguments {
     /// Command to explain, as typed in a shell
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
-}
-
-/// Kinds of decisions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum KindArgument {
-    /// Which task runs next
-    Pick,
-    /// Whether a task that woke takes the CPU
-    Preempt,
-    /// Which CPU a waking or starting task goes to
-    Place,
-    /// That a CPU's queue of a limited group has no runtime left
-    Throttle,
-    /// Whether tasks are moved between CPUs
-    Balance,
-}
-
-impl From<KindArgument> for Kind {
-    fn from(kind: KindArgument) -> Kind {
-        match kind {
-            KindArgument::Pick => Kind::Pick,
-            KindArgument::Preempt => Kind::Preempt,
-            KindArgument::Place => Kind::Place,
-            KindArgument::Throttle => Kind::Throttle,
-            KindArgument::Balance => Kind::Balance,
-        }
-    }
 }
 
 /// Runs the verb.
@@ -118,7 +91,7 @@ pub(crate) fn run<S>(arguments: &ExplainArguments, call: &mut Call<S>) -> Result
             let wanted = Wanted {
                 at_ns: arguments.at,
                 task: arguments.task.clone(),
-                kind: arguments.kind.map(Kind::from),
+                kind: arguments.kind,
                 count: arguments.count as usize,
                 of_replay: arguments.subject.as_deref().is_some_and(Path::is_dir),
             };

@@ -15,7 +15,7 @@ use schedcast_lab::experiment::units::{parse_duration_ns, quote_word};
 
 use super::target;
 use crate::arguments::LONGEST_S;
-use crate::arguments::live::{ApplyArguments, RecordArguments, UndoArguments, Way as By};
+use crate::arguments::live::{ApplyArguments, RecordArguments, UndoArguments};
 use crate::written;
 
 /// Recorded without a command and without a time.
@@ -36,7 +36,7 @@ pub(super) fn record(arguments: &RecordArguments, out: &mut impl Write) -> Resul
         cgroup: group.as_ref().map(|group| group.path.clone()),
         duration: longest,
         command: arguments.command.clone(),
-        way: way(arguments),
+        way: arguments.by.or(arguments.perf.then_some(Way::Perf)),
         gives_up_rights: true,
     };
     if arguments.unprivileged {
@@ -128,15 +128,6 @@ fn longest(arguments: &RecordArguments) -> Result<Option<Duration>> {
     let source = Source::new("--duration", text.as_str());
     let place = Place::new(&source, 0..text.len());
     time.map(Some).map_err(|why| Error::input(&place, why))
-}
-
-fn way(arguments: &RecordArguments) -> Option<Way> {
-    match arguments.by {
-        Some(By::Tracefs) => Some(Way::Tracefs),
-        Some(By::Bpf) => Some(Way::Bpf),
-        Some(By::Perf) => Some(Way::Perf),
-        None => arguments.perf.then_some(Way::Perf),
-    }
 }
 
 /// `schedcast record --unprivileged`

@@ -7,7 +7,6 @@ pub(crate) mod reproduce;
 use std::io::Write;
 use std::path::Path;
 
-use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_base::harmless::HarmlessWriter;
 use schedcast_lab::error::{Error, Result};
@@ -16,14 +15,14 @@ use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::{Question, Subject, refuse_several};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
-use schedcast_lab::{answer, bisect, determinism, metrics};
-use schedcast_present::lists;
+use schedcast_lab::{answer, bisect, determinism};
+use schedcast_present::lists::Listing;
 use schedcast_verify::real::guest;
 
 use crate::arguments::target::Target;
 use crate::arguments::{
-    CompareArguments, Effort, Format, ListArguments, Listing, Output, RunArguments,
-    UpgradeArguments, WhatIfArguments, Where,
+    CompareArguments, Effort, Format, ListArguments, Output, RunArguments, UpgradeArguments,
+    WhatIfArguments, Where, help_of,
 };
 use crate::columns::{ColumnArguments, kernel_column};
 use crate::{Call, output, written};
@@ -348,31 +347,15 @@ fn progress(runs: u64, quiet: bool) -> ProgressBar {
     }
 }
 
-/// Table of the listings, a line each with name and meaning.
-fn listings() -> String {
-    let line = |value: clap::builder::PossibleValue| {
-        let help = value.get_help().map(ToString::to_string);
-        format!("{:<10}{}\n", value.get_name(), help.unwrap_or_default())
-    };
-    let all = Listing::value_variants().iter();
-    let lines: String = all
-        .filter_map(ValueEnum::to_possible_value)
-        .map(line)
-        .collect();
-    format!("schedcast list WHAT, of these:\n{lines}")
-}
-
 /// `schedcast list`
 pub(crate) fn list(arguments: &ListArguments, out: &mut impl Write) -> Result<()> {
-    let Some(what) = arguments.what else {
-        return written(out.write_all(listings().as_bytes()));
-    };
-    let text = match what {
-        Listing::Machines => lists::machines(),
-        Listing::Kernels => lists::kernels(),
-        Listing::Patches => lists::patches(),
-        Listing::Programs => lists::programs(),
-        Listing::Metrics => metrics::list(),
+    let text = match arguments.what {
+        Some(what) => what.text(),
+        None => {
+            let line = |one: Listing| format!("{:<10}{}\n", one.name(), help_of(one));
+            let lines = Listing::ALL.map(line).concat();
+            format!("schedcast list WHAT, of these:\n{lines}")
+        }
     };
     written(out.write_all(text.as_bytes()))
 }

@@ -6,12 +6,11 @@ use schedcast_advise::counters::{self, Beyond, Known};
 use schedcast_base::fresh;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::question::{Columns as Limits, Setting};
-use schedcast_present::views::{self, Columns, Format, Parts, Selection, Sort};
+use schedcast_present::views::{self, Columns, Parts, Selection};
 
 use super::say;
 use crate::arguments::views::{
-    ConvertArguments, CountersArguments, ProfileArguments, Selected, SortBy, Target, ViewVerb,
-    label_and_value,
+    ConvertArguments, CountersArguments, ProfileArguments, Selected, ViewVerb, label_and_value,
 };
 use crate::{Call, output, written};
 
@@ -46,13 +45,7 @@ pub(crate) fn run<S>(verb: &ViewVerb, call: &mut Call<S>) -> Result<()> {
             views::timehist(&recording, &selection, columns, parts)
         }
         ViewVerb::Latency(arguments) => {
-            let sort = match arguments.sort {
-                SortBy::Avg => Sort::Average,
-                SortBy::Max => Sort::Max,
-                SortBy::Switch => Sort::Switches,
-                SortBy::Runtime => Sort::Runtime,
-            };
-            views::latency(&recording, &selection, sort, arguments.pids)
+            views::latency(&recording, &selection, arguments.sort, arguments.pids)
         }
         ViewVerb::Map(_) | ViewVerb::Convert(_) | ViewVerb::Counters(_) | ViewVerb::Profile(_) => {
             views::map(&recording, &selection)
@@ -62,12 +55,7 @@ pub(crate) fn run<S>(verb: &ViewVerb, call: &mut Call<S>) -> Result<()> {
 }
 
 fn convert(arguments: &ConvertArguments, out: &mut impl Write, err: &mut impl Write) -> Result<()> {
-    let format = arguments.to.map(|to| match to {
-        Target::FtraceText => Format::FtraceText,
-        Target::PerfScript => Format::PerfScript,
-        Target::Perfetto => Format::Perfetto,
-    });
-    let notes = views::convert(&arguments.trace, &arguments.out, format, out)?;
+    let notes = views::convert(&arguments.trace, &arguments.out, arguments.to, out)?;
     say(&notes, err);
     Ok(())
 }

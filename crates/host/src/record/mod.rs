@@ -95,11 +95,12 @@ schedcast_base::named! {
     /// neighbours whose waiting time an answer tells. `--by` takes these names.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Way {
-        /// An instance of tracefs.
+        /// A trace buffer of its own in tracefs: needs root.
         Tracefs = "tracefs",
-        /// Programs of BPF, which leave out what has nothing to do with the group.
+        /// BPF programs: need CAP_BPF and CAP_PERFMON; with a group, keep only events that concern
+        /// it.
         Bpf = "bpf",
-        /// `perf record`.
+        /// The program perf: as far as perf_event_paranoid allows.
         Perf = "perf",
     }
 }

@@ -46,7 +46,7 @@ schedcast_base::named! {
         Preempt = "preempt",
         /// Which CPU a waking or starting task goes to.
         Place = "place",
-        /// That a queue has no runtime left.
+        /// That a CPU's queue of a limited group has no runtime left.
         Throttle = "throttle",
         /// Whether tasks are moved between CPUs.
         Balance = "balance",

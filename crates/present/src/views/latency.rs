@@ -7,17 +7,19 @@ use schedcast_trace::{CommId, EventKind, Pid, PrevState, Recording};
 
 use super::{Selection, Wakeups, came, milliseconds, name, seconds};
 
-/// By what rows are ordered, largest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
-    /// Mean delay.
-    Average,
-    /// Largest delay.
-    Max,
-    /// How often the task came to a CPU after it had to wait.
-    Switches,
-    /// Time on CPUs.
-    Runtime,
+schedcast_base::named! {
+    /// By what rows are ordered, largest first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Sort {
+        /// Mean delay.
+        Average = "avg",
+        /// Largest delay.
+        Max = "max",
+        /// Number of delays.
+        Switches = "switch",
+        /// Time on CPUs.
+        Runtime = "runtime",
+    }
 }
 
 /// Delays of one task, or of all of one name.

@@ -24,15 +24,17 @@ pub(crate) use self::text::{Spelling, TextSink};
 use crate::names::CommTable;
 use crate::source::Item;
 
-/// A format that can be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteFormat {
-    /// Text as tracefs prints it, with nanoseconds.
-    FtraceText,
-    /// Text as `perf script --ns` prints it.
-    PerfScript,
-    /// A Perfetto trace.
-    Perfetto,
+schedcast_base::named! {
+    /// A format that can be written.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum WriteFormat {
+        /// Text as tracefs prints it, with nanoseconds.
+        FtraceText = "ftrace-text",
+        /// Text as `perf script --ns` prints it.
+        PerfScript = "perf-script",
+        /// Perfetto.
+        Perfetto = "perfetto",
+    }
 }
 
 /// Takes items one by one.
