@@ -1,9 +1,6 @@
 //! Clients that wait for an answer before they ask again, run in the simulator.
 
 use super::*;
-use schedcast_kernel::rules::{Rules, Version};
-use schedcast_kernel::topology::Topology;
-use schedcast_sim::{Machine, Workload, World};
 use schedcast_trace::{Recording, Request};
 
 const REQUESTS: u64 = 25;
@@ -61,20 +58,12 @@ pub(super) fn answer(mini: &mut Mini, at: u64, work: u64) {
 /// How many answers the server of a replay gives when nothing but work costs time, and when it
 /// gives the last one in µs, under `quota_us` of every 10 ms.
 fn answers(replay: &Replay, quota_us: Option<u64>) -> (u64, u64) {
-    let mut workload = Workload::default();
-    let compiled = replay
-        .compile(&mut workload, CompileOptions::default())
-        .unwrap();
+    let (mut workload, compiled) = compiled(replay);
     let group = compiled.groups[replay.group("/limited").unwrap().index()];
     let limited = &mut workload.groups[group.index() - 1];
     limited.limit.quota_ns = quota_us.map(|us| us * 1000);
     limited.period_phase_ns = Some(0);
-    let machine = Machine::preset("generic-8")
-        .unwrap()
-        .with_topology(Topology::regular(1, 1, 1, 1))
-        .free_of_charge();
-    let rules = Rules::of(Version::new(6, 18), 1, 250);
-    let mut world = World::new(machine, rules, workload, 1).unwrap();
+    let mut world = on_a_free_cpu(workload);
     world
         .run_until(compiled.duration_ns + 1_000_000_000)
         .unwrap();
@@ -186,10 +175,7 @@ fn servers_that_are_asked_in_turn_are_a_pool() {
     };
     assert_eq!(pool.servers, [ThreadId(1), ThreadId(2)]);
     assert_eq!(pool.requests.len(), 60);
-    let mut workload = Workload::default();
-    replay
-        .compile(&mut workload, CompileOptions::default())
-        .unwrap();
+    let (workload, _) = compiled(&replay);
     assert_eq!(workload.check(1), Ok(()));
     assert_eq!(workload.tasks[1].program, workload.tasks[2].program);
     assert_ne!(workload.tasks[0].program, workload.tasks[1].program);

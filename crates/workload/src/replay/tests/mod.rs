@@ -25,11 +25,31 @@ mod worlds;
 
 use super::*;
 use mini::{HARD, Mini, SOFT, TASK};
+use schedcast_kernel::rules::{Rules, Version};
+use schedcast_kernel::topology::Topology;
 use schedcast_sim::workload::ArrivalContext;
+use schedcast_sim::{Machine, Workload, World};
 use schedcast_trace::Context;
 
 fn inferred(mini: Mini, end_us: u64) -> Replay {
     infer(&mini.recording(end_us), &InferOptions::default()).unwrap()
+}
+
+/// The workload of a replay, and where its parts are in that.
+fn compiled(replay: &Replay) -> (Workload, Compiled) {
+    let mut workload = Workload::default();
+    let compiled = replay.compile(&mut workload, CompileOptions::default());
+    (workload, compiled.unwrap())
+}
+
+/// A world of one CPU, on which nothing but work costs time.
+fn on_a_free_cpu(workload: Workload) -> World {
+    let machine = Machine::preset("generic-8")
+        .unwrap()
+        .with_topology(Topology::regular(1, 1, 1, 1))
+        .free_of_charge();
+    let rules = Rules::of(Version::new(6, 18), 1, 250);
+    World::new(machine, rules, workload, 1).unwrap()
 }
 
 /// Trigger, executed µs and steps of every activation of a thread.

@@ -3,9 +3,7 @@
 use super::*;
 use crate::replay::service::Served;
 use schedcast_base::assert_in;
-use schedcast_kernel::rules::{Rules, Version};
-use schedcast_kernel::topology::Topology;
-use schedcast_sim::{Machine, Workload, World};
+use schedcast_sim::World;
 use schedcast_trace::Request;
 
 /// One request to an event loop with nothing else to do: due at `at`, 100 µs of work, read 20 µs
@@ -479,18 +477,10 @@ pub(super) fn played_under(replay: &Replay, quota_ns: Option<u64>) -> World {
 
 /// The same until this time.
 pub(super) fn played_until(replay: &Replay, quota_ns: Option<u64>, end_ns: u64) -> World {
-    let mut workload = Workload::default();
-    let compiled = replay
-        .compile(&mut workload, CompileOptions::default())
-        .unwrap();
+    let (mut workload, compiled) = compiled(replay);
     let group = compiled.groups[replay.group("/svc").unwrap().index()];
     workload.groups[group.index() - 1].limit.quota_ns = quota_ns;
-    let machine = Machine::preset("generic-8")
-        .unwrap()
-        .with_topology(Topology::regular(1, 1, 1, 1))
-        .free_of_charge();
-    let rules = Rules::of(Version::new(6, 18), 1, 250);
-    let mut world = World::new(machine, rules, workload, 1).unwrap();
+    let mut world = on_a_free_cpu(workload);
     world.run_until(end_ns).unwrap();
     world
 }
@@ -521,10 +511,7 @@ fn threads_of_a_service_do_not_wait_for_each_other_for_ever() {
     let one = replay.threads_named("one").unwrap()[0];
     let late = replay.threads[one.index()].activations.start as usize + 1;
     replay.activations[late].trigger = hard(629_000, 0);
-    let mut workload = Workload::default();
-    replay
-        .compile(&mut workload, CompileOptions::default())
-        .unwrap();
+    let (workload, _) = compiled(&replay);
     assert_eq!(workload.check(1), Ok(()));
     let world = played(&replay);
     for name in ["one", "other"] {

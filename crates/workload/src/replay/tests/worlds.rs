@@ -3,7 +3,7 @@
 use super::*;
 use schedcast_kernel::GroupId;
 use schedcast_sim::workload::{ArrivalAction, ArrivalSource};
-use schedcast_sim::{Arithmetic, Instruction, Reg, Workload};
+use schedcast_sim::{Arithmetic, Instruction, Reg};
 
 #[test]
 fn a_thread_becomes_a_loop_over_its_inbox() {
@@ -13,10 +13,7 @@ fn a_thread_becomes_a_loop_over_its_inbox() {
     mini.hands_over([170, 200], 0, 1, TASK, 2);
     mini.switch(1_200, 0, 2, "S", 0);
     let replay = inferred(mini, 2_000);
-    let mut workload = Workload::default();
-    let compiled = replay
-        .compile(&mut workload, CompileOptions::default())
-        .unwrap();
+    let (workload, compiled) = compiled(&replay);
     assert_eq!(workload.check(1), Ok(()));
     assert_eq!(compiled.duration_ns, 2_000_000);
     assert_eq!(compiled.groups, [GroupId(0), GroupId(1)]);
@@ -78,10 +75,7 @@ fn what_was_under_way_comes_before_the_loop() {
     mini.switch(500, 0, 2, "S", 9);
     mini.switch(700, 0, 9, "Z", 0);
     let replay = inferred(mini, 1_000);
-    let mut workload = Workload::default();
-    replay
-        .compile(&mut workload, CompileOptions::default())
-        .unwrap();
+    let (workload, _) = compiled(&replay);
     assert_eq!(workload.check(1), Ok(()));
     use Instruction as I;
     let hog = workload.programs[0].instructions();
