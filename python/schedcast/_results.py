@@ -296,8 +296,7 @@ class Forecast:
 
     @classmethod
     def _of(cls, form: dict[str, Any]) -> Forecast:
-        interval = form["interval"]
-        return cls(**{**form, "interval": None if interval is None else tuple(interval)})
+        return cls(**{**form, "interval": _pair(form["interval"])})
 
 
 class Check:

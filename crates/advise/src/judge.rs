@@ -49,7 +49,7 @@ pub struct Forecast {
 
 impl Forecast {
     /// Whether the mean keeps the promise, whatever single runs do.
-    pub fn is_kept_on_average(&self, slo: &Slo) -> bool {
+    pub(crate) fn is_kept_on_average(&self, slo: &Slo) -> bool {
         let unbounded = self.at_least && slo.bound.from_above();
         !self.refuted && !unbounded && self.mean.is_some_and(|mean| slo.keeps(mean))
     }
@@ -73,7 +73,7 @@ impl Forecast {
 }
 
 /// Whether the means of all promises keep them.
-pub fn are_kept_on_average(slos: &[Slo], forecasts: &[Forecast]) -> bool {
+pub(crate) fn are_kept_on_average(slos: &[Slo], forecasts: &[Forecast]) -> bool {
     let mut pairs = slos.iter().zip(forecasts);
     pairs.all(|(slo, forecast)| forecast.is_kept_on_average(slo))
 }

@@ -174,7 +174,7 @@ impl RefitFigure {
 }
 
 /// The ends of an interval, moved apart by a factor.
-pub fn moved_apart_by([low, high]: [f64; 2], factor: f64) -> [f64; 2] {
+pub(crate) fn moved_apart_by([low, high]: [f64; 2], factor: f64) -> [f64; 2] {
     [low / factor, high * factor]
 }
 

@@ -282,7 +282,7 @@ impl Seen {
     }
 
     /// Whether requests are inferred from wakeups, as no log of them is in use.
-    pub fn requests_are_inferred(&self) -> bool {
+    pub(crate) fn requests_are_inferred(&self) -> bool {
         self.unused_log >= self.logged as u64
     }
 

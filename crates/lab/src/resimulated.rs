@@ -29,7 +29,7 @@ pub fn is_partial(experiment: &Experiment, recorded: &Recorded) -> bool {
 }
 
 /// How much of the recording is simulated, nanoseconds.
-pub fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
+pub(crate) fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
     let first = experiment.scenarios.first();
     let asked_ns = first.and_then(|scenario| scenario.duration_ns);
     match asked_ns {

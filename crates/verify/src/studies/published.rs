@@ -118,7 +118,7 @@ impl Calibration {
     }
 
     /// Everything that was published, without the values.
-    pub fn questions(&self) -> &[Question] {
+    pub(crate) fn questions(&self) -> &[Question] {
         &self.questions
     }
 

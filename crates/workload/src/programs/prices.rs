@@ -280,7 +280,7 @@ impl Prices {
     }
 
     /// Reading so many bytes from a pipe.
-    pub fn pipe_read(&self, bytes: u64) -> u64 {
+    pub(crate) fn pipe_read(&self, bytes: u64) -> u64 {
         self.pipe_read_ns + bytes.saturating_mul(self.pipe_byte_ps) / 1000
     }
 
