@@ -60,6 +60,16 @@ pub fn runs(question: &Question, experiment: &Experiment) -> Result<u64> {
     Ok(variants * to_come.drifting(&()).runs_of_kinds() + refit)
 }
 
+impl Question {
+    /// The answer, where its experiment is of no other use and its runs need not be counted.
+    ///
+    /// # Errors
+    /// Those of the experiment, and the first run's that fails.
+    pub fn answer(&self, simulator: &impl Simulate) -> Result<Answer> {
+        answer(self, &self.experiment()?, simulator, &|| {})
+    }
+}
+
 /// Runs the question's `experiment` and compares its variants. `finished` is called after each run,
 /// from any thread.
 ///

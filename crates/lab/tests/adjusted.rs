@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use schedcast_lab::answer::answer;
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::question::{AS_RECORDED, Columns, Question, Subject};
 use schedcast_lab::recording::Recorded;
@@ -14,8 +13,7 @@ fn ask(subject: Subject, columns: &[(&str, &str)], seeds: u32) -> Comparison {
         seeds: Some(seeds),
         ..Question::of(subject)
     };
-    let experiment = question.experiment().unwrap();
-    let answered = answer(&question, &experiment, &Simulator::new(), &|| {});
+    let answered = question.answer(&Simulator::new());
     answered.unwrap().comparison
 }
 
@@ -108,8 +106,7 @@ fn a_recording_that_is_not_there_is_told_at_its_place() {
         seeds: Some(1),
         ..Question::of(subject)
     };
-    let experiment = question.experiment().unwrap();
-    let error = answer(&question, &experiment, &Simulator::new(), &|| {}).unwrap_err();
+    let error = question.answer(&Simulator::new()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "exp.toml:2:10: there is no recording /there/is/nowhere"

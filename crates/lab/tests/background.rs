@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use schedcast_base::assert_contains;
-use schedcast_lab::answer::answer;
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::error::Error;
 use schedcast_lab::experiment::Experiment;
@@ -26,8 +25,7 @@ fn question(text: &str, columns: &[(&str, &str)]) -> Question {
 }
 
 fn ask(question: &Question) -> Comparison {
-    let experiment = question.experiment().unwrap();
-    let answered = answer(question, &experiment, &Simulator::new(), &|| {});
+    let answered = question.answer(&Simulator::new());
     answered.unwrap().comparison
 }
 
@@ -98,8 +96,7 @@ fn seeds_enter_the_recording_at_places_of_their_own() {
 
 fn refused(text: &str) -> Error {
     let question = question(text, &[]);
-    let experiment = question.experiment().unwrap();
-    let answered = answer(&question, &experiment, &Simulator::new(), &|| {});
+    let answered = question.answer(&Simulator::new());
     answered.err().unwrap()
 }
 

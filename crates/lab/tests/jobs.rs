@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use schedcast_lab::answer::{Answer, answer};
+use schedcast_lab::answer::Answer;
 use schedcast_lab::question::{Columns, Question, Setting, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
@@ -68,8 +68,7 @@ fn asked(executes: bool, stays: bool, setting: &str) -> (Recorded, Answer) {
         seeds: Some(3),
         ..Question::of(Subject::Recording(recorded.clone()))
     };
-    let experiment = question.experiment().unwrap();
-    let answered = answer(&question, &experiment, &Simulator::new(), &|| {}).unwrap();
+    let answered = question.answer(&Simulator::new()).unwrap();
     (recorded, answered)
 }
 

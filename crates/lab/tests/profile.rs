@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use schedcast_base::assert_in;
-use schedcast_lab::answer::answer;
 use schedcast_lab::comparison::{Comparison, Tier};
 use schedcast_lab::question::{AS_RECORDED, Columns, Question, Subject};
 use schedcast_lab::simulator::Simulator;
@@ -23,8 +22,7 @@ fn compared(columns: &[(&str, &str)]) -> Comparison {
         columns: Columns::set(columns),
         ..Question::of(Subject::Profile(path))
     };
-    let experiment = question.experiment().unwrap();
-    let answered = answer(&question, &experiment, &Simulator::new(), &|| {}).unwrap();
+    let answered = question.answer(&Simulator::new()).unwrap();
     assert_eq!(answered.comparison.tier, Some(Tier::Profile));
     answered.comparison
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use schedcast_lab::answer::{Answer, answer};
+use schedcast_lab::answer::Answer;
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
@@ -18,8 +18,7 @@ fn predicted(name: &str) -> Answer {
             Recorded::open(&folder.join(name)).unwrap(),
         ))
     };
-    let experiment = question.experiment().unwrap();
-    answer(&question, &experiment, &Simulator::new(), &|| {}).unwrap()
+    question.answer(&Simulator::new()).unwrap()
 }
 
 /// Names of the limits whose 95 % quantile misses the band: a quarter of the median of the real

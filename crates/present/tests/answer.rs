@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use schedcast_lab::answer::answer;
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome;
@@ -53,8 +52,7 @@ fn a_what_if_says_what_was_recorded_and_how_to_apply_the_rest() {
         leading: vec![set("cpu.max=90000 100000"), set("cpu.max.burst=50000")],
         variants: vec![("no limit".to_string(), vec![set("cpu.max=max")])],
     });
-    let experiment = question.experiment().unwrap();
-    let mut answer = answer(&question, &experiment, &Toy, &|| {}).unwrap();
+    let mut answer = question.answer(&Toy).unwrap();
     answer.context.reproduce = vec!["schedcast what-if recordings/postgres-quota …".to_string()];
     insta::assert_snapshot!(table(&answer, Layout::Text));
 }
@@ -73,8 +71,7 @@ fn measured_values_stand_beside_equal_settings_only() {
             ("other kernel".to_string(), vec![set("cpu.max=max"), kernel]),
         ],
     });
-    let experiment = question.experiment().unwrap();
-    let answer = answer(&question, &experiment, &Toy, &|| {}).unwrap();
+    let answer = question.answer(&Toy).unwrap();
     let medians: Vec<Option<f64>> = answer
         .comparison
         .variants
@@ -96,8 +93,7 @@ fn what_the_whole_recording_shows_is_no_measure_of_a_part() {
             duration: Some(duration.to_string()),
             ..what_if(Columns::default())
         };
-        let experiment = question.experiment().unwrap();
-        answer(&question, &experiment, &Toy, &|| {}).unwrap()
+        question.answer(&Toy).unwrap()
     };
     let whole = ask("29.5s");
     assert!(!whole.context.fit.is_empty());
@@ -140,8 +136,7 @@ fn a_column_whose_backlog_grows_says_how_fast_it_falls_behind() {
             ("30 ms".to_string(), vec![set("cpu.max=30000 100000")]),
         ],
     });
-    let experiment = question.experiment().unwrap();
-    let answer = answer(&question, &experiment, &Starving, &|| {}).unwrap();
+    let answer = question.answer(&Starving).unwrap();
     let told: Vec<_> = answer
         .context
         .verdict

@@ -19,7 +19,6 @@ use schedcast_base::quantile::percentile;
 use schedcast_host::record::{Request, record};
 use schedcast_host::testing::has_groups;
 use schedcast_host::{CpuCgroup, CpuTimes};
-use schedcast_lab::answer::answer;
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
@@ -160,7 +159,7 @@ fn each_of_two_services_of_one_program_is_told_what_its_own_clients_see() {
     for mut service in [web, batch] {
         let seen_ms = service.seen_ms(window);
         let asked = question(&folder, &service.group);
-        let answered = answer(&asked, &asked.experiment().unwrap(), &simulator, &|| {}).unwrap();
+        let answered = asked.answer(&simulator).unwrap();
         let about = answered.context.about.unwrap();
         let name = format!("python3@{}", service.group.path());
         assert_eq!(about.members, [name.as_str()]);

@@ -9,7 +9,6 @@ use std::fmt::Write;
 use std::path::Path;
 
 use schedcast_advise::{Advice, Demands, advise};
-use schedcast_lab::answer::answer;
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
@@ -115,7 +114,7 @@ fn each_group_has_its_own_percentiles_and_advice() {
         unreachable!("the question is about a recording")
     };
     let figures = recorded.seen.figures.clone().unwrap();
-    let answered = answer(&asked, &asked.experiment().unwrap(), &simulator, &|| {}).unwrap();
+    let answered = asked.answer(&simulator).unwrap();
     for (name, expected_ms) in [("python3@/web", WEB_MS), ("python3@/batch", BATCH_MS)] {
         let seen = figures.threads.iter().find(|one| one.name == name).unwrap();
         is_about(
