@@ -51,10 +51,7 @@ fn a_disk_that_is_full_leaves_the_file_of_before() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{verb}");
         if !verb.contains("no-such-file") {
-            assert!(
-                said.contains("cannot write out: File too large"),
-                "{verb}: {said}"
-            );
+            assert_contains(&said, "cannot write out: File too large");
         }
         assert_eq!(
             fs::read_to_string(folder.join("out")).unwrap(),

@@ -204,10 +204,7 @@ mod tests {
             ..Order::default()
         };
         let script = init(&order, Path::new("/a b"));
-        assert!(
-            script.contains(r"'/bin/echo' 'it'\''s' '$HOME' > /dev/ttyS1"),
-            "{script}"
-        );
+        assert_contains(&script, r"'/bin/echo' 'it'\''s' '$HOME' > /dev/ttyS1");
         assert!(script.contains("cd '/a b' || exit"));
         assert!(!script.contains('@'), "{script}");
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::Source;
 use crate::experiment::document::parse;
-use schedcast_base::assert_ends;
+use schedcast_base::{assert_contains, assert_ends};
 
 fn kernel(text: &str) -> KernelSettings {
     KernelSettings::read(
@@ -122,11 +122,7 @@ fn v1_files_read_as_in_the_kernel() {
         // Without a quota the kernel keeps a burst in nanoseconds of 64 bits.
         ("\"cpu.cfs_burst_us\" = \"18446744073709552\"", "EINVAL"),
     ] {
-        assert!(
-            refuse(text).contains(&format!(": {errno}: ")),
-            "{text}: {}",
-            refuse(text)
-        );
+        assert_contains(refuse(text), &*format!(": {errno}: "));
     }
 }
 
@@ -149,11 +145,7 @@ fn weights_have_the_bounds_of_their_file() {
         ("\"cpu.idle\" = 2", "EINVAL"),
         ("\"cpu.idle\" = 1\n\"cpu.weight\" = 50", "EINVAL"),
     ] {
-        assert!(
-            refuse(text).contains(&format!(": {errno}: ")),
-            "{text}: {}",
-            refuse(text)
-        );
+        assert_contains(refuse(text), &*format!(": {errno}: "));
     }
 }
 
@@ -175,9 +167,9 @@ fn burst_beyond_quota_is_refused_once_all_layers_are_written() {
     );
     assert!(group("\"cpu.max\" = \"100000\"\n\"cpu.max.burst\" = 100000").is_ok());
     assert!(group("\"cpu.max\" = \"max\"\n\"cpu.max.burst\" = 999999").is_ok());
-    assert!(
-        refuse("\"cpu.max\" = \"17592186044415\"\n\"cpu.max.burst\" = 1")
-            .contains("together are above 17592186044415 us")
+    assert_contains(
+        refuse("\"cpu.max\" = \"17592186044415\"\n\"cpu.max.burst\" = 1"),
+        "together are above 17592186044415 us",
     );
     let raised_later = [
         "[\"/a\"]\n\"cpu.max\" = 5000\n\"cpu.max.burst\" = 9000\n",

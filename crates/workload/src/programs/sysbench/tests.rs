@@ -86,10 +86,7 @@ fn the_summary_is_that_of_the_tool() {
     ] {
         assert!(text.lines().any(|own| own == line), "{line}\n{text}");
     }
-    assert!(
-        text.contains("    transactions:                        10     ("),
-        "{text}"
-    );
+    assert_contains(&text, "    transactions:                        10     (");
 }
 
 #[test]
