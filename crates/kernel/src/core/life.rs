@@ -27,8 +27,8 @@ impl Kernel {
         self.tasks[task].cpu = cpu;
         self.cache_join(task, self.jiffies(p.now(cpu)));
         self.set_task_rq(se, group, cpu);
-        if fair && !self.rules.version.since(6, 12) {
-            // `task_fork_fair`, which d2929762cc3f took away.
+        if fair && self.rules.fork_charges_parent {
+            // `task_fork_fair`.
             self.update_rq_clock(p, cpu);
             match self.rules.fair {
                 FairClass::Cfs => self.place_forked(p, cpu, task),
@@ -173,7 +173,7 @@ impl Kernel {
     /// when an RCU grace period is over.
     pub fn group_release<P: Platform>(&mut self, p: &mut P, cpu: Cpu, group: GroupId) {
         self.here = cpu;
-        if !self.queues_outlive_release() {
+        if !self.rules.queues_outlive_release {
             self.unregister_queues(p, group);
         }
         if let Some(parent) = self.groups[group].parent {
@@ -191,15 +191,9 @@ impl Kernel {
         for cpu in (0..self.cpus()).map(Cpu::from) {
             self.unthrottle_pending(p, cpu);
         }
-        if self.queues_outlive_release() {
+        if self.rules.queues_outlive_release {
             self.unregister_queues(p, group);
         }
-    }
-
-    /// b027789e5e50: before it, a limit above could put a queue that was given up back on the leaf
-    /// list.
-    fn queues_outlive_release(&self) -> bool {
-        self.rules.version.has(5, 16, &[(5, 15, 5)])
     }
 
     /// The load that a group still has is taken off the queues above, and its queues leave the leaf

@@ -135,6 +135,12 @@ rules! {
     /// A task that is moved takes its averages away while it is dequeued (6.1), before its group
     /// is weighed anew, or after that.
     pub(crate) dequeue_detaches: bool = false,
+    /// A fork reads the clock of its CPU and charges the forking task (`task_fork_fair`, up to
+    /// 6.11).
+    pub(crate) fork_charges_parent: bool = true,
+    /// The queues of a group that is removed leave when it is freed (5.16), before when it leaves
+    /// its parent.
+    pub(crate) queues_outlive_release: bool = false,
     /// A new task's averages join its queue before it is enqueued; they are guessed for tasks of
     /// other classes, too (up to 6.0).
     pub(crate) fork_attaches: bool = true,

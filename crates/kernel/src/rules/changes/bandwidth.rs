@@ -21,6 +21,8 @@ changes! {
         "Quota a group did not use may be carried over, up to cpu.max.burst.";
     "refill-first" "f4183717b370" (5, 14): (on refill_first),
         "The pool is refilled before the list of throttled queues is looked at.";
+    "queues-until-free" "b027789e5e50" (5, 16) also [(5, 15, 5)]: (on queues_outlive_release),
+        "The queues of a removed group go when it is freed, so that no limit above puts one that is gone back on a list.";
     "burst-statistics" "bcb1704a1ed2" (5, 16): (on burst_statistics),
         "cpu.stat counts bursts (nr_bursts, burst_usec).";
     "async-unthrottle" "8ad075c2eb1f" (6, 3): (on async_unthrottle),

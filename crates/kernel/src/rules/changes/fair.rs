@@ -136,6 +136,8 @@ changes! {
         "New tasks start with the utilisation of their share instead of half of what is left.";
     "idle-policy-reweights" "d32960528702" (6, 11) also [(6, 1, 103)]: (on idle_policy_reweights),
         "The load average of a task follows its weight when its policy becomes SCHED_IDLE.";
+    "fork-charges-nobody" "d2929762cc3f" (6, 12): (off fork_charges_parent),
+        "A fork neither charges the forking task nor reads the clock of its CPU.";
     "idle-among-siblings" "faa42d29419d" (6, 12): (off idle_policy_gives_way),
         "Whether SCHED_IDLE gives way is judged among siblings, not among tasks.";
     "util-est-before-dequeue" release (6, 12) until (7, 2) and [(7, 1, 8)]: (on util_est_before_dequeue),
