@@ -251,6 +251,15 @@ impl Kernel {
         task.index() < self.cpus()
     }
 
+    /// Rank of the class of a task; that of idle tasks is below all others.
+    #[inline(always)]
+    pub(crate) fn rank(&self, task: TaskId) -> u8 {
+        match self.is_idle_task(task) {
+            true => 0,
+            false => self.tasks[task].policy.rank(),
+        }
+    }
+
     /// Creates a group below `parent` (`sched_create_group`): shares 1024, no limit. From 6.4 the
     /// phase of its period timer is drawn here.
     pub fn group_create<P: Platform>(&mut self, p: &mut P, parent: GroupId) -> GroupId {

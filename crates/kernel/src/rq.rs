@@ -62,6 +62,9 @@ pub struct Rq {
     pub curr: TaskId,
     /// Idle task.
     pub(crate) idle: TaskId,
+    /// Rank of the class that the CPU is about to choose, where arrivals are held against that
+    /// (`next_class`, 7.0): of the running task unless one of a higher class has come since.
+    pub next_rank: u8,
     /// Works queued for the migration thread, in order.
     pub(crate) stop_works: VecDeque<StopWork>,
     /// CPU chosen last for a task whose affinity changed (`distribute_cpu_mask_prev`).

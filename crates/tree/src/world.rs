@@ -74,10 +74,12 @@ pub(crate) enum Object {
     Capacity(usize, usize),
     /// `nohz` of `fair.c` and the root domain.
     Balance,
+    /// Class that a CPU is about to choose.
+    Class(usize),
 }
 
 impl Object {
-    const KINDS: usize = 13;
+    const KINDS: usize = 14;
 
     /// Number of the kind and what identifies one of it.
     fn key(self) -> (usize, c_int, c_int) {
@@ -95,6 +97,7 @@ impl Object {
             Object::LlcCount(cpu, llc) => (10, cpu as c_int, llc as c_int),
             Object::Capacity(cpu, level) => (11, cpu as c_int, level as c_int),
             Object::Balance => (12, 0, 0),
+            Object::Class(cpu) => (13, cpu as c_int, 0),
         }
     }
 }

@@ -8,7 +8,7 @@ mod built;
 
 use built::object;
 use schedcast_kernel::rules::Version;
-use schedcast_tree::lockstep::{draw, draw_world, full_config, run};
+use schedcast_tree::lockstep::{Kinds, SHAPES, draw, draw_world, full_config, run};
 use std::collections::BTreeMap;
 
 const STEPS: usize = 300;
@@ -140,4 +140,24 @@ fn drawn_worlds_of_250_hz_are_as_by_the_c_of_7_3() {
 #[test]
 fn drawn_worlds_of_100_hz_are_as_by_the_c_of_6_18() {
     drawn_worlds_are_equal_at("6.18.15", 100);
+}
+
+/// Tree, row of the table of machines, seed: arrivals behind one of another class, and what a CPU
+/// pulls behind a deadline task that blocked.
+const OF_THE_NEXT_CLASS: [(&str, usize, u64); 3] =
+    [("7.1.13", 2, 258), ("7.1.13", 3, 238), ("7.3.4", 5, 265)];
+
+#[test]
+fn arrivals_are_held_against_the_class_that_is_chosen_next() {
+    for (version, row, seed) in OF_THE_NEXT_CLASS {
+        let Some(object) = object(version, full_config(version.parse().unwrap())) else {
+            continue;
+        };
+        let history = draw(seed, SHAPES[row], Kinds::of("glxrcefvuq"), 500);
+        let outcome = run(&object, version, &history).unwrap();
+        assert_eq!(
+            outcome.parted, None,
+            "{version}, machine {row}, seed {seed}"
+        );
+    }
 }

@@ -10,6 +10,7 @@ use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Draw, Platform};
 use crate::rules::Rules;
+use crate::task::Policy;
 
 /// The time, where the kernel has NI_RATE: `rate` of [`update_newidle_stats`].
 fn rated(rules: &Rules, now_ns: Ns) -> Option<Ns> {
@@ -119,6 +120,10 @@ impl Kernel {
             self.balancing_reads_clock(p, cpu);
         }
         self.update_blocked_to_clock(p, cpu);
+        // What is pulled now is held against fair tasks, whatever has just blocked
+        // (`rq_modified_begin`).
+        let next_rank = &mut self.rqs[cpu].next_rank;
+        *next_rank = (*next_rank).min(Policy::Normal.rank());
         let mut cost_ns = 0;
         let mut moved = 0;
         let mut keep_going = true;

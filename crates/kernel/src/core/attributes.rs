@@ -218,16 +218,16 @@ impl Kernel {
         } else {
             self.class_or_prio_changed(p, held.cpu, task, old_policy, old_prio);
         }
-        if held.running && policy.rank() < old_policy.rank() && self.rules.lower_class_reschedules {
-            self.resched_curr(p, held.cpu);
-        }
-        if class_changes && held.queued && self.rules.changed_class_preempts {
-            if held.running && policy.rank() > old_policy.rank() {
-                self.resched_curr(p, held.cpu);
-                self.rqs[held.cpu].skip_clock_update = true;
-            } else if !held.running {
+        let (rank, old_rank) = (policy.rank(), old_policy.rank());
+        if class_changes && self.rules.changed_class_preempts {
+            if held.queued {
                 self.wakeup_preempt(p, held.cpu, task, Arrival::Other);
             }
+        } else if held.running && rank > old_rank {
+            self.rqs[held.cpu].next_rank = rank;
+        }
+        if held.running && rank < old_rank && self.rules.lower_class_reschedules {
+            self.resched_curr(p, held.cpu);
         }
         self.balance_callbacks(p, held.cpu);
     }

@@ -195,6 +195,9 @@ impl Kernel {
         } else {
             self.pick_next_task(p, cpu, prev)
         };
+        if self.rules.arrivals_meet_next_class {
+            self.rqs[cpu].next_rank = self.rank(next);
+        }
         let rq = &mut self.rqs[cpu];
         rq.need_resched = false;
         rq.need_resched_lazy = false;

@@ -264,26 +264,24 @@ impl Kernel {
         arrival: Arrival,
     ) {
         let curr = self.rqs[cpu].curr;
-        let idle = self.is_idle_task(curr);
-        let (curr_rank, rank) = (
-            if idle {
-                0
-            } else {
-                self.tasks[curr].policy.rank()
-            },
-            self.tasks[task].policy.rank(),
-        );
-        if rank > curr_rank {
+        let (curr_rank, rank) = (self.rank(curr), self.tasks[task].policy.rank());
+        let next_rank = match self.rules.arrivals_meet_next_class {
+            true => self.rqs[cpu].next_rank,
+            false => curr_rank,
+        };
+        if rank > next_rank {
             self.resched_curr(p, cpu);
-        } else if rank == curr_rank && self.tasks[task].policy.is_fair() {
+            self.rqs[cpu].next_rank = rank;
+        } else if rank < next_rank || (rank != curr_rank && self.rules.preempts_own_class_only) {
+        } else if self.tasks[task].policy.is_fair() {
             self.check_preempt_wakeup_fair(p, cpu, task, arrival);
-        } else if rank == curr_rank && rank == Policy::Deadline.rank() {
+        } else if rank == Policy::Deadline.rank() {
             self.wakeup_preempt_dl(p, cpu, task);
-        } else if rank == curr_rank {
+        } else {
             self.wakeup_preempt_rt(p, cpu, task);
         }
         // The switch that follows need not read the clock once more (`rq_clock_skip_update`).
-        let curr_queued = idle || self.tasks[curr].on_rq;
+        let curr_queued = curr_rank == 0 || self.tasks[curr].on_rq;
         let rq = &mut self.rqs[cpu];
         rq.skip_clock_update |= rq.need_resched && curr_queued;
     }

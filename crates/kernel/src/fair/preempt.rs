@@ -65,7 +65,8 @@ impl Kernel {
         (a, b)
     }
 
-    /// `check_preempt_wakeup_fair`: both are fair tasks of this CPU.
+    /// `check_preempt_wakeup_fair`: both are fair tasks of this CPU. In 7.0 and 7.1 the one that
+    /// runs may be of a higher class, if it has just blocked and the CPU pulls the other.
     #[inline(never)]
     pub(crate) fn check_preempt_wakeup_fair<P: Platform>(
         &mut self,

@@ -342,6 +342,12 @@ rules! {
     /// not eligible, and a shorter request preempts whenever it is eligible (7.3); before,
     /// protection ended after the length of the shortest.
     pub(crate) protects_until_ineligible: bool = false,
+    /// An arrival is held against the class that its CPU is about to choose, which arrivals raise
+    /// and a search for tasks lowers (`rq->next_class`, 7.0); before, against the running task's.
+    pub(crate) arrivals_meet_next_class: bool = false,
+    /// It may preempt a running task of its own class only (7.2). Before, a fair task that a CPU
+    /// pulls was looked at even if a real-time or deadline task has just blocked there.
+    pub(crate) preempts_own_class_only: bool = false,
     /// A task that changes its class is looked at as after a wakeup.
     pub(crate) changed_class_preempts: bool = false,
     /// A lag is inflated by adding to it, and not by a product with all weights.

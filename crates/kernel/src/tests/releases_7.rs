@@ -1,6 +1,7 @@
 //! Changes of 6.19 to 7.2 in the fair class, computed by hand.
 
 use super::world::*;
+use crate::kernel::Arrival;
 use crate::weight::LoadWeight;
 
 const CPU: Cpu = Cpu(0);
@@ -253,4 +254,62 @@ fn a_buddy_keeps_a_shorter_request_waiting_in_6_19_and_7_0() {
     assert_eq!(wakes_beside_a_buddy("7.0.10", |_| ()), [false, true]);
     assert_eq!(wakes_beside_a_buddy("7.0", commit_alone), [true, false]);
     assert_eq!(wakes_beside_a_buddy("7.1", |_| ()), [true, false]);
+}
+
+#[test]
+fn a_fair_task_that_wakes_behind_a_real_time_one_becomes_no_buddy_from_7_0_on() {
+    // A runs; in one interrupt F (FIFO) wakes and then B, whose requests are shorter than A's.
+    // Held against A, B would be picked and marked as the next one; held against F it is not
+    // looked at.
+    for (meets, is_buddy) in [(false, true), (true, false)] {
+        let mut world = World::with("7.3", 1, |rules| {
+            assert!(rules.arrivals_meet_next_class);
+            rules.arrivals_meet_next_class = meets;
+        });
+        let fifo = world.spawn_fifo(CPU, 50, CpuSet::of(CPU));
+        world.block(CPU);
+        let b = world.spawn(CPU);
+        world.call(CPU, |kernel, p| {
+            kernel.set_custom_slice(p, CPU, b, Some(100_000));
+        });
+        world.block(CPU);
+        let a = world.spawn(CPU);
+        world.advance(20 * MS);
+        assert_eq!(world.current(CPU), a);
+        world.checked = false;
+        let flags = WakeFlags::new(false, Context::HardIrq);
+        let kernel = &mut world.kernel;
+        for task in [fifo, b] {
+            assert!(kernel.wake(&mut world.bench, CPU, task, flags));
+        }
+        let se = kernel.tasks[b].se;
+        assert_eq!(kernel.cfs_rqs[QUEUE].next == Some(se), is_buddy, "{meets}");
+    }
+}
+
+#[test]
+fn what_a_cpu_pulls_behind_a_real_time_task_is_held_against_that_in_7_0_and_7_1() {
+    // A search for tasks makes the fair class the next one while a real-time task still is the
+    // current one.
+    for (version, is_buddy) in [
+        ("6.19", false),
+        ("7.0", true),
+        ("7.1", true),
+        ("7.2", false),
+    ] {
+        let mut world = World::with(version, 1, |rules| rules.features.next_buddy = true);
+        world.checked = false;
+        let fifo = world.spawn_fifo(CPU, 50, CpuSet::of(CPU));
+        let fair = world.spawn(CPU);
+        assert_eq!(world.current(CPU), fifo);
+        let kernel = &mut world.kernel;
+        kernel.rqs[CPU].next_rank = Policy::Normal.rank();
+        kernel.wakeup_preempt(&mut world.bench, CPU, fair, Arrival::Other);
+        let se = kernel.tasks[fair].se;
+        assert_eq!(
+            kernel.cfs_rqs[QUEUE].next == Some(se),
+            is_buddy,
+            "{version}"
+        );
+    }
 }

@@ -131,6 +131,11 @@ struct sc_balance {
 	int has_blocked, needs_update, overloaded, overutilized;
 };
 
+/* The class that a CPU is about to choose: 0 idle, 1 fair, 2 real-time, 3 deadline, 4 stop. */
+struct sc_class {
+	int next;
+};
+
 struct sc_field {
 	const char *name;
 	unsigned short offset;
@@ -146,6 +151,7 @@ enum sc_kind {
 	SC_LLC_COUNT,		/* of a CPU: its tasks that prefer a last level cache */
 	SC_CAPACITY,		/* of a CPU's group in one of its domains */
 	SC_BALANCE,		/* what balancing remembers of the machine */
+	SC_CLASS,		/* of a CPU */
 	SC_KINDS
 };
 

@@ -18,6 +18,7 @@
 #define SC_FIELD_llc_count NONE
 #define SC_FIELD_capacity NONE
 #define SC_FIELD_balance NONE
+#define SC_FIELD_class NONE
 static const struct sc_field task_fields[] = {
 #include <probed.h>
 };
@@ -98,6 +99,13 @@ static const struct sc_field capacity_fields[] = {
 static const struct sc_field balance_fields[] = {
 #include <probed.h>
 };
+#undef SC_FIELD_balance
+#undef SC_FIELD_class
+#define SC_FIELD_balance NONE
+#define SC_FIELD_class MEMBER
+static const struct sc_field class_fields[] = {
+#include <probed.h>
+};
 const struct sc_field *sc_fields(int kind, int *count)
 {
 #define TABLE(kind, list) case kind: *count = ARRAY_SIZE(list##_fields); return list##_fields
@@ -115,6 +123,7 @@ const struct sc_field *sc_fields(int kind, int *count)
 	TABLE(SC_LLC_COUNT, llc_count);
 	TABLE(SC_CAPACITY, capacity);
 	TABLE(SC_BALANCE, balance);
+	TABLE(SC_CLASS, class);
 	}
 	*count = 0;
 	return NULL;
@@ -135,7 +144,7 @@ static const struct { const char *list, *member; int size; void (*set)(void *obj
 const struct sc_field *sc_bits(int kind, int *count)
 {
 	static const char * const lists[SC_KINDS] = { "task", "entity", "entity", "cfs_rq", "rq", "group", "domain",
-		"process", "cache_time", "llc", "llc_count", "capacity", "balance" };
+		"process", "cache_time", "llc", "llc_count", "capacity", "balance", "class" };
 	static struct sc_field found[ARRAY_SIZE(bits) + 1];
 	unsigned i, at;
 
@@ -162,6 +171,19 @@ static const void *domain(int cpu, int level)
 		domain = domain->parent;
 	return domain;
 }
+#ifdef SC_NEXT_CLASS
+static const struct sc_class *class_of(int cpu)
+{
+	static struct sc_class found;
+	const struct sched_class *next = cpu_rq(cpu)->next_class;
+
+	found.next = sched_class_above(next, &dl_sched_class) ? 4
+		: sched_class_above(next, &rt_sched_class) ? 3
+		: sched_class_above(next, &fair_sched_class) ? 2
+		: sched_class_above(next, &idle_sched_class);
+	return &found;
+}
+#endif
 const void *sc_object(int kind, int a, int b)
 {
 	switch (kind) {
@@ -191,6 +213,10 @@ const void *sc_object(int kind, int a, int b)
 		return domain(a, b) ? ((const struct sched_domain *)domain(a, b))->groups->sgc : NULL;
 	case SC_BALANCE:
 		return sc_balance();
+#ifdef SC_NEXT_CLASS
+	case SC_CLASS:
+		return class_of(a);
+#endif
 	case SC_LLC:
 		return per_cpu(sd_llc_shared, a);
 #ifdef SC_CACHE_GROUPS

@@ -73,6 +73,7 @@ pub(super) struct Members {
     domain: Found<Domain>,
     capacity: Found<GroupCapacity>,
     balance: Found<Tickless>,
+    next_class: Option<Field>,
     vruntime: Option<Field>,
     deadline: Option<Field>,
     vlag: Option<Field>,
@@ -102,6 +103,7 @@ impl Members {
             domain: found(tree, Object::Domain(0, 0), DOMAIN),
             capacity: found(tree, Object::Capacity(0, 0), CAPACITY),
             balance: found(tree, Object::Balance, BALANCE),
+            next_class: tree.field(Object::Class(0), "next"),
             vruntime: tree.field(entity, "vruntime"),
             deadline: tree.field(entity, "deadline"),
             vlag: tree.field(entity, "vlag"),
@@ -212,6 +214,9 @@ impl Pair {
                 &self.rust.rqs[cpu],
                 whose,
             );
+            if let Some(next) = self.tree.get(Object::Class(cpu), self.members.next_class) {
+                seen.note("next_class", whose, self.rust.rqs[cpu].next_rank, next);
+            }
         }
         seen.balancing();
         seen.caches();

@@ -72,6 +72,10 @@ changes! {
         "A fair server that uses its budget up behind its deadline begins a new period, instead of being queued anew.";
     "fair-server-waits" release (6, 19) also [(6, 12, 69), (6, 18, 9)]: (off fair_server_starts_running),
         "A fair server that ran and starts in a later period waits for zero laxity again.";
+    "next-class" "704069649b5b" (7, 0): (on arrivals_meet_next_class),
+        "An arrival is held against the class that its CPU is about to choose, not against that of the running task.";
+    "preempts-own-class" release (7, 2): (on preempts_own_class_only),
+        "A fair task that a CPU pulls when its real-time or deadline task blocked is not held against that one.";
     "lower-class-reschedules" release (7, 1): (on lower_class_reschedules),
         "A running task that gets a lower class has its CPU choose anew.";
     "timers-stay-local" release (7, 1): (on timers_stay_local),
