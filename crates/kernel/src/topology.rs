@@ -91,6 +91,21 @@ impl Topology {
         CpuSet::first(self.cpus()).and_not(&self.isolated)
     }
 
+    /// Root domain of a CPU: 0, and 1 for isolated CPUs, which share the one that machines begin
+    /// with (`def_root_domain`).
+    #[inline]
+    pub(crate) fn root_domain(&self, cpu: Cpu) -> usize {
+        usize::from(self.isolated.contains(cpu))
+    }
+
+    /// CPUs of the root domain of a CPU (`rd->span`).
+    pub(crate) fn root_span(&self, cpu: Cpu) -> CpuSet {
+        match self.isolated.contains(cpu) {
+            true => self.isolated,
+            false => self.housekeeping(),
+        }
+    }
+
     /// CPUs for which `same` holds with `cpu`.
     pub(crate) fn sharing(&self, cpu: Cpu, same: impl Fn(&CpuPlace, &CpuPlace) -> bool) -> CpuSet {
         let here = &self.places[cpu.index()];

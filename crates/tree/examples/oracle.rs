@@ -116,11 +116,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             if !shape.is_known_to(release) {
                 continue;
             }
-            for (name, mix) in MIXES {
-                let kinds = mix.on(shape);
-                if kinds != mix && (kinds.deadline != mix.deadline || !mix.changes) {
-                    continue;
-                }
+            for (name, kinds) in MIXES {
                 // Utilisation clamps are rules from 6.1 on.
                 if kinds.clamps && !release.since(6, 1) {
                     continue;

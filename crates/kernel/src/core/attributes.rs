@@ -348,6 +348,9 @@ impl Kernel {
         }
         let target = self.any_and_distribute(cpu, &affinity);
         let held = self.hold_task(p, task, false);
+        if self.tasks[task].policy == Policy::Deadline {
+            self.dl_leaves_domain(task, &affinity);
+        }
         let record = &mut self.tasks[task];
         record.affinity = affinity;
         record.nr_cpus_allowed = affinity.len() as u32;

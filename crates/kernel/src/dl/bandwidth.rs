@@ -12,6 +12,7 @@
 
 use super::change::{Refused, RefusedFor};
 use super::{BW_SHIFT, Deadlines, RATIO_SHIFT, Reservation, to_ratio};
+use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
@@ -44,21 +45,36 @@ impl Deadlines {
             None => 1 << RATIO_SHIFT,
         };
     }
-
-    /// More is reserved, or less (`__dl_add`, `__dl_sub`).
-    pub(super) fn reserve(&mut self, bw: i64) {
-        self.total_bw = self.total_bw.wrapping_add_signed(bw);
-        let part = bw / self.rqs.len() as i64;
-        for rq in &mut self.rqs {
-            rq.extra_bw = rq.extra_bw.wrapping_add_signed(-part);
-        }
-    }
 }
 
 impl Kernel {
-    /// `cap_scale(dl_b->bw, dl_bw_capacity)`: what may be reserved of all CPUs; `None` = anything.
-    fn dl_capacity(&self) -> Option<u64> {
-        let capacity: u64 = self.rqs.iter().map(|rq| rq.cpu_capacity_orig).sum();
+    /// More is reserved in the root domain of a CPU, or less (`__dl_add`, `__dl_sub`).
+    fn dl_reserve(&mut self, cpu: Cpu, bw: i64) {
+        let span = self.topology.root_span(cpu);
+        let total = &mut self.dl.total_bw[self.topology.root_domain(cpu)];
+        *total = total.wrapping_add_signed(bw);
+        let part = bw / span.len() as i64;
+        for cpu in span.iter() {
+            let rq = self.dl.rq(cpu);
+            rq.extra_bw = rq.extra_bw.wrapping_add_signed(-part);
+        }
+    }
+
+    /// A task that may run on no CPU of its root domain any more gives its reservation there back,
+    /// as the kernel does that expects another one to be made by whoever moves it
+    /// (`set_cpus_allowed_dl`).
+    pub(crate) fn dl_leaves_domain(&mut self, task: TaskId, allowed: &CpuSet) {
+        let cpu = self.tasks[task].cpu;
+        if !self.topology.root_span(cpu).intersects(allowed) {
+            self.dl_reserve(cpu, -(self.dl.of(task).bw as i64));
+        }
+    }
+
+    /// `cap_scale(dl_b->bw, dl_bw_capacity)`: what may be reserved of the root domain of a CPU;
+    /// `None` = anything.
+    fn dl_capacity(&self, cpu: Cpu) -> Option<u64> {
+        let span = self.topology.root_span(cpu);
+        let capacity: u64 = span.iter().map(|cpu| self.rqs[cpu].cpu_capacity_orig).sum();
         Some((self.dl.limit_bw? * capacity) >> 10)
     }
 
@@ -77,10 +93,14 @@ impl Kernel {
             return Ok(());
         }
         let old_bw = if is_deadline { entity.bw } else { 0 };
-        let total = self.dl.total_bw - old_bw + new_bw;
-        if let Some(capacity) = self.dl_capacity().filter(|&capacity| capacity < total) {
+        let cpu = self.tasks[task].cpu;
+        // A task that came from another root domain may have nothing reserved in this one: the sum
+        // wraps, as the kernel's does.
+        let reserved = self.dl.total_bw[self.topology.root_domain(cpu)];
+        let others_bw = reserved.wrapping_sub(old_bw);
+        let total = others_bw.wrapping_add(new_bw);
+        if let Some(capacity) = self.dl_capacity(cpu).filter(|&capacity| capacity < total) {
             reached(Mark::DlRefused);
-            let others_bw = self.dl.total_bw - old_bw;
             return Err(Refused {
                 asked: *asked,
                 why: RefusedFor::Bandwidth {
@@ -90,9 +110,9 @@ impl Kernel {
             });
         }
         if is_deadline || entity.inactive_timer_set {
-            self.dl.reserve(-(entity.bw as i64));
+            self.dl_reserve(cpu, -(entity.bw as i64));
         }
-        self.dl.reserve(new_bw as i64);
+        self.dl_reserve(cpu, new_bw as i64);
         if is_deadline && !self.tasks[task].on_rq {
             self.dl_change_utilization(p, task, new_bw);
         }
@@ -137,7 +157,7 @@ impl Kernel {
         entity.reserved = Default::default();
         (entity.bw, entity.density) = (0, 0);
         (entity.throttled, entity.yielded, entity.non_contending) = (false, false, false);
-        self.dl.reserve(-bw);
+        self.dl_reserve(self.tasks[task].cpu, -bw);
     }
 
     /// A task sleeps, ends or leaves the class: at its 0-lag time its utilisation is no longer

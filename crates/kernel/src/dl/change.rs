@@ -5,6 +5,7 @@
 //! now. If it comes back before the deadline, it finds its 4 ms.
 
 use super::{Reservation, before, to_ratio};
+use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::platform::{Platform, Timer};
@@ -128,7 +129,7 @@ impl Kernel {
         }
         let unchanged =
             self.tasks[task].policy == Policy::Deadline && self.dl.of(task).reserved == asked;
-        if !unchanged && !self.dl_may_be_pinned(self.tasks[task].affinity.len()) {
+        if !unchanged && !self.dl_may_be_pinned(task, &self.tasks[task].affinity) {
             return refused(RefusedFor::Affinity);
         }
         self.set_deadline_nocheck(p, cpu, task, asked)
@@ -157,18 +158,20 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether a deadline task may have an affinity of so many CPUs (`dl_task_check_affinity`).
-    fn dl_may_be_pinned(&self, allowed: usize) -> bool {
-        self.dl.limit_bw.is_none() || allowed >= self.cpus()
+    /// Whether a deadline task may have an affinity: that of its whole root domain
+    /// (`dl_task_check_affinity`).
+    fn dl_may_be_pinned(&self, task: TaskId, allowed: &CpuSet) -> bool {
+        let span = self.topology.root_span(self.tasks[task].cpu);
+        self.dl.limit_bw.is_none() || span.is_subset(allowed)
     }
 
     /// Whether a task may get another affinity.
     ///
     /// # Errors
     /// When it is a deadline task and the kernel refuses that.
-    pub fn check_affinity(&self, task: TaskId, allowed: usize) -> Result<(), Refused> {
+    pub fn check_affinity(&self, task: TaskId, allowed: &CpuSet) -> Result<(), Refused> {
         let is_deadline = self.tasks[task].policy == Policy::Deadline;
-        if is_deadline && !self.dl_may_be_pinned(allowed) {
+        if is_deadline && !self.dl_may_be_pinned(task, allowed) {
             return Err(Refused {
                 asked: self.dl.of(task).reserved,
                 why: RefusedFor::Affinity,

@@ -22,9 +22,9 @@
 //! | `push` | pushing tasks to and pulling them from other CPUs |
 //! | `change` | becoming such a task, changing the reservation, leaving |
 //!
-//! The class is known from 6.1 on. All CPUs are one root domain. The fair server of a CPU is one
-//! more entity in the order of deadlines; its utilisation counts as active from its start until it
-//! stops.
+//! The class is known from 6.1 on. Isolated CPUs are one root domain, all others another one. The
+//! fair server of a CPU is one more entity in the order of deadlines; its utilisation counts as
+//! active from its start until it stops.
 
 mod bandwidth;
 mod budget;
@@ -155,10 +155,10 @@ pub struct Deadlines {
     pub(crate) used: bool,
     /// CPUs with tasks that others could run (`dlo_mask`).
     overloaded: CpuSet,
-    /// CPUs by their earliest deadlines (`cpudl`).
-    latest: Latest,
-    /// Reserved by all tasks and fair servers (`dl_bw.total_bw`).
-    total_bw: u64,
+    /// CPUs of each root domain by their earliest deadlines (`cpudl`).
+    latest: [Latest; 2],
+    /// Reserved by tasks and fair servers of each root domain (`dl_bw.total_bw`).
+    total_bw: [u64; 2],
     /// Bandwidth of a CPU that may be reserved; `None` = all (`dl_bw.bw`).
     limit_bw: Option<u64>,
     /// The same where a share has to be named (`max_bw`), and its inverse (`bw_ratio`).
@@ -185,25 +185,22 @@ impl Deadlines {
         let cpus = topology.cpus();
         let mut all = Self {
             rqs: vec![DlRq::default(); cpus],
-            latest: Latest::new(cpus),
+            latest: [topology.housekeeping(), topology.isolated]
+                .map(|span| Latest::new(cpus, span)),
             ..Self::default()
         };
         all.set_limit(rules);
         let server_bw = rules.fair_server_bw();
         for cpu in 0..cpus {
-            // The servers of isolated CPUs and those of the others are counted apart.
-            let isolated = topology.isolated.contains(Cpu::from(cpu));
-            let together = match isolated {
-                true => topology.isolated.len(),
-                false => cpus - topology.isolated.len(),
-            };
+            let together = topology.root_span(Cpu::from(cpu)).len();
             let part = server_bw / together as u64;
             // A limit below the servers' share makes it wrap, as in the kernel's u64.
             let reserved = part * together as u64;
             all.rqs[cpu].extra_bw = all.max_bw.wrapping_sub(reserved);
             all.rqs[cpu].this_bw = server_bw;
         }
-        all.total_bw = server_bw * cpus as u64;
+        all.total_bw =
+            [topology.housekeeping(), topology.isolated].map(|span| server_bw * span.len() as u64);
         all
     }
 

@@ -35,10 +35,11 @@ pub(super) struct Latest {
 }
 
 impl Latest {
-    pub(super) fn new(cpus: usize) -> Self {
+    /// None of `span`, of a machine with so many CPUs, has a deadline task.
+    pub(super) fn new(cpus: usize, span: CpuSet) -> Self {
         Self {
             places: vec![None; cpus],
-            free: CpuSet::first(cpus),
+            free: span,
             ..Self::default()
         }
     }
@@ -170,9 +171,10 @@ impl Kernel {
     /// CPUs that would run the task at once (`cpudl_find`).
     fn cpudl_find(&self, task: TaskId) -> Option<CpuSet> {
         let record = &self.tasks[task];
-        let free = self.dl.latest.free.and(&record.affinity);
+        let latest = &self.dl.latest[self.topology.root_domain(record.cpu)];
+        let free = latest.free.and(&record.affinity);
         if free.is_empty() {
-            let best = self.dl.latest.first();
+            let best = latest.first();
             let later = record.affinity.contains(best.cpu)
                 && before(self.dl.of(task).deadline_ns, best.deadline_ns);
             return later.then(|| CpuSet::of(best.cpu));

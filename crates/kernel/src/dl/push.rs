@@ -173,7 +173,7 @@ impl Kernel {
     fn pull_dl_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let mut earliest: Ns = i64::MAX as Ns;
         let mut pulled = false;
-        let overloaded = self.dl.overloaded;
+        let overloaded = self.dl.overloaded.and(&self.topology.root_span(cpu));
         for source in overloaded.iter().filter(|&source| source != cpu) {
             p.spend(cpu, Op::BalanceCpu, 1);
             let (own, theirs) = (&self.dl.rqs[cpu.index()], &self.dl.rqs[source.index()]);

@@ -4,6 +4,7 @@
 //! to 60 when it is replenished, and at the next pick the first one runs. Of two with the same
 //! deadline the one that came first does.
 
+use super::place::Latest;
 use super::{DlRq, Queued, before};
 use crate::fair::{DequeueFlags, EnqueueFlags};
 use crate::ids::{Cpu, Ns, TaskId};
@@ -27,6 +28,11 @@ impl Kernel {
         !rq.curr_is_idle() && self.tasks[rq.curr].policy == Policy::Deadline
     }
 
+    /// The CPUs of a CPU's root domain by their deadlines.
+    fn latest_of(&mut self, cpu: Cpu) -> &mut Latest {
+        &mut self.dl.latest[self.topology.root_domain(cpu)]
+    }
+
     /// Puts a task, or the fair server, into the order (`__enqueue_dl_entity`).
     pub(crate) fn dl_put_on(&mut self, cpu: Cpu, task: Option<TaskId>, deadline_ns: Ns) {
         let rq = self.dl.rq(cpu);
@@ -37,7 +43,7 @@ impl Kernel {
         let first = rq.earliest_ns;
         if first == 0 || before(deadline_ns, first) {
             rq.earliest_ns = deadline_ns;
-            self.dl.latest.set(cpu, deadline_ns);
+            self.latest_of(cpu).set(cpu, deadline_ns);
             if first == 0 {
                 self.rqs[cpu].rt.behind_deadlines = self.rules.rt_avoids_deadlines;
             }
@@ -63,10 +69,10 @@ impl Kernel {
         let first = rq.earliest_ns;
         if rq.queue.is_empty() {
             rq.earliest_pushable_ns = 0;
-            self.dl.latest.clear(cpu);
+            self.latest_of(cpu).clear(cpu);
             self.rqs[cpu].rt.behind_deadlines = false;
         } else {
-            self.dl.latest.set(cpu, first);
+            self.latest_of(cpu).set(cpu, first);
         }
         self.rqs[cpu].dl_nr_running -= 1;
         if let Some(task) = task {
@@ -270,7 +276,7 @@ impl Kernel {
         // A task that cannot go elsewhere takes the CPU from an equal that can
         // (`check_preempt_equal_dl`).
         let elsewhere = |task: TaskId| {
-            let best = self.dl.latest.first();
+            let best = self.dl.latest[self.topology.root_domain(cpu)].first();
             self.tasks[task].affinity.contains(best.cpu)
                 && before(self.dl.of(task).deadline_ns, best.deadline_ns)
         };

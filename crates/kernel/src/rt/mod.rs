@@ -112,16 +112,23 @@ impl RtRq {
     }
 }
 
-/// Real-time state of the whole machine (`struct root_domain`).
+/// A round of requests to push real-time tasks (`struct root_domain`).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RtDomain {
-    /// CPUs with more real-time tasks than they can run (`rto_mask`).
-    pub(crate) overloaded: CpuSet,
+pub(crate) struct PushRound {
     /// CPU that was asked to push last; `None` = no round is under way (`rto_cpu`).
     pub(crate) rto_cpu: Option<Cpu>,
     /// Requests so far, and requests the current round knows of.
     pub(crate) rto_loop_next: u64,
     pub(crate) rto_loop: u64,
+}
+
+/// Real-time state of the whole machine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RtDomain {
+    /// CPUs with more real-time tasks than they can run (`rto_mask`).
+    pub(crate) overloaded: CpuSet,
+    /// By root domain.
+    pub(crate) rounds: [PushRound; 2],
     /// The throttling timer is armed (`rt_period_active`).
     pub(crate) period_active: bool,
     /// Its next expiry.

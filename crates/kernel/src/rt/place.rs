@@ -42,11 +42,14 @@ impl Kernel {
         let prio = self.prio(task);
         let mut least_urgent = prio;
         let mut lowest = CpuSet::EMPTY;
-        for cpu in self.tasks[task].affinity.iter() {
+        let record = &self.tasks[task];
+        let domain = self.topology.root_domain(record.cpu);
+        for cpu in record.affinity.iter() {
             let Some(rq) = self.rqs.get(cpu.index()) else {
                 break;
             };
-            if rq.rt.behind_deadlines || !among(cpu) {
+            let apart = self.topology.root_domain(cpu) != domain;
+            if apart || rq.rt.behind_deadlines || !among(cpu) {
                 continue;
             }
             let highest = rq.rt.highest_prio();

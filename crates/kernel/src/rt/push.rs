@@ -153,14 +153,13 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     fn pull_rt_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let overloaded = self.rt_domain.overloaded;
-        let mut others = overloaded;
+        let mut others = self.rt_domain.overloaded.and(&self.topology.root_span(cpu));
         others.remove(cpu);
         if others.is_empty() {
             return;
         }
         if self.rules.features.rt_push_ipi {
-            self.tell_cpu_to_push(p);
+            self.tell_cpu_to_push(p, cpu);
             return;
         }
         let mut pulled = false;
@@ -192,15 +191,16 @@ impl Kernel {
     }
 
     /// Starts a round of push requests unless one is under way (`tell_cpu_to_push`).
-    fn tell_cpu_to_push<P: Platform>(&mut self, p: &mut P) {
-        self.rt_domain.rto_loop_next += 1;
-        if self.rt_domain.rto_cpu.is_none() {
-            self.ask_next_to_push(p);
+    fn tell_cpu_to_push<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let round = &mut self.rt_domain.rounds[self.topology.root_domain(cpu)];
+        round.rto_loop_next += 1;
+        if round.rto_cpu.is_none() {
+            self.ask_next_to_push(p, cpu);
         }
     }
 
-    fn ask_next_to_push<P: Platform>(&mut self, p: &mut P) {
-        if let Some(cpu) = self.rto_next_cpu() {
+    fn ask_next_to_push<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        if let Some(cpu) = self.rto_next_cpu(cpu) {
             let first = self.is_first_call(cpu, true);
             self.rqs[cpu].rt.push_asked = true;
             if first {
@@ -209,20 +209,21 @@ impl Kernel {
         }
     }
 
-    /// The next overloaded CPU of a round; requests that came meanwhile start another round
-    /// (`rto_next_cpu`).
-    fn rto_next_cpu(&mut self) -> Option<Cpu> {
+    /// The next overloaded CPU of a round in the root domain of `cpu`; requests that came meanwhile
+    /// start another round (`rto_next_cpu`).
+    fn rto_next_cpu(&mut self, cpu: Cpu) -> Option<Cpu> {
         let skipped = self.rules.push_round_skips_here.then_some(self.here);
-        let domain = &mut self.rt_domain;
+        let overloaded = self.rt_domain.overloaded.and(&self.topology.root_span(cpu));
+        let round = &mut self.rt_domain.rounds[self.topology.root_domain(cpu)];
         loop {
-            let previous = domain.rto_cpu;
-            domain.rto_cpu = domain.overloaded.iter().find(|&cpu| {
+            let previous = round.rto_cpu;
+            round.rto_cpu = overloaded.iter().find(|&cpu| {
                 previous.is_none_or(|previous| cpu > previous) && skipped != Some(cpu)
             });
-            if domain.rto_cpu.is_some() || domain.rto_loop == domain.rto_loop_next {
-                return domain.rto_cpu;
+            if round.rto_cpu.is_some() || round.rto_loop == round.rto_loop_next {
+                return round.rto_cpu;
             }
-            domain.rto_loop = domain.rto_loop_next;
+            round.rto_loop = round.rto_loop_next;
         }
     }
 
@@ -232,6 +233,6 @@ impl Kernel {
             return;
         }
         self.push_rt_tasks(p, cpu);
-        self.ask_next_to_push(p);
+        self.ask_next_to_push(p, cpu);
     }
 }

@@ -285,3 +285,49 @@ fn a_task_that_becomes_a_deadline_one_has_given_up_nothing() {
     world.advance(2 * MS);
     assert!(!world.kernel.dl.of(task).throttled && world.current(CPU) == task);
 }
+
+/// Four CPUs, the last two of which are isolated.
+fn two_isolated(version: &str) -> World {
+    let mut topology = Topology::regular(1, 1, 4, 1);
+    topology.isolated = [Cpu(2), Cpu(3)].into_iter().collect();
+    World::on(topology, version, |_| ())
+}
+
+#[test]
+fn what_isolated_cpus_reserve_is_counted_apart() {
+    // Two CPUs of each domain: 1.9 may be reserved, so two tasks of 0.9 and no third one.
+    let mut world = two_isolated("6.1");
+    for cpu in [CPU, Cpu(2)] {
+        let answers = [(); 3].map(|()| {
+            let task = world.start(TaskAttributes {
+                affinity: CpuSet::first(4),
+                ..TaskAttributes::on(cpu)
+            });
+            let on = world.kernel.tasks[task].cpu;
+            assert_eq!(
+                on.0 < 2,
+                cpu == CPU,
+                "it starts in the domain of its parent"
+            );
+            set(&mut world, task, reserve(90, 100, 100)).is_ok()
+        });
+        assert_eq!(answers, [true, true, false], "{cpu:?}");
+    }
+}
+
+#[test]
+fn real_time_tasks_stay_with_isolated_cpus_or_with_the_others() {
+    for (cpu, other) in [(CPU, Cpu(1)), (Cpu(2), Cpu(3))] {
+        let mut world = two_isolated("6.12");
+        world.spawn_fifo(cpu, 60, CpuSet::of(cpu));
+        let moves = world.spawn_fifo(cpu, 50, CpuSet::first(4));
+        assert_eq!(world.current(other), moves, "the other CPU of its domain");
+        let waits = world.spawn_fifo(cpu, 40, CpuSet::first(4));
+        let place = world.kernel.tasks[waits].cpu;
+        assert!(
+            [cpu, other].contains(&place),
+            "the idle ones are of the other domain"
+        );
+        assert_ne!(world.current(place), waits);
+    }
+}

@@ -23,7 +23,7 @@ fn movable(world: &mut World, cpu: Cpu, priority: u8, cpus: &[Cpu]) -> TaskId {
 #[test]
 fn at_boot_nothing_was_counted_and_no_push_is_asked_for() {
     let world = World::new("6.1", 1);
-    let (rt, domain) = (&world.kernel.rqs[0].rt, &world.kernel.rt_domain);
+    let (rt, domain) = (&world.kernel.rqs[0].rt, &world.kernel.rt_domain.rounds[0]);
     assert_eq!((rt.rt_time_ns, rt.throttled), (0, false));
     assert_eq!(domain.rto_loop_next, domain.rto_loop);
     // `MAX_PRIO`: 100 real-time priorities and 40 nice values.
@@ -246,7 +246,7 @@ fn a_cpu_that_goes_on_with_an_equal_asks_nobody() {
         pinned(&mut world, CPU, 80);
         movable(&mut world, CPU, 50, &[CPU, NEXT]);
         world.block(NEXT);
-        assert_eq!(world.kernel.rt_domain.rto_loop_next, asked);
+        assert_eq!(world.kernel.rt_domain.rounds[0].rto_loop_next, asked);
     }
 }
 

@@ -196,7 +196,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
                     group: self.out.group_path(group).to_owned(),
                 }));
             }
-            if let Err(error) = kernel.tables().check_affinity(task, affinity.len()) {
+            if let Err(error) = kernel.tables().check_affinity(task, &affinity) {
                 return Err(self.refused(cpu, task, error));
             }
             kernel.set_affinity(out, cpu, task, affinity);

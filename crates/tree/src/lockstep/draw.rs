@@ -296,18 +296,6 @@ impl Kinds {
             nontask: has(letters, b'v'),
         }
     }
-
-    /// Those that the rules follow on a machine: real-time and deadline tasks know nothing of root
-    /// domains, which isolated CPUs have of their own.
-    #[must_use]
-    pub fn on(self, shape: Shape) -> Self {
-        let one_domain = shape.isolated == 0;
-        Self {
-            real_time: self.real_time && one_domain,
-            deadline: self.deadline && one_domain,
-            ..self
-        }
-    }
 }
 
 /// A machine that a release knows, and kinds of steps. One CPU and two come as often as all others
@@ -338,7 +326,7 @@ pub fn draw_world(seed: u64, release: Version) -> (Shape, Kinds) {
         clamps: release.since(6, 1) && (shape.energy || dice.one_in(4)),
         nontask: dice.one_in(3),
     };
-    (*shape, kinds.on(*shape))
+    (*shape, kinds)
 }
 
 /// A history of `length` steps with some of `kinds`.
