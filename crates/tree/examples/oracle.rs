@@ -19,7 +19,7 @@ const VERSIONS: &[&str] = &[
 ];
 
 /// Mixes of steps by name.
-const MIXES: [(&str, Kinds); 10] = [
+const MIXES: [(&str, Kinds); 11] = [
     ("tasks", Kinds::TASKS),
     ("tasks in groups", Kinds::of("g")),
     ("groups with limits", Kinds::LIMITED),
@@ -32,6 +32,10 @@ const MIXES: [(&str, Kinds); 10] = [
     (
         "all kinds with stolen time and long interrupts",
         Kinds::of("glrcv"),
+    ),
+    (
+        "all kinds with deadlines, removals and changing cpusets",
+        Kinds::of("glrecxq"),
     ),
 ];
 
