@@ -91,8 +91,11 @@ fn main() {
         };
         equal += outcome.equal;
         agreed += outcome.agreed;
-        whole[0] += u64::from(outcome.parted.is_none());
-        whole[1] += u64::from(outcome.decided.is_none());
+        whole[0] += u64::from(outcome.parted.is_none() && !outcome.endless);
+        whole[1] += u64::from(outcome.decided.is_none() && !outcome.endless);
+        if outcome.endless {
+            println!("seed {seed}: interrupts without end on both sides");
+        }
         let Some((row, differences)) = parted(&outcome) else {
             continue;
         };

@@ -75,9 +75,13 @@ fn row(
         match run(object, version, &draw(seed, shape, kinds, steps)) {
             Ok(outcome) => {
                 row.equal += outcome.equal;
-                row.whole += u64::from(outcome.parted.is_none());
+                row.whole += u64::from(outcome.parted.is_none() && !outcome.endless);
                 row.agreed += outcome.agreed;
-                row.alike += u64::from(outcome.decided.is_none());
+                row.alike += u64::from(outcome.decided.is_none() && !outcome.endless);
+                if outcome.endless {
+                    let given_up = "interrupts without end on both sides".to_owned();
+                    *row.first.entry(given_up).or_default() += 1;
+                }
                 if let Some((_, differences)) = outcome.parted {
                     *row.first.entry(differences[0].member.clone()).or_default() += 1;
                 }

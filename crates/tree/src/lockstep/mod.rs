@@ -148,6 +148,8 @@ pub struct Outcome {
     pub agreed: usize,
     /// The first step after which they did, and all that differed then.
     pub decided: Option<(usize, Vec<Difference>)>,
+    /// The history was given up where interrupts of one instant do not end, on both sides.
+    pub endless: bool,
 }
 
 /// Runs a history on both sides until they decide differently. Numbers that differ before that are
@@ -162,12 +164,14 @@ pub fn run(object: &Path, version: &str, history: &History) -> Result<Outcome, W
         parted: None,
         agreed: 0,
         decided: None,
+        endless: false,
     };
     for (row, step) in history.steps.iter().enumerate() {
         if !pair.step(step)? {
             continue;
         }
         if pair.endless == [true; 2] {
+            outcome.endless = true;
             break;
         }
         let differences = pair.compare();
