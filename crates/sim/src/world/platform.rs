@@ -28,7 +28,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
 
     #[inline(always)]
     fn now(&self, cpu: Cpu) -> Ns {
-        self.clock(cpu)
+        self.own_clock(cpu)
     }
 
     #[inline(always)]
@@ -38,7 +38,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
 
     #[inline(always)]
     fn spin_until(&mut self, cpu: Cpu, until: Ns) {
-        let at = self.clock(cpu);
+        let at = self.own_clock(cpu);
         if until > at {
             let state = &mut self.cpus[cpu];
             state.cursor = until;
@@ -164,12 +164,22 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
 }
 
 impl<const EXPLAIN: bool> Outside<EXPLAIN> {
+    /// The clock of a CPU that executes: where it was entered, its cursor caught up with the event
+    /// being handled.
+    #[inline(always)]
+    fn own_clock(&self, cpu: Cpu) -> Ns {
+        let cursor = self.cpus[cpu].cursor;
+        debug_assert!(cursor >= self.now, "it was not entered");
+        cursor
+    }
+
     /// A CPU is busy for `price_ns` at nominal speed with so many operations of a kind.
     #[inline]
     pub(super) fn charge(&mut self, cpu: Cpu, op: Op, price_ns: Ns, count: u32) {
+        let at = self.own_clock(cpu);
         let state = &mut self.cpus[cpu];
         let price_ns = (price_ns * state.price_scale) >> 16;
-        state.cursor = state.cursor.max(self.now) + price_ns;
+        state.cursor = at + price_ns;
         state.time.overhead_ns += price_ns;
         let statistics = &mut self.probes.machine;
         statistics.overhead_ns[op as usize] += price_ns;
