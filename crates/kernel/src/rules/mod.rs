@@ -406,7 +406,7 @@ rules! {
     pub(crate) dl_change_compares: bool = false,
     /// A deadline that has passed is renewed by changes that move the task (6.19), before by all.
     pub(crate) dl_moved_renews: bool = false,
-    /// Pushes pass over a task that still runs (7.3).
+    /// Pushes pass over a task that still runs (7.1).
     pub(crate) dl_pushes_waiting_only: bool = false,
     /// An idle CPU that is asked to reschedule for nothing looks for no tasks elsewhere (`SM_IDLE`,
     /// 6.12).
