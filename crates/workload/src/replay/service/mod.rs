@@ -268,12 +268,13 @@ pub(super) fn find(
         }
         let mut forked = Forked::of(&border, drafts);
         let mut client_loop = evidence.client_loop;
+        let by_log = told.as_ref().is_some_and(|told| told.by_log);
         let (mut asked, connections, coarse) = match told {
             Some(told) => {
                 if told.ask_at_once && client_loop == ClientLoop::AsRecorded {
                     client_loop = ClientLoop::Closed;
                 }
-                found.uses_log |= told.by_log;
+                found.uses_log |= by_log;
                 border.leave_inner(&told.asked);
                 if let Some(forked) = &mut forked {
                     forked.give(&border, &told.asked, true);
@@ -291,7 +292,7 @@ pub(super) fn find(
                 None => continue,
             },
         };
-        let closed_loop = closed::chain(&mut asked, connections.as_deref(), client_loop);
+        let closed_loop = closed::chain(&mut asked, connections.as_deref(), by_log, client_loop);
         let service = found.services.len() as u32;
         let Some(subject) = border.subject() else {
             continue;
