@@ -63,7 +63,8 @@ pub struct Rq {
     /// Idle task.
     pub(crate) idle: TaskId,
     /// Rank of the class that the CPU is about to choose, where arrivals are held against that
-    /// (`next_class`, 7.0): of the running task unless one of a higher class has come since.
+    /// (`next_class`, 7.0): of the running task, unless one of a higher class has come since or a
+    /// search for tasks has made it the fair one.
     pub next_rank: u8,
     /// Works queued for the migration thread, in order.
     pub(crate) stop_works: VecDeque<StopWork>,

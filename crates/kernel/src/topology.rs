@@ -98,12 +98,14 @@ impl Topology {
         usize::from(self.isolated.contains(cpu))
     }
 
-    /// CPUs of the root domain of a CPU (`rd->span`).
+    /// CPUs of each root domain (`rd->span`).
+    pub(crate) fn root_spans(&self) -> [CpuSet; 2] {
+        [self.housekeeping(), self.isolated]
+    }
+
+    /// CPUs of the root domain of a CPU.
     pub(crate) fn root_span(&self, cpu: Cpu) -> CpuSet {
-        match self.isolated.contains(cpu) {
-            true => self.isolated,
-            false => self.housekeeping(),
-        }
+        self.root_spans()[self.root_domain(cpu)]
     }
 
     /// CPUs for which `same` holds with `cpu`.

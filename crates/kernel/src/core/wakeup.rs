@@ -272,13 +272,14 @@ impl Kernel {
         if rank > next_rank {
             self.resched_curr(p, cpu);
             self.rqs[cpu].next_rank = rank;
-        } else if rank < next_rank || (rank != curr_rank && self.rules.preempts_own_class_only) {
-        } else if self.tasks[task].policy.is_fair() {
-            self.check_preempt_wakeup_fair(p, cpu, task, arrival);
-        } else if rank == Policy::Deadline.rank() {
-            self.wakeup_preempt_dl(p, cpu, task);
-        } else {
-            self.wakeup_preempt_rt(p, cpu, task);
+        } else if rank == next_rank && (rank == curr_rank || !self.rules.preempts_own_class_only) {
+            if self.tasks[task].policy.is_fair() {
+                self.check_preempt_wakeup_fair(p, cpu, task, arrival);
+            } else if rank == Policy::Deadline.rank() {
+                self.wakeup_preempt_dl(p, cpu, task);
+            } else {
+                self.wakeup_preempt_rt(p, cpu, task);
+            }
         }
         // The switch that follows need not read the clock once more (`rq_clock_skip_update`).
         let curr_queued = curr_rank == 0 || self.tasks[curr].on_rq;

@@ -182,11 +182,10 @@ const fn before(a: Ns, b: Ns) -> bool {
 impl Deadlines {
     /// State in which only the fair servers have reserved bandwidth.
     pub(crate) fn new(topology: &Topology, rules: &Rules) -> Self {
-        let cpus = topology.cpus();
+        let (cpus, spans) = (topology.cpus(), topology.root_spans());
         let mut all = Self {
             rqs: vec![DlRq::default(); cpus],
-            latest: [topology.housekeeping(), topology.isolated]
-                .map(|span| Latest::new(cpus, span)),
+            latest: spans.map(|span| Latest::new(cpus, span)),
             ..Self::default()
         };
         all.set_limit(rules);
@@ -199,8 +198,7 @@ impl Deadlines {
             all.rqs[cpu].extra_bw = all.max_bw.wrapping_sub(reserved);
             all.rqs[cpu].this_bw = server_bw;
         }
-        all.total_bw =
-            [topology.housekeeping(), topology.isolated].map(|span| server_bw * span.len() as u64);
+        all.total_bw = spans.map(|span| server_bw * span.len() as u64);
         all
     }
 

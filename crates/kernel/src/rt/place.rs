@@ -43,13 +43,10 @@ impl Kernel {
         let mut least_urgent = prio;
         let mut lowest = CpuSet::EMPTY;
         let record = &self.tasks[task];
-        let domain = self.topology.root_domain(record.cpu);
-        for cpu in record.affinity.iter() {
-            let Some(rq) = self.rqs.get(cpu.index()) else {
-                break;
-            };
-            let apart = self.topology.root_domain(cpu) != domain;
-            if apart || rq.rt.behind_deadlines || !among(cpu) {
+        let allowed = self.topology.root_span(record.cpu).and(&record.affinity);
+        for cpu in allowed.iter() {
+            let rq = &self.rqs[cpu];
+            if rq.rt.behind_deadlines || !among(cpu) {
                 continue;
             }
             let highest = rq.rt.highest_prio();

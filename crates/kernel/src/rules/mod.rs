@@ -302,7 +302,7 @@ rules! {
     pub(crate) wakeups_heed_buddies: bool = false,
     /// Buddies do not stand in the way of a shorter request, which ends them (7.1).
     pub(crate) short_requests_pass_buddies: bool = false,
-    /// Delayed entities that a pick for a wakeup would take are taken off (7.1, 7.0.10).
+    /// Delayed entities that a pick for a wakeup would take are taken off (7.1).
     pub(crate) wakeup_asks_pick: bool = false,
     /// How the sums of a queue's averages follow what leaves it.
     pub(crate) queue_sums: QueueSums = QueueSums::default(),
