@@ -91,8 +91,8 @@ fn main() {
         };
         equal += outcome.equal;
         agreed += outcome.agreed;
-        whole[0] += u64::from(outcome.parted.is_none() && !outcome.endless);
-        whole[1] += u64::from(outcome.decided.is_none() && !outcome.endless);
+        whole[0] += u64::from(outcome.is_equal_to_the_end());
+        whole[1] += u64::from(outcome.decides_alike_to_the_end());
         if outcome.endless {
             println!("seed {seed}: interrupts without end on both sides");
         }

@@ -75,9 +75,9 @@ fn row(
         match run(object, version, &draw(seed, shape, kinds, steps)) {
             Ok(outcome) => {
                 row.equal += outcome.equal;
-                row.whole += u64::from(outcome.parted.is_none() && !outcome.endless);
+                row.whole += u64::from(outcome.is_equal_to_the_end());
                 row.agreed += outcome.agreed;
-                row.alike += u64::from(outcome.decided.is_none() && !outcome.endless);
+                row.alike += u64::from(outcome.decides_alike_to_the_end());
                 if outcome.endless {
                     let given_up = "interrupts without end on both sides".to_owned();
                     *row.first.entry(given_up).or_default() += 1;

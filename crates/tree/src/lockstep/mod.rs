@@ -152,6 +152,18 @@ pub struct Outcome {
     pub endless: bool,
 }
 
+impl Outcome {
+    /// Whether the sides were equal in everything to the end.
+    pub fn is_equal_to_the_end(&self) -> bool {
+        self.parted.is_none() && !self.endless
+    }
+
+    /// Whether they decided alike to the end.
+    pub fn decides_alike_to_the_end(&self) -> bool {
+        self.decided.is_none() && !self.endless
+    }
+}
+
 /// Runs a history on both sides until they decide differently. Numbers that differ before that are
 /// noted once.
 ///
