@@ -102,7 +102,7 @@ const BETWEEN_RUNS_PERMILLE: u64 = 89;
 /// Whether clients ask again when the last reply has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClosedLoop {
-    /// Only a log tells, and there is none, or one in whole milliseconds.
+    /// Nothing tells that they do, and no log in microseconds that they do not.
     Unknown {
         /// Neither is known when requests were due within a millisecond: clients' timers are no
         /// finer.

@@ -14,17 +14,16 @@
 //! ([`users`](super::users)).
 //!
 //! Both take the client's log, or events of sockets, which name the connection of each request.
-//! Events of sockets do not show when a request was due, and a schedule that is held back by a
-//! bound on its connections sends nothing while all are busy, as a closed loop. So with them pace
-//! alone decides nothing: a service in Java under a limit, asked by a schedule over 16 connections,
-//! has odds of e^839 by pace.
+//! Only a log shows when a request was due: a schedule with a bound on its connections sends
+//! nothing while all are busy, as a closed loop. So from events of sockets pace alone decides
+//! nothing. A service in Java under a limit, asked by a schedule over 16 connections, has odds of
+//! e^839 by pace.
 //!
-//! Wakeups alone hide what becomes due while the client is awake, which it is when replies come,
-//! and a client with a bound on its connections sends nothing while all are busy. In the bench
-//! (`docs/validity/services-bench.md`), five of 16 recordings of open loops have odds between 4000
-//! and 10¹⁰ for a closed loop from wakeups, and a closed loop has 23. So there an open loop is
-//! assumed. If a closed one is asked for, the number of connections is the likeliest, and a request
-//! follows the reply that is longest without one.
+//! Wakeups also hide what becomes due while the client is awake, which it is when replies come. In
+//! the bench (`docs/validity/services-bench.md`), five of 16 recordings of open loops have odds
+//! between 4000 and 10¹⁰ for a closed loop from wakeups, and a closed loop has 23. So there an open
+//! loop is assumed. If a closed one is asked for, the number of connections is the likeliest, and a
+//! request follows the reply that is longest without one.
 //!
 //! # Worked example
 //!

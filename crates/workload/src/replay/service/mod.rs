@@ -14,10 +14,10 @@
 //!   show ([`super::sockets`]), else what wakeups tell: `asked`.
 //! * A reply is found in the work of the thread that sent it, the end of the request: `placed`.
 //! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
-//!   loop*). One that was sent late, because its connection was busy, arrives so much earlier. If
-//!   its client was late, because it waited for a CPU, so is the arrival: who ran there does so in
-//!   the replay. Arrivals wait where they do in reality, outside the CPU, and are served in the
-//!   recorded order.
+//!   loop*). One that was sent late, because its connection was busy, arrives so much earlier,
+//!   where a log or a timer of its own tells when it was due. If its client was late, because it
+//!   waited for a CPU, so is the arrival: who ran there does so in the replay. Arrivals wait where
+//!   they do in reality, outside the CPU, and are served in the recorded order.
 //! * A child that is forked for a request does its work and no other: `forked`.
 //! * Requests that piled up behind a limit are separated: `apart`. Event loops may answer at the
 //!   end of a round: `rounds`.

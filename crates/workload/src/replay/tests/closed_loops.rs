@@ -78,7 +78,11 @@ fn requests_that_come_faster_leave_less_time_to_think() {
     assert_eq!(replay.requests[1].follows.unwrap().after_ns, 2_440_000);
 }
 
-fn at_socket(mini: &mut Mini, us: u64, cpu: u32, pid: Pid, what: AtSocket, socket: u64) {
+fn at_socket(mini: &mut Mini, us: u64, pid: Pid, what: AtSocket, socket: u64) {
+    at_socket_on(mini, us, 0, pid, what, socket);
+}
+
+fn at_socket_on(mini: &mut Mini, us: u64, cpu: u32, pid: Pid, what: AtSocket, socket: u64) {
     let socket = socket.into();
     mini.push(us, cpu, pid, TASK, EventKind::Socket { socket, what });
 }
@@ -90,9 +94,6 @@ fn at_socket(mini: &mut Mini, us: u64, cpu: u32, pid: Pid, what: AtSocket, socke
 fn without_a_rate(turns: u64, renews: bool) -> Recording {
     let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
     mini.group("/svc", &[("cpu.max", "max 100000")], &[2]);
-    let at_socket = |mini: &mut Mini, us, pid, what, socket| {
-        at_socket(mini, us, 0, pid, what, socket);
-    };
     mini.waking(0, 0, 0, HARD, 1);
     mini.switch(2, 0, 0, "R", 1);
     for turn in 0..turns {
@@ -153,15 +154,15 @@ fn a_server_that_never_sleeps_has_requests() {
     mini.group("/svc", &[("cpu.max", "max 100000")], &[2]);
     mini.switch(1, 1, 0, "R", 2);
     for at in (0..60).map(|turn| 200 * turn + 100) {
-        at_socket(&mut mini, at, 1, 2, AtSocket::Arrived, 0xa0);
+        at_socket_on(&mut mini, at, 1, 2, AtSocket::Arrived, 0xa0);
         mini.waking(at + 1, 1, 2, SOFT, 1);
-        at_socket(&mut mini, at + 3, 1, 2, AtSocket::Sent, 0xb0);
+        at_socket_on(&mut mini, at + 3, 1, 2, AtSocket::Sent, 0xb0);
         mini.switch(at + 5, 0, 0, "R", 1);
-        at_socket(&mut mini, at + 8, 0, 1, AtSocket::Received, 0xa0);
-        at_socket(&mut mini, at + 10, 0, 1, AtSocket::Arrived, 0xb0);
-        at_socket(&mut mini, at + 12, 0, 1, AtSocket::Sent, 0xa0);
+        at_socket(&mut mini, at + 8, 1, AtSocket::Received, 0xa0);
+        at_socket(&mut mini, at + 10, 1, AtSocket::Arrived, 0xb0);
+        at_socket(&mut mini, at + 12, 1, AtSocket::Sent, 0xa0);
         mini.switch(at + 15, 0, 1, "S", 0);
-        at_socket(&mut mini, at + 30, 1, 2, AtSocket::Received, 0xb0);
+        at_socket_on(&mut mini, at + 30, 1, 2, AtSocket::Received, 0xb0);
     }
     let replay = inferred(mini, 12_100);
     assert_eq!(replay.services[0].closed_loop, Some(1));
@@ -204,31 +205,24 @@ fn requests_of_one_timer_are_due_when_they_are_sent() {
         mini.waking(at, 0, 0, HARD, 1);
         mini.switch(at + 2, 0, 0, "R", 1);
         for ([ours, theirs], sent) in ends.into_iter().zip([5, 55, 105]) {
-            at_socket(&mut mini, at + sent, 0, 1, AtSocket::Arrived, theirs);
+            at_socket(&mut mini, at + sent, 1, AtSocket::Arrived, theirs);
             if sent == 5 {
                 mini.waking(at + 6, 0, 1, SOFT, 2);
             }
-            at_socket(&mut mini, at + sent + 2, 0, 1, AtSocket::Sent, ours);
+            at_socket(&mut mini, at + sent + 2, 1, AtSocket::Sent, ours);
         }
         mini.switch(at + 120, 0, 1, "S", 2);
         for ([ours, theirs], replied) in ends.into_iter().zip([200, 300, 400]) {
-            at_socket(
-                &mut mini,
-                at + replied - 70,
-                0,
-                2,
-                AtSocket::Received,
-                theirs,
-            );
-            at_socket(&mut mini, at + replied, 0, 2, AtSocket::Arrived, ours);
+            at_socket(&mut mini, at + replied - 70, 2, AtSocket::Received, theirs);
+            at_socket(&mut mini, at + replied, 2, AtSocket::Arrived, ours);
             if replied == 200 {
                 mini.waking(at + 201, 0, 2, SOFT, 1);
             }
-            at_socket(&mut mini, at + replied + 3, 0, 2, AtSocket::Sent, theirs);
+            at_socket(&mut mini, at + replied + 3, 2, AtSocket::Sent, theirs);
         }
         mini.switch(at + 430, 0, 2, "S", 1);
         for ([ours, _], read) in ends.into_iter().zip([433, 453, 473]) {
-            at_socket(&mut mini, at + read, 0, 1, AtSocket::Received, ours);
+            at_socket(&mut mini, at + read, 1, AtSocket::Received, ours);
         }
         mini.switch(at + 480, 0, 1, "S", 0);
     }
