@@ -214,7 +214,11 @@ impl Messages {
                         *came = (socket, at_ns);
                     }
                 }
-                AtSocket::Received => received.push(Receipt { at_ns, by, socket }),
+                AtSocket::Received => {
+                    // It came at the end of another call: `shutdown` lets a corked reply go.
+                    arrived.remove(&by);
+                    received.push(Receipt { at_ns, by, socket });
+                }
                 AtSocket::Sent => {
                     let came = arrived.remove(&by).filter(|(to, _)| *to != socket);
                     let known = || Some((*peers.get(&socket)?, at_ns));
@@ -426,6 +430,21 @@ mod tests {
         uses.extend(sent(1100, SERVER, 1));
         uses.push((1200, left.1, left.2, left.3));
         assert_eq!(found(&uses), [(1000, 1100, 0)]);
+    }
+
+    /// lighttpd answers `ab` so: head and file wait in the socket until it is shut down.
+    #[test]
+    fn what_leaves_after_its_sender_says_so_is_no_part_of_the_next_message() {
+        const OTHER: [u64; 2] = [0xc, 0xd];
+        let mut uses = asked(1000);
+        uses.push((1020, SERVER, AtSocket::Sent, ENDS[1]));
+        uses.push((1030, SERVER, AtSocket::Arrived, ENDS[0]));
+        uses.push(received(1040, CLIENT, 0));
+        uses.push((1050, CLIENT, AtSocket::Arrived, OTHER[1]));
+        uses.push((1054, CLIENT, AtSocket::Sent, OTHER[0]));
+        uses.push((1060, SERVER, AtSocket::Received, OTHER[1]));
+        uses.push((1070, SERVER, AtSocket::Sent, OTHER[1]));
+        assert_eq!(found(&uses), [(1000, 1040, 0), (1050, 1070, 0)]);
     }
 
     #[test]
