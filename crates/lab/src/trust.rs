@@ -243,8 +243,8 @@ fn in_words(figures: &[&RefitFigure], fit: &[RefitFigure]) -> Option<String> {
         Some(format!(
             "{} {} simulated, {}{unit}{} {}",
             one.shown_among(fit, &metric),
-            scale.number(one.predicted),
-            scale.number(one.seen),
+            scale.small_number(one.predicted),
+            scale.small_number(one.seen),
             scale.unit,
             one.source()
         ))

@@ -79,6 +79,17 @@ impl Scale {
         }
     }
 
+    /// `value` with at least two significant digits, to stand beside a much larger one.
+    pub fn small_number(&self, value: f64) -> String {
+        let size = (value / self.divisor).abs();
+        let digits = match size > 0.0 && size < 1.0 {
+            true => 1 - size.log10().floor() as i32,
+            false => 0,
+        };
+        let digits = self.digits.max(digits as usize);
+        format!("{:.*}", digits, value / self.divisor + 0.0)
+    }
+
     /// `value` with the digits of the row.
     pub fn number(&self, value: f64) -> String {
         // Adding zero turns a negative zero into a plain one.

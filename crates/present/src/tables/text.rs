@@ -210,8 +210,8 @@ fn fit(fit: &[RefitFigure], verbose: bool, columns: usize) -> String {
         Some(format!(
             "{} {} re-simulated vs {}{} {}{error}",
             fit.shown_among(all, &metric),
-            scale.number(fit.predicted),
-            scale.number(fit.seen),
+            scale.small_number(fit.predicted),
+            scale.small_number(fit.seen),
             scale.behind(),
             fit.source(),
         ))
