@@ -184,8 +184,8 @@ impl Waiting {
         });
         match pace {
             Pace::Slower { now, then } => format!(
-                "“{column}”: {then:.0} {what}/s instead of {now:.0}, as clients{on} ask again when \
-                 they are answered."
+                "“{column}”: {then:.0} {what}/s instead of {now:.0}, as clients{on} wait for a \
+                 reply before they ask again."
             ),
             Pace::Faster {
                 now,
@@ -247,8 +247,8 @@ mod tests {
         assert_eq!(slower, Pace::Slower { now, then });
         assert_eq!(
             CLIENTS.sentence("a", "requests", &slower),
-            "“a”: 10938 requests/s instead of 21875, as clients on 16 connections ask again \
-             when they are answered."
+            "“a”: 10938 requests/s instead of 21875, as clients on 16 connections wait for \
+             a reply before they ask again."
         );
         assert_eq!(pace(104_900.0, 495.0), None);
     }

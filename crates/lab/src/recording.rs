@@ -112,6 +112,8 @@ pub enum ClosedLoop {
     No,
     /// They do.
     Yes(Asking),
+    /// So many keep a schedule each, with one request at a time under way.
+    Bounded(u32),
 }
 
 /// Subjects whose threads all were there for less than half of the recording, such as the steps of
@@ -175,11 +177,12 @@ impl Seen {
             threads.any(|thread| served(&replay.threads[thread.index()].subject))
         };
         let services = replay.services.iter().enumerate();
-        let told = |number: usize, one: &replay::Service| match one.closed_loop {
-            Some(connections) => ClosedLoop::Yes(Asking::of(replay, number, connections)),
+        let told = |number: usize, one: &replay::Service| match (one.closed_loop, one.bounded) {
+            (Some(connections), _) => ClosedLoop::Yes(Asking::of(replay, number, connections)),
+            (None, Some(clients)) => ClosedLoop::Bounded(clients),
             // A log that is not of these threads tells nothing of their clients.
-            None if tells_loop && served_in(one.group) => ClosedLoop::No,
-            None => ClosedLoop::Unknown {
+            _ if tells_loop && served_in(one.group) => ClosedLoop::No,
+            _ => ClosedLoop::Unknown {
                 coarse: one.coarse_timers,
             },
         };

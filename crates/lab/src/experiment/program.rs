@@ -219,10 +219,12 @@ fn read_adjust(table: &Table) -> Result<Adjust> {
         adjust.threads = u32::try_from(keys::whole(&KEYS, "threads", value)?).ok();
     }
     if let Some(value) = table.get("client") {
-        adjust.client_loop = match value.text("\"open\" or \"closed\"")? {
+        let what = "\"open\", \"closed\" or \"bounded\"";
+        adjust.client_loop = match value.text(what)? {
             "open" => ClientLoop::Open,
             "closed" => ClientLoop::Closed,
-            _ => return Err(value.expected("\"open\" or \"closed\"")),
+            "bounded" => ClientLoop::Bounded,
+            _ => return Err(value.expected(what)),
         };
     }
     if let Some(value) = table.get("foreground") {

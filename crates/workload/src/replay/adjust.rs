@@ -168,10 +168,11 @@ fn scale_arrivals(replay: &mut Replay, permille: u64) {
     replay.duration_ns = replay.duration_ns.min(scaled(replay.duration_ns));
 }
 
-/// Clients of a closed loop think so much shorter.
+/// Clients of a closed loop think so much shorter, and those with a schedule have a denser one.
 fn scale_follows(follows: &mut Option<Follows>, scaled: impl Fn(u64) -> u64) {
     if let Some(follows) = follows {
         follows.after_ns = scaled(follows.after_ns);
+        follows.not_before_ns = scaled(follows.not_before_ns);
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Exchanged {
     pub replied_ns: u64,
     /// When the connection had the reply before.
     pub free_ns: u64,
+    /// When a thread of the server received it, and which.
+    pub taken: (u64, ThreadId),
     /// Its reply, as the server sent it.
     pub answer: Answer,
 }
@@ -60,8 +62,8 @@ struct Open {
     client: ThreadId,
     sent_ns: u64,
     last_piece_ns: u64,
-    /// The server has received it.
-    is_taken: bool,
+    /// When the server received it first, and the thread that did.
+    taken: Option<(u64, ThreadId)>,
     answer: Option<Answer>,
     /// When the client last received something, once it is answered.
     read_ns: u64,
@@ -96,7 +98,7 @@ impl Connection {
     /// Ends the first request under way if `ends`.
     fn end(&mut self, ends: impl Fn(&Open) -> bool) -> Option<Exchanged> {
         let open = self.open.pop_front_if(|open| ends(open))?;
-        let answer = open.answer?;
+        let (answer, taken) = (open.answer?, open.taken?);
         let replied_ns = answer.at_ns.max(open.read_ns);
         let free_ns = std::mem::replace(&mut self.free_ns, replied_ns);
         Some(Exchanged {
@@ -105,6 +107,7 @@ impl Connection {
             sent_ns: open.sent_ns,
             replied_ns,
             free_ns,
+            taken,
             answer,
         })
     }
@@ -115,7 +118,7 @@ impl Connection {
             self.end_all(ended);
         }
         if let Some(last) = self.open.back_mut()
-            && !last.is_taken
+            && last.taken.is_none()
             && last.client == message.by
             && message.at_ns - last.last_piece_ns <= PIECE_NS
         {
@@ -127,20 +130,22 @@ impl Connection {
             client: message.by,
             sent_ns: message.at_ns,
             last_piece_ns: message.at_ns,
-            is_taken: false,
+            taken: None,
             answer: None,
             read_ns: 0,
         });
     }
 
     /// The server has received what there is.
-    fn takes(&mut self) {
-        self.open.iter_mut().for_each(|open| open.is_taken = true);
+    fn takes(&mut self, at_ns: u64, by: ThreadId) {
+        for open in &mut self.open {
+            open.taken.get_or_insert((at_ns, by));
+        }
     }
 
     /// The server sends: the answer to all that it has taken, or the rest of the last answer.
     fn answers(&mut self, answer: Answer) {
-        let is_new = |open: &&mut Open| open.is_taken && open.answer.is_none();
+        let is_new = |open: &&mut Open| open.taken.is_some() && open.answer.is_none();
         let mut any = false;
         for open in self.open.iter_mut().filter(is_new) {
             open.answer = Some(answer);
@@ -317,7 +322,7 @@ impl Connections {
             && let Some(client) = self.client_of.get(socket)
             && let Some(connection) = self.by_client.get_mut(client)
         {
-            connection.takes();
+            connection.takes(*at_ns, *by);
         }
     }
 

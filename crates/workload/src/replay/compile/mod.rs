@@ -29,6 +29,7 @@
 
 mod exchanges;
 mod jobs;
+mod lanes;
 mod order;
 mod services;
 mod units;
@@ -40,6 +41,7 @@ use super::threads::{Origin, ThreadId};
 use crate::registers::registers;
 use exchanges::Exchanges;
 use jobs::Jobs;
+use lanes::Handed;
 use order::InOrder;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::{Cpu, GroupId, Ns};
@@ -51,7 +53,7 @@ use schedcast_sim::workload::{
 use schedcast_sim::{
     Arithmetic, Compare, MessageSpec, ProgramBuilder, ProgramError, Ref, Reg, Workload,
 };
-use services::{Gate, Opens, Services};
+use services::{Gate, Opens, Services, When};
 use std::collections::BTreeSet;
 use units::{Unit, Units, under_way};
 
@@ -330,7 +332,8 @@ impl<'a> Compiler<'a> {
         let wait = b.label();
         let handlers: Vec<Label> = (0..unit.messages).map(|_| b.label()).collect();
         self.in_order.number(&mut b, self.replay, unit);
-        self.begin(&mut b, unit, wait);
+        let mut handed = Handed::new(&mut b);
+        self.begin(&mut b, unit, wait, &mut handed);
         b.bind(wait);
         match (&unit.threads[..], self.inboxes[unit.threads[0].index()]) {
             ([thread], Some(inbox)) => {
@@ -354,7 +357,7 @@ impl<'a> Compiler<'a> {
         let mut gates = gates.zip(handlers[first_gate..].iter().copied());
         for (handler, id) in handlers.iter().zip(ids.clone()) {
             b.bind(*handler);
-            self.handler(&mut b, id, Some((&mut gates, wait)));
+            self.handler(&mut b, id, Some((&mut gates, wait)), &mut handed);
             b.jump(wait);
         }
         let timers = handlers.iter().skip(ids.clone().count());
@@ -363,11 +366,12 @@ impl<'a> Compiler<'a> {
             self.permit(&mut b, timer.exchange, timer.position);
             b.jump(wait);
         }
+        self.replies(&mut b, &handed);
         b.finish()
     }
 
     /// Emits the instructions of a unit's threads before they wait for the first message.
-    fn begin(&self, b: &mut ProgramBuilder, unit: &Unit, wait: Label) {
+    fn begin(&self, b: &mut ProgramBuilder, unit: &Unit, wait: Label, handed: &mut Handed) {
         let ids: Vec<Option<ActivationId>> = unit
             .threads
             .iter()
@@ -375,7 +379,7 @@ impl<'a> Compiler<'a> {
             .collect();
         if let [id] = ids[..] {
             if let Some(id) = id {
-                self.handler(b, id, None);
+                self.handler(b, id, None, handed);
             }
             return;
         }
@@ -385,7 +389,7 @@ impl<'a> Compiler<'a> {
         for (start, id) in starts.iter().zip(ids) {
             b.bind(*start);
             if let Some(id) = id {
-                self.handler(b, id, None);
+                self.handler(b, id, None, handed);
             }
             b.jump(wait);
         }
@@ -393,8 +397,17 @@ impl<'a> Compiler<'a> {
 
     /// Emits the instructions of a thread for a message. Without gates it waits for arrivals where
     /// it is.
-    fn handler(&self, b: &mut ProgramBuilder, id: ActivationId, mut gates: Option<Gates<'_, '_>>) {
+    fn handler(
+        &self,
+        b: &mut ProgramBuilder,
+        id: ActivationId,
+        mut gates: Option<Gates<'_, '_>>,
+        handed: &mut Handed,
+    ) {
         let activation = &self.replay.activations[id.index()];
+        if let Some((_, wait)) = gates {
+            self.hold_back(b, id, wait);
+        }
         self.jobs.begins(b, id, activation);
         // From here on the client may ask again, at the latest when it has done with the answer.
         let answers = self
@@ -419,7 +432,7 @@ impl<'a> Compiler<'a> {
                         gate.pass(b, opening, *wait);
                     }
                 }
-                _ => self.step(b, activation, *step),
+                _ => self.step(b, activation, *step, handed),
             }
             if reply == Some(position) {
                 b.arithmetic(Arithmetic::Max, SINCE, REPLIED);
@@ -465,7 +478,13 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn step(&self, b: &mut ProgramBuilder, activation: &Activation, step: Step) {
+    fn step(
+        &self,
+        b: &mut ProgramBuilder,
+        activation: &Activation,
+        step: Step,
+        handed: &mut Handed,
+    ) {
         match step {
             Step::Run { work_ns } => b.work(work_ns),
             Step::Stolen { stolen_ns } => b.stolen(stolen_ns),
@@ -489,10 +508,14 @@ impl<'a> Compiler<'a> {
                     b.io(rest);
                 });
             }
-            Step::Reply(request) => self.executed(b, activation.thread, request),
+            Step::Reply(request) => self.reply(b, activation.thread, request, handed),
             Step::Later(target) => {
                 let after_ns = self.replay.activations[target.index()].slept_before_ns;
-                self.begin_later(b, target, after_ns.unwrap_or(0));
+                let when = When {
+                    after_ns: after_ns.unwrap_or(0),
+                    ..When::default()
+                };
+                self.begin_later(b, target, when);
             }
             Step::Fork(child) => {
                 if let Some(fork) = self.forks[child.index()] {
@@ -555,7 +578,7 @@ impl<'a> Compiler<'a> {
                 cpu,
                 context,
             } = activation.trigger
-                && activation.follows.is_none()
+                && activation.follows.is_none_or(|one| one.not_before_ns > 0)
                 && activation.slept_before_ns.is_none()
             {
                 let number = self.units.number(self.replay, id);

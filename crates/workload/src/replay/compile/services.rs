@@ -38,6 +38,7 @@ use super::super::Replay;
 use super::super::model::{ActivationId, HandoverId, Step, Trigger};
 use super::super::service::{Follows, RequestId, Rounds, Served};
 use super::super::threads::ThreadId;
+use super::lanes::Lanes;
 use super::units::under_way;
 use super::{Compiler, MESSAGE, SEND, SENT, SINCE};
 use crate::registers::registers;
@@ -123,26 +124,40 @@ struct Place {
 #[derive(Clone, Copy)]
 enum Next {
     /// This request is due.
-    Due(RequestId, u64),
+    Due(RequestId, When),
     /// The message that begins this activation.
-    Message(ActivationId, u64),
+    Message(ActivationId, When),
+}
+
+/// So long from now, and not before that time.
+#[derive(Clone, Copy, Default)]
+pub(super) struct When {
+    pub after_ns: u64,
+    pub not_before_ns: u64,
+}
+
+impl From<Follows> for When {
+    fn from(follows: Follows) -> Self {
+        Self {
+            after_ns: follows.after_ns,
+            not_before_ns: follows.not_before_ns,
+        }
+    }
 }
 
 impl Next {
     fn of(replay: &Replay) -> BTreeMap<RequestId, Vec<Next>> {
         let mut next: BTreeMap<RequestId, Vec<Next>> = BTreeMap::new();
         for (id, served) in (0u32..).map(RequestId).zip(&replay.requests) {
-            if let Some(Follows { request, after_ns }) = served.follows {
-                next.entry(request)
-                    .or_default()
-                    .push(Next::Due(id, after_ns));
+            if let Some(follows) = served.follows {
+                let next = next.entry(follows.request).or_default();
+                next.push(Next::Due(id, follows.into()));
             }
         }
         for (id, activation) in (0u32..).map(ActivationId).zip(&replay.activations) {
-            if let Some(Follows { request, after_ns }) = activation.follows {
-                next.entry(request)
-                    .or_default()
-                    .push(Next::Message(id, after_ns));
+            if let Some(follows) = activation.follows {
+                let next = next.entry(follows.request).or_default();
+                next.push(Next::Message(id, follows.into()));
             }
         }
         next
@@ -169,6 +184,11 @@ pub(super) struct Services {
     gates: BTreeMap<ThreadId, Vec<Gate>>,
     /// Handovers whose wait is a gate.
     posts: BTreeMap<HandoverId, Place>,
+    /// What a client with a schedule sends at its time, unless it waits for its last reply: whether
+    /// it does.
+    held_back: BTreeMap<ActivationId, WordId>,
+    /// Lanes in which threads reply when others have done the work.
+    pub(super) lanes: Lanes,
     /// Event loops that answer in rounds.
     looping: BTreeMap<ThreadId, Looping>,
 }
@@ -244,6 +264,12 @@ impl Services {
                 of_thread.push(Gate { opens, word });
             }
         }
+        let ids = (0u32..).map(ActivationId).zip(&replay.activations);
+        let scheduled = ids.filter(|(_, one)| one.follows.is_some_and(|one| one.not_before_ns > 0));
+        let held_back = scheduled
+            .map(|(id, _)| (id, workload.add_word(0)))
+            .collect();
+        let lanes = Lanes::of(replay, workload);
         let rounds = replay.services.iter().filter_map(|one| one.rounds);
         let looping = rounds.map(|one| (one.thread, Looping::new(replay, one, workload)));
         Self {
@@ -253,6 +279,8 @@ impl Services {
             delays,
             gates,
             posts,
+            held_back,
+            lanes,
             looping: looping.collect(),
         }
     }
@@ -322,6 +350,12 @@ impl Gate {
 }
 
 impl Compiler<'_> {
+    /// Whether a thread replies to a request at the end of its round.
+    pub(super) fn is_of_round(&self, thread: ThreadId, request: RequestId) -> bool {
+        let looping = self.services.looping.get(&thread);
+        looping.is_some_and(|looping| looping.places.contains_key(&request))
+    }
+
     /// A thread has done what a request asks for: it answers, at once or at the end of its round.
     pub(super) fn executed(&self, b: &mut ProgramBuilder, thread: ThreadId, request: RequestId) {
         let of_round = self.services.looping.get(&thread);
@@ -380,45 +414,85 @@ impl Compiler<'_> {
         true
     }
 
-    /// A request ends; in a closed loop its client will ask again.
-    fn answer(&self, b: &mut ProgramBuilder, request: RequestId) {
+    /// A request ends; a client that waits for it will ask again.
+    pub(super) fn answer(&self, b: &mut ProgramBuilder, request: RequestId) {
         self.services.reply(b, &self.replay.requests, request);
+        self.services.lanes.advance(b, request);
         let [state, value, _] = SEND;
         for next in self.services.next.get(&request).into_iter().flatten() {
             match *next {
-                Next::Due(id, after_ns) => {
+                Next::Due(id, when) => {
                     let word = self.services.states[id.index()];
                     b.word_load(word, state);
                     b.unless(state, Compare::NotEqual, NOT_DUE, |b| {
                         b.now(value);
-                        b.add(value, after_ns);
+                        b.add(value, when.after_ns);
+                        b.arithmetic(Arithmetic::Max, value, when.not_before_ns);
                         b.word_store(word, value);
                     });
                 }
-                Next::Message(id, after_ns) => {
-                    self.begin_later(b, id, after_ns);
-                }
+                Next::Message(id, when) => match self.services.held_back.get(&id) {
+                    Some(word) => {
+                        b.word_load(*word, state);
+                        b.unless(state, Compare::NotEqual, WAITING, |b| {
+                            self.begin_later(b, id, when);
+                        });
+                    }
+                    None => self.begin_later(b, id, when),
+                },
             }
         }
     }
 
-    /// Begins an activation that comes from outside, so long from now.
-    pub(super) fn begin_later(&self, b: &mut ProgramBuilder, id: ActivationId, after_ns: u64) {
+    /// Where a client with a schedule has no reply yet to what it asked before, it sends later.
+    pub(super) fn hold_back(&self, b: &mut ProgramBuilder, id: ActivationId, wait: Label) {
         let activation = &self.replay.activations[id.index()];
-        let thread = activation.thread;
-        let (Trigger::Outside { .. }, Some(delays), Some(inbox)) = (
-            activation.trigger,
-            self.services.delays,
-            self.inboxes[thread.index()],
-        ) else {
+        let (Some(word), Some(follows)) = (self.services.held_back.get(&id), activation.follows)
+        else {
             return;
         };
-        let messages = self.units.of(thread).messages;
+        let [state, ..] = SEND;
+        let goes_on = b.label();
+        b.word_load(self.services.states[follows.request.index()], state);
+        b.jump_if(state, Compare::Equal, ANSWERED, goes_on);
+        b.word_store(*word, WAITING);
+        b.jump(wait);
+        b.bind(goes_on);
+    }
+
+    /// Begins an activation that comes from outside.
+    pub(super) fn begin_later(&self, b: &mut ProgramBuilder, id: ActivationId, when: When) {
+        let activation = &self.replay.activations[id.index()];
+        if let Trigger::Outside { .. } = activation.trigger {
+            let number = self.units.number(self.replay, id);
+            self.send_later(b, activation.thread, number, when);
+        }
+    }
+
+    /// Sends a message to a thread.
+    fn send_later(&self, b: &mut ProgramBuilder, to: ThreadId, number: u64, when: When) {
+        let (Some(delays), Some(inbox)) = (self.services.delays, self.inboxes[to.index()]) else {
+            return;
+        };
+        let When {
+            after_ns,
+            not_before_ns,
+        } = when;
+        let [until, now, _] = SEND;
         b.now(SENT);
         b.add(SENT, after_ns);
-        b.arithmetic(Arithmetic::Multiply, SENT, messages);
-        b.add(SENT, self.units.number(self.replay, id));
-        b.submit(delays, after_ns, inbox, SENT);
+        if not_before_ns > 0 {
+            b.arithmetic(Arithmetic::Max, SENT, not_before_ns);
+            b.set(until, SENT);
+            b.now(now);
+            b.subtract(until, now);
+        }
+        b.arithmetic(Arithmetic::Multiply, SENT, self.units.of(to).messages);
+        b.add(SENT, number);
+        match not_before_ns {
+            0 => b.submit(delays, after_ns, inbox, SENT),
+            _ => b.submit(delays, until, inbox, SENT),
+        }
     }
 
     /// A thread gets to what another one waits for.

@@ -419,12 +419,7 @@ pub(super) fn moved(activation: &Activation, one: &Served) -> Option<Follows> {
     let Trigger::Outside { at_ns, .. } = activation.trigger else {
         return None;
     };
-    let Follows { request, after_ns } = one.follows?;
-    let since_due_ns = at_ns as i64 - one.due_ns;
-    Some(Follows {
-        request,
-        after_ns: after_ns.saturating_add_signed(since_due_ns),
-    })
+    Some(one.follows?.moved(at_ns as i64 - one.due_ns))
 }
 
 /// When the reply of a request was sent, in the recording.

@@ -117,6 +117,7 @@ pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft], clock: &Clock<'_>)
                 busy_ns: free_us.saturating_sub(request.scheduled_us) * 1000,
                 reply: None,
                 answer: None,
+                handed_ns: None,
                 after: None,
             }
         })
@@ -148,6 +149,7 @@ pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft], clock: &Clock<'_>)
     (asked.len() >= MESSAGES_MIN && most(agreeing, asked.len())).then_some(Told {
         asked,
         connections,
+        lanes: None,
         ask_at_once: false,
         by_log: true,
     })
@@ -655,6 +657,7 @@ pub(super) fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
         busy_ns: 0,
         reply: None,
         answer: None,
+        handed_ns: None,
         after: None,
     }
 }

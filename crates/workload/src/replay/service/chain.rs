@@ -6,6 +6,7 @@
 use super::super::activity::{Draft, DraftStep};
 use super::super::model::{Activation, Trigger};
 use super::super::threads::ThreadId;
+use super::bounded::HELD_BACK_NS;
 use super::placed::Reply;
 use super::{Asked, Follows, RequestId, Served};
 use schedcast_sim::workload::ArrivalContext;
@@ -14,16 +15,24 @@ use std::collections::BTreeMap;
 /// Which replies the requests of a closed loop follow.
 pub(super) struct Chain<'a> {
     asked: &'a [Asked],
+    /// Clients have a schedule, too: [`bounded`](super::bounded).
+    keeps_schedule: bool,
     /// By position in `asked`: the number of the request, and when its reply was sent.
     pub known: BTreeMap<usize, (RequestId, u64)>,
 }
 
 impl<'a> Chain<'a> {
-    pub(super) fn new(asked: &'a [Asked], replies: &[Reply], first: u32) -> Self {
+    pub(super) fn new(
+        asked: &'a [Asked],
+        keeps_schedule: bool,
+        replies: &[Reply],
+        first: u32,
+    ) -> Self {
         let numbered = replies.iter().zip(first..);
         let known = numbered.map(|(reply, number)| (reply.asked, (RequestId(number), reply.at_ns)));
         Self {
             asked,
+            keeps_schedule,
             known: known.collect(),
         }
     }
@@ -37,10 +46,22 @@ impl<'a> Chain<'a> {
             return None;
         }
         let (request, replied_ns) = *self.known.get(&before)?;
-        Some(Follows {
-            request,
-            after_ns: at_ns.saturating_sub(replied_ns),
-        })
+        Some(self.behind(request, at_ns.saturating_sub(replied_ns), at_ns))
+    }
+
+    fn behind(&self, request: RequestId, after_ns: u64, at_ns: u64) -> Follows {
+        match self.keeps_schedule {
+            true => Follows {
+                request,
+                after_ns: after_ns.min(HELD_BACK_NS),
+                not_before_ns: at_ns,
+            },
+            false => Follows {
+                request,
+                after_ns,
+                not_before_ns: 0,
+            },
+        }
     }
 
     /// Place of a new connection that is accepted at `at_ns`. It comes before the request itself,
@@ -52,7 +73,7 @@ impl<'a> Chain<'a> {
         while let Some(earlier) = before {
             let (request, replied_ns) = *self.known.get(&earlier)?;
             if let Some(after_ns) = at_ns.checked_sub(replied_ns) {
-                return Some(Follows { request, after_ns });
+                return Some(self.behind(request, after_ns, at_ns));
             }
             before = self.asked[earlier].after;
         }
@@ -148,6 +169,7 @@ mod tests {
             (position, (RequestId(10 + position as u32), replied_ns))
         });
         let chain = Chain {
+            keeps_schedule: false,
             asked: &asked,
             known: known.into(),
         };

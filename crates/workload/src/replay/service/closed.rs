@@ -45,6 +45,8 @@ pub enum ClientLoop {
     Open,
     /// When the reply before has come, after a time to think.
     Closed,
+    /// By schedules of their own, but not before the reply before has come.
+    Bounded,
 }
 
 /// Odds that are called strong evidence (Kass and Raftery, Bayes Factors, 1995: 20 to 150).
@@ -74,7 +76,8 @@ pub(super) fn chain(
     by_log: bool,
     wanted: ClientLoop,
 ) -> Option<u32> {
-    if wanted == ClientLoop::Open || (connections.is_none() && wanted == ClientLoop::AsRecorded) {
+    let is_other = matches!(wanted, ClientLoop::Open | ClientLoop::Bounded);
+    if is_other || (connections.is_none() && wanted == ClientLoop::AsRecorded) {
         return None;
     }
     let intervals = intervals(asked);
@@ -260,6 +263,7 @@ mod tests {
                 busy_ns: 0,
                 reply: None,
                 answer: None,
+                handed_ns: None,
                 after: None,
             }
         });
@@ -313,6 +317,7 @@ mod tests {
                     busy_ns: 0,
                     reply: None,
                     answer: None,
+                    handed_ns: None,
                     after: None,
                 }
             })

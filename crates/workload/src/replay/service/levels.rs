@@ -35,6 +35,8 @@ pub(super) struct Levels {
     pub(super) of_end: BTreeMap<ThreadId, Level>,
     /// By child: when its parent forks it.
     pub(super) of_fork: BTreeMap<ThreadId, Level>,
+    /// Requests that are replied to when another thread has done the work.
+    pub(super) handed: Vec<RequestId>,
 }
 
 impl Levels {

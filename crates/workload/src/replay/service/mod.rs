@@ -51,6 +51,7 @@
 mod apart;
 mod aside;
 mod asked;
+mod bounded;
 mod chain;
 mod clock;
 mod closed;
@@ -105,6 +106,9 @@ pub struct Service {
     pub clients: Vec<ThreadId>,
     /// Connections of a closed loop; none if clients keep a schedule.
     pub closed_loop: Option<u32>,
+    /// Clients that keep a schedule each, and have one request at a time under way; none if any
+    /// number may be.
+    pub bounded: Option<u32>,
     /// The clients' timers count whole milliseconds. When requests were due within the last one is
     /// drawn.
     pub coarse_timers: bool,
@@ -119,6 +123,23 @@ pub struct Follows {
     pub request: RequestId,
     /// How long after its reply.
     pub after_ns: u64,
+    /// Not earlier than this, if its client keeps a schedule; else 0.
+    pub not_before_ns: u64,
+}
+
+impl Follows {
+    /// The place of what comes so much later.
+    fn moved(self, by_ns: i64) -> Self {
+        let moved = |ns: u64| ns.saturating_add_signed(by_ns);
+        Self {
+            after_ns: moved(self.after_ns),
+            not_before_ns: match self.not_before_ns {
+                0 => 0,
+                ns => moved(ns),
+            },
+            ..self
+        }
+    }
 }
 
 /// One request of a service. Times are ns since the start of the recording.
@@ -134,8 +155,10 @@ pub struct Served {
     pub read_ns: u64,
     /// From when it was due to when its client had the reply, in the recording.
     pub latency_ns: u64,
-    /// In a closed loop: when it is due.
+    /// In a closed loop, and for clients with one request at a time: when it is due.
     pub follows: Option<Follows>,
+    /// Whether the thread that replies does so when another one has done the work.
+    pub is_handed: bool,
 }
 
 /// Evidence in which services are looked for.
@@ -180,7 +203,11 @@ struct Asked {
     reply: Option<usize>,
     /// Its reply, as events of sockets show it.
     answer: Option<Answer>,
-    /// In a closed loop: position of the request whose client sends it.
+    /// The thread that replies may do so when another one has done the work, if it has slept since
+    /// this.
+    handed_ns: Option<u64>,
+    /// In a closed loop, and for clients with one request at a time: position of the request whose
+    /// client sends it.
     after: Option<usize>,
 }
 
@@ -190,6 +217,9 @@ struct Told {
     asked: Vec<Asked>,
     /// The connection of each, where it is known.
     connections: Option<Vec<u32>>,
+    /// Which of the requests that its clients can have under way at once each is, from sockets: its
+    /// connection, or where they make a new one for each, whose reply it follows.
+    lanes: Option<Vec<u32>>,
     /// Clients ask at once when they have been answered, as load generators without a rate do.
     ask_at_once: bool,
     by_log: bool,
@@ -269,7 +299,7 @@ pub(super) fn find(
         let mut forked = Forked::of(&border, drafts);
         let mut client_loop = evidence.client_loop;
         let by_log = told.as_ref().is_some_and(|told| told.by_log);
-        let (mut asked, connections, coarse) = match told {
+        let (mut asked, connections, lanes, coarse) = match told {
             Some(told) => {
                 if told.ask_at_once && client_loop == ClientLoop::AsRecorded {
                     client_loop = ClientLoop::Closed;
@@ -279,7 +309,7 @@ pub(super) fn find(
                 if let Some(forked) = &mut forked {
                     forked.give(&border, &told.asked, true);
                 }
-                (told.asked, told.connections, None)
+                (told.asked, told.connections, told.lanes, None)
             }
             None => match asked::from_wakeups(&border, drafts) {
                 Some((mut asked, coarse)) => {
@@ -287,12 +317,16 @@ pub(super) fn find(
                         forked.give(&border, &asked, false);
                         asked = forked.answered(&border, asked);
                     }
-                    (asked, None, coarse)
+                    (asked, None, None, coarse)
                 }
                 None => continue,
             },
         };
         let closed_loop = closed::chain(&mut asked, connections.as_deref(), by_log, client_loop);
+        let bounded = match closed_loop {
+            None => bounded::chain(&mut asked, lanes.as_deref(), client_loop),
+            Some(_) => None,
+        };
         let service = found.services.len() as u32;
         let Some(subject) = border.subject() else {
             continue;
@@ -302,6 +336,7 @@ pub(super) fn find(
             clock: &clock,
             forked: forked.as_ref(),
             service,
+            keeps_schedule: bounded.is_some(),
         };
         let mut uncut: BTreeMap<ThreadId, Vec<Activation>> = BTreeMap::new();
         for Draft { activation, .. } in drafts.iter() {
@@ -327,6 +362,7 @@ pub(super) fn find(
             subject,
             clients: border.clients.iter().copied().collect(),
             closed_loop,
+            bounded,
             coarse_timers: coarse.is_some(),
             rounds,
         });

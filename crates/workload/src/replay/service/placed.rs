@@ -59,6 +59,8 @@ pub(super) struct Placing<'a> {
     /// Children that serve one request each.
     pub forked: Option<&'a Forked>,
     pub service: u32,
+    /// Clients keep a schedule and have one request at a time: [`bounded`](super::bounded).
+    pub keeps_schedule: bool,
 }
 
 /// A reply in the work of a draft.
@@ -127,15 +129,21 @@ impl Placing<'_> {
                 read_ns: reply.read_ns(replied_ns),
                 latency_ns: (replied_ns as i64 - due_ns).max(0) as u64,
                 follows: None,
+                is_handed: false,
             }
         }));
-        let chain = Chain::new(asked, &replies, first);
-        for (reply, number) in replies.iter().zip(first..) {
-            // The draw may fall before the reply that the client had by then.
-            let dues_ns = [requests[number as usize].due_ns, asked[reply.asked].due_ns];
-            let follows = |due_ns: i64| chain.follows(reply.asked, due_ns.max(0) as u64);
-            let [drawn, last] = dues_ns.map(follows);
-            requests[number as usize].follows = drawn.filter(|one| one.after_ns > 0).or(last);
+        let chain = Chain::new(asked, self.keeps_schedule, &replies, first);
+        let follow = |requests: &mut [Served]| {
+            for (reply, number) in replies.iter().zip(first..) {
+                // The draw may fall before the reply that the client had by then.
+                let dues_ns = [requests[number as usize].due_ns, asked[reply.asked].due_ns];
+                let follows = |due_ns: i64| chain.follows(reply.asked, due_ns.max(0) as u64);
+                let [drawn, last] = dues_ns.map(follows);
+                requests[number as usize].follows = drawn.filter(|one| one.after_ns > 0).or(last);
+            }
+        };
+        if !self.keeps_schedule {
+            follow(requests);
         }
         let mut levels = Levels {
             of_entry: began.iter().copied().collect(),
@@ -196,9 +204,20 @@ impl Placing<'_> {
                 insert(&mut drafts[index], into_ns, step);
             }
         }
+        for id in &levels.handed {
+            requests[id.index()].is_handed = true;
+        }
         let positions = replies.iter().map(|reply| reply.asked);
         let accepting = self.forked.map(|forked| forked.parent);
-        chain.split(drafts, requests, positions, accepting);
+        if self.keeps_schedule {
+            // What waits for an arrival waits until its time, as that of an open loop, but the
+            // client sends it later if it has no reply by then.
+            follow(requests);
+            let own = &mut requests[first as usize..];
+            own.iter_mut().for_each(|request| request.is_handed = true);
+        } else {
+            chain.split(drafts, requests, positions, accepting);
+        }
         if let Some(rounds) = rounds {
             rounds.split(drafts, &requests[first as usize..], first);
         }
@@ -232,6 +251,9 @@ impl Placing<'_> {
             Trigger::Thread(by) => self.border.backends.contains(&by),
             _ => false,
         };
+        let slept_ns = self
+            .clock
+            .last_end_of_any_ns(std::iter::once(activation.thread), activation.woken_ns);
         // One whose end the trace lacks was over when its thread was woken again.
         let again_ns = || self.clock.woken_again_ns(activation.thread, index);
         let end_ns = activation.end_ns.or_else(again_ns).unwrap_or(u64::MAX);
@@ -256,14 +278,22 @@ impl Placing<'_> {
             let sent_into_ns = self.clock.executed_of_ns(thread, index, sent_ns);
             let gate_ns = sent_into_ns.clamp(before_ns, into_ns);
             let piled = is_here || reply.at_ns.saturating_sub(gates.level.at_ns) > PILED_NS;
+            let since_ns = asked[reply.asked].handed_ns;
+            let has_slept = since_ns
+                .zip(slept_ns)
+                .is_some_and(|(since, slept)| since < slept);
+            let is_handed = request.follows.is_some() && has_slept;
             let has_come = gates.level.asked == Some(reply.asked);
             let follows = is_here && request.follows.is_some() && !has_come;
-            let later = request.arrives_ns > gates.level.at_ns || follows;
+            let later = !is_handed && (request.arrives_ns > gates.level.at_ns || follows);
             // The request of a child has come when it is forked.
             if later && piled && !is_child && (is_here || gate_ns < into_ns) {
                 gates.wait(gate_ns, id, request, reply.asked);
             }
             if is_here {
+                if is_handed {
+                    levels.handed.push(id);
+                }
                 gates.steps.push((into_ns, DraftStep::Replies(id)));
                 replied_ns = Some(into_ns);
             }

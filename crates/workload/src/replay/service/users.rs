@@ -141,6 +141,7 @@ mod tests {
             busy_ns: 0,
             reply: None,
             answer: None,
+            handed_ns: None,
             after: None,
         }
     }

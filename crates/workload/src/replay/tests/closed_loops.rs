@@ -196,8 +196,7 @@ fn a_client_without_a_rate_asks_less_often_of_a_slower_service() {
 
 /// A client as `hey -q`: a timer for each of three connections, all at the same time, each 5 ms. It
 /// sends at 5, 55 and 105 µs, is answered at 200, 300 and 400, and reads that at 433, 453 and 473.
-#[test]
-fn requests_of_one_timer_are_due_when_they_are_sent() {
+fn by_timers(client_loop: ClientLoop) -> Replay {
     let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
     mini.group("/svc", &[("cpu.max", "max 100000")], &[2]);
     let ends = [[0xa0, 0xb0], [0xa1, 0xb1], [0xa2, 0xb2]];
@@ -226,11 +225,49 @@ fn requests_of_one_timer_are_due_when_they_are_sent() {
         }
         mini.switch(at + 480, 0, 1, "S", 0);
     }
-    let replay = inferred(mini, 150_000);
+    let options = InferOptions {
+        client_loop,
+        ..InferOptions::default()
+    };
+    infer(&mini.recording(150_000), &options).unwrap()
+}
+
+#[test]
+fn requests_of_one_timer_are_due_when_they_are_sent() {
+    let replay = by_timers(ClientLoop::AsRecorded);
     assert_eq!(replay.services[0].closed_loop, None);
     // The first is due when the timer expires.
     let latency_us = |served: &Served| served.latency_ns / 1_000;
     let latencies: Vec<u64> = replay.requests.iter().map(latency_us).collect();
     assert_eq!(latencies[..3], [433, 398, 368]);
     assert_eq!((latencies.len(), &latencies[87..]), (90, &latencies[..3]));
+}
+
+#[test]
+fn a_client_with_a_schedule_has_one_request_at_a_time() {
+    assert_eq!(
+        by_timers(ClientLoop::AsRecorded).services[0].bounded,
+        Some(3)
+    );
+    // The work of a turn, 460 µs, becomes 14 ms, almost three times the time between two turns.
+    let latencies_ms = |client_loop| {
+        let mut replay = by_timers(client_loop);
+        let adjust = Adjust {
+            work_permille: 30_000,
+            ..Adjust::default()
+        };
+        adjust.apply(&mut replay).unwrap();
+        let world = played(&replay);
+        let latency = world.probes().metric("server/request_latency").unwrap();
+        (
+            latency.values.count(),
+            latency.values.max().unwrap() / 1_000_000,
+        )
+    };
+    let (requests, slowest_ms) = latencies_ms(ClientLoop::AsRecorded);
+    // Three wait at most, and each connection sends when it has its reply.
+    assert!((25..40).contains(&requests), "{requests}");
+    assert!((13..45).contains(&slowest_ms), "{slowest_ms} ms");
+    let (_, slowest_ms) = latencies_ms(ClientLoop::Open);
+    assert!(slowest_ms > 90, "{slowest_ms} ms");
 }

@@ -7,9 +7,12 @@ use super::super::{Asked, Border, MESSAGES_MIN, Told, placed};
 use super::{AT_ONCE_NS, Prompted, arrival, most};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Clients ask at once when they have been answered if all but one in so many requests show it,
-/// and no more timers than that wake them.
+/// Clients ask at once when they have been answered if all but one in so many requests show it.
 const AT_ONCE_OF: usize = 20;
+/// A thread hands requests to others if it replies to another one before one in so many of its own.
+const BETWEEN_OF: usize = 5;
+/// No more timers wake them than one for so many requests: `wrk` has ten a second in each thread.
+const TIMER_OF: usize = 5;
 
 /// The requests that [events of sockets](super::super::super::sockets) show, in order of sending,
 /// and the connection of each, if they explain four in five messages that wake the group.
@@ -56,16 +59,23 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         })
     });
     let awake: Vec<Option<Awake<'_>>> = awake.collect();
-    let has_no_timers = prompted.prompts.len() * AT_ONCE_OF <= exchanged.len();
+    let has_no_timers = prompted.prompts.len() * TIMER_OF <= exchanged.len();
     let mut ask_at_once = has_no_timers && is_at_once(&exchanged, &awake, false);
+    let turns = in_turn(&exchanged);
+    let numbers = |all: &[Exchanged]| all.iter().map(|one| one.connection).collect::<Vec<u32>>();
+    let lanes = match exchanged.iter().map(|one| one.connection).max() {
+        Some(last) if last as usize * 2 > exchanged.len() => numbers(&turns),
+        _ => numbers(&exchanged),
+    };
     if has_no_timers && !ask_at_once {
-        let in_turn = in_turn(&exchanged);
-        ask_at_once = is_at_once(&in_turn, &awake, true);
+        ask_at_once = is_at_once(&turns, &awake, true);
         if ask_at_once {
-            exchanged = in_turn;
+            exchanged = turns;
         }
     }
-    let asked = exchanged.iter().zip(&awake).map(|(one, awake)| {
+    let handed_ns = handed_ns(&exchanged);
+    let asked = exchanged.iter().zip(&awake).zip(handed_ns);
+    let asked = asked.map(|((one, awake), handed_ns)| {
         let timer = awake.as_ref().and_then(|awake| awake.timer);
         let first = timer.filter(|timer| sent_by.insert(**timer));
         let expires_ns = first.map(|timer| prompted.prompts[*timer].due_ns);
@@ -73,14 +83,15 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         Asked {
             replied_ns: one.replied_ns,
             answer: Some(one.answer),
+            handed_ns,
             busy_ns: one.free_ns.min(one.sent_ns).saturating_sub(due_ns),
             ..arrival(one.sent_ns, due_ns)
         }
     });
-    let connections = exchanged.iter().map(|one| one.connection).collect();
     Some(Told {
         asked: asked.collect(),
-        connections: Some(connections),
+        connections: Some(numbers(&exchanged)),
+        lanes: Some(lanes),
         ask_at_once,
         by_log: false,
     })
@@ -109,6 +120,40 @@ fn is_at_once(exchanged: &[Exchanged], awake: &[Option<Awake<'_>>], may_sleep: b
         is_prompt && is_answered && awake.timer.is_none() && is_by_reply
     });
     at_once.count() * AT_ONCE_OF >= exchanged.len() * (AT_ONCE_OF - 1)
+}
+
+/// Per request: since when a sleep of the thread that replies shows that another one does the work.
+/// A thread that another one received it for does not, at any time. A loop that takes requests, and
+/// replies to others before it replies to them, has them done by workers, from when it took one.
+fn handed_ns(exchanged: &[Exchanged]) -> Vec<Option<u64>> {
+    let mut replies: BTreeMap<ThreadId, Vec<u64>> = BTreeMap::new();
+    for one in exchanged {
+        replies
+            .entry(one.answer.by)
+            .or_default()
+            .push(one.answer.at_ns);
+    }
+    replies.values_mut().for_each(|all| all.sort_unstable());
+    let between = |one: &Exchanged| {
+        let all = &replies[&one.answer.by];
+        let before = |ns: u64| all.partition_point(|at_ns| *at_ns < ns);
+        before(one.taken.0) < before(one.answer.at_ns)
+    };
+    let mut counts: BTreeMap<ThreadId, (usize, usize)> = BTreeMap::new();
+    for one in exchanged {
+        let (some, all) = counts.entry(one.answer.by).or_default();
+        *some += usize::from(between(one));
+        *all += 1;
+    }
+    let is_loop = |thread: ThreadId| {
+        let (some, all) = counts[&thread];
+        some * BETWEEN_OF >= all
+    };
+    let since = |one: &Exchanged| match one.taken {
+        (_, by) if by != one.answer.by => Some(0),
+        (at_ns, by) => is_loop(by).then_some(at_ns),
+    };
+    exchanged.iter().map(since).collect()
 }
 
 /// The same exchanges, where each follows the earliest reply of its client that no other follows,

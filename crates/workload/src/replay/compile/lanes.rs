@@ -1,0 +1,153 @@
+//! Replies of threads that reply when others have done the work.
+//!
+//! A client that waits for its reply before it asks again has a *lane*: its requests, one after the
+//! other. An event loop that hands requests to workers, and replies when they are done, does so
+//! under another limit in another order than recorded. What it replies to then is the request of
+//! the lane that is under way, whichever the recorded one is. So no lane has two, and none stands
+//! still.
+//!
+//! ```text
+//!   h7:      work 100 µs                              the loop, woken by a worker
+//!            LANE := 3, RETURN := 0, jump replies     it replied to a request of lane 3 here
+//!   back0:   jump wait
+//!   replies: jump to lane LANE
+//!   lane3:   jump to the request of word 3            how many of it are answered
+//!   request: reply, the client asks again             word 3 := its place + 1
+//!            jump to back RETURN
+//! ```
+
+use super::super::service::RequestId;
+use super::super::{Replay, threads::ThreadId};
+use super::{Compiler, SEND};
+use crate::registers::registers;
+use schedcast_sim::program::Label;
+use schedcast_sim::workload::WordId;
+use schedcast_sim::{ProgramBuilder, Workload};
+use std::collections::BTreeMap;
+
+registers! { 20;
+    /// Lane of the request that is replied to, as a number among those of the program.
+    LANE
+    /// Where the program goes on then.
+    RETURN
+}
+
+/// The lanes in which threads reply when others have done the work.
+#[derive(Default)]
+pub(super) struct Lanes {
+    /// By request: its lane, and its place in that.
+    of: BTreeMap<RequestId, (usize, usize)>,
+    all: Vec<Lane>,
+}
+
+struct Lane {
+    requests: Vec<RequestId>,
+    /// How many of them are answered.
+    answered: WordId,
+}
+
+impl Lanes {
+    pub(super) fn of(replay: &Replay, workload: &mut Workload) -> Self {
+        let mut lanes = Self::default();
+        let served = |id: RequestId| &replay.requests[id.index()];
+        let follower: BTreeMap<RequestId, RequestId> = (0u32..)
+            .map(RequestId)
+            .zip(&replay.requests)
+            .filter_map(|(id, one)| Some((one.follows?.request, id)))
+            .collect();
+        let ids = (0..replay.requests.len() as u32).map(RequestId);
+        for first in ids.filter(|id| served(*id).follows.is_none()) {
+            let next = |id: &RequestId| follower.get(id).copied();
+            let requests: Vec<RequestId> = std::iter::successors(Some(first), next).collect();
+            if !requests.iter().any(|id| served(*id).is_handed) {
+                continue;
+            }
+            for (place, id) in requests.iter().enumerate() {
+                lanes.of.insert(*id, (lanes.all.len(), place));
+            }
+            let answered = workload.add_word(0);
+            lanes.all.push(Lane { requests, answered });
+        }
+        lanes
+    }
+
+    /// A request is answered.
+    pub(super) fn advance(&self, b: &mut ProgramBuilder, request: RequestId) {
+        if let Some((lane, place)) = self.of.get(&request) {
+            b.word_store(self.all[*lane].answered, *place as u64 + 1);
+        }
+    }
+}
+
+/// The replies of one program in such lanes.
+pub(super) struct Handed {
+    replies: Label,
+    back: Vec<Label>,
+    /// Lanes that are replied in.
+    lanes: Vec<usize>,
+}
+
+impl Handed {
+    pub(super) fn new(b: &mut ProgramBuilder) -> Self {
+        Self {
+            replies: b.label(),
+            back: Vec::new(),
+            lanes: Vec::new(),
+        }
+    }
+}
+
+impl Compiler<'_> {
+    /// Emits a reply.
+    pub(super) fn reply(
+        &self,
+        b: &mut ProgramBuilder,
+        thread: ThreadId,
+        request: RequestId,
+        handed: &mut Handed,
+    ) {
+        let lane = self.services.lanes.of.get(&request);
+        let Some((lane, _)) = lane.filter(|_| !self.is_of_round(thread, request)) else {
+            self.executed(b, thread, request);
+            return;
+        };
+        let known = handed.lanes.iter().position(|one| one == lane);
+        let number = known.unwrap_or_else(|| {
+            handed.lanes.push(*lane);
+            handed.lanes.len() - 1
+        });
+        let back = b.label();
+        b.set(LANE, number as u64);
+        b.set(RETURN, handed.back.len() as u64);
+        b.jump(handed.replies);
+        b.bind(back);
+        handed.back.push(back);
+    }
+
+    /// Emits where the replies of a program go.
+    pub(super) fn replies(&self, b: &mut ProgramBuilder, handed: &Handed) {
+        b.bind(handed.replies);
+        if handed.back.is_empty() {
+            return;
+        }
+        let [answered, ..] = SEND;
+        let back = b.label();
+        let lanes: Vec<Label> = handed.lanes.iter().map(|_| b.label()).collect();
+        b.jump_indexed(LANE, &lanes);
+        for (label, lane) in lanes.iter().zip(&handed.lanes) {
+            let lane = &self.services.lanes.all[*lane];
+            let requests: Vec<Label> = lane.requests.iter().map(|_| b.label()).collect();
+            b.bind(*label);
+            b.word_load(lane.answered, answered);
+            b.jump_indexed(answered, &requests);
+            b.jump(back);
+            for (label, request) in requests.iter().zip(&lane.requests) {
+                b.bind(*label);
+                self.answer(b, *request);
+                b.jump(back);
+            }
+        }
+        b.bind(back);
+        b.jump_indexed(RETURN, &handed.back);
+    }
+}

@@ -1,0 +1,138 @@
+//! Clients of which each keeps a schedule, with one request at a time under way.
+//!
+//! `hey -q`, pollers, and loops around a ticker ask every so often, each on a connection of its
+//! own, and not before they have the reply to what they asked before. Where replies come late, such
+//! a client sends late, so that no more requests wait than there are clients. (Many leave out what
+//! was due meanwhile but for one request. The replay sends all of it.) One program with one
+//! schedule and as many connections as it needs, such as `vegeta`, or a proxy in front of the
+//! service, sends whatever happens: there the whole stream is regular, or none is.
+//!
+//! Events of sockets tell the clients apart, as *lanes*: by connection, or where each request has a
+//! new one, by the reply that it follows. They keep schedules if most intervals of the lanes are as
+//! long as that lane's middle one, and those of all requests together are not as long as their
+//! mean.
+//!
+//! # Worked example
+//!
+//! Eight clients ask every 50 ms, all at once. Each lane has intervals of 50 ms; all requests
+//! together have seven of 20 µs and one of almost 50 ms, and none is near the mean, 6.25 ms. A
+//! limit keeps the eight waiting until 60 ms: each lane sends its next request then, 10 ms late,
+//! and eight wait. By the schedule alone sixteen would.
+
+use super::{Asked, ClientLoop, MESSAGES_MIN, closed};
+use std::collections::BTreeMap;
+
+/// A client that was held back sends within so long of the reply before, ns.
+pub(super) const HELD_BACK_NS: u64 = 100_000;
+/// Intervals are alike if they differ by no more than one part of so many.
+const ALIKE_OF: i64 = 10;
+/// Most intervals: so many percent. Of 16 connections that are used in turn by a Poisson process 31
+/// percent are alike.
+const MOST_PERCENT: usize = 60;
+/// One in so many requests may be sent before the reply before.
+const EARLY_OF: usize = 100;
+
+/// Lets requests follow the replies before them in their lane if clients keep schedules with one
+/// request at a time. Returns how many lanes there are.
+pub(super) fn chain(asked: &mut [Asked], lanes: Option<&[u32]>, wanted: ClientLoop) -> Option<u32> {
+    let lanes = lanes?;
+    let after = closed::by_connection(lanes);
+    let number = after.iter().filter(|before| before.is_none()).count();
+    let is_bounded = match wanted {
+        ClientLoop::AsRecorded => number > 1 && have_schedules(asked, lanes, &after),
+        ClientLoop::Bounded => true,
+        ClientLoop::Open | ClientLoop::Closed => false,
+    };
+    if !is_bounded {
+        return None;
+    }
+    for (one, before) in asked.iter_mut().zip(after) {
+        one.after = before;
+    }
+    Some(number as u32)
+}
+
+fn have_schedules(asked: &[Asked], lanes: &[u32], after: &[Option<usize>]) -> bool {
+    let had_ns = |position: usize| {
+        let before = after[position]?;
+        Some(asked[position].sent_ns - asked[before].replied_ns as i64)
+    };
+    let early = (0..asked.len()).filter(|one| had_ns(*one).is_some_and(|ns| ns < 0));
+    if early.count() * EARLY_OF > asked.len() {
+        return false;
+    }
+    let is_free = |position: usize| had_ns(position).is_none_or(|ns| ns > HELD_BACK_NS as i64);
+    let mut of_lane: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+    for (position, before) in after.iter().enumerate() {
+        let Some(before) = before.filter(|before| is_free(*before) && is_free(position)) else {
+            continue;
+        };
+        let intervals = of_lane.entry(lanes[position]).or_default();
+        intervals.push(asked[position].sent_ns - asked[before].sent_ns);
+    }
+    let known: usize = of_lane.values().map(Vec::len).sum();
+    let regular = of_lane.values_mut().map(|intervals| {
+        intervals.sort_unstable();
+        alike(intervals, intervals[intervals.len() / 2])
+    });
+    let regular: usize = regular.sum();
+    let together: Vec<i64> = asked
+        .windows(2)
+        .map(|pair| pair[1].sent_ns - pair[0].sent_ns)
+        .collect();
+    let mean_ns = together.iter().sum::<i64>() / (together.len() as i64).max(1);
+    known >= MESSAGES_MIN
+        && regular * 100 >= known * MOST_PERCENT
+        && alike(&together, mean_ns) * 100 < together.len() * MOST_PERCENT
+}
+
+/// How many of the intervals are about as long as one.
+fn alike(intervals_ns: &[i64], one_ns: i64) -> usize {
+    let is_alike = |ns: &&i64| (*ns - one_ns).abs() * ALIKE_OF <= one_ns;
+    intervals_ns.iter().filter(is_alike).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::asked::arrival;
+    use super::*;
+
+    /// Forty requests at the times of `at_us`, each answered after 1 ms, on the connections that it
+    /// names.
+    fn found(at_us: impl Fn(u64) -> (u64, u32)) -> Option<u32> {
+        let mut all: Vec<(u64, u32)> = (0..40).map(at_us).collect();
+        all.sort_unstable();
+        let one = |(us, _): &(u64, u32)| Asked {
+            replied_ns: (us + 1_000) * 1_000,
+            ..arrival(us * 1_000, us * 1_000)
+        };
+        let mut asked: Vec<Asked> = all.iter().map(one).collect();
+        let lanes: Vec<u32> = all.iter().map(|(_, lane)| *lane).collect();
+        chain(&mut asked, Some(&lanes), ClientLoop::AsRecorded)
+    }
+
+    #[test]
+    fn clients_with_the_same_tick_have_one_request_at_a_time() {
+        let ticks = |number: u64| {
+            (
+                50_000 * (number / 4) + 20 * (number % 4),
+                (number % 4) as u32,
+            )
+        };
+        assert_eq!(found(ticks), Some(4));
+    }
+
+    #[test]
+    fn one_schedule_over_several_connections_is_not_bounded() {
+        let in_turn = |number: u64| (12_500 * number, (number % 4) as u32);
+        assert_eq!(found(in_turn), None);
+        let on_the_first = |number: u64| (12_500 * number, u32::from(number == 20));
+        assert_eq!(found(on_the_first), None);
+    }
+
+    #[test]
+    fn clients_that_ask_at_any_time_are_not_bounded() {
+        let drawn = |number: u64| (number * number * 977 % 400_000, (number % 4) as u32);
+        assert_eq!(found(drawn), None);
+    }
+}
