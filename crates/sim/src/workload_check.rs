@@ -1,88 +1,34 @@
 //! Finds what in a workload cannot run, before anything runs.
 
-use crate::program::{DistributionError, Instruction, ObjectId};
+use crate::program::{Instruction, ObjectId, REGISTERS_MAX};
 use crate::workload::{
-    Arrival, ArrivalAction, ArrivalSource, AttributesSpec, DistributionId, ForkSpec, ProgramId,
-    QueueId, SemaphoreId, TaskSpec, Workload,
+    Arrival, ArrivalAction, ArrivalSource, AttributesSpec, DistributionId, ForkSpec, GroupSetting,
+    GroupSpec, ProgramId, QueueId, SemaphoreId, TaskSpec, Workload,
 };
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 use schedcast_kernel::{Cpu, GroupId};
+use std::ops::RangeInclusive;
 use thiserror::Error;
 
-/// Why a workload cannot run.
+/// Why a workload cannot run: something does not exist, has a value out of its range, or is refused
+/// by the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum WorkloadError {
-    /// A name for something that is not there.
-    #[error("{place}: {kind} {number} does not exist, the workload has {count}")]
-    UnknownObject {
-        /// Place that names the object.
-        place: String,
-        /// Kind of the object.
-        kind: &'static str,
-        /// Its number.
-        number: u32,
-        /// How many there are.
-        count: usize,
-    },
-    /// A CPU that the machine does not have.
-    #[error("{place}: CPU {cpu} does not exist, the machine has CPUs 0 to {last}")]
-    UnknownCpu {
-        /// Place that names the object.
-        place: String,
-        /// CPU.
-        cpu: u32,
-        /// Highest CPU.
-        last: usize,
-    },
-    /// The stop class is the kernel's own.
-    #[error("{place}: only the kernel's migration threads have the stop policy")]
-    StopPolicy {
-        /// Where.
-        place: String,
-    },
-    /// Deadline tasks have to reserve something.
-    #[error("{place}: a task becomes a deadline task by what it reserves, not by its policy")]
-    DeadlinePolicy {
-        /// Where.
-        place: String,
-    },
-    /// A value outside its range.
-    #[error("{place}: {what} {value} is out of range, expected {expected}")]
-    OutOfRange {
-        /// Where.
-        place: String,
-        /// Name of the value.
-        what: &'static str,
-        /// The value.
-        value: i64,
-        /// Valid values.
-        expected: &'static str,
-    },
-    /// A task that is asleep from the start, in something its program does not begin with.
-    #[error(
-        "{place}: asleep from the start, but its program does not begin by receiving from that queue"
-    )]
-    AsleepElsewhere {
-        /// Place at fault.
-        place: String,
-    },
-    /// A distribution that cannot be drawn from.
-    #[error("distribution {number}: {problem}")]
-    Distribution {
-        /// Number.
-        number: usize,
-        /// Mistake in the distribution.
-        problem: DistributionError,
-    },
-    /// A list that must ascend in time does not.
-    #[error("{place}: times must not descend (entry {entry})")]
-    Descending {
-        /// Which list.
-        place: String,
-        /// First entry that is earlier than the one before.
-        entry: usize,
-    },
+#[error("{place}: {problem}")]
+pub struct WorkloadError {
+    pub(crate) place: String,
+    pub(crate) problem: String,
+}
+
+/// Outcome of a check: nothing, or the fault, without its place.
+type Checked = Result<(), String>;
+
+/// The outcome of a check with the place that it was about.
+fn at(place: impl FnOnce() -> String, checked: Checked) -> Result<(), WorkloadError> {
+    checked.map_err(|problem| WorkloadError {
+        place: place(),
+        problem,
+    })
 }
 
 impl Workload {
@@ -92,26 +38,61 @@ impl Workload {
     /// # Errors
     /// The first problem, with its place.
     pub fn check(&self, cpus: usize) -> Result<(), WorkloadError> {
-        self.check_distributions()?;
-        self.check_groups()?;
-        self.check_programs()?;
+        for (row, distribution) in self.distributions.iter().enumerate() {
+            let checked = distribution.check().map_err(|error| error.to_string());
+            at(|| format!("distribution {row}"), checked)?;
+        }
+        for (row, count) in self.barriers.iter().enumerate() {
+            let checked = in_range("count", i64::from(*count), 1..=i64::MAX);
+            at(|| format!("barrier {row}"), checked)?;
+        }
+        for (row, group) in self.groups.iter().enumerate() {
+            at(|| format!("group {}", group.path), check_group(row, group))?;
+        }
+        for program in &self.programs {
+            for named in program.objects() {
+                let place = || format!("program {}, instruction {}", program.name(), named.at);
+                at(place, self.exists(named.kind, named.highest))?;
+            }
+        }
         for fork in &self.forks {
-            self.check_fork(fork, cpus)?;
+            at(
+                || format!("fork {}", fork.name),
+                self.check_fork(fork, cpus),
+            )?;
         }
         for (row, attributes) in self.attributes.iter().enumerate() {
-            self.check_attributes(row, attributes, cpus)?;
+            let checked = self.check_attributes(attributes, cpus);
+            at(|| format!("attributes {row}"), checked)?;
         }
         for task in &self.tasks {
-            self.check_task(task, cpus)?;
+            at(
+                || format!("task {}", task.name),
+                self.check_task(task, cpus),
+            )?;
         }
         for (row, spec) in self.arrivals.iter().enumerate() {
-            self.check_source(row, &spec.source, cpus)?;
+            let checked = self.check_source(&spec.source, cpus);
+            at(|| format!("arrival source {row}"), checked)?;
         }
         self.check_changes()
     }
 
-    fn count(&self, kind: &str) -> usize {
-        match kind {
+    pub(crate) fn check_changes(&self) -> Result<(), WorkloadError> {
+        let checked = ascending(self.changes.iter().map(|change| change.at_ns)).and_then(|()| {
+            self.changes.iter().try_for_each(|change| {
+                self.exists("group", change.group.0)?;
+                match change.setting {
+                    GroupSetting::Shares(shares) => shares_in_range(shares),
+                    _ => Ok(()),
+                }
+            })
+        });
+        at(|| "timed changes".to_owned(), checked)
+    }
+
+    fn exists(&self, kind: &str, number: u32) -> Checked {
+        let count = match kind {
             "semaphore" => self.semaphores.len(),
             "queue" => self.queues.len(),
             "device" => self.devices.len(),
@@ -126,299 +107,174 @@ impl Workload {
             "attributes" => self.attributes.len(),
             "group" => self.groups.len() + 1,
             other => unreachable!("no objects of kind {other}"),
-        }
+        };
+        is_among(kind, number, count)
     }
 
-    fn exists(
-        &self,
-        place: impl FnOnce() -> String,
-        kind: &'static str,
-        number: u32,
-    ) -> Result<(), WorkloadError> {
-        let count = self.count(kind);
-        if (number as usize) < count {
-            return Ok(());
-        }
-        Err(WorkloadError::UnknownObject {
-            place: place(),
-            kind,
-            number,
-            count,
-        })
-    }
-
-    fn group_exists(
-        &self,
-        place: impl FnOnce() -> String,
-        group: GroupId,
-    ) -> Result<(), WorkloadError> {
-        self.exists(place, "group", group.0)
-    }
-
-    fn check_distributions(&self) -> Result<(), WorkloadError> {
-        for (number, distribution) in self.distributions.iter().enumerate() {
-            distribution
-                .check()
-                .map_err(|problem| WorkloadError::Distribution { number, problem })?;
-        }
-        for (row, &count) in self.barriers.iter().enumerate() {
-            in_range(
-                || format!("barrier {row}"),
-                "count",
-                i64::from(count),
-                1..=i64::MAX,
-                "at least 1",
-            )?;
-        }
-        Ok(())
-    }
-
-    fn check_groups(&self) -> Result<(), WorkloadError> {
-        for (row, group) in self.groups.iter().enumerate() {
-            let place = || format!("group {}", group.path);
-            // A parent comes before its children, so that groups can be created in order.
-            if group.parent.index() > row {
-                return Err(WorkloadError::UnknownObject {
-                    place: place(),
-                    kind: "group",
-                    number: group.parent.0,
-                    count: row + 1,
-                });
-            }
-            shares_in_range(place, group.shares)?;
-        }
-        Ok(())
-    }
-
-    fn check_programs(&self) -> Result<(), WorkloadError> {
-        for program in &self.programs {
-            for named in program.objects() {
-                let place = || format!("program {}, instruction {}", program.name(), named.at);
-                self.exists(place, named.kind, named.highest)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn check_attributes(
-        &self,
-        row: usize,
-        attributes: &AttributesSpec,
-        cpus: usize,
-    ) -> Result<(), WorkloadError> {
-        let place = || format!("attributes {row}");
+    fn check_attributes(&self, attributes: &AttributesSpec, cpus: usize) -> Checked {
         if let Some((policy, priority)) = attributes.policy {
-            policy_in_range(place, policy, priority)?;
+            policy_in_range(policy, priority)?;
         }
-        if let Some(nice) = attributes.nice {
-            nice_in_range(place, nice)?;
-        }
-        if let Some(affinity) = &attributes.affinity {
-            affinity_in_range(place, affinity, cpus)?;
-        }
-        if let Some(group) = attributes.group {
-            self.group_exists(place, group)?;
-        }
-        Ok(())
+        nice_in_range(attributes.nice.unwrap_or_default())?;
+        self.place_in_range(attributes.affinity.as_ref(), attributes.group, cpus)
     }
 
-    fn check_fork(&self, fork: &ForkSpec, cpus: usize) -> Result<(), WorkloadError> {
-        let place = || format!("fork {}", fork.name);
-        self.exists(place, ProgramId::WORD, fork.program.0)?;
-        if let Some(affinity) = &fork.affinity {
-            affinity_in_range(place, affinity, cpus)?;
-        }
-        if let Some(group) = fork.group {
-            self.group_exists(place, group)?;
-        }
-        Ok(())
+    fn check_fork(&self, fork: &ForkSpec, cpus: usize) -> Checked {
+        self.exists(ProgramId::WORD, fork.program.0)?;
+        self.place_in_range(fork.affinity.as_ref(), fork.group, cpus)
     }
 
-    fn check_task(&self, task: &TaskSpec, cpus: usize) -> Result<(), WorkloadError> {
-        let place = || format!("task {}", task.name);
-        self.exists(place, ProgramId::WORD, task.program.0)?;
-        self.group_exists(place, task.group)?;
-        policy_in_range(place, task.policy, task.rt_priority)?;
-        nice_in_range(place, task.nice)?;
+    /// CPUs and group, where they are said.
+    fn place_in_range(
+        &self,
+        affinity: Option<&CpuSet>,
+        group: Option<GroupId>,
+        cpus: usize,
+    ) -> Checked {
+        if let Some(affinity) = affinity {
+            affinity_in_range(affinity, cpus)?;
+        }
+        group.map_or(Ok(()), |group| self.exists("group", group.0))
+    }
+
+    fn check_task(&self, task: &TaskSpec, cpus: usize) -> Checked {
+        self.exists(ProgramId::WORD, task.program.0)?;
+        self.exists("group", task.group.0)?;
+        policy_in_range(task.policy, task.rt_priority)?;
+        nice_in_range(task.nice)?;
         if let Some(affinity) = &task.affinity {
-            affinity_in_range(place, affinity, cpus)?;
+            affinity_in_range(affinity, cpus)?;
         }
         if let Some(cpu) = task.start_cpu {
-            cpu_in_range(place, cpu, cpus)?;
+            cpu_in_range(cpu, cpus)?;
         }
         if let Some(queue) = task.asleep_in {
-            self.exists(place, QueueId::WORD, queue.0)?;
+            self.exists(QueueId::WORD, queue.0)?;
             let program = &self.programs[task.program.0 as usize];
             let first = program.instructions().first().copied();
             let receives = matches!(first, Some(Instruction::Recv { queue: from, .. }) if from == queue.into());
             if !receives {
-                return Err(WorkloadError::AsleepElsewhere { place: place() });
+                return Err(
+                    "asleep from the start, but its program does not begin by receiving \
+                            from that queue"
+                        .to_owned(),
+                );
             }
         }
-        for (reg, _) in &task.registers {
-            in_range(
-                place,
-                "register",
-                i64::from(reg.0),
-                0..=crate::program::REGISTERS_MAX as i64 - 1,
-                "0 to 63",
-            )?;
-        }
-        Ok(())
+        task.registers.iter().try_for_each(|(reg, _)| {
+            in_range("register", i64::from(reg.0), 0..=REGISTERS_MAX as i64 - 1)
+        })
     }
 
-    fn check_source(
-        &self,
-        row: usize,
-        source: &ArrivalSource,
-        cpus: usize,
-    ) -> Result<(), WorkloadError> {
-        let place = || format!("arrival source {row}");
+    fn check_source(&self, source: &ArrivalSource, cpus: usize) -> Checked {
+        let check_each = |arrivals: &[Arrival]| {
+            arrivals
+                .iter()
+                .try_for_each(|arrival| self.check_arrival(arrival, cpus))
+        };
         match source {
             ArrivalSource::List(arrivals) => {
-                ascending(place, arrivals.iter().map(|arrival| arrival.at_ns))?;
-                arrivals
-                    .iter()
-                    .try_for_each(|arrival| self.check_arrival(place, arrival, cpus))
+                ascending(arrivals.iter().map(|arrival| arrival.at_ns))?;
+                check_each(arrivals)
             }
             ArrivalSource::Stream { first, interval } => {
-                self.exists(place, DistributionId::WORD, interval.0)?;
-                self.check_arrival(place, first, cpus)
+                self.exists(DistributionId::WORD, interval.0)?;
+                self.check_arrival(first, cpus)
             }
             ArrivalSource::Rounds { arrivals, round_ns } => {
                 let length = i64::try_from(*round_ns).unwrap_or(i64::MAX);
-                in_range(
-                    place,
-                    "length of a round",
-                    length,
-                    1..=i64::MAX,
-                    "at least 1",
-                )?;
+                in_range("length of a round", length, 1..=i64::MAX)?;
                 let times = arrivals.iter().map(|arrival| arrival.at_ns);
-                ascending(place, times.chain([round_ns.saturating_sub(1)]))?;
-                arrivals
-                    .iter()
-                    .try_for_each(|arrival| self.check_arrival(place, arrival, cpus))
+                ascending(times.chain([round_ns.saturating_sub(1)]))?;
+                check_each(arrivals)
             }
         }
     }
 
-    fn check_arrival(
-        &self,
-        place: impl Fn() -> String,
-        arrival: &Arrival,
-        cpus: usize,
-    ) -> Result<(), WorkloadError> {
-        cpu_in_range(&place, arrival.cpu, cpus)?;
+    fn check_arrival(&self, arrival: &Arrival, cpus: usize) -> Checked {
+        cpu_in_range(arrival.cpu, cpus)?;
         match arrival.action {
-            ArrivalAction::Send { queue, .. } => self.exists(place, QueueId::WORD, queue.0),
-            ArrivalAction::SemPost(semaphore) => self.exists(place, SemaphoreId::WORD, semaphore.0),
+            ArrivalAction::Send { queue, .. } => self.exists(QueueId::WORD, queue.0),
+            ArrivalAction::SemPost(semaphore) => self.exists(SemaphoreId::WORD, semaphore.0),
         }
-    }
-
-    pub(crate) fn check_changes(&self) -> Result<(), WorkloadError> {
-        let place = || "timed changes".to_owned();
-        ascending(place, self.changes.iter().map(|change| change.at_ns))?;
-        for change in &self.changes {
-            self.group_exists(place, change.group)?;
-            if let crate::workload::GroupSetting::Shares(shares) = change.setting {
-                shares_in_range(place, shares)?;
-            }
-        }
-        Ok(())
     }
 }
 
-fn in_range(
-    place: impl FnOnce() -> String,
-    what: &'static str,
-    value: i64,
-    range: std::ops::RangeInclusive<i64>,
-    expected: &'static str,
-) -> Result<(), WorkloadError> {
+fn check_group(row: usize, group: &GroupSpec) -> Checked {
+    // A parent comes before its children, so that groups can be created in order.
+    is_among("group", group.parent.0, row + 1)?;
+    shares_in_range(group.shares)
+}
+
+fn is_among(kind: &str, number: u32, count: usize) -> Checked {
+    match (number as usize) < count {
+        true => Ok(()),
+        false => Err(format!(
+            "{kind} {number} does not exist, the workload has {count}"
+        )),
+    }
+}
+
+fn in_range(what: &str, value: i64, range: RangeInclusive<i64>) -> Checked {
     if range.contains(&value) {
         return Ok(());
     }
-    Err(WorkloadError::OutOfRange {
-        place: place(),
-        what,
-        value,
-        expected,
-    })
+    let expected = match range.into_inner() {
+        (least, i64::MAX) => format!("at least {least}"),
+        (least, most) => format!("{least} to {most}"),
+    };
+    Err(format!(
+        "{what} {value} is out of range, expected {expected}"
+    ))
 }
 
-fn shares_in_range(place: impl FnOnce() -> String, shares: u64) -> Result<(), WorkloadError> {
+fn shares_in_range(shares: u64) -> Checked {
     let shares = shares.min(i64::MAX as u64) as i64;
-    in_range(place, "shares", shares, 2..=262_144, "2 to 262144")
+    in_range("shares", shares, 2..=262_144)
 }
 
-fn nice_in_range(place: impl FnOnce() -> String, nice: i32) -> Result<(), WorkloadError> {
-    in_range(place, "nice", i64::from(nice), -20..=19, "-20 to 19")
+fn nice_in_range(nice: i32) -> Checked {
+    in_range("nice", i64::from(nice), -20..=19)
 }
 
-fn policy_in_range(
-    place: impl FnOnce() -> String,
-    policy: Policy,
-    priority: u8,
-) -> Result<(), WorkloadError> {
-    let priority = i64::from(priority);
-    if policy == Policy::Stop {
-        return Err(WorkloadError::StopPolicy { place: place() });
+fn policy_in_range(policy: Policy, priority: u8) -> Checked {
+    let refused = match policy {
+        Policy::Stop => "only the kernel's migration threads have the stop policy".to_owned(),
+        Policy::Deadline => {
+            "a task becomes a deadline task by what it reserves, not by its policy".to_owned()
+        }
+        _ if policy.is_rt() => return in_range("real-time priority", priority.into(), 1..=99),
+        _ if priority == 0 => return Ok(()),
+        _ => format!(
+            "real-time priority {priority} is out of range, expected 0 for a policy that is not \
+             real-time"
+        ),
+    };
+    Err(refused)
+}
+
+fn cpu_in_range(cpu: Cpu, cpus: usize) -> Checked {
+    match cpu.index() < cpus {
+        true => Ok(()),
+        false => Err(format!(
+            "CPU {} does not exist, the machine has CPUs 0 to {}",
+            cpu.0,
+            cpus - 1
+        )),
     }
-    if policy == Policy::Deadline {
-        return Err(WorkloadError::DeadlinePolicy { place: place() });
-    }
-    if policy.is_rt() {
-        in_range(place, "real-time priority", priority, 1..=99, "1 to 99")
-    } else {
-        let expected = "0 for a policy that is not real-time";
-        in_range(place, "real-time priority", priority, 0..=0, expected)
-    }
 }
 
-fn cpu_in_range(
-    place: impl FnOnce() -> String,
-    cpu: Cpu,
-    cpus: usize,
-) -> Result<(), WorkloadError> {
-    if cpu.index() < cpus {
-        return Ok(());
-    }
-    Err(WorkloadError::UnknownCpu {
-        place: place(),
-        cpu: cpu.0,
-        last: cpus - 1,
-    })
+fn affinity_in_range(affinity: &CpuSet, cpus: usize) -> Checked {
+    let count = affinity.len() as i64;
+    in_range("number of CPUs in the affinity", count, 1..=i64::MAX)?;
+    affinity.iter().try_for_each(|cpu| cpu_in_range(cpu, cpus))
 }
 
-fn affinity_in_range(
-    place: impl Fn() -> String,
-    affinity: &CpuSet,
-    cpus: usize,
-) -> Result<(), WorkloadError> {
-    in_range(
-        &place,
-        "number of CPUs in the affinity",
-        affinity.len() as i64,
-        1..=i64::MAX,
-        "at least 1",
-    )?;
-    affinity
-        .iter()
-        .try_for_each(|cpu| cpu_in_range(&place, cpu, cpus))
-}
-
-fn ascending(
-    place: impl FnOnce() -> String,
-    times: impl Iterator<Item = u64>,
-) -> Result<(), WorkloadError> {
+fn ascending(times: impl Iterator<Item = u64>) -> Checked {
     let mut last = 0;
     for (entry, time) in times.enumerate() {
         if time < last {
-            return Err(WorkloadError::Descending {
-                place: place(),
-                entry,
-            });
+            return Err(format!("times must not descend (entry {entry})"));
         }
         last = time;
     }

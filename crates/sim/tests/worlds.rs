@@ -11,10 +11,7 @@ use schedcast_kernel::{Cpu, GroupId};
 use schedcast_sim::workload::{
     ForkSpec, GroupChange, GroupSetting, GroupSpec, QueueSpec, SenderWakes, TaskSpec,
 };
-use schedcast_sim::{
-    Distribution, Machine, Reg, RunError, Workload, WorkloadError, World, WorldError,
-    bench_workloads,
-};
+use schedcast_sim::{Distribution, Machine, Reg, RunError, Workload, World, bench_workloads};
 
 const A: Reg = Reg(0);
 const B: Reg = Reg(1);
@@ -344,7 +341,6 @@ fn refused_limits_are_told_with_their_group() {
     let Err(error) = World::new(free_machine(1), rules(1), workload, 1) else {
         panic!("a period of two seconds was accepted");
     };
-    assert!(matches!(&error, WorldError::Limit { path, .. } if path == "/slow"));
     assert!(error.to_string().starts_with("group /slow: "), "{error}");
 
     let mut workload = Workload::default();
@@ -370,14 +366,10 @@ fn a_workload_for_a_larger_machine_is_refused() {
     let mut workload = Workload::default();
     task(&mut workload, "t", 4, |b| b.work(1));
     let error = World::new(free_machine(2), rules(2), workload, 1).unwrap_err();
-    assert!(matches!(
-        error,
-        WorldError::Workload(WorkloadError::UnknownCpu {
-            cpu: 4,
-            last: 1,
-            ..
-        })
-    ));
+    assert_eq!(
+        error.to_string(),
+        "task t: CPU 4 does not exist, the machine has CPUs 0 to 1"
+    );
 }
 
 #[test]

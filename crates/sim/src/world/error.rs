@@ -1,28 +1,10 @@
-//! Errors when a world is built or run.
-
-use crate::workload_check::WorkloadError;
+//! Errors of a run.
 
 use schedcast_base::limits::LimitError;
 use schedcast_kernel::Ns;
 use schedcast_kernel::dl::change::Refused;
 use schedcast_kernel::uclamp;
 use thiserror::Error;
-
-/// Why a world cannot be built.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum WorldError {
-    /// The workload refers to something that does not exist, or has a value out of range.
-    #[error(transparent)]
-    Workload(#[from] WorkloadError),
-    /// The kernel refuses a group's limit.
-    #[error("group {path}: {error}")]
-    Limit {
-        /// Path of the group.
-        path: String,
-        /// The kernel's reason.
-        error: LimitError,
-    },
-}
 
 /// Why a run cannot go on.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]

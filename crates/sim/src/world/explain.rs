@@ -10,9 +10,10 @@ use schedcast_kernel::explain::Decision;
 use schedcast_kernel::rules::Rules;
 use schedcast_kernel::{Cpu, Kernel, Ns};
 
-use super::{RunError, World, WorldError};
+use super::{RunError, World};
 use crate::machine::Machine;
 use crate::workload::Workload;
+use crate::workload_check::WorkloadError;
 
 /// A decision, and where and when it was made.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,7 +37,7 @@ impl World<true> {
         rules: Rules,
         workload: impl Into<Arc<Workload>>,
         seed: u64,
-    ) -> Result<Self, WorldError> {
+    ) -> Result<Self, WorkloadError> {
         let kernel = Kernel::new(machine.topology.clone(), rules);
         Self::build(machine, kernel, workload.into(), seed)
     }

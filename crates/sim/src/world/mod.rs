@@ -36,7 +36,7 @@ mod unfinished;
 mod watch;
 
 pub use core::Core;
-pub use error::{RunError, WorldError};
+pub use error::RunError;
 pub use explain::Explained;
 pub use outside::CpuTime;
 pub(crate) use outside::Outside;

@@ -1,6 +1,5 @@
 //! Building a world: groups, limits, tasks to come.
 
-use super::error::WorldError;
 use super::hardware::{HardwareSlots, price_scale};
 use super::interrupts::Callers;
 use super::outside::{CpuState, CpuTime, Outside, Shared, Source, SourceState, class, per_cpu};
@@ -21,6 +20,7 @@ use crate::wheel::{Key, Wheel};
 use crate::workload::{
     ArrivalSource, ArrivalSpec, ForkSpec, GroupSetting, GroupSpec, TaskSpec, Workload,
 };
+use crate::workload_check::WorkloadError;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::rules::Rules;
 use schedcast_kernel::task::TaskAttributes;
@@ -39,7 +39,7 @@ impl World {
         rules: Rules,
         workload: impl Into<Arc<Workload>>,
         seed: u64,
-    ) -> Result<Self, WorldError> {
+    ) -> Result<Self, WorkloadError> {
         let kernel = Kernel::new(machine.topology.clone(), rules);
         Self::build(machine, kernel, workload.into(), seed)
     }
@@ -55,7 +55,7 @@ impl<K: Core> World<false, K> {
         kernel: K,
         workload: impl Into<Arc<Workload>>,
         seed: u64,
-    ) -> Result<Self, WorldError> {
+    ) -> Result<Self, WorkloadError> {
         Self::build(machine, kernel, workload.into(), seed)
     }
 }
@@ -66,7 +66,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         mut kernel: K,
         workload: Arc<Workload>,
         seed: u64,
-    ) -> Result<Self, WorldError> {
+    ) -> Result<Self, WorkloadError> {
         workload.check(machine.topology.cpus())?;
         kernel.set_wakeup_mark(machine.wakeup_mark_ns);
         if let Some(history) = machine.history {
@@ -93,7 +93,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         }
     }
 
-    fn create_groups(&mut self) -> Result<(), WorldError> {
+    fn create_groups(&mut self) -> Result<(), WorkloadError> {
         let shared = Arc::clone(&self.out.shared);
         for (row, spec) in shared.workload.groups.iter().enumerate() {
             let group = self.kernel.group_create(&mut self.out, spec.parent);
@@ -129,7 +129,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         }
     }
 
-    fn configure_group(&mut self, group: GroupId, spec: &GroupSpec) -> Result<(), WorldError> {
+    fn configure_group(&mut self, group: GroupId, spec: &GroupSpec) -> Result<(), WorkloadError> {
         let mut settings = Vec::new();
         if spec.limit != BandwidthLimit::UNLIMITED {
             // A burst has a file of its own and is written after the quota. Each write refills the
@@ -152,9 +152,9 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         settings.extend(spec.clamps.map(GroupSetting::Clamps));
         for setting in settings {
             self.set_group(Cpu(0), group, setting)
-                .map_err(|error| WorldError::Limit {
-                    path: spec.path.clone(),
-                    error,
+                .map_err(|error| WorkloadError {
+                    place: format!("group {}", spec.path),
+                    problem: error.to_string(),
                 })?;
         }
         Ok(())
