@@ -75,7 +75,9 @@ impl CpuCgroup {
             CgroupVersion::V2 => enable_controller(&parent_dir)?,
         };
         let guard = Guard::for_cgroup(&dir, &refuge).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => HostError::CgroupExists { path: path.clone() },
+            io::ErrorKind::AlreadyExists => {
+                HostError::Told(format!("cgroup {path} exists already"))
+            }
             _ => io_error("creating", &dir, error),
         })?;
         let owned = Some(Owned {
@@ -331,11 +333,11 @@ impl CpuCgroup {
     fn explain(&self, file: CpuFile, value: &str, path: PathBuf, source: io::Error) -> HostError {
         match self.broken_rule(file, value) {
             Ok(Some(rule)) => self.refused(path, value.to_owned(), rule),
-            Ok(None) => HostError::RefusedUnexplained {
-                path,
-                value: value.to_owned(),
-                source,
-            },
+            // None of the known rules is the reason.
+            Ok(None) => HostError::Told(format!(
+                "{}: the kernel refused {value:?}: {source}",
+                path.display()
+            )),
             Err(error) => error,
         }
     }
@@ -406,8 +408,9 @@ fn check_name(name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    let name = name.to_owned();
-    Err(HostError::BadCgroupName { name, reason })
+    Err(HostError::Told(format!(
+        "{name:?} cannot be a cgroup's name: {reason}"
+    )))
 }
 
 /// Path of a group's parent, and its own name.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fake::write;
-use schedcast_base::assert_contains;
+use schedcast_base::{assert_contains, assert_starts};
 
 fn group_with(version: CgroupVersion, files: &[(&str, &str)]) -> (tempfile::TempDir, CpuCgroup) {
     let root = tempfile::tempdir().unwrap();
@@ -91,8 +91,8 @@ fn v2_burst_shrinks_first_and_grows_last() {
 #[test]
 fn files_of_the_other_version_and_unknown_files_are_refused() {
     let (_root, group) = group_with(CgroupVersion::V2, &V2);
-    let other = group.write(CpuFile::CfsQuotaUs, "1000");
-    assert!(matches!(other, Err(HostError::OtherVersion { .. })));
+    let other = group.write(CpuFile::CfsQuotaUs, "1000").unwrap_err();
+    assert_starts(&other, "cpu.cfs_quota_us is a cgroup v1 file, ");
     let unknown = group.apply("cpu.mx", "1000");
     assert!(matches!(unknown, Err(HostError::UnknownFile { .. })));
 }

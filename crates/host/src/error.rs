@@ -19,14 +19,6 @@ pub enum HostError {
         /// On what.
         path: PathBuf,
     },
-    /// No cgroup hierarchy with the cpu controller is mounted.
-    #[error(
-        "no cpu controller: neither a cgroup v1 mount with `cpu` nor a cgroup v2 mount that lists `cpu` in cgroup.controllers was found in {mounts}"
-    )]
-    NoCpuController {
-        /// The mount table that was read.
-        mounts: PathBuf,
-    },
     /// A cgroup that is not there.
     #[error("no cgroup {path}{}", .nearest.as_ref().map_or(String::new(), |near| format!("; the nearest existing one is {near}")))]
     UnknownCgroup {
@@ -42,34 +34,6 @@ pub enum HostError {
         miss: Miss,
         /// Advice that would help.
         hint: String,
-    },
-    /// A cgroup that should be new but is already there.
-    #[error("cgroup {path} exists already")]
-    CgroupExists {
-        /// Its path below the cpu hierarchy.
-        path: String,
-    },
-    /// A cgroup name that would not be one directory below its parent.
-    #[error("{name:?} cannot be a cgroup's name: {reason}")]
-    BadCgroupName {
-        /// The name.
-        name: String,
-        /// Reason for the refusal.
-        reason: &'static str,
-    },
-    /// A file that belongs to the other cgroup version.
-    #[error(
-        "{file} is a cgroup {belongs} file, and the cpu controller here is cgroup {here}; use {instead}"
-    )]
-    OtherVersion {
-        /// The file asked for.
-        file: &'static str,
-        /// The version that has it.
-        belongs: &'static str,
-        /// The version of this host.
-        here: &'static str,
-        /// File with the same effect on this version of cgroups.
-        instead: &'static str,
     },
     /// A file name that is no cpu file.
     #[error("no cpu file `{name}`; {}", schedcast_base::names::suggestion(name, &crate::files::CpuFile::ALL.map(crate::files::CpuFile::name)))]
@@ -88,52 +52,6 @@ pub enum HostError {
         rule: LimitError,
         /// The group around it that the rule is about, where it is about one.
         parent: Option<Box<str>>,
-    },
-    /// A value the kernel refused for a reason that none of the known rules explains.
-    #[error("{path}: the kernel refused {value:?}: {source}")]
-    RefusedUnexplained {
-        /// The file written.
-        path: PathBuf,
-        /// The value.
-        value: String,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// A file of the kernel that does not look as expected.
-    #[error("{path}:{line}: expected {expected}, found {found:?}")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// Line number, from 1; 0 when it is the file as a whole.
-        line: usize,
-        /// Expected content.
-        expected: &'static str,
-        /// Content found.
-        found: String,
-    },
-    /// An undo of a group that nothing was applied to.
-    #[error("nothing to undo for {cgroup}: there is no {journal}")]
-    NothingToUndo {
-        /// The group.
-        cgroup: String,
-        /// Where its journal would be.
-        journal: PathBuf,
-    },
-    /// A journal whose values are not those that were written.
-    #[error(
-        "{path} is damaged: its checksum is not that of what it says, so nothing was changed; compare its values with what the group should have, set them by hand and remove the file"
-    )]
-    DamagedJournal {
-        /// The journal.
-        path: PathBuf,
-    },
-    /// An undo of a group that ended since; another was made at its path.
-    #[error(
-        "nothing to undo for {cgroup}: the group that was changed is gone, and this one was made later; it stays as it is"
-    )]
-    GroupGone {
-        /// The path of both.
-        cgroup: String,
     },
     /// An undo of a file that somebody else has set since.
     #[error(
@@ -166,6 +84,9 @@ pub enum HostError {
         /// Why, and what to do.
         why: String,
     },
+    /// A refusal that nothing but its reader acts on.
+    #[error("{0}")]
+    Told(String),
     /// Any other input or output error.
     #[error("{action} {path}: {source}")]
     Io {
@@ -221,18 +142,15 @@ pub(crate) fn io_error(action: &'static str, path: &Path, source: io::Error) -> 
 
 /// A file of the kernel that does not look as expected; line 0 is the file as a whole.
 pub(crate) fn unexpected(
-    path: impl Into<PathBuf>,
+    path: impl AsRef<Path>,
     line: usize,
     expected: &'static str,
     found: impl Into<String>,
 ) -> HostError {
-    let (path, found) = (path.into(), found.into());
-    HostError::Parse {
-        path,
-        line,
-        expected,
-        found,
-    }
+    let (path, found) = (path.as_ref().display(), found.into());
+    HostError::Told(format!(
+        "{path}:{line}: expected {expected}, found {found:?}"
+    ))
 }
 
 /// Whether there is such a file. A look that fails is no answer: what is there would be left out,

@@ -52,12 +52,13 @@ impl CpuFile {
     /// same.
     pub(crate) fn check_version(self, here: CgroupVersion) -> Result<()> {
         match self.counterpart() {
-            Some((belongs, instead)) if belongs != here => Err(HostError::OtherVersion {
-                file: self.name(),
-                belongs: belongs.name(),
-                here: here.name(),
-                instead: instead.name(),
-            }),
+            Some((belongs, instead)) if belongs != here => Err(HostError::Told(format!(
+                "{} is a cgroup {} file, and the cpu controller here is cgroup {}; use {}",
+                self.name(),
+                belongs.name(),
+                here.name(),
+                instead.name()
+            ))),
             _ => Ok(()),
         }
     }

@@ -87,8 +87,11 @@ impl CpuHierarchy {
         Self::from_mounts(&text, |mount| {
             std::fs::read_to_string(mount.join("cgroup.controllers")).ok()
         })
-        .ok_or_else(|| HostError::NoCpuController {
-            mounts: MOUNTS.into(),
+        .ok_or_else(|| {
+            HostError::Told(format!(
+                "no cpu controller: neither a cgroup v1 mount with `cpu` nor a cgroup v2 mount \
+                 that lists `cpu` in cgroup.controllers was found in {MOUNTS}"
+            ))
         })
     }
 

@@ -261,10 +261,11 @@ impl Journal {
     pub(super) fn open(directory: &Path, group: &CpuCgroup) -> Result<Found> {
         let path = Journal::place(directory, group);
         if !is_there(&path)? {
-            return Err(HostError::NothingToUndo {
-                cgroup: group.path().to_owned(),
-                journal: path,
-            });
+            return Err(HostError::Told(format!(
+                "nothing to undo for {}: there is no {}",
+                group.path(),
+                path.display()
+            )));
         }
         let text = read_text(&path)?;
         let bad = |found: String| unexpected(&path, 0, "a journal of apply", found);
@@ -274,7 +275,12 @@ impl Journal {
         let json_of = |key: &str| json.get(key).unwrap_or(&serde_json::Value::Null);
         let is_unchecked = told.is_none() && json_of("schema") == SCHEMA_UNCHECKED;
         if !is_unchecked && told != Some(checksum(&json).into()) {
-            return Err(HostError::DamagedJournal { path });
+            return Err(HostError::Told(format!(
+                "{} is damaged: its checksum is not that of what it says, so nothing was changed; \
+                 compare its values with what the group should have, set them by hand and remove \
+                 the file",
+                path.display()
+            )));
         }
         let known = is_unchecked || json_of("schema") == SCHEMA;
         let directory = json_of("directory").as_str();

@@ -248,9 +248,11 @@ pub fn undo(
     let found = Journal::open(journals, group)?;
     if !found.of_this_group {
         found.journal.remove()?;
-        return Err(HostError::GroupGone {
-            cgroup: group.path().to_owned(),
-        });
+        return Err(HostError::Told(format!(
+            "nothing to undo for {}: the group that was changed is gone, and this one was made \
+             later; it stays as it is",
+            group.path()
+        )));
     }
     if !is_forced {
         found.refuse_foreign(group)?;
