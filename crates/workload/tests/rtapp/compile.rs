@@ -3,9 +3,6 @@
 //! Prices are set so that numbers stay round: one nanosecond for a round of a phase, which shows as
 //! the last digit, and nothing for the log.
 
-mod ideal;
-
-use ideal::Outcome;
 use schedcast_base::rows;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
@@ -15,7 +12,9 @@ use schedcast_sim::Workload;
 use schedcast_sim::workload::AttributesSpec;
 use schedcast_workload::rtapp::compile::{Compiled, Prices, RtAppOptions, compile};
 use schedcast_workload::rtapp::log::{self, Row};
-use schedcast_workload::rtapp::parse;
+
+use crate::ideal::{self, Outcome};
+use crate::{EVERY_EVENT, read};
 
 const MS: u64 = 1_000_000;
 
@@ -32,7 +31,7 @@ fn options() -> RtAppOptions {
 }
 
 fn compiled(text: &str, options: &RtAppOptions) -> (Workload, Compiled) {
-    let file = parse("w.json", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+    let file = read(text);
     let mut workload = Workload::default();
     let compiled = compile(&file, options, &mut workload).unwrap_or_else(|error| panic!("{error}"));
     workload
@@ -74,7 +73,7 @@ fn starts(outcome: &Outcome, index: u64) -> Vec<u64> {
 }
 
 fn refusal(text: &str) -> String {
-    let file = parse("w.json", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+    let file = read(text);
     match compile(&file, &options(), &mut Workload::default()) {
         Ok(_) => panic!("compiled: {text}"),
         Err(error) => error.to_string(),
@@ -564,8 +563,7 @@ fn forked_threads_set_their_own_attributes() {
 
 #[test]
 fn every_event_of_the_fixture_compiles() {
-    let text = std::str::from_utf8(include_bytes!("fixtures/rtapp/every-event.json"))
-        .expect("text")
+    let text = EVERY_EVENT
         .replace("\"pi_enabled\" : TRUE", "\"pi_enabled\" : false")
         .replace("\"nodes_membind\" : [ 0 ],", "")
         .replace("\"type\" : \"chase\"", "\"type\" : \"write\"");
@@ -586,7 +584,7 @@ fn several_files_share_a_workload() {
             "'a':{'loop':1,'taskgroup':'/g','run':1000,'sem_post':'s'}",
             "",
         );
-        let file = parse("w.json", text.as_bytes()).expect("valid");
+        let file = read(&text);
         let options = RtAppOptions {
             start_ns,
             address_space: 9,

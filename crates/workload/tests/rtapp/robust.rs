@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use schedcast_workload::rtapp::parse;
 
-const EVERY_EVENT: &[u8] = include_bytes!("fixtures/rtapp/every-event.json");
-const OBSOLETE: &[u8] = include_bytes!("fixtures/rtapp/obsolete.json");
+const EVERY_EVENT: &[u8] = crate::EVERY_EVENT.as_bytes();
+const OBSOLETE: &[u8] = crate::OBSOLETE.as_bytes();
 
 /// Whatever is read must also be able to say what cannot run.
 fn read(text: &[u8]) -> bool {

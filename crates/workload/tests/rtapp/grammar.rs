@@ -1,21 +1,14 @@
 //! Meaning of each key of an rt-app file, and the default where a key is missing.
 
+use schedcast_base::rows;
 use schedcast_workload::rtapp::{
-    Action, Body, Calibration, Condition, EVENT_KINDS, File, MemoryAccess, MemoryRun, Policy,
-    Repeat, Scheduling, Span, Task, TimerMode, TimerUse, event_kind, parse,
+    Action, Body, Calibration, EVENT_KINDS, Global, Policy, Repeat, Scheduling, Span, Task,
+    event_kind,
 };
 
-fn read(text: &str) -> File {
-    parse("test.json", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
-}
+use crate::{EVERY_EVENT, read, task};
 
-/// A file with one task whose members are given.
-fn task(members: &str) -> Task {
-    let file = read(&format!("{{'tasks':{{'a':{{{members}}}}}}}"));
-    file.tasks.into_iter().next().expect("one task")
-}
-
-fn global(members: &str) -> schedcast_workload::rtapp::Global {
+fn global(members: &str) -> Global {
     read(&format!("{{'tasks':{{}},'global':{{{members}}}}}")).global
 }
 
@@ -23,10 +16,6 @@ fn global(members: &str) -> schedcast_workload::rtapp::Global {
 fn action(event: &str) -> Action {
     let text = format!("{{'tasks':{{'a':{{{event}}},'child':{{'run':1}}}}}}");
     read(&text).tasks[0].phases()[0].events[0].action.clone()
-}
-
-fn text(name: &str) -> String {
-    name.to_owned()
 }
 
 #[test]
@@ -156,58 +145,29 @@ fn loop_zero_is_never_for_a_task_and_forever_for_a_phase() {
 }
 
 #[test]
-fn every_property_of_a_task() {
-    let task = task(
-        "'instance':4,'delay':1500,'policy':'SCHED_RR','priority':42,'dl-runtime':1,'dl-period':2,
-         'dl-deadline':3,'util_min':-1,'util_max':1024,'cpus':[3,1],'nodes_membind':[0],'run':10",
-    );
-    assert_eq!((task.instances, task.delay_us), (4, 1500));
-    let said = task.scheduling;
-    assert_eq!(said.policy.expect("policy").value, Policy::RoundRobin);
-    let priority = said.priority.expect("priority");
-    assert_eq!(
-        (priority.value, priority.span),
-        (
-            42,
-            Span {
-                line: 1,
-                column: 73
-            }
-        )
-    );
-    assert_eq!(said.dl_runtime_us.expect("runtime").value, 1);
-    assert_eq!(said.dl_period_us.expect("period").value, 2);
-    assert_eq!(said.dl_deadline_us.expect("deadline").value, 3);
-    assert_eq!(said.util_min.expect("util_min").value, -1);
-    assert_eq!(said.util_max.expect("util_max").value, 1024);
-    assert_eq!(said.cpus.expect("cpus").value, [3, 1]);
-    assert_eq!(said.nodes_membind.expect("nodes").value, [0]);
-    assert_eq!(said.taskgroup, None);
-}
-
-#[test]
-fn every_property_of_a_phase() {
-    let task = task(
-        "'phases':{'p':{'loop':2,'policy':'SCHED_IDLE','priority':1,'dl-runtime':1,'dl-period':2,
-         'dl-deadline':3,'util_min':0,'util_max':7,'cpus':[0],'nodes_membind':[1,2],
-         'taskgroup':'/g','run':10}}",
-    );
-    let phase = &task.phases()[0];
-    assert_eq!(
-        (phase.name.as_deref(), phase.repeat),
-        (Some("p"), Repeat::Times(2))
-    );
-    let said = &phase.scheduling;
-    assert_eq!(said.policy.as_ref().expect("policy").value, Policy::Idle);
-    assert_eq!(said.priority.as_ref().expect("priority").value, 1);
-    assert_eq!(said.dl_runtime_us.as_ref().expect("runtime").value, 1);
-    assert_eq!(said.dl_period_us.as_ref().expect("period").value, 2);
-    assert_eq!(said.dl_deadline_us.as_ref().expect("deadline").value, 3);
-    assert_eq!(said.util_min.as_ref().expect("util_min").value, 0);
-    assert_eq!(said.util_max.as_ref().expect("util_max").value, 7);
-    assert_eq!(said.cpus.as_ref().expect("cpus").value, [0]);
-    assert_eq!(said.nodes_membind.as_ref().expect("nodes").value, [1, 2]);
-    assert_eq!(said.taskgroup.as_ref().expect("taskgroup").value, "/g");
+fn every_property_of_a_task_and_of_a_phase() {
+    let keys = "'policy':'SCHED_IDLE','priority':1,'dl-runtime':1,'dl-period':2,'dl-deadline':3,
+         'util_min':-1,'util_max':1024,'cpus':[3,1],'nodes_membind':[0,2],'taskgroup':'/g','run':1";
+    let whole = task(&format!("'instance':4,'delay':1500,{keys}"));
+    assert_eq!((whole.instances, whole.delay_us), (4, 1500));
+    let phased = task(&format!("'phases':{{'p':{{'loop':2,{keys}}}}}"));
+    let phase = &phased.phases()[0];
+    assert_eq!(phase.name.as_deref(), Some("p"));
+    assert_eq!(phase.repeat, Repeat::Times(2));
+    for (said, column) in [(&whole.scheduling, 75), (&phase.scheduling, 73)] {
+        let priority = said.priority.as_ref().expect("priority");
+        assert_eq!((priority.value, priority.span.column), (1, column));
+        let policy = said.policy.as_ref().expect("policy");
+        assert_eq!(policy.value, Policy::Idle);
+        assert_eq!(said.dl_runtime_us.as_ref().expect("runtime").value, 1);
+        assert_eq!(said.dl_period_us.as_ref().expect("period").value, 2);
+        assert_eq!(said.dl_deadline_us.as_ref().expect("deadline").value, 3);
+        assert_eq!(said.util_min.as_ref().expect("util_min").value, -1);
+        assert_eq!(said.util_max.as_ref().expect("util_max").value, 1024);
+        assert_eq!(said.cpus.as_ref().expect("cpus").value, [3, 1]);
+        assert_eq!(said.nodes_membind.as_ref().expect("nodes").value, [0, 2]);
+        assert_eq!(said.taskgroup.as_ref().expect("taskgroup").value, "/g");
+    }
 }
 
 #[test]
@@ -248,127 +208,10 @@ fn old_spellings_of_the_deadline_keys() {
 
 #[test]
 fn every_kind_of_event() {
-    let condition = Condition {
-        condition: text("c"),
-        mutex: text("m"),
-    };
-    let cases = [
-        ("'lock':'m'", Action::Lock(text("m"))),
-        ("'unlock':'m'", Action::Unlock(text("m"))),
-        (
-            "'wait':{'ref':'c','mutex':'m'}",
-            Action::Wait(condition.clone()),
-        ),
-        ("'signal':'c'", Action::Signal(text("c"))),
-        ("'broad':'c'", Action::Broadcast(text("c"))),
-        ("'sync':{'mutex':'m','ref':'c'}", Action::Sync(condition)),
-        ("'sleep':5", Action::Sleep(5)),
-        ("'runtime':5", Action::Runtime(5)),
-        ("'run':2147483647", Action::Run(2_147_483_647)),
-        ("'suspend':'x'", Action::Suspend(text("x"))),
-        ("'suspend'", Action::Suspend(text("a"))),
-        ("'suspend':''", Action::Suspend(text("a"))),
-        ("'suspend':null", Action::Suspend(text("a"))),
-        ("'resume':'a'", Action::Resume(text("a"))),
-        ("'mem':4096", Action::Memory(4096)),
-        ("'iorun':0", Action::InputOutputRun(0)),
-        ("'yield':''", Action::Yield),
-        ("'yield':{'what':'ever'}", Action::Yield),
-        ("'yield'", Action::Yield),
-        ("'barrier':'b'", Action::Barrier(text("b"))),
-        ("'fork':'child'", Action::Fork(text("child"))),
-        ("'sem_post':'s'", Action::SemaphorePost(text("s"))),
-        ("'sem_wait':'s'", Action::SemaphoreWait(text("s"))),
-    ];
-    for (event, expected) in cases {
-        assert_eq!(action(event), expected, "{event}");
+    for case in rows::lines(include_str!("events.txt")) {
+        let [event, expected] = rows::cells(case);
+        assert_eq!(format!("{:?}", action(event)), expected, "{event}");
     }
-}
-
-#[test]
-fn timers() {
-    let timer = |timer: &str, unique, period_us, mode| {
-        Action::Timer(TimerUse {
-            timer: text(timer),
-            unique,
-            period_us,
-            mode,
-        })
-    };
-    assert_eq!(
-        action("'timer':{'ref':'t','period':9}"),
-        timer("t", false, 9, None)
-    );
-    assert_eq!(
-        action("'timer':{'ref':'unique','period':9}"),
-        timer("unique", true, 9, None)
-    );
-    assert_eq!(
-        action("'timer':{'ref':'unique7','period':9}"),
-        timer("unique7", true, 9, None)
-    );
-    assert_eq!(
-        action("'timer':{'ref':'t','period':9,'mode':'absolute'}"),
-        timer("t", false, 9, Some(TimerMode::Absolute))
-    );
-    assert_eq!(
-        action("'timer':{'ref':'t','period':9,'mode':'relative'}"),
-        timer("t", false, 9, Some(TimerMode::Relative))
-    );
-    assert_eq!(action("'timer':{}"), timer("unknown", false, 0, None));
-}
-
-#[test]
-fn memory_walks() {
-    let run = |access, size_bytes, count, shared| {
-        Action::MemoryRun(MemoryRun {
-            access,
-            size_bytes,
-            count,
-            shared,
-        })
-    };
-    assert_eq!(
-        action("'memrun':{'type':'read','size':64,'count':3}"),
-        run(MemoryAccess::Read, 64, 3, None)
-    );
-    assert_eq!(
-        action("'memrun':{'type':'write','size':64,'count':0,'ref':'b'}"),
-        run(MemoryAccess::Write, 64, 0, Some(text("b")))
-    );
-    assert_eq!(
-        action("'memrun':{'type':'chase','size':128,'count':3}"),
-        run(
-            MemoryAccess::Chase {
-                stride_bytes: 64,
-                random: true
-            },
-            128,
-            3,
-            None
-        )
-    );
-    assert_eq!(
-        action("'memrun':{'type':'chase','size':64,'count':3,'stride':32,'pattern':'sequential'}"),
-        run(
-            MemoryAccess::Chase {
-                stride_bytes: 32,
-                random: false
-            },
-            64,
-            3,
-            None
-        )
-    );
-}
-
-#[test]
-fn names_of_conditions_have_the_default_of_rt_app() {
-    let unknown = Condition {
-        condition: text("unknown"),
-        mutex: text("unknown"),
-    };
-    assert_eq!(action("'wait':{}"), Action::Wait(unknown));
 }
 
 /// Kinds are matched by prefix, in the listed order, so each kind must win over those behind it.
@@ -433,10 +276,8 @@ fn repeated_tasks_get_numbered_names() {
 #[test]
 fn a_repeated_task_suspends_on_the_name_as_written() {
     let file = read("{'tasks':{'a':{'suspend','run':1},'a':{'suspend'},'b':{'resume':'a'}}}");
-    assert_eq!(
-        file.tasks[1].phases()[0].events[0].action,
-        Action::Suspend(text("a"))
-    );
+    let suspended = &file.tasks[1].phases()[0].events[0].action;
+    assert_eq!(*suspended, Action::Suspend("a".to_owned()));
 }
 
 #[test]
@@ -448,11 +289,7 @@ fn old_resources_need_not_be_there() {
 
 #[test]
 fn the_fixture_of_every_event_reads_whole() {
-    let file = parse(
-        "every-event.json",
-        include_bytes!("fixtures/rtapp/every-event.json"),
-    )
-    .unwrap_or_else(|error| panic!("{error}"));
+    let file = read(EVERY_EVENT);
     let mut kinds: Vec<&str> = file
         .tasks
         .iter()
