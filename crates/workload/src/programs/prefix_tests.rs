@@ -131,7 +131,6 @@ fn a_timeout_may_have_a_fraction() {
         prefixes("timeout 0.5m hackbench").timeout_ns,
         Some(30_000_000_000)
     );
-    assert!(refusal("timeout 2.x hackbench").contains("a time such as"));
 }
 
 #[test]
@@ -180,9 +179,5 @@ fn uclampset_clamps_what_it_starts() {
     assert_eq!(workload.tasks[0].clamps.max, Some(512));
     let error = compile(&line, &Start::new("h", 4), &mut workload).unwrap_err();
     assert_contains(&error, "`uclamp = true` in [kernel]");
-    assert!(refusal("uclampset -m 600 -M 500 hackbench").contains("EINVAL"));
     // As a real-time process without a word it has a least of 1024.
-    assert!(refusal("chrt -f 5 uclampset -M 500 hackbench").contains("EINVAL"));
-    assert!(refusal("uclampset -m 1025 hackbench").contains("0 to 1024"));
-    assert!(refusal("uclampset -s -m 10 hackbench").contains("not modelled"));
 }

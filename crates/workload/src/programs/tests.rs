@@ -1,6 +1,6 @@
 use super::*;
 use schedcast_base::rows;
-use schedcast_base::{assert_in, assert_starts};
+use schedcast_base::{assert_contains, assert_in, assert_starts};
 use schedcast_kernel::GroupId;
 use schedcast_kernel::rules::{Rules, Version};
 use schedcast_sim::workload::GroupSpec;
@@ -186,9 +186,14 @@ fn every_flag_has_the_effect_its_table_says() {
 
 #[test]
 fn what_is_wrong_is_said_with_its_word_and_the_nearest_name() {
-    for case in &rows::sections(include_str!("refusals.txt"))["commands"] {
+    let sections = rows::sections(include_str!("refusals.txt"));
+    for case in &sections["commands"] {
         let [line, message] = rows::cells(case);
         assert_eq!(refuse(line), message);
+    }
+    for case in &sections["commands, a part of the refusal"] {
+        let [line, part] = rows::cells(case);
+        assert_contains(refuse(line), part);
     }
     let missing = refuse("rt-app no-such-file.json");
     assert_starts(&missing, "rt-app, word 2: ./no-such-file.json: ");
@@ -215,8 +220,6 @@ fn commands_without_an_end_say_what_would_end_them() {
     ] {
         assert_eq!(compiled(ending, 4).0.endless_without, None, "{ending}");
     }
-    assert!(refuse("netperf -l 0").contains("such as `-l 20`"));
-    assert!(refuse("wrk -d 0").contains("more than 0"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use schedcast_base::assert_starts;
+use schedcast_base::rows;
 
 pub(super) const FLAGS: &str = "\
 [toy]
@@ -64,43 +64,11 @@ fn optional_values_are_taken_only_if_they_look_like_one() {
 }
 
 #[test]
-fn unknown_flags_are_refused_with_place_and_nearest() {
-    assert_eq!(
-        refuse("toy -t 1 --rutime 20"),
-        "toy, word 4: unknown flag `--rutime`; nearest valid name: `--runtime`"
-    );
-    assert_eq!(
-        refuse("toy --threds=2"),
-        "toy, word 2: unknown flag `--threds`; nearest valid name: `--threads`"
-    );
-    let message = refuse("toy -qx");
-    assert_starts(&message, "toy, word 2: unknown flag `-x`");
-    // A name that is refused anyway is not offered.
-    assert!(!refuse("toy --zzz").contains("--auto"));
-    assert_eq!(
-        refuse("toy --r 2"),
-        "toy, word 2: `--r` could be `--runtime`, `--rps`"
-    );
-}
-
-#[test]
-fn missing_superfluous_and_bad_values_are_refused() {
-    assert_eq!(
-        refuse("toy -q -t"),
-        "toy, word 3: flag `-t` needs a value N: number of threads"
-    );
-    assert_eq!(
-        refuse("toy --quiet=1"),
-        "toy, word 2: flag `--quiet` takes no value"
-    );
-    assert_eq!(
-        refuse("toy x"),
-        "toy, word 2: `x` is no flag, and nothing else is expected"
-    );
-    assert_eq!(
-        refuse("toy -A"),
-        "toy, word 2: flag `-A` cannot be forecast: it repeats itself"
-    );
+fn unknown_missing_superfluous_and_bad_words_are_refused() {
+    for case in &rows::sections(include_str!("../refusals.txt"))["a toy"] {
+        let [line, expected] = rows::cells(case);
+        assert_eq!(refuse(line), expected);
+    }
     let number = |text: &str| {
         let line = format!("toy -t {text}");
         parse(&line)

@@ -3,7 +3,7 @@ use schedcast_kernel::rules::Version;
 use schedcast_sim::events::TraceKind;
 
 use super::super::Start;
-use super::super::tests::{Ran, compiled, refuse, rules, started};
+use super::super::tests::{Ran, compiled, rules, started};
 use super::load::PIECES;
 use schedcast_sim::Workload;
 
@@ -98,9 +98,4 @@ fn the_end_is_after_warmup_and_time() {
     let (running, workload) = compiled("dbench -t 10 --warmup 1 3", 4);
     assert_eq!(running.end_ns, Some(11 * SECOND));
     assert_eq!(workload.words.len(), 3 + 3 * PIECES.len());
-}
-
-#[test]
-fn what_is_wrong_is_named() {
-    assert!(refuse("dbench -F 1").contains("not modelled"));
 }

@@ -1,4 +1,4 @@
-use super::super::tests::{close, ended, refuse, run};
+use super::super::tests::{close, ended, run};
 use schedcast_base::{assert_in, assert_starts};
 
 #[test]
@@ -55,15 +55,6 @@ fn the_tables_are_those_of_the_tool() {
     assert!(lines[1].starts_with("            4096      64"), "{text}");
     let text = run("iozone -s 4m -r 64k -i 0 -t 2", 2, 2).report();
     assert_starts(&text, "\tChildren see throughput for  2 initial writers ");
-}
-
-#[test]
-fn what_is_wrong_is_named() {
-    assert!(refuse("iozone -I").contains("not modelled"));
-    assert!(refuse("iozone -z").contains("unknown flag `-z`"));
-    assert!(refuse("iozone -a -s 4m").contains("-a has -n and -g for files"));
-    assert!(refuse("iozone -a -n 4k -g 4k -y 8k").contains("leave no file"));
-    assert!(refuse("iozone -n 4m").contains("says something with -a only"));
 }
 
 #[test]

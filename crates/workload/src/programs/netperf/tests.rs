@@ -1,5 +1,5 @@
 use super::super::Prices;
-use super::super::tests::{ended, refuse, rules, run, run_under};
+use super::super::tests::{ended, rules, run, run_under};
 
 /// One pair on one CPU: every transaction is the same known sum of prices.
 #[test]
@@ -48,13 +48,4 @@ fn netperf_maerts_is_a_stream_from_the_server_to_the_client() {
         throughput("netperf -t TCP_MAERTS -l 1 -T 0,1"),
     );
     assert!((maerts / stream - 1.0).abs() < 0.05, "{stream} {maerts}");
-}
-
-#[test]
-fn netperf_refuses_by_name() {
-    assert!(refuse("netperf -t UDP_R").contains("nearest valid name: `UDP_RR`"));
-    assert!(refuse("netperf -t UDP_RR -c").contains("calibration run"));
-    assert!(refuse("netperf -t TCP_STREAM -l -5").starts_with("netperf, word 4"));
-    assert!(refuse("netperf -t UDP_RR -- -m 5").contains("`-m` is refused"));
-    assert!(refuse("netperf -T 9,0").contains("whole number from 0 to 3"));
 }
