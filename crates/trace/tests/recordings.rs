@@ -4,8 +4,9 @@ mod common;
 
 use common::{dump, recording};
 use schedcast_base::limits::CpuLimits;
+use schedcast_base::rows;
 use schedcast_trace::recording::{Preempt, TraceClock, TraceFormat};
-use schedcast_trace::{Event, Level, PrevState, Recording, Request, Weight};
+use schedcast_trace::{Event, PrevState, Recording, Request, Weight};
 
 fn quota() -> Recording {
     Recording::open(&recording("postgres-quota")).unwrap()
@@ -87,78 +88,32 @@ fn states_are_counted_as_the_text_has_them() {
     assert_eq!(count(PrevState::Zombie), 1);
 }
 
+/// Time in us, level, and what happens.
+const KNOWN: &str = r#"
+5371782886 | Task | cpu 1 task 8636 sched_switch "python3":8636:120 S -> "swapper/1":0:120
+5371784076 | SoftIrq | cpu 1 task 0 sched_waking "rcu_preempt":15:120 on 1
+5371828068 | HardIrq | cpu 0 task 8687 sched_wakeup "pgbench":8679:120 on 0
+5371828115 | Task | cpu 0 task 8679 sched_migrate_task "postgres":8685:120 from 0 to 1
+5382183641 | Task | cpu 0 task 32665 sched_process_fork "postgres":32665 makes "postgres":8689
+5382183649 | Task | cpu 0 task 32665 sched_wakeup_new "postgres":8689:120 on 0
+5382188241 | Task | cpu 0 task 8689 sched_process_exit "postgres":8689:120
+5401282998 | HardIrq | cpu 1 task 0 sched_wakeup "python3":8636:120 on 1
+"#;
+
 #[test]
 fn known_lines_decode_exactly() {
     let recording = quota();
-    let at = |index: usize| {
-        let event = &recording.events[index];
-        (
-            event.time_ns,
-            event.context.level().unwrap(),
-            dump(event, &recording.comms).unwrap(),
-        )
-    };
-    let is = |time_us: u64, level, text: &str| (time_us * 1000, level, text.to_owned());
-    assert_eq!(
-        at(0),
-        is(
-            5_371_782_886,
-            Level::Task,
-            r#"cpu 1 task 8636 sched_switch "python3":8636:120 S -> "swapper/1":0:120"#
-        )
-    );
-    assert_eq!(
-        at(1),
-        is(
-            5_371_784_076,
-            Level::SoftIrq,
-            r#"cpu 1 task 0 sched_waking "rcu_preempt":15:120 on 1"#
-        )
-    );
-    assert_eq!(
-        at(17),
-        is(
-            5_371_828_068,
-            Level::HardIrq,
-            r#"cpu 0 task 8687 sched_wakeup "pgbench":8679:120 on 0"#
-        )
-    );
-    assert_eq!(
-        at(20),
-        is(
-            5_371_828_115,
-            Level::Task,
-            r#"cpu 0 task 8679 sched_migrate_task "postgres":8685:120 from 0 to 1"#
-        )
-    );
-    assert_eq!(
-        at(recording.events.len() - 1),
-        is(
-            5_401_282_998,
-            Level::HardIrq,
-            r#"cpu 1 task 0 sched_wakeup "python3":8636:120 on 1"#
-        )
-    );
-    let at_us = |time_us: u64| {
-        let event = recording
+    for row in rows::lines(KNOWN) {
+        let [time_us, level, what] = rows::cells(row);
+        let time_ns = time_us.parse::<u64>().unwrap() * 1000;
+        let at = recording
             .events
-            .iter()
-            .find(|event| event.time_ns == time_us * 1000)
-            .unwrap();
-        dump(event, &recording.comms).unwrap()
-    };
-    assert_eq!(
-        at_us(5_382_183_641),
-        r#"cpu 0 task 32665 sched_process_fork "postgres":32665 makes "postgres":8689"#
-    );
-    assert_eq!(
-        at_us(5_382_183_649),
-        r#"cpu 0 task 32665 sched_wakeup_new "postgres":8689:120 on 0"#
-    );
-    assert_eq!(
-        at_us(5_382_188_241),
-        r#"cpu 0 task 8689 sched_process_exit "postgres":8689:120"#
-    );
+            .partition_point(|event| event.time_ns < time_ns);
+        let event = &recording.events[at];
+        assert_eq!(event.time_ns, time_ns);
+        assert_eq!(format!("{:?}", event.context.level().unwrap()), level);
+        assert_eq!(dump(event, &recording.comms).unwrap(), what);
+    }
 }
 
 #[test]
