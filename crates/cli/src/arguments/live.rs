@@ -63,10 +63,8 @@ pub(crate) struct RecordArguments {
     /// Folder to record into
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
-    /// Describe only this group and those around it
     #[command(flatten)]
     pub target: Target,
-    /// How long
     #[command(flatten)]
     pub length: Length,
     /// How to record [default: the first of tracefs, bpf and perf that is open here]
@@ -97,7 +95,6 @@ pub(crate) struct ApplyArguments {
     /// One setting in place of an advice, such as 'cpu.max=60000 100000'; may be repeated
     #[arg(long, value_name = "FILE=VALUE", requires = "target")]
     pub set: Vec<String>,
-    /// The group
     #[command(flatten)]
     pub target: Target,
     /// Write even where kubelet or systemd owns the settings
@@ -118,7 +115,6 @@ pub(crate) struct ApplyArguments {
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("The group, by its path or the end of its path [default: the only one that was changed]")))]
 pub(crate) struct UndoArguments {
-    /// The group
     #[command(flatten)]
     pub target: Target,
     /// Take back even where somebody has set another value since
@@ -180,10 +176,8 @@ pub(crate) struct AdviseArguments {
     /// Advise even if the simulation of the recorded limit misses the recording
     #[arg(long)]
     pub force: bool,
-    /// Group whose limits may change
     #[command(flatten)]
     pub target: Target,
-    /// How much to run
     #[command(flatten)]
     pub effort: Effort,
     /// Write the advice as JSON to FILE, or to standard output with -
@@ -201,13 +195,10 @@ pub(crate) struct CheckArguments {
     /// Promise that must be kept, such as 'p99<80ms'; may be repeated
     #[arg(long, value_name = "PROMISE", num_args = 0..=1, default_missing_value = "")]
     pub slo: Vec<String>,
-    /// Settings to judge
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Group whose limits change
     #[command(flatten)]
     pub target: Target,
-    /// How much to run
     #[command(flatten)]
     pub effort: Effort,
     /// Write the verdict as JSON to FILE, or to standard output with -

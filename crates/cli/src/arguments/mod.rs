@@ -70,13 +70,11 @@ pub(crate) enum Verb {
     Sweep(SweepArguments),
     /// Predict published studies and print what was published beside it
     Reproduce(reproduce::ReproduceArguments),
-    /// Promises and the live host
     #[command(flatten)]
     Live(live::LiveVerb),
     /// Print single decisions with the rule and the state behind them
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArguments),
-    /// Views of a trace
     #[command(flatten)]
     View(views::ViewVerb),
     /// Find which limits of a cluster throttle, and which would suffice, from counters alone
@@ -127,19 +125,15 @@ pub(crate) struct CompareArguments {
         conflicts_with = "command"
     )]
     pub experiment: Option<PathBuf>,
-    /// Settings and further variants
     #[command(flatten)]
     pub columns: ColumnArguments,
     /// Group whose cpu.* files --set changes, and in which COMMAND starts
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<String>,
-    /// Which change of the kernel it is
     #[command(flatten)]
     pub bisect: Bisect,
-    /// How much to run
     #[command(flatten)]
     pub effort: Effort,
-    /// Where results go
     #[command(flatten)]
     pub output: Output,
     /// Command to run in each column, as typed in a shell
@@ -157,7 +151,6 @@ pub(crate) struct RunArguments {
         conflicts_with = "command"
     )]
     pub experiment: Option<PathBuf>,
-    /// Settings, and the variant to run
     #[command(flatten)]
     pub columns: ColumnArguments,
     /// Cgroup that COMMAND starts in, and whose cpu.* files --set changes
@@ -177,10 +170,8 @@ pub(crate) struct RunArguments {
     /// Run each seed twice and in steps, and name the first event at which two runs differ
     #[arg(long)]
     pub check_determinism: bool,
-    /// How much to run
     #[command(flatten)]
     pub effort: Effort,
-    /// Where results go
     #[command(flatten)]
     pub output: Output,
     /// Command to run, as typed in a shell
@@ -228,22 +219,17 @@ pub(crate) struct WhatIfArguments {
     /// Folder of a recording, or a profile (.toml) distilled from one
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
-    /// Settings and further variants
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Group whose limits change
     #[command(flatten)]
     pub target: Target,
     /// Add a column for every limit in measured.json: the forecast beside what was measured
     #[arg(long)]
     pub measured: bool,
-    /// Which change of the kernel it is
     #[command(flatten)]
     pub bisect: Bisect,
-    /// How much to run
     #[command(flatten)]
     pub effort: Effort,
-    /// Where results go
     #[command(flatten)]
     pub output: Output,
 }
@@ -264,13 +250,10 @@ pub(crate) struct UpgradeArguments {
     /// Metric whose change is explained [default: what differs most in the group]
     #[arg(long, value_name = "METRIC")]
     pub follow: Option<String>,
-    /// Group that the answer is about
     #[command(flatten)]
     pub target: Target,
-    /// How much to run
     #[command(flatten)]
     pub effort: Effort,
-    /// Where results go
     #[command(flatten)]
     pub output: Output,
 }
@@ -299,7 +282,6 @@ pub(crate) struct Effort {
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub seeds: Option<u32>,
-    /// How long
     #[command(flatten)]
     pub length: Length,
 }
@@ -357,7 +339,6 @@ pub(crate) struct Output {
     /// Print every metric, not only the usual ones
     #[arg(short, long, display_order = 901, conflicts_with = "quiet")]
     pub verbose: bool,
-    /// Pictures
     #[command(flatten)]
     pub pictures: Pictures,
 }

@@ -14,17 +14,14 @@ pub(crate) struct ServeArguments {
     /// Experiment file (TOML), or folder of a recording
     #[arg(value_name = "EXP|RECORDING")]
     pub subject: PathBuf,
-    /// Settings and further variants
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Group that the controls limit
     #[command(flatten)]
     pub target: Target,
     /// Number of runs of each variant, under the seeds 0 to N-1
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub seeds: u32,
-    /// How long
     #[command(flatten)]
     pub length: super::Length,
     /// Port on 127.0.0.1; 0 takes any that is free

@@ -21,16 +21,13 @@ pub(crate) struct SweepArguments {
     /// Experiment file (TOML) with a `[sweep]` section, or the folder of a recording
     #[arg(value_name = "EXP.toml|RECORDING")]
     pub subject: PathBuf,
-    /// Settings and further variants
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Whose cpu.* files --set means, or whose limit a recording's sweep varies
     #[command(flatten)]
     pub target: Target,
     /// A promise to draw over a recording's sweep, such as 'p99<80ms'
     #[arg(long, value_name = "PROMISE")]
     pub slo: Option<String>,
-    /// How much to run
     #[command(flatten)]
     pub effort: Effort,
     /// Folder of the results [default: EXP.sweep or RECORDING.sweep]

@@ -75,10 +75,8 @@ pub(crate) struct CountersArguments {
     /// of Prometheus' query_range
     #[arg(value_name = "RECORDING|RANGE.json")]
     pub recording: PathBuf,
-    /// Limits to ask about: cpu.max, cpu.max.burst
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Group whose counters to read
     #[command(flatten)]
     pub target: GroupTarget,
     /// Read only series with this label of a Prometheus range
@@ -183,7 +181,6 @@ pub(crate) struct TimehistArguments {
     /// Trace of any format, or the folder of a recording
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
-    /// Events to show
     #[command(flatten)]
     pub selected: Selected,
     /// Only the summary by task
@@ -212,7 +209,6 @@ pub(crate) struct LatencyArguments {
     /// Trace of any format, or the folder of a recording
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
-    /// Events to show
     #[command(flatten)]
     pub selected: Selected,
     /// Order of the rows, largest first
@@ -229,7 +225,6 @@ pub(crate) struct MapArguments {
     /// Trace of any format, or the folder of a recording
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
-    /// Events to show
     #[command(flatten)]
     pub selected: Selected,
 }

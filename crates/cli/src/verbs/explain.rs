@@ -30,16 +30,13 @@ pub(crate) struct ExplainArguments {
         conflicts_with = "command"
     )]
     pub subject: Option<PathBuf>,
-    /// Settings; --variant names the one to explain, or opens one
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Group whose cpu.* files --set changes
     #[command(flatten)]
     pub target: Target,
     /// Seed of the run
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// How long
     #[command(flatten)]
     pub length: Length,
     /// From this simulated time on, such as 1.5s or 250ms
