@@ -1,18 +1,14 @@
 //! Man pages and completions.
 
+mod command;
+
+use command::{answer, schedcast, text};
 use schedcast_base::assert_contains;
-use std::process::Command;
 
 #[test]
 fn every_verb_has_a_page_and_every_shell_its_completions() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_schedcast"));
-    let done = command
-        .arg("help-files")
-        .arg(folder.path())
-        .status()
-        .unwrap();
-    assert!(done.success());
+    answer("help-files", &[folder.path().to_str().unwrap()]);
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     assert!(read("man1/schedcast.1").contains("Forecast what the Linux CPU scheduler will do"));
     let sweep = read("man1/schedcast-sweep.1");
@@ -37,12 +33,8 @@ fn a_full_disk_is_an_error_and_no_panic() {
     std::fs::create_dir(folder.path().join("completions")).unwrap();
     let file = folder.path().join("completions/_schedcast");
     std::os::unix::fs::symlink("/dev/full", &file).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_schedcast"))
-        .arg("help-files")
-        .arg(folder.path())
-        .output()
-        .unwrap();
-    let complaint = String::from_utf8(output.stderr).unwrap();
+    let output = schedcast(&["help-files", folder.path().to_str().unwrap()]);
+    let complaint = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{complaint}");
     assert!(complaint.contains("No space left on device"), "{complaint}");
 }
