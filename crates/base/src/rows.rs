@@ -8,21 +8,24 @@
 
 use std::collections::BTreeMap;
 
+/// Text between two cells.
+const BETWEEN: &str = " | ";
+
 /// Lines that are neither empty nor comments.
 pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Lines of each section.
+/// Lines of each section. A line with several cells is a row, though it begins and ends as a head.
 pub fn sections(text: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut sections = BTreeMap::<&str, Vec<&str>>::new();
     let mut name = "";
     for line in lines(text) {
         let head = line.strip_prefix('[');
         match head.and_then(|head| head.strip_suffix(']')) {
-            Some(head) => name = head,
-            None => sections.entry(name).or_default().push(line),
+            Some(head) if !line.contains(BETWEEN) => name = head,
+            _ => sections.entry(name).or_default().push(line),
         }
     }
     sections
@@ -33,7 +36,7 @@ pub fn sections(text: &str) -> BTreeMap<&str, Vec<&str>> {
 /// # Panics
 /// The row has fewer cells.
 pub fn cells<const N: usize>(line: &str) -> [&str; N] {
-    let cells: Vec<&str> = line.splitn(N, " | ").collect();
+    let cells: Vec<&str> = line.splitn(N, BETWEEN).collect();
     cells
         .try_into()
         .unwrap_or_else(|_| panic!("not {N} cells: {line}"))
@@ -45,9 +48,9 @@ mod tests {
 
     #[test]
     fn a_row_belongs_to_the_section_above_it() {
-        let text = "# comment\n[one]\na | b\n\n[two]\nc | d\ne | f | g\n";
+        let text = "# comment\n[one]\n[a | b]\n\n[two]\nc | d\ne | f | g\n";
         let sections = sections(text);
-        assert_eq!(sections["one"], ["a | b"]);
+        assert_eq!(sections["one"], ["[a | b]"]);
         assert_eq!(sections["two"].len(), 2);
         assert_eq!(cells(sections["two"][1]), ["e", "f | g"]);
     }
