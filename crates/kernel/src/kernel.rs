@@ -8,7 +8,7 @@
 //! | [`Kernel::tick`] | the tick timer of a CPU fires |
 //! | [`Kernel::ipi`] | an interprocessor interrupt arrives |
 //! | [`Kernel::period_timer`], [`Kernel::slack_timer`] | a bandwidth timer fires |
-//! | [`Kernel::rt_period_timer`], [`Kernel::fair_server_timer`] | a timer of the real-time class fires |
+//! | [`Kernel::rt_period_timer`], [`Kernel::fair_server_timer`], [`Kernel::fair_server_inactive_timer`] | a timer of the real-time class fires |
 //! | [`Kernel::wake`] | a task or an interrupt wakes a task |
 //! | [`Kernel::dl_timer`], [`Kernel::dl_inactive_timer`] | a timer of a deadline task fires |
 //! | [`Kernel::block`], [`Kernel::exit`], [`Kernel::yield_current`] | the running task gives up its CPU |

@@ -122,6 +122,8 @@ pub enum Timer {
     /// Zero laxity or new period of a CPU's fair server (6.12):
     /// [`crate::Kernel::fair_server_timer`].
     FairServer(Cpu),
+    /// 0-lag time of a CPU's fair server: [`crate::Kernel::fair_server_inactive_timer`].
+    FairServerInactive(Cpu),
     /// Next period of a deadline task: [`crate::Kernel::dl_timer`].
     Deadline(TaskId),
     /// 0-lag time of a deadline task: [`crate::Kernel::dl_inactive_timer`].

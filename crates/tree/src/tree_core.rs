@@ -343,6 +343,8 @@ impl Core for TreeCore {
         self.enter(p, cpu, Call::Timer, &[]);
     }
 
+    fn fair_server_inactive_timer<P: Platform>(&mut self, _: &mut P, _: Cpu, _: Cpu) {}
+
     fn hrtick_timer<P: Platform>(&mut self, _: &mut P, _: Cpu) {}
 
     fn dl_timer<P: Platform>(&mut self, _: &mut P, _: Cpu, _: TaskId) {}

@@ -23,6 +23,19 @@ use crate::task::{Policy, TaskState};
 /// 1 in 20 bits behind the point.
 const BW_UNIT: u64 = 1 << BW_SHIFT;
 
+/// How long it is until the runtime left is in proportion to the time before the deadline; negative
+/// if it never was.
+pub(crate) fn until_zero_lag(
+    (left_ns, deadline_ns): (i64, Ns),
+    (runtime_ns, period_ns): (Ns, Ns),
+    now: Ns,
+) -> i64 {
+    let share = left_ns.wrapping_mul(period_ns as i64) / runtime_ns as i64;
+    (deadline_ns as i64)
+        .wrapping_sub(share)
+        .wrapping_sub(now as i64)
+}
+
 impl Rules {
     /// Bandwidth that the fair server of a CPU reserves.
     pub(crate) fn fair_server_bw(&self) -> u64 {
@@ -139,12 +152,12 @@ impl Kernel {
         }
     }
 
-    pub(super) fn add_running_bw<P: Platform>(&mut self, p: &mut P, cpu: Cpu, bw: u64) {
+    pub(crate) fn add_running_bw<P: Platform>(&mut self, p: &mut P, cpu: Cpu, bw: u64) {
         self.dl.rq(cpu).running_bw += bw;
         self.cpufreq_update_util(p, cpu, false);
     }
 
-    pub(super) fn sub_running_bw<P: Platform>(&mut self, p: &mut P, cpu: Cpu, bw: u64) {
+    pub(crate) fn sub_running_bw<P: Platform>(&mut self, p: &mut P, cpu: Cpu, bw: u64) {
         let rq = self.dl.rq(cpu);
         rq.running_bw = rq.running_bw.saturating_sub(bw);
         self.cpufreq_update_util(p, cpu, false);
@@ -170,13 +183,13 @@ impl Kernel {
         if entity.reserved.runtime_ns == 0 {
             return;
         }
-        let share = entity
-            .runtime_ns
-            .wrapping_mul(entity.reserved.period_ns as i64)
-            / entity.reserved.runtime_ns as i64;
-        let zero_lag_ns = (entity.deadline_ns as i64)
-            .wrapping_sub(share)
-            .wrapping_sub(self.rqs[cpu].clock as i64);
+        let Reservation {
+            runtime_ns,
+            period_ns,
+            ..
+        } = entity.reserved;
+        let left = (entity.runtime_ns, entity.deadline_ns);
+        let zero_lag_ns = until_zero_lag(left, (runtime_ns, period_ns), self.rqs[cpu].clock);
         if zero_lag_ns < 0 || entity.inactive_timer_set {
             if is_deadline {
                 self.sub_running_bw(p, cpu, entity.bw);

@@ -23,8 +23,7 @@
 //! | `change` | becoming such a task, changing the reservation, leaving |
 //!
 //! The class is known from 6.1 on. Isolated CPUs are one root domain, all others another one. The
-//! fair server of a CPU is one more entity in the order of deadlines; its utilisation counts as
-//! active from its start until it stops.
+//! fair server of a CPU is one more entity in the order of deadlines.
 
 mod bandwidth;
 mod budget;
@@ -38,6 +37,7 @@ use crate::ids::{Cpu, Ns, TaskId};
 use crate::pelt::SchedAvg;
 use crate::rules::Rules;
 use crate::topology::Topology;
+pub(crate) use bandwidth::until_zero_lag;
 use place::Latest;
 
 /// Bandwidths are numbers of 20 bits behind the point (`BW_SHIFT`).
@@ -132,7 +132,7 @@ pub struct DlRq {
     /// Earliest deadline of a pushable task (`earliest_dl.next`).
     earliest_pushable_ns: Ns,
     /// Bandwidth of tasks that are not inactive.
-    pub(crate) running_bw: u64,
+    pub running_bw: u64,
     /// Bandwidth of all tasks of this CPU.
     pub this_bw: u64,
     /// This CPU's part of the bandwidth that is not reserved (`extra_bw`).

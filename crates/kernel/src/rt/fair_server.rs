@@ -26,7 +26,7 @@
 //! beside a FIFO hog gets 48.5 ms from there on, a twentieth of the 970 to the deadline; up to 6.16
 //! it waits until 1930 ms, zero laxity of a period that begins with its wakeup.
 
-use crate::dl::to_ratio;
+use crate::dl::{to_ratio, until_zero_lag};
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
@@ -62,6 +62,10 @@ pub struct FairServer {
     timer_stays: bool,
     /// Where it was set the last time.
     timer_cpu: Option<Cpu>,
+    /// Stopped before its 0-lag time, for which a timer is set (`dl_non_contending`).
+    non_contending: bool,
+    /// Where that timer was set the last time.
+    inactive_timer_cpu: Option<Cpu>,
 }
 
 impl FairServer {
@@ -163,7 +167,7 @@ impl Kernel {
     fn fair_server_starts<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let now = self.rqs[cpu].clock;
         let reserved = self.rules.fair_server_reserves();
-        self.dl.rqs[cpu.index()].running_bw += self.rules.fair_server_bw();
+        self.fair_server_contends(p, cpu);
         let server = &mut self.rqs[cpu].fair_server;
         server.active = true;
         // `update_dl_entity`: a period that is over, or too full, starts anew.
@@ -288,7 +292,7 @@ impl Kernel {
         self.charge_donor(p, cpu);
         if self.rqs[cpu].fair_server.defer_idle {
             reached(Mark::FairServerIdles);
-            self.fair_server_ends(cpu);
+            self.fair_server_ends(p, cpu);
             let server = &mut self.rqs[cpu].fair_server;
             server.timer_stays = server.timer_queued;
             return;
@@ -327,25 +331,59 @@ impl Kernel {
 
     /// `dl_server_stop`.
     fn fair_server_stop<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        self.fair_server_ends(cpu);
+        self.fair_server_ends(p, cpu);
         let server = &mut self.rqs[cpu].fair_server;
         (server.timer_queued, server.timer_stays) = (false, false);
         p.cancel(self.here, Timer::FairServer(cpu));
     }
 
     /// The same without its timer.
-    fn fair_server_ends(&mut self, cpu: Cpu) {
+    fn fair_server_ends<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.dl_take_off(cpu, None);
-        let bw = self.rules.fair_server_bw();
-        let running = &mut self.dl.rqs[cpu.index()].running_bw;
-        let server = &mut self.rqs[cpu].fair_server;
-        if server.active {
-            *running -= bw;
+        if self.rqs[cpu].fair_server.active {
+            self.fair_server_stops_contending(p, cpu);
         }
+        let server = &mut self.rqs[cpu].fair_server;
         server.defer_armed = false;
         server.throttled = false;
         server.defer_idle = false;
         server.active = false;
+    }
+
+    /// The server starts: its bandwidth is active, unless it still is (`task_contending`).
+    fn fair_server_contends<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        if std::mem::take(&mut self.rqs[cpu].fair_server.non_contending) {
+            p.cancel(self.here, Timer::FairServerInactive(cpu));
+        } else {
+            self.add_running_bw(p, cpu, self.rules.fair_server_bw());
+        }
+    }
+
+    /// It stops: its bandwidth is active up to its 0-lag time (`task_non_contending`).
+    fn fair_server_stops_contending<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let reserved = self.rules.fair_server_reserves();
+        let rq = &self.rqs[cpu];
+        let left = (rq.fair_server.runtime_ns, rq.fair_server.deadline_ns);
+        let zero_lag_ns = until_zero_lag(left, reserved, rq.clock);
+        if zero_lag_ns < 0 {
+            return self.sub_running_bw(p, cpu, self.rules.fair_server_bw());
+        }
+        let at = p.now(self.here) + zero_lag_ns as Ns;
+        let last = rq.fair_server.inactive_timer_cpu;
+        let on = self.arm_unpinned(p, Timer::FairServerInactive(cpu), at, last);
+        let server = &mut self.rqs[cpu].fair_server;
+        (server.non_contending, server.inactive_timer_cpu) = (true, on);
+    }
+
+    /// The 0-lag time of a CPU's server has come (`inactive_task_timer`), on `here`.
+    #[cold]
+    #[inline(never)]
+    pub fn fair_server_inactive_timer<P: Platform>(&mut self, p: &mut P, here: Cpu, cpu: Cpu) {
+        self.here = here;
+        self.update_rq_clock(p, cpu);
+        if std::mem::take(&mut self.rqs[cpu].fair_server.non_contending) {
+            self.sub_running_bw(p, cpu, self.rules.fair_server_bw());
+        }
     }
 
     /// Fair tasks left a CPU: without any the server stops, up to 6.16.

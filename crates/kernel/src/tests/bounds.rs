@@ -176,15 +176,19 @@ fn idle_time_takes_the_fair_servers_budget_down_to_zero_and_no_further() {
 }
 
 #[test]
-fn up_to_6_16_the_fair_servers_bandwidth_leaves_with_the_last_fair_task() {
+fn a_fair_servers_bandwidth_is_active_until_its_0_lag_time() {
     let mut world = World::with("6.12", 1, |rules| rules.fair_server_stops_when_empty = true);
     world.spawn(CPU);
     assert!(world.kernel.rqs[0].fair_server.active);
     // 50 ms each second, in 20-bit fixed point: 2^20 / 20, rounded down.
     assert_eq!(world.kernel.dl.rqs[0].running_bw, 52_428);
     world.advance_to(MS);
+    // It stops with its last task. 49 of 50 ms are left: the share of 980 ms before 1000.
     world.block(CPU);
-    assert_eq!(world.kernel.dl.rqs[0].running_bw, 0);
+    for (at, left) in [(20 * MS - 1, 52_428), (20 * MS, 0)] {
+        world.advance_to(at);
+        assert_eq!(world.kernel.dl.rqs[0].running_bw, left);
+    }
 }
 
 #[test]

@@ -180,6 +180,10 @@ impl World {
                 Timer::FairServer(of) => {
                     self.kernel.fair_server_timer(&mut self.bench, cpu, of);
                 }
+                Timer::FairServerInactive(of) => {
+                    let bench = &mut self.bench;
+                    self.kernel.fair_server_inactive_timer(bench, cpu, of);
+                }
                 Timer::Hrtick(cpu) => self.kernel.hrtick_timer(&mut self.bench, cpu),
                 Timer::Deadline(task) => self.kernel.dl_timer(&mut self.bench, cpu, task),
                 Timer::Inactive(task) => self.kernel.dl_inactive_timer(&mut self.bench, cpu, task),

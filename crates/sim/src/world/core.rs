@@ -133,6 +133,7 @@ core! {
         tick(cpu: Cpu) -> ();
         ipi(cpu: Cpu) -> ();
         fair_server_timer(here: Cpu, cpu: Cpu) -> ();
+        fair_server_inactive_timer(here: Cpu, cpu: Cpu) -> ();
         hrtick_timer(cpu: Cpu) -> ();
         dl_timer(cpu: Cpu, task: TaskId) -> ();
         dl_inactive_timer(cpu: Cpu, task: TaskId) -> ();

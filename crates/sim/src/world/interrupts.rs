@@ -138,6 +138,13 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             return self.run_group_timer(cpu, timer);
         }
         let number = timer.0 - 2 * groups;
+        let cpus = self.kernel.tables().cpus() as u32;
+        let Some(number) = number.checked_sub(cpus) else {
+            let of = Cpu(number);
+            return self
+                .kernel
+                .fair_server_inactive_timer(&mut self.out, cpu, of);
+        };
         let task = TaskId(number >> self.out.timer_shift);
         let of_task = number & ((1 << self.out.timer_shift) - 1);
         if of_task > 0 {

@@ -247,11 +247,18 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         true
     }
 
-    /// Timers of groups come first, then those of tasks: one each, or four where there are deadline
-    /// tasks.
+    /// Timers of groups come first, then the 0-lag times of fair servers, then timers of tasks: one
+    /// each, or four where there are deadline tasks.
     #[inline(always)]
     pub(super) fn task_timer(&self, task: TaskId) -> TimerId {
-        TimerId(2 * (self.shared.workload.groups.len() as u32 + 1) + (task.0 << self.timer_shift))
+        let of_servers = self.fair_server_inactive_timer(Cpu(self.cpus.len() as u32));
+        TimerId(of_servers.0 + (task.0 << self.timer_shift))
+    }
+
+    /// 0-lag time of a CPU's fair server.
+    #[inline(always)]
+    pub(super) fn fair_server_inactive_timer(&self, cpu: Cpu) -> TimerId {
+        TimerId(2 * (self.shared.workload.groups.len() as u32 + 1) + cpu.0)
     }
 
     /// Timers of a deadline task, behind its own: of its next period and of its 0-lag time.

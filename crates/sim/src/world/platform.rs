@@ -67,6 +67,9 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
             Timer::BandwidthSlack(group) => self.arm_timer(cpu, slack_timer(group), at, 0),
             Timer::RtPeriod => self.arm_timer(cpu, RT_PERIOD, at, 0),
             Timer::FairServer(of) => self.arm_timer(cpu, self.fair_server_timer(of), at, 0),
+            Timer::FairServerInactive(of) => {
+                self.arm_timer(cpu, self.fair_server_inactive_timer(of), at, 0);
+            }
             Timer::Hrtick(of) => self.arm_timer(cpu, self.hrtick_timer(of), at, 0),
             Timer::Deadline(task) => self.arm_timer(cpu, self.deadline_timer(task, false), at, 0),
             Timer::Inactive(task) => self.arm_timer(cpu, self.deadline_timer(task, true), at, 0),
@@ -86,6 +89,9 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
             Timer::BandwidthSlack(group) => self.cancel_timer(slack_timer(group)),
             Timer::RtPeriod => self.cancel_timer(RT_PERIOD),
             Timer::FairServer(of) => self.cancel_timer(self.fair_server_timer(of)),
+            Timer::FairServerInactive(of) => {
+                self.cancel_timer(self.fair_server_inactive_timer(of));
+            }
             Timer::Hrtick(of) => self.cancel_timer(self.hrtick_timer(of)),
             Timer::Deadline(task) => self.cancel_timer(self.deadline_timer(task, false)),
             Timer::Inactive(task) => self.cancel_timer(self.deadline_timer(task, true)),

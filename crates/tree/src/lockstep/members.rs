@@ -179,6 +179,9 @@ pub(super) const RQ: &[Row<Rq>] = &[
     (&["dl.extra_bw"], |kernel, rq| {
         kernel.dl.rqs[rq.cpu.index()].extra_bw.into()
     }),
+    (&["dl.running_bw"], |kernel, rq| {
+        kernel.dl.rqs[rq.cpu.index()].running_bw.into()
+    }),
     (&["nr_pref_llc_running"], |_, rq| {
         rq.nr_pref_llc_running.into()
     }),

@@ -374,6 +374,9 @@ impl Pair {
                 Timer::BandwidthSlack(group) => self.rust.slack_timer(bench, here, group),
                 Timer::RtPeriod => self.rust.rt_period_timer(bench, here),
                 Timer::FairServer(cpu) => self.rust.fair_server_timer(bench, here, cpu),
+                Timer::FairServerInactive(cpu) => {
+                    self.rust.fair_server_inactive_timer(bench, here, cpu);
+                }
                 Timer::Deadline(task) => self.rust.dl_timer(bench, here, task),
                 Timer::Inactive(task) => self.rust.dl_inactive_timer(bench, here, task),
                 Timer::Hrtick(cpu) => self.rust.hrtick_timer(bench, cpu),
