@@ -321,15 +321,11 @@ impl Kernel {
     }
 
     /// Behind a task of a higher class the kernel balanced once, before it picked, and only if
-    /// nothing was queued then. Behind the idle task it did not, if somebody `above_fair` was there
+    /// nothing was queued then. So it did behind another one, if somebody `above_fair` was there
     /// who then had nothing to run: the fair server.
     fn balances_before_picking(&self, prev: TaskId, above_fair: bool) -> bool {
-        self.rules.balances_before_picking
-            && if self.is_idle_task(prev) {
-                above_fair
-            } else {
-                !self.tasks[prev].policy.is_fair()
-            }
+        let fair_or_idle = self.is_idle_task(prev) || self.tasks[prev].policy.is_fair();
+        self.rules.balances_before_picking && (above_fair || !fair_or_idle)
     }
 
     /// The classes above the fair one: stop, deadline with the fair server, real-time.
