@@ -149,11 +149,33 @@ const OF_THE_NEXT_CLASS: [(&str, usize, u64); 3] =
 
 #[test]
 fn arrivals_are_held_against_the_class_that_is_chosen_next() {
-    for (version, row, seed) in OF_THE_NEXT_CLASS {
+    known_ones_are_equal(&OF_THE_NEXT_CLASS, "glxrcefvuq");
+}
+
+/// Deadline tasks beside three isolated CPUs: the 0-lag time of a fair server (6.18.15), a pick
+/// that throttles the last group of a CPU (6.12.107), a timer that another CPU cancels (1186).
+const BESIDE_ISOLATED: [(&str, usize, u64); 7] = [
+    ("6.12.107", 14, 1047),
+    ("6.18.15", 14, 1021),
+    ("6.18.15", 14, 1033),
+    ("6.18.15", 14, 1095),
+    ("6.18.15", 14, 1100),
+    ("6.18.15", 14, 1105),
+    ("7.1.13", 14, 1186),
+];
+
+#[test]
+fn deadline_tasks_beside_isolated_cpus_are_as_by_the_c() {
+    known_ones_are_equal(&BESIDE_ISOLATED, "glrecxfq");
+}
+
+/// Histories that parted once.
+fn known_ones_are_equal(known: &[(&str, usize, u64)], letters: &str) {
+    for &(version, row, seed) in known {
         let Some(object) = object(version, full_config(version.parse().unwrap())) else {
             continue;
         };
-        let history = draw(seed, SHAPES[row], Kinds::of("glxrcefvuq"), 500);
+        let history = draw(seed, SHAPES[row], Kinds::of(letters), 500);
         let outcome = run(&object, version, &history).unwrap();
         assert_eq!(
             outcome.parted, None,

@@ -17,10 +17,10 @@ impl Pair {
     /// the group above if none would be left.
     pub(super) fn effective_cpus(&self, group: usize) -> u64 {
         let (_, all) = self.mask(u64::MAX);
-        if group == 0 {
+        // A shorter history may name a group that it does not make.
+        let Some(of_group) = self.groups.get(group).filter(|_| group > 0) else {
             return all;
-        }
-        let of_group = &self.groups[group];
+        };
         let above = self.effective_cpus(of_group.parent);
         match above & of_group.cpus {
             0 => above,

@@ -251,6 +251,8 @@ pub struct Kinds {
     pub real_time: bool,
     /// SCHED_DEADLINE.
     pub deadline: bool,
+    /// Deadline tasks that reclaim (`SCHED_FLAG_RECLAIM`).
+    pub reclaims: bool,
     /// Everything that changes a task while it exists, SCHED_BATCH, SCHED_IDLE and idle groups.
     pub changes: bool,
     /// Switches of `sched/features`.
@@ -270,8 +272,8 @@ impl Kinds {
     pub const ALL: Kinds = Kinds::of("glrc");
 
     /// Kinds by their letters: g (groups), l (limits), x (removals), q (cpusets), r (real-time), e
-    /// (deadline), c (changes), f (switches of `sched/features`), u (utilisation clamps), v (time
-    /// of a hypervisor and of interrupts).
+    /// (deadline), b (of which some reclaim), c (changes), f (switches of `sched/features`), u
+    /// (utilisation clamps), v (time of a hypervisor and of interrupts).
     pub const fn of(letters: &str) -> Kinds {
         const fn has(letters: &str, letter: u8) -> bool {
             let mut left = letters.as_bytes();
@@ -290,6 +292,7 @@ impl Kinds {
             cpusets: has(letters, b'q'),
             real_time: has(letters, b'r'),
             deadline: has(letters, b'e'),
+            reclaims: has(letters, b'b'),
             changes: has(letters, b'c'),
             features: has(letters, b'f'),
             clamps: has(letters, b'u'),
@@ -320,6 +323,7 @@ pub fn draw_world(seed: u64, release: Version) -> (Shape, Kinds) {
         cpusets: groups && SplitMix(seed.rotate_left(56)).one_in(3),
         real_time: dice.one_in(3),
         deadline: dice.one_in(4),
+        reclaims: SplitMix(seed.rotate_left(40)).one_in(2),
         changes: dice.one_in(2),
         features: dice.one_in(3),
         // Rules from 6.1 on.
@@ -537,7 +541,7 @@ impl Drawn {
             runtime_ns,
             deadline_ns,
             period_ns,
-            reclaims: false,
+            reclaims: self.kinds.reclaims && dice.one_in(2),
         };
         Action::Deadline(self.task(dice), reservation)
     }
