@@ -92,13 +92,10 @@ impl Kernel {
             && (self.rules.balance.misfit_always_kicks || could_be_faster())
     }
 
-    /// Whether all of a CPU's core is idle, which from 7.2 on matters where capacities are unequal
-    /// and cores have several threads.
+    /// Whether all of a CPU's core is idle, or cores have one thread each.
     #[inline]
     pub(crate) fn has_whole_core(&self, cpu: Cpu) -> bool {
-        !self.rules.balance.asym_looks_at_cores
-            || !self.domains.smt_active
-            || self.domains.is_core_idle(cpu)
+        !self.domains.smt_active || self.domains.is_core_idle(cpu)
     }
 }
 

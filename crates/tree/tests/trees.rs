@@ -289,6 +289,31 @@ fn a_timer_that_another_cpu_cancelled_keeps_its_place_as_by_the_c() {
 }
 
 #[test]
+fn a_hundred_waiting_tasks_of_a_group_are_as_by_the_c() {
+    // From 91 on the sum of their runnable time, which the group hands on, wraps from 5.17 to 7.1.
+    let mut steps = vec![(1, Action::Group(0))];
+    steps.extend([(1, fork(1)); 100]);
+    // One that waited outside joins them when their averages are full.
+    steps.push((1, fork(0)));
+    steps.extend([(5, Action::Rest); 100]);
+    steps.extend([(1, Action::Move(100, 1)), (5, Action::Rest)]);
+    for version in [
+        "5.10.223", "6.1.176", "6.12.107", "6.18.15", "7.1.13", "7.2.12", "7.3.4",
+    ] {
+        let Some(object) = full_object(version) else {
+            continue;
+        };
+        let history = on_one_cpu(&steps);
+        let outcome = run(&object, version, &history).unwrap();
+        assert_eq!((outcome.parted, outcome.equal), (None, 204), "{version}");
+        if version == "6.12.107" {
+            let mended = run(&object, "6.12.110", &history).unwrap();
+            assert!(mended.parted.is_some());
+        }
+    }
+}
+
+#[test]
 fn a_folder_without_kernel_sources_is_refused_with_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let error = Builder::new(folder.path(), Config::default()).unwrap_err();

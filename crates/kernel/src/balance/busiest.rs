@@ -228,7 +228,9 @@ impl Kernel {
         };
         match found.group_type {
             GroupType::MisfitTask => {
-                larger && local.group_type == GroupType::HasSpare && self.has_whole_core(env.dst)
+                larger
+                    && local.group_type == GroupType::HasSpare
+                    && (!rules.misfit_wants_idle_core || self.has_whole_core(env.dst))
             }
             GroupType::HasSpare | GroupType::FullyBusy => {
                 // Before 7.2 only where the types are equal, and the search begins with one of

@@ -92,7 +92,9 @@ rules! {
     pub(crate) misfit_always_kicks: bool = false,
     /// A misfit task that stays counts as no failure and lengthens no interval (6.10).
     pub(crate) misfit_is_no_failure: bool = false,
-    /// Where cores have several threads, misfit tasks and wakeups want whole cores (7.2).
+    /// Where cores have several threads, misfit tasks are pulled to whole cores only (7.2).
+    pub(crate) misfit_wants_idle_core: bool = false,
+    /// Where cores have several threads, wakeups want whole cores (7.2).
     pub(crate) asym_looks_at_cores: bool = false,
     /// Intervals and busy CPUs of a domain are counted with isolated CPUs of its level (up to 7.0).
     pub(crate) weight_counts_isolated: bool = true,

@@ -263,7 +263,10 @@ fn propagate_runnable(cfs_rq: &mut CfsRq, se: &mut Entity, child_runnable_avg: u
     if delta_avg == 0 {
         return;
     }
-    let new_sum = child_runnable_avg * u64::from(cfs_rq.avg.divider());
+    let mut new_sum = child_runnable_avg * u64::from(cfs_rq.avg.divider());
+    if cfs_rq.sums.group_runnable_wraps {
+        new_sum = u64::from(new_sum as u32);
+    }
     let delta_sum = new_sum as i64 - se.avg.runnable_sum as i64;
     se.avg.runnable_avg = child_runnable_avg;
     se.avg.runnable_sum = new_sum;
@@ -647,6 +650,30 @@ mod tests {
             let entity = Entity::new(owner, CfsRqId(0), None, LoadWeight::from_nice(0), 3 * MS);
             dequeue_load_avg(&mut queue, &entity);
             assert_eq!(queue.avg.load_sum, sum, "{version}");
+        }
+    }
+
+    #[test]
+    fn the_runnable_sum_of_100_waiting_tasks_wraps_up_to_7_2_5() {
+        // 100 · 1024 · 47742 = 4,888,780,800, which is 593,813,504 more than 2^32.
+        for (version, sum) in [
+            ("5.16", 4_888_780_800),
+            ("5.17", 593_813_504),
+            ("6.12.109", 593_813_504),
+            ("6.12.110", 4_888_780_800),
+            ("7.2.5", 593_813_504),
+            ("7.2.6", 4_888_780_800),
+            ("7.3", 4_888_780_800),
+        ] {
+            let world = World::new(version, 1);
+            let mut queue = world.kernel.cfs_rqs[0].clone();
+            queue.avg.period_left_ns = 0;
+            let owner = Owner::Task(TaskId(9));
+            let weight = LoadWeight::from_nice(0);
+            let mut group = Entity::new(owner, CfsRqId(0), None, weight, 3 * MS);
+            (group.avg.runnable_avg, group.avg.runnable_sum) = (0, 0);
+            propagate_runnable(&mut queue, &mut group, 100 * 1024);
+            assert_eq!(group.avg.runnable_sum, sum, "{version}");
         }
     }
 

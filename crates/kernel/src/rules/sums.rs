@@ -31,6 +31,9 @@ pub(crate) struct QueueSums {
     pub(crate) group_load: SumChange,
     /// Utilisation and runnable time that it hands on.
     pub(crate) group: SumChange,
+    /// The sum of runnable time that a group hands on has 32 bits (5.17 to 7.2): it wraps where
+    /// more than 90 tasks wait.
+    pub(crate) group_runnable_wraps: bool,
     /// The floor is compared in 64 bits (7.0), before in 32, and after additions too.
     pub(crate) in_full: bool,
 }
@@ -45,6 +48,7 @@ impl Default for QueueSums {
             removed_util: SumChange::Subtract,
             group_load: SumChange::Subtract,
             group: SumChange::Follow,
+            group_runnable_wraps: false,
             in_full: false,
         }
     }

@@ -31,7 +31,9 @@ impl Kernel {
     /// Whether a wakeup may take a CPU without looking for a better one (`asym_fits_cpu`).
     #[inline]
     pub(super) fn asym_fits_cpu(&self, task: TaskId, cpu: Cpu) -> bool {
-        !self.domains.asym_active || (self.has_whole_core(cpu) && self.task_fits_cpu(task, cpu))
+        let any_core = !self.rules.balance.asym_looks_at_cores;
+        !self.domains.asym_active
+            || ((any_core || self.has_whole_core(cpu)) && self.task_fits_cpu(task, cpu))
     }
 
     /// The first idle CPU on which the task fits, in the lowest domain that has all capacities;

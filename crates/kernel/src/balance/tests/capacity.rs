@@ -14,11 +14,15 @@ pub(crate) fn big_little() -> Topology {
 
 /// One hog that may run anywhere on CPU 0 of four small CPUs, another on each of four large ones.
 fn five_hogs(version: &str) -> (World, TaskId) {
-    let mut world = World::on(big_little(), version, |_| {});
+    hogs_on(big_little(), version, [4, 5, 6, 7])
+}
+
+fn hogs_on(topology: Topology, version: &str, large: [u32; 4]) -> (World, TaskId) {
+    let mut world = World::on(topology, version, |_| {});
     let hog = world.spawn(Cpu(0));
     let record = &mut world.kernel.tasks[hog];
     (record.affinity, record.nr_cpus_allowed) = (CpuSet::first(8), 8);
-    for cpu in 4..8 {
+    for cpu in large {
         world.spawn(Cpu(cpu));
     }
     (world, hog)
@@ -79,6 +83,28 @@ fn a_hog_on_a_small_cpu_goes_to_a_large_one_as_soon_as_that_idles() {
         let there = world.kernel.tasks[hog].cpu == Cpu(6);
         assert_eq!(there, goes, "{version}");
         assert_eq!(world.kernel.rqs[0].misfit_task_load, 0, "{version}");
+    }
+}
+
+#[test]
+fn a_thread_of_a_busy_core_pulls_a_misfit_up_to_6_12_110() {
+    // Cores {0, 4} and {1, 5} of 446, {2, 6} and {3, 7} of 1024.
+    for (version, goes) in [
+        ("6.12.110", true),
+        ("6.12.111", false),
+        ("7.1", true),
+        ("7.2", false),
+    ] {
+        let topology = Topology {
+            capacities: [446, 446, 1024, 1024].repeat(2),
+            ..Topology::regular(1, 2, 2, 2)
+        };
+        let (mut world, hog) = hogs_on(topology, version, [2, 3, 6, 7]);
+        world.advance(300 * MS);
+        world.exit(Cpu(6));
+        world.advance(20 * MS);
+        let there = world.kernel.tasks[hog].cpu == Cpu(6);
+        assert_eq!(there, goes, "{version}");
     }
 }
 

@@ -163,6 +163,8 @@ changes! {
         "Balancing before idling runs in proportion to its success (NI_RANDOM).";
     "asym-idle-cores" release (7, 2): (on balance.asym_looks_at_cores),
         "Where capacities are unequal, tasks go to whole idle cores first.";
+    "misfit-wants-idle-core" "bf6aa722198d" (7, 2) also [(6, 12, 111)]: (on balance.misfit_wants_idle_core),
+        "Where cores have several threads, a CPU pulls a misfit task only if its whole core idles.";
     "weight-of-span" "8e8e23dea43e" (7, 1) also [(6, 18, 33), (7, 0, 10)]: (off balance.weight_counts_isolated),
         "Intervals of a domain and busy CPUs of its cache count its own CPUs, without isolated ones of the level.";
     "isolated-cache-apart" release (7, 2): (off balance.isolated_share_first_cache),

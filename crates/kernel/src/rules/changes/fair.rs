@@ -106,6 +106,9 @@ changes! {
             set set_sums_floor
         ),
         "What leaves a queue is subtracted from all its sums, down to what their averages stand for.";
+    "runnable-sum-wraps" "95246d1ec80b" (5, 17)
+        until (7, 3) and [(6, 1, 188), (6, 12, 110), (7, 2, 6)]: (on queue_sums.group_runnable_wraps),
+        "The sum of runnable time that a group hands on wraps at 32 bits (mended by 4f166adb5cb0).";
     "no-throttled-leaves" "51bf903b64bd" (6, 0): (off throttled_leaves),
         "Throttled queues are off the leaf list, whoever wakes in them.";
     "migrated-sleeper-lag" "e2f3e35f1f5a" (6, 0): (on migrated_sleepers_age),
