@@ -233,8 +233,8 @@ impl Kernel {
                     && (!rules.misfit_wants_idle_core || self.has_whole_core(env.dst))
             }
             GroupType::HasSpare | GroupType::FullyBusy => {
-                // Before 7.2 only where the types are equal, and the search begins with one of
-                // spare capacity.
+                // Before 7.2 and 6.12.110 only where the types are equal, and the search begins
+                // with one of spare capacity.
                 let of_busiest = stats
                     .busiest
                     .map_or(GroupType::HasSpare, |busiest| busiest.stats.group_type);

@@ -285,4 +285,16 @@ mod tests {
             assert_eq!(domain.newidle_ratio, ratio, "{version}");
         }
     }
+
+    #[test]
+    fn a_search_for_tasks_lowers_the_next_class_to_the_fair_one() {
+        // Deadline is 3, fair 1, idle 0.
+        for (before, after) in [(3, 1), (1, 1), (0, 0)] {
+            let mut world = World::new("7.1", 2);
+            world.kernel.rqs[0].next_rank = before;
+            let World { kernel, bench, .. } = &mut world;
+            kernel.newidle_domains(bench, crate::ids::Cpu(0), &mut u64::MAX.clone());
+            assert_eq!(world.kernel.rqs[0].next_rank, after);
+        }
+    }
 }

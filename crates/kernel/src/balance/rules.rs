@@ -92,7 +92,8 @@ rules! {
     pub(crate) misfit_always_kicks: bool = false,
     /// A misfit task that stays counts as no failure and lengthens no interval (6.10).
     pub(crate) misfit_is_no_failure: bool = false,
-    /// Where cores have several threads, misfit tasks are pulled to whole cores only (7.2).
+    /// Where cores have several threads, misfit tasks are pulled to whole cores only (7.2,
+    /// 6.12.111).
     pub(crate) misfit_wants_idle_core: bool = false,
     /// Where cores have several threads, wakeups want whole cores (7.2).
     pub(crate) asym_looks_at_cores: bool = false,
@@ -102,8 +103,8 @@ rules! {
     pub(crate) isolated_share_first_cache: bool = true,
     /// SIS_UTIL limits the search for a CPU with the capacity, too (7.2).
     pub(crate) asym_scan_is_limited: bool = false,
-    /// A group of larger CPUs without waiting tasks is no source, of whatever type others are
-    /// (7.2); before, only next to one of its own type.
+    /// A group of larger CPUs without waiting tasks is no source, of whatever type others are (7.2,
+    /// 6.12.110); before, only next to one of its own type.
     pub(crate) larger_groups_never_help: bool = false,
     /// Misfit tasks count only for CPUs that are larger (7.3).
     pub(crate) misfit_counts_if_helpful: bool = false,

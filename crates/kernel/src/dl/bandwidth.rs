@@ -317,3 +317,28 @@ impl Kernel {
         Some(target)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::deadline::{reserve, set};
+    use crate::tests::world::*;
+
+    #[test]
+    fn a_task_gives_its_reservation_back_only_if_it_leaves_its_root_domain() {
+        // A tenth is 2^20 / 10 = 104,857. CPUs 2 and 3 are isolated.
+        let topology = Topology {
+            isolated: [Cpu(2), Cpu(3)].into_iter().collect(),
+            ..Topology::regular(1, 1, 4, 1)
+        };
+        for (cpus, left) in [([1, 2], 104_857), ([2, 3], 0)] {
+            let mut world = World::on(topology.clone(), "6.1", |_| {});
+            let task = world.spawn_anywhere(Cpu(0));
+            set(&mut world, task, reserve(10, 100, 100)).unwrap();
+            let before = world.kernel.dl.total_bw;
+            assert_eq!(before, [104_857, 0]);
+            let allowed = cpus.map(Cpu).into_iter().collect();
+            world.kernel.dl_leaves_domain(task, &allowed);
+            assert_eq!(world.kernel.dl.total_bw, [left, 0]);
+        }
+    }
+}

@@ -313,3 +313,18 @@ fn what_a_cpu_pulls_behind_a_real_time_task_is_held_against_that_in_7_0_and_7_1(
         );
     }
 }
+
+#[test]
+fn a_running_task_that_gets_a_higher_class_raises_the_next_one_up_to_7_2_12() {
+    // SCHED_FIFO is 2, the fair class 1: it does not fall back with a lower one.
+    for version in ["7.1", "7.2.12"] {
+        let mut world = World::new(version, 1);
+        let task = world.spawn(CPU);
+        assert_eq!(world.kernel.rqs[CPU].next_rank, 1, "{version}");
+        for (policy, priority) in [(Policy::Fifo, 50), (Policy::Normal, 0)] {
+            let World { kernel, bench, .. } = &mut world;
+            kernel.set_policy(bench, CPU, task, policy, 0, priority);
+            assert_eq!(kernel.rqs[CPU].next_rank, 2, "{version}, {policy:?}");
+        }
+    }
+}
