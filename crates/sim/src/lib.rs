@@ -23,5 +23,7 @@ pub use program::{
 };
 pub use workload::Workload;
 pub use workload_check::WorkloadError;
-pub use world::{ANSWERED, MessageSpec, NOT_DUE, RequestSpec, Unfinished};
+pub use world::{
+    ANSWERED, MessageSpec, NOT_DUE, PatientMessage, PatientSpec, RequestSpec, Then, Unfinished,
+};
 pub use world::{Core, CpuTime, Explained, RunError, Watch, World};

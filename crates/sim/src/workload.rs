@@ -4,7 +4,7 @@
 //! one. Objects are named by the number their `add_…` method returns.
 
 use crate::program::{Distribution, ObjectId, Program, Reg};
-use crate::world::{MessageSpec, RequestSpec};
+use crate::world::{MessageSpec, PatientSpec, RequestSpec};
 use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::dl::Reservation;
 use schedcast_kernel::group::BandwidthLimit;
@@ -54,6 +54,10 @@ object! {
 object! {
     /// A custom metric.
     MetricId, "metric"
+}
+object! {
+    /// A request whose client does not wait for ever.
+    PatientId, "patient"
 }
 object! {
     /// A distribution.
@@ -555,6 +559,8 @@ pub struct Workload {
     pub messages: Vec<MessageSpec>,
     /// Requests that count as unfinished from when they are due to their answer.
     pub requests: Vec<RequestSpec>,
+    /// Those of them whose clients do not wait for ever.
+    pub patients: Vec<PatientSpec>,
     /// Jobs, which say when they have ended.
     pub jobs: Vec<JobSpec>,
 }

@@ -100,6 +100,7 @@ impl Workload {
             "mutex" => self.mutexes as usize,
             "condition" => self.conditions as usize,
             "barrier" => self.barriers.len(),
+            "patient" => self.patients.len(),
             "metric" => self.metrics.len(),
             "distribution" => self.distributions.len(),
             "program" => self.programs.len(),

@@ -46,7 +46,7 @@ pub use distribution::{Distribution, DistributionError};
 
 use crate::workload::{
     AttributesId, BarrierId, ConditionId, DeviceId, DistributionId, ForkId, MetricId, MutexId,
-    QueueId, SemaphoreId, WordId,
+    PatientId, QueueId, SemaphoreId, WordId,
 };
 use std::fmt;
 use std::marker::PhantomData;
@@ -482,6 +482,10 @@ pub enum Instruction {
         /// How much.
         amount: Amount,
     },
+    /// Has done what a request asks for whose client does not wait for ever.
+    Serve(PatientId),
+    /// Answers it, if its client still waits.
+    Answer(PatientId),
     /// Hands `count` registers from `first` on to the log, as one row of `channel`. Kept only while
     /// a listener is there.
     Log {

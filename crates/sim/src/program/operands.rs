@@ -105,6 +105,7 @@ fn operands(instruction: &Instruction) -> [Option<Operand>; 3] {
         I::RecordSince { metric, since } => [object(metric), since.operand(), None],
         I::Record { metric, value } => [object(metric), value.operand(), None],
         I::Count { metric, amount } => [object(metric), amount.operand(), None],
+        I::Serve(patient) | I::Answer(patient) => [object(patient), None, None],
         I::Log { first, count, .. } => {
             let last = (u16::from(first.0) + u16::from(count)).saturating_sub(1);
             [Some(Operand::Register(last)), None, None]

@@ -115,6 +115,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             Source::Callers(cpu) => self.take_caller(cpu, slot),
             Source::Io(task) => self.io_done(slot, task),
             Source::Completion(row) => self.request_done(slot, row as usize),
+            Source::Patience => self.lose_patience(),
             Source::PollLimit(cpu) => self.poll_limit(cpu),
             Source::Transition(_) | Source::Look => {
                 self.out.hardware_event(source);

@@ -249,6 +249,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
                 let amount = self.amount(task, amount);
                 self.out.probes.count(now, metric.0, amount);
             }
+            I::Serve(patient) => self.out.serve(patient),
+            I::Answer(patient) => self.out.answer(now, patient),
             I::Log {
                 channel,
                 first,

@@ -208,20 +208,25 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     /// The next event of an arrival source.
     pub(super) fn arrive(&mut self, slot: Slot, row: usize) -> Run<()> {
-        let Some(mut arrival) = self.next_arrival(row) else {
+        let Some(arrival) = self.next_arrival(row) else {
             return Ok(());
         };
-        if let (ArrivalContext::OwnTimer, ArrivalAction::Send { queue, .. }) =
-            (arrival.context, arrival.action)
-        {
-            let sleeps_on = self.receiver_cpu(queue.0 as usize);
-            arrival.cpu = sleeps_on.unwrap_or(arrival.cpu);
-        }
         self.take_arrival(row);
         if let Some(next) = self.next_arrival(row) {
             self.out
                 .wheel
                 .arm(slot, Key::new(next.at_ns, class::ARRIVAL));
+        }
+        self.arrives(arrival)
+    }
+
+    /// Something comes from outside.
+    pub(super) fn arrives(&mut self, mut arrival: Arrival) -> Run<()> {
+        if let (ArrivalContext::OwnTimer, ArrivalAction::Send { queue, .. }) =
+            (arrival.context, arrival.action)
+        {
+            let sleeps_on = self.receiver_cpu(queue.0 as usize);
+            arrival.cpu = sleeps_on.unwrap_or(arrival.cpu);
         }
         self.call(arrival.cpu, Caller::Arrival(arrival))
     }

@@ -28,6 +28,7 @@ mod interpret;
 mod interrupts;
 mod lifecycle;
 mod outside;
+mod patience;
 mod platform;
 mod script;
 mod setup;
@@ -40,6 +41,7 @@ pub use error::RunError;
 pub use explain::Explained;
 pub use outside::CpuTime;
 pub(crate) use outside::Outside;
+pub use patience::{Message as PatientMessage, PatientSpec, Then};
 pub use unfinished::{ANSWERED, MessageSpec, NOT_DUE, RequestSpec, Unfinished};
 pub use watch::Watch;
 

@@ -4,6 +4,7 @@ use super::devices::Devices;
 use super::explain::Explained;
 use super::hardware::HardwareSlots;
 use super::interrupts::Callers;
+use super::patience::Patience;
 use super::script::Script;
 use super::tasks::Tasks;
 use crate::hardware::lateness::Lateness;
@@ -63,6 +64,8 @@ pub(super) enum Source {
     Transition(usize),
     /// Hardware that manages its P-states looks how busy CPUs are.
     Look,
+    /// Clients lose their patience.
+    Patience,
     /// A CPU has polled long enough.
     PollLimit(Cpu),
 }
@@ -204,6 +207,7 @@ pub(crate) struct Outside<const EXPLAIN: bool = false> {
     pub(super) timer_lateness: Vec<Lateness>,
     pub(super) arrivals: Vec<SourceState>,
     pub(super) devices: Devices,
+    pub(super) patience: Patience,
     /// By CPU.
     pub(super) callers: Vec<Callers>,
     pub(super) next_start: usize,

@@ -185,6 +185,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             let slot = self.out.add_source(Source::Callers(cpu));
             self.out.callers.push(Callers::new(slot));
         }
+        self.out.begin_patience();
     }
 
     /// Makes rows `0..count` of all task tables usable.
@@ -284,6 +285,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             newidle_dice: streams(NEWIDLE).collect(),
             timer_lateness: streams(TIMER_LATENESS).map(Lateness::new).collect(),
             devices: super::devices::Devices::new(&workload.devices),
+            patience: super::patience::Patience::default(),
             arrivals: (0..workload.arrivals.len())
                 .map(|row| source_state(&workload, row, seed))
                 .collect(),

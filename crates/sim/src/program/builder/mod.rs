@@ -6,7 +6,7 @@ use super::{
 };
 use crate::workload::{
     AttributesId, BarrierId, ConditionId, DeviceId, DistributionId, ForkId, MetricId, MutexId,
-    QueueId, SemaphoreId, WordId,
+    PatientId, QueueId, SemaphoreId, WordId,
 };
 use thiserror::Error;
 
@@ -517,6 +517,16 @@ impl ProgramBuilder {
     pub fn record(&mut self, metric: MetricId, value: impl Into<Amount>) {
         let value = self.amount(value);
         self.push(Instruction::Record { metric, value });
+    }
+
+    /// [`Instruction::Serve`].
+    pub fn serve(&mut self, patient: PatientId) {
+        self.push(Instruction::Serve(patient));
+    }
+
+    /// [`Instruction::Answer`].
+    pub fn answer(&mut self, patient: PatientId) {
+        self.push(Instruction::Answer(patient));
     }
 
     /// [`Instruction::Count`].
