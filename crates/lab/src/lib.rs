@@ -29,6 +29,7 @@ pub mod determinism;
 pub mod drift;
 pub mod experiment;
 pub mod explain;
+mod failures;
 pub mod host_machine;
 pub mod limit;
 pub mod metrics;

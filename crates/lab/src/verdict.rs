@@ -23,6 +23,7 @@ use crate::change;
 use crate::clients::Waiting;
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::experiment::Scenario;
+use crate::failures;
 use crate::metrics::scale::scale_for;
 use crate::metrics::{self, Metric};
 use crate::recording::Latency;
@@ -81,6 +82,11 @@ impl Subject<'_> {
         let now = &self.comparison.variants[0];
         let waiting = self.waiting.as_ref();
         waiting.is_some_and(|clients| clients.are_slower(now, variant, self.latency))
+    }
+
+    /// Whether more requests fail in a column than in the first.
+    fn fails_more(&self, variant: &Variant) -> bool {
+        failures::are_more(&self.comparison.variants[0], variant, self.latency)
     }
 
     /// The changes of a column in words.
@@ -162,6 +168,10 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
             .iter()
             .filter_map(|variant| falls_behind(subject, variant)),
     );
+    let columns = subject.comparison.variants.iter().zip(subject.scenarios);
+    sentences.extend(columns.filter_map(|(variant, scenario)| {
+        failures::sentence(variant, scenario, subject.latency, subject.run_ns)
+    }));
     if let Some(clients) = &subject.waiting {
         let variants = &subject.comparison.variants;
         sentences.extend(clients.sentences(variants, subject.latency));
@@ -212,7 +222,8 @@ fn harmless(subject: &Subject<'_>, metric: &Metric<'_>, name: &str) -> String {
         let longer = change.is_some_and(|change| {
             change.significant && change.ratio.is_none_or(|ratio| ratio > 1.0)
         });
-        !longer && !subject.slows_clients(variant) && falls_behind(subject, variant).is_none()
+        let serves_all = !subject.fails_more(variant) && falls_behind(subject, variant).is_none();
+        !longer && !subject.slows_clients(variant) && serves_all
     };
     if let Some(misfit) = &subject.misfit {
         return format!(
@@ -315,7 +326,8 @@ pub fn cheapest(subject: &Subject<'_>) -> Option<usize> {
         let mean = variant.get(&metric)?.mean;
         let cost = || change::cost(&subject.scenarios[0], scenario, subject.target);
         let keeps_limit = subject.is_limited(index) || !subject.is_limited(0);
-        (subject.changes(index) && keeps_limit).then(|| (cost(), mean, index))
+        let helps = subject.changes(index) && keeps_limit && !subject.fails_more(variant);
+        helps.then(|| (cost(), mean, index))
     });
     let cheaper = |one: &((i64, i64), f64, usize), other: &((i64, i64), f64, usize)| {
         one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))

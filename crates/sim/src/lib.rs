@@ -25,5 +25,6 @@ pub use workload::Workload;
 pub use workload_check::WorkloadError;
 pub use world::{
     ANSWERED, MessageSpec, NOT_DUE, PatientMessage, PatientSpec, RequestSpec, Then, Unfinished,
+    When,
 };
 pub use world::{Core, CpuTime, Explained, RunError, Watch, World};

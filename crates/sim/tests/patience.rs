@@ -8,7 +8,7 @@ use schedcast_sim::workload::{
     Arrival, ArrivalAction, ArrivalContext, ArrivalSource, PatientId, QueueSpec, TaskSpec,
 };
 use schedcast_sim::{
-    Arithmetic, NOT_DUE, PatientMessage, PatientSpec, Reg, RequestSpec, Then, Workload, World,
+    Arithmetic, NOT_DUE, PatientMessage, PatientSpec, Reg, RequestSpec, Then, When, Workload, World,
 };
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -78,7 +78,13 @@ impl Served<'_> {
                 then: then
                     .into_iter()
                     .filter(|_| follows)
-                    .map(|one| (one, MS))
+                    .map(|one| {
+                        let when = When {
+                            after_ns: MS,
+                            not_before_ns: 0,
+                        };
+                        (one, when)
+                    })
                     .collect(),
             });
             arrivals.extend(due_ns.map(|at_ns| Arrival {

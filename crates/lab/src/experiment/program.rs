@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use schedcast_workload::programs::{Prices, prefix};
-use schedcast_workload::replay::{Adjust, ClientLoop};
+use schedcast_workload::replay::{Adjust, ClientLoop, Patience};
 
 use super::cgroup::CgroupTree;
 use super::document::{Entry, Kind, Table, Value};
@@ -23,7 +23,7 @@ use super::units::split_words;
 use crate::error::{Error, Located, Place, Result, hint_for};
 
 /// Keys of `[[program]]`.
-pub(crate) const KEYS: [Key; 13] = keys! {
+pub(crate) const KEYS: [Key; 15] = keys! {
     "name" => Takes::Words("text without blanks and slashes"), "the program's",
         "Its name in metrics, unique in the experiment.";
     "run" => Takes::Words("a command as typed in a shell, or an array of words"), "",
@@ -45,6 +45,10 @@ pub(crate) const KEYS: [Key; 13] = keys! {
         "Workers that the recorded demand is split over.";
     "client" => Takes::Words("`\"open\"` or `\"closed\"`"), "as the recording shows",
         "Whether clients of recorded services keep a schedule, or ask again when the last reply has come.";
+    "client_timeout" => TIME, "none",
+        "How long clients of recorded services wait for an answer to a request before it has failed.";
+    "client_retries" => Takes::Whole(0, 100, "times"), "0",
+        "How often clients ask again after `client_timeout`, at once, before a request has failed.";
     "foreground" => Takes::Words("path of a group"), "all threads",
         "Only threads of this group and below are replayed as recorded; the others are a stationary background.";
 };
@@ -198,7 +202,15 @@ fn read_action(table: &Table, place: &Place, directory: &Path) -> Result<Located
 }
 
 /// Keys that make a replay differ from its recording.
-const ADJUSTS: [&str; 5] = ["window", "rate", "threads", "client", "foreground"];
+const ADJUSTS: [&str; 7] = [
+    "window",
+    "rate",
+    "threads",
+    "client",
+    "client_timeout",
+    "client_retries",
+    "foreground",
+];
 
 /// How a replay differs from its recording: `window = ["5s", "20s"]`, `rate = 1.5`, `threads = 4`,
 /// `foreground = "/pg"`.
@@ -227,10 +239,34 @@ fn read_adjust(table: &Table) -> Result<Adjust> {
             _ => return Err(value.expected(what)),
         };
     }
+    adjust.patience = read_patience(table)?;
     if let Some(value) = table.get("foreground") {
         adjust.foreground = Some(value.text("a cgroup path")?.to_string());
     }
     Ok(adjust)
+}
+
+/// How long clients wait for an answer, and how often they ask again.
+fn read_patience(table: &Table) -> Result<Option<Patience>> {
+    let Some(value) = table.get("client_timeout") else {
+        return match table.entry("client_retries") {
+            None => Ok(None),
+            Some(entry) => {
+                let message = "clients ask again when `client_timeout` is over, which is not set";
+                Err(Error::input(&entry.key_place, message))
+            }
+        };
+    };
+    let timeout_ns = read_time(value)?;
+    if timeout_ns == 0 {
+        return Err(value.expected("a time longer than 0"));
+    }
+    let retries = table.get("client_retries");
+    let retries = retries.map_or(Ok(0), |value| keys::whole(&KEYS, "client_retries", value))?;
+    Ok(Some(Patience {
+        timeout_ns,
+        retries: retries as u32,
+    }))
 }
 
 /// The words of `run`: a string is split as in a shell, an array is taken word by word.
@@ -471,9 +507,13 @@ mod tests {
             replay.action.value,
             Action::Replay("dir/pg".into(), as_recorded)
         );
-        let text = "replay = \"pg\"\nwindow = [\"5s\", \"20s\"]\nrate = 1.5\nthreads = 4\nclient = \"closed\"\nforeground = \"/pg\"";
+        let text = "replay = \"pg\"\nwindow = [\"5s\", \"20s\"]\nrate = 1.5\nthreads = 4\nclient = \"closed\"\nclient_timeout = \"200ms\"\nclient_retries = 2\nforeground = \"/pg\"";
         let adjusted = Adjust {
             client_loop: ClientLoop::Closed,
+            patience: Some(Patience {
+                timeout_ns: 200_000_000,
+                retries: 2,
+            }),
             window_ns: Some((5_000_000_000, 20_000_000_000)),
             rate_permille: 1500,
             work_permille: 1000,

@@ -244,6 +244,12 @@ fn add_program_metrics<K: Core>(
             metrics.insert(metric.name.clone(), metric.count as f64);
         }
     }
+    for patient in &world.workload().patients {
+        for metric in [patient.failed, patient.retried] {
+            let metric = &world.probes().metrics[metric.0 as usize];
+            metrics.insert(metric.name.clone(), metric.count as f64);
+        }
+    }
     for program in programs {
         metrics.extend(program.metrics(world.probes(), world.now()));
     }

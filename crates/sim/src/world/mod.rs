@@ -41,7 +41,7 @@ pub use error::RunError;
 pub use explain::Explained;
 pub use outside::CpuTime;
 pub(crate) use outside::Outside;
-pub use patience::{Message as PatientMessage, PatientSpec, Then};
+pub use patience::{Message as PatientMessage, PatientSpec, Then, When};
 pub use unfinished::{ANSWERED, MessageSpec, NOT_DUE, RequestSpec, Unfinished};
 pub use watch::Watch;
 

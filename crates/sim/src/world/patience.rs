@@ -45,9 +45,24 @@ pub struct PatientSpec {
     pub retried: MetricId,
     /// What asks again, and how long after the timeout it comes; nothing if that is not known.
     pub again: Option<(Message, Ns)>,
-    /// What the client does when it has the answer or has given up, and how long after that was
+    /// What the client does when it has the answer or has given up, and when: from when that was
     /// sent, or would have had to be.
-    pub then: Vec<(Then, Ns)>,
+    pub then: Vec<(Then, When)>,
+}
+
+/// So long from now, and not before that time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct When {
+    /// How long, ns.
+    pub after_ns: Ns,
+    /// The time, ns; 0 for a client without a schedule.
+    pub not_before_ns: Ns,
+}
+
+impl When {
+    fn at_ns(self, now: Ns) -> Ns {
+        now.saturating_add(self.after_ns).max(self.not_before_ns)
+    }
 }
 
 /// A message whose value is the time when it comes, multiplied by the number of kinds, plus its
@@ -175,8 +190,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         // The work for it may have been run before it was due.
         let latency_ns = u64::try_from(had_ns.saturating_sub(due_ns)).unwrap_or(0);
         self.probes.record(now, request.metric.0, latency_ns);
-        for (number, (then, after_ns)) in (0u32..).zip(&spec.then) {
-            let at_ns = now.saturating_add(*after_ns);
+        for (number, (then, when)) in (0u32..).zip(&spec.then) {
+            let at_ns = when.at_ns(now);
             match *then {
                 Then::Due(next) => {
                     let of = &shared.workload.patients[next.0 as usize];

@@ -35,8 +35,19 @@ pub struct Adjust {
     pub foreground: Option<String>,
     /// How clients of services decide when to ask.
     pub client_loop: ClientLoop,
+    /// How long clients of services wait for an answer, if not for ever.
+    pub patience: Option<Patience>,
     /// Work besides what was recorded.
     pub piece: Option<Piece>,
+}
+
+/// How long a client waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// It closes the connection then, ns.
+    pub timeout_ns: u64,
+    /// How often it asks again before it gives up.
+    pub retries: u32,
 }
 
 /// CPU time that a thread of a group uses besides what was recorded, in one piece.
@@ -59,6 +70,7 @@ impl Default for Adjust {
             threads: None,
             foreground: None,
             client_loop: ClientLoop::AsRecorded,
+            patience: None,
             piece: None,
         }
     }
@@ -111,6 +123,12 @@ impl Adjust {
         }
         if self.work_permille != 1000 {
             scale_work(replay, self.work_permille);
+        }
+        if self.patience.is_some() {
+            if replay.requests.is_empty() {
+                return Err(ReplayError::NoClients);
+            }
+            replay.patience = self.patience;
         }
         if let Some(piece) = &self.piece {
             let group = replay.group(&piece.group)?;

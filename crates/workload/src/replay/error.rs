@@ -61,6 +61,9 @@ pub enum ReplayError {
         "no threads take requests of a client that waits for answers: their number cannot be changed"
     )]
     NoPool,
+    /// A timeout of clients where no requests are known that could take too long.
+    #[error("no requests of clients of a service are known: a timeout has nothing to end")]
+    NoClients,
     /// A file of a cgroup does not hold what the kernel writes there.
     #[error("cgroups.json: {message}")]
     Cgroup {

@@ -44,6 +44,7 @@ pub(super) fn finish(
         exchanges: Vec::new(),
         services: folded.found.services,
         requests: folded.found.requests,
+        patience: None,
         jobs: folded.jobs,
         uncut: folded.found.uncut,
         report: gathered.report,

@@ -75,7 +75,7 @@ mod unseen;
 mod tests;
 
 pub use activity::Incomplete;
-pub use adjust::{Adjust, Piece};
+pub use adjust::{Adjust, Patience, Piece};
 pub use compile::{CompileOptions, Compiled};
 pub use costs::Costs;
 pub use error::ReplayError;
@@ -149,6 +149,8 @@ pub struct Replay {
     pub services: Vec<Service>,
     /// Their requests.
     pub requests: Vec<Served>,
+    /// How long their clients wait for an answer, if not for ever.
+    pub patience: Option<Patience>,
     /// Groups whose threads all end.
     pub jobs: Vec<Job>,
     /// By thread of a service or its clients: its activations as recorded, before they were cut

@@ -27,6 +27,7 @@
 //! Clients that wait for answers send differently, see `exchanges`. The servers of a pool share one
 //! program, so that each can do what the recording shows for any of them.
 
+mod again;
 mod exchanges;
 mod jobs;
 mod lanes;
@@ -39,6 +40,7 @@ use super::groups::{self, GroupIndex};
 use super::model::{Activation, ActivationId, Step, Thread, Trigger};
 use super::threads::{Origin, ThreadId};
 use crate::registers::registers;
+use again::Agains;
 use exchanges::Exchanges;
 use jobs::Jobs;
 use lanes::Handed;
@@ -51,9 +53,9 @@ use schedcast_sim::workload::{
     ProgramId, QueueId, QueueSpec, SemaphoreId, TaskSpec,
 };
 use schedcast_sim::{
-    Arithmetic, Compare, MessageSpec, ProgramBuilder, ProgramError, Ref, Reg, Workload,
+    Arithmetic, Compare, MessageSpec, ProgramBuilder, ProgramError, Ref, Reg, When, Workload,
 };
-use services::{Gate, Opens, Services, When};
+use services::{Gate, Opens, Services};
 use std::collections::BTreeSet;
 use units::{Unit, Units, under_way};
 
@@ -168,6 +170,7 @@ impl Replay {
             }
         }
         let arrivals = compiler.arrivals();
+        let patients = compiler.patients();
         let messages: Vec<MessageSpec> = compiler
             .units
             .all
@@ -176,6 +179,7 @@ impl Replay {
             .collect();
         let inboxes = compiler.inboxes;
         workload.messages.extend(messages);
+        workload.patients.extend(patients);
         workload.add_arrivals("recording", ArrivalSource::List(arrivals));
         Ok(Compiled {
             groups,
@@ -226,6 +230,7 @@ struct Compiler<'a> {
     services: Services,
     jobs: Jobs,
     in_order: InOrder,
+    agains: Agains,
 }
 
 impl<'a> Compiler<'a> {
@@ -260,7 +265,8 @@ impl<'a> Compiler<'a> {
         // Forks name programs that are made later: they are numbered in advance.
         let loose = services::loose_waits(replay);
         let first_program = ProgramId(workload.programs.len() as u32);
-        let units = Units::new(replay, &forked, &loose, first_program);
+        let agains = Agains::of(replay);
+        let units = Units::new(replay, &forked, &loose, &agains, first_program);
         let exchanges = Exchanges::new(replay, &units, &inboxes, workload);
         let services = Services::new(replay, &loose, workload);
         let jobs = Jobs::new(replay, groups, workload);
@@ -304,6 +310,7 @@ impl<'a> Compiler<'a> {
             services,
             jobs,
             in_order: InOrder::of(replay),
+            agains,
         }
     }
 
@@ -353,8 +360,7 @@ impl<'a> Compiler<'a> {
         let ids = unit.activations(self.replay);
         let of_unit = unit.threads.iter();
         let gates = of_unit.flat_map(|thread| self.services.gates_of(*thread));
-        let first_gate = handlers.len() - gates.clone().count();
-        let mut gates = gates.zip(handlers[first_gate..].iter().copied());
+        let mut gates = gates.zip(handlers[unit.first_gate as usize..].iter().copied());
         for (handler, id) in handlers.iter().zip(ids.clone()) {
             b.bind(*handler);
             self.handler(&mut b, id, Some((&mut gates, wait)), &mut handed);
@@ -364,6 +370,13 @@ impl<'a> Compiler<'a> {
         for (handler, timer) in timers.zip(self.exchanges.timers_of(unit.threads[0])) {
             b.bind(*handler);
             self.permit(&mut b, timer.exchange, timer.position);
+            b.jump(wait);
+        }
+        let of_unit = unit.threads.iter();
+        let parts = of_unit.flat_map(|thread| self.agains.of_thread(*thread));
+        for (handler, part) in handlers[unit.first_again as usize..].iter().zip(parts) {
+            b.bind(*handler);
+            self.again(&mut b, *part);
             b.jump(wait);
         }
         self.replies(&mut b, &handed);
@@ -578,7 +591,7 @@ impl<'a> Compiler<'a> {
                 cpu,
                 context,
             } = activation.trigger
-                && activation.follows.is_none_or(|one| one.not_before_ns > 0)
+                && (activation.follows.is_none() || self.services.is_scheduled(id))
                 && activation.slept_before_ns.is_none()
             {
                 let number = self.units.number(self.replay, id);

@@ -36,19 +36,24 @@
 
 use super::super::Replay;
 use super::super::model::{ActivationId, HandoverId, Step, Trigger};
-use super::super::service::{Follows, RequestId, Rounds, Served};
+use super::super::service::{Follows, RequestId, Rounds, Served, Service};
 use super::super::threads::ThreadId;
 use super::lanes::Lanes;
 use super::units::under_way;
 use super::{Compiler, MESSAGE, SEND, SENT, SINCE};
 use crate::registers::registers;
 use schedcast_sim::program::Label;
-use schedcast_sim::workload::{DeviceId, DeviceSpec, Interrupts, MetricId, QueueId, WordId};
+use schedcast_sim::workload::{
+    ArrivalContext, DeviceId, DeviceSpec, Interrupts, MetricId, PatientId, QueueId, WordId,
+};
 use schedcast_sim::{
-    ANSWERED, Arithmetic, Compare, NOT_DUE, ProgramBuilder, RequestSpec, Workload,
+    ANSWERED, Arithmetic, Compare, NOT_DUE, PatientMessage, PatientSpec, ProgramBuilder,
+    RequestSpec, Then, When, Workload,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A request is not among those that a round has executed.
+const NOT_LISTED: u64 = u32::MAX as u64;
 /// A thread has not come to the gate, or has passed it.
 const PASSED: u64 = 0;
 /// The activation goes on when the request arrives, or the other thread gets there.
@@ -79,11 +84,12 @@ struct Looping {
 
 impl Looping {
     fn new(replay: &Replay, rounds: Rounds, workload: &mut Workload) -> Self {
+        let unlisted = replay.patience.map_or(0, |_| NOT_LISTED);
         let own = replay.activations_of(rounds.thread).iter();
         let answers: Vec<(RequestId, WordId)> = own
             .flat_map(|activation| replay.steps_of(activation))
             .filter_map(|step| match step {
-                Step::Reply(request) => Some((*request, workload.add_word(0))),
+                Step::Reply(request) => Some((*request, workload.add_word(unlisted))),
                 _ => None,
             })
             .collect();
@@ -129,19 +135,11 @@ enum Next {
     Message(ActivationId, When),
 }
 
-/// So long from now, and not before that time.
-#[derive(Clone, Copy, Default)]
-pub(super) struct When {
-    pub after_ns: u64,
-    pub not_before_ns: u64,
-}
-
-impl From<Follows> for When {
-    fn from(follows: Follows) -> Self {
-        Self {
-            after_ns: follows.after_ns,
-            not_before_ns: follows.not_before_ns,
-        }
+/// When something comes that follows a reply.
+fn when(follows: Follows) -> When {
+    When {
+        after_ns: follows.after_ns,
+        not_before_ns: follows.not_before_ns,
     }
 }
 
@@ -151,13 +149,13 @@ impl Next {
         for (id, served) in (0u32..).map(RequestId).zip(&replay.requests) {
             if let Some(follows) = served.follows {
                 let next = next.entry(follows.request).or_default();
-                next.push(Next::Due(id, follows.into()));
+                next.push(Next::Due(id, when(follows)));
             }
         }
         for (id, activation) in (0u32..).map(ActivationId).zip(&replay.activations) {
             if let Some(follows) = activation.follows {
                 let next = next.entry(follows.request).or_default();
-                next.push(Next::Message(id, follows.into()));
+                next.push(Next::Message(id, when(follows)));
             }
         }
         next
@@ -174,6 +172,8 @@ fn delays(workload: &mut Workload) -> DeviceId {
 pub(super) struct Services {
     /// Per service: from when a request is due to when its client has the reply.
     latency: Vec<MetricId>,
+    /// Per service: counts of requests that failed, and of those asked again.
+    failures: Vec<[MetricId; 2]>,
     /// Per request: whether it is answered. That of a closed loop holds when it is due.
     states: Vec<WordId>,
     /// Consequences of the reply to a request in a closed loop.
@@ -191,6 +191,8 @@ pub(super) struct Services {
     pub(super) lanes: Lanes,
     /// Event loops that answer in rounds.
     looping: BTreeMap<ThreadId, Looping>,
+    /// Where clients do not wait for ever: the first request's number among those, and its row.
+    patients: Option<(u32, u32)>,
 }
 
 /// The handovers that threads of services wait for at gates. Activations under way at the start
@@ -226,6 +228,16 @@ impl Services {
         let latency: Vec<MetricId> = services
             .map(|one| workload.add_metric(&format!("{}/request_latency", one.subject)))
             .collect();
+        let counts = |one: &Service| {
+            ["requests_failed", "requests_retried"]
+                .map(|name| workload.add_metric(&format!("{}/{name}", one.subject)))
+        };
+        let impatient = replay.patience.map(|_| replay.services.iter().map(counts));
+        let failures = impatient.into_iter().flatten().collect();
+        let first = (
+            workload.patients.len() as u32,
+            workload.requests.len() as u32,
+        );
         let mut states = Vec::with_capacity(replay.requests.len());
         for served in &replay.requests {
             let state = workload.add_word(NOT_DUE);
@@ -266,14 +278,21 @@ impl Services {
         }
         let ids = (0u32..).map(ActivationId).zip(&replay.activations);
         let scheduled = ids.filter(|(_, one)| one.follows.is_some_and(|one| one.not_before_ns > 0));
-        let held_back = scheduled
-            .map(|(id, _)| (id, workload.add_word(0)))
-            .collect();
-        let lanes = Lanes::of(replay, workload);
+        // Clients that give up do all this by themselves.
+        let (held_back, lanes) = match replay.patience {
+            None => (
+                scheduled
+                    .map(|(id, _)| (id, workload.add_word(0)))
+                    .collect(),
+                Lanes::of(replay, workload),
+            ),
+            Some(_) => Default::default(),
+        };
         let rounds = replay.services.iter().filter_map(|one| one.rounds);
         let looping = rounds.map(|one| (one.thread, Looping::new(replay, one, workload)));
         Self {
             latency,
+            failures,
             states,
             next,
             delays,
@@ -282,7 +301,19 @@ impl Services {
             held_back,
             lanes,
             looping: looping.collect(),
+            patients: replay.patience.map(|_| first),
         }
+    }
+
+    /// The number of a request whose client does not wait for ever.
+    fn patient(&self, request: RequestId) -> Option<PatientId> {
+        self.patients.map(|(first, _)| PatientId(first + request.0))
+    }
+
+    /// Whether a client with a schedule sends at its time what begins an activation, unless it
+    /// waits for its last reply.
+    pub(super) fn is_scheduled(&self, id: ActivationId) -> bool {
+        self.held_back.contains_key(&id)
     }
 
     /// Whether a step waits at a gate.
@@ -358,6 +389,9 @@ impl Compiler<'_> {
 
     /// A thread has done what a request asks for: it answers, at once or at the end of its round.
     pub(super) fn executed(&self, b: &mut ProgramBuilder, thread: ThreadId, request: RequestId) {
+        if let Some(patient) = self.services.patient(request) {
+            b.serve(patient);
+        }
         let of_round = self.services.looping.get(&thread);
         let place =
             of_round.and_then(|looping| looping.places.get(&request).map(|at| (looping, *at)));
@@ -365,8 +399,20 @@ impl Compiler<'_> {
             self.answer(b, request);
             return;
         };
-        b.word_store(looping.answers[place].1, EXECUTED);
-        b.set(EXECUTED, place as u64 + 1);
+        let before = looping.answers[place].1;
+        let list = |b: &mut ProgramBuilder| {
+            b.word_store(before, EXECUTED);
+            b.set(EXECUTED, place as u64 + 1);
+        };
+        match self.services.patients {
+            // It may have been asked twice in one round.
+            Some(_) => {
+                let [value, ..] = SEND;
+                b.word_load(before, value);
+                b.unless(value, Compare::NotEqual, NOT_LISTED, list);
+            }
+            None => list(b),
+        }
         b.add(COUNT, 1);
     }
 
@@ -401,6 +447,9 @@ impl Compiler<'_> {
         for (reply, (request, before)) in replies.iter().zip(&looping.answers) {
             b.bind(*reply);
             b.word_load(*before, EXECUTED);
+            if self.services.patients.is_some() {
+                b.word_store(*before, NOT_LISTED);
+            }
             self.answer(b, *request);
             b.jump(flush);
         }
@@ -416,6 +465,10 @@ impl Compiler<'_> {
 
     /// A request ends; a client that waits for it will ask again.
     pub(super) fn answer(&self, b: &mut ProgramBuilder, request: RequestId) {
+        if let Some(patient) = self.services.patient(request) {
+            b.answer(patient);
+            return;
+        }
         self.services.reply(b, &self.replay.requests, request);
         self.services.lanes.advance(b, request);
         let [state, value, _] = SEND;
@@ -470,7 +523,7 @@ impl Compiler<'_> {
     }
 
     /// Sends a message to a thread.
-    fn send_later(&self, b: &mut ProgramBuilder, to: ThreadId, number: u64, when: When) {
+    pub(super) fn send_later(&self, b: &mut ProgramBuilder, to: ThreadId, number: u64, when: When) {
         let (Some(delays), Some(inbox)) = (self.services.delays, self.inboxes[to.index()]) else {
             return;
         };
@@ -493,6 +546,69 @@ impl Compiler<'_> {
             0 => b.submit(delays, after_ns, inbox, SENT),
             _ => b.submit(delays, until, inbox, SENT),
         }
+    }
+
+    /// The requests, if their clients do not wait for ever.
+    pub(super) fn patients(&self) -> Vec<PatientSpec> {
+        let (Some(patience), Some((_, row))) = (self.replay.patience, self.services.patients)
+        else {
+            return Vec::new();
+        };
+        let requests = (0u32..).map(RequestId).zip(&self.replay.requests);
+        let patient = |(id, served): (RequestId, &Served)| {
+            let [failed, retried] = self.services.failures[served.service as usize];
+            let again = self.agains.first(id).and_then(|part| {
+                let thread =
+                    self.replay.activations[self.agains.parts[part].activation.index()].thread;
+                let number = self.units.number_again(&self.agains, thread, part);
+                let message = self.message(thread, number, ArrivalContext::SoftIrq)?;
+                let way_ns = self.comes_ns(id, part) as i64 - served.due_ns;
+                Some((message, u64::try_from(way_ns).unwrap_or(0)))
+            });
+            let next = self.services.next.get(&id).into_iter().flatten();
+            let then = next.filter_map(|next| match *next {
+                Next::Due(id, when) => Some((Then::Due(self.services.patient(id)?), when)),
+                Next::Message(id, when) => {
+                    let activation = &self.replay.activations[id.index()];
+                    let Trigger::Outside { .. } = activation.trigger else {
+                        return None;
+                    };
+                    let number = self.units.number(self.replay, id);
+                    let context = ArrivalContext::OwnTimer;
+                    let message = self.message(activation.thread, number, context)?;
+                    Some((Then::Sends(message), when))
+                }
+            });
+            PatientSpec {
+                request: row + id.0,
+                timeout_ns: patience.timeout_ns,
+                retries: patience.retries,
+                read_ns: served.read_ns,
+                failed,
+                retried,
+                again,
+                then: then.collect(),
+            }
+        };
+        requests.map(patient).collect()
+    }
+
+    /// A message of this number to a thread.
+    fn message(
+        &self,
+        thread: ThreadId,
+        kind: u64,
+        context: ArrivalContext,
+    ) -> Option<PatientMessage> {
+        Some(PatientMessage {
+            queue: self.inboxes[thread.index()]?,
+            kinds: self.units.of(thread).messages,
+            kind,
+            cpu: self
+                .options
+                .cpu(self.replay.threads[thread.index()].first_cpu),
+            context,
+        })
     }
 
     /// A thread gets to what another one waits for.

@@ -2,11 +2,13 @@
 //!
 //! A unit is one thread, or the servers of a pool. Its messages are numbered through: the
 //! activations of its first thread, those of its second, …, then the schedules of a client's
-//! exchanges, and at the end what opens the gates at which activations wait (see `services`).
+//! exchanges, what opens the gates at which activations wait (see `services`), and at the end what
+//! is asked again (see `again`).
 
 use super::super::Replay;
 use super::super::model::{ActivationId, HandoverId, Step, Trigger};
 use super::super::threads::ThreadId;
+use super::again::Agains;
 use schedcast_sim::workload::ProgramId;
 use std::collections::BTreeSet;
 
@@ -16,8 +18,10 @@ pub(super) struct Unit {
     pub program: ProgramId,
     /// Number of messages.
     pub messages: u64,
-    /// Number of the first of those that open gates; they are the last ones.
+    /// Number of the first of those that open gates.
     pub first_gate: u64,
+    /// Number of the first of those that ask again; they are the last ones.
+    pub first_again: u64,
 }
 
 /// All units.
@@ -36,6 +40,7 @@ impl Units {
         replay: &Replay,
         forked: &[bool],
         loose: &BTreeSet<HandoverId>,
+        agains: &Agains,
         first_program: ProgramId,
     ) -> Self {
         let mut units = Self {
@@ -46,16 +51,17 @@ impl Units {
                 program: first_program,
                 messages: 0,
                 first_gate: 0,
+                first_again: 0,
             },
         };
         let pools = replay.exchanges.iter().filter(|e| e.servers.len() > 1);
         for pool in pools {
-            units.add(replay, &pool.servers, loose, first_program);
+            units.add(replay, &pool.servers, loose, agains, first_program);
         }
         for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
             let active = forked[id.index()] || !thread.activations.is_empty();
             if active && units.of_thread[id.index()].is_none() {
-                units.add(replay, &[id], loose, first_program);
+                units.add(replay, &[id], loose, agains, first_program);
             }
         }
         units
@@ -66,6 +72,7 @@ impl Units {
         replay: &Replay,
         threads: &[ThreadId],
         loose: &BTreeSet<HandoverId>,
+        agains: &Agains,
         first_program: ProgramId,
     ) {
         let mut messages = 0;
@@ -91,17 +98,29 @@ impl Units {
             _ => false,
         };
         messages += steps.filter(is_gate).count() as u64;
+        let first_again = messages;
+        let parts = threads.iter().map(|thread| agains.of_thread(*thread));
+        messages += parts.flatten().count() as u64;
         self.all.push(Unit {
             threads: threads.to_vec(),
             program: ProgramId(first_program.0 + self.all.len() as u32),
             messages,
             first_gate,
+            first_again,
         });
     }
 
     /// The unit of a thread.
     pub(super) fn of(&self, thread: ThreadId) -> &Unit {
         self.of_thread[thread.index()].map_or(&self.none, |(unit, _)| &self.all[unit])
+    }
+
+    /// The number of the message that begins a part again.
+    pub(super) fn number_again(&self, agains: &Agains, thread: ThreadId, part: usize) -> u64 {
+        let unit = self.of(thread);
+        let parts = unit.threads.iter().flat_map(|id| agains.of_thread(*id));
+        let before = parts.take_while(|other| **other != part).count();
+        unit.first_again + before as u64
     }
 
     /// The number of the message that begins an activation.

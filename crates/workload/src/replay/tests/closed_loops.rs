@@ -6,7 +6,7 @@ use super::*;
 use schedcast_trace::{AtSocket, EventKind, Pid, Request};
 
 /// Forty requests of one connection, 5 ms apart, that take 135 µs each; the piles belong to others.
-fn replayed(client_loop: ClientLoop, work_permille: u64) -> Replay {
+pub(super) fn replayed(client_loop: ClientLoop, work_permille: u64) -> Replay {
     let (mini, piles) = event_loop(40);
     let mut recording = mini.recording(piles + 500_000);
     let start_us = recording.meta.start_ns.unwrap() / 1000;

@@ -13,6 +13,7 @@ mod jobs;
 mod logs;
 mod mini;
 mod paced;
+mod patience;
 mod pipeline;
 mod rare;
 mod rounds;

@@ -75,7 +75,7 @@ fn overlapping(mini: &mut Mini, at: u64) {
 }
 
 /// 25 single requests, 5 ms apart, and five piles.
-fn pipeline() -> (Replay, u64) {
+pub(super) fn pipeline() -> (Replay, u64) {
     beside_compiler(false)
 }
 

@@ -20,7 +20,7 @@ fn rounds(mini: &mut Mini, at: u64) {
 }
 
 /// An event loop in `/svc` with 25 requests that come one by one, and then this often three.
-fn event_loop(times: u64) -> Replay {
+pub(super) fn event_loop(times: u64) -> Replay {
     let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
     for number in 0..25 {
