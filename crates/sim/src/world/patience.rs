@@ -43,10 +43,10 @@ pub struct PatientSpec {
     pub failed: MetricId,
     /// Counts attempts behind the first ones.
     pub retried: MetricId,
-    /// What asks again, and how long after the timeout it comes; nothing if that is not known.
+    /// Message that asks again, and how long after the timeout it comes; none if that is not known.
     pub again: Option<(Message, Ns)>,
-    /// What the client does when it has the answer or has given up, and when: from when that was
-    /// sent, or would have had to be.
+    /// Consequences of the answer, and of giving up; and when each comes, counted from when the
+    /// answer was sent, or would have had to be.
     pub then: Vec<(Then, When)>,
 }
 
@@ -113,7 +113,7 @@ enum Happens {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patience {
     patients: Vec<Patient>,
-    /// What is to come, each with its place in the order of entry.
+    /// Events to come, each with its place in the order of entry.
     coming: BinaryHeap<Reverse<(Ns, u64, Happens)>>,
     entered: u64,
     slot: Option<Slot>,

@@ -55,6 +55,8 @@ pub struct Report {
     pub stolen_ns: u64,
     /// Requests of a log beside the trace of which nothing is used.
     pub unused_log: u64,
+    /// Requests of services whose clients gave up.
+    pub given_up: u64,
     /// Notes of the trace's reader.
     pub trace_notes: Vec<String>,
 }
@@ -73,6 +75,10 @@ pub(super) fn count(replay: &mut Replay) {
         }
         report.removed_ns += activation.removed_ns;
         report.assumed_ns += activation.assumed_ns;
+    }
+    // A load generator that is ended does not receive what is under way.
+    if report.given_up * FEW_OF <= replay.requests.len() as u64 {
+        report.given_up = 0;
     }
     for step in &replay.steps {
         report.device_waits += u32::from(matches!(step, Step::Io { .. }));
@@ -123,6 +129,12 @@ impl Report {
                 "",
                 "requests of the log beside the trace are not used: they are those of no service here, or the trace shows \
                  their clients more exactly",
+            ),
+            (
+                self.given_up,
+                "",
+                "requests were given up by their clients before the answer came; those that had none are missing \
+                 (`program.recording.client_timeout` makes clients of other columns give up)",
             ),
             (
                 u64::from(self.unlisted_threads),

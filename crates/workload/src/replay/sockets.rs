@@ -38,6 +38,8 @@ pub(super) struct Exchanged {
     pub taken: (u64, ThreadId),
     /// Its reply, as the server sent it.
     pub answer: Answer,
+    /// The client has received it.
+    pub is_read: bool,
 }
 
 /// A server's last message of a reply.
@@ -109,13 +111,16 @@ impl Connection {
             free_ns,
             taken,
             answer,
+            is_read: open.is_read(),
         })
     }
 
-    fn asks(&mut self, message: &Message, ended: &mut Vec<Exchanged>) {
+    /// The client sends. Returns how many requests will have no answer any more.
+    fn asks(&mut self, message: &Message, ended: &mut Vec<Exchanged>) -> u64 {
+        let mut forgotten = 0;
         if std::mem::replace(&mut self.server, message.to) != message.to {
             // The addresses are those of other connections now.
-            self.end_all(ended);
+            forgotten = self.end_all(ended);
         }
         if let Some(last) = self.open.back_mut()
             && last.taken.is_none()
@@ -123,7 +128,7 @@ impl Connection {
             && message.at_ns - last.last_piece_ns <= PIECE_NS
         {
             last.last_piece_ns = message.at_ns;
-            return;
+            return forgotten;
         }
         ended.extend(std::iter::from_fn(|| self.end(Open::is_read)));
         self.open.push_back(Open {
@@ -134,6 +139,7 @@ impl Connection {
             answer: None,
             read_ns: 0,
         });
+        forgotten
     }
 
     /// The server has received what there is.
@@ -168,12 +174,12 @@ impl Connection {
         }
     }
 
-    /// Ends every request that is answered, and forgets the others.
-    fn end_all(&mut self, ended: &mut Vec<Exchanged>) {
+    /// Ends every request that is answered, and forgets the others. Returns how many.
+    fn end_all(&mut self, ended: &mut Vec<Exchanged>) -> u64 {
         ended.extend(std::iter::from_fn(|| {
             self.end(|open| open.answer.is_some())
         }));
-        self.open.clear();
+        self.open.drain(..).count() as u64
     }
 }
 
@@ -281,8 +287,10 @@ impl Messages {
         all.filter_map(|message| Some((message.by, message.got_by?)))
     }
 
-    /// The requests of a group's clients in order of sending, each with its reply.
-    pub(super) fn exchanged(&self, sides: &Sides<'_>) -> Vec<Exchanged> {
+    /// The requests of a group's clients in order of sending, each with its reply; and how many
+    /// clients gave up: their connection was closed before an answer came, or nobody received that.
+    /// The server reads such a request all the same, and answers it.
+    pub(super) fn exchanged(&self, sides: &Sides<'_>) -> (Vec<Exchanged>, u64) {
         let mut connections = Connections::default();
         let mut received = self.received.iter().peekable();
         let mut all: Vec<Exchanged> = Vec::new();
@@ -299,7 +307,12 @@ impl Messages {
             connection.end_all(&mut all);
         }
         all.sort_by_key(|one| one.sent_ns);
-        all
+        // What is answered last may be under way to its client when the recording ends.
+        let read = all.iter().filter(|one| one.is_read);
+        let last_ns = read.map(|one| one.replied_ns).max().unwrap_or(0);
+        let is_unread = |one: &&Exchanged| !one.is_read && one.replied_ns < last_ns;
+        let unread = all.iter().filter(is_unread).count() as u64;
+        (all, unread + connections.forgotten)
     }
 }
 
@@ -309,6 +322,8 @@ struct Connections {
     by_client: BTreeMap<Socket, Connection>,
     /// By server's socket: the client's.
     client_of: BTreeMap<Socket, Socket>,
+    /// Requests without an answer on connections that were closed.
+    forgotten: u64,
 }
 
 impl Connections {
@@ -332,7 +347,7 @@ impl Connections {
             let number = self.by_client.len() as u32;
             let connection = self.by_client.entry(message.from);
             let connection = connection.or_insert_with(|| Connection::new(number, message.to));
-            connection.asks(message, ended);
+            self.forgotten += connection.asks(message, ended);
         } else if sides.inside[message.by.index()]
             && let Some(connection) = self.by_client.get_mut(&message.to)
             && connection.server == message.from
@@ -372,7 +387,7 @@ mod tests {
             inside: &[false, true],
         };
         let us = |one: &Exchanged| [one.sent_ns, one.replied_ns, one.free_ns].map(|ns| ns / 1000);
-        let all = Messages::of(&uses(all), 0).exchanged(&sides);
+        let (all, _) = Messages::of(&uses(all), 0).exchanged(&sides);
         all.iter()
             .map(us)
             .map(|[sent, replied, free]| (sent, replied, free))
@@ -450,6 +465,35 @@ mod tests {
         uses.push((1060, SERVER, AtSocket::Received, OTHER[1]));
         uses.push((1070, SERVER, AtSocket::Sent, OTHER[1]));
         assert_eq!(found(&uses), [(1000, 1040, 0), (1050, 1070, 0)]);
+    }
+
+    /// One client closes its connection before the server answers, another one before it receives
+    /// the answer. The kernel gives the first one's socket to a new connection.
+    #[test]
+    fn clients_that_close_before_they_have_the_answer_gave_up() {
+        let given_up = |all: &[Use]| {
+            let sides = Sides {
+                clients: &[CLIENT].into(),
+                inside: &[false, true],
+            };
+            Messages::of(&uses(all), 0).exchanged(&sides).1
+        };
+        let ask = |at_us, [client, server]: [u64; 2]| -> [Use; 3] {
+            [
+                (at_us, CLIENT, AtSocket::Arrived, server),
+                (at_us + 4, CLIENT, AtSocket::Sent, client),
+                (at_us + 10, SERVER, AtSocket::Received, server),
+            ]
+        };
+        let mut uses: Vec<Use> = ask(1000, [0xa, 0xb]).into();
+        uses.extend(ask(1100, [0xc, 0xd]));
+        // A server that sends to a closed socket reaches nobody.
+        uses.push((1200, SERVER, AtSocket::Sent, 0xd));
+        uses.extend(ask(1300, [0xa, 0xe]));
+        assert_eq!(given_up(&uses), 1, "the other may have its answer later");
+        uses.push((1400, SERVER, AtSocket::Sent, 0xe));
+        uses.push((1410, CLIENT, AtSocket::Received, 0xa));
+        assert_eq!(given_up(&uses), 2);
     }
 
     #[test]

@@ -152,6 +152,7 @@ pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft], clock: &Clock<'_>)
         lanes: None,
         ask_at_once: false,
         by_log: true,
+        given_up: 0,
     })
 }
 

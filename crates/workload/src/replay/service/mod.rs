@@ -185,6 +185,8 @@ pub(super) struct Found {
     pub clients: BTreeSet<ThreadId>,
     /// Whether the log tells the requests of one of them.
     pub uses_log: bool,
+    /// Requests whose clients gave up.
+    pub given_up: u64,
     /// Activations of their threads and clients as recorded, before they were cut.
     pub uncut: BTreeMap<ThreadId, Vec<Activation>>,
 }
@@ -223,6 +225,8 @@ struct Told {
     /// Clients ask at once when they have been answered, as load generators without a rate do.
     ask_at_once: bool,
     by_log: bool,
+    /// Requests whose clients gave up.
+    given_up: u64,
 }
 
 impl Told {
@@ -305,6 +309,7 @@ pub(super) fn find(
                     client_loop = ClientLoop::Closed;
                 }
                 found.uses_log |= by_log;
+                found.given_up += told.given_up;
                 border.leave_inner(&told.asked);
                 if let Some(forked) = &mut forked {
                     forked.give(&border, &told.asked, true);

@@ -26,7 +26,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         clients: &border.clients,
         inside: &border.inside,
     };
-    let mut exchanged = border.evidence.messages.exchanged(&sides);
+    let (mut exchanged, given_up) = border.evidence.messages.exchanged(&sides);
     let sent_ns: Vec<i64> = exchanged.iter().map(|one| one.sent_ns as i64).collect();
     let is_told = |waking: usize| placed::same(&sent_ns, border.time_ns(waking) as i64).is_some();
     let entries = border.entries.iter();
@@ -94,6 +94,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         lanes: Some(lanes),
         ask_at_once,
         by_log: false,
+        given_up,
     })
 }
 
