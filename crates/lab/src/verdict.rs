@@ -509,16 +509,23 @@ mod tests {
 
     /// Sentences on columns of `/par/web` and its p99 in ms, the recorded one first.
     fn told_in(groups: &str, columns: &[(&str, f64)]) -> Vec<String> {
+        told_with(groups, columns, &[0.0; 3])
+    }
+
+    /// The same, and how many requests fail in each column.
+    fn told_with(groups: &str, columns: &[(&str, f64)], failed: &[f64]) -> Vec<String> {
         let mut text = groups.to_string();
         for (number, (files, _)) in columns.iter().enumerate() {
             text += &format!("[[variant]]\nname = \"{number}\"\n{files}\n");
         }
         let scenarios = experiment::read_text("t.toml", &text);
         let scenarios = scenarios.unwrap().scenarios;
-        let runs = |(_, p99_ms): &(&str, f64)| -> Vec<Outcome> {
+        let runs = |((_, p99_ms), failed): (&(&str, f64), &f64)| -> Vec<Outcome> {
             let run = |seed: u64| Outcome {
                 event_hash: seed,
                 metrics: [
+                    ("a/requests_failed".to_string(), *failed),
+                    ("a/requests_retried".to_string(), 0.0),
                     (
                         "a/request_latency.p99".to_string(),
                         1000.0 * p99_ms + seed as f64,
@@ -531,7 +538,7 @@ mod tests {
             };
             (0..4).map(run).collect()
         };
-        let rows: Vec<_> = columns.iter().map(runs).collect();
+        let rows: Vec<_> = columns.iter().zip(failed).map(runs).collect();
         let comparison = Comparison::new("", &scenarios, &rows).unwrap();
         sentences(&super::Subject {
             comparison: &comparison,
@@ -545,6 +552,16 @@ mod tests {
             doubt: None,
             misfit: None,
         })
+    }
+
+    #[test]
+    fn a_column_is_not_recommended_for_requests_that_fail_early() {
+        let groups = format!("{PARENT}[cgroup.\"/par/web\"]\n\"cpu.max\" = 25000\n");
+        let own = "cgroup.\"/par/web\".\"cpu.max\" = 30000";
+        let columns = [("", 400.0), (own, 200.0)];
+        let told = |failed| told_with(&groups, &columns, &[3.0, failed]).pop().unwrap();
+        assert_starts(&told(3.0), "cheapest change that helps: “1”");
+        assert_starts(&told(4.0), "no column with a limit makes it shorter");
     }
 
     const PARENT: &str = "[cgroup.\"/par\"]\n\"cpu.max\" = 40000\n";
