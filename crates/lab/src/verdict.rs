@@ -560,8 +560,8 @@ mod tests {
         let own = "cgroup.\"/par/web\".\"cpu.max\" = 30000";
         let columns = [("", 400.0), (own, 200.0)];
         let told = |failed| told_with(&groups, &columns, &[3.0, failed]).pop().unwrap();
-        assert_starts(&told(3.0), "cheapest change that helps: “1”");
-        assert_starts(&told(4.0), "no column with a limit makes it shorter");
+        assert_starts(told(3.0), "cheapest change that helps: “1”");
+        assert_starts(told(4.0), "no column with a limit makes it shorter");
     }
 
     const PARENT: &str = "[cgroup.\"/par\"]\n\"cpu.max\" = 40000\n";

@@ -14,10 +14,14 @@ use super::groups::GroupIndex;
 use super::model::{Activation, Step, Trigger};
 use super::service::{ClientLoop, Follows};
 use super::threads::ThreadId;
-use super::{Replay, groups};
+use super::{Replay, compile, groups};
 use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::{Pid, Recording};
 use std::collections::BTreeSet;
+
+/// One request in so many may be without a known begin where clients ask again: those that were
+/// under way when the recording began have none.
+const UNKNOWN_OF: usize = 20;
 
 /// How a replay differs from its recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +133,11 @@ impl Adjust {
                 return Err(ReplayError::NoClients);
             }
             replay.patience = self.patience;
+            let unknown = compile::not_asked_again(replay);
+            if unknown * UNKNOWN_OF > replay.requests.len() {
+                let requests = replay.requests.len();
+                return Err(ReplayError::NoRetries { unknown, requests });
+            }
         }
         if let Some(piece) = &self.piece {
             let group = replay.group(&piece.group)?;

@@ -64,6 +64,17 @@ pub enum ReplayError {
     /// A timeout of clients where no requests are known that could take too long.
     #[error("no requests of clients of a service are known: a timeout has nothing to end")]
     NoClients,
+    /// Clients that ask again where it is not known what a request begins.
+    #[error(
+        "{unknown} of {requests} requests cannot be asked again: the recording does not show what \
+         begins the thread that answers them, such as a child that is forked for each"
+    )]
+    NoRetries {
+        /// Requests without a known begin.
+        unknown: usize,
+        /// All of them.
+        requests: usize,
+    },
     /// A file of a cgroup does not hold what the kernel writes there.
     #[error("cgroups.json: {message}")]
     Cgroup {

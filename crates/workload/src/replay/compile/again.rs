@@ -89,6 +89,11 @@ impl Agains {
         agains
     }
 
+    /// How many requests cannot be asked again.
+    fn unknown(&self) -> usize {
+        self.first.iter().filter(|first| first.is_none()).count()
+    }
+
     /// The first part of what a request asks for.
     pub(super) fn first(&self, request: RequestId) -> Option<usize> {
         self.first.get(request.index()).copied().flatten()
@@ -98,6 +103,11 @@ impl Agains {
     pub(super) fn of_thread(&self, thread: ThreadId) -> &[usize] {
         self.of_thread.get(&thread).map_or(&[], Vec::as_slice)
     }
+}
+
+/// How many requests cannot be asked again although their clients do.
+pub(in super::super) fn not_asked_again(replay: &Replay) -> usize {
+    Agains::of(replay).unknown()
 }
 
 /// Whether work behind a step is for another request.
@@ -125,12 +135,13 @@ fn chain(
         };
         let border = steps[..position].iter().rposition(is_border);
         parts.push((id, border.map_or(0, |border| border + 1)..to));
-        // Activations of a chain begin one after the other.
-        if border.is_some() || parts.len() > replay.threads.len() {
+        if border.is_some() {
             return Some(parts);
         }
+        let is_new = |(id, _): &&(ActivationId, usize)| parts.iter().all(|part| part.0 != *id);
         match (began.get(&id), activation.trigger) {
-            (Some(before), _) => (id, position) = *before,
+            (Some(before), _) if is_new(&before) => (id, position) = *before,
+            (Some(_), _) => return None,
             (None, Trigger::Outside { .. }) => return Some(parts),
             (None, _) => return None,
         }

@@ -41,6 +41,7 @@ use super::model::{Activation, ActivationId, Step, Thread, Trigger};
 use super::threads::{Origin, ThreadId};
 use crate::registers::registers;
 use again::Agains;
+pub(super) use again::not_asked_again;
 use exchanges::Exchanges;
 use jobs::Jobs;
 use lanes::Handed;

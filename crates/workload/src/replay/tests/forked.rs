@@ -49,10 +49,10 @@ fn pile(mini: &mut Mini, at: u64, children: [i32; 4]) {
     replies(mini, at + 146_210, long, 0);
 }
 
-const SINGLES: u64 = 25;
-const PILES_AT: u64 = 5_000 * SINGLES;
+pub(super) const SINGLES: u64 = 25;
+pub(super) const PILES_AT: u64 = 5_000 * SINGLES;
 
-fn forking() -> Mini {
+pub(super) fn forking() -> Mini {
     let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
     for number in 0..SINGLES {

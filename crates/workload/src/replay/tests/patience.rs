@@ -108,3 +108,22 @@ fn a_timeout_without_requests_is_refused() {
     };
     assert_eq!(adjust.apply(&mut replay), Err(ReplayError::NoClients));
 }
+
+#[test]
+fn a_child_that_is_forked_for_its_request_is_not_asked_again() {
+    let mut replay = scheduled(forked::forking(), forked::PILES_AT + 1_000_000);
+    let requests = replay.requests.len();
+    let patience = |retries| Adjust {
+        patience: Some(Patience {
+            timeout_ns: SECOND,
+            retries,
+        }),
+        ..Adjust::default()
+    };
+    assert_eq!(patience(0).apply(&mut replay), Ok(()));
+    let refused = patience(1).apply(&mut replay);
+    assert!(
+        matches!(refused, Err(ReplayError::NoRetries { unknown, .. }) if unknown > requests / 2),
+        "{refused:?}"
+    );
+}
