@@ -132,7 +132,7 @@ impl Report {
             ),
             (
                 self.given_up,
-                "",
+                "at least ",
                 "requests were given up by their clients before the answer came; those that had none are missing \
                  (`program.recording.client_timeout` makes clients of other columns give up)",
             ),
