@@ -111,6 +111,7 @@ impl Platform for Bench {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedcast_kernel::GroupId;
 
     #[test]
     fn a_device_stays_programmed_for_a_timer_that_another_cpu_cancelled() {
