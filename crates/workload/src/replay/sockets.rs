@@ -212,6 +212,8 @@ pub(super) struct Messages {
 impl Messages {
     pub(super) fn of(uses: &[SocketUse], start_ns: u64) -> Self {
         let (mut sent, mut received) = (Vec::new(), Vec::new());
+        let reads = uses.iter().filter(|one| one.what == AtSocket::Received);
+        let read: BTreeSet<Socket> = reads.map(|one| one.socket).collect();
         let mut arrived: BTreeMap<ThreadId, (Socket, u64)> = BTreeMap::new();
         let mut peers: BTreeMap<Socket, Socket> = BTreeMap::new();
         for one in uses {
@@ -219,9 +221,11 @@ impl Messages {
             let (by, socket) = (one.thread, one.socket);
             match one.what {
                 AtSocket::Arrived => {
-                    // What is long comes in parts.
+                    // What is long comes in parts. The first data of a connection that is accepted
+                    // with them (`TCP_DEFER_ACCEPT`) come at the listener, too, which nobody reads.
                     let came = arrived.entry(by).or_insert((socket, at_ns));
-                    if came.0 != socket {
+                    let is_listener = read.contains(&came.0) && !read.contains(&socket);
+                    if came.0 != socket && !is_listener {
                         *came = (socket, at_ns);
                     }
                 }
@@ -494,6 +498,15 @@ mod tests {
         uses.push((1400, SERVER, AtSocket::Sent, 0xe));
         uses.push((1410, CLIENT, AtSocket::Received, 0xa));
         assert_eq!(given_up(&uses), 2);
+    }
+
+    #[test]
+    fn a_listener_that_data_come_at_gets_none() {
+        let [arrived, left] = sent(1000, CLIENT, 0);
+        let mut uses = vec![arrived, (1002, CLIENT, AtSocket::Arrived, 0x1), left];
+        uses.push(received(1010, SERVER, 1));
+        uses.extend(sent(1100, SERVER, 1));
+        assert_eq!(found(&uses), [(1000, 1100, 0)]);
     }
 
     #[test]

@@ -157,25 +157,23 @@ fn handed_ns(exchanged: &[Exchanged]) -> Vec<Option<u64>> {
     exchanged.iter().map(since).collect()
 }
 
-/// The same exchanges, where each follows the earliest reply of its client that no other follows,
+/// The same exchanges, where each follows the earliest reply that no other follows,
 /// as if it came on the connection of that one. A program that makes a new connection for each
 /// request, such as `ab` without `-k`, has as many at a time as it asks at once.
 fn in_turn(exchanged: &[Exchanged]) -> Vec<Exchanged> {
     let mut replies: Vec<usize> = (0..exchanged.len()).collect();
     replies.sort_by_key(|index| exchanged[*index].replied_ns);
     let mut replies = replies.into_iter().peekable();
-    // By client: replies that none has followed yet.
-    let mut free: BTreeMap<ThreadId, VecDeque<usize>> = BTreeMap::new();
+    // Replies that none has followed yet.
+    let mut free: VecDeque<usize> = VecDeque::new();
     let mut all: Vec<Exchanged> = Vec::with_capacity(exchanged.len());
     let mut connections = 0..;
     for one in exchanged {
         while let Some(reply) = replies.next_if(|reply| exchanged[*reply].replied_ns < one.sent_ns)
         {
-            free.entry(exchanged[reply].client)
-                .or_default()
-                .push_back(reply);
+            free.push_back(reply);
         }
-        let before = free.get_mut(&one.client).and_then(VecDeque::pop_front);
+        let before = free.pop_front();
         let new = || connections.next().unwrap_or(u32::MAX);
         all.push(Exchanged {
             connection: before.map_or_else(new, |before| all[before].connection),
