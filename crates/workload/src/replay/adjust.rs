@@ -116,7 +116,7 @@ impl Adjust {
     /// Changes a replay.
     ///
     /// # Errors
-    /// A cgroup that is not there; a number of threads where no pool is seen.
+    /// A cgroup that is not there; a number of threads where no pool is seen, or a service.
     pub fn apply(&self, replay: &mut Replay) -> Result<(), ReplayError> {
         if let Some(path) = &self.foreground {
             let group = replay.group(path)?;
@@ -146,6 +146,11 @@ impl Adjust {
         if let Some(threads) = self.threads {
             if replay.exchanges.is_empty() {
                 return Err(ReplayError::NoPool);
+            }
+            if let Some(service) = replay.services.first() {
+                return Err(ReplayError::ThreadsOfService {
+                    group: replay.groups[service.group.index()].path.clone(),
+                });
             }
             for index in 0..replay.exchanges.len() {
                 resize(replay, index, threads.max(1));

@@ -61,6 +61,16 @@ pub enum ReplayError {
         "no threads take requests of a client that waits for answers: their number cannot be changed"
     )]
     NoPool,
+    /// Another number of threads where a service is, whose threads are not each busy with one
+    /// request of a client.
+    #[error(
+        "the number of threads cannot be changed: `{group}` is a service whose threads share its \
+         requests; `foreground` takes another cgroup alone"
+    )]
+    ThreadsOfService {
+        /// The service's cgroup.
+        group: String,
+    },
     /// A timeout of clients where no requests are known that could take too long.
     #[error("no requests of clients of a service are known: a timeout has nothing to end")]
     NoClients,

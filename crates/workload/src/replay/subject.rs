@@ -9,6 +9,9 @@
 //! * A subject whose name occurs in several cgroups has its cgroup behind it: `python3@/web` and
 //!   `python3@/batch`. The root cgroup is `python3@/`.
 //!
+//! A thread that is called `machine` or `cgroup:…`, which are subjects of their own, has `thread:`
+//! before its name.
+//!
 //! Autogroups are no cgroups: their threads belong to the root. A recorder's threads have a subject
 //! like all others; [`is_recorder`] tells them.
 //!
@@ -73,9 +76,13 @@ pub(super) fn assign(threads: &mut [Thread], groups: &[Group]) {
     }
     let short = |thread: &Thread| {
         let stem = stem(&thread.name);
-        match pools[&(cgroup(groups, thread.group), stem)].len() {
+        let name = match pools[&(cgroup(groups, thread.group), stem)].len() {
             1 => thread.name.clone(),
             _ => format!("{stem}*"),
+        };
+        match name == "machine" || name.starts_with("cgroup:") {
+            true => format!("thread:{name}"),
+            false => name,
         }
     };
     let shorts: Vec<String> = threads.iter().map(short).collect();

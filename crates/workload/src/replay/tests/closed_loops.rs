@@ -271,3 +271,13 @@ fn a_client_with_a_schedule_has_one_request_at_a_time() {
     let (_, slowest_ms) = latencies_ms(ClientLoop::Open);
     assert!(slowest_ms > 90, "{slowest_ms} ms");
 }
+
+#[test]
+fn the_threads_of_a_service_keep_their_number() {
+    let mut replay = by_timers(ClientLoop::AsRecorded);
+    let adjust = Adjust {
+        threads: Some(2),
+        ..Adjust::default()
+    };
+    assert!(adjust.apply(&mut replay).is_err());
+}

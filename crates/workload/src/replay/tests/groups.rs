@@ -242,3 +242,14 @@ fn threads_of_one_name_in_two_groups_have_their_own_figures() {
     assert_eq!(p99_us("worker-*"), (2, 30));
     assert_eq!(p99_us("worker-7"), (1, 50));
 }
+
+#[test]
+fn threads_that_are_called_as_a_subject_of_the_machine_are_told_from_it() {
+    let mini = Mini::new(&[(1, "machine"), (2, "cgroup::tests::"), (3, "cgroups")]);
+    let replay = inferred(mini, 10_000);
+    let subjects: Vec<&str> = replay.threads.iter().map(|t| t.subject.as_str()).collect();
+    assert_eq!(
+        subjects,
+        ["thread:machine", "thread:cgroup::tests::", "cgroups"]
+    );
+}
