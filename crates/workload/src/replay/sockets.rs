@@ -207,6 +207,8 @@ pub(super) struct Messages {
     /// In order of time.
     sent: Vec<Message>,
     received: Vec<Receipt>,
+    /// How often each thread made something come at a socket that nobody reads: it connects.
+    connects: BTreeMap<ThreadId, usize>,
 }
 
 impl Messages {
@@ -214,6 +216,7 @@ impl Messages {
         let (mut sent, mut received) = (Vec::new(), Vec::new());
         let reads = uses.iter().filter(|one| one.what == AtSocket::Received);
         let read: BTreeSet<Socket> = reads.map(|one| one.socket).collect();
+        let mut connects: BTreeMap<ThreadId, usize> = BTreeMap::new();
         let mut arrived: BTreeMap<ThreadId, (Socket, u64)> = BTreeMap::new();
         let mut peers: BTreeMap<Socket, Socket> = BTreeMap::new();
         for one in uses {
@@ -221,6 +224,7 @@ impl Messages {
             let (by, socket) = (one.thread, one.socket);
             match one.what {
                 AtSocket::Arrived => {
+                    *connects.entry(by).or_default() += usize::from(!read.contains(&socket));
                     // What is long comes in parts. The first data of a connection that is accepted
                     // with them (`TCP_DEFER_ACCEPT`) come at the listener, too, which nobody reads.
                     let came = arrived.entry(by).or_insert((socket, at_ns));
@@ -261,7 +265,17 @@ impl Messages {
             }
             message.got_by = reader.get(&message.to).copied();
         }
-        Self { sent, received }
+        Self {
+            sent,
+            received,
+            connects,
+        }
+    }
+
+    /// How often these threads connect to something.
+    pub(super) fn connects(&self, threads: &BTreeSet<ThreadId>) -> usize {
+        let known = threads.iter().filter_map(|one| self.connects.get(one));
+        known.sum()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -507,6 +521,8 @@ mod tests {
         uses.push(received(1010, SERVER, 1));
         uses.extend(sent(1100, SERVER, 1));
         assert_eq!(found(&uses), [(1000, 1100, 0)]);
+        let messages = Messages::of(&super::tests::uses(&uses), 0);
+        assert_eq!(messages.connects(&[CLIENT, SERVER].into()), 1);
     }
 
     #[test]

@@ -61,11 +61,14 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     let awake: Vec<Option<Awake<'_>>> = awake.collect();
     let has_no_timers = prompted.prompts.len() * TIMER_OF <= exchanged.len();
     let mut ask_at_once = has_no_timers && is_at_once(&exchanged, &awake, false);
-    let turns = in_turn(&exchanged);
+    let turns = in_turn(&exchanged, VecDeque::pop_front);
     let numbers = |all: &[Exchanged]| all.iter().map(|one| one.connection).collect::<Vec<u32>>();
-    let lanes = match exchanged.iter().map(|one| one.connection).max() {
-        Some(last) if last as usize * 2 > exchanged.len() => numbers(&turns),
-        _ => numbers(&exchanged),
+    // Addresses of sockets are used again, and do not show that connections are new.
+    let connects = border.evidence.messages.connects(&border.clients);
+    let lanes = match connects * 2 > exchanged.len() {
+        // The latest reply that is free: what was late once makes no new lane for good.
+        true => numbers(&in_turn(&exchanged, VecDeque::pop_back)),
+        false => numbers(&exchanged),
     };
     if has_no_timers && !ask_at_once {
         ask_at_once = is_at_once(&turns, &awake, true);
@@ -157,10 +160,13 @@ fn handed_ns(exchanged: &[Exchanged]) -> Vec<Option<u64>> {
     exchanged.iter().map(since).collect()
 }
 
-/// The same exchanges, where each follows the earliest reply that no other follows,
-/// as if it came on the connection of that one. A program that makes a new connection for each
-/// request, such as `ab` without `-k`, has as many at a time as it asks at once.
-fn in_turn(exchanged: &[Exchanged]) -> Vec<Exchanged> {
+/// The same exchanges, where each follows a reply that no other follows, the first or the last of
+/// those, as if it came on the connection of that one. A program that makes a new connection for
+/// each request, such as `ab` without `-k`, has as many at a time as it asks at once.
+fn in_turn(
+    exchanged: &[Exchanged],
+    take: fn(&mut VecDeque<usize>) -> Option<usize>,
+) -> Vec<Exchanged> {
     let mut replies: Vec<usize> = (0..exchanged.len()).collect();
     replies.sort_by_key(|index| exchanged[*index].replied_ns);
     let mut replies = replies.into_iter().peekable();
@@ -173,7 +179,7 @@ fn in_turn(exchanged: &[Exchanged]) -> Vec<Exchanged> {
         {
             free.push_back(reply);
         }
-        let before = free.pop_front();
+        let before = take(&mut free);
         let new = || connections.next().unwrap_or(u32::MAX);
         all.push(Exchanged {
             connection: before.map_or_else(new, |before| all[before].connection),
