@@ -541,7 +541,8 @@ fn clients_that_wait(
     }
     let asking = match (client_loop(first), known?) {
         (ClientLoop::Open, _) => return None,
-        (ClientLoop::Bounded, _) | (ClientLoop::AsRecorded, ClosedLoop::Bounded(_)) => None,
+        (ClientLoop::Bounded | ClientLoop::AsRecorded, ClosedLoop::Bounded(_)) => None,
+        (ClientLoop::Bounded, _) => return None,
         (_, ClosedLoop::Yes(asking)) => Some(*asking),
         (ClientLoop::Closed, _) => None,
         (ClientLoop::AsRecorded, _) => return None,
@@ -567,9 +568,11 @@ fn describe_clients(scenario: &Scenario, known: Option<&ClosedLoop>) -> String {
     match (client_loop(scenario), seen) {
         (ClientLoop::Open, _) => "; clients: open loop, as set".to_owned(),
         (ClientLoop::Closed, _) => "; clients: closed loop, as set".to_owned(),
-        (ClientLoop::Bounded, _) => "; clients: one request at a time each, as set".to_owned(),
-        (ClientLoop::AsRecorded, ClosedLoop::Bounded(clients)) => {
+        (ClientLoop::AsRecorded | ClientLoop::Bounded, ClosedLoop::Bounded(clients)) => {
             format!("; clients: {clients} with schedules, one request at a time each")
+        }
+        (ClientLoop::Bounded, _) => {
+            "; clients: open loop, as no connections are known to be bounded".to_owned()
         }
         (ClientLoop::AsRecorded, ClosedLoop::Unknown { coarse: false }) => {
             "; clients: open loop, assumed".to_owned()

@@ -32,7 +32,7 @@ pub(crate) struct QueueSums {
     /// Utilisation and runnable time that it hands on.
     pub(crate) group: SumChange,
     /// The sum of runnable time that a group hands on has 32 bits (5.17 to 7.2): it wraps where
-    /// more than 90 tasks wait.
+    /// some 90 tasks wait or more.
     pub(crate) group_runnable_wraps: bool,
     /// The floor is compared in 64 bits (7.0), before in 32, and after additions too.
     pub(crate) in_full: bool,

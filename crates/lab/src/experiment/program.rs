@@ -43,8 +43,8 @@ pub(crate) const KEYS: [Key; 15] = keys! {
         "How often recorded requests arrive.";
     "threads" => Takes::Whole(1, 10_000, "threads"), "as recorded",
         "Workers that the recorded demand is split over.";
-    "client" => Takes::Words("`\"open\"` or `\"closed\"`"), "as the recording shows",
-        "Whether clients of recorded services keep a schedule, or ask again when the last reply has come.";
+    "client" => Takes::Words("`\"open\"`, `\"closed\"` or `\"bounded\"`"), "as the recording shows",
+        "Whether clients of recorded services keep a schedule, ask again when the last reply has come, or keep a schedule each with one request at a time.";
     "client_timeout" => TIME, "none",
         "How long clients of recorded services wait for an answer to a request before it has failed.";
     "client_retries" => Takes::Whole(0, 100, "times"), "0",

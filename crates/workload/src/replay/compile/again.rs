@@ -193,11 +193,19 @@ impl Compiler<'_> {
         }
     }
 
-    /// Whether an activation has no part in answering requests.
+    /// Whether an activation of the service or a backend only works, so that none of it answers
+    /// another request.
     fn answers_nobody(&self, id: ActivationId) -> bool {
         let activation = &self.replay.activations[id.index()];
-        let mut steps = self.replay.steps_of(activation).iter();
-        !steps.any(is_border) && !self.exchanges.requested.contains_key(&id)
+        let only_works = |step: &Step| {
+            let works = matches!(step, Step::Run { .. } | Step::Stolen { .. });
+            works || matches!(step, Step::Io { .. })
+        };
+        let mut services = self.replay.services.iter();
+        let asks = services.any(|one| one.clients.contains(&activation.thread));
+        self.replay.steps_of(activation).iter().all(only_works)
+            && !asks
+            && !self.exchanges.requested.contains_key(&id)
     }
 
     /// When what a request asks for comes to the service, in the recording.

@@ -16,6 +16,7 @@
 //!            jump to back RETURN
 //! ```
 
+use super::super::model::Step;
 use super::super::service::RequestId;
 use super::super::{Replay, threads::ThreadId};
 use super::{Compiler, SEND};
@@ -23,7 +24,7 @@ use crate::registers::registers;
 use schedcast_sim::program::Label;
 use schedcast_sim::workload::WordId;
 use schedcast_sim::{ProgramBuilder, Workload};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 registers! { 20;
     /// Lane of the request that is replied to, as a number among those of the program.
@@ -31,6 +32,10 @@ registers! { 20;
     /// Where the program goes on then.
     RETURN
 }
+
+/// Programs have no more replies in lanes than this, those of all requests in each: 450 bytes for
+/// one are 90 MB. With more, every thread replies to what it replied to in the recording.
+const REPLIES_MAX: usize = 200_000;
 
 /// The lanes in which threads reply when others have done the work.
 #[derive(Default)]
@@ -49,6 +54,18 @@ struct Lane {
 impl Lanes {
     pub(super) fn of(replay: &Replay, workload: &mut Workload) -> Self {
         let mut lanes = Self::default();
+        let replying: BTreeSet<ThreadId> = replay
+            .activations
+            .iter()
+            .filter(|one| {
+                let mut steps = replay.steps_of(one).iter();
+                steps.any(|step| matches!(step, Step::Reply(_)))
+            })
+            .map(|one| one.thread)
+            .collect();
+        if replying.len() * replay.requests.len() > REPLIES_MAX {
+            return lanes;
+        }
         let served = |id: RequestId| &replay.requests[id.index()];
         let follower: BTreeMap<RequestId, RequestId> = (0u32..)
             .map(RequestId)

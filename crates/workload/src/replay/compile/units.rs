@@ -118,9 +118,12 @@ impl Units {
     /// The number of the message that begins a part again.
     pub(super) fn number_again(&self, agains: &Agains, thread: ThreadId, part: usize) -> u64 {
         let unit = self.of(thread);
-        let parts = unit.threads.iter().flat_map(|id| agains.of_thread(*id));
-        let before = parts.take_while(|other| **other != part).count();
-        unit.first_again + before as u64
+        let before = unit.threads.iter().take_while(|id| **id != thread);
+        let before: usize = before.map(|id| agains.of_thread(*id).len()).sum();
+        let own = agains
+            .of_thread(thread)
+            .partition_point(|other| *other < part);
+        unit.first_again + (before + own) as u64
     }
 
     /// The number of the message that begins an activation.

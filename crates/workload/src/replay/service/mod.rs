@@ -329,7 +329,10 @@ pub(super) fn find(
         };
         let closed_loop = closed::chain(&mut asked, connections.as_deref(), by_log, client_loop);
         let bounded = match closed_loop {
-            None => bounded::chain(&mut asked, lanes.as_deref(), client_loop),
+            None => {
+                let lanes = lanes.as_deref().or(connections.as_deref());
+                bounded::chain(&mut asked, lanes, client_loop, by_log)
+            }
             Some(_) => None,
         };
         let service = found.services.len() as u32;

@@ -245,7 +245,10 @@ fn threads_of_one_name_in_two_groups_have_their_own_figures() {
 
 #[test]
 fn threads_that_are_called_as_a_subject_of_the_machine_are_told_from_it() {
-    let mini = Mini::new(&[(1, "machine"), (2, "cgroup::tests::"), (3, "cgroups")]);
+    let mut mini = Mini::new(&[(1, "machine"), (2, "cgroup::tests::"), (3, "cgroups")]);
+    for (at, pid) in [(0, 1), (100, 2), (200, 3)] {
+        mini.wakes_for_nothing(at, pid);
+    }
     let replay = inferred(mini, 10_000);
     let subjects: Vec<&str> = replay.threads.iter().map(|t| t.subject.as_str()).collect();
     assert_eq!(

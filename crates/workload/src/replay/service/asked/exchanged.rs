@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Clients ask at once when they have been answered if all but one in so many requests show it.
 const AT_ONCE_OF: usize = 20;
-/// A thread hands requests to others if it replies to another one before one in so many of its own.
+/// A thread hands requests on if, of at least one in so many that it replies to, it has replied to
+/// another one since it took it.
 const BETWEEN_OF: usize = 5;
 /// No more timers wake them than one for so many requests: `wrk` has ten a second in each thread.
 const TIMER_OF: usize = 5;
