@@ -184,8 +184,8 @@ pub(super) struct Services {
     gates: BTreeMap<ThreadId, Vec<Gate>>,
     /// Handovers whose wait is a gate.
     posts: BTreeMap<HandoverId, Place>,
-    /// What a client with a schedule sends at its time, unless it waits for its last reply: whether
-    /// it does.
+    /// By activation that a client with a schedule begins at its time, unless it waits for its last
+    /// reply: whether it does.
     held_back: BTreeMap<ActivationId, WordId>,
     /// Lanes in which threads reply when others have done the work.
     pub(super) lanes: Lanes,

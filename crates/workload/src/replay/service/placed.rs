@@ -210,8 +210,9 @@ impl Placing<'_> {
         let positions = replies.iter().map(|reply| reply.asked);
         let accepting = self.forked.map(|forked| forked.parent);
         if self.keeps_schedule {
-            // What waits for an arrival in the middle of an activation waits until its time, as that
-            // of an open loop; only what begins one comes later if its client has no reply yet.
+            // What waits for an arrival in the middle of an activation waits until its time, as
+            // that of an open loop; only what begins one comes later if its client has no reply
+            // yet.
             follow(requests);
             let own = &mut requests[first as usize..];
             own.iter_mut().for_each(|request| request.is_handed = true);
