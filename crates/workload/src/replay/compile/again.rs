@@ -23,7 +23,6 @@ use super::super::model::{ActivationId, Step, Trigger};
 use super::super::service::RequestId;
 use super::super::threads::ThreadId;
 use super::Compiler;
-use super::lanes::Handed;
 use schedcast_sim::{ProgramBuilder, When};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -154,12 +153,10 @@ impl Compiler<'_> {
         let part = &self.agains.parts[part];
         let activation = &self.replay.activations[part.activation.index()];
         let next = part.next.map(|next| (next, &self.agains.parts[next]));
-        // It replies by itself, not in a lane.
-        let mut unused = Handed::new(b);
         for step in &self.replay.steps_of(activation)[part.steps.clone()] {
             let begins = |target| next.filter(|(_, next)| next.activation == target);
             match *step {
-                Step::Run { .. } | Step::Io { .. } => self.step(b, activation, *step, &mut unused),
+                Step::Run { .. } | Step::Io { .. } => self.step(b, activation, *step),
                 Step::Reply(request) if request == part.request => {
                     self.executed(b, activation.thread, request);
                 }
@@ -172,9 +169,7 @@ impl Compiler<'_> {
                         );
                         self.send(b, activation.thread, to);
                     }
-                    None if self.answers_nobody(target) => {
-                        self.step(b, activation, *step, &mut unused)
-                    }
+                    None if self.answers_nobody(target) => self.step(b, activation, *step),
                     None => {}
                 },
                 Step::Later(target) => {
@@ -198,8 +193,10 @@ impl Compiler<'_> {
     fn answers_nobody(&self, id: ActivationId) -> bool {
         let activation = &self.replay.activations[id.index()];
         let only_works = |step: &Step| {
-            let works = matches!(step, Step::Run { .. } | Step::Stolen { .. });
-            works || matches!(step, Step::Io { .. })
+            matches!(
+                step,
+                Step::Run { .. } | Step::Stolen { .. } | Step::Io { .. }
+            )
         };
         let mut services = self.replay.services.iter();
         let asks = services.any(|one| one.clients.contains(&activation.thread));

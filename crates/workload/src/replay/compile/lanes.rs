@@ -27,7 +27,7 @@ use schedcast_sim::{ProgramBuilder, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
 registers! { 20;
-    /// Lane of the request that is replied to, as a number among those of the program.
+    /// Lane of the request that is replied to.
     LANE
     /// Where the program goes on then.
     RETURN
@@ -101,7 +101,7 @@ pub(super) struct Handed {
     replies: Label,
     back: Vec<Label>,
     /// Lanes that are replied in.
-    lanes: Vec<usize>,
+    lanes: BTreeSet<usize>,
 }
 
 impl Handed {
@@ -109,7 +109,7 @@ impl Handed {
         Self {
             replies: b.label(),
             back: Vec::new(),
-            lanes: Vec::new(),
+            lanes: BTreeSet::new(),
         }
     }
 }
@@ -128,13 +128,9 @@ impl Compiler<'_> {
             self.executed(b, thread, request);
             return;
         };
-        let known = handed.lanes.iter().position(|one| one == lane);
-        let number = known.unwrap_or_else(|| {
-            handed.lanes.push(*lane);
-            handed.lanes.len() - 1
-        });
+        handed.lanes.insert(*lane);
         let back = b.label();
-        b.set(LANE, number as u64);
+        b.set(LANE, *lane as u64);
         b.set(RETURN, handed.back.len() as u64);
         b.jump(handed.replies);
         b.bind(back);
@@ -149,10 +145,15 @@ impl Compiler<'_> {
         }
         let [answered, ..] = SEND;
         let back = b.label();
-        let lanes: Vec<Label> = handed.lanes.iter().map(|_| b.label()).collect();
+        let all = &self.services.lanes.all;
+        let label = |lane: usize| match handed.lanes.contains(&lane) {
+            true => b.label(),
+            false => back,
+        };
+        let lanes: Vec<Label> = (0..all.len()).map(label).collect();
         b.jump_indexed(LANE, &lanes);
-        for (label, lane) in lanes.iter().zip(&handed.lanes) {
-            let lane = &self.services.lanes.all[*lane];
+        for number in &handed.lanes {
+            let (label, lane) = (&lanes[*number], &all[*number]);
             let requests: Vec<Label> = lane.requests.iter().map(|_| b.label()).collect();
             b.bind(*label);
             b.word_load(lane.answered, answered);

@@ -446,7 +446,8 @@ impl<'a> Compiler<'a> {
                         gate.pass(b, opening, *wait);
                     }
                 }
-                _ => self.step(b, activation, *step, handed),
+                (Step::Reply(request), _) => self.reply(b, activation.thread, *request, handed),
+                _ => self.step(b, activation, *step),
             }
             if reply == Some(position) {
                 b.arithmetic(Arithmetic::Max, SINCE, REPLIED);
@@ -492,13 +493,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn step(
-        &self,
-        b: &mut ProgramBuilder,
-        activation: &Activation,
-        step: Step,
-        handed: &mut Handed,
-    ) {
+    fn step(&self, b: &mut ProgramBuilder, activation: &Activation, step: Step) {
         match step {
             Step::Run { work_ns } => b.work(work_ns),
             Step::Stolen { stolen_ns } => b.stolen(stolen_ns),
@@ -522,7 +517,7 @@ impl<'a> Compiler<'a> {
                     b.io(rest);
                 });
             }
-            Step::Reply(request) => self.reply(b, activation.thread, request, handed),
+            Step::Reply(request) => self.executed(b, activation.thread, request),
             Step::Later(target) => {
                 let after_ns = self.replay.activations[target.index()].slept_before_ns;
                 let when = When {
