@@ -7,6 +7,7 @@ use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::hardware::{HardwareReport, LineKind};
 use schedcast_sim::histogram::Histogram;
 use schedcast_sim::probe::NameStatistics;
+use schedcast_sim::workload::MetricId;
 use schedcast_sim::{Core, Unfinished, World};
 use schedcast_workload::programs::{PERCENTILES, Running};
 use schedcast_workload::replay::background::{GROUP_PREFIX, NAME};
@@ -244,11 +245,14 @@ fn add_program_metrics<K: Core>(
             metrics.insert(metric.name.clone(), metric.count as f64);
         }
     }
-    for patient in &world.workload().patients {
-        for metric in [patient.failed, patient.retried] {
-            let metric = &world.probes().metrics[metric.0 as usize];
-            metrics.insert(metric.name.clone(), metric.count as f64);
-        }
+    let patients = world.workload().patients.iter();
+    // Requests of one service share them.
+    let failures: BTreeSet<MetricId> = patients
+        .flat_map(|patient| [patient.failed, patient.retried])
+        .collect();
+    for metric in failures {
+        let metric = &world.probes().metrics[metric.0 as usize];
+        metrics.insert(metric.name.clone(), metric.count as f64);
     }
     for program in programs {
         metrics.extend(program.metrics(world.probes(), world.now()));
