@@ -4,9 +4,7 @@ mod common;
 
 use common::*;
 use schedcast_kernel::Cpu;
-use schedcast_sim::workload::{
-    Arrival, ArrivalAction, ArrivalContext, ArrivalSource, PatientId, QueueSpec, TaskSpec,
-};
+use schedcast_sim::workload::{ArrivalContext, ArrivalSource, PatientId, QueueSpec, TaskSpec};
 use schedcast_sim::{
     Arithmetic, NOT_DUE, PatientMessage, PatientSpec, Reg, RequestSpec, Then, When, Workload, World,
 };
@@ -87,17 +85,8 @@ impl Served<'_> {
                     })
                     .collect(),
             });
-            arrivals.extend(due_ns.map(|at_ns| Arrival {
-                at_ns,
-                cpu: Cpu(0),
-                context: ArrivalContext::SoftIrq,
-                sync: false,
-                action: ArrivalAction::Send {
-                    queue,
-                    bytes: 1,
-                    value: at_ns * kinds + u64::from(kind),
-                },
-            }));
+            let value = |at_ns: u64| at_ns * kinds + u64::from(kind);
+            arrivals.extend(due_ns.map(|at_ns| comes(at_ns, queue, value(at_ns))));
         }
         workload.add_arrivals("clients", ArrivalSource::List(arrivals));
         free_world(1, workload).ran_until(end_ns)
@@ -141,30 +130,19 @@ fn an_answer_to_an_earlier_attempt_reaches_nobody() {
         timeout_ns: 20 * MS,
         retries: 1,
     };
+    let request = |latency_ms, failed, retried, busy_ms| Seen {
+        finished: 1,
+        sum_ns: latency_ms * MS,
+        failed,
+        retried,
+        busy_ns: busy_ms * MS,
+    };
     // The first answer is sent at 41 ms, after the second attempt at 30.
-    let answered = Seen {
-        finished: 1,
-        sum_ns: 32 * MS,
-        failed: 0,
-        retried: 1,
-        busy_ns: 42 * MS,
-    };
+    let answered = request(32, 0, 1, 42);
     assert_eq!(seen(&served(40).world(100 * MS)), answered);
-    let failed = Seen {
-        finished: 1,
-        sum_ns: 40 * MS,
-        failed: 1,
-        retried: 1,
-        busy_ns: 62 * MS,
-    };
+    let failed = request(40, 1, 1, 62);
     assert_eq!(seen(&served(60).world(100 * MS)), failed);
-    let in_time = Seen {
-        finished: 1,
-        sum_ns: 16 * MS,
-        failed: 0,
-        retried: 0,
-        busy_ns: 26 * MS,
-    };
+    let in_time = request(16, 0, 0, 26);
     assert_eq!(seen(&served(25).world(100 * MS)), in_time);
 }
 

@@ -3,10 +3,7 @@
 mod common;
 
 use common::*;
-use schedcast_kernel::Cpu;
-use schedcast_sim::workload::{
-    Arrival, ArrivalAction, ArrivalContext, ArrivalSource, QueueSpec, TaskSpec,
-};
+use schedcast_sim::workload::{ArrivalSource, QueueSpec, TaskSpec};
 use schedcast_sim::{ANSWERED, MessageSpec, NOT_DUE, Reg, RequestSpec, Workload};
 
 const KIND: Reg = Reg(0);
@@ -27,18 +24,7 @@ fn server() -> Workload {
         b.jump(top);
     });
     workload.add_task(TaskSpec::new("server", program));
-    let arrival = |at_ns| Arrival {
-        at_ns,
-        cpu: Cpu(0),
-        context: ArrivalContext::SoftIrq,
-        sync: false,
-        action: ArrivalAction::Send {
-            queue,
-            bytes: 1,
-            value: at_ns,
-        },
-    };
-    let arrivals = (1..=4).map(|ms| arrival(ms * MS)).collect();
+    let arrivals = (1..=4).map(|ms| comes(ms * MS, queue, ms * MS)).collect();
     workload.add_arrivals("clients", ArrivalSource::List(arrivals));
     workload.messages.push(MessageSpec {
         program,

@@ -5,7 +5,9 @@ use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::rules::{Rules, Version};
 use schedcast_kernel::topology::Topology;
-use schedcast_sim::workload::{ProgramId, TaskSpec};
+use schedcast_sim::workload::{
+    Arrival, ArrivalAction, ArrivalContext, ProgramId, QueueId, TaskSpec,
+};
 use schedcast_sim::{Machine, ProgramBuilder, Workload, World};
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -131,5 +133,20 @@ pub(crate) trait Mark {
 impl Mark for ProgramBuilder {
     fn mark(&mut self, channel: u16) {
         self.log(channel, schedcast_sim::Reg(0), 0);
+    }
+}
+
+/// A network card puts a value into a queue, on CPU 0.
+pub(crate) fn comes(at_ns: u64, queue: QueueId, value: u64) -> Arrival {
+    Arrival {
+        at_ns,
+        cpu: Cpu(0),
+        context: ArrivalContext::SoftIrq,
+        sync: false,
+        action: ArrivalAction::Send {
+            queue,
+            bytes: 1,
+            value,
+        },
     }
 }
