@@ -19,18 +19,16 @@
 //! limit keeps the eight waiting until 60 ms: each lane sends its next request then, 10 ms late,
 //! and eight wait. By the schedule alone sixteen would.
 
-use super::{Asked, ClientLoop, MESSAGES_MIN, closed};
+use super::closed::{self, EARLY_OF};
+use super::users::FOLLOWS_WITHIN_NS;
+use super::{Asked, ClientLoop, MESSAGES_MIN};
 use std::collections::BTreeMap;
 
-/// A client that was held back sends within so long of the reply before, ns.
-pub(super) const HELD_BACK_NS: u64 = 100_000;
 /// Intervals are alike if they differ by no more than one part of so many.
 const ALIKE_OF: i64 = 10;
 /// Most intervals: so many percent. Of 16 connections that are used in turn by a Poisson process 31
 /// percent are alike.
 const MOST_PERCENT: usize = 60;
-/// One in so many requests may be sent before the reply before.
-const EARLY_OF: usize = 100;
 
 /// Lets requests follow the replies before them in their lane if clients keep schedules with one
 /// request at a time. Returns how many lanes there are.
@@ -67,7 +65,7 @@ fn have_schedules(asked: &[Asked], lanes: &[u32], after: &[Option<usize>]) -> bo
     if early.count() * EARLY_OF > asked.len() {
         return false;
     }
-    let is_free = |position: usize| had_ns(position).is_none_or(|ns| ns > HELD_BACK_NS as i64);
+    let is_free = |position: usize| had_ns(position).is_none_or(|ns| ns > FOLLOWS_WITHIN_NS);
     let mut of_lane: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
     for (position, before) in after.iter().enumerate() {
         let Some(before) = before.filter(|before| is_free(*before) && is_free(position)) else {

@@ -6,8 +6,8 @@
 use super::super::activity::{Draft, DraftStep};
 use super::super::model::{Activation, Trigger};
 use super::super::threads::ThreadId;
-use super::bounded::HELD_BACK_NS;
 use super::placed::Reply;
+use super::users::FOLLOWS_WITHIN_NS;
 use super::{Asked, Follows, RequestId, Served};
 use schedcast_sim::workload::ArrivalContext;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ impl<'a> Chain<'a> {
         match self.keeps_schedule {
             true => Follows {
                 request,
-                after_ns: after_ns.min(HELD_BACK_NS),
+                after_ns: after_ns.min(FOLLOWS_WITHIN_NS as u64),
                 not_before_ns: at_ns,
             },
             false => Follows {

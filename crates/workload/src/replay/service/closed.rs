@@ -54,7 +54,7 @@ const ODDS: f64 = 20.0;
 /// Numbers of connections up to so many times what was under way at once are tried.
 const CONNECTIONS_TIMES: usize = 16;
 /// One in so many requests may be due before the reply before.
-const EARLY_OF: usize = 100;
+pub(super) const EARLY_OF: usize = 100;
 /// Rounding of a log.
 const ROUNDING_NS: i64 = 1_000;
 
@@ -245,6 +245,7 @@ fn log_gamma(mut x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::asked::arrival;
     use super::*;
     use schedcast_sim::random;
 
@@ -255,16 +256,10 @@ mod tests {
     fn held_back() -> (Vec<Asked>, Vec<u32>) {
         let requests = (0..20).map(|number| {
             let (period, connection) = (number / 2, number % 2);
+            let sent_ns = (period * 100 * MS + 5 * MS * (connection + 1)) as u64;
             Asked {
-                sent_ns: period * 100 * MS + 5 * MS * (connection + 1),
-                due_ns: period * 100 * MS + 5 * MS * (connection + 1),
                 replied_ns: (period * 100 * MS + 90 * MS) as u64,
-                late_ns: 0,
-                busy_ns: 0,
-                reply: None,
-                answer: None,
-                handed_ns: None,
-                after: None,
+                ..arrival(sent_ns, sent_ns)
             }
         });
         (
@@ -310,15 +305,8 @@ mod tests {
                 at_ns += us as i64 * 1_000;
                 let latency_ms = if number % 5 == 0 { 30 } else { 1 };
                 Asked {
-                    sent_ns: at_ns,
-                    due_ns: at_ns,
                     replied_ns: (at_ns + latency_ms * MS) as u64,
-                    late_ns: 0,
-                    busy_ns: 0,
-                    reply: None,
-                    answer: None,
-                    handed_ns: None,
-                    after: None,
+                    ..arrival(at_ns as u64, at_ns as u64)
                 }
             })
             .collect();

@@ -25,7 +25,7 @@ use super::Asked;
 use std::collections::BTreeMap;
 
 /// A client that has a request to send sends it within so long of the reply before, ns.
-const FOLLOWS_WITHIN_NS: i64 = 100_000;
+pub(super) const FOLLOWS_WITHIN_NS: i64 = 100_000;
 /// One in so many requests, those that follow a reply soonest, tells the chance of the next µs.
 const SOON_OF: usize = 20;
 /// Fewer than these tell nothing.
@@ -124,6 +124,7 @@ fn mean_place(asked: &[Asked], connections: &[u32]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::asked::arrival;
     use super::super::closed::by_connection;
     use super::*;
     use schedcast_sim::random;
@@ -134,15 +135,8 @@ mod tests {
 
     fn asked(sent_ns: i64) -> Asked {
         Asked {
-            sent_ns,
-            due_ns: sent_ns,
             replied_ns: (sent_ns + LATENCY_NS) as u64,
-            late_ns: 0,
-            busy_ns: 0,
-            reply: None,
-            answer: None,
-            handed_ns: None,
-            after: None,
+            ..arrival(sent_ns as u64, sent_ns as u64)
         }
     }
 

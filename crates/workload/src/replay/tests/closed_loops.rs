@@ -21,7 +21,11 @@ pub(super) fn replayed(client_loop: ClientLoop, work_permille: u64) -> Replay {
         client_loop,
         ..InferOptions::default()
     };
-    let mut replay = infer(&recording, &options).unwrap();
+    with_work(infer(&recording, &options).unwrap(), work_permille)
+}
+
+/// A replay whose threads work so much longer.
+fn with_work(mut replay: Replay, work_permille: u64) -> Replay {
     let adjust = Adjust {
         work_permille,
         ..Adjust::default()
@@ -173,13 +177,8 @@ fn a_server_that_never_sleeps_has_requests() {
 
 #[test]
 fn a_client_without_a_rate_asks_less_often_of_a_slower_service() {
-    let mut replay = infer(&without_a_rate(60, false), &InferOptions::default()).unwrap();
-    let adjust = Adjust {
-        work_permille: 4_000,
-        ..Adjust::default()
-    };
-    adjust.apply(&mut replay).unwrap();
-    let world = played(&replay);
+    let replay = infer(&without_a_rate(60, false), &InferOptions::default()).unwrap();
+    let world = played(&with_work(replay, 4_000));
     let latency = world.probes().metric("server/request_latency").unwrap();
     // Both connections wait for all that the server does in a turn, 600 µs.
     assert!(
@@ -251,13 +250,7 @@ fn a_client_with_a_schedule_has_one_request_at_a_time() {
     );
     // The work of a turn, 460 µs, becomes 14 ms, almost three times the time between two turns.
     let latencies_ms = |client_loop| {
-        let mut replay = by_timers(client_loop);
-        let adjust = Adjust {
-            work_permille: 30_000,
-            ..Adjust::default()
-        };
-        adjust.apply(&mut replay).unwrap();
-        let world = played(&replay);
+        let world = played(&with_work(by_timers(client_loop), 30_000));
         let latency = world.probes().metric("server/request_latency").unwrap();
         (
             latency.values.count(),

@@ -62,7 +62,6 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     let awake: Vec<Option<Awake<'_>>> = awake.collect();
     let has_no_timers = prompted.prompts.len() * TIMER_OF <= exchanged.len();
     let mut ask_at_once = has_no_timers && is_at_once(&exchanged, &awake, false);
-    let turns = in_turn(&exchanged, VecDeque::pop_front);
     let numbers = |all: &[Exchanged]| all.iter().map(|one| one.connection).collect::<Vec<u32>>();
     // Addresses of sockets are used again, and do not show that connections are new.
     let connects = border.evidence.messages.connects(&border.clients);
@@ -72,6 +71,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         false => numbers(&exchanged),
     };
     if has_no_timers && !ask_at_once {
+        let turns = in_turn(&exchanged, VecDeque::pop_front);
         ask_at_once = is_at_once(&turns, &awake, true);
         if ask_at_once {
             exchanged = turns;

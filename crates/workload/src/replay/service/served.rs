@@ -1,0 +1,82 @@
+//! Services, their requests, and what follows a reply.
+
+use super::super::groups::GroupIndex;
+use super::super::threads::ThreadId;
+use super::Rounds;
+
+/// Index into [`super::super::Replay::requests`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u32);
+
+impl RequestId {
+    /// As a table index.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A group that serves clients outside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// The group.
+    pub group: GroupIndex,
+    /// Subject of the threads that reply; its figures are the service's.
+    pub subject: String,
+    /// Threads that send the requests.
+    pub clients: Vec<ThreadId>,
+    /// Connections of a closed loop; none if clients keep a schedule.
+    pub closed_loop: Option<u32>,
+    /// Clients that keep a schedule each, and have one request at a time under way; none if any
+    /// number may be.
+    pub bounded: Option<u32>,
+    /// The clients' timers count whole milliseconds. When requests were due within the last one is
+    /// drawn.
+    pub coarse_timers: bool,
+    /// Its event loop, where that answers all it took at once when it has done it all.
+    pub rounds: Option<Rounds>,
+}
+
+/// Something comes so long after the reply to a request was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Follows {
+    /// The request.
+    pub request: RequestId,
+    /// How long after its reply.
+    pub after_ns: u64,
+    /// Not earlier than this, if its client keeps a schedule; else 0.
+    pub not_before_ns: u64,
+}
+
+impl Follows {
+    /// The place of what comes so much later.
+    pub(super) fn moved(self, by_ns: i64) -> Self {
+        let moved = |ns: u64| ns.saturating_add_signed(by_ns);
+        Self {
+            after_ns: moved(self.after_ns),
+            not_before_ns: match self.not_before_ns {
+                0 => 0,
+                ns => moved(ns),
+            },
+            ..self
+        }
+    }
+}
+
+/// One request of a service. Times are ns since the start of the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Its service, an index into [`super::super::Replay::services`].
+    pub service: u32,
+    /// When it was to be sent; negative before the recording.
+    pub due_ns: i64,
+    /// When it reaches the service.
+    pub arrives_ns: u64,
+    /// From its reply to when its client has it.
+    pub read_ns: u64,
+    /// From when it was due to when its client had the reply, in the recording.
+    pub latency_ns: u64,
+    /// In a closed loop, and for clients with one request at a time: when it is due.
+    pub follows: Option<Follows>,
+    /// Whether the thread that replies does so when another one has done the work.
+    pub is_handed: bool,
+}
