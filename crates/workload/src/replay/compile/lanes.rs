@@ -161,6 +161,9 @@ impl Compiler<'_> {
             b.jump(back);
             for (label, request) in requests.iter().zip(&lane.requests) {
                 b.bind(*label);
+                if let Some(patient) = self.services.patient(*request) {
+                    b.serve(patient);
+                }
                 self.answer(b, *request);
                 b.jump(back);
             }

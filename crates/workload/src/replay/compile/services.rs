@@ -278,15 +278,17 @@ impl Services {
         }
         let ids = (0u32..).map(ActivationId).zip(&replay.activations);
         let scheduled = ids.filter(|(_, one)| one.follows.is_some_and(|one| one.not_before_ns > 0));
-        // Clients that give up do all this by themselves.
-        let (held_back, lanes) = match replay.patience {
-            None => (
-                scheduled
-                    .map(|(id, _)| (id, workload.add_word(0)))
-                    .collect(),
-                Lanes::of(replay, workload),
-            ),
-            Some(_) => Default::default(),
+        // Clients that give up wait by themselves.
+        let held_back = match replay.patience {
+            None => scheduled
+                .map(|(id, _)| (id, workload.add_word(0)))
+                .collect(),
+            Some(_) => BTreeMap::new(),
+        };
+        // What is asked again is done by what the recording shows of that request.
+        let lanes = match replay.patience {
+            Some(patience) if patience.retries > 0 => Lanes::default(),
+            _ => Lanes::of(replay, workload),
         };
         let rounds = replay.services.iter().filter_map(|one| one.rounds);
         let looping = rounds.map(|one| (one.thread, Looping::new(replay, one, workload)));
@@ -306,7 +308,7 @@ impl Services {
     }
 
     /// The number of a request whose client does not wait for ever.
-    fn patient(&self, request: RequestId) -> Option<PatientId> {
+    pub(super) fn patient(&self, request: RequestId) -> Option<PatientId> {
         self.patients.map(|(first, _)| PatientId(first + request.0))
     }
 
@@ -465,12 +467,12 @@ impl Compiler<'_> {
 
     /// A request ends; a client that waits for it will ask again.
     pub(super) fn answer(&self, b: &mut ProgramBuilder, request: RequestId) {
+        self.services.lanes.advance(b, request);
         if let Some(patient) = self.services.patient(request) {
             b.answer(patient);
             return;
         }
         self.services.reply(b, &self.replay.requests, request);
-        self.services.lanes.advance(b, request);
         let [state, value, _] = SEND;
         for next in self.services.next.get(&request).into_iter().flatten() {
             match *next {

@@ -274,3 +274,59 @@ fn the_threads_of_a_service_keep_their_number() {
     };
     assert!(adjust.apply(&mut replay).is_err());
 }
+
+/// A loop that hands the requests of three connections to a worker, which takes 100 µs for each,
+/// and replies when that is done. A client asks on each when it has its reply, for 60 turns.
+fn handed() -> Replay {
+    let mut mini = Mini::new(&[(1, "client"), (2, "loop"), (3, "worker")]);
+    mini.group("/svc", &[("cpu.max", "max 100000")], &[2, 3]);
+    let ends = [[0xa0, 0xb0], [0xa1, 0xb1], [0xa2, 0xb2]];
+    mini.waking(0, 0, 0, HARD, 1);
+    mini.switch(2, 0, 0, "R", 1);
+    for at in (0..60).map(|turn| 1_000 * turn) {
+        for ([ours, theirs], us) in ends.into_iter().zip([5, 25, 45]) {
+            at_socket(&mut mini, at + us, 1, AtSocket::Received, ours);
+            at_socket(&mut mini, at + us + 2, 1, AtSocket::Arrived, theirs);
+            if us == 5 {
+                mini.waking(at + us + 3, 0, 1, SOFT, 2);
+            }
+            at_socket(&mut mini, at + us + 4, 1, AtSocket::Sent, ours);
+        }
+        mini.switch(at + 60, 0, 1, "S", 2);
+        for ([_, theirs], us) in ends.into_iter().zip([65, 75, 85]) {
+            at_socket(&mut mini, at + us, 2, AtSocket::Received, theirs);
+            if us == 65 {
+                mini.waking(at + us + 2, 0, 2, TASK, 3);
+            }
+        }
+        mini.switch(at + 95, 0, 2, "S", 3);
+        for ([ours, theirs], us) in ends.into_iter().zip([195, 335, 475]) {
+            mini.waking(at + us, 0, 3, TASK, 2);
+            mini.switch(at + us + 5, 0, 3, "S", 2);
+            at_socket(&mut mini, at + us + 10, 2, AtSocket::Arrived, ours);
+            if us == 195 {
+                mini.waking(at + us + 11, 0, 2, SOFT, 1);
+            }
+            at_socket(&mut mini, at + us + 13, 2, AtSocket::Sent, theirs);
+            if us < 475 {
+                mini.waking(at + us + 15, 0, 2, TASK, 3);
+                mini.switch(at + us + 20, 0, 2, "S", 3);
+            }
+        }
+        mini.switch(at + 520, 0, 2, "S", 1);
+    }
+    infer(&mini.recording(60_500), &InferOptions::default()).unwrap()
+}
+
+#[test]
+fn a_loop_replies_when_its_worker_is_done() {
+    let replay = handed();
+    assert_eq!(replay.services[0].closed_loop, Some(3));
+    // The client reads each reply 1 ms after it has sent the request.
+    for (permille, mean_us) in [(1_000, 990..1_010), (10_000, 8_500..9_500)] {
+        let world = played(&with_work(handed(), permille));
+        let latency = world.probes().metric("loop/request_latency").unwrap();
+        let found_us = latency.values.mean().unwrap() as u64 / 1_000;
+        assert!(mean_us.contains(&found_us), "{permille}: {found_us} us");
+    }
+}
