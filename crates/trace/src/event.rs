@@ -223,17 +223,36 @@ impl<N> EventKind<N> {
 }
 
 schedcast_base::named! {
-    /// Events of sockets, since 6.3 (40e0b0908142, 6e6eda44b939). Only raw records name the socket,
-    /// so that texts of these events are not decoded.
+    /// Events of sockets, since 6.3 (40e0b0908142, 6e6eda44b939), but for the last, which is as old
+    /// as 4.16 (563e0bb0dc74). Only raw records name the socket, so that texts of these events are
+    /// not decoded.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum AtSocket {
-        /// Data has come. With a sender on the same machine, its thread is the current one.
-        Arrived = "sk_data_ready",
-        /// The current thread has sent something.
-        Sent = "sock_send_length",
-        /// The current thread has received something.
-        Received = "sock_recv_length",
+    pub enum SocketEvent {
+        /// `sk_data_ready`
+        DataReady = "sk_data_ready",
+        /// `sock_send_length`
+        SendLength = "sock_send_length",
+        /// `sock_recv_length`
+        RecvLength = "sock_recv_length",
+        /// `inet_sock_set_state`
+        SetState = "inet_sock_set_state",
     }
+}
+
+/// What happens at a socket while a thread is the current one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtSocket {
+    /// Data has come. With a sender on the same machine, its thread is the current one.
+    Arrived,
+    /// The current thread has sent something.
+    Sent,
+    /// The current thread has received something.
+    Received,
+    /// The current thread begins to connect it: its new state is `TCP_SYN_SENT`.
+    Connects,
+    /// It is closed: its new state is `TCP_FIN_WAIT1`, `TCP_LAST_ACK` if the other end was closed
+    /// before, or `TCP_CLOSE` if something was not read. The first of them is by its own thread.
+    Closes,
 }
 
 /// A socket by its address in the kernel, which another one may have later. In halves, for an

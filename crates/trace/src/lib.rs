@@ -30,7 +30,7 @@ pub mod write;
 pub use error::{ErrorKind, ReadError};
 pub use event::{
     AtSocket, Context, Event, EventKind, Exec, Fork, Level, Migrate, Pid, PrevState, Runtime,
-    Socket, Switch, Task, Wakeup,
+    Socket, SocketEvent, Switch, Task, Wakeup,
 };
 pub use ftrace_text::FtraceTextReader;
 pub use input::open_trace;

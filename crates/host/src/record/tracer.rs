@@ -15,7 +15,7 @@ use super::{BUFFER_KB, EVENTS, LONG_RUN, LONG_RUN_NS, TRACE, Way};
 use crate::error::{HostError, Result, io_error};
 use crate::sys;
 use crate::tracefs::TraceInstance;
-use schedcast_trace::AtSocket;
+use schedcast_trace::SocketEvent;
 
 /// The trace of `perf` in a recording.
 pub(super) const PERF_DATA: &str = "perf.data";
@@ -365,22 +365,30 @@ impl Drop for Perf {
     }
 }
 
-/// Switches on the events of sockets that this kernel has (Linux 6.3), without calls that moved
-/// nothing.
+/// Switches on the events of sockets, if this kernel has all of them (Linux 6.3): without calls
+/// that moved nothing, and of the states of a connection only that it begins (`TCP_SYN_SENT`) and
+/// that a thread closes it (`TCP_FIN_WAIT1`, `TCP_LAST_ACK`, or at once `TCP_CLOSE`).
 fn of_sockets(trace: &TraceInstance) -> Result<Vec<String>> {
-    let mut events = Vec::new();
-    for what in AtSocket::ALL {
-        let event = format!("sock/{}", what.name());
-        if !trace.file(&format!("events/{event}")).exists() {
-            continue;
-        }
-        if what != AtSocket::Arrived {
-            trace.set(&format!("events/{event}/filter"), "ret > 0")?;
+    let all = SocketEvent::ALL.map(|event| (event, format!("sock/{}", event.name())));
+    let is_there = |event: &String| trace.file(&format!("events/{event}")).exists();
+    if !all.iter().all(|(_, event)| is_there(event)) {
+        return Ok(Vec::new());
+    }
+    for (of, event) in &all {
+        let filter = match of {
+            SocketEvent::DataReady => None,
+            SocketEvent::SendLength | SocketEvent::RecvLength => Some("ret > 0"),
+            SocketEvent::SetState => Some(
+                "newstate == 2 || newstate == 4 || newstate == 9 \
+                 || (newstate == 7 && (oldstate == 1 || oldstate == 8))",
+            ),
+        };
+        if let Some(filter) = filter {
+            trace.set(&format!("events/{event}/filter"), filter)?;
         }
         trace.set(&format!("events/{event}/enable"), "1")?;
-        events.push(event);
     }
-    Ok(events)
+    Ok(all.map(|(_, event)| event).into())
 }
 
 fn long_run_filter() -> String {

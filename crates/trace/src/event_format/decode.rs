@@ -2,7 +2,7 @@
 
 use super::{EventFormat, Field, Place, States};
 use crate::binary::{Endian, before_zero};
-use crate::event::{AtSocket, Context, Event, EventKind, Level, Pid, PrevState};
+use crate::event::{AtSocket, Context, Event, EventKind, Level, Pid, PrevState, SocketEvent};
 use crate::names::{CommId, CommTable};
 use crate::tracepoint::{self, Tracepoint};
 
@@ -45,32 +45,50 @@ struct Plan {
 /// Plan for records of an event of sockets.
 #[derive(Clone, Debug)]
 struct SocketPlan {
-    what: AtSocket,
+    event: SocketEvent,
     socket: Field,
-    /// Bytes that were moved, or an error; nothing where data has come.
-    moved: Option<Field>,
+    /// Bytes that were moved, or an error, or the new state; nothing where data has come.
+    value: Option<Field>,
 }
+
+/// States of `include/net/tcp_states.h`.
+const TCP_SYN_SENT: i64 = 2;
+const TCP_FIN_WAIT1: i64 = 4;
+const TCP_CLOSE: i64 = 7;
+const TCP_LAST_ACK: i64 = 9;
 
 impl SocketPlan {
     fn of(format: &EventFormat) -> Option<SocketPlan> {
-        let what = AtSocket::named(&format.name)?;
-        let (socket, moved) = match what {
-            AtSocket::Arrived => ("skaddr", None),
-            AtSocket::Sent | AtSocket::Received => ("sk", Some(format.field("ret")?.clone())),
+        let event = SocketEvent::named(&format.name)?;
+        let (socket, value) = match event {
+            SocketEvent::DataReady => ("skaddr", None),
+            SocketEvent::SendLength | SocketEvent::RecvLength => ("sk", Some("ret")),
+            SocketEvent::SetState => ("skaddr", Some("newstate")),
+        };
+        let value = match value {
+            Some(field) => Some(format.field(field)?.clone()),
+            None => None,
         };
         Some(SocketPlan {
-            what,
+            event,
             socket: format.field(socket)?.clone(),
-            moved,
+            value,
         })
     }
 
-    /// `None` where nothing was moved.
+    /// `None` where nothing was moved, and where a state says nothing of who asks whom.
     fn kind(&self, values: Values) -> Result<Option<EventKind>, String> {
-        let moved = self.moved.as_ref().map(|field| values.number(field));
+        let value = self.value.as_ref().map(|field| values.number(field));
+        let what = match (self.event, value.transpose()?.unwrap_or(0)) {
+            (SocketEvent::DataReady, _) => AtSocket::Arrived,
+            (SocketEvent::SendLength, 1..) => AtSocket::Sent,
+            (SocketEvent::RecvLength, 1..) => AtSocket::Received,
+            (SocketEvent::SetState, TCP_SYN_SENT) => AtSocket::Connects,
+            (SocketEvent::SetState, TCP_FIN_WAIT1 | TCP_CLOSE | TCP_LAST_ACK) => AtSocket::Closes,
+            _ => return Ok(None),
+        };
         let socket = (values.number(&self.socket)? as u64).into();
-        let what = self.what;
-        Ok((moved.transpose()?.unwrap_or(1) > 0).then_some(EventKind::Socket { socket, what }))
+        Ok(Some(EventKind::Socket { socket, what }))
     }
 }
 
@@ -402,6 +420,29 @@ mod tests {
         assert_eq!(name(b"\x03\0\0\0\x01\0\0\0"), "sched_stat_wait");
         assert_eq!(name(b"\x04\0\0\0\x01\0\0\0"), "(event 4)");
         assert!(decode(&decoder, b"\x04").is_err());
+    }
+
+    #[test]
+    fn a_socket_connects_and_closes_where_its_new_state_says_so() {
+        let states = "name: inet_sock_set_state\nID: 5\nCOMMON\
+            field:const void * skaddr; offset:8; size:8; signed:0;\n\
+            field:int oldstate; offset:16; size:4; signed:1;\n\
+            field:int newstate; offset:20; size:4; signed:1;";
+        let decoder = decoder(Endian::Little, &[states]);
+        let at = |state: u8| {
+            let mut record = *b"\x05\0\0\0\x07\0\0\0\x0a\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0";
+            record[20] = state;
+            decode(&decoder, &record).unwrap()
+        };
+        let kind = |what| EventKind::Socket {
+            socket: 0xa.into(),
+            what,
+        };
+        assert_eq!(at(2).0.kind, kind(AtSocket::Connects));
+        assert_eq!(at(4).0.kind, kind(AtSocket::Closes));
+        assert_eq!(at(7).0.kind, kind(AtSocket::Closes));
+        assert_eq!(at(9).0.kind, kind(AtSocket::Closes));
+        assert_eq!(at(1).1.unwrap(), "inet_sock_set_state");
     }
 
     #[test]
