@@ -486,9 +486,13 @@ pub fn context(question: &Question, experiment: &Experiment) -> Result<Context> 
         let label = recorded.label(&target);
         let name = label.map_or(String::new(), |label| format!("{label} = "));
         context.target = Some(format!(
-            "{name}{target}, recorded with {}{}",
+            "{name}{target}, recorded with {}{}{}",
             describe_limit(before),
-            describe_clients(first, recorded.seen.closed_loops.get(&target))
+            describe_clients(first, recorded.seen.closed_loops.get(&target)),
+            match recorded.seen.renewing.contains(&target) {
+                true => "; they connect anew for each request",
+                false => "",
+            }
         ));
         for scenario in others {
             let commands = change::commands(first, scenario, &target);

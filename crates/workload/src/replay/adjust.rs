@@ -132,6 +132,9 @@ impl Adjust {
             if replay.requests.is_empty() {
                 return Err(ReplayError::NoClients);
             }
+            if replay.requests.iter().any(|one| one.goes_on) {
+                return Err(ReplayError::Dialogues);
+            }
             replay.patience = self.patience;
             let unknown = compile::not_asked_again(replay);
             if unknown * UNKNOWN_OF > replay.requests.len() {

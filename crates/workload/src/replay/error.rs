@@ -74,6 +74,12 @@ pub enum ReplayError {
     /// A timeout of clients where no requests are known that could take too long.
     #[error("no requests of clients of a service are known: a timeout has nothing to end")]
     NoClients,
+    /// A timeout of clients whose requests are several messages each.
+    #[error(
+        "the clients connect anew for each request, with more than one message each (as TLS has): \
+         when they give up in the middle is not modelled; leave `client_timeout` out"
+    )]
+    Dialogues,
     /// Clients that ask again where it is not known what a request begins.
     #[error(
         "{unknown} of {requests} requests cannot be asked again: the recording does not show what \

@@ -87,7 +87,7 @@ impl Replay {
         }
         let served = |one: &&super::Served| {
             let service = &self.services[one.service as usize];
-            service.subject == main && service.group == group
+            service.subject == main && service.group == group && !one.goes_on
         };
         let requests = match self.requests.iter().filter(served).count() as u64 {
             0 => activations.get(main).copied().unwrap_or(0),

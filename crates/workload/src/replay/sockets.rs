@@ -5,6 +5,7 @@
 //! still in its call, so that the sender's next `sock_send_length` names the other end. A message
 //! of a client that a thread of the group gets begins a request. The last message back before the
 //! client's next one is its reply, and the client has it when it has received for the last time.
+//! The kernel gives a socket of a closed connection to a new one; that a client connects shows it.
 //!
 //! # Worked example
 //!
@@ -24,16 +25,32 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// the rest of the same request: a header and its body, for instance, a few µs apart.
 const PIECE_NS: u64 = 100_000;
 
+/// Part of the recording in which a socket is that of one connection. Times are ns since its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lifetime {
+    /// When a thread began to connect it.
+    pub opened_ns: u64,
+    pub by: ThreadId,
+    /// When a thread closed it.
+    pub closed_ns: Option<u64>,
+}
+
 /// A request with its reply. Times are ns since the start of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exchanged {
     pub client: ThreadId,
     /// Number of its connection.
     pub connection: u32,
+    /// That of its connection, if the recording shows that the client made it.
+    pub lifetime: Option<Lifetime>,
+    /// When its client began with it: when it sent it, or connected for it.
+    pub begun_ns: u64,
     pub sent_ns: u64,
     pub replied_ns: u64,
     /// When the connection had the reply before.
     pub free_ns: u64,
+    /// When its client may ask again: when it had the reply, or had closed the connection.
+    pub freed_ns: u64,
     /// When a thread of the server received it, and which.
     pub taken: (u64, ThreadId),
     /// Its reply, as the server sent it.
@@ -82,6 +99,7 @@ impl Open {
 struct Connection {
     number: u32,
     server: Socket,
+    lifetime: Option<Lifetime>,
     /// In order of sending.
     open: VecDeque<Open>,
     free_ns: u64,
@@ -90,14 +108,21 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(number: u32, server: Socket) -> Self {
+    fn new(number: u32, server: Socket, lifetime: Option<Lifetime>) -> Self {
         Self {
             number,
             server,
+            lifetime,
             open: VecDeque::new(),
             free_ns: 0,
             has_answered: false,
         }
+    }
+
+    /// Whether its client has closed it: what comes then is of the next one between its addresses.
+    fn is_closed(&self, at_ns: u64) -> bool {
+        let closed_ns = self.lifetime.and_then(|one| one.closed_ns);
+        closed_ns.is_some_and(|closed_ns| closed_ns < at_ns)
     }
 
     /// Ends the first request under way if `ends`.
@@ -109,21 +134,31 @@ impl Connection {
         Some(Exchanged {
             client: open.client,
             connection: self.number,
+            lifetime: self.lifetime,
+            begun_ns: open.sent_ns,
             sent_ns: open.sent_ns,
             replied_ns,
             free_ns,
+            freed_ns: replied_ns,
             taken,
             answer,
             is_read: open.is_read(),
         })
     }
 
-    /// The client sends. Returns how many requests will have no answer any more.
-    fn asks(&mut self, message: &Message, ended: &mut Vec<Exchanged>) -> u64 {
+    /// The client sends, on a connection of this lifetime. Returns how many requests will have no answer
+    /// any more.
+    fn asks(
+        &mut self,
+        message: &Message,
+        lifetime: Option<Lifetime>,
+        ended: &mut Vec<Exchanged>,
+    ) -> u64 {
         let mut forgotten = 0;
-        if std::mem::replace(&mut self.server, message.to) != message.to {
+        if (self.server, self.lifetime) != (message.to, lifetime) {
             // The addresses are those of other connections now.
             forgotten = self.end_all(ended);
+            (self.server, self.lifetime) = (message.to, lifetime);
             // What closes a session, such as that of TLS, is a message without an answer, too.
             if std::mem::take(&mut self.has_answered) {
                 forgotten = 0;
@@ -217,6 +252,8 @@ pub(super) struct Messages {
     received: Vec<Receipt>,
     /// How often each thread made something come at a socket that nobody reads: it connects.
     connects: BTreeMap<ThreadId, usize>,
+    /// In order of time.
+    lifetimes: BTreeMap<Socket, Vec<Lifetime>>,
 }
 
 impl Messages {
@@ -225,12 +262,27 @@ impl Messages {
         let reads = uses.iter().filter(|one| one.what == AtSocket::Received);
         let read: BTreeSet<Socket> = reads.map(|one| one.socket).collect();
         let mut connects: BTreeMap<ThreadId, usize> = BTreeMap::new();
+        let mut lifetimes: BTreeMap<Socket, Vec<Lifetime>> = BTreeMap::new();
         let mut arrived: BTreeMap<ThreadId, (Socket, u64)> = BTreeMap::new();
         let mut peers: BTreeMap<Socket, Socket> = BTreeMap::new();
         for one in uses {
             let at_ns = one.time_ns.saturating_sub(start_ns);
             let (by, socket) = (one.thread, one.socket);
             match one.what {
+                AtSocket::Connects => {
+                    lifetimes.entry(socket).or_default().push(Lifetime {
+                        opened_ns: at_ns,
+                        by,
+                        closed_ns: None,
+                    });
+                    // The address was that of another connection.
+                    peers.remove(&socket);
+                }
+                AtSocket::Closes => {
+                    if let Some(last) = lifetimes.get_mut(&socket).and_then(|all| all.last_mut()) {
+                        last.closed_ns.get_or_insert(at_ns);
+                    }
+                }
                 AtSocket::Arrived => {
                     *connects.entry(by).or_default() += usize::from(!read.contains(&socket));
                     // What is long comes in parts. The first data of a connection that is accepted
@@ -277,7 +329,15 @@ impl Messages {
             sent,
             received,
             connects,
+            lifetimes,
         }
+    }
+
+    /// That of the connection that a client sends on.
+    fn lifetime(&self, message: &Message) -> Option<Lifetime> {
+        let all = self.lifetimes.get(&message.from)?;
+        let before = all.partition_point(|one| one.opened_ns <= message.at_ns);
+        Some(all[before.checked_sub(1)?])
     }
 
     /// How often these threads connect to something.
@@ -314,8 +374,8 @@ impl Messages {
     }
 
     /// The requests of a group's clients in order of sending, each with its reply; and how many
-    /// clients gave up: their connection was closed before an answer came, or nobody received that.
-    /// The server reads such a request all the same, and answers it.
+    /// clients gave up before an answer came, and closed their connection. The server reads such a
+    /// request all the same, and answers it.
     pub(super) fn exchanged(&self, sides: &Sides<'_>) -> (Vec<Exchanged>, u64) {
         let mut connections = Connections::default();
         let mut received = self.received.iter().peekable();
@@ -324,7 +384,7 @@ impl Messages {
             while let Some(receipt) = received.next_if(|one| one.at_ns <= message.at_ns) {
                 connections.receives(receipt, sides);
             }
-            connections.sends(message, sides, &mut all);
+            connections.sends(message, self.lifetime(message), sides, &mut all);
         }
         for receipt in received {
             connections.receives(receipt, sides);
@@ -333,13 +393,17 @@ impl Messages {
             connection.end_all(&mut all);
         }
         all.sort_by_key(|one| one.sent_ns);
-        // What is answered last may be under way to its client when the recording ends.
-        let read = all.iter().filter(|one| one.is_read);
-        let last_ns = read.map(|one| one.replied_ns).max().unwrap_or(0);
-        let is_unread = |one: &&Exchanged| !one.is_read && one.replied_ns < last_ns;
-        let unread = all.iter().filter(is_unread).count() as u64;
-        (all, unread + connections.forgotten)
+        (all, connections.forgotten)
     }
+}
+
+/// How many clients had closed their connection when the answer came: nobody received it.
+pub(super) fn unread(exchanged: &[Exchanged]) -> u64 {
+    // What is answered last may be under way to its client when the recording ends.
+    let read = exchanged.iter().filter(|one| one.is_read);
+    let last_ns = read.map(|one| one.replied_ns).max().unwrap_or(0);
+    let is_unread = |one: &&Exchanged| !one.is_read && one.replied_ns < last_ns;
+    exchanged.iter().filter(is_unread).count() as u64
 }
 
 /// The connections between a group and its clients.
@@ -356,7 +420,9 @@ impl Connections {
     fn receives(&mut self, receipt: &Receipt, sides: &Sides<'_>) {
         let Receipt { at_ns, by, socket } = receipt;
         if sides.clients.contains(by) {
-            if let Some(connection) = self.by_client.get_mut(socket) {
+            if let Some(connection) = self.by_client.get_mut(socket)
+                && !connection.is_closed(*at_ns)
+            {
                 connection.reads(*at_ns);
             }
         } else if sides.inside[by.index()]
@@ -367,16 +433,24 @@ impl Connections {
         }
     }
 
-    fn sends(&mut self, message: &Message, sides: &Sides<'_>, ended: &mut Vec<Exchanged>) {
+    fn sends(
+        &mut self,
+        message: &Message,
+        lifetime: Option<Lifetime>,
+        sides: &Sides<'_>,
+        ended: &mut Vec<Exchanged>,
+    ) {
         if sides.clients.contains(&message.by) {
             self.client_of.insert(message.to, message.from);
             let number = self.by_client.len() as u32;
             let connection = self.by_client.entry(message.from);
-            let connection = connection.or_insert_with(|| Connection::new(number, message.to));
-            self.forgotten += connection.asks(message, ended);
+            let connection =
+                connection.or_insert_with(|| Connection::new(number, message.to, lifetime));
+            self.forgotten += connection.asks(message, lifetime, ended);
         } else if sides.inside[message.by.index()]
             && let Some(connection) = self.by_client.get_mut(&message.to)
             && connection.server == message.from
+            && !connection.is_closed(message.at_ns)
         {
             connection.answers(Answer {
                 at_ns: message.at_ns,
@@ -502,7 +576,8 @@ mod tests {
                 clients: &[CLIENT].into(),
                 inside: &[false, true],
             };
-            Messages::of(&uses(all), 0).exchanged(&sides).1
+            let (all, closed) = Messages::of(&uses(all), 0).exchanged(&sides);
+            unread(&all) + closed
         };
         let ask = |at_us, [client, server]: [u64; 2]| -> [Use; 3] {
             [
@@ -520,6 +595,34 @@ mod tests {
         uses.push((1400, SERVER, AtSocket::Sent, 0xe));
         uses.push((1410, CLIENT, AtSocket::Received, 0xa));
         assert_eq!(given_up(&uses), 2);
+    }
+
+    /// TLS ends with a message that has no answer. The next connection has the same two sockets.
+    #[test]
+    fn a_new_connection_begins_where_its_client_connects() {
+        let dialogue = |at_us: u64| -> Vec<Use> {
+            let mut uses: Vec<Use> = vec![(at_us, CLIENT, AtSocket::Connects, ENDS[0])];
+            uses.extend(asked(at_us + 50));
+            uses.extend(sent(at_us + 100, SERVER, 1));
+            uses.push(received(at_us + 150, CLIENT, 0));
+            uses.extend(asked(at_us + 400));
+            uses
+        };
+        let uses = [dialogue(1000), dialogue(2000)].concat();
+        let sides = Sides {
+            clients: &[CLIENT].into(),
+            inside: &[false, true],
+        };
+        let (all, given_up) = Messages::of(&super::tests::uses(&uses), 0).exchanged(&sides);
+        let us = |one: &Exchanged| {
+            (
+                one.lifetime.map(|one| one.opened_ns / 1000),
+                one.sent_ns / 1000,
+            )
+        };
+        let times: Vec<_> = all.iter().map(us).collect();
+        assert_eq!(times, [(Some(1000), 1050), (Some(2000), 2050)]);
+        assert_eq!(given_up, 0);
     }
 
     #[test]

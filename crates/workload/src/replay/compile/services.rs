@@ -351,8 +351,33 @@ impl Services {
             Ok(since_ns) => b.subtract(latency, since_ns),
             Err(_) => b.add(latency, due_ns.unsigned_abs()),
         }
-        b.record(metric, latency);
+        if !served.goes_on {
+            b.record(metric, latency);
+        }
         b.word_store(state, ANSWERED);
+    }
+
+    /// A later message of a request is due when that was.
+    fn hand_due_on(&self, b: &mut ProgramBuilder, requests: &[Served], request: RequestId) {
+        let [state, due, _] = SEND;
+        let served = &requests[request.index()];
+        for next in self.next.get(&request).into_iter().flatten() {
+            let Next::Due(later, _) = *next else {
+                continue;
+            };
+            if !requests[later.index()].is_later {
+                continue;
+            }
+            match served.follows {
+                Some(_) => b.word_load(self.states[request.index()], due),
+                None => b.set(due, served.due_ns.max(0) as u64),
+            }
+            let word = self.states[later.index()];
+            b.word_load(word, state);
+            b.unless(state, Compare::NotEqual, NOT_DUE, |b| {
+                b.word_store(word, due);
+            });
+        }
     }
 }
 
@@ -472,10 +497,13 @@ impl Compiler<'_> {
             b.answer(patient);
             return;
         }
-        self.services.reply(b, &self.replay.requests, request);
+        let requests = &self.replay.requests;
+        self.services.hand_due_on(b, requests, request);
+        self.services.reply(b, requests, request);
         let [state, value, _] = SEND;
         for next in self.services.next.get(&request).into_iter().flatten() {
             match *next {
+                Next::Due(id, _) if requests[id.index()].is_later => {}
                 Next::Due(id, when) => {
                     let word = self.services.states[id.index()];
                     b.word_load(word, state);

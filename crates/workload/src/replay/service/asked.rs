@@ -59,10 +59,12 @@
 //! it has the three replies at 90.022, 90.042 and 91.024 ms.
 
 mod busy;
+mod dialogues;
 mod direct;
 mod exchanged;
 
 use busy::{answered, client_work_ns, kept_back, last_end_ns, periods, sends, serving};
+pub(super) use dialogues::in_parts;
 use direct::Direct;
 pub(super) use exchanged::from_sockets;
 
@@ -113,12 +115,8 @@ pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft], clock: &Clock<'_>)
                 sent_ns: since_ns(request.sent_us),
                 due_ns: since_ns(request.scheduled_us),
                 replied_ns: since_ns(request.replied_us) as u64,
-                late_ns: 0,
                 busy_ns: free_us.saturating_sub(request.scheduled_us) * 1000,
-                reply: None,
-                answer: None,
-                handed_ns: None,
-                after: None,
+                ..arrival(0, 0)
             }
         })
         .collect();
@@ -151,6 +149,8 @@ pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft], clock: &Clock<'_>)
         connections,
         lanes: None,
         ask_at_once: false,
+        renews: false,
+        in_parts: None,
         by_log: true,
         given_up: 0,
     })
@@ -660,5 +660,7 @@ pub(super) fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
         answer: None,
         handed_ns: None,
         after: None,
+        first: None,
+        goes_on: false,
     }
 }

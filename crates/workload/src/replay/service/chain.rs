@@ -46,11 +46,12 @@ impl<'a> Chain<'a> {
             return None;
         }
         let (request, replied_ns) = *self.known.get(&before)?;
-        Some(self.behind(request, at_ns.saturating_sub(replied_ns), at_ns))
+        let after_ns = at_ns.saturating_sub(replied_ns);
+        Some(self.behind(position, request, after_ns, at_ns))
     }
 
-    fn behind(&self, request: RequestId, after_ns: u64, at_ns: u64) -> Follows {
-        match self.keeps_schedule {
+    fn behind(&self, position: usize, request: RequestId, after_ns: u64, at_ns: u64) -> Follows {
+        match self.keeps_schedule && self.asked[position].first.is_none() {
             true => Follows {
                 request,
                 after_ns: after_ns.min(FOLLOWS_WITHIN_NS as u64),
@@ -73,7 +74,7 @@ impl<'a> Chain<'a> {
         while let Some(earlier) = before {
             let (request, replied_ns) = *self.known.get(&earlier)?;
             if let Some(after_ns) = at_ns.checked_sub(replied_ns) {
-                return Some(self.behind(request, after_ns, at_ns));
+                return Some(self.behind(position, request, after_ns, at_ns));
             }
             before = self.asked[earlier].after;
         }
@@ -102,6 +103,9 @@ impl<'a> Chain<'a> {
                     DraftStep::Awaits(request) => {
                         let arrives_ns = requests[request.index()].arrives_ns;
                         let position = *positions.get(request)?;
+                        if self.keeps_schedule && self.asked[position].first.is_none() {
+                            return None;
+                        }
                         let follows = match accepts {
                             true => self.accepted(position, arrives_ns)?,
                             false => self.follows(position, arrives_ns)?,

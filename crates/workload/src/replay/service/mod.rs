@@ -134,8 +134,12 @@ struct Asked {
     /// this.
     handed_ns: Option<u64>,
     /// In a closed loop, and for clients with one request at a time: position of the request whose
-    /// client sends it.
+    /// client sends it. Of a later message of a request: position of an earlier one.
     after: Option<usize>,
+    /// Of a later message of a request: position of the first.
+    first: Option<usize>,
+    /// Another message of the same request follows.
+    goes_on: bool,
 }
 
 /// Requests as a log or events of sockets tell them.
@@ -149,6 +153,10 @@ struct Told {
     lanes: Option<Vec<u32>>,
     /// Clients ask at once when they have been answered, as load generators without a rate do.
     ask_at_once: bool,
+    /// Clients make a new connection for each request.
+    renews: bool,
+    /// The messages of each then, if they are told apart.
+    in_parts: Option<Vec<Vec<Asked>>>,
     by_log: bool,
     /// Requests whose clients gave up.
     given_up: u64,
@@ -228,18 +236,21 @@ pub(super) fn find(
         let mut forked = Forked::of(&border, drafts);
         let mut client_loop = evidence.client_loop;
         let by_log = told.as_ref().is_some_and(|told| told.by_log);
-        let (mut asked, connections, lanes, coarse) = match told {
+        let renews = told.as_ref().is_some_and(|told| told.renews);
+        let is_told = told.is_some();
+        let (mut asked, in_parts, connections, lanes, coarse) = match told {
             Some(told) => {
                 if told.ask_at_once && client_loop == ClientLoop::AsRecorded {
                     client_loop = ClientLoop::Closed;
                 }
                 found.uses_log |= by_log;
                 found.given_up += told.given_up;
-                border.leave_inner(&told.asked);
                 if let Some(forked) = &mut forked {
                     forked.give(&border, &told.asked, true);
                 }
-                (told.asked, told.connections, told.lanes, None)
+                // A child serves all messages of its request.
+                let in_parts = told.in_parts.filter(|_| forked.is_none());
+                (told.asked, in_parts, told.connections, told.lanes, None)
             }
             None => match asked::from_wakeups(&border, drafts) {
                 Some((mut asked, coarse)) => {
@@ -247,7 +258,7 @@ pub(super) fn find(
                         forked.give(&border, &asked, false);
                         asked = forked.answered(&border, asked);
                     }
-                    (asked, None, None, coarse)
+                    (asked, None, None, None, coarse)
                 }
                 None => continue,
             },
@@ -260,6 +271,12 @@ pub(super) fn find(
             }
             Some(_) => None,
         };
+        if let Some(in_parts) = in_parts {
+            asked = asked::in_parts(&asked, in_parts);
+        }
+        if is_told {
+            border.leave_inner(&asked);
+        }
         let service = found.services.len() as u32;
         let Some(subject) = border.subject() else {
             continue;
@@ -296,6 +313,7 @@ pub(super) fn find(
             clients: border.clients.iter().copied().collect(),
             closed_loop,
             bounded,
+            renews,
             coarse_timers: coarse.is_some(),
             rounds,
         });
@@ -567,7 +585,7 @@ impl<'a> Border<'a> {
     /// Whether each thread serves one request of one client at a time, as processes of PostgreSQL
     /// do. `told`: its requests, where a log or events of sockets tell.
     fn is_dedicated(&self, drafts: &[Draft], told: Option<&Told>) -> bool {
-        if self.hides_replies {
+        if self.hides_replies || told.is_some_and(|told| told.renews) {
             return false;
         }
         let (mut all, mut single, mut sockets) = (0, 0, 0);

@@ -115,26 +115,32 @@ impl Placing<'_> {
             .sort_unstable_by_key(|reply| (reply.at_ns, reply.draft, reply.into_ns, reply.asked));
         let first = requests.len() as u32;
         requests.extend(replies.iter().map(|reply| {
-            let Asked {
+            let one @ Asked {
                 due_ns,
                 replied_ns,
                 late_ns,
                 ..
             } = asked[reply.asked];
             let due_ns = due_ns.saturating_sub_unsigned(late_ns);
+            let since_ns = one.first.map_or(due_ns, |first| asked[first].due_ns);
             Served {
                 service: self.service,
                 due_ns,
                 arrives_ns: arrives_ns[reply.asked],
                 read_ns: reply.read_ns(replied_ns),
-                latency_ns: (replied_ns as i64 - due_ns).max(0) as u64,
+                latency_ns: (replied_ns as i64 - since_ns).max(0) as u64,
                 follows: None,
                 is_handed: false,
+                is_later: one.first.is_some(),
+                goes_on: one.goes_on,
             }
         }));
         let chain = Chain::new(asked, self.keeps_schedule, &replies, first);
-        let follow = |requests: &mut [Served]| {
+        let follow = |requests: &mut [Served], only_later: bool| {
             for (reply, number) in replies.iter().zip(first..) {
+                if only_later && asked[reply.asked].first.is_none() {
+                    continue;
+                }
                 // The draw may fall before the reply that the client had by then.
                 let dues_ns = [requests[number as usize].due_ns, asked[reply.asked].due_ns];
                 let follows = |due_ns: i64| chain.follows(reply.asked, due_ns.max(0) as u64);
@@ -142,9 +148,7 @@ impl Placing<'_> {
                 requests[number as usize].follows = drawn.filter(|one| one.after_ns > 0).or(last);
             }
         };
-        if !self.keeps_schedule {
-            follow(requests);
-        }
+        follow(requests, self.keeps_schedule);
         let mut levels = Levels {
             of_entry: began.iter().copied().collect(),
             ..Levels::default()
@@ -209,15 +213,14 @@ impl Placing<'_> {
         }
         let positions = replies.iter().map(|reply| reply.asked);
         let accepting = self.forked.map(|forked| forked.parent);
+        chain.split(drafts, requests, positions, accepting);
         if self.keeps_schedule {
-            // What waits for an arrival in the middle of an activation waits until its time, as
-            // that of an open loop; only what begins one comes later if its client has no reply
-            // yet.
-            follow(requests);
+            // What waits for the first message of a request in the middle of an activation waits
+            // until its time, as that of an open loop; only what begins one comes later if its
+            // client has no reply yet.
+            follow(requests, false);
             let own = &mut requests[first as usize..];
             own.iter_mut().for_each(|request| request.is_handed = true);
-        } else {
-            chain.split(drafts, requests, positions, accepting);
         }
         if let Some(rounds) = rounds {
             rounds.split(drafts, &requests[first as usize..], first);
@@ -439,7 +442,8 @@ impl Placing<'_> {
                 continue;
             };
             let end_ns = drafts[prompts[last]].activation.end_ns;
-            if one.after.is_some() && end_ns.is_none_or(|end_ns| end_ns as i64 >= one.sent_ns) {
+            let is_first = one.after.is_some() && one.first.is_none();
+            if is_first && end_ns.is_none_or(|end_ns| end_ns as i64 >= one.sent_ns) {
                 senders.entry(prompts[last]).or_insert(position);
             }
         }

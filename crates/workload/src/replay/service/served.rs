@@ -29,6 +29,8 @@ pub struct Service {
     /// Clients that keep a schedule each, and have one request at a time under way; none if any
     /// number may be.
     pub bounded: Option<u32>,
+    /// Clients make a new connection for each request, which all that is said on it belongs to.
+    pub renews: bool,
     /// The clients' timers count whole milliseconds. When requests were due within the last one is
     /// drawn.
     pub coarse_timers: bool,
@@ -62,7 +64,7 @@ impl Follows {
     }
 }
 
-/// One request of a service. Times are ns since the start of the recording.
+/// One request of a service, or one message of it and its reply. Times are ns since the start of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// Its service, an index into [`super::super::Replay::services`].
@@ -73,10 +75,15 @@ pub struct Served {
     pub arrives_ns: u64,
     /// From its reply to when its client has it.
     pub read_ns: u64,
-    /// From when it was due to when its client had the reply, in the recording.
+    /// From when the request was due to when its client had the reply, in the recording.
     pub latency_ns: u64,
     /// In a closed loop, and for clients with one request at a time: when it is due.
     pub follows: Option<Follows>,
     /// Whether the thread that replies does so when another one has done the work.
     pub is_handed: bool,
+    /// It is a later message of a request that others of its client began, and is due when that
+    /// was.
+    pub is_later: bool,
+    /// Another message of the same request follows its reply.
+    pub goes_on: bool,
 }

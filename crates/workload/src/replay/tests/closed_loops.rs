@@ -330,3 +330,69 @@ fn a_loop_replies_when_its_worker_is_done() {
         assert!(mean_us.contains(&found_us), "{permille}: {found_us} us");
     }
 }
+
+/// A client that every 5 ms connects at 4 µs, says hello at 10 and, answered at 200, asks at 240 µs
+/// and is answered at 400. The kernel gives it the same socket each time.
+fn connecting_anew() -> Replay {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
+    mini.group("/svc", &[("cpu.max", "max 100000")], &[2]);
+    let [ours, theirs] = [0xa0, 0xb0];
+    for at in (0..40).map(|turn| 5_000 * turn) {
+        mini.waking(at, 0, 0, HARD, 1);
+        mini.switch(at + 2, 0, 0, "R", 1);
+        at_socket(&mut mini, at + 4, 1, AtSocket::Connects, ours);
+        for (asked, replied) in [(10, 200), (240, 400)] {
+            at_socket(&mut mini, at + asked, 1, AtSocket::Arrived, theirs);
+            mini.waking(at + asked + 1, 0, 1, SOFT, 2);
+            at_socket(&mut mini, at + asked + 3, 1, AtSocket::Sent, ours);
+            mini.switch(at + asked + 5, 0, 1, "S", 2);
+            at_socket(&mut mini, at + asked + 10, 2, AtSocket::Received, theirs);
+            at_socket(&mut mini, at + replied, 2, AtSocket::Arrived, ours);
+            mini.waking(at + replied + 1, 0, 2, SOFT, 1);
+            at_socket(&mut mini, at + replied + 3, 2, AtSocket::Sent, theirs);
+            mini.switch(at + replied + 10, 0, 2, "S", 1);
+            at_socket(&mut mini, at + replied + 20, 1, AtSocket::Received, ours);
+        }
+        at_socket(&mut mini, at + 430, 1, AtSocket::Closes, ours);
+        mini.switch(at + 440, 0, 1, "S", 0);
+    }
+    infer(&mini.recording(200_000), &InferOptions::default()).unwrap()
+}
+
+#[test]
+fn all_that_is_said_on_a_new_connection_is_one_request() {
+    let replay = connecting_anew();
+    assert!(replay.services[0].renews);
+    let parts: Vec<(bool, bool)> = replay
+        .requests
+        .iter()
+        .map(|served| (served.is_later, served.goes_on))
+        .collect();
+    assert_eq!(parts.len(), 80);
+    assert!(
+        parts
+            .chunks(2)
+            .all(|two| two == [(false, true), (true, false)])
+    );
+    // From connecting, which the timer leads to, to the second reply.
+    let last = &replay.requests[1];
+    assert_eq!(last.latency_ns, 420_000);
+    // The second message follows the first reply, 40 µs after that is sent.
+    let follows = last.follows.unwrap();
+    assert_eq!((follows.request.0, follows.after_ns), (0, 39_000));
+    let latencies_ms = |replay: &Replay| {
+        let world = played(replay);
+        let latency = world.probes().metric("server/request_latency").unwrap();
+        (
+            latency.values.count(),
+            latency.values.max().unwrap() as f64 / 1e6,
+        )
+    };
+    let (requests, slowest_ms) = latencies_ms(&replay);
+    assert_eq!(requests, 40);
+    assert!((0.35..0.5).contains(&slowest_ms), "{slowest_ms}");
+    // With six times the work both messages take six times as long, and the client's 40 µs stay.
+    let (requests, slowest_ms) = latencies_ms(&with_work(connecting_anew(), 6_000));
+    assert_eq!(requests, 40);
+    assert!((1.8..2.6).contains(&slowest_ms), "{slowest_ms}");
+}

@@ -1,10 +1,10 @@
 //! Requests that events of sockets show.
 
 use super::super::super::activity::{Draft, Source};
-use super::super::super::sockets::{Exchanged, Sides};
+use super::super::super::sockets::{Exchanged, Sides, unread};
 use super::super::super::threads::ThreadId;
 use super::super::{Asked, Border, MESSAGES_MIN, Told, placed};
-use super::{AT_ONCE_NS, Prompted, arrival, most};
+use super::{AT_ONCE_NS, Prompted, arrival, dialogues, most};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Clients ask at once when they have been answered if all but one in so many requests show it.
@@ -27,7 +27,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         clients: &border.clients,
         inside: &border.inside,
     };
-    let (mut exchanged, given_up) = border.evidence.messages.exchanged(&sides);
+    let (mut exchanged, closed) = border.evidence.messages.exchanged(&sides);
     let sent_ns: Vec<i64> = exchanged.iter().map(|one| one.sent_ns as i64).collect();
     let is_told = |waking: usize| placed::same(&sent_ns, border.time_ns(waking) as i64).is_some();
     let entries = border.entries.iter();
@@ -45,9 +45,9 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         .collect();
     // Timers that led to a message already.
     let mut sent_by: BTreeSet<usize> = BTreeSet::new();
-    // When the client of each request woke that sends it, and what timer led to that.
-    let awake = exchanged.iter().map(|one| {
-        let begun = own.range((one.client, 0)..=(one.client, one.sent_ns));
+    // When the client of each request woke that begins with it, and what timer led to that.
+    let awake = |one: &Exchanged| {
+        let begun = own.range((one.client, 0)..=(one.client, one.begun_ns));
         let (key, draft) = begun.last()?;
         let is_inside = |waking: usize| match border.evidence.wakings[waking].source {
             Source::Thread(by) => border.inside[by.index()],
@@ -58,14 +58,37 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
             by_group: border.waking_of(*draft).is_some_and(is_inside),
             timer: prompted.of_draft.get(draft),
         })
+    };
+    // A timer leads to the first message that is sent after it.
+    let mut led_by: BTreeSet<usize> = BTreeSet::new();
+    let by_timer = exchanged.iter().map(|one| {
+        let timer = awake(one).and_then(|awake| awake.timer);
+        timer.is_some_and(|timer| led_by.insert(*timer))
     });
-    let awake: Vec<Option<Awake<'_>>> = awake.collect();
+    let dialogues = dialogues::find(&exchanged, &by_timer.collect::<Vec<bool>>());
+    let handed_ns = handed_ns_of(&exchanged);
+    let part = |position: &usize| Asked {
+        handed_ns: handed_ns[*position],
+        ..asked(&exchanged[*position])
+    };
+    let in_parts = dialogues
+        .as_ref()
+        .filter(|all| !dialogues::have_threads(&exchanged, all));
+    let in_parts = in_parts.map(|all| {
+        let parts = all.iter().map(|of| of.iter().map(part).collect());
+        parts.collect::<Vec<Vec<Asked>>>()
+    });
+    if let Some(all) = &dialogues {
+        let whole = all.iter().map(|of| dialogues::whole(&exchanged, of));
+        exchanged = whole.collect();
+    }
+    let awake: Vec<Option<Awake<'_>>> = exchanged.iter().map(awake).collect();
     let has_no_timers = prompted.prompts.len() * TIMER_OF <= exchanged.len();
     let mut ask_at_once = has_no_timers && is_at_once(&exchanged, &awake, false);
     let numbers = |all: &[Exchanged]| all.iter().map(|one| one.connection).collect::<Vec<u32>>();
     // Addresses of sockets are used again, and do not show that connections are new.
     let connects = border.evidence.messages.connects(&border.clients);
-    let lanes = match connects * 2 > exchanged.len() {
+    let lanes = match dialogues.is_some() || connects * 2 > exchanged.len() {
         // The latest reply that is free: what was late once makes no new lane for good.
         true => numbers(&in_turn(&exchanged, VecDeque::pop_back)),
         false => numbers(&exchanged),
@@ -77,29 +100,42 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
             exchanged = turns;
         }
     }
-    let handed_ns = handed_ns(&exchanged);
-    let asked = exchanged.iter().zip(&awake).zip(handed_ns);
-    let asked = asked.map(|((one, awake), handed_ns)| {
+    let handed_ns = handed_ns_of(&exchanged);
+    let all = exchanged.iter().zip(&awake).zip(handed_ns);
+    let all = all.map(|((one, awake), handed_ns)| {
         let timer = awake.as_ref().and_then(|awake| awake.timer);
         let first = timer.filter(|timer| sent_by.insert(**timer));
         let expires_ns = first.map(|timer| prompted.prompts[*timer].due_ns);
-        let due_ns = expires_ns.map_or(one.sent_ns, |ns| ns.min(one.sent_ns));
+        let due_ns = expires_ns.map_or(one.begun_ns, |ns| ns.min(one.begun_ns));
         Asked {
-            replied_ns: one.replied_ns,
-            answer: Some(one.answer),
+            due_ns: due_ns as i64,
             handed_ns,
-            busy_ns: one.free_ns.min(one.sent_ns).saturating_sub(due_ns),
-            ..arrival(one.sent_ns, due_ns)
+            busy_ns: one.free_ns.min(one.begun_ns).saturating_sub(due_ns),
+            ..asked(one)
         }
     });
+    // Those of new connections say nothing of who asks.
+    let is_known = dialogues.is_none() || ask_at_once;
+    let connections = is_known.then(|| numbers(&exchanged));
     Some(Told {
-        asked: asked.collect(),
-        connections: Some(numbers(&exchanged)),
+        asked: all.collect(),
+        renews: dialogues.is_some(),
+        in_parts,
+        connections,
         lanes: Some(lanes),
         ask_at_once,
         by_log: false,
-        given_up,
+        given_up: closed + unread(&exchanged),
     })
+}
+
+/// An exchange as a request.
+fn asked(one: &Exchanged) -> Asked {
+    Asked {
+        replied_ns: one.replied_ns,
+        answer: Some(one.answer),
+        ..arrival(one.sent_ns, one.sent_ns)
+    }
 }
 
 /// How the client of a request came to be awake.
@@ -118,8 +154,8 @@ fn is_at_once(exchanged: &[Exchanged], awake: &[Option<Awake<'_>>], may_sleep: b
     let at_once = exchanged.iter().zip(awake).filter(|(one, awake)| {
         let Some(awake) = awake else { return false };
         let can_ask_ns = one.free_ns.max(awake.woken_ns);
-        let is_prompt = one.sent_ns.saturating_sub(can_ask_ns) <= AT_ONCE_NS;
-        let is_answered = (1..=one.sent_ns).contains(&one.free_ns);
+        let is_prompt = one.begun_ns.saturating_sub(can_ask_ns) <= AT_ONCE_NS;
+        let is_answered = (1..=one.begun_ns).contains(&one.free_ns);
         let has_slept = awake.woken_ns > one.free_ns;
         let is_by_reply = !has_slept || may_sleep && awake.by_group;
         is_prompt && is_answered && awake.timer.is_none() && is_by_reply
@@ -130,7 +166,7 @@ fn is_at_once(exchanged: &[Exchanged], awake: &[Option<Awake<'_>>], may_sleep: b
 /// Per request: since when a sleep of the thread that replies shows that another one does the work.
 /// A thread that another one received it for does not, at any time. A loop that takes requests, and
 /// replies to others before it replies to them, has them done by workers, from when it took one.
-fn handed_ns(exchanged: &[Exchanged]) -> Vec<Option<u64>> {
+fn handed_ns_of(exchanged: &[Exchanged]) -> Vec<Option<u64>> {
     let mut replies: BTreeMap<ThreadId, Vec<u64>> = BTreeMap::new();
     for one in exchanged {
         replies
@@ -169,22 +205,21 @@ fn in_turn(
     take: fn(&mut VecDeque<usize>) -> Option<usize>,
 ) -> Vec<Exchanged> {
     let mut replies: Vec<usize> = (0..exchanged.len()).collect();
-    replies.sort_by_key(|index| exchanged[*index].replied_ns);
+    replies.sort_by_key(|index| exchanged[*index].freed_ns);
     let mut replies = replies.into_iter().peekable();
     // Replies that none has followed yet.
     let mut free: VecDeque<usize> = VecDeque::new();
     let mut all: Vec<Exchanged> = Vec::with_capacity(exchanged.len());
     let mut connections = 0..;
     for one in exchanged {
-        while let Some(reply) = replies.next_if(|reply| exchanged[*reply].replied_ns < one.sent_ns)
-        {
+        while let Some(reply) = replies.next_if(|reply| exchanged[*reply].freed_ns < one.begun_ns) {
             free.push_back(reply);
         }
         let before = take(&mut free);
         let new = || connections.next().unwrap_or(u32::MAX);
         all.push(Exchanged {
             connection: before.map_or_else(new, |before| all[before].connection),
-            free_ns: before.map_or(0, |before| exchanged[before].replied_ns),
+            free_ns: before.map_or(0, |before| exchanged[before].freed_ns),
             ..*one
         });
     }

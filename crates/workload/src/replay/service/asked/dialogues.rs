@@ -1,0 +1,217 @@
+//! Clients that make a new connection for each request.
+//!
+//! A request is more than one message and its reply there. The client connects, and TLS, SMTP and
+//! databases exchange greetings and keys before the question is asked. To the client all of it is
+//! one request, from when it begins to connect to the last reply, and so load generators count:
+//! `hey`, `ab` and `curl` have the time to connect and the handshake in their latencies. What the
+//! client sends in the middle follows the reply before it, in the replay, too, and waits for it as
+//! long as it did.
+//!
+//! A client works so if most exchanges are of connections that the recording shows opened, if the
+//! connections have few exchanges each, and if the later ones of a connection follow replies, not
+//! timers. One that keeps its connections for many requests does not, nor one that asks every
+//! second on one that it closes then.
+//!
+//! # Worked example
+//!
+//! A client connects at 1.00 ms, sends its hello at 1.10, is answered at 2.40, sends its key and
+//! the request at 2.70, and is answered at 3.50 ms; then it says that it closes the session. The
+//! two exchanges are one request of 2.50 ms, which began 0.10 ms before it was sent. In the replay
+//! its second message comes 0.30 ms after the first answer, whenever that is.
+
+use super::super::super::sockets::Exchanged;
+use super::super::super::threads::ThreadId;
+use super::super::Asked;
+use super::most;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Connections for one request have no more exchanges than this. SMTP has six.
+const PARTS_MAX: usize = 8;
+
+/// The exchanges of each connection, by position, in order of their first message, if clients make
+/// a new one for each request. `by_timer`: which of them timers led to.
+pub(super) fn find(exchanged: &[Exchanged], by_timer: &[bool]) -> Option<Vec<Vec<usize>>> {
+    let mut of_connection: BTreeMap<(u64, u32), Vec<usize>> = BTreeMap::new();
+    for (position, one) in exchanged.iter().enumerate() {
+        if let Some(lifetime) = one.lifetime {
+            let key = (lifetime.opened_ns, one.connection);
+            of_connection.entry(key).or_default().push(position);
+        }
+    }
+    let opened: usize = of_connection.values().map(Vec::len).sum();
+    // A server answers the message that closes a session, too, but nobody reads that.
+    for of in of_connection.values_mut() {
+        let read = of.iter().rposition(|position| exchanged[*position].is_read);
+        of.truncate(read.map_or(of.len(), |last| last + 1));
+    }
+    let short = of_connection.values().filter(|of| of.len() <= PARTS_MAX);
+    let later: Vec<usize> = of_connection
+        .values()
+        .flat_map(|of| of[1..].to_vec())
+        .collect();
+    let by_replies = later.iter().filter(|position| !by_timer[**position]);
+    let renews = most(opened, exchanged.len())
+        && most(short.count(), of_connection.len())
+        && most(by_replies.count(), later.len());
+    let mut all: Vec<Vec<usize>> = of_connection.into_values().collect();
+    all.sort_by_key(|of| of[0]);
+    renews.then_some(all)
+}
+
+/// Whether the service has a thread of its own for most connections. All messages of a connection
+/// are that thread's, whose life is the connection: what the client sends in the middle follows
+/// from what it is answered, and keeps no place of its own.
+pub(super) fn have_threads(exchanged: &[Exchanged], dialogues: &[Vec<usize>]) -> bool {
+    let answering = dialogues
+        .iter()
+        .flatten()
+        .map(|position| exchanged[*position].answer.by);
+    let threads: BTreeSet<ThreadId> = answering.collect();
+    threads.len() * 2 > dialogues.len()
+}
+
+/// The exchanges of one connection as one.
+pub(super) fn whole(exchanged: &[Exchanged], of: &[usize]) -> Exchanged {
+    let (first, last) = (&exchanged[of[0]], &exchanged[of[of.len() - 1]]);
+    let made = first.lifetime;
+    Exchanged {
+        client: made.map_or(first.client, |made| made.by),
+        begun_ns: made.map_or(first.begun_ns, |made| made.opened_ns),
+        freed_ns: made
+            .and_then(|made| made.closed_ns)
+            .unwrap_or(0)
+            .max(last.freed_ns),
+        replied_ns: last.replied_ns,
+        answer: last.answer,
+        is_read: last.is_read,
+        ..*first
+    }
+}
+
+/// All messages of requests, in order of sending. `whole` are the requests, `in_parts` the messages
+/// of each. A later message follows the last reply that its client had before it sent it.
+pub(in super::super) fn in_parts(whole: &[Asked], in_parts: Vec<Vec<Asked>>) -> Vec<Asked> {
+    let numbered = in_parts.into_iter().enumerate();
+    let mut all: Vec<(usize, Asked)> = numbered
+        .flat_map(|(number, parts)| parts.into_iter().map(move |part| (number, part)))
+        .collect();
+    all.sort_by_key(|(_, part)| part.sent_ns);
+    // By request: the positions of its messages.
+    let mut of_whole: Vec<Vec<usize>> = vec![Vec::new(); whole.len()];
+    for (position, (number, _)) in all.iter().enumerate() {
+        of_whole[*number].push(position);
+    }
+    let replied_ns: Vec<i64> = all.iter().map(|(_, part)| part.replied_ns as i64).collect();
+    let message = |(position, (number, part)): (usize, &(usize, Asked))| {
+        let (one, own) = (&whole[*number], &of_whole[*number]);
+        let goes_on = own.last() != Some(&position);
+        let had = |earlier: &&usize| replied_ns[**earlier] <= part.sent_ns;
+        match own[0] == position {
+            true => Asked {
+                due_ns: one.due_ns,
+                busy_ns: one.busy_ns,
+                after: one
+                    .after
+                    .and_then(|before| of_whole[before].last().copied()),
+                goes_on,
+                ..*part
+            },
+            false => Asked {
+                after: own
+                    .iter()
+                    .rev()
+                    .skip_while(|own| **own >= position)
+                    .find(had)
+                    .copied(),
+                first: Some(own[0]),
+                goes_on,
+                ..*part
+            },
+        }
+    };
+    all.iter().enumerate().map(message).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::super::sockets::{Answer, Lifetime};
+    use super::*;
+
+    /// One exchange on `connection`, opened and sent at these times, answered 200 µs later.
+    fn exchange(connection: u32, opened_us: Option<u64>, sent_us: u64) -> Exchanged {
+        let thread = ThreadId(0);
+        let replied_ns = (sent_us + 200) * 1000;
+        Exchanged {
+            client: thread,
+            connection,
+            lifetime: opened_us.map(|us| Lifetime {
+                opened_ns: us * 1000,
+                by: thread,
+                closed_ns: Some(us * 1000 + 2_000_000),
+            }),
+            begun_ns: sent_us * 1000,
+            sent_ns: sent_us * 1000,
+            replied_ns,
+            free_ns: 0,
+            freed_ns: replied_ns,
+            taken: (sent_us * 1000 + 50, thread),
+            answer: Answer {
+                at_ns: replied_ns - 50,
+                by: thread,
+            },
+            is_read: true,
+        }
+    }
+
+    /// Twenty connections, one every 10 ms, each with `parts` exchanges.
+    fn connections(parts: u64) -> Vec<Exchanged> {
+        let part = |number: u64| move |part: u64| (number, part);
+        let all = (0..20).flat_map(|number| (0..parts).map(part(number)));
+        all.map(|(number, part)| {
+            let opened_us = 1000 + 10_000 * number;
+            // The kernel gives sockets to new connections.
+            exchange(
+                (number % 2) as u32,
+                Some(opened_us),
+                opened_us + 100 + 500 * part,
+            )
+        })
+        .collect()
+    }
+
+    #[test]
+    fn what_is_said_on_a_new_connection_is_one_request() {
+        let exchanged = connections(3);
+        let found = find(&exchanged, &[false; 60]).unwrap();
+        assert_eq!(found.len(), 20);
+        assert_eq!(found[1], [3, 4, 5]);
+        let whole = whole(&exchanged, &found[1]);
+        let us = [whole.begun_ns, whole.sent_ns, whole.replied_ns].map(|ns| ns / 1000);
+        assert_eq!(us, [11_000, 11_100, 12_300]);
+        assert_eq!(whole.freed_ns, 13_000_000);
+        assert_eq!(whole.taken, exchanged[3].taken);
+        assert_eq!(whole.answer, exchanged[5].answer);
+    }
+
+    #[test]
+    fn connections_that_are_kept_have_a_request_for_each_exchange() {
+        assert_eq!(find(&connections(30), &[false; 600]), None, "many");
+        let mut by_timer = [false; 60];
+        by_timer
+            .iter_mut()
+            .step_by(3)
+            .skip(1)
+            .for_each(|one| *one = true);
+        assert!(find(&connections(3), &by_timer).is_some(), "first ones");
+        by_timer
+            .iter_mut()
+            .skip(1)
+            .step_by(3)
+            .for_each(|one| *one = true);
+        assert_eq!(find(&connections(3), &by_timer), None, "later ones");
+        let unseen: Vec<Exchanged> = (0..40)
+            .map(|one| exchange(one % 4, None, 1000 * u64::from(one)))
+            .collect();
+        assert_eq!(find(&unseen, &[false; 40]), None, "opened before");
+    }
+}
