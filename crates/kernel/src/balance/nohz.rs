@@ -440,22 +440,18 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::world::World;
+    use crate::tests::world::{World, releases};
     use crate::topology::Topology;
 
     #[test]
     fn a_kick_of_a_polling_cpu_was_lost_between_5_8_and_6_13() {
         // Does CPU 1 balance, when it halts and when it polls? A polling one goes through
         // `schedule` as well.
-        for (version, does, reschedules) in [
-            ("5.7", [true, true], false),
-            ("5.8", [true, false], true),
-            ("5.15.173", [true, false], true),
-            ("5.15.174", [true, true], true),
-            ("6.12", [true, false], true),
-            ("6.12.5", [true, true], true),
-            ("6.13", [true, true], true),
-        ] {
+        for (version, (does, reschedules)) in releases([
+            ("5.7", ([true, true], false)),
+            ("5.8 5.15.173 6.12", ([true, false], true)),
+            ("5.15.174 6.12.5 6.13", ([true, true], true)),
+        ]) {
             for (polling, expected) in [false, true].into_iter().zip(does) {
                 let mut world = World::new(version, 2);
                 let kernel = &mut world.kernel;

@@ -120,12 +120,7 @@ fn an_idle_group_stops_its_timer() {
 fn burst_carries_unused_quota_over() {
     // Quota 50, burst 25 ms, periods at 100 ms. 28 ms are used in the first, so the refill finds 22
     // or so and makes it 72; the next period may draw all of that.
-    for (version, burst) in [
-        ("5.13", false),
-        ("5.14", true),
-        ("5.16", true),
-        ("6.18", true),
-    ] {
+    for (version, burst) in releases([("5.13", false), ("5.14 5.16 6.18", true)]) {
         let (mut world, group) = limited(version, 1, 50, 100, 25);
         let task = hog(&mut world, group, CPU);
         world.advance_to(28 * MS);
@@ -315,12 +310,7 @@ fn local_runtime_expires_in_4_18_to_5_3() {
     // A task runs 0.3 ms in each period: it draws 5 ms, keeps 1. From 5.4 on (and before 4.18,
     // where clock drift always extended it) what is kept serves three periods; in between it is
     // lost at the end of each.
-    for (version, expires) in [
-        ("4.17", false),
-        ("4.18", true),
-        ("5.3", true),
-        ("5.4", false),
-    ] {
+    for (version, expires) in releases([("4.17 5.4", false), ("4.18 5.3", true)]) {
         let (mut world, group) = limited(version, 1, 50, 100, 0);
         let task = hog(&mut world, group, CPU);
         world.advance(300 * US);
@@ -463,12 +453,7 @@ fn from_6_18_tasks_are_parked_at_their_return_to_user_mode() {
 #[test]
 fn a_task_moved_out_of_a_throttled_group_waits_on_an_idle_cpu_until_7_0() {
     // 1 ms in 100; nothing asks the CPU to reschedule before 7.1 (`sched_move_task`).
-    for (version, runs) in [
-        ("5.10", false),
-        ("6.1", false),
-        ("6.18", false),
-        ("7.1", true),
-    ] {
+    for (version, runs) in releases([("5.10 6.1 6.18", false), ("7.1", true)]) {
         let mut world = World::new(version, 1);
         let group = world.limited(ROOT, 1000, 100_000, 0);
         let task = world.spawn_in(group, CPU, Policy::Normal, 0);
@@ -549,13 +534,7 @@ fn throttled_time_is_not_counted_for_empty_queues() {
     // The task goes to sleep between two ticks, having overrun its last slice by 0.2 ms: the queue
     // is throttled though no task waits. Up to 6.5 the 80 ms until the timer count, later nothing
     // does.
-    for (version, counted) in [
-        ("5.14", 80),
-        ("6.5", 80),
-        ("6.6", 0),
-        ("6.12", 0),
-        ("6.18", 0),
-    ] {
+    for (version, counted) in releases([("5.14 6.5", 80), ("6.6 6.12 6.18", 0)]) {
         let mut world = World::new(version, 1);
         let group = world.limited(ROOT, 19_500, 100_000, 0);
         hog(&mut world, group, CPU);

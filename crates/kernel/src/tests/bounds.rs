@@ -196,12 +196,7 @@ fn a_charge_throttles_at_once_only_from_7_2_on() {
     // The hog's queue runs out of its last nanosecond and the pool is empty. Up to 7.1 the next
     // pick throttles the queue, so it has to come; from 7.2 on the charge does, and the hog parks
     // itself on its way to user mode without a pick.
-    for (version, at_once) in [
-        ("6.12", false),
-        ("7.1", false),
-        ("7.2", true),
-        ("7.3", true),
-    ] {
+    for (version, at_once) in releases([("6.12 7.1", false), ("7.2 7.3", true)]) {
         let (mut world, group) = limited(version);
         let task = world.current(CPU);
         let q = world.kernel.cfs_rq_of(group, CPU);

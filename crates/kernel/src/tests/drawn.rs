@@ -49,12 +49,7 @@ fn a_queue_without_tasks_is_unthrottled_without_a_reschedule_up_to_5_12() {
     // A sleeper has left load behind in the group. Another task has used up 1 ms of 10 at the tick
     // at 1 ms, is moved to the root while its CPU idles, and nobody asks. From 5.13 on the period
     // does: the load has not decayed, so that the queue is unthrottled to the end.
-    for (version, waits) in [
-        ("5.10", true),
-        ("5.12", true),
-        ("5.13", false),
-        ("6.1", false),
-    ] {
+    for (version, waits) in releases([("5.10 5.12", true), ("5.13 6.1", false)]) {
         let mut world = World::new(version, 1);
         world.checked = false;
         let group = world.limited(GroupId::ROOT, 1_000, 10_000, 0);
@@ -227,12 +222,7 @@ fn a_child_of_a_real_time_task_begins_at_0_up_to_6_5() {
 fn a_budget_that_is_over_ends_at_a_pick_up_to_6_11() {
     // 1.1 ms of budget: 0.1 are left at the tick at 6 ms, and none at 6.2 ms, when the CPU is asked
     // to choose anew. From 6.12 on the next tick finds that.
-    for (version, ends) in [
-        ("6.6", true),
-        ("6.11", true),
-        ("6.12", false),
-        ("7.3", false),
-    ] {
+    for (version, ends) in releases([("6.6 6.11", true), ("6.12 7.3", false)]) {
         let mut world = World::new(version, 1);
         world.advance_to(5 * MS);
         deadline_task(&mut world, 1_100 * US, CPU);
@@ -261,12 +251,7 @@ fn a_request_to_push_leaves_the_clock_alone() {
 fn a_fair_task_that_leaves_no_other_has_balance_look_from_6_12_to_6_18() {
     use crate::model::{Mark, take_reached};
     // A real-time task waits when the only fair task blocks.
-    for (version, looks) in [
-        ("6.11", false),
-        ("6.12", true),
-        ("6.18", true),
-        ("6.19", false),
-    ] {
+    for (version, looks) in releases([("6.11 6.19", false), ("6.12 6.18", true)]) {
         let mut world = World::new(version, 2);
         let rt = world.spawn_fifo(CPU, 10, CpuSet::of(CPU));
         world.block(CPU);

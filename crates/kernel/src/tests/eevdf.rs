@@ -27,19 +27,14 @@ fn requests_end_at_ticks() {
     // Requests are 3.0 ms (2.8 from 6.15) on 8 CPUs and 0.75 (0.7) on one; the first is half as
     // long from 6.12 on. A turn ends at the first tick at or after the deadline: 2 ms for the
     // first, then 3, or 4 at 250 Hz.
-    for (version, cpus, hz, first, turn) in [
-        ("6.6", 8, 1000, 3, 3),
-        ("6.11", 8, 1000, 3, 3),
-        ("6.12", 8, 1000, 2, 3),
-        ("6.14", 8, 1000, 2, 3),
-        ("6.18", 8, 1000, 2, 3),
-        ("6.12", 1, 1000, 1, 1),
-        ("6.18", 1, 1000, 1, 1),
-        ("6.12", 4, 1000, 2, 3),
-        ("6.12", 2, 1000, 1, 2),
-        ("6.6", 8, 250, 4, 4),
-        ("6.18", 8, 250, 4, 4),
-    ] {
+    for (version, (cpus, hz, first, turn)) in releases([
+        ("6.6 6.11", (8, 1000, 3, 3)),
+        ("6.12 6.14 6.18", (8, 1000, 2, 3)),
+        ("6.12 6.18", (1, 1000, 1, 1)),
+        ("6.12", (4, 1000, 2, 3)),
+        ("6.12", (2, 1000, 1, 2)),
+        ("6.6 6.18", (8, 250, 4, 4)),
+    ]) {
         let mut world = World::at_hz(version, cpus, hz);
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
         world.advance_to(100 * MS);
@@ -243,14 +238,11 @@ fn a_delayed_task_wakes_where_it_is() {
 fn short_requests_preempt_from_6_12_on() {
     // 8 CPUs: two hogs, one in the middle of its request, and a wakee that asks for 0.1 ms. It is
     // placed at V, so it is eligible and its deadline comes first; only protection can stop it.
-    for (version, slice, preempts) in [
-        ("6.6", Some(100_000), false),
-        ("6.12", Some(100_000), true),
-        ("6.14", Some(100_000), true),
-        ("6.18", Some(100_000), true),
-        ("6.12", None, false),
-        ("6.18", None, false),
-    ] {
+    for (version, (slice, preempts)) in releases([
+        ("6.6", (Some(100_000), false)),
+        ("6.12 6.14 6.18", (Some(100_000), true)),
+        ("6.12 6.18", (None, false)),
+    ]) {
         let mut world = World::new(version, 8);
         let sleeper = world.start(TaskAttributes {
             custom_slice_ns: slice,
@@ -408,12 +400,7 @@ fn a_new_weight_ends_protection_except_in_later_stable_kernels() {
     // The running task, 0.5 ms into its first turn, becomes nice 5. Up to 6.18.44 its protection is
     // lost: `vprot` has its place where the lag is written. From 6.18.45 on the time it is
     // protected for is stretched by 1024 / 335 like all of its virtual time.
-    for (version, scales) in [
-        ("6.17", false),
-        ("6.18", false),
-        ("6.18.44", false),
-        ("6.18.45", true),
-    ] {
+    for (version, scales) in releases([("6.17 6.18 6.18.44", false), ("6.18.45", true)]) {
         let mut world = World::new(version, 8);
         let (a, _b) = (world.spawn(CPU), world.spawn(CPU));
         world.advance(500 * US);
@@ -439,13 +426,7 @@ fn a_new_weight_ends_protection_except_in_later_stable_kernels() {
 #[test]
 fn idle_policy_gives_way_at_once_from_6_15_on() {
     // Before, the reschedule is asked for, but the idle task still is protected for its request.
-    for (version, at_once) in [
-        ("6.6", false),
-        ("6.12", false),
-        ("6.12.117", true),
-        ("6.15", true),
-        ("6.18", true),
-    ] {
+    for (version, at_once) in releases([("6.6 6.12", false), ("6.12.117 6.15 6.18", true)]) {
         let mut world = World::new(version, 8);
         let normal = world.spawn(CPU);
         world.block(CPU);

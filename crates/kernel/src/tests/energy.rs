@@ -128,13 +128,7 @@ fn up_to_5_19_the_task_moves_for_6_percent_of_all_energy_only() {
     // 800,000 / 1024 = 703,125. The task of 20 on CPU 4 costs 920 · 800,000 / 1024 − 703,125 =
     // 15,625; on a little CPU 20 · 100,000 / 446 = 4484. It saves 11,141, less than
     // (15,625 + 703,125) / 16 = 44,921.
-    for (version, expected) in [
-        ("5.10", 4),
-        ("5.14", 4),
-        ("5.19", 4),
-        ("6.0", 0),
-        ("6.8", 0),
-    ] {
+    for (version, expected) in releases([("5.10 5.14 5.19", 4), ("6.0 6.8", 0)]) {
         let mut world = world_with(version, |_| {});
         for cpu in 5..8 {
             uses(&mut world, Cpu(cpu), 300);
@@ -245,13 +239,10 @@ fn a_new_task_makes_no_cpu_overutilized_and_one_that_wakes_does() {
 
 #[test]
 fn nothing_is_balanced_while_no_cpu_is_overutilized_but_misfits_from_6_3() {
-    for (version, moves, misfit_moves) in [
-        ("5.10", false, false),
-        ("6.1", false, false),
-        ("6.1.47", false, true),
-        ("6.12", false, true),
-        ("7.3", false, true),
-    ] {
+    for (version, (moves, misfit_moves)) in releases([
+        ("5.10 6.1", (false, false)),
+        ("6.1.47 6.12 7.3", (false, true)),
+    ]) {
         for misfit in [false, true] {
             // Three tasks on CPU 0, CPU 4 idles.
             let mut world = world_with(version, |_| {});

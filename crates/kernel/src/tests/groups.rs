@@ -235,14 +235,8 @@ fn queue(world: &World, group: GroupId, cpu: Cpu) -> &CfsRq {
 fn a_group_takes_its_load_along_a_grace_period_later_from_5_16_on() {
     // Its only task ran from 0 to 50 ms and ended: the group's entity has all of the root queue's
     // utilisation.
-    for (version, at_release) in [
-        ("5.10", true),
-        ("5.15.4", true),
-        ("5.15.5", false),
-        ("5.16", false),
-        ("6.12", false),
-        ("7.3", false),
-    ] {
+    for (version, at_release) in releases([("5.10 5.15.4", true), ("5.15.5 5.16 6.12 7.3", false)])
+    {
         let mut world = World::new(version, 1);
         let group = world.group(ROOT);
         hog(&mut world, group, CPU);

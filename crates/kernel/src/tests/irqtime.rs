@@ -56,13 +56,9 @@ fn a_request_of_whole_ticks_takes_one_more_where_ticks_are_no_runtime() {
 
 #[test]
 fn stolen_time_beyond_an_advance_of_the_clock_stays_until_6_13() {
-    for (version, second_ms) in [
-        ("5.10.234", 500 * US),
-        ("5.10.235", MS),
-        ("6.13.2", 500 * US),
-        ("6.13.3", MS),
-        ("6.14", MS),
-    ] {
+    for (version, second_ms) in
+        releases([("5.10.234 6.13.2", 500 * US), ("5.10.235 6.13.3 6.14", MS)])
+    {
         let mut world = World::new(version, 1);
         let task = world.spawn(CPU);
         world.kernel.steal(CPU, 1500 * US);

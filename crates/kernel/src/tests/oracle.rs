@@ -212,12 +212,7 @@ fn a_fork_charges_the_forking_task_up_to_6_11() {
 #[test]
 fn the_protection_of_an_entity_that_leaves_is_overwritten_by_its_lag_up_to_6_18_44() {
     // Lag and protection share their memory.
-    for (version, overwritten) in [
-        ("6.12", true),
-        ("6.18", true),
-        ("6.18.45", false),
-        ("7.0", false),
-    ] {
+    for (version, overwritten) in releases([("6.12 6.18", true), ("6.18.45 7.0", false)]) {
         let mut world = World::new(version, 1);
         let (a, _b) = (world.spawn(CPU), world.spawn(CPU));
         world.advance(300 * US);
@@ -242,12 +237,7 @@ fn a_queue_forgets_its_shortest_request_up_to_7_2_6() {
     // Behind a running task A (0.7 ms), B and C (2.8 ms) are queued in the order of their
     // deadlines: the tree is rotated, B comes to the top and knows of 2.8 ms only. Protection of
     // the running task is as long as that.
-    for (version, shortest_us) in [
-        ("6.12", 2800),
-        ("7.1", 2800),
-        ("7.2.6", 2800),
-        ("7.2.7", 700),
-    ] {
+    for (version, shortest_us) in releases([("6.12 7.1 7.2.6", 2800), ("7.2.7", 700)]) {
         let mut world = World::new(version, 8);
         for _ in 0..4 {
             world.spawn(CPU);
@@ -280,11 +270,7 @@ fn a_group_picked_behind_a_real_time_task_asks_for_runtime_from_6_12() {
     // When it blocks, the pick up to 6.11 comes by without a look. From 6.12 on the queue has to be
     // throttled and asks for its last nanosecond, which it gets: it runs on.
     let quota_ns = 20 * MS;
-    for (version, pool_ns) in [
-        ("6.1", quota_ns),
-        ("6.11", quota_ns),
-        ("6.12", quota_ns - 1),
-    ] {
+    for (version, pool_ns) in releases([("6.1 6.11", quota_ns), ("6.12", quota_ns - 1)]) {
         let mut world = World::new(version, 1);
         let group = world.group(GroupId::ROOT);
         let task = world.spawn_in(group, CPU, Policy::Normal, 0);
@@ -374,12 +360,7 @@ fn a_fork_of_a_real_time_task_leaves_the_clock_of_its_parent_alone() {
 fn the_origin_follows_the_order_from_6_18_3_on() {
     // A is picked at its first vruntime and runs 0.5 ms. B is placed at V, which is A's vruntime:
     // where the origin follows the order, it comes along.
-    for (version, moved) in [
-        ("6.18.2", 0),
-        ("6.18.3", 500 * US),
-        ("6.18.15", 500 * US),
-        ("6.19", 500 * US),
-    ] {
+    for (version, moved) in releases([("6.18.2", 0), ("6.18.3 6.18.15 6.19", 500 * US)]) {
         let mut world = World::new(version, 1);
         let a = world.spawn(CPU);
         let picked_at = world.entity(a).vruntime;
@@ -415,16 +396,7 @@ fn a_buddy_woken_in_sync_waits_for_its_waker() {
 #[test]
 fn newly_idle_balance_leaves_a_clock_of_the_past_alone_up_to_6_6_and_from_7_1_on() {
     // The tick at 10 ms read the clock last, and the switch at 10.2 ms is asked not to.
-    for (version, reads) in [
-        ("6.1", false),
-        ("6.6.2", false),
-        ("6.6.3", true),
-        ("6.7", true),
-        ("6.18", true),
-        ("7.0", true),
-        ("7.1", false),
-        ("7.3", false),
-    ] {
+    for (version, reads) in releases([("6.1 6.6.2 7.1 7.3", false), ("6.6.3 6.7 6.18 7.0", true)]) {
         let mut world = World::new(version, 2);
         world.spawn(CPU);
         world.advance_to(10 * MS + 200 * US);
@@ -440,12 +412,7 @@ fn newly_idle_balance_leaves_a_clock_of_the_past_alone_up_to_6_6_and_from_7_1_on
 #[test]
 fn another_reservation_before_6_3_reschedules_unless_it_is_the_earliest() {
     // A runs towards 20 ms. B waits with a deadline of 60 ms, gets one of 50 ms and still waits.
-    for (version, reschedules) in [
-        ("6.1", true),
-        ("6.2", true),
-        ("6.3", false),
-        ("6.18", false),
-    ] {
+    for (version, reschedules) in releases([("6.1 6.2", true), ("6.3 6.18", false)]) {
         let mut world = World::new(version, 1);
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
         for (task, period_ms) in [(a, 20), (b, 60)] {

@@ -9,14 +9,7 @@ const CPU: Cpu = Cpu(0);
 #[test]
 fn the_migration_thread_of_another_cache_waits_for_its_cpu_up_to_6_12_38() {
     // Caches {0, 1} and {2, 3}. CPU 2 runs a task that CPU 0 wants.
-    for (version, counts) in [
-        ("5.10", false),
-        ("6.1", false),
-        ("6.12.38", false),
-        ("6.12.39", true),
-        ("6.15", false),
-        ("6.16", true),
-    ] {
+    for (version, counts) in releases([("5.10 6.1 6.12.38 6.15", false), ("6.12.39 6.16", true)]) {
         let mut world = World::on(Topology::regular(1, 2, 2, 1), version, |_| {});
         let task = world.spawn(Cpu(2));
         world.kernel.here = CPU;

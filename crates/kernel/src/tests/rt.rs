@@ -231,12 +231,7 @@ fn a_server_that_found_nothing_to_run_serves_at_once_since_6_17() {
 
 #[test]
 fn a_server_that_ran_waits_again_in_a_later_period_since_6_18_9() {
-    for (version, at_3010_ms) in [
-        ("6.12.68", 25),
-        ("6.18.8", 25),
-        ("6.12.69", 15),
-        ("6.18.9", 15),
-    ] {
+    for (version, at_3010_ms) in releases([("6.12.68 6.18.8", 25), ("6.12.69 6.18.9", 15)]) {
         let mut world = World::new(version, 1);
         let fair = world.spawn(CPU);
         world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
@@ -426,20 +421,10 @@ fn a_slow_cpu_that_goes_idle_counts_real_time_work_once() {
     // 10.5 ms on a CPU of half the speed are 5.25 ms of load tracking: 1024 · (1 − y^5.25) = 110.
     // Where the clock of the CPU catches up before the task is put they count twice: 1024 · (1 −
     // y^10.5) = 208.
-    for (version, expected) in [
-        ("5.0", 110_u64),
-        ("5.1", 208),
-        ("5.3", 208),
-        ("5.4", 110),
-        ("6.1", 110),
-        ("6.12", 110),
-        ("6.12.55", 208),
-        ("6.12.68", 110),
-        ("6.17", 110),
-        ("6.17.5", 208),
-        ("6.18", 208),
-        ("6.18.8", 110),
-    ] {
+    for (version, expected) in releases([
+        ("5.1 5.3 6.12.55 6.17.5 6.18", 208_u64),
+        ("5.0 5.4 6.1 6.12 6.12.68 6.17 6.18.8", 110),
+    ]) {
         let mut topology = crate::topology::Topology::flat(1);
         topology.capacities = vec![512];
         let mut world = World::on(topology, version, |_| {});

@@ -281,13 +281,7 @@ fn a_request_to_push_goes_round_the_overloaded_cpus_twice_and_ends() {
 fn a_cpu_asks_itself_to_push_up_to_6_19_3() {
     // CPU 0, whose waiting task may go to CPU 1, turns the last real-time task there into a fair
     // one.
-    for (version, pushes) in [
-        ("5.10.223", true),
-        ("6.12.74", true),
-        ("6.12.75", false),
-        ("6.19", true),
-        ("7.0", false),
-    ] {
+    for (version, pushes) in releases([("5.10.223 6.12.74 6.19", true), ("6.12.75 7.0", false)]) {
         let mut world = World::new(version, 2);
         pinned(&mut world, CPU, 80);
         let becomes_fair = pinned(&mut world, NEXT, 70);

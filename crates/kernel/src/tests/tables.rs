@@ -63,18 +63,15 @@ fn two_hogs_share_by_weight_whatever_the_scheduler() {
 fn turns_of_eevdf_by_clock_and_cpus() {
     // Base slices of 0.75 · (1, 2, 2, 3, 3, 4, 4) ms for 1, 2, 3, 4, 7, 8, 16 CPUs, and 0.7 from
     // 6.15 on: a turn ends at the first tick at or after it. At 300 Hz ticks are 3.33 ms.
-    for (version, hz, turns_us) in [
-        ("6.6", 1000, [1000, 2000, 2000, 3000, 3000, 3000, 3000]),
-        ("6.14", 1000, [1000, 2000, 2000, 3000, 3000, 3000, 3000]),
-        ("6.15", 1000, [1000, 2000, 2000, 3000, 3000, 3000, 3000]),
-        ("6.18", 1000, [1000, 2000, 2000, 3000, 3000, 3000, 3000]),
-        ("6.6", 300, [3333; 7]),
-        ("6.18", 300, [3333; 7]),
-        ("6.6", 250, [4000; 7]),
-        ("6.12", 250, [4000; 7]),
-        ("6.18", 250, [4000; 7]),
-        ("6.18", 100, [10_000; 7]),
-    ] {
+    for (version, (hz, turns_us)) in releases([
+        (
+            "6.6 6.14 6.15 6.18",
+            (1000, [1000, 2000, 2000, 3000, 3000, 3000, 3000]),
+        ),
+        ("6.6 6.18", (300, [3333; 7])),
+        ("6.6 6.12 6.18", (250, [4000; 7])),
+        ("6.18", (100, [10_000; 7])),
+    ]) {
         for (cpus, turn_us) in [1, 2, 3, 4, 7, 8, 16].into_iter().zip(turns_us) {
             let mut world = World::at_hz(version, cpus, hz);
             let _hogs = [world.spawn(CPU), world.spawn(CPU)];
@@ -108,16 +105,7 @@ fn a_slice_of_6_14_that_the_tick_just_misses_takes_a_tick_more() {
 fn credit_of_a_sleeper_by_version() {
     // After a second of sleep beside a hog with 8 CPUs: half a latency of 24 ms up to 6.5, nothing
     // from 6.6 on (what lag is left of the moment it slept is at most a request).
-    for (version, cfs) in [
-        ("4.5", true),
-        ("4.15", true),
-        ("5.10", true),
-        ("6.5", true),
-        ("6.6", false),
-        ("6.8", false),
-        ("6.12", false),
-        ("6.18", false),
-    ] {
+    for (version, cfs) in releases([("4.5 4.15 5.10 6.5", true), ("6.6 6.8 6.12 6.18", false)]) {
         let mut world = World::at_hz(version, 8, 1000);
         let hog = world.spawn(CPU);
         let sleeper = world.spawn(CPU);

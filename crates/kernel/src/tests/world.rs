@@ -96,6 +96,16 @@ pub(crate) struct World {
     pub checked: bool,
 }
 
+/// Every release of the rows, with what holds in those of its row.
+pub(crate) fn releases<T: Copy>(
+    rows: impl IntoIterator<Item = (&'static str, T)>,
+) -> impl Iterator<Item = (&'static str, T)> {
+    let of_row = |(releases, holds): (&'static str, T)| {
+        releases.split(' ').map(move |release| (release, holds))
+    };
+    rows.into_iter().flat_map(of_row)
+}
+
 impl TaskAttributes {
     /// A user task of SCHED_NORMAL in the root group that starts on `cpu` and stays there.
     pub(crate) fn on(cpu: Cpu) -> Self {

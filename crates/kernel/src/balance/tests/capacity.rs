@@ -65,15 +65,7 @@ fn a_domain_without_one_of_three_capacities_has_not_all_of_them() {
 #[test]
 fn a_hog_on_a_small_cpu_goes_to_a_large_one_as_soon_as_that_idles() {
     // Before 5.10 the model does not know of it: the hog stays.
-    for (version, goes) in [
-        ("5.9", false),
-        ("5.10", true),
-        ("5.15", true),
-        ("6.1", true),
-        ("6.12", true),
-        ("6.18", true),
-        ("7.3", true),
-    ] {
+    for (version, goes) in releases([("5.9", false), ("5.10 5.15 6.1 6.12 6.18 7.3", true)]) {
         let (mut world, hog) = five_hogs(version);
         world.advance(300 * MS);
         assert_eq!(world.kernel.tasks[hog].cpu, Cpu(0), "{version}");
@@ -89,12 +81,7 @@ fn a_hog_on_a_small_cpu_goes_to_a_large_one_as_soon_as_that_idles() {
 #[test]
 fn a_thread_of_a_busy_core_pulls_a_misfit_up_to_6_12_110() {
     // Cores {0, 4} and {1, 5} of 446, {2, 6} and {3, 7} of 1024.
-    for (version, goes) in [
-        ("6.12.110", true),
-        ("6.12.111", false),
-        ("7.1", true),
-        ("7.2", false),
-    ] {
+    for (version, goes) in releases([("6.12.110 7.1", true), ("6.12.111 7.2", false)]) {
         let topology = Topology {
             capacities: [446, 446, 1024, 1024].repeat(2),
             ..Topology::regular(1, 2, 2, 2)

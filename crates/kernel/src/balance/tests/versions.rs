@@ -80,12 +80,10 @@ fn a_queue_without_tasks_is_no_source_from_5_12() {
 #[test]
 fn waiting_makes_a_group_overloaded_from_5_7() {
     // Three tasks on two CPUs of 1024 use 1000, but 3000 run or wait: 2048 · 125 = 256000 < 300000.
-    for (version, expected) in [
-        ("5.5", GroupType::HasSpare),
-        ("5.6", GroupType::HasSpare),
-        ("5.7", GroupType::Overloaded),
-        ("6.12", GroupType::Overloaded),
-    ] {
+    for (version, expected) in releases([
+        ("5.5 5.6", GroupType::HasSpare),
+        ("5.7 6.12", GroupType::Overloaded),
+    ]) {
         let mut world = two_llcs(version, [(900, 500, 1500, 2), (900, 500, 1500, 1)]);
         let (mut env, group) = highest(&world, CpuIdle::Idle);
         let kernel = &mut world.kernel;
@@ -98,12 +96,10 @@ fn waiting_makes_a_group_overloaded_from_5_7() {
 fn within_a_cache_tasks_are_counted_from_5_10() {
     // An idle CPU used to 100 and one with five tasks: 1024 − 100 of utilisation, or (5 − 0) / 2
     // tasks.
-    for (version, migration, amount) in [
-        ("5.5", Migration::Util, 924),
-        ("5.9", Migration::Util, 924),
-        ("5.10", Migration::Task, 2),
-        ("6.12", Migration::Task, 2),
-    ] {
+    for (version, (migration, amount)) in releases([
+        ("5.5 5.9", (Migration::Util, 924)),
+        ("5.10 6.12", (Migration::Task, 2)),
+    ]) {
         let world = World::new(version, 2);
         let (env, group) = highest(&world, CpuIdle::Idle);
         let of = |group, group_type, util, nr_running| Candidate {
@@ -174,12 +170,7 @@ fn siblings_of_the_busiest_group_decide_from_6_5_on() {
 
 #[test]
 fn of_equal_misfit_groups_the_last_was_the_busiest_up_to_6_8() {
-    for (version, replaces) in [
-        ("5.10", true),
-        ("6.8", true),
-        ("6.9", false),
-        ("7.3", false),
-    ] {
+    for (version, replaces) in releases([("5.10 6.8", true), ("6.9 7.3", false)]) {
         let world = World::new(version, 2);
         let misfit = |misfit_load| GroupStats {
             group_type: GroupType::MisfitTask,
@@ -211,12 +202,7 @@ fn a_node_with_one_cache_may_have_a_quarter_more_before_6_0_and_an_eighth_later(
 fn siblings_compare_their_tasks_from_4_12() {
     // Cores {0, 2} with one hog and {1, 3} with two. Idle CPU 0 pulls the second before 4.12,
     // whereupon CPU 1 or 3 would pull it back.
-    for (version, pulls) in [
-        ("4.5", true),
-        ("4.11", true),
-        ("4.12", false),
-        ("4.14", false),
-    ] {
+    for (version, pulls) in releases([("4.5 4.11", true), ("4.12 4.14", false)]) {
         let mut world = World::on(Topology::regular(1, 1, 2, 2), version, |_| {});
         for cpu in [1, 2, 3] {
             world.spawn(Cpu(cpu));
@@ -268,12 +254,7 @@ fn idle_cpus_pull_from_lighter_groups_without_capacity_from_4_15() {
 fn an_imbalance_of_nothing_is_balance_from_4_20() {
     // CPU 0 has two hogs, CPU 1 one, whose group is marked for pinned tasks. Moving one of loads
     // 1024 would leave 1024 of the 2048 that are served now: nothing is to be moved.
-    for (version, goes_on) in [
-        ("4.5", true),
-        ("4.19", true),
-        ("4.20", false),
-        ("5.4", false),
-    ] {
+    for (version, goes_on) in releases([("4.5 4.19", true), ("4.20 5.4", false)]) {
         let mut world = World::new(version, 2);
         for cpu in [0, 0, 1] {
             world.spawn(Cpu(cpu));

@@ -3,6 +3,7 @@
 use crate::balance::testing::Programs;
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, Ns};
+use crate::tests::world::releases;
 use crate::topology::Topology;
 
 const MS: Ns = 1_000_000;
@@ -96,12 +97,7 @@ fn nothing_is_balanced_to_or_from_isolated_cpus() {
 /// that are busy for good.
 #[test]
 fn isolated_cpus_count_in_intervals_and_as_busy_ones_until_7_0() {
-    for (version, weight, busy) in [
-        ("5.10", 4, 2),
-        ("6.18.32", 4, 2),
-        ("6.18.33", 2, 0),
-        ("7.1", 2, 0),
-    ] {
+    for (version, (weight, busy)) in releases([("5.10 6.18.32", (4, 2)), ("6.18.33 7.1", (2, 0))]) {
         let mut topology = Topology::flat(4);
         topology.isolated = [2, 3].map(Cpu).into_iter().collect();
         let machine = Programs::on(topology, version);

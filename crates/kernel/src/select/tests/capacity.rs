@@ -33,12 +33,7 @@ fn worked_example_of_the_module_docs() {
 #[test]
 fn an_executed_program_goes_to_a_group_on_which_it_fits() {
     // As many idle CPUs here, without the task, as there: only what fits makes the difference.
-    for (version, goes) in [
-        ("5.9", false),
-        ("5.10", true),
-        ("6.1", true),
-        ("6.12", true),
-    ] {
+    for (version, goes) in releases([("5.9", false), ("5.10 6.1 6.12", true)]) {
         let topology = Topology {
             capacities: vec![446, 446, 1024, 1024],
             ..Topology::regular(1, 2, 2, 1)

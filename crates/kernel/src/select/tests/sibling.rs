@@ -138,13 +138,9 @@ fn a_hit_ends_the_search() {
 fn kernel_threads_of_one_cpu_stack_their_wakee_from_5_6() {
     let from = |context| WakeFlags::new(false, context);
     // Interrupts do not sleep; whom they hit is not the waker (5.17 and stable).
-    for (version, by_task, by_interrupt) in [
-        ("5.5", 2, 2),
-        ("5.6", 1, 1),
-        ("5.16", 1, 1),
-        ("5.17", 1, 2),
-        ("6.18", 1, 2),
-    ] {
+    for (version, (by_task, by_interrupt)) in
+        releases([("5.5", (2, 2)), ("5.6 5.16", (1, 1)), ("5.17 6.18", (1, 2))])
+    {
         for (context, expected) in [(Context::Task, by_task), (Context::HardIrq, by_interrupt)] {
             let mut world = unlimited(Topology::flat(4), version);
             let task = sleeper(&mut world, 1);
