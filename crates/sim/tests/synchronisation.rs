@@ -114,15 +114,8 @@ fn queues_block_both_sides() {
     });
     let world = free_world(2, workload).ran_until(50 * MS);
     assert_eq!(
-        marks(&world),
-        [
-            (0, 1),
-            (0, 2),
-            (5 * MS, 10),
-            (5 * MS, 3),
-            (6 * MS, 10),
-            (6 * MS, 10)
-        ]
+        marks_in(MS, &world),
+        [(0, 1), (0, 2), (5, 10), (5, 3), (6, 10), (6, 10)]
     );
     assert_eq!(values(&world, 10), [[1], [2], [3]]);
 }
@@ -237,15 +230,8 @@ fn receiving_with_a_time_limit() {
     });
     let world = free_world(2, workload).ran_until(50 * MS);
     assert_eq!(
-        marks(&world),
-        [
-            (0, 1),
-            (2 * MS, 2),
-            (3 * MS, 3),
-            (13 * MS, 4),
-            (13 * MS, 5),
-            (13 * MS, 7)
-        ]
+        marks_in(MS, &world),
+        [(0, 1), (2, 2), (3, 3), (13, 4), (13, 5), (13, 7)]
     );
     assert_eq!(values(&world, 1), [[TIMED_OUT]]);
     assert_eq!(values(&world, 2), [[TIMED_OUT]]);
@@ -274,10 +260,7 @@ fn words_wait_only_for_the_expected_value() {
         b.word_wake(word, 1);
     });
     let world = free_world(2, workload).ran_until(50 * MS);
-    assert_eq!(
-        marks(&world),
-        [(0, 1), (2 * MS, 4), (3 * MS, 2), (3 * MS, 3)]
-    );
+    assert_eq!(marks_in(MS, &world), [(0, 1), (2, 4), (3, 2), (3, 3)]);
     assert_eq!(values(&world, 4), [[8]]);
     assert_eq!(values(&world, 3), [[11]]);
 }
@@ -397,13 +380,8 @@ fn lines_of_a_queue_travel_between_cpus() {
     });
     let world = free_world(2, workload).ran_until(5 * MS);
     assert_eq!(
-        marks(&world),
-        [
-            (0, 1),
-            (MS + 200 * US, 3),
-            (MS + 200 * US, 4),
-            (2 * MS + 50 * US, 2)
-        ]
+        marks_in(US, &world),
+        [(0, 1), (1200, 3), (1200, 4), (2050, 2)]
     );
 }
 
@@ -456,14 +434,14 @@ fn a_send_after_one_of_another_cpu_is_contended_and_its_message_is_remote() {
     });
     let world = free_world(2, workload).ran_until(5 * MS);
     assert_eq!(
-        marks(&world),
+        marks_in(US, &world),
         [
             (0, 1),
-            (MS + 50 * US, 2),
-            (2 * MS + 200 * US, 3),
-            (2 * MS + 400 * US, 3),
-            (2 * MS + 400 * US, 4),
-            (2 * MS + 400 * US, 4),
+            (1050, 2),
+            (2200, 3),
+            (2400, 3),
+            (2400, 4),
+            (2400, 4)
         ]
     );
 }

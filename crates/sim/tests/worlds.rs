@@ -280,10 +280,7 @@ fn interrupts_wait_for_the_operation_under_way() {
     });
     let world = free_world(1, workload).ran_until(10 * MS);
     // The timer expires at 1.05 ms, in the middle of the kernel work.
-    assert_eq!(
-        marks(&world),
-        [(1100 * US, 3), (1100 * US, 1), (1200 * US, 2)]
-    );
+    assert_eq!(marks_in(US, &world), [(1100, 3), (1100, 1), (1200, 2)]);
 }
 
 #[test]

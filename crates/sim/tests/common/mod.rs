@@ -116,6 +116,15 @@ pub(crate) fn marks(world: &World) -> Vec<(u64, u16)> {
     log.iter().map(|row| (row.time, row.channel)).collect()
 }
 
+/// (time in `unit_ns`, of which it is a multiple, and channel) of each log row.
+pub(crate) fn marks_in(unit_ns: u64, world: &World) -> Vec<(u64, u16)> {
+    let marks = marks(world).into_iter();
+    marks
+        .inspect(|(time, _)| assert_eq!(time % unit_ns, 0))
+        .map(|(time, channel)| (time / unit_ns, channel))
+        .collect()
+}
+
 /// Values of each log row of a channel.
 pub(crate) fn values(world: &World, channel: u16) -> Vec<Vec<u64>> {
     let log = world.probes().log.as_deref().unwrap_or(&[]);
