@@ -14,42 +14,16 @@ use thiserror::Error;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Label(u32);
 
-/// Mistake in a program.
+/// Mistake in a program: a label or a register.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum ProgramError {
-    /// A label was used but never bound.
-    #[error("program {program}: label {label} is used but never bound")]
-    UnboundLabel {
-        /// Program.
-        program: String,
-        /// Number of the label, in order of creation.
-        label: u32,
-    },
-    /// A label was bound twice.
-    #[error("program {program}: label {label} is bound twice")]
-    BoundTwice {
-        /// Program.
-        program: String,
-        /// Number of the label.
-        label: u32,
-    },
-    /// A label of another builder.
-    #[error("program {program}: label {label} is not one of its labels")]
-    UnknownLabel {
-        /// Program.
-        program: String,
-        /// Number of the label.
-        label: u32,
-    },
-    /// A register number is out of range.
-    #[error("program {program}: register {register} is out of range, there are {REGISTERS_MAX}")]
-    Register {
-        /// Program.
-        program: String,
-        /// The register.
-        register: u8,
-    },
+#[error("program {program}: {problem}")]
+pub struct ProgramError {
+    program: String,
+    problem: String,
 }
+
+/// Said of a label of another builder.
+const NOT_ITS_LABEL: &str = "is not one of its labels";
 
 /// Builds one program.
 #[derive(Clone, Debug, Default)]
@@ -82,21 +56,15 @@ impl ProgramBuilder {
     /// Binds a label to the next instruction.
     pub fn bind(&mut self, label: Label) {
         let here = self.instructions.len() as u32;
-        let program = self.name.clone();
-        let error = match self.labels.get_mut(label.0 as usize) {
+        let problem = match self.labels.get_mut(label.0 as usize) {
             Some(place @ None) => {
                 *place = Some(here);
                 return;
             }
-            Some(Some(_)) => ProgramError::BoundTwice {
-                program,
-                label: label.0,
-            },
-            None => ProgramError::UnknownLabel {
-                program,
-                label: label.0,
-            },
+            Some(Some(_)) => "is bound twice",
+            None => NOT_ITS_LABEL,
         };
+        let error = self.of_label(label.0, problem);
         self.error.get_or_insert(error);
     }
 
@@ -135,12 +103,6 @@ impl ProgramBuilder {
         Amount::draw_from(distribution, stream as u16)
     }
 
-    /// [`Instruction::Work`].
-    pub fn work(&mut self, amount: impl Into<Amount>) {
-        let amount = self.amount(amount);
-        self.push(Instruction::Work(amount));
-    }
-
     /// [`Instruction::Spin`]; `quantum_ns` of 0 counts as 1.
     pub fn spin(&mut self, amount: impl Into<Amount>, quantum_ns: u32) {
         let amount = self.amount(amount);
@@ -150,251 +112,9 @@ impl ProgramBuilder {
         });
     }
 
-    /// [`Instruction::KernelWork`].
-    pub fn kernel_work(&mut self, amount: impl Into<Amount>) {
-        let amount = self.amount(amount);
-        self.push(Instruction::KernelWork(amount));
-    }
-
-    /// [`Instruction::Stolen`].
-    pub fn stolen(&mut self, amount: impl Into<Amount>) {
-        let amount = self.amount(amount);
-        self.push(Instruction::Stolen(amount));
-    }
-
-    /// [`Instruction::Sleep`].
-    pub fn sleep(&mut self, amount: impl Into<Amount>) {
-        let amount = self.amount(amount);
-        self.push(Instruction::Sleep(amount));
-    }
-
-    /// [`Instruction::SleepUntil`].
-    pub fn sleep_until(&mut self, time: Reg) {
-        self.push(Instruction::SleepUntil(time));
-    }
-
-    /// [`Instruction::Io`].
-    pub fn io(&mut self, amount: impl Into<Amount>) {
-        let amount = self.amount(amount);
-        self.push(Instruction::Io(amount));
-    }
-
-    /// [`Instruction::Submit`].
-    pub fn submit(
-        &mut self,
-        device: DeviceId,
-        service: impl Into<Amount>,
-        queue: impl Into<Ref<QueueId>>,
-        value: Reg,
-    ) {
-        let service = self.amount(service);
-        self.push(Instruction::Submit {
-            device,
-            queue: queue.into(),
-            value,
-            service,
-        });
-    }
-
-    /// [`Instruction::SemPost`].
-    pub fn sem_post(&mut self, semaphore: impl Into<Ref<SemaphoreId>>) {
-        self.push(Instruction::SemPost(semaphore.into()));
-    }
-
-    /// [`Instruction::SemWait`].
-    pub fn sem_wait(&mut self, semaphore: impl Into<Ref<SemaphoreId>>) {
-        self.push(Instruction::SemWait(semaphore.into()));
-    }
-
-    /// [`Instruction::Send`].
-    pub fn send(
-        &mut self,
-        queue: impl Into<Ref<QueueId>>,
-        bytes: impl Into<Amount>,
-        value: Reg,
-        sync: bool,
-    ) {
-        let bytes = self.amount(bytes);
-        self.push(Instruction::Send {
-            queue: queue.into(),
-            bytes,
-            value,
-            sync,
-        });
-    }
-
     /// [`Instruction::Recv`] without a time limit.
     pub fn recv(&mut self, queue: impl Into<Ref<QueueId>>, value: Reg) {
         self.recv_timeout(queue, value, Amount::FOREVER);
-    }
-
-    /// [`Instruction::Recv`].
-    pub fn recv_timeout(
-        &mut self,
-        queue: impl Into<Ref<QueueId>>,
-        value: Reg,
-        timeout: impl Into<Amount>,
-    ) {
-        let timeout = self.amount(timeout);
-        self.push(Instruction::Recv {
-            queue: queue.into(),
-            value,
-            timeout,
-            iowait: false,
-        });
-    }
-
-    /// [`Instruction::Recv`] without a limit, waiting for I/O.
-    pub fn recv_io(&mut self, queue: impl Into<Ref<QueueId>>, value: Reg) {
-        self.push(Instruction::Recv {
-            queue: queue.into(),
-            value,
-            timeout: Amount::FOREVER,
-            iowait: true,
-        });
-    }
-
-    /// [`Instruction::TryRecv`].
-    pub fn try_recv(&mut self, queue: impl Into<Ref<QueueId>>, value: Reg, empty: Label) {
-        self.push(Instruction::TryRecv {
-            queue: queue.into(),
-            value,
-            empty: empty.0,
-        });
-    }
-
-    /// [`Instruction::WordLoad`].
-    pub fn word_load(&mut self, word: impl Into<Ref<WordId>>, into: Reg) {
-        self.push(Instruction::WordLoad {
-            word: word.into(),
-            into,
-        });
-    }
-
-    /// [`Instruction::WordStore`].
-    pub fn word_store(&mut self, word: impl Into<Ref<WordId>>, value: impl Into<Amount>) {
-        let value = self.amount(value);
-        self.push(Instruction::WordStore {
-            word: word.into(),
-            value,
-        });
-    }
-
-    /// [`Instruction::WordFetchAdd`].
-    pub fn word_fetch_add(
-        &mut self,
-        word: impl Into<Ref<WordId>>,
-        value: impl Into<Amount>,
-        old: Reg,
-    ) {
-        let value = self.amount(value);
-        self.push(Instruction::WordFetchAdd {
-            word: word.into(),
-            value,
-            old,
-        });
-    }
-
-    /// [`Instruction::WordCount`].
-    pub fn word_count(&mut self, word: impl Into<Ref<WordId>>) {
-        self.push(Instruction::WordCount(word.into()));
-    }
-
-    /// [`Instruction::WordWait`].
-    pub fn word_wait(&mut self, word: impl Into<Ref<WordId>>, expected: impl Into<Amount>) {
-        let expected = self.amount(expected);
-        self.push(Instruction::WordWait {
-            word: word.into(),
-            expected,
-        });
-    }
-
-    /// [`Instruction::WordWake`].
-    pub fn word_wake(&mut self, word: impl Into<Ref<WordId>>, count: impl Into<Amount>) {
-        let count = self.amount(count);
-        self.push(Instruction::WordWake {
-            word: word.into(),
-            count,
-        });
-    }
-
-    /// [`Instruction::Lock`].
-    pub fn lock(&mut self, mutex: impl Into<Ref<MutexId>>) {
-        self.push(Instruction::Lock(mutex.into()));
-    }
-
-    /// [`Instruction::Unlock`].
-    pub fn unlock(&mut self, mutex: impl Into<Ref<MutexId>>) {
-        self.push(Instruction::Unlock(mutex.into()));
-    }
-
-    /// [`Instruction::ConditionWait`].
-    pub fn condition_wait(
-        &mut self,
-        condition: impl Into<Ref<ConditionId>>,
-        mutex: impl Into<Ref<MutexId>>,
-    ) {
-        self.push(Instruction::ConditionWait {
-            condition: condition.into(),
-            mutex: mutex.into(),
-        });
-    }
-
-    /// [`Instruction::Signal`].
-    pub fn signal(&mut self, condition: impl Into<Ref<ConditionId>>) {
-        self.push(Instruction::Signal(condition.into()));
-    }
-
-    /// [`Instruction::Broadcast`].
-    pub fn broadcast(&mut self, condition: impl Into<Ref<ConditionId>>) {
-        self.push(Instruction::Broadcast(condition.into()));
-    }
-
-    /// [`Instruction::Barrier`].
-    pub fn barrier(&mut self, barrier: impl Into<Ref<BarrierId>>) {
-        self.push(Instruction::Barrier(barrier.into()));
-    }
-
-    /// [`Instruction::Fork`].
-    pub fn fork(&mut self, fork: ForkId, child: Reg) {
-        self.push(Instruction::Fork { fork, child });
-    }
-
-    /// [`Instruction::Join`].
-    pub fn join(&mut self, child: Reg) {
-        self.push(Instruction::Join(child));
-    }
-
-    /// [`Instruction::JoinAll`].
-    pub fn join_all(&mut self) {
-        self.push(Instruction::JoinAll);
-    }
-
-    /// [`Instruction::Exit`].
-    pub fn exit(&mut self) {
-        self.push(Instruction::Exit);
-    }
-
-    /// [`Instruction::Yield`].
-    pub fn yield_now(&mut self) {
-        self.push(Instruction::Yield);
-    }
-
-    /// [`Instruction::SetAttributes`].
-    pub fn set_attributes(&mut self, attributes: AttributesId) {
-        self.push(Instruction::SetAttributes(attributes));
-    }
-
-    /// [`Instruction::Set`].
-    pub fn set(&mut self, reg: Reg, value: impl Into<Amount>) {
-        let value = self.amount(value);
-        self.push(Instruction::Set { reg, value });
-    }
-
-    /// [`Instruction::Arithmetic`].
-    pub fn arithmetic(&mut self, op: Arithmetic, reg: Reg, operand: impl Into<Amount>) {
-        let operand = self.amount(operand);
-        self.push(Instruction::Arithmetic { op, reg, operand });
     }
 
     /// Adds to a register (wrapping).
@@ -417,51 +137,6 @@ impl ProgramBuilder {
     pub fn difference(&mut self, reg: Reg, one: impl Into<Amount>, other: impl Into<Amount>) {
         self.set(reg, one);
         self.subtract(reg, other);
-    }
-
-    /// [`Instruction::Now`].
-    pub fn now(&mut self, reg: Reg) {
-        self.push(Instruction::Now(reg));
-    }
-
-    /// [`Instruction::CpuTime`].
-    pub fn cpu_time(&mut self, reg: Reg) {
-        self.push(Instruction::CpuTime(reg));
-    }
-
-    /// [`Instruction::GetCpu`].
-    pub fn get_cpu(&mut self, reg: Reg) {
-        self.push(Instruction::GetCpu(reg));
-    }
-
-    /// [`Instruction::Jump`].
-    pub fn jump(&mut self, target: Label) {
-        self.push(Instruction::Jump(target.0));
-    }
-
-    /// [`Instruction::JumpIf`].
-    pub fn jump_if(
-        &mut self,
-        reg: Reg,
-        compare: Compare,
-        operand: impl Into<Amount>,
-        target: Label,
-    ) {
-        let operand = self.amount(operand);
-        self.push(Instruction::JumpIf {
-            compare,
-            reg,
-            operand,
-            target: target.0,
-        });
-    }
-
-    /// [`Instruction::Loop`].
-    pub fn loop_back(&mut self, counter: Reg, target: Label) {
-        self.push(Instruction::Loop {
-            reg: counter,
-            target: target.0,
-        });
     }
 
     /// Executes `body` so many times, at least once, counting `counter` down.
@@ -508,33 +183,6 @@ impl ProgramBuilder {
         });
     }
 
-    /// [`Instruction::RecordSince`].
-    pub fn record_since(&mut self, metric: MetricId, since: Reg) {
-        self.push(Instruction::RecordSince { metric, since });
-    }
-
-    /// [`Instruction::Record`].
-    pub fn record(&mut self, metric: MetricId, value: impl Into<Amount>) {
-        let value = self.amount(value);
-        self.push(Instruction::Record { metric, value });
-    }
-
-    /// [`Instruction::Serve`].
-    pub fn serve(&mut self, patient: PatientId) {
-        self.push(Instruction::Serve(patient));
-    }
-
-    /// [`Instruction::Answer`].
-    pub fn answer(&mut self, patient: PatientId) {
-        self.push(Instruction::Answer(patient));
-    }
-
-    /// [`Instruction::Count`].
-    pub fn count(&mut self, metric: MetricId, amount: impl Into<Amount>) {
-        let amount = self.amount(amount);
-        self.push(Instruction::Count { metric, amount });
-    }
-
     /// [`Instruction::Log`].
     pub fn log(&mut self, channel: u16, first: Reg, count: u8) {
         self.push(Instruction::Log {
@@ -578,15 +226,18 @@ impl ProgramBuilder {
     fn resolve(&self, label: u32) -> Result<u32, ProgramError> {
         match self.labels.get(label as usize) {
             Some(Some(place)) => Ok(*place),
-            Some(None) => Err(ProgramError::UnboundLabel {
-                program: self.name.clone(),
-                label,
-            }),
-            None => Err(ProgramError::UnknownLabel {
-                program: self.name.clone(),
-                label,
-            }),
+            Some(None) => Err(self.of_label(label, "is used but never bound")),
+            None => Err(self.of_label(label, NOT_ITS_LABEL)),
         }
+    }
+
+    fn of_label(&self, label: u32, problem: &str) -> ProgramError {
+        self.error(format!("label {label} {problem}"))
+    }
+
+    fn error(&self, problem: String) -> ProgramError {
+        let program = self.name.clone();
+        ProgramError { program, problem }
     }
 
     /// The number of registers, and the highest object of each kind.
@@ -611,13 +262,107 @@ impl ProgramBuilder {
             });
         }
         if registers > REGISTERS_MAX as u16 {
-            return Err(ProgramError::Register {
-                program: self.name.clone(),
-                register: (registers - 1).min(255) as u8,
-            });
+            return Err(self.error(format!(
+                "register {} is out of range, there are {REGISTERS_MAX}",
+                (registers - 1).min(255)
+            )));
         }
         Ok((registers as u8, objects))
     }
+}
+
+/// An argument of an instruction, as the instruction holds it.
+trait Argument: Sized {
+    fn held(self, _: &mut ProgramBuilder) -> Self {
+        self
+    }
+}
+
+impl Argument for Amount {
+    fn held(self, builder: &mut ProgramBuilder) -> Self {
+        builder.amount(self)
+    }
+}
+
+impl<K> Argument for Ref<K> {}
+
+macro_rules! held_as_they_are {
+    ($($kind:ident)*) => {$(impl Argument for $kind {})*};
+}
+
+held_as_they_are! { Arithmetic AttributesId Compare DeviceId ForkId Label MetricId PatientId Reg bool }
+
+macro_rules! instructions {
+    ($(
+        $(#[$more:meta])*
+        $method:ident($($argument:ident: $kind:ty),*) =>
+            $variant:ident $(($($field:tt)*))? $({ $($named:tt)* })?;
+    )*) => {
+        impl ProgramBuilder {$(
+            #[doc = concat!("[`Instruction::", stringify!($variant), "`].")]
+            $(#[$more])*
+            pub fn $method(&mut self $(, $argument: impl Into<$kind>)*) {
+                $(let $argument = <$kind as Argument>::held($argument.into(), self);)*
+                self.push(Instruction::$variant $(($($field)*))? $({ $($named)* })?);
+            }
+        )*}
+    };
+}
+
+// A method for each instruction: its arguments, and the instruction with them.
+instructions! {
+    work(amount: Amount) => Work(amount);
+    kernel_work(amount: Amount) => KernelWork(amount);
+    stolen(amount: Amount) => Stolen(amount);
+    sleep(amount: Amount) => Sleep(amount);
+    sleep_until(time: Reg) => SleepUntil(time);
+    io(amount: Amount) => Io(amount);
+    submit(device: DeviceId, service: Amount, queue: Ref<QueueId>, value: Reg) =>
+        Submit { device, queue, value, service };
+    sem_post(semaphore: Ref<SemaphoreId>) => SemPost(semaphore);
+    sem_wait(semaphore: Ref<SemaphoreId>) => SemWait(semaphore);
+    send(queue: Ref<QueueId>, bytes: Amount, value: Reg, sync: bool) =>
+        Send { queue, bytes, value, sync };
+    recv_timeout(queue: Ref<QueueId>, value: Reg, timeout: Amount) =>
+        Recv { queue, value, timeout, iowait: false };
+    /// Without a time limit, waiting for I/O.
+    recv_io(queue: Ref<QueueId>, value: Reg) =>
+        Recv { queue, value, timeout: Amount::FOREVER, iowait: true };
+    try_recv(queue: Ref<QueueId>, value: Reg, empty: Label) =>
+        TryRecv { queue, value, empty: empty.0 };
+    word_load(word: Ref<WordId>, into: Reg) => WordLoad { word, into };
+    word_store(word: Ref<WordId>, value: Amount) => WordStore { word, value };
+    word_fetch_add(word: Ref<WordId>, value: Amount, old: Reg) => WordFetchAdd { word, value, old };
+    word_count(word: Ref<WordId>) => WordCount(word);
+    word_wait(word: Ref<WordId>, expected: Amount) => WordWait { word, expected };
+    word_wake(word: Ref<WordId>, count: Amount) => WordWake { word, count };
+    lock(mutex: Ref<MutexId>) => Lock(mutex);
+    unlock(mutex: Ref<MutexId>) => Unlock(mutex);
+    condition_wait(condition: Ref<ConditionId>, mutex: Ref<MutexId>) =>
+        ConditionWait { condition, mutex };
+    signal(condition: Ref<ConditionId>) => Signal(condition);
+    broadcast(condition: Ref<ConditionId>) => Broadcast(condition);
+    barrier(barrier: Ref<BarrierId>) => Barrier(barrier);
+    fork(fork: ForkId, child: Reg) => Fork { fork, child };
+    join(child: Reg) => Join(child);
+    join_all() => JoinAll;
+    exit() => Exit;
+    yield_now() => Yield;
+    set_attributes(attributes: AttributesId) => SetAttributes(attributes);
+    set(reg: Reg, value: Amount) => Set { reg, value };
+    arithmetic(op: Arithmetic, reg: Reg, operand: Amount) => Arithmetic { op, reg, operand };
+    now(reg: Reg) => Now(reg);
+    cpu_time(reg: Reg) => CpuTime(reg);
+    get_cpu(reg: Reg) => GetCpu(reg);
+    jump(target: Label) => Jump(target.0);
+    jump_if(reg: Reg, compare: Compare, operand: Amount, target: Label) =>
+        JumpIf { compare, reg, operand, target: target.0 };
+    loop_back(counter: Reg, target: Label) => Loop { reg: counter, target: target.0 };
+    record_since(metric: MetricId, since: Reg) => RecordSince { metric, since };
+    record(metric: MetricId, value: Amount) => Record { metric, value };
+    serve(patient: PatientId) => Serve(patient);
+    answer(patient: PatientId) => Answer(patient);
+    count(metric: MetricId, amount: Amount) => Count { metric, amount };
 }
 
 /// The single jump target of an instruction.
