@@ -4,6 +4,7 @@
 //! Traces are read by [`open_trace`](crate::open_trace).
 
 mod compact;
+pub(crate) mod field;
 pub(crate) mod read;
 pub mod wire;
 pub mod write;

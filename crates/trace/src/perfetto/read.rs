@@ -11,6 +11,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::compact::Compact;
+use super::field::{bundle, ftrace, packet, trace};
 use super::wire::{Field, Fields, Value, WireError};
 use crate::binary::{Damage, Store, unpack_zstd_stream};
 use crate::error::ReadError;
@@ -20,23 +21,6 @@ use crate::names::{CommId, CommTable};
 use crate::ordered::{Feed, OrderedReader, Pending, Progress};
 use crate::source::{Counts, EventSource};
 use crate::tracepoint::{Record, Tracepoint};
-
-/// Field numbers of the published schema.
-pub(crate) mod field {
-    pub(crate) const PACKET: u32 = 1;
-    pub(crate) const FTRACE_EVENTS: u32 = 1;
-    pub(crate) const COMPRESSED_PACKETS: u32 = 50;
-    pub(crate) const ZSTD_COMPRESSED_PACKETS: u32 = 133;
-
-    pub(crate) const CPU: u32 = 1;
-    pub(crate) const EVENT: u32 = 2;
-    pub(crate) const LOST_EVENTS: u32 = 3;
-    pub(crate) const COMPACT_SCHED: u32 = 4;
-
-    pub(crate) const TIMESTAMP: u32 = 1;
-    pub(crate) const PID: u32 = 2;
-    pub(crate) const COMMON_FLAGS: u32 = 5;
-}
 
 /// The events that are decoded, by their field in an event.
 const KNOWN: [(u32, Tracepoint); 8] = [
@@ -135,7 +119,7 @@ impl Reader<'_> {
     fn packets(&mut self, bytes: &[u8], base: u64, may_be_packed: bool) -> Result<(), Damage> {
         for field in Fields::new(bytes) {
             let field = field.map_err(|error| damage(error, base))?;
-            if field.number != field::PACKET {
+            if field.number != trace::PACKET {
                 continue;
             }
             let offset = base + field.offset as u64;
@@ -144,8 +128,8 @@ impl Reader<'_> {
                 let part = part.map_err(|error| damage(error, offset))?;
                 let place = offset + part.offset as u64;
                 match part.number {
-                    field::FTRACE_EVENTS => self.bundle(content(&part, place)?, place)?,
-                    field::COMPRESSED_PACKETS | field::ZSTD_COMPRESSED_PACKETS => {
+                    packet::FTRACE_EVENTS => self.bundle(content(&part, place)?, place)?,
+                    packet::COMPRESSED_PACKETS | packet::ZSTD_COMPRESSED_PACKETS => {
                         if !may_be_packed {
                             let message = "expected packets, found packets that are packed twice";
                             return Err(Damage::malformed(place, message));
@@ -169,10 +153,10 @@ impl Reader<'_> {
             let field = field.map_err(|error| damage(error, base))?;
             let offset = base + field.offset as u64;
             match field.number {
-                field::CPU => cpu = cpu_number(field.value, offset)?,
-                field::LOST_EVENTS => has_lost = field.value.integer() == Some(1),
-                field::EVENT => events.push((content(&field, offset)?, offset)),
-                field::COMPACT_SCHED => compact.push((content(&field, offset)?, offset)),
+                bundle::CPU => cpu = cpu_number(field.value, offset)?,
+                bundle::LOST_EVENTS => has_lost = field.value.integer() == Some(1),
+                bundle::EVENT => events.push((content(&field, offset)?, offset)),
+                bundle::COMPACT_SCHED => compact.push((content(&field, offset)?, offset)),
                 _ => {}
             }
         }
@@ -208,7 +192,7 @@ fn unpack(number: u32, packed: &[u8], offset: u64) -> Result<Vec<u8>, Damage> {
     /// Packets are packed in pieces below 512 KiB; the limit keeps damaged ones from filling the
     /// memory.
     const UNPACKED_BYTES_MAX: u64 = 1 << 28;
-    if number == field::ZSTD_COMPRESSED_PACKETS {
+    if number == packet::ZSTD_COMPRESSED_PACKETS {
         return unpack_zstd_stream(packed, UNPACKED_BYTES_MAX, offset);
     }
     let mut unpacked = Vec::new();
@@ -261,9 +245,9 @@ fn event(
         let field = field.map_err(|error| damage(error, base))?;
         let number = field.value.integer();
         match field.number {
-            field::TIMESTAMP => event.time_ns = number.unwrap_or(0),
-            field::PID => event.task = number.unwrap_or(0) as Pid,
-            field::COMMON_FLAGS => event.context = context_of_flags(number.unwrap_or(0) as u8),
+            ftrace::TIMESTAMP => event.time_ns = number.unwrap_or(0),
+            ftrace::PID => event.task = number.unwrap_or(0) as Pid,
+            ftrace::COMMON_FLAGS => event.context = context_of_flags(number.unwrap_or(0) as u8),
             known_or_other => {
                 let offset = base + field.offset as u64;
                 let known = KNOWN.iter().find(|(number, _)| *number == known_or_other);

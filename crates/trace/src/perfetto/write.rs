@@ -27,70 +27,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use super::field;
 use super::wire::{put_bytes, put_double, put_fixed64, put_int, put_message, put_uint};
-
-/// Field numbers of the published schema, by message.
-mod field {
-    pub(crate) const PACKET: u32 = 1;
-    pub(super) mod packet {
-        pub(crate) const FTRACE_EVENTS: u32 = 1;
-        pub(crate) const TIMESTAMP: u32 = 8;
-        pub(crate) const SEQUENCE_ID: u32 = 10;
-        pub(crate) const TRACK_EVENT: u32 = 11;
-        pub(crate) const INTERNED_DATA: u32 = 12;
-        pub(crate) const SEQUENCE_FLAGS: u32 = 13;
-        pub(crate) const TRACK_DESCRIPTOR: u32 = 60;
-    }
-    pub(super) mod descriptor {
-        pub(crate) const UUID: u32 = 1;
-        pub(crate) const NAME: u32 = 2;
-        pub(crate) const PROCESS: u32 = 3;
-        pub(crate) const THREAD: u32 = 4;
-        pub(crate) const PARENT_UUID: u32 = 5;
-        pub(crate) const COUNTER: u32 = 8;
-    }
-    pub(super) mod process {
-        pub(crate) const PID: u32 = 1;
-        pub(crate) const NAME: u32 = 6;
-    }
-    pub(super) mod thread {
-        pub(crate) const PID: u32 = 1;
-        pub(crate) const TID: u32 = 2;
-        pub(crate) const NAME: u32 = 5;
-    }
-    pub(super) mod counter {
-        pub(crate) const UNIT_NAME: u32 = 6;
-    }
-    pub(super) mod event {
-        pub(crate) const TYPE: u32 = 9;
-        pub(crate) const NAME_IID: u32 = 10;
-        pub(crate) const TRACK_UUID: u32 = 11;
-        pub(crate) const COUNTER_VALUE: u32 = 30;
-        pub(crate) const DOUBLE_COUNTER_VALUE: u32 = 44;
-        pub(crate) const FLOW_IDS: u32 = 47;
-        pub(crate) const TERMINATING_FLOW_IDS: u32 = 48;
-    }
-    pub(crate) const INTERNED_EVENT_NAMES: u32 = 2;
-    pub(super) mod name {
-        pub(crate) const IID: u32 = 1;
-        pub(crate) const NAME: u32 = 2;
-    }
-    pub(super) mod bundle {
-        pub(crate) const CPU: u32 = 1;
-        pub(crate) const EVENT: u32 = 2;
-    }
-    pub(super) mod ftrace {
-        pub(crate) const TIMESTAMP: u32 = 1;
-        pub(crate) const PID: u32 = 2;
-        pub(crate) const SCHED_SWITCH: u32 = 4;
-        pub(crate) const CPU_FREQUENCY: u32 = 11;
-        pub(crate) const CPU_IDLE: u32 = 13;
-        pub(crate) const SCHED_WAKEUP: u32 = 17;
-        pub(crate) const SCHED_WAKING: u32 = 20;
-        pub(crate) const SCHED_WAKEUP_NEW: u32 = 114;
-        pub(crate) const SCHED_MIGRATE_TASK: u32 = 491;
-    }
-}
 
 const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
@@ -229,7 +167,7 @@ impl<W: Write> PerfettoWriter<W> {
         let sequence = FIRST_SEQUENCE + self.world;
         let mut packet = std::mem::take(&mut self.packet);
         packet.clear();
-        put_message(&mut packet, field::PACKET, |packet| {
+        put_message(&mut packet, field::trace::PACKET, |packet| {
             if let Some(time_ns) = time_ns {
                 put_uint(packet, field::packet::TIMESTAMP, time_ns);
             }
@@ -323,7 +261,7 @@ impl<W: Write> PerfettoWriter<W> {
         self.packet(Some(time_ns), |packet| {
             if is_new {
                 put_message(packet, field::packet::INTERNED_DATA, |data| {
-                    put_message(data, field::INTERNED_EVENT_NAMES, |entry| {
+                    put_message(data, field::interned::EVENT_NAMES, |entry| {
                         put_uint(entry, field::name::IID, number);
                         put_bytes(entry, field::name::NAME, name.as_bytes());
                     });

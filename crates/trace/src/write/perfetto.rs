@@ -7,7 +7,8 @@ use std::io::{self, Write};
 use super::ItemSink;
 use crate::event::{Context, Event, EventKind, Level, Task};
 use crate::names::{CommId, CommTable};
-use crate::perfetto::read::{field, number_of};
+use crate::perfetto::field;
+use crate::perfetto::read::number_of;
 use crate::perfetto::wire::{put_bytes, put_int, put_message, put_uint};
 use crate::source::Item;
 use crate::tracepoint::Tracepoint;
@@ -43,9 +44,9 @@ impl<W: Write> PerfettoSink<W> {
             return Ok(());
         }
         self.packet.clear();
-        put_message(&mut self.packet, field::PACKET, |packet| {
-            put_message(packet, field::FTRACE_EVENTS, |bundle| {
-                put_uint(bundle, field::CPU, u64::from(cpu));
+        put_message(&mut self.packet, field::trace::PACKET, |packet| {
+            put_message(packet, field::packet::FTRACE_EVENTS, |bundle| {
+                put_uint(bundle, field::bundle::CPU, u64::from(cpu));
                 bundle.extend_from_slice(events);
             });
         });
@@ -74,7 +75,7 @@ impl<W: Write> ItemSink for PerfettoSink<W> {
                 // place in it.
                 self.flush_cpu(gap.cpu)?;
                 let bundle = self.bundles.entry(gap.cpu).or_default();
-                put_uint(bundle, field::LOST_EVENTS, 1);
+                put_uint(bundle, field::bundle::LOST_EVENTS, 1);
                 Ok(())
             }
         }
@@ -100,12 +101,12 @@ fn number(event: &Event) -> Option<u32> {
 }
 
 fn put_event(bundle: &mut Vec<u8>, number: u32, event: &Event, comms: &CommTable) {
-    put_message(bundle, field::EVENT, |message| {
-        put_uint(message, field::TIMESTAMP, event.time_ns);
+    put_message(bundle, field::bundle::EVENT, |message| {
+        put_uint(message, field::ftrace::TIMESTAMP, event.time_ns);
         // The schema has no sign here; a task of number -1 comes back as it was.
-        put_uint(message, field::PID, u64::from(event.task as u32));
+        put_uint(message, field::ftrace::PID, u64::from(event.task as u32));
         if event.context.is_known() {
-            put_uint(message, field::COMMON_FLAGS, flags(event.context));
+            put_uint(message, field::ftrace::COMMON_FLAGS, flags(event.context));
         }
         put_message(message, number, |fields| {
             put_fields(fields, &event.kind, comms);
