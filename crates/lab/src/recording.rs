@@ -26,7 +26,7 @@ use schedcast_base::groups::{Miss, NamedGroup, Wanted, find, label_of};
 use schedcast_base::names::nearest;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_trace::{MeasuredSettings, Recording, Request};
-use schedcast_workload::replay::{self, GroupIndex, Rare, Replay};
+use schedcast_workload::replay::{self, Bound, GroupIndex, Rare, Replay};
 
 use self::wakeups::RemoteWakeups;
 use crate::clients::Asking;
@@ -179,12 +179,14 @@ impl Seen {
             threads.any(|thread| served(&replay.threads[thread.index()].subject))
         };
         let services = replay.services.iter().enumerate();
-        let told = |number: usize, one: &replay::Service| match (one.closed_loop, one.bounded) {
-            (Some(connections), _) => ClosedLoop::Yes(Asking::of(replay, number, connections)),
-            (None, Some(clients)) => ClosedLoop::Bounded(clients),
+        let told = |number: usize, one: &replay::Service| match one.bound {
+            Bound::Connections(connections) => {
+                ClosedLoop::Yes(Asking::of(replay, number, connections))
+            }
+            Bound::Clients(clients) => ClosedLoop::Bounded(clients),
             // A log that is not of these threads tells nothing of their clients.
-            _ if tells_loop && served_in(one.group) => ClosedLoop::No,
-            _ => ClosedLoop::Unknown {
+            Bound::None if tells_loop && served_in(one.group) => ClosedLoop::No,
+            Bound::None => ClosedLoop::Unknown {
                 coarse: one.coarse_timers,
             },
         };

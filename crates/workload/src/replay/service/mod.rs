@@ -74,7 +74,7 @@ pub use closed::ClientLoop;
 use forked::Forked;
 pub use rounds::Rounds;
 use schedcast_trace::Request;
-pub use served::{Follows, RequestId, Served, Service};
+pub use served::{Bound, Follows, RequestId, Served, Service};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer messages than this in either direction make no service.
@@ -264,12 +264,13 @@ pub(super) fn find(
             },
         };
         let closed_loop = closed::chain(&mut asked, connections.as_deref(), by_log, client_loop);
-        let bounded = match closed_loop {
+        let bound = match closed_loop {
             None => {
                 let lanes = lanes.as_deref().or(connections.as_deref());
-                bounded::chain(&mut asked, lanes, client_loop, by_log)
+                let clients = bounded::chain(&mut asked, lanes, client_loop, by_log);
+                clients.map_or(Bound::None, Bound::Clients)
             }
-            Some(_) => None,
+            Some(connections) => Bound::Connections(connections),
         };
         if let Some(in_parts) = in_parts {
             asked = asked::in_parts(&asked, in_parts);
@@ -286,7 +287,7 @@ pub(super) fn find(
             clock: &clock,
             forked: forked.as_ref(),
             service,
-            keeps_schedule: bounded.is_some(),
+            keeps_schedule: matches!(bound, Bound::Clients(_)),
         };
         let mut uncut: BTreeMap<ThreadId, Vec<Activation>> = BTreeMap::new();
         for Draft { activation, .. } in drafts.iter() {
@@ -311,8 +312,7 @@ pub(super) fn find(
             group: index,
             subject,
             clients: border.clients.iter().copied().collect(),
-            closed_loop,
-            bounded,
+            bound,
             renews,
             coarse_timers: coarse.is_some(),
             rounds,

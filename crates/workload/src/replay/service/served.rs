@@ -24,11 +24,8 @@ pub struct Service {
     pub subject: String,
     /// Threads that send the requests.
     pub clients: Vec<ThreadId>,
-    /// Connections of a closed loop; none if clients keep a schedule.
-    pub closed_loop: Option<u32>,
-    /// Clients that keep a schedule each, and have one request at a time under way; none if any
-    /// number may be.
-    pub bounded: Option<u32>,
+    /// Bound of the requests that are under way at once.
+    pub bound: Bound,
     /// Clients make a new connection for each request, which all that is said on it belongs to.
     pub renews: bool,
     /// The clients' timers count whole milliseconds. When requests were due within the last one is
@@ -36,6 +33,17 @@ pub struct Service {
     pub coarse_timers: bool,
     /// Its event loop, where that answers all it took at once when it has done it all.
     pub rounds: Option<Rounds>,
+}
+
+/// Bound of the requests of a service that are under way at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Nothing: clients ask by their schedule, whatever they still wait for.
+    None,
+    /// So many connections of a closed loop.
+    Connections(u32),
+    /// So many clients that keep a schedule and have one request at a time under way each.
+    Clients(u32),
 }
 
 /// Something comes so long after the reply to a request was sent.

@@ -54,7 +54,7 @@ fn a_slower_service_is_asked_later_and_does_not_fall_behind() {
 #[test]
 fn the_time_to_think_is_kept() {
     let replay = replayed(ClientLoop::Closed, 1_000);
-    assert_eq!(replay.services[0].closed_loop, Some(1));
+    assert_eq!(replay.services[0].bound, Bound::Connections(1));
     assert_eq!(replay.requests[0].follows, None);
     for (number, served) in (0..).zip(&replay.requests).skip(1) {
         let follows = served.follows.unwrap();
@@ -138,7 +138,7 @@ fn clients_that_no_timer_wakes_ask_as_soon_as_they_are_answered() {
     for renews in [false, true] {
         let recording = without_a_rate(60, renews);
         let replay = infer(&recording, &InferOptions::default()).unwrap();
-        assert_eq!(replay.services[0].closed_loop, Some(2));
+        assert_eq!(replay.services[0].bound, Bound::Connections(2));
         let after_ns = |served: &Served| served.follows.map(|follows| follows.after_ns);
         let all: Vec<Option<u64>> = replay.requests.iter().map(after_ns).collect();
         // From the waking at 101 µs to the next sending at 205, and from the answer at 170 to 217.
@@ -169,7 +169,7 @@ fn a_server_that_never_sleeps_has_requests() {
         at_socket_on(&mut mini, at + 30, 1, 2, AtSocket::Received, 0xb0);
     }
     let replay = inferred(mini, 12_100);
-    assert_eq!(replay.services[0].closed_loop, Some(1));
+    assert_eq!(replay.services[0].bound, Bound::Connections(1));
     // The last request has no reply.
     assert_eq!(replay.requests.len(), 59);
     assert_eq!(replay.requests[7].latency_ns, 198_000);
@@ -234,7 +234,7 @@ fn by_timers(client_loop: ClientLoop) -> Replay {
 #[test]
 fn requests_of_one_timer_are_due_when_they_are_sent() {
     let replay = by_timers(ClientLoop::AsRecorded);
-    assert_eq!(replay.services[0].closed_loop, None);
+    assert_eq!(replay.services[0].bound, Bound::Clients(3));
     // The first is due when the timer expires.
     let latency_us = |served: &Served| served.latency_ns / 1_000;
     let latencies: Vec<u64> = replay.requests.iter().map(latency_us).collect();
@@ -244,10 +244,8 @@ fn requests_of_one_timer_are_due_when_they_are_sent() {
 
 #[test]
 fn a_client_with_a_schedule_has_one_request_at_a_time() {
-    assert_eq!(
-        by_timers(ClientLoop::AsRecorded).services[0].bounded,
-        Some(3)
-    );
+    let replay = by_timers(ClientLoop::AsRecorded);
+    assert_eq!(replay.services[0].bound, Bound::Clients(3));
     // The work of a turn, 460 µs, becomes 14 ms, almost three times the time between two turns.
     let latencies_ms = |client_loop| {
         let world = played(&with_work(by_timers(client_loop), 30_000));
@@ -321,7 +319,7 @@ fn handed() -> Replay {
 #[test]
 fn a_loop_replies_when_its_worker_is_done() {
     let replay = handed();
-    assert_eq!(replay.services[0].closed_loop, Some(3));
+    assert_eq!(replay.services[0].bound, Bound::Connections(3));
     // The client reads each reply 1 ms after it has sent the request.
     for (permille, mean_us) in [(1_000, 990..1_010), (10_000, 8_500..9_500)] {
         let world = played(&with_work(handed(), permille));

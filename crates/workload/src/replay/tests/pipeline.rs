@@ -232,7 +232,7 @@ fn in_a_closed_loop_a_proxy_answers_when_its_backend_has() {
         ..InferOptions::default()
     };
     let replay = infer(&recording, &options).unwrap();
-    assert_eq!(replay.services[0].closed_loop, Some(1));
+    assert_eq!(replay.services[0].bound, Bound::Connections(1));
     let backend = replay.threads_named("backend").unwrap()[0];
     let proxy = replay.threads_named("proxy").unwrap()[0];
     let replies = |activation: &&Activation| {
