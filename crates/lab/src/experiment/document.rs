@@ -503,14 +503,9 @@ mod tests {
             "zoo=the integer 1, kernel={hz=the integer 1000, version=the string \"5.14\"}"
         );
         let kernel = table.get("kernel").unwrap().table("").unwrap();
-        assert_eq!(
-            kernel.entry("version").unwrap().key_place.to_string(),
-            "t.toml:4:1"
-        );
-        assert_eq!(
-            kernel.get("version").unwrap().place.to_string(),
-            "t.toml:4:11"
-        );
+        let entry = kernel.entry("version").unwrap();
+        assert_eq!(entry.key_place.to_string(), "t.toml:4:1");
+        assert_eq!(entry.value.place.to_string(), "t.toml:4:11");
     }
 
     #[test]
@@ -534,22 +529,16 @@ mod tests {
 
     #[test]
     fn a_setting_is_a_tree_with_one_leaf() {
-        assert_eq!(
-            show(&setting("kernel.version=6.10")),
-            "kernel={version=`6.10`}"
-        );
-        assert_eq!(
-            show(&setting("cpu.max=60000 100000")),
-            "cgroup={/pg={cpu.max=`60000 100000`}}"
-        );
-        assert_eq!(
-            show(&setting("cgroup.\"/a=b\".\"cpu.max.burst\" = 50_000")),
-            "cgroup={/a=b={cpu.max.burst=`50_000`}}"
-        );
-        assert_eq!(
-            show(&setting("kernel.preempt=\"full\"")),
-            "kernel={preempt=the string \"full\"}"
-        );
+        let cases = r#"
+kernel.version=6.10 | kernel={version=`6.10`}
+cpu.max=60000 100000 | cgroup={/pg={cpu.max=`60000 100000`}}
+cgroup."/a=b"."cpu.max.burst" = 50_000 | cgroup={/a=b={cpu.max.burst=`50_000`}}
+kernel.preempt="full" | kernel={preempt=the string "full"}
+"#;
+        for case in schedcast_base::rows::lines(cases) {
+            let [argument, tree] = schedcast_base::rows::cells(case);
+            assert_eq!(show(&setting(argument)), tree);
+        }
         let features = setting("kernel.features = [\"NO_SIS_UTIL\", 'X']");
         let kernel = features.get("kernel").unwrap().table("").unwrap();
         let second = &kernel.get("features").unwrap().array("").unwrap()[1];
@@ -558,11 +547,7 @@ mod tests {
 
     #[test]
     fn settings_that_are_none_are_refused_with_their_place() {
-        let refuse = |argument| {
-            parse_setting(argument, "--set", None)
-                .unwrap_err()
-                .to_string()
-        };
+        let refuse = |text| parse_setting(text, "--set", None).unwrap_err().to_string();
         assert_eq!(refuse("cpu.max"), "--set:1:1: `cpu.max` is not KEY=VALUE");
         assert!(refuse("cpu.max=1").starts_with("--set:1:1: whose `cpu.max`?"));
         assert!(refuse("a..b=1").starts_with("--set:1:1: `a..b` is not a key"));
@@ -587,11 +572,8 @@ mod tests {
             wrong.to_string(),
             "t.toml:2:5: expected an integer, found the string \"x\""
         );
-        let range = table
-            .get("a")
-            .unwrap()
-            .integer_in(1, 4, "seeds")
-            .unwrap_err();
+        let five = table.get("a").unwrap();
+        let range = five.integer_in(1, 4, "seeds").unwrap_err();
         assert_eq!(range.to_string(), "t.toml:1:5: seeds must be 1 to 4, not 5");
     }
 }

@@ -485,10 +485,8 @@ mod tests {
     fn names_default_to_the_programs() {
         let name = |text: &str| read(text).unwrap().name;
         assert_eq!(name("run = \"/usr/bin/schbench -m 1\""), "schbench");
-        assert_eq!(
-            name("run = \"perf bench sched messaging -g 4\""),
-            "perf-bench-messaging"
-        );
+        let messaging = name("run = \"perf bench sched messaging -g 4\"");
+        assert_eq!(messaging, "perf-bench-messaging");
         assert_eq!(name("run = [\"hackbench\", \"-g\", \"1\"]"), "hackbench");
         assert_eq!(name("replay = \"recordings/pg/\""), "pg");
         assert_eq!(name("run = \"hackbench\"\nname = \"noise\""), "noise");
@@ -497,16 +495,13 @@ mod tests {
     #[test]
     fn a_program_either_runs_or_replays() {
         let program = read("run = \"sh -c 'a b'\"").unwrap();
-        assert_eq!(
-            program.action.value,
-            Action::Run(vec!["sh".into(), "-c".into(), "a b".into()])
-        );
-        let replay = read("replay = \"pg\"").unwrap();
-        let as_recorded = Adjust::default();
-        assert_eq!(
-            replay.action.value,
-            Action::Replay("dir/pg".into(), as_recorded)
-        );
+        let words = ["sh", "-c", "a b"].map(String::from).to_vec();
+        assert_eq!(program.action.value, Action::Run(words));
+        let replays = |text: &str, adjust| {
+            let expected = Action::Replay("dir/pg".into(), adjust);
+            assert_eq!(read(text).unwrap().action.value, expected);
+        };
+        replays("replay = \"pg\"", Adjust::default());
         let text = "replay = \"pg\"\nwindow = [\"5s\", \"20s\"]\nrate = 1.5\nthreads = 4\nclient = \"closed\"\nclient_timeout = \"200ms\"\nclient_retries = 2\nforeground = \"/pg\"";
         let adjusted = Adjust {
             client_loop: ClientLoop::Closed,
@@ -521,10 +516,7 @@ mod tests {
             foreground: Some("/pg".into()),
             piece: None,
         };
-        assert_eq!(
-            read(text).unwrap().action.value,
-            Action::Replay("dir/pg".into(), adjusted)
-        );
+        replays(text, adjusted);
     }
 
     #[test]
@@ -552,35 +544,28 @@ mod tests {
             };
             Ok(programs_below.iter().map(show).collect())
         };
-        let unchanged = "replay=r name=r".to_string();
-        assert_eq!(
-            merged("[[program]]\nrun = \"a -y\"\n").unwrap(),
-            ["run=a -y cgroup=/g name=a".to_string(), unchanged.clone()]
-        );
-        assert_eq!(
-            merged("[[program]]\nname = \"a\"\nrun = \"b\"\n").unwrap(),
-            ["run=b cgroup=/g name=a".to_string(), unchanged.clone()]
-        );
-        assert_eq!(
-            merged("[program.a]\ncgroup = \"/h\"\n").unwrap(),
-            ["run=a -x cgroup=/h name=a".to_string(), unchanged.clone()]
-        );
-        assert_eq!(
-            merged("[[program]]\nrun = \"c\"\n").unwrap()[2],
-            "run=c name=c"
-        );
+        for (over, first) in [
+            ("[[program]]\nrun = \"a -y\"\n", "run=a -y cgroup=/g name=a"),
+            (
+                "[[program]]\nname = \"a\"\nrun = \"b\"\n",
+                "run=b cgroup=/g name=a",
+            ),
+            (
+                "[program.a]\ncgroup = \"/h\"\n",
+                "run=a -x cgroup=/h name=a",
+            ),
+        ] {
+            assert_eq!(merged(over).unwrap(), [first, "replay=r name=r"]);
+        }
+        let added = &merged("[[program]]\nrun = \"c\"\n").unwrap()[2];
+        assert_eq!(added, "run=c name=c");
         let found = &merged("[program.r]\nrun = \"now\"\n").unwrap()[1];
         assert_eq!(found, "name=r run=now", "run takes replay away");
-        let error = merged("[[program]]\nname = \"aa\"\ncgroup = \"/g\"\n")
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            "v.toml:2:8: unknown program `aa` (the nearest valid name is `a`)"
-        );
-        let error = merged("[[program]]\ncgroup = \"/g\"\n")
-            .unwrap_err()
-            .to_string();
+        let refuse = |over| merged(over).unwrap_err().to_string();
+        let error = refuse("[[program]]\nname = \"aa\"\ncgroup = \"/g\"\n");
+        let expected = "v.toml:2:8: unknown program `aa` (the nearest valid name is `a`)";
+        assert_eq!(error, expected);
+        let error = refuse("[[program]]\ncgroup = \"/g\"\n");
         assert!(error.contains("which program"), "{error}");
     }
 }

@@ -3,6 +3,7 @@
 use super::cgroup::CgroupVersion;
 use super::program::Action;
 use super::*;
+use schedcast_base::limits::CpuLimits;
 use schedcast_base::{assert_contains, assert_starts, rows};
 
 /// The experiment file of the user guide.
@@ -47,6 +48,14 @@ fn read_with(text: &str, surroundings: &Surroundings) -> Result<Experiment> {
     )
 }
 
+/// Settings of a command line over a file.
+fn with_settings(settings: &[&str]) -> Surroundings {
+    Surroundings {
+        settings: settings.iter().copied().map(setting).collect(),
+        ..Surroundings::default()
+    }
+}
+
 pub(crate) fn read_text(text: &str) -> Result<Experiment> {
     read_with(text, &Surroundings::default())
 }
@@ -60,11 +69,8 @@ fn setting(argument: &str) -> Table {
 }
 
 fn names(experiment: &Experiment) -> Vec<&str> {
-    experiment
-        .scenarios
-        .iter()
-        .map(|scenario| scenario.name.as_str())
-        .collect()
+    let scenarios = experiment.scenarios.iter();
+    scenarios.map(|scenario| scenario.name.as_str()).collect()
 }
 
 fn bursts(experiment: &Experiment) -> Vec<u64> {
@@ -90,10 +96,8 @@ fn the_documented_example_gives_two_scenarios() {
     assert_eq!(first.duration_ns, Some(20_000_000_000));
     assert_eq!(first.cgroup_version, CgroupVersion::V2);
     let program = &first.programs[0];
-    assert_eq!(
-        (program.name.as_str(), program.cgroup.as_str()),
-        ("schbench-classic", "/test")
-    );
+    assert_eq!(program.name, "schbench-classic");
+    assert_eq!(program.cgroup, "/test");
     let Action::Run(words) = &program.action.value else {
         panic!("it runs")
     };
@@ -152,11 +156,8 @@ fn a_variant_may_change_any_key() {
     assert_eq!(second.machine.cpus(), 4);
     assert_eq!(second.kernel.version.to_string(), "6.6");
     assert_eq!(second.duration_ns, Some(5_000_000));
-    let programs: Vec<&str> = second
-        .programs
-        .iter()
-        .map(|program| program.name.as_str())
-        .collect();
+    let programs = second.programs.iter();
+    let programs: Vec<&str> = programs.map(|program| program.name.as_str()).collect();
     assert_eq!(programs, ["hackbench", "stress-ng"]);
     assert_eq!(experiment.scenarios[0].programs.len(), 1);
 }
@@ -175,36 +176,21 @@ fn a_grid_multiplies_the_variants() {
         "[sweep]\n'cgroup.\"/test\".\"cpu.max.burst\"' = [0, 25000]\n\"kernel.hz\" = [250, 1000]\n";
     let text = EXAMPLE.replace("[run]", &format!("{grid}[run]"));
     let experiment = read_text(&text).unwrap();
-    assert_eq!(
-        names(&experiment)[..4],
-        [
-            "no burst, cpu.max.burst=0 hz=250",
-            "no burst, cpu.max.burst=0 hz=1000",
-            "no burst, cpu.max.burst=25000 hz=250",
-            "no burst, cpu.max.burst=25000 hz=1000"
-        ]
-    );
-    assert_eq!(
-        bursts(&experiment),
-        [0, 0, 25_000, 25_000, 0, 0, 25_000, 25_000]
-    );
-    let keys: Vec<&str> = experiment
-        .axes
-        .iter()
-        .map(|axis| axis.key.as_str())
-        .collect();
+    let points = ["0 hz=250", "0 hz=1000", "25000 hz=250", "25000 hz=1000"];
+    let expected = points.map(|point| format!("no burst, cpu.max.burst={point}"));
+    assert_eq!(names(&experiment)[..4], expected);
+    let expected = [0, 0, 25_000, 25_000, 0, 0, 25_000, 25_000];
+    assert_eq!(bursts(&experiment), expected);
+    let axes = experiment.axes.iter();
+    let keys: Vec<&str> = axes.map(|axis| axis.key.as_str()).collect();
     assert_eq!(keys, ["cgroup.\"/test\".\"cpu.max.burst\"", "kernel.hz"]);
     let cell = &experiment.cells[6];
     let values: Vec<String> = cell.values.iter().map(sweep::short).collect();
-    assert_eq!(
-        (cell.variant.as_str(), values),
-        ("burst 100 ms", vec!["25000".to_string(), "250".to_string()])
-    );
+    assert_eq!(cell.variant, "burst 100 ms");
+    assert_eq!(values, ["25000", "250"]);
     let single = format!("[cgroup.\"/test\"]\n\"cpu.max\" = 50000\n{grid}");
-    assert_eq!(
-        names(&read_text(&single).unwrap())[3],
-        "cpu.max.burst=25000 hz=1000"
-    );
+    let single = read_text(&single).unwrap();
+    assert_eq!(names(&single)[3], "cpu.max.burst=25000 hz=1000");
 }
 
 #[test]
@@ -216,48 +202,30 @@ fn a_grid_has_at_most_100000_points() {
 
 #[test]
 fn settings_lie_over_every_variant_and_extra_variants_over_all() {
+    let extra = |name: &str, layers: &[&str]| ExtraVariant {
+        name: name.to_string(),
+        layers: layers.iter().copied().map(setting).collect(),
+    };
+    let more = extra("more", &["cpu.max=60000 100000", "cpu.max.burst=50000"]);
     let surroundings = Surroundings {
-        settings: vec![
-            setting("kernel.hz=250"),
-            setting("run.seeds=3"),
-            setting("run.duration=1s"),
-        ],
-        variants: vec![ExtraVariant {
-            name: "more".to_string(),
-            layers: vec![
-                setting("cpu.max=60000 100000"),
-                setting("cpu.max.burst=50000"),
-            ],
-        }],
-        ..Surroundings::default()
+        variants: vec![more],
+        ..with_settings(&["kernel.hz=250", "run.seeds=3", "run.duration=1s"])
     };
     let experiment = read_with(EXAMPLE, &surroundings).unwrap();
     assert_eq!(names(&experiment), ["no burst", "burst 100 ms", "more"]);
-    assert!(
-        experiment
-            .scenarios
-            .iter()
-            .all(|scenario| scenario.kernel.hz == 250)
-    );
+    let mut scenarios = experiment.scenarios.iter();
+    assert!(scenarios.all(|scenario| scenario.kernel.hz == 250));
     assert_eq!(experiment.seeds, 3);
     assert_eq!(experiment.scenarios[0].duration_ns, Some(1_000_000_000));
-    assert_eq!(
-        experiment.scenarios[2].cgroups["/test"].limits.quota_us,
-        Some(60_000)
-    );
+    let limits = experiment.scenarios[2].cgroups["/test"].limits;
+    assert_eq!(limits.quota_us, Some(60_000));
     assert_eq!(bursts(&experiment), [0, 100_000, 50_000]);
-    let clash = ExtraVariant {
-        name: "no burst".to_string(),
-        layers: Vec::new(),
-    };
     let surroundings = Surroundings {
-        variants: vec![clash],
+        variants: vec![extra("no burst", &[])],
         ..Surroundings::default()
     };
-    assert_eq!(
-        read_with(EXAMPLE, &surroundings).unwrap_err().exit_code(),
-        2
-    );
+    let clash = read_with(EXAMPLE, &surroundings).unwrap_err();
+    assert_eq!(clash.exit_code(), 2);
 }
 
 fn setting_error(argument: &str) -> String {
@@ -268,10 +236,7 @@ fn setting_error(argument: &str) -> String {
 #[test]
 fn a_wrong_setting_points_into_the_argument() {
     let with = |argument: &str| {
-        let surroundings = Surroundings {
-            settings: vec![setting(argument)],
-            ..Surroundings::default()
-        };
+        let surroundings = with_settings(&[argument]);
         read_with(EXAMPLE, &surroundings).unwrap_err().to_string()
     };
     assert!(with("cpu.max=500").starts_with("--set:1:9: EINVAL: quota 500 us"));
@@ -283,11 +248,8 @@ fn a_wrong_setting_points_into_the_argument() {
     assert!(setting_error("resources.limits.cpu=600m").contains("cpu.max=600m"));
     assert!(setting_error("memory.max=1G").contains("no part in scheduling"));
     assert!(document::parse_setting("machine.cpus=4", "--set", None).is_ok());
-    let unknown = setting_error("frobnicate=1");
-    assert!(
-        unknown.contains("unknown key `frobnicate`") && unknown.contains("cpu.max, cpu.max.burst"),
-        "{unknown}"
-    );
+    let parts = ["unknown key `frobnicate`", "cpu.max, cpu.max.burst"];
+    assert_contains(setting_error("frobnicate=1"), parts);
 }
 
 #[test]
@@ -303,11 +265,8 @@ fn what_lies_below_is_the_state_the_document_writes_to() {
     let experiment = read_with(text, &surroundings).unwrap();
     let scenario = &experiment.scenarios[0];
     assert_eq!(scenario.machine.cpus(), 2);
-    let test = &scenario.cgroups["/test"];
-    assert_eq!(
-        (test.limits.quota_us, test.limits.period_us),
-        (Some(30_000), 20_000)
-    );
+    let limits = scenario.cgroups["/test"].limits;
+    assert_eq!(limits, CpuLimits::new(30_000, 20_000, 0));
     assert_eq!(scenario.cgroup_version, CgroupVersion::V1);
     assert!(scenario.cgroups.contains_key("/other"));
 }
@@ -322,51 +281,29 @@ fn limits_may_change_over_time() {
     let [first, second] = scenario.changes.as_slice() else {
         panic!("two changes")
     };
-    assert_eq!(
-        (first.time_ns, second.time_ns),
-        (1_000_000_000, 5_000_000_000)
-    );
-    let at = |change: &TimedChange| {
-        let settings = &change.cgroups["/a"];
-        (
-            settings.limits.quota_us,
-            settings.limits.period_us,
-            settings.limits.burst_us,
-        )
-    };
-    assert_eq!(at(first), (Some(90_000), 50_000, 0));
-    assert_eq!(
-        at(second),
-        (Some(90_000), 50_000, 20_000),
-        "on top of the first"
-    );
+    let times = (first.time_ns, second.time_ns);
+    assert_eq!(times, (1_000_000_000, 5_000_000_000));
+    let at = |change: &TimedChange| change.cgroups["/a"].limits;
+    assert_eq!(at(first), CpuLimits::new(90_000, 50_000, 0));
+    let on_top = CpuLimits::new(90_000, 50_000, 20_000);
+    assert_eq!(at(second), on_top, "on top of the first");
     assert!(!second.cgroups.contains_key("/b"), "only what changes");
-    assert_eq!(
-        first.kernel.as_ref().unwrap().features[0].value,
-        "NEXT_BUDDY"
-    );
+    let changed = first.kernel.as_ref().unwrap();
+    assert_eq!(changed.features[0].value, "NEXT_BUDDY");
     assert_eq!(second.kernel, None);
-    assert_eq!(
-        scenario.cgroups["/a"].limits.quota_us,
-        Some(50_000),
-        "the start is untouched"
-    );
+    let start = scenario.cgroups["/a"].limits;
+    assert_eq!(start.quota_us, Some(50_000), "the start is untouched");
 }
 
 #[test]
 fn a_command_line_is_an_experiment_too() {
     let words: Vec<String> = ["schbench", "-m", "1 2"].map(String::from).to_vec();
-    let surroundings = Surroundings {
-        settings: vec![setting("cpu.max=50000")],
-        ..Surroundings::default()
-    };
+    let surroundings = with_settings(&["cpu.max=50000"]);
     let experiment = read(&command_document(&words, Some("/test")), &surroundings).unwrap();
     let scenario = &experiment.scenarios[0];
-    assert_eq!(
-        scenario.programs[0].action.value,
-        Action::Run(words.clone())
-    );
-    assert_eq!(scenario.programs[0].cgroup, "/test");
+    let program = &scenario.programs[0];
+    assert_eq!(program.action.value, Action::Run(words.clone()));
+    assert_eq!(program.cgroup, "/test");
     assert_eq!(scenario.cgroups["/test"].limits.quota_us, Some(50_000));
     let root = read(&command_document(&words, None), &Surroundings::default()).unwrap();
     assert!(root.scenarios[0].cgroups.is_empty());
@@ -460,10 +397,8 @@ fn a_unit_of_systemd_run_is_a_group_that_a_file_may_write_over() {
     let scenario = |text: &str| read_text(text).unwrap().scenarios.remove(0);
     let one = scenario(text);
     let program = &one.programs[0];
-    assert_eq!(
-        (program.name.as_str(), program.cgroup.as_str()),
-        ("hackbench", path)
-    );
+    assert_eq!(program.name, "hackbench");
+    assert_eq!(program.cgroup, path);
     assert_eq!(one.cgroups[path].limits.quota_us, Some(50_000));
     let over = format!("[cgroup.\"{path}\"]\n\"cpu.max\" = \"80%\"\n{text}");
     assert_eq!(scenario(&over).cgroups[path].limits.quota_us, Some(80_000));
@@ -488,10 +423,8 @@ fn a_release_takes_the_place_of_a_tree_below_it_and_the_other_way_round() {
         .map(|one| (one.version.to_string(), one.tree.is_some()))
         .collect();
     let expected = [("6.12.107", true), ("6.18", false), ("6.12.107", true)];
-    assert_eq!(
-        found,
-        expected.map(|(version, tree)| (version.to_owned(), tree))
-    );
+    let expected = expected.map(|(version, tree)| (version.to_owned(), tree));
+    assert_eq!(found, expected);
 }
 
 /// Stars between columns were of the recorded kernel's patch, and of idle states.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::Source;
 use crate::experiment::document::parse;
-use schedcast_base::assert_ends;
+use schedcast_base::{assert_ends, assert_starts};
 
 fn kernel(text: &str) -> KernelSettings {
     KernelSettings::read(
@@ -48,22 +48,18 @@ fn cpu_max_reads_as_in_the_kernel() {
     assert_eq!(limits("2.0"), (Some(200_000), 100_000, 0));
     assert_eq!(limits("\"max\""), (None, 100_000, 0));
     assert_eq!(limits("\" max   1000 \""), (None, 1_000, 0));
-    assert_eq!(
-        limits("\"17592186044415\""),
-        (Some(17_592_186_044_415), 100_000, 0)
-    );
+    let most = limits("\"17592186044415\"");
+    assert_eq!(most, (Some(17_592_186_044_415), 100_000, 0));
 }
 
 #[test]
 fn v1_files_read_as_in_the_kernel() {
     let v1 = |text: &str| limits(&group(text).unwrap());
     assert_eq!(v1("\"cpu.cfs_quota_us\" = -5"), (None, 100_000, 0));
-    assert_eq!(
-        v1(
-            "\"cpu.cfs_quota_us\" = 30000\n\"cpu.cfs_period_us\" = \"50000\"\n\"cpu.cfs_burst_us\" = 1000"
-        ),
-        (Some(30_000), 50_000, 1_000)
+    let all = v1(
+        "\"cpu.cfs_quota_us\" = 30000\n\"cpu.cfs_period_us\" = \"50000\"\n\"cpu.cfs_burst_us\" = 1000",
     );
+    assert_eq!(all, (Some(30_000), 50_000, 1_000));
 }
 
 #[test]
@@ -102,63 +98,40 @@ fn burst_beyond_quota_is_refused_once_all_layers_are_written() {
 fn a_layer_is_a_write_to_what_the_layer_before_left() {
     let base = "[\"/a\"]\n\"cpu.cfs_quota_us\" = 50000\n\"cpu.cfs_period_us\" = 20000\n";
     let tree = tree_on("6.12", &[base, "[\"/a\"]\n\"cpu.max\" = \"30000\"\n"]).unwrap();
-    assert_eq!(
-        limits(&tree.settings()["/a"]),
-        (Some(30_000), 20_000, 0),
-        "period kept"
-    );
-    assert_eq!(
-        tree.version(),
-        CgroupVersion::V1,
-        "the lowest layer decides"
-    );
+    let found = limits(&tree.settings()["/a"]);
+    assert_eq!(found, (Some(30_000), 20_000, 0), "period kept");
+    let version = tree.version();
+    assert_eq!(version, CgroupVersion::V1, "the lowest layer decides");
     let idle = [
         "[\"/a\"]\n\"cpu.weight\" = 50\n\"cpu.idle\" = 0\n",
         "[\"/a\"]\n\"cpu.idle\" = 1\n",
         "[\"/a\"]\n\"cpu.idle\" = 0\n",
     ];
-    let tree = tree_on("6.12", &idle).unwrap();
-    assert_eq!(
-        tree.settings()["/a"],
-        CgroupSettings::default(),
-        "shares come back as 1024"
-    );
+    let back = &tree_on("6.12", &idle).unwrap().settings()["/a"];
+    assert_eq!(*back, CgroupSettings::default(), "shares of 1024");
 }
 
 #[test]
 fn v1_children_must_fit_into_their_parents() {
     let tree = |version1: bool, child: &str| {
-        let (quota, period) = if version1 {
-            ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-        } else {
-            ("cpu.max", "cpu.max.burst")
+        let parent = match version1 {
+            true => "\"cpu.cfs_quota_us\" = 50000\n\"cpu.cfs_period_us\" = 100000",
+            false => "\"cpu.max\" = 50000",
         };
-        let parent_rest = if version1 {
-            format!("\"{period}\" = 100000\n")
-        } else {
-            String::new()
-        };
-        tree_on(
-            "6.12",
-            &[&format!(
-                "[\"/p\"]\n\"{quota}\" = 50000\n{parent_rest}[\"/p/q/c\"]\n{child}\n"
-            )],
-        )
+        let layer = format!("[\"/p\"]\n{parent}\n[\"/p/q/c\"]\n{child}\n");
+        tree_on("6.12", &[&layer])
     };
     let fits = "\"cpu.cfs_quota_us\" = 100000\n\"cpu.cfs_period_us\" = 200000";
     let exceeds = "\"cpu.cfs_quota_us\" = 100001\n\"cpu.cfs_period_us\" = 200000";
     assert!(tree(true, fits).is_ok());
-    let error = tree(true, exceeds).unwrap_err().to_string();
+    let error = tree(true, exceeds).unwrap_err();
+    let expected = "g.toml:5:22: EINVAL: `/p/q/c` may use a larger share";
+    assert_starts(&error, expected);
+    let v2 = tree(false, "\"cpu.max\" = \"90000\"");
+    assert!(v2.is_ok(), "v2 takes the smaller");
+    let fitting = tree(true, fits).unwrap();
     assert!(
-        error.starts_with("g.toml:5:22: EINVAL: `/p/q/c` may use a larger share"),
-        "{error}"
-    );
-    assert!(
-        tree(false, "\"cpu.max\" = \"90000\"").is_ok(),
-        "v2 takes the smaller"
-    );
-    assert!(
-        tree(true, fits).unwrap().settings().contains_key("/p/q"),
+        fitting.settings().contains_key("/p/q"),
         "ancestors are made"
     );
 }
@@ -167,14 +140,10 @@ fn v1_children_must_fit_into_their_parents() {
 fn files_exist_from_their_version_on() {
     let burst = |value: u64| format!("[\"/a\"]\n\"cpu.max\" = 5000\n\"cpu.max.burst\" = {value}\n");
     let error = tree_on("5.13", &[&burst(1)]).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "g.toml:3:1: ENOENT: kernel 5.13 has no `cpu.max.burst`: 5.14 brought it"
-    );
-    assert!(
-        tree_on("5.13", &[&burst(0)]).is_ok(),
-        "zero is what it does anyway"
-    );
+    let expected = "g.toml:3:1: ENOENT: kernel 5.13 has no `cpu.max.burst`: 5.14 brought it";
+    assert_eq!(error, expected);
+    let zero = tree_on("5.13", &[&burst(0)]);
+    assert!(zero.is_ok(), "zero is what it does anyway");
     assert!(tree_on("5.14", &[&burst(1)]).is_ok());
     let without = kernel("version = \"6.12\"\npatches = [\"-burst\"]\n");
     let layer = parse(&Source::new("g.toml", burst(1))).unwrap();
@@ -191,14 +160,13 @@ fn unknown_groups_are_refused_with_the_nearest() {
     let tree = tree_on("6.12", &["[\"/test\"]\n"]).unwrap();
     let place = Place::new(&Source::new("x", "cgroup"), 0..6);
     let error = |path: &str| tree.refuse_unknown(path, &place).unwrap_err().to_string();
-    assert_eq!(
-        error("/tset"),
-        "x:1:1: unknown cgroup `/tset` (the nearest cgroup is `/test`)"
-    );
-    assert_eq!(
-        error("/other/one"),
-        "x:1:1: unknown cgroup `/other/one` (the cgroups are `/test`)"
-    );
+    for (path, hint) in [
+        ("/tset", "nearest cgroup is"),
+        ("/other/one", "cgroups are"),
+    ] {
+        let expected = format!("x:1:1: unknown cgroup `{path}` (the {hint} `/test`)");
+        assert_eq!(error(path), expected);
+    }
     assert!(tree.refuse_unknown("/", &place).is_ok());
 }
 
@@ -221,16 +189,11 @@ fn commands_keep_burst_below_quota_at_every_step() {
         v2((Some(100_000), 100_000), (Some(50_000), 0)),
         "echo 0 > cpu.max.burst; echo \"50000 100000\" > cpu.max"
     );
-    assert_eq!(
-        v2((Some(50_000), 0), (None, 0)),
-        "echo \"max 100000\" > cpu.max"
-    );
+    let lifted = v2((Some(50_000), 0), (None, 0));
+    assert_eq!(lifted, "echo \"max 100000\" > cpu.max");
     assert_eq!(v2((Some(50_000), 0), (Some(50_000), 0)), "");
-    let v1 = limit_commands(CgroupVersion::V1, at(Some(50_000), 0), at(None, 9));
-    assert_eq!(
-        v1,
-        ["echo -1 > cpu.cfs_quota_us", "echo 9 > cpu.cfs_burst_us"]
-    );
+    let v1 = limit_commands(CgroupVersion::V1, at(Some(50_000), 0), at(None, 9)).join("; ");
+    assert_eq!(v1, "echo -1 > cpu.cfs_quota_us; echo 9 > cpu.cfs_burst_us");
 }
 
 #[test]
