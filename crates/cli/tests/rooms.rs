@@ -63,12 +63,8 @@ fn each_crate_uses_only_those_before_it() {
 
 #[test]
 fn an_arrow_upwards_is_found_in_every_kind_of_dependency() {
-    for table in [
-        "dependencies",
-        "dev-dependencies",
-        "build-dependencies",
-        "target.'cfg(unix)'.dependencies",
-    ] {
+    let texts = "dependencies dev-dependencies build-dependencies target.'cfg(unix)'.dependencies";
+    for table in texts.split(' ') {
         let manifest = format!(
             "[{table}]\nschedcast-verify.workspace = true\nschedcast-sim.workspace = true\n"
         );

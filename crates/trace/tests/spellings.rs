@@ -71,15 +71,9 @@ fn the_reference_has_every_kind_of_event_and_every_awkward_name() {
 #[test]
 fn all_spellings_tell_the_same_events() {
     let reference = read("tracefs.txt").dump();
-    for name in [
-        "tracefs-tgid.txt",
-        "tracefs-no-flags.txt",
-        "tracefs-no-flags-tgid.txt",
-        "tracefs-fields.txt",
-        "tracefs-latency.txt",
-        "trace-cmd-N.txt",
-        "trace-cmd-R.txt",
-    ] {
+    let texts = "tracefs-tgid.txt tracefs-no-flags.txt tracefs-no-flags-tgid.txt tracefs-fields.txt \
+        tracefs-latency.txt trace-cmd-N.txt trace-cmd-R.txt";
+    for name in texts.split(' ') {
         let read = read(name);
         assert_eq!(read.dump(), reference, "{name}");
         assert_eq!(read.counts.events, DECODED as u64, "{name}");
@@ -93,13 +87,8 @@ fn spellings_of_the_plugin_tell_the_same_but_for_preemption() {
         .iter()
         .map(|line| line.replace(" R+ ", " R "))
         .collect();
-    for name in [
-        "trace-cmd.txt",
-        "trace-cmd-t.txt",
-        "trace-cmd-l.txt",
-        "trace-cmd-l-t.txt",
-        "trace-cmd-w.txt",
-    ] {
+    let texts = "trace-cmd.txt trace-cmd-t.txt trace-cmd-l.txt trace-cmd-l-t.txt trace-cmd-w.txt";
+    for name in texts.split(' ') {
         assert_eq!(read(name).dump(), reference, "{name}");
     }
 }
@@ -108,25 +97,17 @@ fn spellings_of_the_plugin_tell_the_same_but_for_preemption() {
 fn spellings_with_flags_tell_the_same_context() {
     let reference = contexts(&read("tracefs.txt"));
     assert!(reference.iter().all(|context| context.is_known()));
-    for name in [
-        "tracefs-tgid.txt",
-        "tracefs-fields.txt",
-        "tracefs-latency.txt",
-        "trace-cmd-l.txt",
-        "trace-cmd-l-t.txt",
-    ] {
+    let texts = "tracefs-tgid.txt tracefs-fields.txt tracefs-latency.txt trace-cmd-l.txt \
+        trace-cmd-l-t.txt";
+    for name in texts.split(' ') {
         assert_eq!(contexts(&read(name)), reference, "{name}");
     }
 }
 
 #[test]
 fn spellings_without_flags_say_so() {
-    for name in [
-        "tracefs-no-flags.txt",
-        "tracefs-no-flags-tgid.txt",
-        "trace-cmd.txt",
-        "trace-cmd-R.txt",
-    ] {
+    let texts = "tracefs-no-flags.txt tracefs-no-flags-tgid.txt trace-cmd.txt trace-cmd-R.txt";
+    for name in texts.split(' ') {
         let read = read(name);
         assert!(
             contexts(&read).iter().all(|context| !context.is_known()),
@@ -146,13 +127,9 @@ fn spellings_without_flags_say_so() {
 #[test]
 fn times_agree_to_the_last_printed_digit() {
     let reference = times(&read("tracefs.txt"));
-    for name in [
-        "tracefs-tgid.txt",
-        "tracefs-no-flags.txt",
-        "trace-cmd.txt",
-        "trace-cmd-R.txt",
-        "trace-cmd-l.txt",
-    ] {
+    let texts =
+        "tracefs-tgid.txt tracefs-no-flags.txt trace-cmd.txt trace-cmd-R.txt trace-cmd-l.txt";
+    for name in texts.split(' ') {
         assert_eq!(times(&read(name)), reference, "{name}");
     }
     for name in ["trace-cmd-t.txt", "trace-cmd-l-t.txt"] {

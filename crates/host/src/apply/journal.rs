@@ -355,16 +355,7 @@ mod tests {
     fn names_of_journals_are_those_of_one_group_only() {
         assert_eq!(file_name("/web/api"), "+web+api.json");
         assert_eq!(file_name("/web+api"), "+web%2Bapi.json");
-        for path in [
-            "/a/b",
-            "/a+b",
-            "/a%2Bb",
-            "/a%2b",
-            "/%",
-            "/a%252B+/%25",
-            "/",
-            "/ä b",
-        ] {
+        for path in "/a/b|/a+b|/a%2Bb|/a%2b|/%|/a%252B+/%25|/|/ä b".split('|') {
             assert_eq!(group_of(&file_name(path)).as_deref(), Some(path));
         }
         assert_eq!(group_of("lock"), None);

@@ -153,18 +153,8 @@ mod tests {
         for (text, nanoseconds) in good {
             assert_eq!(parse_duration_ns(text), Ok(nanoseconds), "{text}");
         }
-        for text in [
-            "20",
-            "",
-            "s",
-            "-1s",
-            "1.s",
-            ".5s",
-            "1e3s",
-            "1.2.3s",
-            "5 parsecs",
-            "1_0s",
-        ] {
+        let bad = "20||s|-1s|1.s|.5s|1e3s|1.2.3s|5 parsecs|1_0s";
+        for text in bad.split('|') {
             assert!(parse_duration_ns(text).is_err(), "{text}");
         }
         assert_contains(parse_duration_ns("18446744074s").unwrap_err(), "64 bits");

@@ -214,13 +214,9 @@ mod tests {
     #[test]
     fn a_new_drawing_replaces_the_old_one() {
         let mut layout = drawn(&RT);
-        for label in [
-            "irqs-off/BH-disabled",
-            "need-resched",
-            "hardirq/softirq",
-            "preempt-depth",
-            "migrate-disable",
-        ] {
+        let texts =
+            "irqs-off/BH-disabled need-resched hardirq/softirq preempt-depth migrate-disable";
+        for label in texts.split(' ') {
             layout.learn(format!("# _-=> {label}").as_bytes());
         }
         assert_eq!(

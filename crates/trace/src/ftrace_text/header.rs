@@ -258,16 +258,8 @@ mod tests {
 
     #[test]
     fn names_cannot_imitate_the_rest() {
-        for comm in [
-            "a b",
-            "x-1 [002] ",
-            "-3",
-            "a-1 [0] 1.0: e:",
-            "kworker/u8:0-x",
-            "a-2 (3) [0]",
-            "",
-            "<...>",
-        ] {
+        let comms = "a b|x-1 [002] |-3|a-1 [0] 1.0: e:|kworker/u8:0-x|a-2 (3) [0]||<...>";
+        for comm in comms.split('|') {
             let line = format!("{comm:>16}-42      [003] d..2.   452.509344: e: x");
             assert_eq!((header(&line).task, header(&line).cpu), (42, 3), "{comm}");
         }

@@ -347,12 +347,8 @@ mod tests {
         ] {
             assert_eq!(said(line), Some(Remark::Lost { cpu: 1, events }), "{line}");
         }
-        for line in [
-            "CPU:1 [LOST",
-            "CPU:x [LOST 1 EVENTS]",
-            "CPU:1",
-            "CPU:1 [LOST 4 EVENTS DROPPED]",
-        ] {
+        let texts = "CPU:1 [LOST|CPU:x [LOST 1 EVENTS]|CPU:1|CPU:1 [LOST 4 EVENTS DROPPED]";
+        for line in texts.split('|') {
             assert!(remark(line.as_bytes()).is_err(), "{line}");
         }
     }
@@ -409,13 +405,8 @@ mod tests {
         ] {
             assert_eq!(said(line), Some(Remark::Nothing), "{line}");
         }
-        for line in [
-            "  a-1 [000] .... 1.000000: e: x",
-            " => schedule",
-            "hello",
-            "CPU 3 is on fire",
-            "version 6",
-        ] {
+        let texts = "  a-1 [000] .... 1.000000: e: x| => schedule|hello|CPU 3 is on fire|version 6";
+        for line in texts.split('|') {
             assert_eq!(said(line), None, "{line}");
         }
     }

@@ -127,14 +127,7 @@ mod tests {
 
     #[test]
     fn recorders_are_known_by_name() {
-        for name in [
-            "schedcast",
-            "perf",
-            "perf_6.1",
-            "perf-exec",
-            "trace-cmd",
-            "perf@/tools",
-        ] {
+        for name in "schedcast perf perf_6.1 perf-exec trace-cmd perf@/tools".split(' ') {
             assert!(is_recorder(name), "{name}");
         }
         assert!(!is_recorder("performance") && !is_recorder("nginx"));

@@ -44,12 +44,7 @@ fn cyclictest_prints_a_histogram() {
         .unwrap();
     let total: u64 = total["# Total: ".len()..].parse().unwrap();
     assert!((998..=1001).contains(&total), "{report}");
-    for name in [
-        "Min Latencies",
-        "Avg Latencies",
-        "Max Latencies",
-        "Histogram Overflows",
-    ] {
+    for name in "Min Latencies|Avg Latencies|Max Latencies|Histogram Overflows".split('|') {
         assert!(report.contains(&format!("# {name}: 0")), "{report}");
     }
 }
