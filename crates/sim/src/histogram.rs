@@ -67,13 +67,18 @@ impl Histogram {
         self.sum += u128::from(value);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        let bucket = bucket_of(value);
+        self.fill(bucket_of(value), 1);
+    }
+
+    /// Adds to the count of a bucket.
+    #[inline]
+    fn fill(&mut self, bucket: usize, count: u64) {
         let chunk = bucket >> CHUNK_BITS;
         let place = match self.directory.get(chunk) {
             Some(&place) if place != NO_CHUNK => usize::from(place),
             _ => self.allocate(chunk),
         };
-        self.counts[(place << CHUNK_BITS) + bucket % CHUNK] += 1;
+        self.counts[(place << CHUNK_BITS) + bucket % CHUNK] += count;
     }
 
     #[cold]
@@ -95,12 +100,7 @@ impl Histogram {
     /// Adds all values of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, count) in other.buckets() {
-            let chunk = bucket >> CHUNK_BITS;
-            let place = match self.directory.get(chunk) {
-                Some(&place) if place != NO_CHUNK => usize::from(place),
-                _ => self.allocate(chunk),
-            };
-            self.counts[(place << CHUNK_BITS) + bucket % CHUNK] += count;
+            self.fill(bucket, count);
         }
         self.count += other.count;
         self.sum += other.sum;
