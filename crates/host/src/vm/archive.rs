@@ -43,12 +43,17 @@ impl Archive {
 
     /// Adds a file with its content and permissions.
     pub(super) fn file(&mut self, path: &Path, content: &[u8], permissions: u32) {
+        self.node(path, REGULAR | (permissions & 0o7777), (0, 0), content);
+    }
+
+    /// Adds an entry of this mode, and the folders above it.
+    fn node(&mut self, path: &Path, mode: u32, number: (u32, u32), content: &[u8]) {
         if let Some(parent) = path.parent() {
             self.folder(parent);
         }
         let name = parts(path).collect::<Vec<_>>().join("/");
         if self.known.insert(name.clone()) {
-            self.entry(&name, REGULAR | (permissions & 0o7777), (0, 0), content);
+            self.entry(&name, mode, number, content);
         }
     }
 
@@ -62,13 +67,7 @@ impl Archive {
 
     /// Adds a character device.
     pub(super) fn device(&mut self, path: &Path, number: (u32, u32)) {
-        if let Some(parent) = path.parent() {
-            self.folder(parent);
-        }
-        let name = parts(path).collect::<Vec<_>>().join("/");
-        if self.known.insert(name.clone()) {
-            self.entry(&name, CHARACTER_DEVICE, number, &[]);
-        }
+        self.node(path, CHARACTER_DEVICE, number, &[]);
     }
 
     /// The whole archive.
