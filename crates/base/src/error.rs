@@ -338,24 +338,15 @@ mod tests {
     #[test]
     fn places_count_lines_and_characters_from_one() {
         let source = Source::new("a.toml", "é = 1\nzwei = 2\n");
-        let place = |span| Place::new(&source, span);
-        assert_eq!(place(0..2).line_column(), (1, 1));
-        assert_eq!(
-            place(3..4).line_column(),
-            (1, 3),
-            "é is one character of two bytes"
-        );
-        assert_eq!(place(7..11).to_string(), "a.toml:2:1");
-        assert_eq!(
-            place(1..1).line_column(),
-            (1, 1),
-            "inside é counts as its start"
-        );
-        assert_eq!(
-            place(99..100).line_column(),
-            (3, 1),
-            "past the end is the end"
-        );
+        for (span, expected, why) in [
+            (0..2, "a.toml:1:1", "the start"),
+            (3..4, "a.toml:1:3", "é is one character of two bytes"),
+            (7..11, "a.toml:2:1", "the second line"),
+            (1..1, "a.toml:1:1", "inside é counts as its start"),
+            (99..100, "a.toml:3:1", "past the end is the end"),
+        ] {
+            assert_eq!(Place::new(&source, span).to_string(), expected, "{why}");
+        }
     }
 
     #[test]

@@ -213,41 +213,20 @@ mod tests {
 
     #[test]
     fn one_limit_in_every_tongue() {
-        let after = CpuLimits {
-            quota_us: Some(60_000),
-            burst_us: 20_000,
-            ..RECORDED
-        };
+        let after = CpuLimits::new(60_000, 100_000, 20_000);
         let patches = patches("/system.slice/pg.service", RECORDED, after, 1024);
-        assert_eq!(
-            patches.cgroup_v1,
-            [
-                "echo 60000 > cpu.cfs_quota_us",
-                "echo 20000 > cpu.cfs_burst_us"
-            ]
-        );
-        assert_eq!(
-            patches.cgroup_v2,
-            [
-                "echo \"60000 100000\" > cpu.max",
-                "echo 20000 > cpu.max.burst"
-            ]
-        );
+        let expected = "echo 60000 > cpu.cfs_quota_us; echo 20000 > cpu.cfs_burst_us";
+        assert_eq!(patches.cgroup_v1.join("; "), expected);
+        let expected = "echo \"60000 100000\" > cpu.max; echo 20000 > cpu.max.burst";
+        assert_eq!(patches.cgroup_v2.join("; "), expected);
         assert_eq!((&patches.systemd, &patches.kubernetes), (&None, &None));
         assert_eq!(
             patches.oci.to_string(),
             r#"{"linux":{"resources":{"cpu":{"burst":20000,"period":100000,"quota":60000}}}}"#
         );
         assert_eq!(patches.notes.len(), 2, "{:?}", patches.notes);
-        let said = super::patches(
-            "/system.slice/pg.service",
-            RECORDED,
-            CpuLimits {
-                burst_us: 0,
-                ..after
-            },
-            1024,
-        );
+        let after = CpuLimits::new(60_000, 100_000, 0);
+        let said = super::patches("/system.slice/pg.service", RECORDED, after, 1024);
         assert_eq!(
             said.systemd.unwrap(),
             "systemctl set-property --runtime pg.service CPUQuota=60% CPUQuotaPeriodSec=100ms"

@@ -176,22 +176,15 @@ mod tests {
     #[test]
     fn patches_say_where_they_come_from() {
         let patches = patches();
-        assert_eq!(
-            line(&patches, "burst "),
-            "burst                   5.14      f4183717b370"
-        );
-        assert_eq!(
-            line(&patches, "pstate-holdoff"),
-            "pstate-holdoff          -         posted"
-        );
-        assert_eq!(
-            line(&patches, "vcpu-pack"),
-            "vcpu-pack               -         unpublished"
-        );
-        assert_eq!(
-            line(&patches, "waker-sibling"),
-            "waker-sibling           -         own"
-        );
+        for (name, since, source) in [
+            ("burst ", "5.14", "f4183717b370"),
+            ("pstate-holdoff", "-", "posted"),
+            ("vcpu-pack", "-", "unpublished"),
+            ("waker-sibling", "-", "own"),
+        ] {
+            let expected = format!("{name:<24}{since:<10}{source}");
+            assert_eq!(line(&patches, name), expected);
+        }
         assert!(machines().contains("generic-8           8  "));
     }
 }

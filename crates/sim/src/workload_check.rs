@@ -345,34 +345,24 @@ mod tests {
     #[test]
     fn tasks_are_checked() {
         assert_eq!(with_task(|_| ()), "fine");
-        assert_eq!(
+        let found = [
             with_task(|task| task.program = ProgramId(3)),
-            "task t: program 3 does not exist, the workload has 1"
-        );
-        assert_eq!(
             with_task(|task| task.group = GroupId(1)),
-            "task t: group 1 does not exist, the workload has 1"
-        );
-        assert_eq!(
             with_task(|task| task.nice = 20),
-            "task t: nice 20 is out of range, expected -20 to 19"
-        );
-        assert_eq!(
             with_task(|task| task.affinity = Some(CpuSet::first(5))),
-            "task t: CPU 4 does not exist, the machine has CPUs 0 to 3"
-        );
-        assert_eq!(
             with_task(|task| task.affinity = Some(CpuSet::EMPTY)),
-            "task t: number of CPUs in the affinity 0 is out of range, expected at least 1"
-        );
-        assert_eq!(
             with_task(|task| task.policy = Policy::Fifo),
-            "task t: real-time priority 0 is out of range, expected 1 to 99"
-        );
-        assert_eq!(
             with_task(|task| task.registers = vec![(Reg(64), 1)]),
-            "task t: register 64 is out of range, expected 0 to 63"
-        );
+        ];
+        let expected = "\
+task t: program 3 does not exist, the workload has 1
+task t: group 1 does not exist, the workload has 1
+task t: nice 20 is out of range, expected -20 to 19
+task t: CPU 4 does not exist, the machine has CPUs 0 to 3
+task t: number of CPUs in the affinity 0 is out of range, expected at least 1
+task t: real-time priority 0 is out of range, expected 1 to 99
+task t: register 64 is out of range, expected 0 to 63";
+        assert_eq!(found.join("\n"), expected);
     }
 
     #[test]

@@ -145,24 +145,20 @@ mod tests {
     fn one_value_follows_up_at_once_and_down_slowly() {
         let mut average = 100;
         assert!(estimate(&mut average, 500, 500, 1024) && average == 500);
-        assert!(
-            estimate(&mut average, 491, 491, 1024) && average == 500,
-            "within 1 %"
-        );
-        assert!(estimate(&mut average, 489, 489, 1024));
-        assert_eq!(average, 497, "500 − 11/4, rounded down");
-        assert!(
-            estimate(&mut average, 100, 111, 1024) && average == 497,
-            "it had to wait"
-        );
-        assert!(
-            !estimate(&mut average, 400, 400, 300) && average == 497,
-            "above capacity"
-        );
-        assert!(
-            estimate(&mut average, 400, 400, u32::MAX) && average == 472,
-            "497 − 97/4, whatever the capacity"
-        );
+        let mut take = |util, runnable, capacity| {
+            let taken = estimate(&mut average, util, runnable, capacity);
+            (taken, average)
+        };
+        // Within 1 %.
+        assert_eq!(take(491, 491, 1024), (true, 500));
+        // 500 − 11/4, rounded down.
+        assert_eq!(take(489, 489, 1024), (true, 497));
+        // It had to wait.
+        assert_eq!(take(100, 111, 1024), (true, 497));
+        // Above capacity.
+        assert_eq!(take(400, 400, 300), (false, 497));
+        // 497 − 97/4, whatever the capacity.
+        assert_eq!(take(400, 400, u32::MAX), (true, 472));
     }
 
     #[test]
@@ -183,22 +179,13 @@ mod tests {
         };
         assert_eq!(take(500, true), (true, 500, 500));
         assert_eq!(take(300, true), (true, 300, 450));
-        assert_eq!(
-            take(445, true),
-            (true, 445, 450),
-            "only the last value is off"
-        );
+        // Only the last value is off.
+        assert_eq!(take(445, true), (true, 445, 450));
         assert_eq!(take(446, true), (false, 445, 450));
-        assert_eq!(
-            take(450, true),
-            (false, 445, 450),
-            "as the average, and near"
-        );
-        assert_eq!(
-            take(550, false),
-            (true, 550, 475),
-            "no fast way up before 5.5"
-        );
+        // As the average, and near.
+        assert_eq!(take(450, true), (false, 445, 450));
+        // No fast way up before 5.5.
+        assert_eq!(take(550, false), (true, 550, 475));
     }
 
     #[test]

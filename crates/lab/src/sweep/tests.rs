@@ -110,24 +110,16 @@ fn a_grown_grid_runs_its_new_points_and_another_build_all() {
         let experiment = read(text);
         Sweep::open(&experiment, options).unwrap().finished()
     };
-    assert_eq!(
-        finished(&GRID.replace("100, 250", "100, 250, 300"), "test"),
-        6
-    );
-    assert_eq!(
-        finished(&GRID.replace("[100, 250, 1000]", "[250]"), "test"),
-        2
-    );
-    assert_eq!(finished(&format!("# a remark\n{GRID}"), "test"), 6);
-    assert_eq!(finished(&GRID.replace("seeds = 3", "seeds = 4"), "test"), 0);
-    assert_eq!(finished(&format!("{GRID}duration = \"1s\"\n"), "test"), 0);
-    assert_eq!(
-        finished(
-            &format!("{GRID}[cgroup.\"/a\"]\n\"cpu.max\" = 5000\n"),
-            "test"
-        ),
-        0
-    );
+    for (text, points) in [
+        (GRID.replace("100, 250", "100, 250, 300"), 6),
+        (GRID.replace("[100, 250, 1000]", "[250]"), 2),
+        (format!("# a remark\n{GRID}"), 6),
+        (GRID.replace("seeds = 3", "seeds = 4"), 0),
+        (format!("{GRID}duration = \"1s\"\n"), 0),
+        (format!("{GRID}[cgroup.\"/a\"]\n\"cpu.max\" = 5000\n"), 0),
+    ] {
+        assert_eq!(finished(&text, "test"), points, "{text}");
+    }
     assert_eq!(finished(GRID, "another"), 0);
 }
 

@@ -178,11 +178,8 @@ mod tests {
             ('l', false, true),
         ] {
             let context = guessed(&format!("d{letter}.2."));
-            assert_eq!(
-                (context.need_resched(), context.need_resched_lazy()),
-                (now, lazy),
-                "{letter}"
-            );
+            let found = (context.need_resched(), context.need_resched_lazy());
+            assert_eq!(found, (now, lazy), "{letter}");
         }
     }
 
@@ -198,14 +195,10 @@ mod tests {
     fn the_drawing_decides_where_letters_cannot() {
         // Five columns of PREEMPT_RT look like five of mainline until an interrupt letter comes.
         let layout = drawn(&RT[..5]);
-        assert_eq!(
-            layout.decode(b"d..h1").unwrap().level(),
-            Some(Level::HardIrq)
-        );
-        assert_eq!(
-            Layout::default().decode(b"d..h1"),
-            Ok(Context::TASK.with_irqs_off())
-        );
+        let level = layout.decode(b"d..h1").unwrap().level();
+        assert_eq!(level, Some(Level::HardIrq));
+        let guessed = Layout::default().decode(b"d..h1");
+        assert_eq!(guessed, Ok(Context::TASK.with_irqs_off()));
         let layout = drawn(&RT);
         let context = layout.decode(b".nLs1..").unwrap();
         assert!(context.need_resched() && context.need_resched_lazy() && context.in_softirq());
@@ -219,16 +212,11 @@ mod tests {
         for label in texts.split(' ') {
             layout.learn(format!("# _-=> {label}").as_bytes());
         }
-        assert_eq!(
-            layout.decode(b"d.s2.").unwrap().level(),
-            Some(Level::SoftIrq)
-        );
+        let level = |layout: &Layout| layout.decode(b"d.s2.").unwrap().level();
+        assert_eq!(level(&layout), Some(Level::SoftIrq));
         layout.learn(b"#  => started at: sys_read");
         layout.learn(b"#   TASK-PID  CPU#");
-        assert_eq!(
-            layout.decode(b"d.s2.").unwrap().level(),
-            Some(Level::SoftIrq)
-        );
+        assert_eq!(level(&layout), Some(Level::SoftIrq));
     }
 
     #[test]

@@ -210,10 +210,8 @@ mod tests {
     fn a_line_of_tracefs() {
         let line = "        postgres-8687    [000] dNh2.  5371.828062: sched_waking: comm=pgbench";
         let header = header(line);
-        assert_eq!(
-            (header.task, header.cpu, header.time_ns),
-            (8687, 0, 5_371_828_062_000)
-        );
+        let found = (header.task, header.cpu, header.time_ns);
+        assert_eq!(found, (8687, 0, 5_371_828_062_000));
         assert_eq!(header.context.level(), Some(Level::HardIrq));
         assert!(header.context.need_resched() && header.context.irqs_off());
         assert_eq!(&line[header.event_start..], "sched_waking: comm=pgbench");
@@ -273,30 +271,24 @@ mod tests {
     #[test]
     fn the_largest_and_smallest_times() {
         assert_eq!(header(" a-7 [0] .... 0.000000: e: x").time_ns, 0);
-        assert_eq!(
-            header(" a-7 [0] .... 18446744073.709551615: e: x").time_ns,
-            u64::MAX
-        );
-        assert_eq!(
-            failure(" a-7 [0] .... 18446744073.709551616: e: x"),
-            (14, EXPECTED_TIME)
-        );
+        let largest = header(" a-7 [0] .... 18446744073.709551615: e: x");
+        assert_eq!(largest.time_ns, u64::MAX);
+        let larger = failure(" a-7 [0] .... 18446744073.709551616: e: x");
+        assert_eq!(larger, (14, EXPECTED_TIME));
     }
 
     #[test]
     fn failures_point_at_the_place() {
-        assert_eq!(failure(""), (0, EXPECTED_TASK));
-        assert_eq!(failure("   hello"), (3, EXPECTED_TASK));
-        assert_eq!(failure("  a-7 [001] d..2. xyz"), (18, EXPECTED_TIME));
-        assert_eq!(failure("  a-7 [001] d..2. 1.5: e: x"), (18, EXPECTED_TIME));
-        assert_eq!(
-            failure("  a-7 [001] d.!2. 1.000000: e: x"),
-            (12, EXPECTED_FLAGS)
-        );
+        for (line, at, expected) in [
+            ("", 0, EXPECTED_TASK),
+            ("   hello", 3, EXPECTED_TASK),
+            ("  a-7 [001] d..2. xyz", 18, EXPECTED_TIME),
+            ("  a-7 [001] d..2. 1.5: e: x", 18, EXPECTED_TIME),
+            ("  a-7 [001] d.!2. 1.000000: e: x", 12, EXPECTED_FLAGS),
+            ("  a-7 [001] d..2. 66711: e: x", 18, EXPECTED_CLOCK),
+        ] {
+            assert_eq!(failure(line), (at, expected), "{line}");
+        }
         assert_eq!(failure("  a-7 [001] d.q2. 1.000000: e: x").0, 14);
-        assert_eq!(
-            failure("  a-7 [001] d..2. 66711: e: x"),
-            (18, EXPECTED_CLOCK)
-        );
     }
 }

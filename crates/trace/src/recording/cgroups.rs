@@ -404,19 +404,15 @@ mod tests {
         let before = stat("nr_periods 1000\nnr_throttled 10\nusage_usec 5");
         let after = stat("nr_periods 1295\nnr_throttled 112\nusage_usec 9");
         let grown = after.since(&before);
-        assert_eq!(
-            (grown.nr_periods, grown.nr_throttled, grown.usage_ns),
-            (Some(295), Some(102), Some(4000))
-        );
+        let found = (grown.nr_periods, grown.nr_throttled, grown.usage_ns);
+        assert_eq!(found, (Some(295), Some(102), Some(4000)));
         assert!(!after.began_anew(&before) && grown.burst_ns.is_none());
         // One that fell is enough: the others began at 0 as well.
         let after = stat("nr_periods 295\nnr_throttled 102\nnr_bursts 3");
         let grown = after.since(&before);
         assert!(after.began_anew(&before));
-        assert_eq!(
-            (grown.nr_periods, grown.nr_throttled),
-            (Some(295), Some(102))
-        );
+        let found = (grown.nr_periods, grown.nr_throttled);
+        assert_eq!(found, (Some(295), Some(102)));
         let found = (grown.usage_ns, grown.nr_bursts);
         assert_eq!(found, (None, None), "not in both");
     }
@@ -439,10 +435,8 @@ mod tests {
         let none = CpuLimits::default();
         let v1 = group(&[("cpu.cfs_quota_us", "-1"), ("cpu.cfs_period_us", "100000")]);
         assert_eq!(v1.bandwidth(), Ok(Some(none)));
-        assert_eq!(
-            group(&[("cpu.max", "max 100000")]).bandwidth(),
-            Ok(Some(none))
-        );
+        let v2 = group(&[("cpu.max", "max 100000")]);
+        assert_eq!(v2.bandwidth(), Ok(Some(none)));
         assert_eq!(group(&[]).bandwidth(), Ok(None));
     }
 
@@ -468,13 +462,11 @@ mod tests {
         let accounted = group(&[("cpu.stat", "nr_periods 5"), ("cpuacct.usage", "9000")]);
         let usage = accounted.stat().unwrap().and_then(|stat| stat.usage_ns);
         assert_eq!(usage, Some(9000));
-        assert_eq!(
-            v2.stat(),
-            Ok(Some(CpuStat {
-                usage_ns: Some(9000),
-                ..expected
-            }))
-        );
+        let expected = CpuStat {
+            usage_ns: usage,
+            ..expected
+        };
+        assert_eq!(v2.stat(), Ok(Some(expected)));
     }
 
     #[test]
@@ -485,14 +477,10 @@ mod tests {
         };
         let asked = ("cpuset.cpus", "0-3");
         assert_eq!(cpus(&[asked]), Some(vec![0, 1, 2, 3]));
-        assert_eq!(
-            cpus(&[asked, ("cpuset.cpus.effective", "0-1")]),
-            Some(vec![0, 1])
-        );
-        assert_eq!(
-            cpus(&[asked, ("cpuset.effective_cpus", "2")]),
-            Some(vec![2])
-        );
+        let in_force = cpus(&[asked, ("cpuset.cpus.effective", "0-1")]);
+        assert_eq!(in_force, Some(vec![0, 1]));
+        let in_force = cpus(&[asked, ("cpuset.effective_cpus", "2")]);
+        assert_eq!(in_force, Some(vec![2]));
         assert_eq!(cpus(&[("cpuset.cpus", "")]), None);
     }
 
@@ -516,17 +504,11 @@ mod tests {
             assert!(message.contains(file), "{file} `{text}`: {message}");
         }
         let message = check_file("cpu.stat", "nr_period 5").unwrap_err();
-        assert_eq!(
-            message,
-            "`cpu.stat`: unknown line `nr_period`; did you mean `nr_periods`?"
-        );
-        let message = group(&[("cpu.cfs_quota_us", "50000")])
-            .bandwidth()
-            .unwrap_err();
-        assert_eq!(
-            message,
-            "`cpu.cfs_quota_us` is there, but not `cpu.cfs_period_us`"
-        );
+        let expected = "`cpu.stat`: unknown line `nr_period`; did you mean `nr_periods`?";
+        assert_eq!(message, expected);
+        let half = group(&[("cpu.cfs_quota_us", "50000")]);
+        let expected = "`cpu.cfs_quota_us` is there, but not `cpu.cfs_period_us`";
+        assert_eq!(half.bandwidth().unwrap_err(), expected);
     }
 
     #[test]

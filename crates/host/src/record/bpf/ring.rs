@@ -112,27 +112,13 @@ mod tests {
 
     #[test]
     fn heads_tell_length_and_whether_there_is_something_to_read() {
-        assert_eq!(
-            Head::of(44),
-            Head::Record {
-                bytes: 44,
-                step: 56
-            }
-        );
-        assert_eq!(
-            Head::of(48),
-            Head::Record {
-                bytes: 48,
-                step: 56
-            }
-        );
+        for (head, bytes) in [(44, 44), (48, 48)] {
+            assert_eq!(Head::of(head), Head::Record { bytes, step: 56 });
+        }
         assert_eq!(Head::of(44 | BUSY), Head::Busy);
         assert_eq!(Head::of(44 | BUSY | GIVEN_UP), Head::Busy);
         assert_eq!(Head::of(44 | GIVEN_UP), Head::Nothing { step: 56 });
-        assert_eq!(
-            Head::of(4),
-            Head::Nothing { step: 16 },
-            "no room for a time"
-        );
+        let short = Head::of(4);
+        assert_eq!(short, Head::Nothing { step: 16 }, "no room for a time");
     }
 }

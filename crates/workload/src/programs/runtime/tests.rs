@@ -182,22 +182,17 @@ fn what_is_wrong_is_named() {
         let error = compile(&split(line), &start, &mut Workload::default());
         error.expect_err(line).to_string()
     };
-    assert_eq!(
-        refuse("hackbench", "GOGC", "50"),
-        "hackbench, word 1: no environment variable changes it, and `GOGC` is set"
-    );
-    assert_eq!(
-        refuse("go-server", "GOMAXPROC", "2"),
-        "go-server, word 1: unknown environment variable `GOMAXPROC`; nearest valid name: `GOMAXPROCS`"
-    );
-    assert_eq!(
-        refuse("go-server --gomaxprocs 2", "GOMAXPROCS", "3"),
-        "go-server, word 2: `GOMAXPROCS` of the environment says another number"
-    );
-    assert_eq!(
-        refuse("go-server", "GOMAXPROCS", "0"),
-        "go-server, word 1: `GOMAXPROCS` needs a whole number from 1 to 1024, found `0`"
-    );
+    let cases = "
+GOGC | 50 | hackbench | word 1: no environment variable changes it, and `GOGC` is set
+GOMAXPROC | 2 | go-server | word 1: unknown environment variable `GOMAXPROC`; nearest valid name: `GOMAXPROCS`
+GOMAXPROCS | 3 | go-server --gomaxprocs 2 | word 2: `GOMAXPROCS` of the environment says another number
+GOMAXPROCS | 0 | go-server | word 1: `GOMAXPROCS` needs a whole number from 1 to 1024, found `0`
+";
+    for case in schedcast_base::rows::lines(cases) {
+        let [name, value, line, expected] = schedcast_base::rows::cells(case);
+        let tool = line.split(' ').next().unwrap();
+        assert_eq!(refuse(line, name, value), format!("{tool}, {expected}"));
+    }
     let (running, _) = compiled("java-server --duration 1m", 2);
     assert_eq!(running.end_ns, Some(60 * SECOND));
 }

@@ -118,26 +118,14 @@ fn the_counters_say_what_is_charged_of_runs_and_of_wakeups_on_idle_cpus() {
             .collect::<Vec<u64>>()
     };
     assert_eq!(recorded(None), [30, 30, 30, 30], "no counter, nothing more");
-    assert_eq!(
-        recorded(Some(116)),
-        [29, 29, 29, 29],
-        "charged with 116 of 120 µs that it ran"
-    );
-    assert_eq!(
-        recorded(Some(50)),
-        [30, 30, 30, 30],
-        "less than half: it counts others"
-    );
-    assert_eq!(
-        recorded(Some(135)),
-        [35, 30, 40, 30],
-        "15 of 30 µs: a half of 10 and of 20"
-    );
-    assert_eq!(
-        recorded(Some(999)),
-        [40, 30, 50, 30],
-        "no more than all of it"
-    );
+    // Charged with 116 of 120 µs that it ran.
+    assert_eq!(recorded(Some(116)), [29, 29, 29, 29]);
+    // Less than half: it counts others.
+    assert_eq!(recorded(Some(50)), [30, 30, 30, 30]);
+    // 15 of 30 µs: a half of 10 and of 20.
+    assert_eq!(recorded(Some(135)), [35, 30, 40, 30]);
+    // No more than all of it.
+    assert_eq!(recorded(Some(999)), [40, 30, 50, 30]);
 }
 
 #[test]
@@ -161,31 +149,16 @@ fn a_thread_that_preempts_is_charged_from_its_wakeup_on() {
     };
     let preempts = SOFT.with_need_resched();
     assert_eq!(ran_us(0, preempts, false, 110), [122, 28]);
-    assert_eq!(
-        ran_us(0, SOFT, false, 110),
-        [130, 20],
-        "no reschedule is pending"
-    );
-    assert_eq!(
-        ran_us(0, preempts, true, 110),
-        [126, 24],
-        "the second wakeup reads the clock again"
-    );
-    assert_eq!(
-        ran_us(1, SOFT, false, 110),
-        [122, 28],
-        "another CPU woke it"
-    );
-    assert_eq!(
-        ran_us(1, SOFT, false, 3110),
-        [3130, 20],
-        "a slice may have ended"
-    );
-    assert_eq!(
-        ran_us(0, Context::UNKNOWN, false, 110),
-        [122, 28],
-        "a source without flags"
-    );
+    // No reschedule is pending.
+    assert_eq!(ran_us(0, SOFT, false, 110), [130, 20]);
+    // The second wakeup reads the clock again.
+    assert_eq!(ran_us(0, preempts, true, 110), [126, 24]);
+    // Another CPU woke it.
+    assert_eq!(ran_us(1, SOFT, false, 110), [122, 28]);
+    // A slice may have ended.
+    assert_eq!(ran_us(1, SOFT, false, 3110), [3130, 20]);
+    // A source without flags.
+    assert_eq!(ran_us(0, Context::UNKNOWN, false, 110), [122, 28]);
 }
 
 /// Two services run `python3` beside each other, one of them with a pool of two workers.
