@@ -188,6 +188,21 @@ impl Recording {
         )
     }
 
+    /// The number of events in `recording.json` where it is not that of the trace.
+    fn other_number_told(&self) -> Option<u64> {
+        let Counts { events, lines, .. } = self.counts;
+        // Some recorders count lines instead, comments included; that is the same trace.
+        let is_other = |told: &u64| *told != events && *told != lines;
+        self.meta.events.filter(is_other)
+    }
+
+    /// The number of events that the recorder counted, where the trace has fewer: it was cut, or
+    /// the file of a CPU is missing.
+    pub fn counted_before_a_cut(&self) -> Option<u64> {
+        self.other_number_told()
+            .filter(|told| *told > self.counts.events)
+    }
+
     /// Notes that a reader needs before trusting an answer, one sentence each; empty if nothing is
     /// odd.
     pub fn notes(&self) -> Vec<String> {
@@ -199,12 +214,7 @@ impl Recording {
             notes.push(format!("`recording.json` tells of {lost} lost events"));
         }
         let read = self.counts.events;
-        // Some recorders count lines instead, comments included; that is the same trace.
-        if let Some(told) = self
-            .meta
-            .events
-            .filter(|told| *told != read && *told != self.counts.lines)
-        {
+        if let Some(told) = self.other_number_told() {
             notes.push(format!(
                 "`recording.json` tells of {told} events, the trace has {read}"
             ));

@@ -23,6 +23,21 @@ pub enum ReplayError {
         /// Number of gaps.
         gaps: usize,
     },
+    /// The trace ends early, or the file of a CPU is missing.
+    #[error(
+        "{}: the trace has {read} events, expected {told}, as many as the recorder counted \
+         (`events` of recording.json): the trace was cut, or the file of a CPU is missing; copy the \
+         recording again, or record anew",
+        trace.display()
+    )]
+    TraceCut {
+        /// Trace file.
+        trace: PathBuf,
+        /// Events that the recorder counted.
+        told: u64,
+        /// Events in the trace.
+        read: u64,
+    },
     /// The recorder says that events were lost, without saying where.
     #[error(
         "{}: the recorder lost {events} events (`lost_events` of recording.json); record with a \

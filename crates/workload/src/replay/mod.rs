@@ -187,6 +187,7 @@ pub fn infer(recording: &Recording, options: &InferOptions) -> Result<Replay, Re
     let mut replay = finish::finish(gathered, folded, options, &runs, recording);
     replay.report.repairs = repairs;
     replay.report.lost_events_allowed = recording.counts.lost_events().is_none_or(|lost| lost > 0)
+        || recording.counted_before_a_cut().is_some()
         || recording.meta.lost_events.is_some_and(|lost| lost > 0);
     replay.report.steal_ratio = recording.meta.steal_ratio;
     replay.report.trace_notes = recording.notes();
@@ -203,6 +204,13 @@ fn check_lost(recording: &Recording, options: &InferOptions) -> Result<(), Repla
             line: first.line,
             events: first.events,
             gaps: recording.counts.lost.len(),
+        });
+    }
+    if let Some(told) = recording.counted_before_a_cut() {
+        return Err(ReplayError::TraceCut {
+            trace: recording.trace.clone(),
+            told,
+            read: recording.counts.events,
         });
     }
     match recording.meta.lost_events {

@@ -441,6 +441,24 @@ fn what_the_recorder_lost_is_refused_too() {
 }
 
 #[test]
+fn a_trace_with_fewer_events_than_the_recorder_counted_is_refused() {
+    let recording = |told: u64| {
+        let mut mini = example();
+        mini.counts.events = 41;
+        mini.meta.events = Some(told);
+        mini.recording(10_000)
+    };
+    let error = infer(&recording(76), &InferOptions::default()).unwrap_err();
+    assert_starts(
+        &error,
+        "mini/trace.txt: the trace has 41 events, expected 76",
+    );
+    for told in [40, 41] {
+        assert!(infer(&recording(told), &InferOptions::default()).is_ok());
+    }
+}
+
+#[test]
 fn stolen_time_is_told() {
     let mut mini = example();
     mini.meta.steal_ratio = Some(0.0273);
