@@ -166,13 +166,9 @@ impl Advice {
     }
 
     /// The option with the smallest limit, without one if none has any, whose means keep the
-    /// promises.
+    /// promises; none that grants less than the recorded limit.
     pub fn kept_on_average(&self) -> Option<&Candidate> {
-        let kept = self.options.iter().filter(|option| {
-            let forecasts = &option.forecasts;
-            option.falls_behind.is_none() && judge::are_kept_on_average(&self.promises, forecasts)
-        });
-        kept.min_by_key(|option| option.limit.grants())
+        kept_on_average(&self.options, &self.promises)
     }
 
     /// As indented JSON, ending in a newline.
@@ -180,6 +176,23 @@ impl Advice {
         let json = serde_json::to_string_pretty(self);
         json.expect("keys are strings and numbers are finite or null") + "\n"
     }
+}
+
+/// Whether `limit` grants less than the recorded one in the long run. Where nothing is certain, no
+/// such limit is named: who follows it makes worse what is not kept for certain now.
+fn is_tighter(limit: CpuLimits, recorded: CpuLimits) -> bool {
+    recorded.quota_us.is_some() && limit.grants() < recorded.grants()
+}
+
+/// The smallest of `options`, whose first is the recorded limit, that keeps `promises` on average
+/// and is not tighter than that.
+fn kept_on_average<'a>(options: &'a [Candidate], promises: &[Slo]) -> Option<&'a Candidate> {
+    let recorded = options.first()?.limit;
+    let kept = options.iter().filter(|option| {
+        let is_kept = judge::are_kept_on_average(promises, &option.forecasts);
+        is_kept && option.falls_behind.is_none() && !is_tighter(option.limit, recorded)
+    });
+    kept.min_by_key(|option| option.limit.grants())
 }
 
 /// A question about a recording, taken apart.
@@ -542,7 +555,7 @@ fn look_for<S: Simulate, F: Fn() + Sync>(
         bench.on_average = true;
         let quota = bench.smallest_quota(recorded.period_us, recorded.burst_us)?;
         bench.on_average = false;
-        if let Some(limit) = quota {
+        if let Some(limit) = quota.filter(|limit| !is_tighter(*limit, recorded)) {
             add(format!("quota {}", ms(limit.quota_us.unwrap_or(0))), limit);
         }
     }

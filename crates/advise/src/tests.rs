@@ -47,6 +47,46 @@ fn candidate(payer: Option<&str>) -> Candidate {
     }
 }
 
+/// A stranger was told of 23 ms in 100 ms where 30 ms were recorded, for a p95 of 99.7 ms on
+/// average; measured were 187 ms.
+#[test]
+fn what_is_not_certain_names_no_tighter_limit_than_the_recorded_one() {
+    let scope = Scope {
+        threads: Some("a"),
+        ..Scope::default()
+    };
+    let promises = [Slo::parse("p95<100ms", scope).unwrap()];
+    let option = |limit: CpuLimits| Candidate {
+        limit,
+        suits: false,
+        forecasts: vec![Forecast {
+            metric: promises[0].metric.clone(),
+            mean: Some(99.7e3),
+            interval: Some([50e3, 190e3]),
+            ..Forecast::default()
+        }],
+        ..candidate(None)
+    };
+    let quota = |quota_us: u64| CpuLimits::new(quota_us, 100_000, 0);
+    let named = |options: &[CpuLimits]| {
+        let options: Vec<Candidate> = options.iter().copied().map(option).collect();
+        super::kept_on_average(&options, &promises).map(|option| option.limit)
+    };
+    assert_eq!(
+        named(&[quota(30_000), quota(23_000)]),
+        Some(quota(30_000))
+    );
+    let unlimited = CpuLimits {
+        quota_us: None,
+        ..quota(1_000)
+    };
+    assert_eq!(
+        named(&[unlimited, quota(23_000)]),
+        Some(quota(23_000)),
+        "no quota was recorded"
+    );
+}
+
 /// Promised are 80 ms.
 #[test]
 fn not_for_certain_and_not_at_all_are_two_answers() {
