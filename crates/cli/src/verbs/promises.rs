@@ -15,7 +15,7 @@ use crate::{Call, output};
 
 /// Exit code of a promise that is not kept.
 const BROKEN: u8 = 1;
-/// Exit code of promises that are kept on average, and not for certain.
+/// Exit code of promises that are kept on average or in some runs, and not for certain.
 const NOT_CERTAIN: u8 = 4;
 
 /// `schedcast advise`
