@@ -121,6 +121,7 @@ pub fn answer(
         tell_fit(&mut comparison, &context.fit, recorded, target.as_deref());
         let unknown = unknown_cpusets(scenarios, &recorded.seen.bound);
         comparison.warnings.extend(unknown);
+        comparison.warnings.extend(more_cpus(scenarios));
         if let Some(target) = &target
             && let Some(latency) = recorded.seen.latency(target)
         {
@@ -198,6 +199,26 @@ fn unknown_cpusets(scenarios: &[Scenario], bound: &BTreeMap<String, CpuSet>) -> 
         }
     }
     warnings
+}
+
+/// Warning of columns with more CPUs than the recorded machine, the first of `scenarios`, has.
+fn more_cpus(scenarios: &[Scenario]) -> Option<String> {
+    let had = scenarios.first()?.machine.cpus();
+    let wider = scenarios.iter().filter(|one| one.machine.cpus() > had);
+    let columns: Vec<String> = wider
+        .map(|one| format!("`{}` has {}", one.name, one.machine.cpus()))
+        .collect();
+    let number = match had {
+        1 => "1 CPU".to_string(),
+        _ => format!("{had} CPUs"),
+    };
+    (!columns.is_empty()).then(|| {
+        format!(
+            "the recording is of {number} and {}: what more threads at a time cost each other, in caches, locks and \
+             memory, is not in it, nor what a program does that counts its CPUs; a replay can tell of fewer CPUs",
+            columns.join(", ")
+        )
+    })
 }
 
 /// Why no column may be recommended: what is unknown, or what the simulation of the recorded limit
@@ -641,6 +662,19 @@ mod tests {
         );
         let experiment = experiment::read_text("t", text).unwrap();
         experiment.scenarios.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn more_cpus_than_recorded_are_told() {
+        let with = |cpus: u32| {
+            let text = format!("[machine]\ncpus = {cpus}\n[[program]]\nrun = \"hackbench\"\n");
+            let experiment = experiment::read_text("t", text).unwrap();
+            experiment.scenarios.into_iter().next().unwrap()
+        };
+        let told = |cpus: u32| more_cpus(&[with(2), with(cpus)]);
+        assert_contains(&told(64).unwrap(), "is of 2 CPUs and `");
+        assert_contains(&told(64).unwrap(), "has 64: ");
+        assert_eq!((told(2), told(1)), (None, None));
     }
 
     #[test]

@@ -77,6 +77,18 @@ impl Subject<'_> {
         !change::changes(&self.scenarios[0], &self.scenarios[index]).is_empty()
     }
 
+    /// Whether a column differs from the first in settings of groups only, so that nothing but
+    /// these, such as more CPUs or another kernel, makes its figures.
+    fn changes_groups_only(&self, index: usize) -> bool {
+        let first = &self.scenarios[0];
+        let alike = Scenario {
+            name: first.name.clone(),
+            cgroups: first.cgroups.clone(),
+            ..self.scenarios[index].clone()
+        };
+        alike == *first
+    }
+
     /// Whether the clients of a closed loop send fewer requests in a column than in the first.
     fn slows_clients(&self, variant: &Variant) -> bool {
         let now = &self.comparison.variants[0];
@@ -152,7 +164,7 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
         .iter()
         .enumerate()
         .filter(|_| subject.doubt.is_none() && subject.is_limited(0))
-        .find(|(index, _)| !subject.is_limited(index + 1))
+        .find(|(index, _)| !subject.is_limited(index + 1) && subject.changes_groups_only(index + 1))
         .and_then(|(_, variant)| variant.get(&metric));
     let without = unlimited.map_or(String::new(), |summary| {
         format!("; without a limit it would be {}", value(&parsed, summary))
@@ -586,6 +598,9 @@ mod tests {
         let none = "cgroup.\"/par\".\"cpu.max\" = \"max\"";
         let none = format!("{none}\n{own}");
         let told = told_in(&groups, &[("", 400.0), (&none, 50.0)]);
+        assert_contains(&told[0], "; without a limit it would be 50.00 ms");
+        let wider = format!("{none}\nmachine.cpus = 64");
+        let told = told_in(&groups, &[("", 400.0), (&wider, 20.0), (&none, 50.0)]);
         assert_contains(&told[0], "; without a limit it would be 50.00 ms");
     }
 
