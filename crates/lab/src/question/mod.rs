@@ -605,6 +605,12 @@ mod tests {
             ["6.1", "6.12"],
             "the default kernel is not asked for"
         );
+        // `--kernel 6.1 --variant x --kernel 6.12`
+        let (_, first) = of_kernels.columns.variants.remove(0);
+        of_kernels.columns.leading.extend(first);
+        let scenarios = of_kernels.experiment().unwrap().scenarios;
+        let versions = scenarios.iter().map(|one| one.kernel.version.to_string());
+        assert_eq!(versions.collect::<Vec<_>>(), ["6.1", "6.12"]);
         let limits: Vec<_> = experiment
             .scenarios
             .iter()

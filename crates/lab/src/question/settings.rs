@@ -117,11 +117,14 @@ impl Columns {
         notes.collect()
     }
 
-    /// Whether there are further columns and each says by a flag which kernel or tree it is about.
+    /// Whether there are further columns, each says by a flag which kernel or tree it is about, and
+    /// nobody asks for the first column by naming its kernel.
     pub(super) fn all_name_a_kernel(&self) -> bool {
         let names_one = |setting: &Setting| matches!(setting, Setting::Flag { key: ["kernel", key], .. } if ["version", "tree"].contains(key));
         let mut columns = self.variants.iter();
-        !self.variants.is_empty() && columns.all(|(_, settings)| settings.iter().any(names_one))
+        !self.variants.is_empty()
+            && !self.leading.iter().any(names_one)
+            && columns.all(|(_, settings)| settings.iter().any(names_one))
     }
 
     /// Whether any setting is one of a cgroup's files, so that its group must be known.
