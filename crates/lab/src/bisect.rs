@@ -47,6 +47,9 @@ pub struct Bisection {
     pub changes: usize,
     /// Points of the way that were run, both ends included.
     pub points: usize,
+    /// Seeds of each point.
+    #[serde(skip)]
+    pub seeds: u32,
     /// Parts of the way that move the metric beyond what seeds make, in the order of the way.
     pub parts: Vec<Part>,
     /// Where there are none though the ends differ: the release that moves the mean most, which so
@@ -311,6 +314,7 @@ impl Way {
                 .filter(|point| point.link.is_some())
                 .count(),
             points: self.outcomes.len(),
+            seeds: self.seeds,
             outside: outside::between(
                 self.points[0].scenario.kernel.version,
                 self.points[last].scenario.kernel.version,
@@ -418,6 +422,9 @@ impl Way {
         Ok(true)
     }
 }
+
+/// Seeds that a comparison takes unless it is told otherwise: with fewer, these are asked for.
+const SEEDS_THAT_TELL: u32 = 10;
 
 /// How far a change is from none, whichever way it goes; larger than all others from zero.
 fn size(change: &Change) -> f64 {
@@ -539,6 +546,12 @@ impl Bisection {
         text + &self.what_is_outside()
     }
 
+    /// The hint at a number of seeds that may tell more.
+    fn more_seeds(&self) -> String {
+        let seeds = self.seeds.saturating_mul(2).max(SEEDS_THAT_TELL);
+        format!("hint: give more seeds: --seeds {seeds}\n")
+    }
+
     /// The changes that move the metric.
     fn causes(&self) -> String {
         let mut text = format!("{} {}\n", self.metric, percent(&self.change));
@@ -550,9 +563,10 @@ impl Bisection {
                 .find_map(|link| link.release.clone());
             text += &format!(
                 "too few seeds to say which of them moves it: most of it comes with {}, {}\n\
-                 hint: give more seeds: --seeds 10\n",
+                 {}",
                 release.unwrap_or_else(|| "what lies beside the table of changes".to_owned()),
-                percent(&most.change)
+                percent(&most.change),
+                self.more_seeds()
             );
             return text + &format!("{} kernels were run\n", self.points);
         }

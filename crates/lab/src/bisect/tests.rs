@@ -166,6 +166,12 @@ fn steps_that_too_few_seeds_cannot_tell_are_not_denied() {
     let text = bisection.text();
     assert_contains(&text, ["too few seeds", "comes with 6.19, +49900.0 %"]);
     assert!(!text.contains("do not move it"), "{text}");
+    assert_contains(&text, "--seeds 10\n");
+    let with_ten = Bisection {
+        seeds: 10,
+        ..bisection
+    };
+    assert_contains(with_ten.text(), "--seeds 20\n");
 }
 
 #[test]
