@@ -534,6 +534,12 @@ impl Bisection {
         let mut text = format!("\nfrom {from} to {to} lie {between} of the kernel; ");
         if self.same_events {
             text += "they decide alike here, event by event.\n";
+        } else if self.seeds < 2 {
+            text += &format!(
+                "{metric} {}: one seed shows no noise to hold that against\n{}",
+                percent(&self.change),
+                self.more_seeds()
+            );
         } else if !self.change.significant && self.parts.is_empty() {
             text += &format!(
                 "{metric} {}: within the noise of the seeds{}\n",

@@ -175,6 +175,17 @@ fn steps_that_too_few_seeds_cannot_tell_are_not_denied() {
 }
 
 #[test]
+fn one_seed_has_no_noise_to_speak_of() {
+    let one = Bisection {
+        seeds: 1,
+        ..waits(None)
+    };
+    let text = one.text();
+    assert_contains(&text, ["one seed shows no noise", "--seeds 10\n"]);
+    assert!(!text.contains("within the noise"), "{text}");
+}
+
+#[test]
 fn what_no_rule_has_is_named_with_its_published_size() {
     let text = found("5.8", "5.9", &[]).text();
     assert_contains(
