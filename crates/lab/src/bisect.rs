@@ -25,6 +25,7 @@ use crate::outside::{self, Outside};
 use crate::question::Question;
 use crate::recording::Latency;
 use crate::simulate::{Simulate, run_all};
+use crate::trust::{self, Misses};
 
 /// Result of a bisection: the changes that make the difference between two kernels.
 #[derive(Clone, Debug, Serialize)]
@@ -56,6 +57,10 @@ pub struct Bisection {
     /// few seeds cannot tell from chance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsure: Option<Part>,
+    /// Figures of the recording that its simulation misses, where the metric, or another of the
+    /// same threads and unit, is among them.
+    #[serde(skip)]
+    pub misfit: Option<String>,
     /// Known differences of the two kernels besides, which are not modelled.
     pub outside: Vec<Outside>,
 }
@@ -125,6 +130,10 @@ pub fn add(
     let seeds = answer.comparison.seeds;
     let columns = (experiment.scenarios.as_slice(), pairs);
     let mut found = chain(columns, seeds, followed, simulator, finished)?;
+    let misses = Misses::of(&answer.context.fit);
+    for one in &mut found {
+        one.misfit = trust::poor_fit(&answer.context.fit).filter(|_| misses.are_of(&one.metric));
+    }
     answer.comparison.bisection = found.pop();
     answer.comparison.earlier_bisections = found;
     Ok(())
@@ -315,6 +324,7 @@ impl Way {
                 .count(),
             points: self.outcomes.len(),
             seeds: self.seeds,
+            misfit: None,
             outside: outside::between(
                 self.points[0].scenario.kernel.version,
                 self.points[last].scenario.kernel.version,
@@ -548,6 +558,12 @@ impl Bisection {
             );
         } else {
             text += &self.causes();
+        }
+        if let Some(figures) = self.misfit.as_ref().filter(|_| !self.same_events) {
+            text += &format!(
+                "the intervals are those of seeds alone: the simulation of the recorded settings misses the recording \
+                 ({figures}), so that none of these sizes is certain\n"
+            );
         }
         text + &self.what_is_outside()
     }

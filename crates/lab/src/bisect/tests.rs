@@ -175,6 +175,23 @@ fn steps_that_too_few_seeds_cannot_tell_are_not_denied() {
 }
 
 #[test]
+fn a_size_is_not_certain_where_the_recording_is_missed() {
+    let text = |misfit: Option<&str>| {
+        let one = Bisection {
+            misfit: misfit.map(str::to_owned),
+            ..waits(None)
+        };
+        one.text()
+    };
+    let figures = "p95 79 simulated, 101 ms recorded";
+    assert_contains(
+        text(Some(figures)),
+        "(p95 79 simulated, 101 ms recorded), so that none",
+    );
+    assert!(!text(None).contains("misses the recording"));
+}
+
+#[test]
 fn one_seed_has_no_noise_to_speak_of() {
     let one = Bisection {
         seeds: 1,
