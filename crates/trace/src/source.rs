@@ -167,7 +167,7 @@ impl Counts {
         };
         Some(format!(
             "the trace has no switches out of idle on {name} {}: when tasks began to run there is inferred, \
-             and waiting times there are less certain; `record --by bpf` has them",
+             and waiting times there are less certain; `record --by bpf` has them, but no events of sockets",
             cpus.join(", ")
         ))
     }

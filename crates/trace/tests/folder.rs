@@ -3,7 +3,7 @@
 
 mod common;
 
-use schedcast_base::assert_ends;
+use schedcast_base::{assert_contains, assert_ends};
 use schedcast_base::rows;
 use schedcast_trace::{ErrorKind, Recording};
 
@@ -163,6 +163,10 @@ fn oddities_across_files_become_notes() {
         notes("recording.json", "\"events\": 2", "\"lost_events\": 7"),
         ["`recording.json` tells of 7 lost events"]
     );
+    for format in ["perf-data", "tracefs-raw"] {
+        let notes = notes("recording.json", "ftrace-text", format);
+        assert_contains(&notes[0], "no events of sockets: requests that wake nobody");
+    }
     assert_eq!(
         notes("trace.txt", "[001]", "[002]"),
         ["CPU 2 has events, but the machine is said to have 2 CPUs"]

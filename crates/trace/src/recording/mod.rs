@@ -25,7 +25,7 @@ pub use self::snapshots::Snapshots;
 pub use crate::clock::TraceClock;
 
 use crate::error::{ErrorKind, ReadError};
-use crate::event::{Event, EventKind};
+use crate::event::{AtSocket, Event, EventKind};
 use crate::input::open_trace;
 use crate::json;
 use crate::names::CommTable;
@@ -203,6 +203,21 @@ impl Recording {
             .filter(|told| *told > self.counts.events)
     }
 
+    /// Whether it was recorded by BPF or perf, or on a kernel before 6.3: no event of a socket was
+    /// asked for. `record` keeps the format of each event that it asks for.
+    fn lacks_sockets(&self) -> bool {
+        let were_asked_for = match self.meta.trace_format {
+            Some(TraceFormat::TracefsRaw) => {
+                let format = format!("events/sock/{}/format", AtSocket::Arrived.name());
+                self.trace.join(format).is_file()
+            }
+            Some(TraceFormat::PerfData) => false,
+            _ => return false,
+        };
+        let is_of_socket = |event: &Event| matches!(event.kind, EventKind::Socket { .. });
+        !were_asked_for && !self.events.iter().any(is_of_socket)
+    }
+
     /// Notes that a reader needs before trusting an answer, one sentence each; empty if nothing is
     /// odd.
     pub fn notes(&self) -> Vec<String> {
@@ -218,6 +233,13 @@ impl Recording {
             notes.push(format!(
                 "`recording.json` tells of {told} events, the trace has {read}"
             ));
+        }
+        if self.lacks_sockets() {
+            notes.push(
+                "the trace has no events of sockets: requests that wake nobody, because their server is still awake, are \
+                 not seen; `record --by tracefs` keeps them (Linux 6.3 and later)"
+                    .to_owned(),
+            );
         }
         let cpus = self.cpus();
         if let Some(cpu) = self.counts.cpus_seen().find(|cpu| *cpu >= cpus) {
