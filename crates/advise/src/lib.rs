@@ -232,6 +232,9 @@ impl<'a> Case<'a> {
             let message = format!("the recording has no cgroup `{target}`");
             return Err(Error::general(message).hint(hint_for(&target, &groups)));
         }
+        if let Some(why) = recorded.seen.idle(&target) {
+            return Err(Error::general(why));
+        }
         if recorded.seen.main_threads(&target).is_none() {
             let groups: Vec<&str> = recorded.seen.members.keys().map(String::as_str).collect();
             let message = format!("no thread of `{target}` ran in the recording");

@@ -25,6 +25,25 @@ fn an_advice_tells_the_target_and_who_pays_alone() {
     assert_eq!(told, left);
 }
 
+/// The target is a group of the recording whose threads slept all the time.
+#[test]
+fn of_a_group_that_was_idle_nothing_is_promised() {
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../recordings/postgres-quota"
+    );
+    let mut recorded = Recorded::open(folder.as_ref()).unwrap();
+    recorded.seen.members.insert("/pg".to_string(), Vec::new());
+    let question = Question::of(Subject::Recording(recorded));
+    let error = refuse_slips(&question, &["p99<80ms".to_string()]).unwrap_err();
+    let expected = "no thread of `/pg` ran in the recording, so that nothing of it can be forecast";
+    assert!(error.to_string().starts_with(expected), "{error}");
+    assert!(!error.to_string().contains("nearest"), "{error}");
+    let experiment = question.experiment().unwrap();
+    let swept = frontier::of_recording(&question, &experiment, &[], &schedcast_lab::simulator::Simulator::default(), &|| {});
+    assert_eq!(swept.unwrap_err().to_string(), error.to_string());
+}
+
 fn candidate(payer: Option<&str>) -> Candidate {
     Candidate {
         name: "burst 30ms".to_string(),
@@ -72,10 +91,7 @@ fn what_is_not_certain_names_no_tighter_limit_than_the_recorded_one() {
         let options: Vec<Candidate> = options.iter().copied().map(option).collect();
         super::kept_on_average(&options, &promises).map(|option| option.limit)
     };
-    assert_eq!(
-        named(&[quota(30_000), quota(23_000)]),
-        Some(quota(30_000))
-    );
+    assert_eq!(named(&[quota(30_000), quota(23_000)]), Some(quota(30_000)));
     let unlimited = CpuLimits {
         quota_us: None,
         ..quota(1_000)

@@ -322,6 +322,17 @@ impl Seen {
         used_ns as f64 / length_ns.max(1) as f64
     }
 
+    /// Why nothing of a group of the recording can be forecast; `None` where its threads ran.
+    pub fn idle(&self, cgroup: &str) -> Option<String> {
+        let is_idle = self.members.get(cgroup).is_some_and(Vec::is_empty);
+        is_idle.then(|| {
+            format!(
+                "no thread of `{cgroup}` ran in the recording, so that nothing of it can be forecast; record it while \
+                 it has work to do"
+            )
+        })
+    }
+
     /// The threads that do a group's work: those whose requests are known, else those of the
     /// subject with the most activations.
     pub fn main_threads(&self, cgroup: &str) -> Option<&str> {

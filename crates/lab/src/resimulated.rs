@@ -233,6 +233,8 @@ pub fn tell_fit(
     }
     let latency = target.and_then(|target| recorded.seen.latency(target));
     comparison.warnings = trust::warnings(fit, latency.as_ref(), recorded.seen.logged);
+    let idle = target.and_then(|target| recorded.seen.idle(target));
+    comparison.warnings.extend(idle);
     let rare = target.and_then(|target| recorded.seen.rare.get(target));
     let p99_ns = latency
         .and_then(|latency| Some(recorded.seen.quantiles(&latency)?.p99_ns))

@@ -281,6 +281,9 @@ pub fn of_recording(
                 .hint("name it with --cgroup PATH"),
         );
     };
+    if let Some(why) = recorded.seen.idle(&target) {
+        return Err(Error::general(why));
+    }
     let fit = refit(recorded, &target, experiment, simulator, finished)?;
     let found = frontier(question, experiment, (slos, &fit), simulator, finished)?;
     found.ok_or_else(|| Error::usage(format!("{target} has no threads whose latency is known")))
