@@ -3,8 +3,8 @@
 
 mod common;
 
-use schedcast_base::{assert_contains, assert_ends};
 use schedcast_base::rows;
+use schedcast_base::{assert_contains, assert_ends};
 use schedcast_trace::{ErrorKind, Recording};
 
 const META: &str = r#"{
@@ -218,6 +218,20 @@ fn a_folder_without_recording_json() {
     assert_eq!(error.kind, ErrorKind::Io);
     assert_eq!(error.file, folder.path());
     assert_ends(&error, "found no recording.json in it");
+}
+
+/// As nobody a folder of mode 700 is such a case; root may look into all, but not along a loop.
+#[test]
+fn a_folder_that_hides_its_files_is_not_said_to_lack_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recording.json");
+    std::os::unix::fs::symlink("recording.json", &path).unwrap();
+    let error = Recording::open(folder.path()).err().unwrap();
+    assert_eq!(
+        (error.kind, error.file.as_path()),
+        (ErrorKind::Io, path.as_path())
+    );
+    assert!(!error.to_string().contains("found no"), "{error}");
 }
 
 /// Cut anywhere, or with a bit or a number that is another: an error that says something, or a

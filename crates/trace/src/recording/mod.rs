@@ -85,7 +85,10 @@ impl Recording {
 
     fn open_folder(folder: &Path) -> Result<Recording, ReadError> {
         let meta_path = folder.join("recording.json");
-        if folder.is_dir() && !meta_path.exists() {
+        let is_there = meta_path.try_exists();
+        // Without the right to look into the folder nothing is known of what is in it.
+        let is_there = is_there.map_err(|error| ReadError::io(&meta_path, &error))?;
+        if folder.is_dir() && !is_there {
             let message = "expected the folder of a recording, found no recording.json in it";
             return Err(ReadError::new(ErrorKind::Io, folder, message));
         }
