@@ -40,7 +40,8 @@ fn of_a_group_that_was_idle_nothing_is_promised() {
     assert!(error.to_string().starts_with(expected), "{error}");
     assert!(!error.to_string().contains("nearest"), "{error}");
     let experiment = question.experiment().unwrap();
-    let swept = frontier::of_recording(&question, &experiment, &[], &schedcast_lab::simulator::Simulator::default(), &|| {});
+    let simulator = schedcast_lab::simulator::Simulator::new();
+    let swept = frontier::of_recording(&question, &experiment, &[], &simulator, &|| {});
     assert_eq!(swept.unwrap_err().to_string(), error.to_string());
 }
 

@@ -28,6 +28,7 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_trace::{MeasuredSettings, Recording, Request};
 use schedcast_workload::replay::{self, Bound, GroupIndex, Rare, Replay};
 
+pub(crate) use self::layers::refused_kernel;
 use self::wakeups::RemoteWakeups;
 use crate::clients::Asking;
 use crate::comparison::Tier;
@@ -478,8 +479,13 @@ impl Recorded {
     /// # Errors
     /// Settings in the recording that no kernel accepts.
     pub(crate) fn groups_in_question(&self) -> Result<Vec<String>> {
+        let mut layer = self.layer.clone();
+        if refused_kernel(&layer).is_some() {
+            // Another one will be named; which groups have limits is the same on all.
+            layer.take("kernel");
+        }
         let plain = Surroundings {
-            below: vec![self.layer.clone()],
+            below: vec![layer],
             ..Surroundings::default()
         };
         let limited = experiment::read(&Table::default(), &plain)?.limited_groups();

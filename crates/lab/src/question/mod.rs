@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Place, Result, Source, hint_for};
 use crate::experiment::program::Action;
 use crate::experiment::{self, Experiment, ExtraVariant, Scenario, Surroundings, document};
-use crate::recording::Recorded;
+use crate::recording::{Recorded, refused_kernel};
 
 mod settings;
 
@@ -243,14 +243,24 @@ impl Question {
             settings: self.run_layers(),
             ..Surroundings::default()
         };
-        let mut leading = layers(&self.columns.leading)?;
+        let mut leading_settings = self.columns.leading.clone();
+        let mut leading = layers(&leading_settings)?;
         if let Subject::Recording(recorded) = &self.subject {
             surroundings.below = vec![recorded.layer.clone()];
+            if let Some(refusal) = refused_kernel(&recorded.layer) {
+                let mut typed = leading_settings.iter();
+                let Some(kernel) = typed.position(Setting::names_kernel) else {
+                    return Err(refusal);
+                };
+                // The recorded settings are simulated on it, too.
+                leading_settings.remove(kernel);
+                surroundings.settings.insert(0, leading.remove(kernel));
+            }
         }
         if let Subject::Recording(_) | Subject::Profile(_) = &self.subject {
             surroundings.plain_variant = AS_RECORDED.to_string();
             if !leading.is_empty() {
-                let labels: Vec<String> = self.columns.leading.iter().map(Setting::label).collect();
+                let labels: Vec<String> = leading_settings.iter().map(Setting::label).collect();
                 let first = ExtraVariant {
                     name: labels.join(" "),
                     layers: std::mem::take(&mut leading),
@@ -413,6 +423,7 @@ mod tests {
     use super::*;
     use crate::comparison::Tier;
     use crate::error::Source;
+    use schedcast_base::assert_contains;
 
     fn set(argument: &str) -> Setting {
         Setting::Set(argument.to_string())
@@ -620,6 +631,25 @@ mod tests {
             })
             .collect();
         assert_eq!(limits, [(Some(50_000), 0), (Some(50_000), 10_000)]);
+    }
+
+    #[test]
+    fn a_recording_of_an_unknown_kernel_is_simulated_on_the_one_that_is_named() {
+        let old = ONE_LIMITED.replace("6.18.44", "3.10.0-1160.el7");
+        let mut question = question(recorded(&old));
+        let error = question.experiment().unwrap_err();
+        assert_contains(&error, "recorded on kernel `3.10.0-1160.el7`");
+        let flag = Setting::Flag {
+            flag: "--kernel",
+            key: ["kernel", "version"],
+            argument: "5.10".to_string(),
+        };
+        question.columns.leading = vec![set("cpu.max=60000"), flag];
+        let scenarios = question.experiment().unwrap().scenarios;
+        let column = |one: &Scenario| (one.name.clone(), one.kernel.version.to_string());
+        let columns: Vec<(String, String)> = scenarios.iter().map(column).collect();
+        let names = [AS_RECORDED, "cpu.max=60000"].map(|name| (name.to_string(), "5.10".into()));
+        assert_eq!(columns, names);
     }
 
     #[test]

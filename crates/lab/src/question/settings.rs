@@ -42,6 +42,11 @@ impl Setting {
         }
     }
 
+    /// Whether it says by a flag which kernel or tree is simulated.
+    pub(super) fn names_kernel(&self) -> bool {
+        matches!(self, Setting::Flag { key: ["kernel", key], .. } if ["version", "tree"].contains(key))
+    }
+
     /// The flag, where it is not a `--set`.
     pub fn flag(&self) -> Option<&'static str> {
         match self {
@@ -120,7 +125,7 @@ impl Columns {
     /// Whether there are further columns, each says by a flag which kernel or tree it is about, and
     /// nobody asks for the first column by naming its kernel.
     pub(super) fn all_name_a_kernel(&self) -> bool {
-        let names_one = |setting: &Setting| matches!(setting, Setting::Flag { key: ["kernel", key], .. } if ["version", "tree"].contains(key));
+        let names_one = Setting::names_kernel;
         let mut columns = self.variants.iter();
         !self.variants.is_empty()
             && !self.leading.iter().any(names_one)

@@ -1,5 +1,6 @@
 //! Machine, kernel and cgroups of a recording as a document layer.
 
+use schedcast_kernel::rules::Version;
 use schedcast_trace::recording::Preempt;
 use schedcast_trace::{CgroupTree, Meta, Recording};
 
@@ -114,6 +115,20 @@ pub(super) fn kernel(meta: &Meta, folder: &str) -> Table {
         }
     }
     layer
+}
+
+/// The refusal of the kernel in a recording's `layer`; `None` where its rules are known.
+pub(crate) fn refused_kernel(layer: &Table) -> Option<Error> {
+    let version = layer.get("kernel")?.table("a table").ok()?.get("version")?;
+    let text = version.text("a kernel version").ok()?;
+    let refused = Version::modelled(text).err()?;
+    let file = &version.place.source.name;
+    let error = Error::general(format!("{file}: recorded on kernel `{text}`: {refused}"));
+    let near = refused.nearest();
+    let near = near.map_or("V".to_string(), |near| near.to_string());
+    Some(error.hint(format!(
+        "`what-if` and `check` with `--kernel {near}` simulate the recording on that one instead"
+    )))
 }
 
 /// The keys that wakeups tell; they yield to those of a user.
