@@ -104,13 +104,7 @@ pub fn check(
             )
         })
         .collect();
-    let drifting = Drifting {
-        simulator,
-        drift_permille: case.recorded.seen.drift_of(&case.target),
-        rare: case.recorded.seen.piece_of(&case.target),
-        length_ns: case.recorded.length_ns,
-        seeds: experiment.seeds,
-    };
+    let drifting = Drifting::of(case.recorded, &case.target, simulator, experiment.seeds);
     let runs = drifting.run_both(&to_come, finished)?;
     for slo in &case.promises {
         judge::refuse_unreported(slo, &runs[0].plain)?;

@@ -56,7 +56,7 @@ use judge::Forecast;
 use pace::{Need, Requests};
 use price::Price;
 use schedcast_base::limits::CpuLimits;
-use schedcast_lab::drift;
+use schedcast_lab::drift::{self, Drifting};
 use schedcast_lab::patches::{self, Patches};
 use search::{Bench, PERIODS_US};
 use slo::{Scope, Slo};
@@ -442,10 +442,8 @@ pub fn advise(
     let most = demands.max_neighbour.as_deref().map(price::read_most);
     let most = most.transpose()?;
     let (target, seeds) = (case.target.as_str(), experiment.seeds);
-    let mut bench = Bench::new(simulator, finished, baseline, target, &case.promises, seeds);
-    bench.drift_permille = case.recorded.seen.drift_of(target);
-    bench.rare = case.recorded.seen.piece_of(target);
-    bench.length_ns = case.recorded.length_ns;
+    let drifting = Drifting::of(case.recorded, target, simulator, seeds);
+    let mut bench = Bench::new(drifting, finished, baseline, target, &case.promises);
     bench.run_ns = bound_ns(&experiment, case.recorded);
     let recorded = baseline.limits_of(target);
     step(Step {

@@ -71,7 +71,6 @@ fn room(scenario: &Scenario, target: &str) -> Room {
 
 /// Runs limits and remembers what came of each.
 pub struct Bench<'a, S, F> {
-    simulator: &'a S,
     finished: &'a F,
     /// The recording as it was.
     pub baseline: &'a Scenario,
@@ -83,44 +82,33 @@ pub struct Bench<'a, S, F> {
     pub need: Option<Need>,
     /// How far the re-simulated recording is from the recorded run.
     pub fit: Vec<RefitFigure>,
-    /// How much the work of a request drifted while it was recorded, in thousandths.
-    pub drift_permille: u64,
-    /// Work that the recording does not show, of the target: how much may come in one piece, ns.
-    pub rare: Option<(String, u64)>,
-    /// Length of the recording, ns.
-    pub length_ns: u64,
+    drifting: Drifting<'a, S>,
     /// Length of a run, ns.
     pub run_ns: u64,
     /// Whether it is enough that the mean keeps a promise.
     pub on_average: bool,
-    seeds: u32,
     runs: BTreeMap<CpuLimits, Runs>,
 }
 
 impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     /// A bench that has run nothing yet. `finished` is called after each run.
     pub fn new(
-        simulator: &'a S,
+        drifting: Drifting<'a, S>,
         finished: &'a F,
         baseline: &'a Scenario,
         target: &'a str,
         slos: &'a [Slo],
-        seeds: u32,
     ) -> Self {
         Bench {
-            simulator,
             finished,
             baseline,
             target,
             slos,
             need: None,
             fit: Vec::new(),
-            drift_permille: 0,
-            rare: None,
-            length_ns: 0,
+            drifting,
             run_ns: u64::MAX,
             on_average: false,
-            seeds,
             runs: BTreeMap::new(),
         }
     }
@@ -132,7 +120,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     pub(crate) fn runs(&mut self, limit: CpuLimits) -> Result<&Runs> {
         if !self.runs.contains_key(&limit) {
             let scenario = self.baseline.with_limits(self.target, limit, "candidate");
-            let mut rows = self.drifting().run_both(&[scenario], self.finished)?;
+            let mut rows = self.drifting.run_both(&[scenario], self.finished)?;
             self.runs.insert(limit, rows.pop().unwrap_or_default());
         }
         Ok(&self.runs[&limit])
@@ -213,17 +201,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
 
     /// Runs of each limit.
     pub(crate) fn runs_of_a_limit(&self) -> u64 {
-        self.drifting().runs_of_each()
-    }
-
-    fn drifting(&self) -> Drifting<'a, S> {
-        Drifting {
-            simulator: self.simulator,
-            drift_permille: self.drift_permille,
-            rare: self.rare.clone(),
-            length_ns: self.length_ns,
-            seeds: self.seeds,
-        }
+        self.drifting.runs_of_each()
     }
 
     /// Most quotas that a bisection with this period tries: the last, one for each halving, and the
@@ -399,7 +377,15 @@ mod tests {
         let slos = [Slo::parse(promise, scope).unwrap()];
         let finished: fn() = || {};
         let toy = Toy { unlucky_us };
-        body(&mut Bench::new(&toy, &finished, scenario, "/a/b", &slos, 3))
+        let drifting = Drifting {
+            simulator: &toy,
+            drift_permille: 0,
+            rare: None,
+            length_ns: 0,
+            seeds: 3,
+        };
+        let mut bench = Bench::new(drifting, &finished, scenario, "/a/b", &slos);
+        body(&mut bench)
     }
 
     fn quota(scenario: &Scenario, unlucky_us: u64, promise: &str) -> Option<u64> {

@@ -271,13 +271,12 @@ impl<'a> ToCome<'a> {
 
     /// Runs in which work drifts as it did in the recording.
     pub(crate) fn drifting<'b, S>(&self, simulator: &'b S) -> Drifting<'b, S> {
-        Drifting {
+        Drifting::of(
+            self.recorded,
+            &self.target,
             simulator,
-            drift_permille: self.recorded.seen.drift_of(&self.target),
-            rare: self.recorded.seen.piece_of(&self.target),
-            length_ns: self.recorded.length_ns,
-            seeds: self.experiment.seeds,
-        }
+            self.experiment.seeds,
+        )
     }
 }
 

@@ -16,6 +16,7 @@ use crate::comparison::Comparison;
 use crate::error::Result;
 use crate::experiment::Scenario;
 use crate::outcome::Outcome;
+use crate::recording::Recorded;
 use crate::simulate::{Simulate, run_all};
 use crate::simulator::Simulator;
 use schedcast_workload::replay::Piece;
@@ -76,6 +77,19 @@ pub struct Drifting<'a, S> {
     pub length_ns: u64,
     /// Number of seeds.
     pub seeds: u32,
+}
+
+impl<'a, S> Drifting<'a, S> {
+    /// Runs still to come of `target` in `recorded`.
+    pub fn of(recorded: &Recorded, target: &str, simulator: &'a S, seeds: u32) -> Self {
+        Drifting {
+            simulator,
+            drift_permille: recorded.seen.drift_of(target),
+            rare: recorded.seen.piece_of(target),
+            length_ns: recorded.length_ns,
+            seeds,
+        }
+    }
 }
 
 impl<S: Simulate> Drifting<'_, S> {

@@ -23,6 +23,7 @@ use schedcast_base::limits::CpuLimits;
 use schedcast_lab::answer::LATENCY_FIGURES;
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::context::RefitFigure;
+use schedcast_lab::drift::Drifting;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::{Experiment, Scenario};
 use schedcast_lab::metrics;
@@ -186,16 +187,10 @@ pub fn frontier(
     let named: Vec<String> = percentiles.chain(slos.iter().cloned()).collect();
     let case = Case::of(question, &named, baseline)?;
     case.refuse_unknown(baseline, seeds, simulator)?;
-    let mut bench = Bench::new(
-        simulator,
-        finished,
-        baseline,
-        &case.target,
-        &case.promises,
-        seeds,
-    );
-    bench.drift_permille = recorded.seen.drift_of(&target);
-    bench.fit = fit.to_vec();
+    let drifting = Drifting::of(recorded, &target, simulator, seeds);
+    let mut bench = Bench::new(drifting, finished, baseline, &case.target, &case.promises);
+    let fit = judge::with_shares(fit.to_vec(), &case.promises);
+    bench.fit.clone_from(&fit);
     bench.run_ns = bound_ns(experiment, recorded);
     let limit = baseline.limits_of(&target);
     let whole = !is_partial(experiment, recorded);

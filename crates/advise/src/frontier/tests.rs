@@ -26,6 +26,7 @@ impl Simulate for Toy {
         metrics.insert("cgroup:/pg/nr_periods".to_string(), 295.0);
         let throttled = 100_000_u64.saturating_sub(granted_us) as f64 / 1000.0;
         metrics.insert("cgroup:/pg/nr_throttled".to_string(), throttled);
+        metrics.insert("cgroup:/pg/throttled_ratio".to_string(), throttled / 295.0);
         Ok(Outcome {
             event_hash: seed,
             metrics,
@@ -39,6 +40,16 @@ fn postgres() -> Question {
     Question {
         seeds: Some(3),
         ..Question::of(Subject::Recording(Recorded::open(&folder).unwrap()))
+    }
+}
+
+fn toy_runs() -> Drifting<'static, Toy> {
+    Drifting {
+        simulator: &Toy,
+        drift_permille: 0,
+        rare: None,
+        length_ns: 0,
+        seeds: 3,
     }
 }
 
@@ -115,6 +126,25 @@ fn what_is_measured_stands_beside_what_is_simulated() {
     assert!(lines.all(|line| width(line) == head), "{rows}");
 }
 
+/// A miss of it widens its band, as it does in `check`.
+#[test]
+fn a_promised_share_is_held_against_the_recorded_one() {
+    let question = postgres();
+    let experiment = question.experiment().unwrap();
+    let figure = |name: &str, predicted, seen| {
+        RefitFigure::new(format!("cgroup:/pg/{name}"), predicted, seen)
+    };
+    let fit = [
+        figure("nr_throttled", 59.0, 118.0),
+        figure("nr_periods", 295.0, 295.0),
+    ];
+    let slos = ["throttled_ratio<50%".to_string()];
+    let found = frontier(&question, &experiment, (&slos, &fit), &Toy, &|| {});
+    let found = found.unwrap().unwrap();
+    let share = &found.measures[PERCENTILES.len()];
+    assert_eq!(share.seen, Some(0.4));
+}
+
 #[test]
 fn a_promise_that_nothing_reports_is_refused() {
     let error = toy_frontier(&["wakeup_latency.p99<1ms"])
@@ -134,7 +164,7 @@ fn quotas_are_evenly_apart_in_their_ratio_from_one_step_on() {
     let named = PERCENTILES.map(|name| format!("{name}<1s"));
     let case = Case::of(&question, &named, baseline).unwrap();
     let finished = || {};
-    let mut bench = Bench::new(&Toy, &finished, baseline, "/pg", &case.promises, 3);
+    let mut bench = Bench::new(toy_runs(), &finished, baseline, "/pg", &case.promises);
     let recorded = baseline.limits_of("/pg");
     let found = quotas(&mut bench, recorded, &[]).unwrap();
     let ms = [1, 3, 8, 24, 50, 69, 200];
@@ -163,7 +193,7 @@ fn the_least_change_that_keeps_the_promise_is_recommended() {
         let baseline = &experiment.scenarios[0];
         let case = Case::of(&question, &[promise.to_owned()], baseline).unwrap();
         let finished = || {};
-        let mut bench = Bench::new(&Toy, &finished, baseline, "/pg", &case.promises, 3);
+        let mut bench = Bench::new(toy_runs(), &finished, baseline, "/pg", &case.promises);
         let recorded = baseline.limits_of("/pg");
         let limits = crate::look_for(&mut bench, recorded, &|_| {}).unwrap();
         crate::build(&question, &case, &mut bench, &limits, None).unwrap()
