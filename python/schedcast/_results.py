@@ -320,6 +320,10 @@ class Check:
             column["name"]: column["falls_behind"] for column in form["columns"]
         }
 
+    def __bool__(self) -> bool:
+        """Return `passes`: `if schedcast.check(…)` and `assert` mean what they say."""
+        return self.passes
+
     def to_json(self) -> str:
         """Return the JSON object `schedcast.check/1`, the same bytes as the command writes."""
         return self._text

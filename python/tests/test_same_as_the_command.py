@@ -96,6 +96,7 @@ def test_check(command):
     verdict = schedcast.check(RECORDING, "p99<1ms", seeds=2, duration="5s")
     assert verdict.to_json() == broken.stdout
     assert not verdict.passes
+    assert not verdict, "a broken promise is false"
     assert not verdict.columns["as recorded, simulated"][0].met
     slos = ["p99<500ms", "nr_throttled<=100"]
     # Two runs hardly bound a third one.
@@ -113,6 +114,7 @@ def test_check(command):
     )
     assert verdict.to_json() == kept.stdout
     assert verdict.passes
+    assert verdict
     low, high = verdict.columns["free"][0].interval
     assert 0 < low <= verdict.columns["free"][0].mean <= high < 500_000
     assert "passed" in str(verdict).splitlines()
