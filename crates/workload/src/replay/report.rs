@@ -55,6 +55,8 @@ pub struct Report {
     pub stolen_ns: u64,
     /// Requests of a log beside the trace of which nothing is used.
     pub unused_log: u64,
+    /// Requests of services that the replay has, by whatever they were told.
+    pub shown_requests: u64,
     /// Requests of services whose clients gave up.
     pub given_up: u64,
     /// Notes of the trace's reader.
@@ -108,6 +110,16 @@ impl Report {
             let text = "the trace lost events: causes and work near the gaps are guesses";
             notes.push(text.to_owned());
         }
+        // `asked::from_log` has the rule.
+        let mut unused = "requests of the log beside the trace are not used: of no service here do four in five of the \
+                          answers fit what its threads did then"
+            .to_owned();
+        if self.shown_requests > 0 {
+            unused += &format!(
+                "; the {} requests that the trace shows are replayed",
+                self.shown_requests
+            );
+        }
         let doubt_ms = self.repairs.doubt_ns as f64 / 1e6;
         let lacking = format!(
             "context switches, which were reconstructed; {doubt_ms:.0} ms of CPU time could belong to another thread"
@@ -124,12 +136,7 @@ impl Report {
                 "events after the end of the recording were left out",
             ),
             (self.repairs.switches, "the trace lacks ", lacking.as_str()),
-            (
-                self.unused_log,
-                "",
-                "requests of the log beside the trace are not used: they are those of no service here, or the trace shows \
-                 their clients more exactly",
-            ),
+            (self.unused_log, "", unused.as_str()),
             (
                 self.given_up,
                 "at least ",
