@@ -234,6 +234,9 @@ fn unknown(metric: &str, place: &Place) -> Error {
     known.extend(metrics::short_names());
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let error = Error::input(place, format!("there is no metric `{metric}`"));
+    if let Some(told) = metrics::told_in_words(name) {
+        return error.hint(format!("tables call `{told}` so"));
+    }
     match schedcast_base::names::nearest(name, known.iter().copied()) {
         Some(near) => error.hint(format!("the nearest valid name is `{near}`")),
         None => error.hint("`schedcast list metrics` shows all; p99 is short for the target's"),

@@ -11,14 +11,19 @@
 //! it would fall behind, so the first quota is 37 ms; at 100 ms the p99 is within a tenth of what
 //! it is without a limit, so that is the last. Seven quotas, those that were really measured among
 //! them, with bursts of 0, 25 and 50 ms, and no limit at all, are 22 limits.
+//!
+//! With a promise it is the promised figures, not the p99, that must be as without a limit and kept
+//! if they are kept without one.
 
 mod files;
 
 use serde::Serialize;
 
+use crate::Case;
+use crate::judge::{self, Forecast};
 use crate::price::{self, Price};
 use crate::search::Bench;
-use crate::{Case, judge};
+use crate::slo::Slo;
 use schedcast_base::limits::CpuLimits;
 use schedcast_lab::answer::LATENCY_FIGURES;
 use schedcast_lab::comparison::Comparison;
@@ -319,6 +324,17 @@ fn without(limit: CpuLimits) -> CpuLimits {
     }
 }
 
+/// Whether a forecast is as good as that without a limit, or nearly.
+fn is_as_without(slo: &Slo, here: &Forecast, free: &Forecast) -> bool {
+    let (Some(here), Some(free)) = (here.mean, free.mean) else {
+        return false;
+    };
+    match slo.bound.from_above() {
+        true => here <= AS_WITHOUT * free,
+        false => AS_WITHOUT * here >= free,
+    }
+}
+
 /// Quotas from what the service uses to where more of it does not help, evenly in their ratio, with
 /// the recorded one and those that were measured.
 fn quotas<S: Simulate, F: Fn() + Sync>(
@@ -328,17 +344,24 @@ fn quotas<S: Simulate, F: Fn() + Sync>(
 ) -> Result<Vec<u64>> {
     let (step_us, steps) = bench.quotas(recorded.period_us);
     let (first, last) = (*steps.start(), (*steps.end()).max(*steps.start()));
-    let told = PERCENTILES.len() - 1;
-    let rarest = |bench: &mut Bench<'_, S, F>, limit: CpuLimits| -> Result<f64> {
-        let forecasts = bench.forecasts(limit)?;
-        Ok(forecasts[told].mean.unwrap_or(f64::INFINITY))
-    };
-    let least = rarest(bench, without(recorded))?;
+    let slos = bench.slos;
+    let is_promised = slos.len() > PERCENTILES.len();
+    // The promised ones, else the rarest percentile alone.
+    let told = PERCENTILES.len() - usize::from(!is_promised);
+    let without_limit = bench.forecasts(without(recorded))?;
     let begin = recorded.quota_us.map_or(first, |us| us / step_us);
     let mut top = begin.clamp(first, last);
     while top < last {
         let limit = CpuLimits::new(top * step_us, recorded.period_us, 0);
-        if rarest(bench, limit)? <= AS_WITHOUT * least {
+        let forecasts = bench.forecasts(limit)?;
+        let mut rows = slos
+            .iter()
+            .zip(forecasts.iter().zip(&without_limit))
+            .skip(told);
+        let is_kept = |one: &Forecast| !is_promised || one.met;
+        if rows.all(|(slo, (here, free))| {
+            is_as_without(slo, here, free) && (is_kept(here) || !is_kept(free))
+        }) {
             break;
         }
         top = (2 * top).min(last);

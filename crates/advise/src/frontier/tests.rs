@@ -171,6 +171,35 @@ fn quotas_are_evenly_apart_in_their_ratio_from_one_step_on() {
     assert_eq!(found, ms.map(|ms| ms * 1000));
 }
 
+/// A p99 that the limit does not move, and a p50 that is better without one.
+struct Promised;
+
+impl Simulate for Promised {
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        let mut outcome = Toy.run(scenario, seed)?;
+        let p99 = "postgres/request_latency.p99".to_string();
+        outcome.metrics.insert(p99, 500_000.0);
+        Ok(outcome)
+    }
+}
+
+/// The toy's p50 is 18 ms under 50 ms in 100, and 10.4 ms without a limit.
+#[test]
+fn quotas_reach_to_where_more_does_not_help_what_is_promised() {
+    let last = |slos: &[&str]| {
+        let question = postgres();
+        let experiment = question.experiment().unwrap();
+        let slos: Vec<String> = slos.iter().map(ToString::to_string).collect();
+        let found = frontier(&question, &experiment, (&slos, &[]), &Promised, &|| {});
+        let found = found.unwrap().unwrap();
+        let last = found.lines[0].points.last().unwrap();
+        last.limit.quota_us
+    };
+    // 80 ms were measured.
+    assert_eq!(last(&[]), Some(80_000));
+    assert_eq!(last(&["p50<11ms"]), Some(200_000));
+}
+
 #[test]
 fn a_kernel_without_bursts_has_one_line() {
     let question = postgres();
