@@ -152,6 +152,13 @@ pub fn decisions(
     wanted: &Wanted,
 ) -> Result<Vec<Told>> {
     let mut decisions = Decisions::start(simulator, scenario, seed)?;
+    if let (Some(_), Some(kind @ (Kind::Throttle | Kind::Balance))) = (&wanted.task, wanted.kind) {
+        let message = format!(
+            "a decision of the kind `{}` is about a CPU, and about no task",
+            kind.name()
+        );
+        return Err(Error::usage(message).hint("leave out --task or --kind"));
+    }
     if let Some(name) = &wanted.task {
         refuse_unknown_task(decisions.world(), name)?;
     }

@@ -233,6 +233,14 @@ fn what_is_not_there_is_said() {
         ..ANY
     };
     assert!(refused(&scenario, &late).contains("no such decision up to 2s"));
+    for kind in [Kind::Throttle, Kind::Balance] {
+        let throttled = Wanted {
+            kind: Some(kind),
+            ..task("stress-ng")
+        };
+        let text = refused(&scenario, &throttled);
+        assert_contains(&text, [kind.name(), "is about a CPU, and about no task"]);
+    }
 }
 
 #[test]
