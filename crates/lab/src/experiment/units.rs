@@ -30,6 +30,8 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, String> {
     let Some((_, unit_ns)) = DURATION_UNITS.iter().find(|(name, _)| *name == unit.trim()) else {
         return Err(match unit.trim() {
             "" => format!("`{text}` has no unit of time: {advice}"),
+            // Prometheus and Go write minutes so.
+            "m" => format!("`m` is no unit of time: minutes are `{}min`", number.trim()),
             unit => format!("`{unit}` is no unit of time: {advice}"),
         });
     };
@@ -158,6 +160,7 @@ mod tests {
             assert!(parse_duration_ns(text).is_err(), "{text}");
         }
         assert_contains(parse_duration_ns("18446744074s").unwrap_err(), "64 bits");
+        assert_contains(parse_duration_ns("10m").unwrap_err(), "`10min`");
     }
 
     #[test]
