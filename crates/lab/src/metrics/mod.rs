@@ -133,6 +133,21 @@ fn family(row: &'static str) -> Family {
 /// Words a distribution suffix may be, besides `pNN`.
 const DISTRIBUTION_WORDS: [&str; 7] = ["min", "avg", "mean", "max", COUNT, UNFINISHED, HALFWAY];
 
+/// Metrics that tables tell in words.
+const IN_WORDS: [(&str, &str); 3] = [
+    ("request_latency.count", "requests finished"),
+    ("reply_latency.count", "replies finished"),
+    ("activation_latency.count", "activations finished"),
+];
+
+/// The name of a metric that tables tell in these words, without its subject.
+pub fn told_in_words(words: &str) -> Option<&'static str> {
+    let mut in_words = IN_WORDS.iter();
+    in_words
+        .find(|(_, told)| *told == words)
+        .map(|(name, _)| *name)
+}
+
 /// Name of how long a program took, or a job of a recording.
 pub const TIME: &str = "time";
 /// Suffix of how many durations ended.
@@ -185,12 +200,9 @@ impl<'a> Metric<'a> {
     /// Name of the metric in a table behind the subject: counts of finished requests and
     /// activations in words.
     pub fn shown(&self) -> &str {
-        match self.name {
-            "request_latency.count" => "requests finished",
-            "reply_latency.count" => "replies finished",
-            "activation_latency.count" => "activations finished",
-            name => name,
-        }
+        let mut in_words = IN_WORDS.iter();
+        let found = in_words.find(|(name, _)| *name == self.name);
+        found.map_or(self.name, |(_, words)| words)
     }
 
     /// Unit of the values.
