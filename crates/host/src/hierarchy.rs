@@ -185,6 +185,13 @@ impl CpuHierarchy {
     /// The directory of an existing group, whose path may be one of the file system; an unknown one
     /// is an error that names the nearest.
     pub(crate) fn existing(&self, path: &str) -> Result<PathBuf> {
+        if path.is_empty() {
+            // An unset variable is more likely than the root group, which is `/`.
+            return Err(HostError::UnknownCgroup {
+                path: "of an empty path".to_owned(),
+                nearest: Some("/".to_owned()),
+            });
+        }
         let path = self.below_mount(path).unwrap_or(path);
         let dir = self.dir(path);
         let upwards = path.split('/').any(|part| part == "..");
@@ -382,6 +389,11 @@ mod tests {
         }
         let tree = CpuHierarchy::at(CgroupVersion::V1, root.path());
         assert!(tree.existing("/kubepods/burstable").is_ok());
+        let empty = tree.existing("").unwrap_err().to_string();
+        assert_eq!(
+            empty,
+            "no cgroup of an empty path; the nearest existing one is /"
+        );
         let nearest = |path: &str| match tree.existing(path) {
             Err(HostError::UnknownCgroup { nearest, .. }) => nearest,
             other => panic!("{other:?}"),

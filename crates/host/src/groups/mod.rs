@@ -78,6 +78,10 @@ impl Groups {
     /// No group is called so, or several are: the error says which names come into question.
     pub fn find(&self, wanted: &Wanted) -> Result<NamedGroup> {
         let found = match wanted {
+            // An empty path is no other word for the root group.
+            Wanted::Path(path) if path.is_empty() => {
+                return self.hierarchy.existing(path).map(|_| NamedGroup::default());
+            }
             Wanted::Path(path) => {
                 let path = self.hierarchy.below_mount(path).unwrap_or(path);
                 match self.find_named(&Wanted::Path(path.to_owned())) {

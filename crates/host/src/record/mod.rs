@@ -11,7 +11,7 @@
 //! Worked example: 10 s of a service with 600 events a second are 6000 events of about 48 bytes,
 //! 290 kB. The recorder measures itself what it cost.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -169,7 +169,7 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     let description = Description::read(&hierarchy)?;
     let groups = Groups::read(&hierarchy, Path::new("/"))?;
     let is_folder_new = !is_there(&request.folder)?;
-    check_new(&request.folder)?;
+    let _own = check_new(&request.folder)?;
     let group = (&hierarchy, group_dir);
     let recorded = record_described(request, stop, group, &description, &groups);
     recorded.inspect_err(|_| remove_begun(&request.folder, is_folder_new))
@@ -306,11 +306,17 @@ pub fn has_begun(folder: &Path) -> bool {
     pages::has_begun(&folder.join(TRACE))
 }
 
-/// Makes the folder, or accepts one that has no recording yet and in which no other user can
-/// prepare a file.
-fn check_new(folder: &Path) -> Result<()> {
+/// Makes the folder, or accepts one that has no recording yet, into which no other recorder writes
+/// and in which no other user can prepare a file. It is this recorder's as long as what is returned
+/// lasts.
+fn check_new(folder: &Path) -> Result<File> {
     fs::create_dir_all(folder).map_err(|error| io_error("creating", folder, error))?;
     let refuse = |why: String| Err(io_error("recording into", folder, io::Error::other(why)));
+    let own = File::open(folder).map_err(|error| io_error("opening", folder, error))?;
+    // Where a file system has no locks, two at once are the user's own business.
+    if let Err(TryLockError::WouldBlock) = own.try_lock() {
+        return refuse("another recorder is writing there; choose another folder".to_owned());
+    }
     let known = folder.join("recording.json");
     if is_there(&known)? {
         return refuse("there is a recording already, which is not written over".to_owned());
@@ -329,7 +335,7 @@ fn check_new(folder: &Path) -> Result<()> {
             there.uid()
         ));
     }
-    Ok(())
+    Ok(own)
 }
 
 /// Users whose folders are this user's: itself, and the one who called sudo.
@@ -461,6 +467,17 @@ mod tests {
             let error = check_new(&folder).unwrap_err().to_string();
             assert!(error.contains("belongs to user 12345"), "{error}");
         }
+    }
+
+    /// The second one would remove, as its own half recording, what the first one writes.
+    #[test]
+    fn one_recorder_at_a_time_has_a_folder() {
+        let place = tempfile::tempdir().unwrap();
+        let own = check_new(place.path()).unwrap();
+        let error = check_new(place.path()).unwrap_err().to_string();
+        assert_contains(&error, "another recorder is writing there");
+        drop(own);
+        check_new(place.path()).unwrap();
     }
 
     #[test]

@@ -164,7 +164,7 @@ pub fn sample(request: &Request, every: Duration, stop: &AtomicBool) -> Result<S
     counters.look()?;
     let description = Description::read(&hierarchy)?;
     let is_folder_new = !is_there(&request.folder)?;
-    check_new(&request.folder)?;
+    let _own = check_new(&request.folder)?;
     let group = (&hierarchy, cgroup);
     let sampled = sample_described(request, every, stop, group, &counters, &description);
     sampled.inspect_err(|_| remove_begun(&request.folder, is_folder_new))
