@@ -81,15 +81,16 @@ pub(crate) fn refuse_no_folder(folder: Option<&Path>) -> Result<()> {
 /// the JSON alone.
 pub(crate) fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> Result<()> {
     let layout = layout(output)?;
-    if let Some(folder) = &output.export {
-        export::write(&answer.comparison, folder)?;
-    }
     let json = || answer.comparison.to_json();
     let text = match output.format {
         Format::Json => json(),
         _ => tables::table(answer, layout),
     };
-    give(&text, || Ok(json()), output.json.as_deref(), out)
+    give(&text, || Ok(json()), output.json.as_deref(), out)?;
+    match &output.export {
+        Some(folder) => export::write(&answer.comparison, folder).map(drop),
+        None => Ok(()),
+    }
 }
 
 /// Prints a text, and makes and writes its JSON where that was asked for. With `-` standard output
@@ -101,11 +102,14 @@ pub(crate) fn give(
     out: &mut impl Write,
 ) -> Result<()> {
     match file {
-        Some(path) if path == Path::new("-") => return written(out.write_all(json()?.as_bytes())),
-        Some(path) => fresh::save(path, json()?)?,
-        None => {}
+        Some(path) if path == Path::new("-") => written(out.write_all(json()?.as_bytes())),
+        Some(path) => {
+            // First what was waited for: the file may not be written, say on a full disk.
+            written(out.write_all(text.as_bytes()))?;
+            fresh::save(path, json()?)
+        }
+        None => written(out.write_all(text.as_bytes())),
     }
-    written(out.write_all(text.as_bytes()))
 }
 
 /// Writes a text into a file, or with `-` to standard output.
@@ -123,4 +127,18 @@ pub(crate) fn reproduce(words: &[OsString]) -> Vec<String> {
     std::iter::once("schedcast".to_string())
         .chain(quoted)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_printed_before_a_file_that_cannot_be_written() {
+        let mut printed = Vec::new();
+        let nowhere = Path::new("/nowhere/d/j.json");
+        let error = give("table\n", || Ok(String::new()), Some(nowhere), &mut printed);
+        assert!(error.unwrap_err().to_string().contains("/nowhere/d/j.json"));
+        assert_eq!(printed, b"table\n");
+    }
 }
