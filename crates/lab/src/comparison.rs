@@ -320,11 +320,19 @@ impl Comparison {
     }
 
     /// Moves the intervals of one run apart by what the recorded run, simulated again, misses: see
-    /// [`Misses::moved_apart`].
+    /// [`Misses::moved_apart`]. What is no forecast has no interval and no star.
     pub(crate) fn widen_by(&mut self, fit: &[RefitFigure]) {
         let misses = Misses::of(fit);
         let metrics = self.variants.iter_mut().flat_map(|one| &mut one.metrics);
         for (name, summary) in metrics {
+            if !misses.is_forecast(name) {
+                summary.one_run95 = None;
+                summary.ci95 = None;
+                if let Some(change) = &mut summary.vs_baseline {
+                    change.significant = false;
+                }
+                continue;
+            }
             summary.misfit = summary.one_run95.is_some() && misses.are_of(name);
             let interval = summary.one_run95;
             summary.one_run95 = interval.map(|ends| misses.moved_apart(ends, name));

@@ -79,9 +79,15 @@ fn is_cut(one: &RefitFigure, fit: &[RefitFigure]) -> bool {
     metric.starts_with(Latency::ACTIVATION) && fit.iter().any(|one| one.metric == p50)
 }
 
+/// Whether a figure of `fit` measures it, and its row is a forecast: activations that the replay
+/// cuts do not.
+pub fn measures_fit(one: &RefitFigure, fit: &[RefitFigure]) -> bool {
+    !is_cut(one, fit)
+}
+
 /// The figures that measure the fit.
 fn comparable(fit: &[RefitFigure]) -> impl Iterator<Item = &RefitFigure> {
-    fit.iter().filter(|one| !is_cut(one, fit))
+    fit.iter().filter(|one| measures_fit(one, fit))
 }
 
 /// The figures that miss their bands and are no measure of the fit, although their rows are shown.
@@ -117,6 +123,13 @@ impl<'a> Misses<'a> {
     pub fn of(fit: &'a [RefitFigure]) -> Self {
         let poor = poor(fit);
         Self { fit, poor }
+    }
+
+    /// Whether the row of `metric` is a forecast: recorded activations that the replay cuts, and
+    /// misses, are none.
+    pub(crate) fn is_forecast(&self, metric: &str) -> bool {
+        let own = self.own(metric);
+        own.is_none_or(|own| !(is_cut(own, self.fit) && is_poor(own, self.fit)))
     }
 
     /// The interval of one run of `metric`, moved apart by what is missed of it, for under another
@@ -441,6 +454,13 @@ mod tests {
                 && told[0].contains("misses the recorded activations (activation_latency.p95 "),
             "the row is shown all the same: {told:?}"
         );
+        let misses = Misses::of(&requests);
+        assert!(!misses.is_forecast("/a:nginx/activation_latency.p95"));
+        assert!(
+            misses.is_forecast("/a:nginx/activation_latency.p50"),
+            "not missed"
+        );
+        assert!(misses.is_forecast("/a:nginx/request_latency.p50"));
         let elsewhere = [
             cut,
             RefitFigure::new("/b:nginx/request_latency.p50", 10.0, 10.0),

@@ -27,6 +27,7 @@ use super::{
 use crate::tables::rows;
 use schedcast_lab::comparison::{Comparison, Summary, Variant};
 use schedcast_lab::metrics::{self, Better, CGROUP, Metric};
+use schedcast_lab::trust;
 use schedcast_workload::replay::subject;
 
 /// Columns of a variant's name before it continues on a further heading line.
@@ -216,7 +217,12 @@ fn fit(fit: &[RefitFigure], verbose: bool, columns: usize) -> String {
             fit.source(),
         ))
     };
-    let figures = fit.iter().filter_map(|one| Some((one.miss(), part(one)?)));
+    // What is no measure of the fit is not told as its worst.
+    let miss = |one: &RefitFigure| match trust::measures_fit(one, all) {
+        true => one.miss(),
+        false => f64::NEG_INFINITY,
+    };
+    let figures = fit.iter().filter_map(|one| Some((miss(one), part(one)?)));
     let figures: Vec<(f64, String)> = figures.collect();
     let by_miss = |one: &&(f64, String), other: &&(f64, String)| one.0.total_cmp(&other.0);
     let Some((_, farthest)) = figures.iter().max_by(by_miss) else {

@@ -121,6 +121,18 @@ fn the_figure_that_is_farthest_off_is_told_in_either_direction() {
     let told: String = told.split_whitespace().collect();
     let text: String = text.split_whitespace().collect();
     assert!(text.contains(&told), "{text}");
+    // With requests known, activations are cut at replies and measure nothing.
+    let mut cut = figures.to_vec();
+    cut.push(RefitFigure::new("a/request_latency.p50", 10.0, 10.0));
+    let context = Context {
+        fit: cut,
+        ..context
+    };
+    let text = render(&example(), &context);
+    assert_contains(
+        text.split_whitespace().collect::<String>(),
+        "farthestoff:throttled_usec195",
+    );
 }
 
 /// 12 activations have no p99; in an experiment all of them are known.
