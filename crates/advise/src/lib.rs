@@ -52,6 +52,7 @@ pub mod slo;
 pub use conclusion::Conclusion;
 pub use recommendation::{Recommendation, read_recommendation};
 
+use conclusion::{doubt, is_tighter, kept_on_average};
 use judge::Forecast;
 use pace::{Need, Requests};
 use price::Price;
@@ -88,6 +89,10 @@ pub struct Candidate {
     /// Why the service does not keep up with its requests; null where it does. Such a limit suits
     /// no promise.
     pub falls_behind: Option<String>,
+    /// Name of an option that grants at least as much and is not certain to keep the promises: then
+    /// this one is not either.
+    #[serde(skip)]
+    pub doubted_by: Option<String>,
     /// Requests that finish, or activations where no requests are known.
     pub finished: f64,
     /// One for each promise.
@@ -176,23 +181,6 @@ impl Advice {
         let json = serde_json::to_string_pretty(self);
         json.expect("keys are strings and numbers are finite or null") + "\n"
     }
-}
-
-/// Whether `limit` grants less than the recorded one in the long run. Where nothing is certain, no
-/// such limit is named: who follows it makes worse what is not kept for certain now.
-fn is_tighter(limit: CpuLimits, recorded: CpuLimits) -> bool {
-    recorded.quota_us.is_some() && limit.grants() < recorded.grants()
-}
-
-/// The smallest of `options`, whose first is the recorded limit, that keeps `promises` on average
-/// and is not tighter than that.
-fn kept_on_average<'a>(options: &'a [Candidate], promises: &[Slo]) -> Option<&'a Candidate> {
-    let recorded = options.first()?.limit;
-    let kept = options.iter().filter(|option| {
-        let is_kept = judge::are_kept_on_average(promises, &option.forecasts);
-        is_kept && option.falls_behind.is_none() && !is_tighter(option.limit, recorded)
-    });
-    kept.min_by_key(|option| option.limit.grants())
 }
 
 /// A question about a recording, taken apart.
@@ -528,6 +516,13 @@ fn look_for<S: Simulate, F: Fn() + Sync>(
             limits.push((name, limit));
         }
     };
+    let none = CpuLimits {
+        quota_us: None,
+        ..recorded
+    };
+    // First, so that no limit is certain where not even its absence is.
+    tell("no limit", 1);
+    bench.runs(none)?;
     tell("the smallest quota", quotas);
     let quota = bench.smallest_quota(recorded.period_us, recorded.burst_us)?;
     if let Some(limit) = quota {
@@ -546,10 +541,6 @@ fn look_for<S: Simulate, F: Fn() + Sync>(
         let (quota, period) = (ms(limit.quota_us.unwrap_or(0)), ms(limit.period_us));
         add(format!("{quota} in {period}"), limit);
     }
-    let none = CpuLimits {
-        quota_us: None,
-        ..recorded
-    };
     // What keeps the promises on average only is worth a column where nothing keeps them for
     // certain.
     if quota.is_none() && !bench.keeps(none)? {
@@ -561,7 +552,6 @@ fn look_for<S: Simulate, F: Fn() + Sync>(
         }
     }
     add("no limit".to_string(), none);
-    tell("no limit", 1);
     Ok(limits)
 }
 
@@ -608,6 +598,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
             limit: *limit,
             suits: affordable && falls_behind.is_none() && forecasts.iter().all(|one| one.met),
             falls_behind,
+            doubted_by: None,
             finished: requests.finished,
             forecasts,
             price,
@@ -615,6 +606,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
             periods_throttled: periods_throttled(variant, target),
         });
     }
+    doubt(&mut options);
     keep_told(&mut comparison, target, &members, &options);
     let recorded = limits[0].1;
     // To take a limit away is no advice about limits: the neighbours have no say in it.

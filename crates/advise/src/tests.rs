@@ -51,6 +51,7 @@ fn candidate(payer: Option<&str>) -> Candidate {
         limit: CpuLimits::new(50_000, 100_000, 30_000),
         suits: true,
         falls_behind: None,
+        doubted_by: None,
         finished: 1168.0,
         forecasts: Vec::new(),
         price: payer.map(|threads| Price {
@@ -90,7 +91,7 @@ fn what_is_not_certain_names_no_tighter_limit_than_the_recorded_one() {
     let quota = |quota_us: u64| CpuLimits::new(quota_us, 100_000, 0);
     let named = |options: &[CpuLimits]| {
         let options: Vec<Candidate> = options.iter().copied().map(option).collect();
-        super::kept_on_average(&options, &promises).map(|option| option.limit)
+        kept_on_average(&options, &promises).map(|option| option.limit)
     };
     assert_eq!(named(&[quota(30_000), quota(23_000)]), Some(quota(30_000)));
     let unlimited = CpuLimits {
@@ -102,6 +103,34 @@ fn what_is_not_certain_names_no_tighter_limit_than_the_recorded_one() {
         Some(quota(23_000)),
         "no quota was recorded"
     );
+}
+
+/// The burst was certain to keep 156 ms with 155.2 ms, and no limit was not with 158.5 ms.
+#[test]
+fn no_limit_is_certain_where_its_absence_is_not() {
+    let option = |limit: CpuLimits, met: bool| Candidate {
+        name: limit.cpu_max(),
+        limit,
+        suits: met,
+        forecasts: vec![Forecast {
+            met,
+            ..Forecast::default()
+        }],
+        ..candidate(None)
+    };
+    let burst = CpuLimits::new(30_000, 100_000, 18_000);
+    let none = CpuLimits {
+        quota_us: None,
+        ..burst
+    };
+    let suit = |is_kept_without: bool| {
+        let mut options = [option(burst, true), option(none, is_kept_without)];
+        doubt(&mut options);
+        let [burst, _] = options;
+        (burst.suits, burst.forecasts[0].met, burst.doubted_by)
+    };
+    assert_eq!(suit(true), (true, true, None));
+    assert_eq!(suit(false), (false, false, Some(none.cpu_max())));
 }
 
 /// Promised are 80 ms.

@@ -180,7 +180,10 @@ fn suits(advice: &Advice, option: &Candidate) -> Cell {
 /// Why columns suit no promise.
 fn behind(advice: &Advice) -> String {
     let line = |option: &Candidate| {
-        let why = option.falls_behind.as_ref()?;
+        let doubted = option.doubted_by.as_ref().map(|by| {
+            format!("“{by}” grants at least as much, and is not certain to keep what is promised")
+        });
+        let why = option.falls_behind.clone().or(doubted)?;
         let pieces = words(&format!("{} does not suit: {why}", option.name));
         Some(wrap_to(advice.context.style.columns, "", &pieces, 2))
     };
