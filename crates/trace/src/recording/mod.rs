@@ -25,7 +25,7 @@ pub use self::snapshots::Snapshots;
 pub use crate::clock::TraceClock;
 
 use crate::error::{ErrorKind, ReadError};
-use crate::event::{AtSocket, Event, EventKind};
+use crate::event::{Event, EventKind, SocketEvent};
 use crate::input::open_trace;
 use crate::json;
 use crate::names::CommTable;
@@ -211,7 +211,7 @@ impl Recording {
     fn lacks_sockets(&self) -> bool {
         let were_asked_for = match self.meta.trace_format {
             Some(TraceFormat::TracefsRaw) => {
-                let format = format!("events/sock/{}/format", AtSocket::Arrived.name());
+                let format = format!("events/sock/{}/format", SocketEvent::DataReady.name());
                 self.trace.join(format).is_file()
             }
             Some(TraceFormat::PerfData) => false,
