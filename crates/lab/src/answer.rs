@@ -671,8 +671,8 @@ mod tests {
             experiment.scenarios.into_iter().next().unwrap()
         };
         let told = |cpus: u32| more_cpus(&[with(2), with(cpus)]);
-        assert_contains(&told(64).unwrap(), "is of 2 CPUs and `");
-        assert_contains(&told(64).unwrap(), "has 64: ");
+        assert_contains(told(64).unwrap(), "is of 2 CPUs and `");
+        assert_contains(told(64).unwrap(), "has 64: ");
         assert_eq!((told(2), told(1)), (None, None));
     }
 
