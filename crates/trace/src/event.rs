@@ -239,7 +239,7 @@ schedcast_base::named! {
     }
 }
 
-/// What happens at a socket while a thread is the current one.
+/// Something that happens at a socket while a thread is the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtSocket {
     /// Data has come. With a sender on the same machine, its thread is the current one.

@@ -146,8 +146,8 @@ impl Connection {
         })
     }
 
-    /// The client sends, on a connection of this lifetime. Returns how many requests will have no answer
-    /// any more.
+    /// The client sends, on a connection of this lifetime. Returns how many requests will have no
+    /// answer any more.
     fn asks(
         &mut self,
         message: &Message,

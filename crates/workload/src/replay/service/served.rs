@@ -72,7 +72,8 @@ impl Follows {
     }
 }
 
-/// One request of a service, or one message of it and its reply. Times are ns since the start of the recording.
+/// One request of a service, or one message of it and its reply. Times are ns since the start of
+/// the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// Its service, an index into [`super::super::Replay::services`].
