@@ -75,12 +75,16 @@ pub(crate) fn kept_on_average<'a>(
 }
 
 /// Makes an option certain no more where another one that grants at least as much, such as no
-/// limit, is not: what little lies between them is noise of the seeds.
+/// limit, is not, but keeps the promises on average: what little lies between them is noise of the
+/// seeds. One that breaks them on average differs for a reason, such as a promise of others.
 ///
 /// Worked example: of a p95 below 156 ms a burst of 18 ms was certain with 155.2 ms in 95 of 100
 /// runs, and no limit was not with 158.5 ms.
-pub(crate) fn doubt(options: &mut [Candidate]) {
-    let is_weak = |option: &&Candidate| option.forecasts.iter().any(|one| !one.met);
+pub(crate) fn doubt(promises: &[Slo], options: &mut [Candidate]) {
+    let is_weak = |option: &&Candidate| {
+        let is_certain = option.forecasts.iter().all(|one| one.met);
+        !is_certain && judge::are_kept_on_average(promises, &option.forecasts)
+    };
     let weak: Vec<Candidate> = options.iter().filter(is_weak).cloned().collect();
     for option in options.iter_mut().filter(|option| option.suits) {
         let covers = |weak: &&Candidate| weak.limit.covers(option.limit);

@@ -606,7 +606,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
             periods_throttled: periods_throttled(variant, target),
         });
     }
-    doubt(&mut options);
+    doubt(&case.promises, &mut options);
     keep_told(&mut comparison, target, &members, &options);
     let recorded = limits[0].1;
     // To take a limit away is no advice about limits: the neighbours have no say in it.

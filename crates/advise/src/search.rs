@@ -151,6 +151,11 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         Ok((Requests::of(&runs.plain, &need.latency), why))
     }
 
+    fn are_kept_on_average(&mut self, limit: CpuLimits) -> Result<bool> {
+        let forecasts = self.forecasts(limit)?;
+        Ok(judge::are_kept_on_average(self.slos, &forecasts))
+    }
+
     /// Whether `limit` keeps the promises by its own forecast.
     fn keeps_alone(&mut self, limit: CpuLimits) -> Result<bool> {
         let forecasts = self.forecasts(limit)?;
@@ -162,10 +167,12 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     }
 
     /// Whether `limit` keeps the promises, and so does every limit that was run and grants no less.
+    /// That no limit breaks them on average says nothing: it may be a promise of others.
     pub(crate) fn keeps(&mut self, limit: CpuLimits) -> Result<bool> {
         let tried = self.runs.keys().filter(|tried| tried.covers(limit));
         for tried in tried.copied().collect::<Vec<_>>() {
-            if !self.keeps_alone(tried)? {
+            let counts = tried.quota_us.is_some() || self.are_kept_on_average(tried)?;
+            if counts && !self.keeps_alone(tried)? {
                 return Ok(false);
             }
         }

@@ -114,6 +114,7 @@ fn no_limit_is_certain_where_its_absence_is_not() {
         suits: met,
         forecasts: vec![Forecast {
             met,
+            mean: Some(140e3),
             ..Forecast::default()
         }],
         ..candidate(None)
@@ -123,14 +124,23 @@ fn no_limit_is_certain_where_its_absence_is_not() {
         quota_us: None,
         ..burst
     };
-    let suit = |is_kept_without: bool| {
+    let scope = Scope {
+        threads: Some("a"),
+        ..Scope::default()
+    };
+    let promises = [Slo::parse("p95<156ms", scope).unwrap()];
+    let suit = |is_kept_without: bool, mean_without: Option<f64>| {
         let mut options = [option(burst, true), option(none, is_kept_without)];
-        doubt(&mut options);
+        // What no limit breaks on average is a promise of others.
+        options[1].forecasts[0].mean = mean_without;
+        doubt(&promises, &mut options);
         let [burst, _] = options;
         (burst.suits, burst.forecasts[0].met, burst.doubted_by)
     };
-    assert_eq!(suit(true), (true, true, None));
-    assert_eq!(suit(false), (false, false, Some(none.cpu_max())));
+    assert_eq!(suit(true, Some(140e3)), (true, true, None));
+    let doubted = (false, false, Some(none.cpu_max()));
+    assert_eq!(suit(false, Some(141e3)), doubted);
+    assert_eq!(suit(false, Some(200e3)), (true, true, None));
 }
 
 /// Promised are 80 ms.

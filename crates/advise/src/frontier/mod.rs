@@ -360,7 +360,8 @@ fn quotas<S: Simulate, F: Fn() + Sync>(
             .skip(told);
         let is_kept = |one: &Forecast| !is_promised || one.met;
         if rows.all(|(slo, (here, free))| {
-            is_as_without(slo, here, free) && (is_kept(here) || !is_kept(free))
+            let is_enough = is_as_without(slo, here, free) || is_promised && here.met;
+            is_enough && (is_kept(here) || !is_kept(free))
         }) {
             break;
         }
