@@ -251,7 +251,8 @@ pub enum AtSocket {
     /// The current thread begins to connect it: its new state is `TCP_SYN_SENT`.
     Connects,
     /// It is closed: its new state is `TCP_FIN_WAIT1`, `TCP_LAST_ACK` if the other end was closed
-    /// before, or `TCP_CLOSE` if something was not read. The first of them is by its own thread.
+    /// before, or `TCP_CLOSE` if something was not read or the other end resets it. Its own thread
+    /// is the current one but for a reset.
     Closes,
 }
 

@@ -201,9 +201,16 @@ impl Recording {
 
     /// The number of events that the recorder counted, where the trace has fewer: it was cut, or
     /// the file of a CPU is missing.
+    /// Only of the pages of tracefs, of which `record` counts what a reader finds.
     pub fn counted_before_a_cut(&self) -> Option<u64> {
-        self.other_number_told()
-            .filter(|told| *told > self.counts.events)
+        let Counts {
+            events,
+            overwritten,
+            ..
+        } = self.counts;
+        let is_of_record = self.meta.trace_format == Some(TraceFormat::TracefsRaw);
+        let told = self.other_number_told().filter(|_| is_of_record)?;
+        (told > events + overwritten).then_some(told)
     }
 
     /// Whether it was recorded by BPF or perf, or on a kernel before 6.3: no event of a socket was

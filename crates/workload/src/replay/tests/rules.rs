@@ -4,6 +4,7 @@ use super::*;
 use schedcast_base::assert_starts;
 use schedcast_kernel::platform::Op;
 use schedcast_sim::workload::ArrivalContext;
+use schedcast_trace::recording::TraceFormat;
 use schedcast_trace::{EventKind, LostEvents};
 
 /// The example of the module's documentation.
@@ -442,19 +443,22 @@ fn what_the_recorder_lost_is_refused_too() {
 
 #[test]
 fn a_trace_with_fewer_events_than_the_recorder_counted_is_refused() {
-    let recording = |told: u64| {
+    let pages = Some(TraceFormat::TracefsRaw);
+    let recording = |told: u64, format: Option<TraceFormat>| {
         let mut mini = example();
         mini.counts.events = 41;
+        mini.counts.overwritten = 5;
         mini.meta.events = Some(told);
+        mini.meta.trace_format = format;
         mini.recording(10_000)
     };
-    let error = infer(&recording(76), &InferOptions::default()).unwrap_err();
+    let error = infer(&recording(76, pages), &InferOptions::default()).unwrap_err();
     assert_starts(
         &error,
         "mini/trace.txt: the trace has 41 events, expected 76",
     );
-    for told in [40, 41] {
-        assert!(infer(&recording(told), &InferOptions::default()).is_ok());
+    for (told, format) in [(40, pages), (41, pages), (46, pages), (76, None)] {
+        assert!(infer(&recording(told, format), &InferOptions::default()).is_ok());
     }
 }
 
