@@ -52,7 +52,7 @@ impl Asking {
             [client] => executed_ns(client),
             _ => 0,
         };
-        let requests = replay.requests.iter();
+        let requests = replay.whole_requests();
         let requests = requests.filter(|one| one.service as usize == number);
         let in_ns = of_a_cpu_ns.max(client_ns).max(1);
         Self {

@@ -164,7 +164,8 @@ impl Adjust {
 }
 
 /// Times of everything that makes clients ask, divided by the rate. Without clients that is all
-/// that comes from outside.
+/// that comes from outside. Clients of a closed loop think so much shorter, and those with a
+/// schedule have a denser one.
 fn scale_arrivals(replay: &mut Replay, permille: u64) {
     let scaled = |ns: u64| (u128::from(ns) * 1000 / u128::from(permille)) as u64;
     let mut clients: BTreeSet<ThreadId> = replay.exchanges.iter().map(|e| e.client).collect();
@@ -173,6 +174,15 @@ fn scale_arrivals(replay: &mut Replay, permille: u64) {
         clients.extend(&service.clients);
         serving.extend(replay.members(service.group));
     }
+    // What a client does between two messages of one request is no time to think.
+    let goes_on: Vec<bool> = replay.requests.iter().map(|one| one.goes_on).collect();
+    let scale_follows = |follows: &mut Option<Follows>| {
+        let thinks = |one: &&mut Follows| !goes_on[one.request.index()];
+        if let Some(follows) = follows.as_mut().filter(thinks) {
+            follows.after_ns = scaled(follows.after_ns);
+            follows.not_before_ns = scaled(follows.not_before_ns);
+        }
+    };
     for activation in &mut replay.activations {
         let asks = clients.is_empty() || clients.contains(&activation.thread);
         if let Trigger::Outside { at_ns, context, .. } = &mut activation.trigger
@@ -184,13 +194,13 @@ fn scale_arrivals(replay: &mut Replay, permille: u64) {
         if clients.is_empty() {
             activation.slept_before_ns = activation.slept_before_ns.map(scaled);
         }
-        scale_follows(&mut activation.follows, scaled);
+        scale_follows(&mut activation.follows);
     }
     for served in &mut replay.requests {
         let size = scaled(served.due_ns.unsigned_abs()) as i64;
         served.due_ns = if served.due_ns < 0 { -size } else { size };
         served.arrives_ns = scaled(served.arrives_ns);
-        scale_follows(&mut served.follows, scaled);
+        scale_follows(&mut served.follows);
     }
     for exchanged in replay.exchanges.iter_mut().flat_map(|e| &mut e.requests) {
         exchanged.not_before_ns = exchanged.not_before_ns.map(scaled);
@@ -201,14 +211,6 @@ fn scale_arrivals(replay: &mut Replay, permille: u64) {
     }
     // Faster, the requests are over sooner; slower, the others are.
     replay.duration_ns = replay.duration_ns.min(scaled(replay.duration_ns));
-}
-
-/// Clients of a closed loop think so much shorter, and those with a schedule have a denser one.
-fn scale_follows(follows: &mut Option<Follows>, scaled: impl Fn(u64) -> u64) {
-    if let Some(follows) = follows {
-        follows.after_ns = scaled(follows.after_ns);
-        follows.not_before_ns = scaled(follows.not_before_ns);
-    }
 }
 
 /// The machine is slower or faster: work of user threads takes more or less CPU time.

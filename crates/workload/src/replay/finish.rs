@@ -108,7 +108,7 @@ pub(super) fn finish(
             .as_ref()
             .map_or(0, |log| log.len() as u64);
     }
-    replay.report.shown_requests = replay.requests.len() as u64;
+    replay.report.shown_requests = replay.whole_requests().count() as u64;
     replay.report.given_up = folded.found.given_up;
     replay.report.stolen_ns = steal::take_out(&mut replay, recording.meta.steal_ratio);
     replay.report.incomplete = folded.incomplete;

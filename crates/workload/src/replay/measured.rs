@@ -159,7 +159,7 @@ impl Replay {
                 collected.request_ages_ns.extend(ages);
             }
         }
-        for served in self.requests.iter().filter(|one| !one.goes_on) {
+        for served in self.whole_requests() {
             let service = &self.services[served.service as usize];
             if let Some(collected) = by_subject.get_mut(service.subject.as_str()) {
                 collected.request_ns.push(served.latency_ns);

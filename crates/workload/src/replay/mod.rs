@@ -317,6 +317,11 @@ impl Folded {
 }
 
 impl Replay {
+    /// The requests of services, each by its last message.
+    pub fn whole_requests(&self) -> impl Iterator<Item = &Served> {
+        self.requests.iter().filter(|one| !one.goes_on)
+    }
+
     /// The group of this path.
     ///
     /// # Errors

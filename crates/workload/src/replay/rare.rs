@@ -87,9 +87,9 @@ impl Replay {
         }
         let served = |one: &&super::Served| {
             let service = &self.services[one.service as usize];
-            service.subject == main && service.group == group && !one.goes_on
+            service.subject == main && service.group == group
         };
-        let requests = match self.requests.iter().filter(served).count() as u64 {
+        let requests = match self.whole_requests().filter(served).count() as u64 {
             0 => activations.get(main).copied().unwrap_or(0),
             requests => requests,
         };

@@ -68,6 +68,7 @@ const FEW_OF: u64 = 100;
 
 /// Fills in what can be counted at the end.
 pub(super) fn count(replay: &mut Replay) {
+    let requests = replay.whole_requests().count() as u64;
     let report = &mut replay.report;
     for activation in &replay.activations {
         match activation.trigger {
@@ -79,7 +80,7 @@ pub(super) fn count(replay: &mut Replay) {
         report.assumed_ns += activation.assumed_ns;
     }
     // A load generator that is ended does not receive what is under way.
-    if report.given_up * FEW_OF <= replay.requests.len() as u64 {
+    if report.given_up * FEW_OF <= requests {
         report.given_up = 0;
     }
     for step in &replay.steps {

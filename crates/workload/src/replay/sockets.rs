@@ -263,6 +263,7 @@ impl Messages {
         let read: BTreeSet<Socket> = reads.map(|one| one.socket).collect();
         let mut connects: BTreeMap<ThreadId, usize> = BTreeMap::new();
         let mut lifetimes: BTreeMap<Socket, Vec<Lifetime>> = BTreeMap::new();
+        let mut closed_by: BTreeMap<Socket, ThreadId> = BTreeMap::new();
         let mut arrived: BTreeMap<ThreadId, (Socket, u64)> = BTreeMap::new();
         let mut peers: BTreeMap<Socket, Socket> = BTreeMap::new();
         for one in uses {
@@ -270,6 +271,7 @@ impl Messages {
             let (by, socket) = (one.thread, one.socket);
             match one.what {
                 AtSocket::Connects => {
+                    closed_by.remove(&socket);
                     lifetimes.entry(socket).or_default().push(Lifetime {
                         opened_ns: at_ns,
                         by,
@@ -279,6 +281,7 @@ impl Messages {
                     peers.remove(&socket);
                 }
                 AtSocket::Closes => {
+                    closed_by.insert(socket, by);
                     if let Some(last) = lifetimes.get_mut(&socket).and_then(|all| all.last_mut()) {
                         last.closed_ns.get_or_insert(at_ns);
                     }
@@ -296,6 +299,13 @@ impl Messages {
                 AtSocket::Received => {
                     // It came at the end of another call: `shutdown` lets a corked reply go.
                     arrived.remove(&by);
+                    // It closed its own end only, and waits for the answer.
+                    if closed_by.get(&socket) == Some(&by)
+                        && let Some(last) =
+                            lifetimes.get_mut(&socket).and_then(|all| all.last_mut())
+                    {
+                        last.closed_ns = Some(at_ns);
+                    }
                     received.push(Receipt { at_ns, by, socket });
                 }
                 AtSocket::Sent => {
@@ -397,7 +407,7 @@ impl Messages {
     }
 }
 
-/// How many clients had closed their connection when the answer came: nobody received it.
+/// How many answers no client received: it had closed its connection.
 pub(super) fn unread(exchanged: &[Exchanged]) -> u64 {
     // What is answered last may be under way to its client when the recording ends.
     let read = exchanged.iter().filter(|one| one.is_read);

@@ -369,7 +369,11 @@ impl Services {
                 continue;
             }
             match served.follows {
-                Some(_) => b.word_load(self.states[request.index()], due),
+                Some(_) => {
+                    b.word_load(self.states[request.index()], due);
+                    // The work for it may have been run before it was due.
+                    b.unless(due, Compare::NotEqual, NOT_DUE, |b| b.now(due));
+                }
                 None => b.set(due, served.due_ns.max(0) as u64),
             }
             let word = self.states[later.index()];

@@ -222,6 +222,14 @@ impl Placing<'_> {
             let own = &mut requests[first as usize..];
             own.iter_mut().for_each(|request| request.is_handed = true);
         }
+        for (reply, served) in replies.iter().zip(&mut requests[first as usize..]) {
+            // No reply is known that it follows: it is due when its request is, and comes then.
+            if let Some(whole) = asked[reply.asked].first
+                && served.follows.is_none()
+            {
+                served.due_ns = asked[whole].due_ns;
+            }
+        }
         if let Some(rounds) = rounds {
             rounds.split(drafts, &requests[first as usize..], first);
         }

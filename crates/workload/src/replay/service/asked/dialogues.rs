@@ -7,10 +7,10 @@
 //! client sends in the middle follows the reply before it, in the replay, too, and waits for it as
 //! long as it did.
 //!
-//! A client works so if most exchanges are of connections that the recording shows opened, if the
-//! connections have few exchanges each, and if the later ones of a connection follow replies, not
-//! timers. One that keeps its connections for many requests does not, nor one that asks every
-//! second on one that it closes then.
+//! A client works so if most exchanges are of connections that the recording shows opened, with few
+//! exchanges each, if the later ones of a connection follow replies, not timers, and if there are
+//! more connections than are open at once. One that keeps its connections for many requests does
+//! not work so, nor one that asks every second on one that it closes then.
 //!
 //! # Worked example
 //!
@@ -19,7 +19,7 @@
 //! two exchanges are one request of 2.50 ms, which began 0.10 ms before it was sent. In the replay
 //! its second message comes 0.30 ms after the first answer, whenever that is.
 
-use super::super::super::sockets::Exchanged;
+use super::super::super::sockets::{Exchanged, Lifetime};
 use super::super::super::threads::ThreadId;
 use super::super::Asked;
 use super::most;
@@ -27,47 +27,89 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Connections for one request have no more exchanges than this. SMTP has six.
 const PARTS_MAX: usize = 8;
+/// Of connections for one request there are so many times as many as are open at once.
+const CONNECTIONS_TIMES: usize = 2;
 
-/// The exchanges of each connection, by position, in order of their first message, if clients make
-/// a new one for each request. `by_timer`: which of them timers led to.
+/// The exchanges of each request, by position, in order of their first message, if clients make a
+/// new connection for each: those of a connection, or one of a connection that is kept. `by_timer`:
+/// which of them timers led to.
 pub(super) fn find(exchanged: &[Exchanged], by_timer: &[bool]) -> Option<Vec<Vec<usize>>> {
     let mut of_connection: BTreeMap<(u64, u32), Vec<usize>> = BTreeMap::new();
+    let mut kept: Vec<usize> = Vec::new();
     for (position, one) in exchanged.iter().enumerate() {
-        if let Some(lifetime) = one.lifetime {
-            let key = (lifetime.opened_ns, one.connection);
-            of_connection.entry(key).or_default().push(position);
+        match one.lifetime {
+            Some(lifetime) => {
+                let key = (lifetime.opened_ns, one.connection);
+                of_connection.entry(key).or_default().push(position);
+            }
+            None => kept.push(position),
         }
     }
-    let opened: usize = of_connection.values().map(Vec::len).sum();
-    // A server answers the message that closes a session, too, but nobody reads that.
-    for of in of_connection.values_mut() {
-        let read = of.iter().rposition(|position| exchanged[*position].is_read);
-        of.truncate(read.map_or(of.len(), |last| last + 1));
-    }
-    let short = of_connection.values().filter(|of| of.len() <= PARTS_MAX);
-    let later: Vec<usize> = of_connection
+    let lifetimes = of_connection
         .values()
-        .flat_map(|of| of[1..].to_vec())
-        .collect();
+        .filter_map(|of| exchanged[of[0]].lifetime);
+    if at_once(lifetimes) * CONNECTIONS_TIMES > of_connection.len() {
+        return None;
+    }
+    // Exchanges of connections for one request, with those that close them.
+    let mut of_one = 0;
+    let mut all: Vec<Vec<usize>> = Vec::new();
+    for mut of in of_connection.into_values() {
+        // A server answers the message that closes a session, too, but nobody reads that.
+        let read = of.iter().rposition(|position| exchanged[*position].is_read);
+        let length = of.len();
+        of.truncate(read.map_or(length, |last| last + 1));
+        match of.len() <= PARTS_MAX {
+            true => {
+                of_one += length;
+                all.push(of);
+            }
+            false => kept.extend(of),
+        }
+    }
+    let later: Vec<usize> = all.iter().flat_map(|of| of[1..].to_vec()).collect();
     let by_replies = later.iter().filter(|position| !by_timer[**position]);
-    let renews = most(opened, exchanged.len())
-        && most(short.count(), of_connection.len())
-        && most(by_replies.count(), later.len());
-    let mut all: Vec<Vec<usize>> = of_connection.into_values().collect();
+    if !most(of_one, exchanged.len()) || !most(by_replies.count(), later.len()) {
+        return None;
+    }
+    all.extend(kept.into_iter().map(|position| vec![position]));
     all.sort_by_key(|of| of[0]);
-    renews.then_some(all)
+    Some(all)
+}
+
+/// How many connections there were at once, at most.
+fn at_once(lifetimes: impl Iterator<Item = Lifetime>) -> usize {
+    let ends = |one: Lifetime| {
+        let closed = one.closed_ns.map(|closed_ns| (closed_ns, false));
+        std::iter::once((one.opened_ns, true)).chain(closed)
+    };
+    // At equal times one is closed first.
+    let mut changes: Vec<(u64, bool)> = lifetimes.flat_map(ends).collect();
+    changes.sort_unstable();
+    let (mut open, mut most) = (0_usize, 0);
+    for (_, opens) in changes {
+        open = if opens {
+            open + 1
+        } else {
+            open.saturating_sub(1)
+        };
+        most = most.max(open);
+    }
+    most
 }
 
 /// Whether the service has a thread of its own for most connections. All messages of a connection
 /// are that thread's, whose life is the connection: what the client sends in the middle follows
 /// from what it is answered, and keeps no place of its own.
 pub(super) fn have_threads(exchanged: &[Exchanged], dialogues: &[Vec<usize>]) -> bool {
-    let answering = dialogues
-        .iter()
-        .flatten()
-        .map(|position| exchanged[*position].answer.by);
-    let threads: BTreeSet<ThreadId> = answering.collect();
-    threads.len() * 2 > dialogues.len()
+    let mut answered: BTreeMap<ThreadId, usize> = BTreeMap::new();
+    for of in dialogues {
+        let by: BTreeSet<ThreadId> = of.iter().map(|one| exchanged[*one].answer.by).collect();
+        by.into_iter()
+            .for_each(|by| *answered.entry(by).or_default() += 1);
+    }
+    let once = answered.values().filter(|connections| **connections == 1);
+    most(once.count(), answered.len()) && answered.len() * 2 > dialogues.len()
 }
 
 /// The exchanges of one connection as one.
@@ -134,7 +176,7 @@ pub(in super::super) fn in_parts(whole: &[Asked], in_parts: Vec<Vec<Asked>>) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::super::sockets::{Answer, Lifetime};
+    use super::super::super::super::sockets::Answer;
     use super::*;
 
     /// One exchange on `connection`, opened and sent at these times, answered 200 µs later.
@@ -194,6 +236,30 @@ mod tests {
     }
 
     #[test]
+    fn a_kept_connection_beside_new_ones_has_a_request_for_each_exchange() {
+        let mut exchanged = connections(3);
+        let health = |number: u64| exchange(9, None, 300_000 + 10_000 * number);
+        exchanged.extend((0..10).map(health));
+        let found = find(&exchanged, &[false; 70]).unwrap();
+        assert_eq!(found.len(), 30);
+        assert_eq!((&found[19], &found[20]), (&vec![57, 58, 59], &vec![60]));
+    }
+
+    #[test]
+    fn a_pool_is_no_thread_for_each_connection() {
+        let mut exchanged = connections(3);
+        let found = find(&exchanged, &[false; 60]).unwrap();
+        for (position, one) in exchanged.iter_mut().enumerate() {
+            one.answer.by = ThreadId(position as u32 / 3);
+        }
+        assert!(have_threads(&exchanged, &found));
+        for (position, one) in exchanged.iter_mut().enumerate() {
+            one.answer.by = ThreadId(position as u32 / 3 % 12);
+        }
+        assert!(!have_threads(&exchanged, &found));
+    }
+
+    #[test]
     fn connections_that_are_kept_have_a_request_for_each_exchange() {
         assert_eq!(find(&connections(30), &[false; 600]), None, "many");
         let mut by_timer = [false; 60];
@@ -213,5 +279,14 @@ mod tests {
             .map(|one| exchange(one % 4, None, 1000 * u64::from(one)))
             .collect();
         assert_eq!(find(&unseen, &[false; 40]), None, "opened before");
+        // All at once, and open to the end.
+        let mut kept = connections(8);
+        for one in &mut kept {
+            one.lifetime = one.lifetime.map(|lifetime| Lifetime {
+                closed_ns: None,
+                ..lifetime
+            });
+        }
+        assert_eq!(find(&kept, &[false; 160]), None, "never closed");
     }
 }
