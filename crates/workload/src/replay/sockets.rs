@@ -281,9 +281,11 @@ impl Messages {
                     peers.remove(&socket);
                 }
                 AtSocket::Closes => {
-                    closed_by.insert(socket, by);
-                    if let Some(last) = lifetimes.get_mut(&socket).and_then(|all| all.last_mut()) {
-                        last.closed_ns.get_or_insert(at_ns);
+                    let last = lifetimes.get_mut(&socket).and_then(|all| all.last_mut());
+                    // The address of one that is closed may be that of a server's socket.
+                    if let Some(last) = last.filter(|last| last.closed_ns.is_none()) {
+                        last.closed_ns = Some(at_ns);
+                        closed_by.insert(socket, by);
                     }
                 }
                 AtSocket::Arrived => {
@@ -633,6 +635,27 @@ mod tests {
         let times: Vec<_> = all.iter().map(us).collect();
         assert_eq!(times, [(Some(1000), 1050), (Some(2000), 2050)]);
         assert_eq!(given_up, 0);
+    }
+
+    /// `nc -N` closes its end when it has sent, and reads the answer then. The server has the
+    /// address of the client's socket for its own next connection.
+    #[test]
+    fn a_client_that_has_closed_its_own_end_gets_an_answer() {
+        let mut uses: Vec<Use> = vec![(1000, CLIENT, AtSocket::Connects, ENDS[0])];
+        uses.extend(asked(1050));
+        uses.push((1070, CLIENT, AtSocket::Closes, ENDS[0]));
+        uses.extend(sent(1100, SERVER, 1));
+        uses.push(received(1150, CLIENT, 0));
+        uses.push((1500, SERVER, AtSocket::Received, ENDS[0]));
+        uses.push((1510, SERVER, AtSocket::Closes, ENDS[0]));
+        uses.push((1600, SERVER, AtSocket::Received, ENDS[0]));
+        let sides = Sides {
+            clients: &[CLIENT].into(),
+            inside: &[false, true],
+        };
+        let (all, _) = Messages::of(&super::tests::uses(&uses), 0).exchanged(&sides);
+        assert_eq!((all.len(), all[0].replied_ns), (1, 1_150_000));
+        assert_eq!(all[0].lifetime.unwrap().closed_ns, Some(1_150_000));
     }
 
     #[test]
