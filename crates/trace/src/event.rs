@@ -239,6 +239,35 @@ schedcast_base::named! {
     }
 }
 
+/// States of `include/net/tcp_states.h`.
+pub(crate) const TCP_ESTABLISHED: i64 = 1;
+pub(crate) const TCP_SYN_SENT: i64 = 2;
+pub(crate) const TCP_FIN_WAIT1: i64 = 4;
+pub(crate) const TCP_CLOSE: i64 = 7;
+pub(crate) const TCP_CLOSE_WAIT: i64 = 8;
+pub(crate) const TCP_LAST_ACK: i64 = 9;
+
+impl SocketEvent {
+    /// Its place below `events` of tracefs.
+    pub fn place(self) -> String {
+        format!("sock/{}", self.name())
+    }
+
+    /// Filter of tracefs that lets records of use pass: calls that moved something, and of the
+    /// states of a connection that it begins and that a thread closes it. `None` where each record
+    /// is of use.
+    pub fn filter(self) -> Option<String> {
+        match self {
+            SocketEvent::DataReady => None,
+            SocketEvent::SendLength | SocketEvent::RecvLength => Some("ret > 0".to_owned()),
+            SocketEvent::SetState => Some(format!(
+                "newstate == {TCP_SYN_SENT} || newstate == {TCP_FIN_WAIT1} || newstate == {TCP_LAST_ACK} \
+                 || (newstate == {TCP_CLOSE} && (oldstate == {TCP_ESTABLISHED} || oldstate == {TCP_CLOSE_WAIT}))"
+            )),
+        }
+    }
+}
+
 /// Something that happens at a socket while a thread is the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtSocket {

@@ -365,30 +365,21 @@ impl Drop for Perf {
     }
 }
 
-/// Switches on the events of sockets, if this kernel has all of them (Linux 6.3): without calls
-/// that moved nothing, and of the states of a connection only that it begins (`TCP_SYN_SENT`) and
-/// that a thread closes it (`TCP_FIN_WAIT1`, `TCP_LAST_ACK`, or at once `TCP_CLOSE`).
+/// Switches on the events of sockets, as far as they are of use, if this kernel has all of them
+/// (Linux 6.3).
 fn of_sockets(trace: &TraceInstance) -> Result<Vec<String>> {
-    let all = SocketEvent::ALL.map(|event| (event, format!("sock/{}", event.name())));
-    let is_there = |event: &String| trace.file(&format!("events/{event}")).exists();
-    if !all.iter().all(|(_, event)| is_there(event)) {
+    let all = SocketEvent::ALL.map(|event| (event, event.place()));
+    let is_there = |place: &String| trace.file(&format!("events/{place}")).exists();
+    if !all.iter().all(|(_, place)| is_there(place)) {
         return Ok(Vec::new());
     }
-    for (of, event) in &all {
-        let filter = match of {
-            SocketEvent::DataReady => None,
-            SocketEvent::SendLength | SocketEvent::RecvLength => Some("ret > 0"),
-            SocketEvent::SetState => Some(
-                "newstate == 2 || newstate == 4 || newstate == 9 \
-                 || (newstate == 7 && (oldstate == 1 || oldstate == 8))",
-            ),
-        };
-        if let Some(filter) = filter {
-            trace.set(&format!("events/{event}/filter"), filter)?;
+    for (event, place) in &all {
+        if let Some(filter) = event.filter() {
+            trace.set(&format!("events/{place}/filter"), &filter)?;
         }
-        trace.set(&format!("events/{event}/enable"), "1")?;
+        trace.set(&format!("events/{place}/enable"), "1")?;
     }
-    Ok(all.map(|(_, event)| event).into())
+    Ok(all.map(|(_, place)| place).into())
 }
 
 fn long_run_filter() -> String {

@@ -3,6 +3,7 @@
 use super::{EventFormat, Field, Place, States};
 use crate::binary::{Endian, before_zero};
 use crate::event::{AtSocket, Context, Event, EventKind, Level, Pid, PrevState, SocketEvent};
+use crate::event::{TCP_CLOSE, TCP_FIN_WAIT1, TCP_LAST_ACK, TCP_SYN_SENT};
 use crate::names::{CommId, CommTable};
 use crate::tracepoint::{self, Tracepoint};
 
@@ -50,12 +51,6 @@ struct SocketPlan {
     /// Bytes that were moved, or an error, or the new state; nothing where data has come.
     value: Option<Field>,
 }
-
-/// States of `include/net/tcp_states.h`.
-const TCP_SYN_SENT: i64 = 2;
-const TCP_FIN_WAIT1: i64 = 4;
-const TCP_CLOSE: i64 = 7;
-const TCP_LAST_ACK: i64 = 9;
 
 impl SocketPlan {
     fn of(format: &EventFormat) -> Option<SocketPlan> {

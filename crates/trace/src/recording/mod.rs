@@ -218,7 +218,7 @@ impl Recording {
     fn lacks_sockets(&self) -> bool {
         let were_asked_for = match self.meta.trace_format {
             Some(TraceFormat::TracefsRaw) => {
-                let format = format!("events/sock/{}/format", SocketEvent::DataReady.name());
+                let format = format!("events/{}/format", SocketEvent::DataReady.place());
                 self.trace.join(format).is_file()
             }
             Some(TraceFormat::PerfData) => false,
