@@ -68,15 +68,20 @@ fn candidate(payer: Option<&str>) -> Candidate {
     }
 }
 
-/// A stranger was told of 23 ms in 100 ms where 30 ms were recorded, for a p95 of 99.7 ms on
-/// average; measured were 187 ms.
-#[test]
-fn what_is_not_certain_names_no_tighter_limit_than_the_recorded_one() {
+/// About the threads `a`.
+fn promise(text: &str) -> Slo {
     let scope = Scope {
         threads: Some("a"),
         ..Scope::default()
     };
-    let promises = [Slo::parse("p95<100ms", scope).unwrap()];
+    Slo::parse(text, scope).unwrap()
+}
+
+/// A stranger was told of 23 ms in 100 ms where 30 ms were recorded, for a p95 of 99.7 ms on
+/// average; measured were 187 ms.
+#[test]
+fn what_is_not_certain_names_no_tighter_limit_than_the_recorded_one() {
+    let promises = [promise("p95<100ms")];
     let option = |limit: CpuLimits| Candidate {
         limit,
         suits: false,
@@ -124,11 +129,7 @@ fn no_limit_is_certain_where_its_absence_is_not() {
         quota_us: None,
         ..burst
     };
-    let scope = Scope {
-        threads: Some("a"),
-        ..Scope::default()
-    };
-    let promises = [Slo::parse("p95<156ms", scope).unwrap()];
+    let promises = [promise("p95<156ms")];
     let suit = |is_kept_without: bool, mean_without: Option<f64>| {
         let mut options = [option(burst, true), option(none, is_kept_without)];
         // What no limit breaks on average is a promise of others.
@@ -146,11 +147,7 @@ fn no_limit_is_certain_where_its_absence_is_not() {
 /// Promised are 80 ms.
 #[test]
 fn not_for_certain_and_not_at_all_are_two_answers() {
-    let scope = Scope {
-        threads: Some("a"),
-        ..Scope::default()
-    };
-    let promises = [Slo::parse("p95<80ms", scope).unwrap()];
+    let promises = [promise("p95<80ms")];
     let without = |mean_us: f64, most_us: f64| Candidate {
         limit: CpuLimits::default(),
         suits: most_us < 80e3,

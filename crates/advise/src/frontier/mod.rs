@@ -12,8 +12,8 @@
 //! it is without a limit, so that is the last. Seven quotas, those that were really measured among
 //! them, with bursts of 0, 25 and 50 ms, and no limit at all, are 22 limits.
 //!
-//! With a promise it is the promised figures, not the p99, that must be as without a limit and kept
-//! if they are kept without one.
+//! With a promise the last quota is the first that keeps each promised figure, or, where it is not
+//! kept without a limit either, has it as without one.
 
 mod files;
 
@@ -358,10 +358,9 @@ fn quotas<S: Simulate, F: Fn() + Sync>(
             .iter()
             .zip(forecasts.iter().zip(&without_limit))
             .skip(told);
-        let is_kept = |one: &Forecast| !is_promised || one.met;
-        if rows.all(|(slo, (here, free))| {
-            let is_enough = is_as_without(slo, here, free) || is_promised && here.met;
-            is_enough && (is_kept(here) || !is_kept(free))
+        if rows.all(|(slo, (here, free))| match is_promised {
+            true => here.met || !free.met && is_as_without(slo, here, free),
+            false => is_as_without(slo, here, free),
         }) {
             break;
         }
