@@ -4,7 +4,7 @@ use schedcast_workload::replay::ClientLoop;
 use schedcast_workload::replay::subject::is_recorder;
 
 use crate::change;
-use crate::clients::{Asking, Waiting};
+use crate::clients::{Asking, ClosedLoop, Waiting};
 use crate::comparison::{Comparison, MeasuredFigure, Variant};
 use crate::context::{About, Context, RefitFigure};
 use crate::drift::Drifting;
@@ -16,7 +16,7 @@ use crate::metrics;
 use crate::outcome::Outcome;
 use crate::patches::patches;
 use crate::question::{Question, Subject};
-use crate::recording::{ClosedLoop, Latency, Recorded};
+use crate::recording::{Latency, Recorded};
 use crate::resimulated::{bound_ns, is_partial, refit_around, simulated_ns, tell_fit};
 use crate::simulate::{Simulate, run_all, run_seeds};
 use crate::simulator::Simulator;

@@ -23,6 +23,23 @@ use schedcast_workload::replay::{Replay, ThreadId};
 /// Rates that differ by less than this share are not told apart.
 const DIFFERS: f64 = 0.02;
 
+/// Whether clients ask again when the last reply has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClosedLoop {
+    /// Nothing tells that they do, and no log in microseconds that they do not.
+    Unknown {
+        /// Neither is known when requests were due within a millisecond: clients' timers are no
+        /// finer.
+        coarse: bool,
+    },
+    /// They keep a schedule.
+    No,
+    /// They do.
+    Yes(Asking),
+    /// So many keep a schedule each, with one request at a time under way.
+    Bounded(u32),
+}
+
 /// How clients ask that ask again when the last reply has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asking {

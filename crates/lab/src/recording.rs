@@ -30,7 +30,7 @@ use schedcast_workload::replay::{self, Bound, GroupIndex, Rare, Replay};
 
 pub(crate) use self::layers::refused_kernel;
 use self::wakeups::RemoteWakeups;
-use crate::clients::Asking;
+use crate::clients::{Asking, ClosedLoop};
 use crate::comparison::Tier;
 use crate::error::{Error, Result};
 use crate::experiment::document::{Entry, Table};
@@ -101,23 +101,6 @@ pub struct Seen {
 /// docs/validity/services-bench.md. The recorded run is one of them and the run to come is another:
 /// √2 × 63.
 const BETWEEN_RUNS_PERMILLE: u64 = 89;
-
-/// Whether clients ask again when the last reply has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClosedLoop {
-    /// Nothing tells that they do, and no log in microseconds that they do not.
-    Unknown {
-        /// Neither is known when requests were due within a millisecond: clients' timers are no
-        /// finer.
-        coarse: bool,
-    },
-    /// They keep a schedule.
-    No,
-    /// They do.
-    Yes(Asking),
-    /// So many keep a schedule each, with one request at a time under way.
-    Bounded(u32),
-}
 
 /// Subjects whose threads all were there for less than half of the recording, such as the steps of
 /// a build: from a thread's first wakeup to its last sleep.
