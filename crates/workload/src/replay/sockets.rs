@@ -31,8 +31,14 @@ pub(super) struct Lifetime {
     /// When a thread began to connect it.
     pub opened_ns: u64,
     pub by: ThreadId,
-    /// When a thread closed it.
-    pub closed_ns: Option<u64>,
+    /// When a thread closed it, and which.
+    pub closed: Option<(u64, ThreadId)>,
+}
+
+impl Lifetime {
+    pub(super) fn closed_ns(&self) -> Option<u64> {
+        self.closed.map(|(at_ns, _)| at_ns)
+    }
 }
 
 /// A request with its reply. Times are ns since the start of the recording.
@@ -121,7 +127,7 @@ impl Connection {
 
     /// Whether its client has closed it: what comes then is of the next one between its addresses.
     fn is_closed(&self, at_ns: u64) -> bool {
-        let closed_ns = self.lifetime.and_then(|one| one.closed_ns);
+        let closed_ns = self.lifetime.and_then(|one| one.closed_ns());
         closed_ns.is_some_and(|closed_ns| closed_ns < at_ns)
     }
 
@@ -263,7 +269,6 @@ impl Messages {
         let read: BTreeSet<Socket> = reads.map(|one| one.socket).collect();
         let mut connects: BTreeMap<ThreadId, usize> = BTreeMap::new();
         let mut lifetimes: BTreeMap<Socket, Vec<Lifetime>> = BTreeMap::new();
-        let mut closed_by: BTreeMap<Socket, ThreadId> = BTreeMap::new();
         let mut arrived: BTreeMap<ThreadId, (Socket, u64)> = BTreeMap::new();
         let mut peers: BTreeMap<Socket, Socket> = BTreeMap::new();
         for one in uses {
@@ -271,21 +276,18 @@ impl Messages {
             let (by, socket) = (one.thread, one.socket);
             match one.what {
                 AtSocket::Connects => {
-                    closed_by.remove(&socket);
                     lifetimes.entry(socket).or_default().push(Lifetime {
                         opened_ns: at_ns,
                         by,
-                        closed_ns: None,
+                        closed: None,
                     });
                     // The address was that of another connection.
                     peers.remove(&socket);
                 }
                 AtSocket::Closes => {
-                    let last = lifetimes.get_mut(&socket).and_then(|all| all.last_mut());
                     // The address of one that is closed may be that of a server's socket.
-                    if let Some(last) = last.filter(|last| last.closed_ns.is_none()) {
-                        last.closed_ns = Some(at_ns);
-                        closed_by.insert(socket, by);
+                    if let Some(last) = last_of(&mut lifetimes, socket) {
+                        last.closed.get_or_insert((at_ns, by));
                     }
                 }
                 AtSocket::Arrived => {
@@ -302,11 +304,10 @@ impl Messages {
                     // It came at the end of another call: `shutdown` lets a corked reply go.
                     arrived.remove(&by);
                     // It closed its own end only, and waits for the answer.
-                    if closed_by.get(&socket) == Some(&by)
-                        && let Some(last) =
-                            lifetimes.get_mut(&socket).and_then(|all| all.last_mut())
+                    if let Some(last) = last_of(&mut lifetimes, socket)
+                        && last.closed.is_some_and(|(_, closed_by)| closed_by == by)
                     {
-                        last.closed_ns = Some(at_ns);
+                        last.closed = Some((at_ns, by));
                     }
                     received.push(Receipt { at_ns, by, socket });
                 }
@@ -407,6 +408,13 @@ impl Messages {
         all.sort_by_key(|one| one.sent_ns);
         (all, connections.forgotten)
     }
+}
+
+fn last_of(
+    lifetimes: &mut BTreeMap<Socket, Vec<Lifetime>>,
+    socket: Socket,
+) -> Option<&mut Lifetime> {
+    lifetimes.get_mut(&socket)?.last_mut()
 }
 
 /// How many answers no client received: it had closed its connection.
@@ -655,7 +663,7 @@ mod tests {
         };
         let (all, _) = Messages::of(&super::tests::uses(&uses), 0).exchanged(&sides);
         assert_eq!((all.len(), all[0].replied_ns), (1, 1_150_000));
-        assert_eq!(all[0].lifetime.unwrap().closed_ns, Some(1_150_000));
+        assert_eq!(all[0].lifetime.unwrap().closed_ns(), Some(1_150_000));
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub(super) fn find(exchanged: &[Exchanged], by_timer: &[bool]) -> Option<Vec<Vec
 /// How many connections there were at once, at most.
 fn at_once(lifetimes: impl Iterator<Item = Lifetime>) -> usize {
     let ends = |one: Lifetime| {
-        let closed = one.closed_ns.map(|closed_ns| (closed_ns, false));
+        let closed = one.closed_ns().map(|closed_ns| (closed_ns, false));
         std::iter::once((one.opened_ns, true)).chain(closed)
     };
     // At equal times one is closed first.
@@ -120,7 +120,7 @@ pub(super) fn whole(exchanged: &[Exchanged], of: &[usize]) -> Exchanged {
         client: made.map_or(first.client, |made| made.by),
         begun_ns: made.map_or(first.begun_ns, |made| made.opened_ns),
         freed_ns: made
-            .and_then(|made| made.closed_ns)
+            .and_then(|made| made.closed_ns())
             .unwrap_or(0)
             .max(last.freed_ns),
         replied_ns: last.replied_ns,
@@ -189,7 +189,7 @@ mod tests {
             lifetime: opened_us.map(|us| Lifetime {
                 opened_ns: us * 1000,
                 by: thread,
-                closed_ns: Some(us * 1000 + 2_000_000),
+                closed: Some((us * 1000 + 2_000_000, thread)),
             }),
             begun_ns: sent_us * 1000,
             sent_ns: sent_us * 1000,
@@ -283,7 +283,7 @@ mod tests {
         let mut kept = connections(8);
         for one in &mut kept {
             one.lifetime = one.lifetime.map(|lifetime| Lifetime {
-                closed_ns: None,
+                closed: None,
                 ..lifetime
             });
         }

@@ -66,15 +66,15 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         timer.is_some_and(|timer| led_by.insert(*timer))
     });
     let dialogues = dialogues::find(&exchanged, &by_timer.collect::<Vec<bool>>());
-    let handed_ns = handed_ns_of(&exchanged);
-    let part = |position: &usize| Asked {
-        handed_ns: handed_ns[*position],
-        ..asked(&exchanged[*position])
-    };
     let in_parts = dialogues
         .as_ref()
         .filter(|all| !dialogues::have_threads(&exchanged, all));
     let in_parts = in_parts.map(|all| {
+        let handed_ns = handed_ns_of(&exchanged);
+        let part = |position: &usize| Asked {
+            handed_ns: handed_ns[*position],
+            ..asked(&exchanged[*position])
+        };
         let parts = all.iter().map(|of| of.iter().map(part).collect());
         parts.collect::<Vec<Vec<Asked>>>()
     });
