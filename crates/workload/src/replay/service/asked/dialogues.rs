@@ -112,17 +112,21 @@ pub(super) fn have_threads(exchanged: &[Exchanged], dialogues: &[Vec<usize>]) ->
     most(once.count(), answered.len()) && answered.len() * 2 > dialogues.len()
 }
 
-/// The exchanges of one connection as one.
-pub(super) fn whole(exchanged: &[Exchanged], of: &[usize]) -> Exchanged {
+/// The exchanges of one connection as one. Its client may ask again when one of `clients` has
+/// closed it; what the kernel closes later keeps nobody waiting.
+pub(super) fn whole(
+    exchanged: &[Exchanged],
+    of: &[usize],
+    clients: &BTreeSet<ThreadId>,
+) -> Exchanged {
     let (first, last) = (&exchanged[of[0]], &exchanged[of[of.len() - 1]]);
     let made = first.lifetime;
+    let closed = made.and_then(|made| made.closed);
+    let closed = closed.filter(|(_, by)| clients.contains(by));
     Exchanged {
         client: made.map_or(first.client, |made| made.by),
         begun_ns: made.map_or(first.begun_ns, |made| made.opened_ns),
-        freed_ns: made
-            .and_then(|made| made.closed_ns())
-            .unwrap_or(0)
-            .max(last.freed_ns),
+        freed_ns: closed.map_or(0, |(at_ns, _)| at_ns).max(last.freed_ns),
         replied_ns: last.replied_ns,
         answer: last.answer,
         is_read: last.is_read,
@@ -227,7 +231,9 @@ mod tests {
         let found = find(&exchanged, &[false; 60]).unwrap();
         assert_eq!(found.len(), 20);
         assert_eq!(found[1], [3, 4, 5]);
-        let whole = whole(&exchanged, &found[1]);
+        let [whole, by_kernel] = [BTreeSet::from([ThreadId(0)]), BTreeSet::new()]
+            .map(|by| whole(&exchanged, &found[1], &by));
+        assert_eq!(by_kernel.freed_ns, whole.replied_ns);
         let us = [whole.begun_ns, whole.sent_ns, whole.replied_ns].map(|ns| ns / 1000);
         assert_eq!(us, [11_000, 11_100, 12_300]);
         assert_eq!(whole.freed_ns, 13_000_000);

@@ -3,6 +3,7 @@
 use super::super::super::activity::{Draft, Source};
 use super::super::super::sockets::{Exchanged, Sides, unread};
 use super::super::super::threads::ThreadId;
+use super::super::super::timeline::median;
 use super::super::{Asked, Border, MESSAGES_MIN, Told, placed};
 use super::{AT_ONCE_NS, Prompted, arrival, dialogues, most};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -79,7 +80,9 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         parts.collect::<Vec<Vec<Asked>>>()
     });
     if let Some(all) = &dialogues {
-        let whole = all.iter().map(|of| dialogues::whole(&exchanged, of));
+        let whole = all
+            .iter()
+            .map(|of| dialogues::whole(&exchanged, of, &border.clients));
         exchanged = whole.collect();
     }
     let awake: Vec<Option<Awake<'_>>> = exchanged.iter().map(awake).collect();
@@ -147,14 +150,18 @@ struct Awake<'a> {
     timer: Option<&'a usize>,
 }
 
-/// Whether clients ask as soon as they have been answered. `may_sleep`: what they wait for before
-/// they ask again, such as the end of the connection, may come later than the reply, and the group
-/// wakes them for it.
+/// Whether clients ask as soon as they have been answered: before they sleep, and within 1 ms or half
+/// of what a reply takes, because they read and decrypt it first. `may_sleep`: what they wait for
+/// before they ask again, such as the end of the connection, may come later than the reply, and the
+/// group wakes them for it.
 fn is_at_once(exchanged: &[Exchanged], awake: &[Option<Awake<'_>>], may_sleep: bool) -> bool {
+    let latency_ns = |one: &Exchanged| one.replied_ns.saturating_sub(one.begun_ns);
+    let mut latencies_ns: Vec<u64> = exchanged.iter().map(latency_ns).collect();
+    let prompt_ns = AT_ONCE_NS.max(median(&mut latencies_ns).unwrap_or(0) / 2);
     let at_once = exchanged.iter().zip(awake).filter(|(one, awake)| {
         let Some(awake) = awake else { return false };
         let can_ask_ns = one.free_ns.max(awake.woken_ns);
-        let is_prompt = one.begun_ns.saturating_sub(can_ask_ns) <= AT_ONCE_NS;
+        let is_prompt = one.begun_ns.saturating_sub(can_ask_ns) <= prompt_ns;
         let is_answered = (1..=one.begun_ns).contains(&one.free_ns);
         let has_slept = awake.woken_ns > one.free_ns;
         let is_by_reply = !has_slept || may_sleep && awake.by_group;
