@@ -131,6 +131,8 @@ struct Place {
 enum Next {
     /// This request is due.
     Due(RequestId, When),
+    /// This later message of the same request comes, and is due when that was.
+    Later(RequestId),
     /// The message that begins this activation.
     Message(ActivationId, When),
 }
@@ -148,8 +150,18 @@ impl Next {
         let mut next: BTreeMap<RequestId, Vec<Next>> = BTreeMap::new();
         for (id, served) in (0u32..).map(RequestId).zip(&replay.requests) {
             if let Some(follows) = served.follows {
+                // A later message that follows no reply of its own request comes with the first.
+                let whole = served.first.map(|first| &replay.requests[first.index()]);
+                let begins = |whole: &Served| {
+                    let first = whole.follows;
+                    first.filter(|first| first.request == follows.request)
+                };
                 let next = next.entry(follows.request).or_default();
-                next.push(Next::Due(id, when(follows)));
+                next.push(match whole.map(begins) {
+                    None => Next::Due(id, when(follows)),
+                    Some(Some(first)) => Next::Due(id, when(first)),
+                    Some(None) => Next::Later(id),
+                });
             }
         }
         for (id, activation) in (0u32..).map(ActivationId).zip(&replay.activations) {
@@ -362,12 +374,9 @@ impl Services {
         let [state, due, _] = SEND;
         let served = &requests[request.index()];
         for next in self.next.get(&request).into_iter().flatten() {
-            let Next::Due(later, _) = *next else {
+            let Next::Later(later) = *next else {
                 continue;
             };
-            if !requests[later.index()].is_later {
-                continue;
-            }
             match served.follows {
                 Some(_) => {
                     b.word_load(self.states[request.index()], due);
@@ -507,7 +516,7 @@ impl Compiler<'_> {
         let [state, value, _] = SEND;
         for next in self.services.next.get(&request).into_iter().flatten() {
             match *next {
-                Next::Due(id, _) if requests[id.index()].is_later => {}
+                Next::Later(_) => {}
                 Next::Due(id, when) => {
                     let word = self.services.states[id.index()];
                     b.word_load(word, state);
@@ -602,6 +611,7 @@ impl Compiler<'_> {
             let next = self.services.next.get(&id).into_iter().flatten();
             let then = next.filter_map(|next| match *next {
                 Next::Due(id, when) => Some((Then::Due(self.services.patient(id)?), when)),
+                Next::Later(_) => None,
                 Next::Message(id, when) => {
                     let activation = &self.replay.activations[id.index()];
                     let Trigger::Outside { .. } = activation.trigger else {

@@ -37,6 +37,13 @@ impl<'a> Chain<'a> {
         }
     }
 
+    /// Whether its client waits with it for the reply to an earlier message of the same request.
+    pub(super) fn is_in_middle(&self, position: usize) -> bool {
+        let one = &self.asked[position];
+        let is_other = |first: usize| one.after != self.asked[first].after;
+        one.first.is_some_and(is_other)
+    }
+
     /// Place of `at_ns` in a request's history: the reply that its client had before, and the time
     /// since. A client that sent it before it had that reply did not wait for it.
     pub(super) fn follows(&self, position: usize, at_ns: u64) -> Option<Follows> {
@@ -51,7 +58,7 @@ impl<'a> Chain<'a> {
     }
 
     fn behind(&self, position: usize, request: RequestId, after_ns: u64, at_ns: u64) -> Follows {
-        match self.keeps_schedule && self.asked[position].first.is_none() {
+        match self.keeps_schedule && !self.is_in_middle(position) {
             true => Follows {
                 request,
                 after_ns: after_ns.min(FOLLOWS_WITHIN_NS as u64),
@@ -103,7 +110,7 @@ impl<'a> Chain<'a> {
                     DraftStep::Awaits(request) => {
                         let arrives_ns = requests[request.index()].arrives_ns;
                         let position = *positions.get(request)?;
-                        if self.keeps_schedule && self.asked[position].first.is_none() {
+                        if self.keeps_schedule && !self.is_in_middle(position) {
                             return None;
                         }
                         let follows = match accepts {

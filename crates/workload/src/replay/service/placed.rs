@@ -131,14 +131,20 @@ impl Placing<'_> {
                 latency_ns: (replied_ns as i64 - since_ns).max(0) as u64,
                 follows: None,
                 is_handed: false,
-                is_later: one.first.is_some(),
+                first: None,
                 goes_on: one.goes_on,
             }
         }));
         let chain = Chain::new(asked, self.keeps_schedule, &replies, first);
+        for (reply, served) in replies.iter().zip(&mut requests[first as usize..]) {
+            let whole = asked[reply.asked].first;
+            served.first = whole
+                .and_then(|whole| chain.known.get(&whole))
+                .map(|known| known.0);
+        }
         let follow = |requests: &mut [Served], only_later: bool| {
             for (reply, number) in replies.iter().zip(first..) {
-                if only_later && asked[reply.asked].first.is_none() {
+                if only_later && !chain.is_in_middle(reply.asked) {
                     continue;
                 }
                 // The draw may fall before the reply that the client had by then.

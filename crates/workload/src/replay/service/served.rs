@@ -90,9 +90,8 @@ pub struct Served {
     pub follows: Option<Follows>,
     /// Whether the thread that replies does so when another one has done the work.
     pub is_handed: bool,
-    /// It is a later message of a request that others of its client began, and is due when that
-    /// was.
-    pub is_later: bool,
+    /// The first message of the request that it is a later message of. It is due when that was.
+    pub first: Option<RequestId>,
     /// Another message of the same request follows its reply.
     pub goes_on: bool,
 }

@@ -364,7 +364,7 @@ fn all_that_is_said_on_a_new_connection_is_one_request() {
     let parts: Vec<(bool, bool)> = replay
         .requests
         .iter()
-        .map(|served| (served.is_later, served.goes_on))
+        .map(|served| (served.first.is_some(), served.goes_on))
         .collect();
     assert_eq!(parts.len(), 80);
     assert!(
@@ -393,4 +393,72 @@ fn all_that_is_said_on_a_new_connection_is_one_request() {
     let (requests, slowest_ms) = latencies_ms(&with_work(connecting_anew(), 6_000));
     assert_eq!(requests, 40);
     assert!((1.8..2.6).contains(&slowest_ms), "{slowest_ms}");
+}
+
+/// A client without a rate that connects for each request. It says hello at 10 µs and more at 160,
+/// before it is answered at 200, has a second answer at 300, asks at 340 and is answered at
+/// 4400. Then it reads for 1.6 ms before it connects again.
+fn saying_more_before_the_answer() -> Replay {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
+    mini.group("/svc", &[("cpu.max", "max 100000")], &[2]);
+    let [ours, theirs] = [0xa0, 0xb0];
+    mini.switch(0, 0, 0, "R", 1);
+    for at in (0..40).map(|turn| 6_000 * turn) {
+        let says = |mini: &mut Mini, us: u64, wakes: bool| {
+            at_socket(mini, us, 1, AtSocket::Arrived, theirs);
+            if wakes {
+                mini.waking(us + 1, 0, 1, SOFT, 2);
+                mini.switch(us + 5, 1, 0, "R", 2);
+            }
+            at_socket(mini, us + 3, 1, AtSocket::Sent, ours);
+        };
+        let takes = |mini: &mut Mini, us| at_socket_on(mini, us, 1, 2, AtSocket::Received, theirs);
+        let answers = |mini: &mut Mini, us: u64| {
+            at_socket_on(mini, us, 1, 2, AtSocket::Arrived, ours);
+            mini.waking(us + 1, 1, 2, SOFT, 1);
+            at_socket_on(mini, us + 3, 1, 2, AtSocket::Sent, theirs);
+            mini.switch(us + 4, 0, 0, "R", 1);
+            at_socket(mini, us + 20, 1, AtSocket::Received, ours);
+        };
+        at_socket(&mut mini, at + 4, 1, AtSocket::Connects, ours);
+        says(&mut mini, at + 10, true);
+        takes(&mut mini, at + 20);
+        says(&mut mini, at + 160, false);
+        mini.switch(at + 170, 0, 1, "S", 0);
+        answers(&mut mini, at + 200);
+        takes(&mut mini, at + 210);
+        mini.switch(at + 225, 0, 1, "S", 0);
+        answers(&mut mini, at + 300);
+        mini.switch(at + 310, 1, 2, "S", 0);
+        says(&mut mini, at + 340, true);
+        mini.switch(at + 345, 0, 1, "S", 0);
+        takes(&mut mini, at + 350);
+        answers(&mut mini, at + 4_400);
+        mini.switch(at + 4_410, 1, 2, "S", 0);
+        at_socket(&mut mini, at + 4_430, 1, AtSocket::Closes, ours);
+    }
+    infer(&mini.recording(240_000), &InferOptions::default()).unwrap()
+}
+
+#[test]
+fn a_message_before_any_answer_comes_with_the_first_one() {
+    let replay = saying_more_before_the_answer();
+    let service = &replay.services[0];
+    assert_eq!(
+        (service.bound, service.renews),
+        (Bound::Connections(1), true)
+    );
+    let follows = |place: usize| {
+        let follows = replay.requests[place].follows.unwrap();
+        (follows.request.0, follows.after_ns / 1_000)
+    };
+    // The second request's messages are the fourth to the sixth of all, 1.6 ms after the reply.
+    let all: Vec<(u32, u64)> = (3..6).map(follows).collect();
+    assert_eq!(all, [(2, 1_603), (2, 1_759), (4, 39)]);
+    // Three times as slow, on one CPU with a client that reads three times as long, the client comes
+    // later and later, and no request waits for a message that comes at its recorded time.
+    let world = played(&with_work(replay, 3_000));
+    let latency = world.probes().metric("server/request_latency").unwrap();
+    let slowest_ms = latency.values.max().unwrap() as f64 / 1e6;
+    assert!((13.0..19.0).contains(&slowest_ms), "{slowest_ms}");
 }

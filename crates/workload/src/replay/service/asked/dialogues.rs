@@ -135,7 +135,8 @@ pub(super) fn whole(
 }
 
 /// All messages of requests, in order of sending. `whole` are the requests, `in_parts` the messages
-/// of each. A later message follows the last reply that its client had before it sent it.
+/// of each. A later message follows the last reply of its request that its client had before it
+/// sent it, or what the first message follows.
 pub(in super::super) fn in_parts(whole: &[Asked], in_parts: Vec<Vec<Asked>>) -> Vec<Asked> {
     let numbered = in_parts.into_iter().enumerate();
     let mut all: Vec<(usize, Asked)> = numbered
@@ -150,15 +151,16 @@ pub(in super::super) fn in_parts(whole: &[Asked], in_parts: Vec<Vec<Asked>>) -> 
     let replied_ns: Vec<i64> = all.iter().map(|(_, part)| part.replied_ns as i64).collect();
     let message = |(position, (number, part)): (usize, &(usize, Asked))| {
         let (one, own) = (&whole[*number], &of_whole[*number]);
+        let before = one
+            .after
+            .and_then(|before| of_whole[before].last().copied());
         let goes_on = own.last() != Some(&position);
         let had = |earlier: &&usize| replied_ns[**earlier] <= part.sent_ns;
         match own[0] == position {
             true => Asked {
                 due_ns: one.due_ns,
                 busy_ns: one.busy_ns,
-                after: one
-                    .after
-                    .and_then(|before| of_whole[before].last().copied()),
+                after: before,
                 goes_on,
                 ..*part
             },
@@ -168,7 +170,8 @@ pub(in super::super) fn in_parts(whole: &[Asked], in_parts: Vec<Vec<Asked>>) -> 
                     .rev()
                     .skip_while(|own| **own >= position)
                     .find(had)
-                    .copied(),
+                    .copied()
+                    .or(before),
                 first: Some(own[0]),
                 goes_on,
                 ..*part
