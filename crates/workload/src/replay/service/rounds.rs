@@ -10,14 +10,14 @@
 //! Take a pile of requests that had all arrived when the loop turned to the first of them. If they
 //! are answered one by one, the first is no dearer than the others, and [`FIRST_PERCENT`] percent
 //! of the work comes before the first reply in one of *k* piles of *k* requests at most. At the end
-//! of a round, it does so always. Piles with [`PILE_NS`] of work or more tell: the loop answers in
+//! of a round, it does so always. Piles with [`TELLS_NS`] of work or more tell: the loop answers in
 //! rounds if they are nearer to all of them than to the sum of 1/*k*, and [`DEVIATIONS`] standard
 //! deviations or more from that sum. Piles of two must be 16 at least.
 //!
 //! # What is made of them
 //!
 //! A round ends with the last reply before one whose request had not arrived when the round began,
-//! or before more than [`PILE_NS`] of work. Every request becomes an activation of its own, which
+//! or before more than [`WRITE_NS`] of work. Every request becomes an activation of its own, which
 //! its arrival begins. One that was alone in its round costs what the round did. How work divides
 //! among several is not in the trace: of [`DRAWS`] draws of so many single ones the one nearest in
 //! sum is taken, and stretched to that sum. Who was alone in a round does not depend on its own
@@ -44,9 +44,11 @@ use schedcast_sim::random;
 use schedcast_sim::workload::ArrivalContext;
 use std::collections::BTreeMap;
 
-/// Piles of less work than this say nothing, as the way from the wakeup to the first request is in
-/// the work before its reply. Writing a reply takes less.
-const PILE_NS: u64 = 1_000_000;
+/// Piles of less work than this say nothing, as the way from the wakeup to the first request, some
+/// 10 to 40 µs, is in the work before its reply.
+const TELLS_NS: u64 = 250_000;
+/// Writing a reply takes less.
+const WRITE_NS: u64 = 1_000_000;
 /// Standard deviations from what chance gives.
 const DEVIATIONS: f64 = 4.0;
 /// Share of a pile's work that comes before the first reply, if replies are written together.
@@ -109,7 +111,7 @@ impl Found {
                     round_ns = before_ns;
                 }
                 pile.add(work_ns);
-                let begins = !arrived || work_ns > PILE_NS;
+                let begins = !arrived || work_ns > WRITE_NS;
                 if begins {
                     round_ns = before_ns;
                 }
@@ -239,7 +241,7 @@ impl Piles {
             first_ns,
             work_ns,
         } = std::mem::take(pile);
-        if requests > 1 && work_ns >= PILE_NS {
+        if requests > 1 && work_ns >= TELLS_NS {
             self.all += 1;
             self.at_once += usize::from(first_ns * 100 >= work_ns * FIRST_PERCENT);
             let chance = 1.0 / requests as f64;
@@ -378,6 +380,7 @@ mod tests {
         // 8 of 8 are 5.3 more than the 2.7 of chance, whose deviation is 1.33.
         assert!(piles(&together[..8]).are_rounds());
         assert!(!piles(&together[..7]).are_rounds(), "too few");
+        assert!(piles(&[[260_000, 30_000]; 20]).are_rounds(), "brief ones");
         // 45 are nearer to 67 than to 22.3, a third of them, but not nearer to 68 than to 22.7.
         together.extend([[15_000, 9_000_000, 20_000]; 23]);
         assert!(piles(&together[..67]).are_rounds());
