@@ -1,7 +1,7 @@
 //! From a question to what is printed: the comparison and what a table says around it.
 
-use schedcast_workload::replay::ClientLoop;
 use schedcast_workload::replay::subject::is_recorder;
+use schedcast_workload::replay::{ClientLoop, Dialogue};
 
 use crate::change;
 use crate::clients::{Asking, ClosedLoop, Waiting};
@@ -509,9 +509,12 @@ pub fn context(question: &Question, experiment: &Experiment) -> Result<Context> 
             "{name}{target}, recorded with {}{}{}",
             describe_limit(before),
             describe_clients(first, recorded.seen.closed_loops.get(&target)),
-            match recorded.seen.renewing.contains(&target) {
-                true => "; they connect anew for each request",
-                false => "",
+            match recorded.seen.dialogues.get(&target) {
+                None | Some(Dialogue::None) => String::new(),
+                Some(Dialogue::Connection) => "; they connect anew for each request".to_owned(),
+                Some(Dialogue::Messages(number)) => {
+                    format!("; {number} messages, one after the other, are a request")
+                }
             }
         ));
         for scenario in others {

@@ -26,7 +26,7 @@ use schedcast_base::groups::{Miss, NamedGroup, Wanted, find, label_of};
 use schedcast_base::names::nearest;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_trace::{MeasuredSettings, Recording, Request};
-use schedcast_workload::replay::{self, Bound, GroupIndex, Rare, Replay};
+use schedcast_workload::replay::{self, Bound, Dialogue, GroupIndex, Rare, Replay};
 
 pub(crate) use self::layers::refused_kernel;
 use self::wakeups::RemoteWakeups;
@@ -74,8 +74,8 @@ pub struct Seen {
     pub rare: BTreeMap<String, Rare>,
     /// By cgroup that serves requests: whether its clients ask again when the last reply has come.
     pub closed_loops: BTreeMap<String, ClosedLoop>,
-    /// Groups whose clients make a new connection for each request.
-    pub renewing: BTreeSet<String>,
+    /// By cgroup that serves requests: what belongs to one.
+    pub dialogues: BTreeMap<String, Dialogue>,
     /// Cgroups of which the recording shows when their periods end.
     pub timed_periods: BTreeSet<String>,
     /// Cgroups of whose cpusets the recording has no file, with the CPUs that some of their threads
@@ -176,8 +176,8 @@ impl Seen {
         };
         let path = |group: GroupIndex| replay.groups[group.index()].path.clone();
         let timed = replay.groups.iter().filter(|group| group.phase.is_some());
-        let renewing = replay.services.iter().filter(|one| one.renews);
-        let renewing = renewing.map(|one| path(one.group)).collect();
+        let dialogues = replay.services.iter();
+        let dialogues = dialogues.map(|one| (path(one.group), one.dialogue));
         let closed_loops = services.map(|(number, one)| (path(one.group), told(number, one)));
         let closed_loops = closed_loops.collect();
         let bound = (0u32..).map(GroupIndex).zip(&replay.groups).skip(1);
@@ -197,7 +197,7 @@ impl Seen {
             drift_permille,
             rare,
             closed_loops,
-            renewing,
+            dialogues: dialogues.collect(),
             is_virtual,
             unused_log: replay.report.unused_log,
             brief: brief(replay, recording),

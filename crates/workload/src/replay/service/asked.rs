@@ -73,7 +73,7 @@ use super::super::threads::ThreadId;
 use super::super::timeline::median;
 use super::clock::Clock;
 use super::coarse::{self, Coarse};
-use super::{Asked, Border, MESSAGES_MIN, Told};
+use super::{Asked, Border, Dialogue, MESSAGES_MIN, Told};
 use schedcast_sim::random;
 use schedcast_trace::Request;
 use std::collections::BTreeMap;
@@ -149,7 +149,7 @@ pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft], clock: &Clock<'_>)
         connections,
         lanes: None,
         ask_at_once: false,
-        renews: false,
+        dialogue: Dialogue::None,
         in_parts: None,
         by_log: true,
         given_up: 0,

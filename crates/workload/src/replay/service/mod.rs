@@ -74,7 +74,7 @@ pub use closed::ClientLoop;
 use forked::Forked;
 pub use rounds::Rounds;
 use schedcast_trace::Request;
-pub use served::{Bound, Follows, RequestId, Served, Service};
+pub use served::{Bound, Dialogue, Follows, RequestId, Served, Service};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer messages than this in either direction make no service.
@@ -153,8 +153,7 @@ struct Told {
     lanes: Option<Vec<u32>>,
     /// Clients ask at once when they have been answered, as load generators without a rate do.
     ask_at_once: bool,
-    /// Clients make a new connection for each request.
-    renews: bool,
+    dialogue: Dialogue,
     /// The messages of each then, if they are told apart.
     in_parts: Option<Vec<Vec<Asked>>>,
     by_log: bool,
@@ -236,7 +235,7 @@ pub(super) fn find(
         let mut forked = Forked::of(&border, drafts);
         let mut client_loop = evidence.client_loop;
         let by_log = told.as_ref().is_some_and(|told| told.by_log);
-        let renews = told.as_ref().is_some_and(|told| told.renews);
+        let dialogue = told.as_ref().map_or(Dialogue::None, |told| told.dialogue);
         let is_told = told.is_some();
         let (mut asked, in_parts, connections, lanes, coarse) = match told {
             Some(told) => {
@@ -313,7 +312,7 @@ pub(super) fn find(
             subject,
             clients: border.clients.iter().copied().collect(),
             bound,
-            renews,
+            dialogue,
             coarse_timers: coarse.is_some(),
             rounds,
         });
@@ -585,7 +584,8 @@ impl<'a> Border<'a> {
     /// Whether each thread serves one request of one client at a time, as processes of PostgreSQL
     /// do. `told`: its requests, where a log or events of sockets tell.
     fn is_dedicated(&self, drafts: &[Draft], told: Option<&Told>) -> bool {
-        if self.hides_replies || told.is_some_and(|told| told.renews) {
+        let renews = |told: &Told| told.dialogue == Dialogue::Connection;
+        if self.hides_replies || told.is_some_and(renews) {
             return false;
         }
         let (mut all, mut single, mut sockets) = (0, 0, 0);

@@ -26,13 +26,24 @@ pub struct Service {
     pub clients: Vec<ThreadId>,
     /// Bound of the requests that are under way at once.
     pub bound: Bound,
-    /// Clients make a new connection for each request, which all that is said on it belongs to.
-    pub renews: bool,
+    /// The messages that are one request.
+    pub dialogue: Dialogue,
     /// The clients' timers count whole milliseconds. When requests were due within the last one is
     /// drawn.
     pub coarse_timers: bool,
     /// Its event loop, where that answers all it took at once when it has done it all.
     pub rounds: Option<Rounds>,
+}
+
+/// The messages of a client and their replies that are one request to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialogue {
+    /// One message and its reply.
+    None,
+    /// All that is said on a connection, which clients make anew for each request.
+    Connection,
+    /// So many as a rule, one after the other, on a connection that is kept: a transaction.
+    Messages(u32),
 }
 
 /// Bound of the requests of a service that are under way at once.

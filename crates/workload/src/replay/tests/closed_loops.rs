@@ -360,7 +360,7 @@ fn connecting_anew() -> Replay {
 #[test]
 fn all_that_is_said_on_a_new_connection_is_one_request() {
     let replay = connecting_anew();
-    assert!(replay.services[0].renews);
+    assert_eq!(replay.services[0].dialogue, Dialogue::Connection);
     let parts: Vec<(bool, bool)> = replay
         .requests
         .iter()
@@ -445,8 +445,8 @@ fn a_message_before_any_answer_comes_with_the_first_one() {
     let replay = saying_more_before_the_answer();
     let service = &replay.services[0];
     assert_eq!(
-        (service.bound, service.renews),
-        (Bound::Connections(1), true)
+        (service.bound, service.dialogue),
+        (Bound::Connections(1), Dialogue::Connection)
     );
     let follows = |place: usize| {
         let follows = replay.requests[place].follows.unwrap();
@@ -455,8 +455,8 @@ fn a_message_before_any_answer_comes_with_the_first_one() {
     // The second request's messages are the fourth to the sixth of all, 1.6 ms after the reply.
     let all: Vec<(u32, u64)> = (3..6).map(follows).collect();
     assert_eq!(all, [(2, 1_603), (2, 1_759), (4, 39)]);
-    // Three times as slow, on one CPU with a client that reads three times as long, the client comes
-    // later and later, and no request waits for a message that comes at its recorded time.
+    // Three times as slow, on one CPU with a client that reads three times as long, the client
+    // comes later and later, and no request waits for a message that comes at its recorded time.
     let world = played(&with_work(replay, 3_000));
     let latency = world.probes().metric("server/request_latency").unwrap();
     let slowest_ms = latency.values.max().unwrap() as f64 / 1e6;

@@ -1,4 +1,4 @@
-//! Clients that make a new connection for each request.
+//! Requests of several messages: connections that are made for one, and transactions.
 //!
 //! A request is more than one message and its reply there. The client connects, and TLS, SMTP and
 //! databases exchange greetings and keys before the question is asked. To the client all of it is
@@ -12,6 +12,9 @@
 //! more connections than are open at once. One that keeps its connections for many requests does
 //! not work so, nor one that asks every second on one that it closes then.
 //!
+//! Clients that keep their connections have such requests, too: the statements of a transaction of
+//! `pgbench` follow each other, and a timer leads to the first of them ([`transactions`]).
+//!
 //! # Worked example
 //!
 //! A client connects at 1.00 ms, sends its hello at 1.10, is answered at 2.40, sends its key and
@@ -21,7 +24,7 @@
 
 use super::super::super::sockets::{Exchanged, Lifetime};
 use super::super::super::threads::ThreadId;
-use super::super::Asked;
+use super::super::{Asked, MESSAGES_MIN};
 use super::most;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,6 +78,51 @@ pub(super) fn find(exchanged: &[Exchanged], by_timer: &[bool]) -> Option<Vec<Vec
     all.extend(kept.into_iter().map(|position| vec![position]));
     all.sort_by_key(|of| of[0]);
     Some(all)
+}
+
+/// Transactions: the exchanges of each request, by position, if clients that keep their connections
+/// send several messages for one, as `pgbench` sends the statements of a transaction. `at_once`:
+/// which messages follow the reply before them on the connection at once. What follows each other
+/// so is a request if most messages are of as many together, or of that many several times, where
+/// a client that is late begins the next request at once, too.
+pub(super) fn transactions(exchanged: &[Exchanged], at_once: &[bool]) -> Option<Vec<Vec<usize>>> {
+    let mut last: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut all: Vec<Vec<usize>> = Vec::new();
+    for (position, one) in exchanged.iter().enumerate() {
+        match last.get(&one.connection) {
+            Some(run) if at_once[position] => all[*run].push(position),
+            _ => {
+                last.insert(one.connection, all.len());
+                all.push(vec![position]);
+            }
+        }
+    }
+    let usual = usual_length(&all) as usize;
+    let whole = all
+        .iter()
+        .map(Vec::len)
+        .filter(|length| length % usual == 0);
+    let is_led = all.len() * 2 <= exchanged.len() && all.len() >= MESSAGES_MIN;
+    if usual < 2 || !is_led || !most(whole.sum(), exchanged.len()) {
+        return None;
+    }
+    let parts = |run: Vec<usize>| match run.len() % usual {
+        0 => run.chunks(usual).map(<[usize]>::to_vec).collect(),
+        _ => vec![run],
+    };
+    let mut all: Vec<Vec<usize>> = all.into_iter().flat_map(parts).collect();
+    all.sort_by_key(|of| of[0]);
+    Some(all)
+}
+
+/// The length of runs that most messages are in.
+pub(super) fn usual_length(all: &[Vec<usize>]) -> u32 {
+    let mut messages: BTreeMap<usize, usize> = BTreeMap::new();
+    for run in all {
+        *messages.entry(run.len()).or_default() += run.len();
+    }
+    let most = messages.into_iter().max_by_key(|(_, messages)| *messages);
+    most.map_or(1, |(length, _)| length as u32)
 }
 
 /// How many connections there were at once, at most.
@@ -185,6 +233,7 @@ pub(in super::super) fn in_parts(whole: &[Asked], in_parts: Vec<Vec<Asked>>) -> 
 mod tests {
     use super::super::super::super::sockets::Answer;
     use super::*;
+    use schedcast_sim::random;
 
     /// One exchange on `connection`, opened and sent at these times, answered 200 µs later.
     fn exchange(connection: u32, opened_us: Option<u64>, sent_us: u64) -> Exchanged {
@@ -297,5 +346,35 @@ mod tests {
             });
         }
         assert_eq!(find(&kept, &[false; 160]), None, "never closed");
+    }
+
+    /// Forty transactions of seven statements on four connections that are kept; `late` of them
+    /// begin at once when the one before is answered.
+    fn statements(late: u64) -> (Vec<Exchanged>, Vec<bool>) {
+        let numbers = (0..40).flat_map(|number| (0..7).map(move |part| (number, part)));
+        let is_at_once = |(number, part): (u64, u64)| part > 0 || number % 4 > 0 && number < late;
+        let exchange =
+            |(number, part)| exchange((number / 10) as u32, None, 10_000 * number + 500 * part);
+        (
+            numbers.clone().map(exchange).collect(),
+            numbers.map(is_at_once).collect(),
+        )
+    }
+
+    #[test]
+    fn statements_that_follow_each_other_are_a_transaction() {
+        let (exchanged, at_once) = statements(20);
+        let found = transactions(&exchanged, &at_once).unwrap();
+        assert_eq!((found.len(), usual_length(&found)), (40, 7));
+        let seven: Vec<usize> = (7..14).collect();
+        assert_eq!(found[1], seven, "late, but a transaction of its own");
+        // Of clients that are late now and then, runs are of any length.
+        let mut state = random::stream(1, 2, 3);
+        let any: Vec<bool> = (0..280)
+            .map(|_| random::uniform(&mut state) < 0.8)
+            .collect();
+        assert_eq!(transactions(&exchanged, &any), None, "any length");
+        assert_eq!(transactions(&exchanged, &[false; 280]), None, "single");
+        assert_eq!(transactions(&exchanged, &[true; 280]), None, "no end");
     }
 }

@@ -4,7 +4,7 @@ use super::super::super::activity::{Draft, Source};
 use super::super::super::sockets::{Exchanged, Sides, unread};
 use super::super::super::threads::ThreadId;
 use super::super::super::timeline::median;
-use super::super::{Asked, Border, MESSAGES_MIN, Told, placed};
+use super::super::{Asked, Border, Dialogue, MESSAGES_MIN, Told, placed};
 use super::{AT_ONCE_NS, Prompted, arrival, dialogues, most};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -66,7 +66,18 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         let timer = awake(one).and_then(|awake| awake.timer);
         timer.is_some_and(|timer| led_by.insert(*timer))
     });
-    let dialogues = dialogues::find(&exchanged, &by_timer.collect::<Vec<bool>>());
+    let by_timer: Vec<bool> = by_timer.collect();
+    let anew = dialogues::find(&exchanged, &by_timer);
+    let renews = anew.is_some();
+    let dialogues = anew.or_else(|| {
+        let prompt_ns = prompt_ns(&exchanged);
+        let at_once = exchanged.iter().zip(&by_timer).map(|(one, by_timer)| {
+            let awake = awake(one);
+            !by_timer && awake.is_some_and(|awake| awake.asks_at_once(one, prompt_ns, false))
+        });
+        let at_once: Vec<bool> = at_once.collect();
+        dialogues::transactions(&exchanged, &at_once)
+    });
     let in_parts = dialogues
         .as_ref()
         .filter(|all| !dialogues::have_threads(&exchanged, all));
@@ -91,7 +102,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     let numbers = |all: &[Exchanged]| all.iter().map(|one| one.connection).collect::<Vec<u32>>();
     // Addresses of sockets are used again, and do not show that connections are new.
     let connects = border.evidence.messages.connects(&border.clients);
-    let lanes = match dialogues.is_some() || connects * 2 > exchanged.len() {
+    let lanes = match renews || connects * 2 > exchanged.len() {
         // The latest reply that is free: what was late once makes no new lane for good.
         true => numbers(&in_turn(&exchanged, VecDeque::pop_back)),
         false => numbers(&exchanged),
@@ -118,11 +129,15 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         }
     });
     // Those of new connections say nothing of who asks.
-    let is_known = dialogues.is_none() || ask_at_once;
+    let is_known = !renews || ask_at_once;
     let connections = is_known.then(|| numbers(&exchanged));
     Some(Told {
         asked: all.collect(),
-        renews: dialogues.is_some(),
+        dialogue: match dialogues {
+            None => Dialogue::None,
+            Some(_) if renews => Dialogue::Connection,
+            Some(all) => Dialogue::Messages(dialogues::usual_length(&all)),
+        },
         in_parts,
         connections,
         lanes: Some(lanes),
@@ -150,22 +165,34 @@ struct Awake<'a> {
     timer: Option<&'a usize>,
 }
 
-/// Whether clients ask as soon as they have been answered: before they sleep, and within 1 ms or half
-/// of what a reply takes, because they read and decrypt it first. `may_sleep`: what they wait for
-/// before they ask again, such as the end of the connection, may come later than the reply, and the
-/// group wakes them for it.
-fn is_at_once(exchanged: &[Exchanged], awake: &[Option<Awake<'_>>], may_sleep: bool) -> bool {
-    let latency_ns = |one: &Exchanged| one.replied_ns.saturating_sub(one.begun_ns);
-    let mut latencies_ns: Vec<u64> = exchanged.iter().map(latency_ns).collect();
-    let prompt_ns = AT_ONCE_NS.max(median(&mut latencies_ns).unwrap_or(0) / 2);
-    let at_once = exchanged.iter().zip(awake).filter(|(one, awake)| {
-        let Some(awake) = awake else { return false };
-        let can_ask_ns = one.free_ns.max(awake.woken_ns);
+impl Awake<'_> {
+    /// Whether the client of a request asked as soon as it had been answered. `may_sleep`: what it
+    /// waits for before it asks again, such as the end of the connection, may come later than the
+    /// reply, and the group wakes it for it.
+    fn asks_at_once(&self, one: &Exchanged, prompt_ns: u64, may_sleep: bool) -> bool {
+        let can_ask_ns = one.free_ns.max(self.woken_ns);
         let is_prompt = one.begun_ns.saturating_sub(can_ask_ns) <= prompt_ns;
         let is_answered = (1..=one.begun_ns).contains(&one.free_ns);
-        let has_slept = awake.woken_ns > one.free_ns;
-        let is_by_reply = !has_slept || may_sleep && awake.by_group;
-        is_prompt && is_answered && awake.timer.is_none() && is_by_reply
+        let has_slept = self.woken_ns > one.free_ns;
+        let is_by_reply = !has_slept || may_sleep && self.by_group;
+        is_prompt && is_answered && is_by_reply
+    }
+}
+
+/// The time within which a client asks at once: 1 ms, or half of what a reply takes, because it
+/// reads and decrypts that first.
+fn prompt_ns(exchanged: &[Exchanged]) -> u64 {
+    let latency_ns = |one: &Exchanged| one.replied_ns.saturating_sub(one.begun_ns);
+    let mut latencies_ns: Vec<u64> = exchanged.iter().map(latency_ns).collect();
+    AT_ONCE_NS.max(median(&mut latencies_ns).unwrap_or(0) / 2)
+}
+
+/// Whether all clients ask at once but for one request in twenty.
+fn is_at_once(exchanged: &[Exchanged], awake: &[Option<Awake<'_>>], may_sleep: bool) -> bool {
+    let prompt_ns = prompt_ns(exchanged);
+    let at_once = exchanged.iter().zip(awake).filter(|(one, awake)| {
+        let awake = awake.as_ref().filter(|awake| awake.timer.is_none());
+        awake.is_some_and(|awake| awake.asks_at_once(one, prompt_ns, may_sleep))
     });
     at_once.count() * AT_ONCE_OF >= exchanged.len() * (AT_ONCE_OF - 1)
 }
