@@ -173,6 +173,10 @@ pub(crate) struct AdviseArguments {
     /// Reject limits that make a neighbour worse by more than this, such as +5% [default: no bound]
     #[arg(long, value_name = "GROWTH", allow_hyphen_values = true)]
     pub max_neighbour: Option<String>,
+    /// When clients ask: open (by a schedule), closed (when they are answered) or bounded (both)
+    /// [default: as the recording shows it]
+    #[arg(long, value_name = "HOW", value_parser = ["open", "closed", "bounded"])]
+    pub client: Option<String>,
     /// Advise even if the simulation of the recorded limit misses the recording
     #[arg(long)]
     pub force: bool,

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use indicatif::ProgressBar;
 use schedcast_advise::{Conclusion, Demands, Step, advise as ask_for_advice, gate, refuse_slips};
 use schedcast_lab::error::Result;
+use schedcast_lab::question::{CLIENTS, Setting};
 use schedcast_lab::simulate::Simulate;
 use schedcast_present::tables;
 
@@ -22,7 +23,10 @@ const NOT_CERTAIN: u8 = 4;
 pub(crate) fn advise<S: Simulate>(arguments: &AdviseArguments, call: &mut Call<S>) -> Result<u8> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
     let subject = recording(&arguments.recording)?;
-    let columns = ColumnArguments::default();
+    let mut columns = ColumnArguments::default();
+    let clients = arguments.client.iter();
+    let clients = clients.map(|client| Setting::Set(format!("{CLIENTS}={client}")));
+    columns.0.leading.extend(clients);
     let question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
     refuse_slips(&question, &arguments.slo)?;
     say_oddities(&question, &mut call.err)?;

@@ -20,7 +20,7 @@ use crate::recording::{Recorded, refused_kernel};
 
 mod settings;
 
-pub use settings::{Columns, Setting};
+pub use settings::{CLIENTS, Columns, Setting};
 
 /// Subject of the question.
 #[derive(Clone, Debug, PartialEq)]
@@ -256,6 +256,15 @@ impl Question {
                 leading_settings.remove(kernel);
                 surroundings.settings.insert(0, leading.remove(kernel));
             }
+            // How clients ask is no change of theirs, but what the recording does not show.
+            let typed = leading_settings.iter().enumerate();
+            let told: Vec<usize> = typed
+                .filter_map(|(place, setting)| setting.names_clients().then_some(place))
+                .collect();
+            if let [place] = told[..] {
+                leading_settings.remove(place);
+                surroundings.settings.insert(0, leading.remove(place));
+            }
         }
         if let Subject::Recording(_) | Subject::Profile(_) = &self.subject {
             surroundings.plain_variant = AS_RECORDED.to_string();
@@ -424,6 +433,7 @@ mod tests {
     use crate::comparison::Tier;
     use crate::error::Source;
     use schedcast_base::assert_contains;
+    use schedcast_workload::replay::ClientLoop;
 
     fn set(argument: &str) -> Setting {
         Setting::Set(argument.to_string())
@@ -500,6 +510,24 @@ mod tests {
                 .all(|scenario| scenario.duration_ns == Some(5_000_000_000))
         );
         assert_eq!(question.target().unwrap().as_deref(), Some("/pg"));
+    }
+
+    #[test]
+    fn how_clients_ask_holds_for_every_column() {
+        let mut question = question(recorded(ONE_LIMITED));
+        let client = |how: &str| set(&format!("{CLIENTS}={how}"));
+        question.columns.leading = vec![client("closed"), set("cpu.max=60000 100000")];
+        let experiment = question.experiment().unwrap();
+        let columns: Vec<_> = experiment
+            .scenarios
+            .iter()
+            .map(|one| (one.name.as_str(), one.adjusts().next().unwrap().client_loop))
+            .collect();
+        let closed = ClientLoop::Closed;
+        assert_eq!(
+            columns,
+            [(AS_RECORDED, closed), ("cpu.max=60000 100000", closed)]
+        );
     }
 
     #[test]

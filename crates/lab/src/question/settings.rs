@@ -9,6 +9,9 @@ use schedcast_kernel::rules::Version;
 use crate::error::Result;
 use crate::experiment::document::{self, CGROUP_FILE_PREFIXES};
 
+/// The key that says when the clients of a recording ask.
+pub const CLIENTS: &str = "program.recording.client";
+
 /// One setting as typed: a `--set KEY=VALUE` or a flag that is short for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
@@ -45,6 +48,12 @@ impl Setting {
     /// Whether it says by a flag which kernel or tree is simulated.
     pub(super) fn names_kernel(&self) -> bool {
         matches!(self, Setting::Flag { key: ["kernel", key], .. } if ["version", "tree"].contains(key))
+    }
+
+    /// Whether it says when the clients of a recording ask.
+    pub(super) fn names_clients(&self) -> bool {
+        let key = |argument: &String| argument.split('=').next().map(str::trim) == Some(CLIENTS);
+        matches!(self, Setting::Set(argument) if key(argument))
     }
 
     /// The flag, where it is not a `--set`.
