@@ -36,6 +36,7 @@ use crate::error::{Error, Result};
 use crate::experiment::document::{Entry, Table};
 use crate::experiment::{self, Surroundings};
 use crate::metrics;
+use crate::simulator::bad_input;
 
 /// Facts that a recording holds about itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -388,13 +389,24 @@ impl Recorded {
     /// Anything that cannot be read or does not follow its format, with its place; a topology that
     /// is not regular; a trace with gaps.
     pub fn open(folder: &Path) -> Result<Recorded> {
-        let recording =
-            Recording::open(folder).map_err(|error| Error::general(error.to_string()))?;
-        let wakeups = RemoteWakeups::of(&recording);
-        let mut recorded = Recorded::with(&recording, &folder.display().to_string(), &wakeups)?;
-        let replay = replay::infer(&recording, &replay::InferOptions::default())
-            .map_err(|error| Error::general(error.to_string()))?;
-        recorded.seen = Box::new(Seen::of(&replay, &recording));
+        let recording = Recording::open(folder).map_err(bad_input)?;
+        let options = replay::InferOptions::default();
+        Recorded::read(&recording, folder, || {
+            replay::infer(&recording, &options).map_err(bad_input)
+        })
+    }
+
+    /// The same of a recording that is read already, of which `infer` tells what its threads do
+    /// where the simulator charges nothing.
+    pub(crate) fn read(
+        recording: &Recording,
+        folder: &Path,
+        infer: impl FnOnce() -> Result<Replay>,
+    ) -> Result<Recorded> {
+        let wakeups = RemoteWakeups::of(recording);
+        let mut recorded = Recorded::with(recording, &folder.display().to_string(), &wakeups)?;
+        let replay = infer()?;
+        recorded.seen = Box::new(Seen::of(&replay, recording));
         recorded.notes = replay.report.notes();
         recorded.notes.extend(recorded.jobs_under_way());
         recorded.notes.extend(wakeups.note());

@@ -68,8 +68,8 @@ pub(crate) struct ExplainArguments {
 /// Runs the verb.
 pub(crate) fn run<S>(arguments: &ExplainArguments, call: &mut Call<S>) -> Result<()> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
-    let scenarios = scenarios(arguments, &mut call.err)?;
     let simulator = Simulator::new().drawing();
+    let scenarios = scenarios(arguments, &simulator, &mut call.err)?;
     say_backgrounds(&scenarios, &simulator)?;
     let (text, json) = match &arguments.diff {
         Some(names) => {
@@ -104,10 +104,14 @@ pub(crate) fn run<S>(arguments: &ExplainArguments, call: &mut Call<S>) -> Result
 
 /// All variants; one that `--variant` names and that is there is not opened a second time: the
 /// settings behind its name are for it, as `run` takes them.
-fn scenarios(arguments: &ExplainArguments, err: &mut impl Write) -> Result<Vec<Scenario>> {
+fn scenarios(
+    arguments: &ExplainArguments,
+    simulator: &Simulator,
+    err: &mut impl Write,
+) -> Result<Vec<Scenario>> {
     let subject = match &arguments.subject {
         None => Subject::Command(arguments.command.clone()),
-        Some(path) if path.is_dir() => recording(path)?,
+        Some(path) if path.is_dir() => recording(path, simulator)?,
         Some(path) => Subject::file(path),
     };
     let cgroup = target::in_subject(&arguments.target, &subject)?;

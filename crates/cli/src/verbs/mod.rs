@@ -161,7 +161,7 @@ pub(crate) fn what_if<S: Simulate>(arguments: &WhatIfArguments, call: &mut Call<
             );
         }
         true => Subject::Profile(path.clone()),
-        false => recording(path)?,
+        false => recording(path, call.simulator)?,
     };
     let (columns, target) = (&arguments.columns, &arguments.target);
     let mut question = question_about(subject, columns, target, &arguments.effort)?;
@@ -178,7 +178,7 @@ pub(crate) fn what_if<S: Simulate>(arguments: &WhatIfArguments, call: &mut Call<
 /// `schedcast upgrade`: columns of a what-if that differ in their kernels, and what makes the
 /// difference between each and the next.
 pub(crate) fn upgrade<S: Simulate>(arguments: &UpgradeArguments, call: &mut Call<S>) -> Result<()> {
-    let subject = recording(&arguments.recording)?;
+    let subject = recording(&arguments.recording, call.simulator)?;
     let mut columns = ColumnArguments::default();
     let kernels = arguments.from.iter().chain(&arguments.to);
     let kernels = kernels.map(|version| kernel_column(version));
@@ -189,9 +189,13 @@ pub(crate) fn upgrade<S: Simulate>(arguments: &UpgradeArguments, call: &mut Call
     ask(&question, Some(bisect), &arguments.output, call)
 }
 
-/// A recording as the subject of a question.
-fn recording(path: &Path) -> Result<Subject> {
-    Ok(Subject::Recording(Recorded::open(path)?))
+/// A recording as the subject of a question to `simulator`.
+fn recording(path: &Path, simulator: &impl Simulate) -> Result<Subject> {
+    let recorded = match simulator.simulator() {
+        Some(simulator) => simulator.open(path),
+        None => Recorded::open(path),
+    };
+    Ok(Subject::Recording(recorded?))
 }
 
 /// Notes about the recording that a question is about go to standard error, once the

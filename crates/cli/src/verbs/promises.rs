@@ -22,7 +22,7 @@ const NOT_CERTAIN: u8 = 4;
 /// `schedcast advise`
 pub(crate) fn advise<S: Simulate>(arguments: &AdviseArguments, call: &mut Call<S>) -> Result<u8> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
-    let subject = recording(&arguments.recording)?;
+    let subject = recording(&arguments.recording, call.simulator)?;
     let mut columns = ColumnArguments::default();
     let clients = arguments.client.iter();
     let clients = clients.map(|client| Setting::Set(format!("{CLIENTS}={client}")));
@@ -71,7 +71,7 @@ pub(crate) fn advise<S: Simulate>(arguments: &AdviseArguments, call: &mut Call<S
 /// `schedcast check`
 pub(crate) fn check<S: Simulate>(arguments: &CheckArguments, call: &mut Call<S>) -> Result<u8> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
-    let subject = recording(&arguments.recording)?;
+    let subject = recording(&arguments.recording, call.simulator)?;
     let (columns, target) = (&arguments.columns, &arguments.target);
     let question = question_about(subject, columns, target, &arguments.effort)?;
     refuse_slips(&question, &arguments.slo)?;

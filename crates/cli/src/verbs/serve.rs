@@ -14,8 +14,9 @@ use crate::{Call, output, written};
 /// `schedcast serve`
 pub(crate) fn serve<S>(arguments: &ServeArguments, call: &mut Call<S>) -> Result<()> {
     let path = &arguments.subject;
+    let simulator = Simulator::new().drawing();
     let subject = match path.is_dir() {
-        true => recording(path)?,
+        true => recording(path, &simulator)?,
         false => Subject::file(path),
     };
     let seeds = arguments.seeds;
@@ -27,7 +28,6 @@ pub(crate) fn serve<S>(arguments: &ServeArguments, call: &mut Call<S>) -> Result
     say_oddities(&question, &mut call.err)?;
     let (reproduce, out) = (output::reproduce(call.words), &mut call.out);
     say_newer_kernels(&question.experiment()?.scenarios);
-    let simulator = Simulator::new().drawing();
     let server = Server::new(question, simulator, arguments.port, seeds, reproduce)?;
     let line = format!("http://{}/ (Ctrl-C ends it)\n", server.address());
     written(out.write_all(line.as_bytes()).and_then(|()| out.flush()))?;

@@ -80,7 +80,7 @@ fn sweep_recording<S: Simulate>(arguments: &SweepArguments, call: &mut Call<S>) 
     }
     let folder = folder(arguments);
     output::refuse_no_folder(Some(&folder))?;
-    let subject = recording(&arguments.subject)?;
+    let subject = recording(&arguments.subject, call.simulator)?;
     let question = question_about(subject, columns, &arguments.target, &arguments.effort)?;
     let experiment = question.experiment()?;
     say_oddities(&question, &mut call.err)?;

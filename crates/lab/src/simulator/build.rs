@@ -64,7 +64,7 @@ pub(super) fn build(simulator: &Simulator, scenario: &Scenario, chance: Chance) 
                 return Err(Error::input(&program.action.place, message));
             }
             let costs = Costs::new(scenario.machine.machine.cost_ns, scenario.kernel.hz);
-            let replay = simulator.replay(folder, &costs, adjust)?;
+            let replay = simulator.readings.replay(folder, &costs, adjust)?;
             builder.add_replay(simulator, &replay, program)?;
         }
     }

@@ -16,6 +16,7 @@ mod effects;
 mod futures;
 mod jobs;
 mod measure;
+mod readings;
 #[cfg(test)]
 mod tests;
 pub mod tree;
@@ -29,17 +30,18 @@ use schedcast_kernel::{Kernel, Ns};
 use schedcast_sim::events::TraceEvent;
 use schedcast_sim::workload::{ForkSpec, TaskSpec};
 use schedcast_sim::{Core, Machine, RunError, Unfinished, Watch, Workload, World};
-use schedcast_trace::Recording;
 use schedcast_workload::programs::Running;
 use schedcast_workload::replay::{self, Adjust, CompileOptions, Costs, Replay};
 
 use chance::Chance;
+use readings::Readings;
 
 use crate::error::{Error, Result};
 use crate::experiment::Scenario;
 use crate::experiment::program::{Action, Program};
 use crate::metrics::CGROUP;
 use crate::outcome::{MetricMap, Outcome};
+use crate::recording::Recorded;
 use crate::simulate::Simulate;
 
 /// A run without a duration whose programs have not ended by then never will.
@@ -48,14 +50,6 @@ const LONGEST_RUN_NS: Ns = 24 * 3600 * 1_000_000_000;
 pub(crate) const LOOK_EVERY_NS: Ns = 100_000_000;
 /// How precisely the end of the last program is found.
 const END_WITHIN_NS: Ns = 1_000_000;
-
-/// A replay and what it was inferred with.
-struct Inferred {
-    folder: String,
-    costs: Costs,
-    adjust: Adjust,
-    replay: Arc<Replay>,
-}
 
 /// So many workloads are kept: variants that adjust a replay take turns, and each workload may have
 /// hundreds of megabytes.
@@ -72,8 +66,7 @@ struct Compiled {
 /// Runs scenarios in virtual time. Recordings are read once, whatever the number of runs.
 #[derive(Default)]
 pub struct Simulator {
-    recordings: Mutex<Vec<(String, Arc<Recording>)>>,
-    replays: Mutex<Vec<Inferred>>,
+    readings: Readings,
     compiled: Mutex<Vec<Arc<Compiled>>>,
     trees: tree::Objects,
     /// Lines that trees printed, by variant and line, and how often.
@@ -108,44 +101,12 @@ impl Simulator {
         }
     }
 
-    /// Actions of the threads of a recording, on a machine with these prices.
+    /// Facts of the recording in `folder`, which is read anew. Runs of it need not read it again.
     ///
     /// # Errors
-    /// A recording that cannot be read or replayed so.
-    pub(crate) fn replay(
-        &self,
-        folder: &Path,
-        costs: &Costs,
-        adjust: &Adjust,
-    ) -> Result<Arc<Replay>> {
-        let name = folder.display().to_string();
-        let mut known = lock(&self.replays);
-        if let Some(found) = known
-            .iter()
-            .find(|one| one.folder == name && one.costs == *costs && one.adjust == *adjust)
-        {
-            return Ok(Arc::clone(&found.replay));
-        }
-        let recording = self.recording(folder)?;
-        let options = replay::InferOptions {
-            costs: costs.clone(),
-            client_loop: adjust.client_loop,
-            ..replay::InferOptions::default()
-        };
-        let recording = match adjust.window_ns {
-            Some(_) => Arc::new(adjust.cut(&recording).map_err(bad_input)?),
-            None => recording,
-        };
-        let mut replay = replay::infer(&recording, &options).map_err(bad_input)?;
-        adjust.apply(&mut replay).map_err(bad_input)?;
-        let replay = Arc::new(replay);
-        known.push(Inferred {
-            folder: name,
-            costs: costs.clone(),
-            adjust: adjust.clone(),
-            replay: Arc::clone(&replay),
-        });
-        Ok(replay)
+    /// As [`Recorded::open`].
+    pub fn open(&self, folder: &Path) -> Result<Recorded> {
+        self.readings.open(folder)
     }
 
     /// A replay's workload, which variants and seeds share.
@@ -193,7 +154,9 @@ impl Simulator {
             return Err(Error::input(&background.place, message));
         }
         let costs = Costs::new(scenario.machine.machine.cost_ns, scenario.kernel.hz);
-        let replay = self.replay(&background.value, &costs, &Adjust::default());
+        let replay = self
+            .readings
+            .replay(&background.value, &costs, &Adjust::default());
         replay.map(Some).map_err(|error| {
             Error::input(&background.place, format!("no background: {error}"))
                 .hint("`schedcast record -o DIR --duration 60s` makes one on an idle machine")
@@ -246,17 +209,6 @@ impl Simulator {
             }
         }
         Ok(notes)
-    }
-
-    fn recording(&self, folder: &Path) -> Result<Arc<Recording>> {
-        let name = folder.display().to_string();
-        let mut known = lock(&self.recordings);
-        if let Some((_, recording)) = known.iter().find(|(other, _)| *other == name) {
-            return Ok(Arc::clone(recording));
-        }
-        let recording = Arc::new(Recording::open(folder).map_err(bad_input)?);
-        known.push((name, Arc::clone(&recording)));
-        Ok(recording)
     }
 
     /// The world of a scenario, at its start, how long it is to run, and its benchmarks.

@@ -104,7 +104,7 @@ pub(super) enum Begun {
 }
 
 /// An activation whose deeds still name wakings instead of what these began.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub activation: Activation,
     /// Deeds at the time executed since the activation began.

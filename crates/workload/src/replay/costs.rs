@@ -46,7 +46,7 @@ pub(super) struct Charged {
 
 impl Costs {
     /// A machine on which everything is free.
-    pub(crate) const FREE: Costs = Costs {
+    pub const FREE: Costs = Costs {
         price_ns: [0; Op::COUNT],
         tick_ns: None,
     };

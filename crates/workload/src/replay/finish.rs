@@ -2,13 +2,13 @@
 
 use super::activity::{Begun, Draft, DraftStep, Waking};
 use super::charged::Charges;
-use super::costs::{self, Charged};
+use super::costs::{self, Charged, Costs};
 use super::exchange::Exchanged;
 use super::gather::Gathered;
 use super::model::{ActivationId, Step, Trigger};
 use super::threads::ThreadId;
-use super::timeline::{self, median};
-use super::{Folded, InferOptions, Replay, exchange, groups, report, steal};
+use super::timeline::median;
+use super::{Folded, Replay, exchange, groups, report, steal};
 use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::Recording;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn finish(
     gathered: Gathered,
     mut folded: Folded,
-    options: &InferOptions,
-    runs: &[Vec<timeline::Run>],
+    costs: &Costs,
     recording: &Recording,
 ) -> Replay {
     cut_loose(&mut folded.drafts, &mut folded.begun, &gathered.wakings);
@@ -49,9 +48,6 @@ pub(super) fn finish(
         uncut: folded.found.uncut,
         report: gathered.report,
     };
-    for (thread, runs) in replay.threads.iter_mut().zip(runs) {
-        thread.executed_ns = runs.iter().map(timeline::Run::length_ns).sum();
-    }
     let charges = Charges::of(&replay.groups, &replay.threads, &folded.drafts);
     let preempts: Vec<bool> = folded.drafts.iter().map(|draft| draft.preempts).collect();
     let preempting = |waking: usize| match folded.begun[waking] {
@@ -74,7 +70,7 @@ pub(super) fn finish(
         draft.activation.charged_before_ns = before_ns;
         lengths_ns[0] += before_ns;
         charged.own_wakes = u32::from(before_ns > 0 || draft.preempts);
-        let cost_ns = options.costs.of(charged, draft.activation.executed_ns);
+        let cost_ns = costs.of(charged, draft.activation.executed_ns);
         draft.activation.removed_ns = uncharged_ns + costs::take_off(&mut lengths_ns, cost_ns);
         if draft.activation.assumed_ns > 0 {
             lengths_ns[0] += draft.activation.assumed_ns;

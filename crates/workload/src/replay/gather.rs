@@ -16,6 +16,7 @@ use schedcast_trace::{AtSocket, Event, EventKind, Level, Pid, Recording, Socket,
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything the events say, by thread and by CPU.
+#[derive(Clone)]
 pub(super) struct Gathered {
     pub start_ns: u64,
     pub end_ns: u64,
@@ -145,6 +146,18 @@ impl Gathered {
         };
         let threads = self.identities.len();
         timeline::resolve(&self.timelines, threads, self.end_ns, &boundary)
+    }
+
+    /// Keeps what threads did and were, the CPU time of their `runs` included, and not the single
+    /// events that tell of it.
+    pub(super) fn forget_events(&mut self, runs: &[Vec<Run>]) {
+        for (thread, runs) in self.threads.iter_mut().zip(runs) {
+            thread.executed_ns = runs.iter().map(Run::length_ns).sum();
+        }
+        self.deeds = Vec::new();
+        self.socket_uses = Vec::new();
+        self.identities = Vec::new();
+        self.timelines = Vec::new();
     }
 }
 

@@ -166,32 +166,63 @@ pub struct Replay {
 /// If events were lost (unless the options allow it), if the recording has no length, or if a
 /// cgroup's file cannot be understood.
 pub fn infer(recording: &Recording, options: &InferOptions) -> Result<Replay, ReplayError> {
-    check_lost(recording, options)?;
-    let mut gathered = Gathered::of(recording);
-    if gathered.end_ns <= gathered.start_ns {
-        return Err(ReplayError::NoTime {
-            trace: recording.trace.clone(),
-            start_ns: gathered.start_ns,
-        });
+    Ok(Unpriced::of(recording, options)?.replay(recording, &options.costs))
+}
+
+/// Actions of the threads of a recording before the simulator's own costs are taken off: the part
+/// of [`infer`] that is the same for all costs.
+#[derive(Clone)]
+pub struct Unpriced {
+    gathered: Gathered,
+    folded: Folded,
+    repairs: Repairs,
+}
+
+impl Unpriced {
+    /// Those of this recording. The costs of the options do not matter.
+    ///
+    /// # Errors
+    /// Those of [`infer`].
+    pub fn of(recording: &Recording, options: &InferOptions) -> Result<Self, ReplayError> {
+        check_lost(recording, options)?;
+        let mut gathered = Gathered::of(recording);
+        if gathered.end_ns <= gathered.start_ns {
+            return Err(ReplayError::NoTime {
+                trace: recording.trace.clone(),
+                start_ns: gathered.start_ns,
+            });
+        }
+        let autogroup = options.autogroup.or(recording.meta.autogroup);
+        gathered
+            .place(recording, autogroup.unwrap_or(false))
+            .map_err(|message| ReplayError::Cgroup { message })?;
+        let (runs, repairs) = gathered.runs();
+        let machine_ns = (gathered.end_ns - gathered.start_ns) * u64::from(gathered.cpus);
+        let messages = Messages::of(&gathered.socket_uses, gathered.start_ns);
+        messages.claim(&mut gathered.wakings, gathered.start_ns);
+        sends::claim(&mut gathered.wakings, &gathered.threads, &runs, machine_ns);
+        let folded = Folded::of(&gathered, &runs, &messages, recording, options.client_loop);
+        gathered.forget_events(&runs);
+        Ok(Self {
+            gathered,
+            folded,
+            repairs,
+        })
     }
-    let autogroup = options.autogroup.or(recording.meta.autogroup);
-    gathered
-        .place(recording, autogroup.unwrap_or(false))
-        .map_err(|message| ReplayError::Cgroup { message })?;
-    let (runs, repairs) = gathered.runs();
-    let machine_ns = (gathered.end_ns - gathered.start_ns) * u64::from(gathered.cpus);
-    let messages = Messages::of(&gathered.socket_uses, gathered.start_ns);
-    messages.claim(&mut gathered.wakings, gathered.start_ns);
-    sends::claim(&mut gathered.wakings, &gathered.threads, &runs, machine_ns);
-    let folded = Folded::of(&gathered, &runs, &messages, recording, options.client_loop);
-    let mut replay = finish::finish(gathered, folded, options, &runs, recording);
-    replay.report.repairs = repairs;
-    replay.report.lost_events_allowed = recording.counts.lost_events().is_none_or(|lost| lost > 0)
-        || recording.counted_before_a_cut().is_some()
-        || recording.meta.lost_events.is_some_and(|lost| lost > 0);
-    replay.report.steal_ratio = recording.meta.steal_ratio;
-    replay.report.trace_notes = recording.notes();
-    Ok(replay)
+
+    /// The replay of `recording`, which these actions are from, where the simulator itself charges
+    /// `costs`.
+    pub fn replay(self, recording: &Recording, costs: &Costs) -> Replay {
+        let mut replay = finish::finish(self.gathered, self.folded, costs, recording);
+        replay.report.repairs = self.repairs;
+        replay.report.lost_events_allowed =
+            recording.counts.lost_events().is_none_or(|lost| lost > 0)
+                || recording.counted_before_a_cut().is_some()
+                || recording.meta.lost_events.is_some_and(|lost| lost > 0);
+        replay.report.steal_ratio = recording.meta.steal_ratio;
+        replay.report.trace_notes = recording.notes();
+        replay
+    }
 }
 
 fn check_lost(recording: &Recording, options: &InferOptions) -> Result<(), ReplayError> {
@@ -223,6 +254,7 @@ fn check_lost(recording: &Recording, options: &InferOptions) -> Result<(), Repla
 }
 
 /// Drafts of all threads.
+#[derive(Clone)]
 struct Folded {
     drafts: Vec<Draft>,
     begun: Vec<Begun>,

@@ -100,7 +100,7 @@ pub(super) struct Evidence<'a> {
 }
 
 /// The services of a recording.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub services: Vec<Service>,
     pub requests: Vec<Served>,
