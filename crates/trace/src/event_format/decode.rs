@@ -249,17 +249,22 @@ struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
+    #[inline]
     fn slice(self, offset: usize, size: usize, field: &Field) -> Result<&'a [u8], String> {
         let bytes = self.bytes.get(offset..offset.saturating_add(size));
-        bytes.ok_or_else(|| {
-            format!(
-                "field `{}` needs {size} bytes from byte {offset} of a record that has {}",
-                field.name,
-                self.bytes.len()
-            )
-        })
+        bytes.ok_or_else(|| self.is_short(offset, size, field))
     }
 
+    #[cold]
+    fn is_short(self, offset: usize, size: usize, field: &Field) -> String {
+        format!(
+            "field `{}` needs {size} bytes from byte {offset} of a record that has {}",
+            field.name,
+            self.bytes.len()
+        )
+    }
+
+    #[inline]
     fn number(self, field: &Field) -> Result<i64, String> {
         let bytes = self.slice(field.offset, field.size.min(8), field)?;
         Ok(if field.is_signed {
