@@ -6,6 +6,7 @@
 use schedcast_kernel::task::Policy;
 use schedcast_trace::{CommId, CommTable, Event, EventKind, Exec, Pid, PrevState, Task};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Index into [`super::Replay::threads`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -48,11 +49,37 @@ pub(super) struct Identity {
     pub execs_at_ns: Option<u64>,
 }
 
+/// Spreads pids over a table. What is inferred never depends on the order in it.
+#[derive(Clone, Copy, Debug, Default)]
+struct PidHasher(u64);
+
+impl Hasher for PidHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_i32(&mut self, pid: i32) {
+        self.write_u64(u64::from(pid.cast_unsigned()));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        // The finaliser of SplitMix64 begins so; a table takes its upper and its lower bits.
+        self.0 = (self.0 ^ value).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        self.0 ^= self.0 >> 31;
+    }
+}
+
 /// All threads of a recording and the pids that name them now.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     pub identities: Vec<Identity>,
-    by_pid: HashMap<Pid, ThreadId>,
+    by_pid: HashMap<Pid, ThreadId, BuildHasherDefault<PidHasher>>,
     /// Pids whose thread has left for good; the next event about them is a new thread.
     gone: Vec<Pid>,
 }
