@@ -365,15 +365,23 @@ impl Messages {
 
     /// Makes the threads whose messages softirqs deliver the source of the wakings by these.
     pub(super) fn claim(&self, wakings: &mut [Waking], start_ns: u64) {
-        let mut under: BTreeMap<(ThreadId, u64), usize> = BTreeMap::new();
+        // By thread, in order of time: of several at one time the last.
+        let mut under: BTreeMap<ThreadId, Vec<(u64, usize)>> = BTreeMap::new();
         for (index, waking) in wakings.iter().enumerate() {
-            let softirq = waking.under.filter(|_| waking.source == Source::SOFTIRQ);
+            let Some(thread) = waking.under.filter(|_| waking.source == Source::SOFTIRQ) else {
+                continue;
+            };
             let at_ns = waking.time_ns.saturating_sub(start_ns);
-            under.extend(softirq.map(|thread| ((thread, at_ns), index)));
+            let own = under.entry(thread).or_default();
+            own.pop_if(|(before_ns, _)| *before_ns == at_ns);
+            own.push((at_ns, index));
         }
         for Message { at_ns, by, .. } in &self.sent {
-            let near = (*by, at_ns.saturating_sub(WAKES_NS))..=(*by, at_ns + WAKES_NS);
-            for (_, index) in under.range(near) {
+            let own = under.get(by).map_or(&[][..], Vec::as_slice);
+            let from_ns = at_ns.saturating_sub(WAKES_NS);
+            let from = own.partition_point(|(waking_ns, _)| *waking_ns < from_ns);
+            let near = own[from..].iter();
+            for (_, index) in near.take_while(|(waking_ns, _)| *waking_ns <= at_ns + WAKES_NS) {
                 wakings[*index].source = Source::Thread(*by);
             }
         }
