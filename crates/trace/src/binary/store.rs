@@ -40,7 +40,6 @@ impl Store {
         buffer: &mut Vec<u8>,
         expected: &str,
     ) -> Result<(), Damage> {
-        buffer.clear();
         let is_inside = offset
             .checked_add(length)
             .is_some_and(|end| end <= self.len());
@@ -51,9 +50,11 @@ impl Store {
         };
         match self {
             Store::Memory(bytes) => {
+                buffer.clear();
                 buffer.extend_from_slice(&bytes[offset as usize..offset as usize + size]);
             }
             Store::File { file, .. } => {
+                // All of it is read: a page that follows another needs no zeros first.
                 buffer.resize(size, 0);
                 file.read_exact_at(buffer, offset).map_err(|error| Damage {
                     kind: ErrorKind::Io,
