@@ -187,7 +187,7 @@ fn small_sample_factor(count: usize) -> f64 {
 #[derive(Clone, Debug)]
 pub(crate) struct Bootstrap {
     count: usize,
-    /// `RESAMPLES` rows of `count` seed indices.
+    /// `count` rows of `RESAMPLES` seed indices: the first seed of each resample, then the second.
     draws: Vec<u32>,
 }
 
@@ -196,28 +196,50 @@ impl Bootstrap {
     pub(crate) fn new(count: usize) -> Bootstrap {
         let mut stream = Pcg64Mcg::seed_from_u64(STREAM_START);
         let draw = |_| ((u64::from(stream.next_u32()) * count as u64) >> 32) as u32;
+        // Drawn resample by resample.
+        let drawn: Vec<u32> = (0..RESAMPLES * count).map(draw).collect();
+        let row = |place| drawn.iter().skip(place).step_by(count).copied();
         Bootstrap {
             count,
-            draws: (0..RESAMPLES * count).map(draw).collect(),
+            draws: (0..count).flat_map(row).collect(),
         }
     }
 
-    /// 95 % interval of what `statistic` makes of a resample's seeds. `None` for fewer than two
-    /// seeds or where a resample has no finite value.
-    fn interval(&self, statistic: impl Fn(&[u32]) -> Option<f64>) -> Option<Interval> {
-        if self.count < 2 {
+    /// The mean of every resample, added up in the order of its seeds as [`Means::of`] does.
+    fn means(&self, means: &Means<'_>) -> Vec<f64> {
+        // Minus zero leaves whatever is added to it as it is.
+        let mut values = vec![-0.0; RESAMPLES];
+        for seeds in self.draws.chunks_exact(RESAMPLES) {
+            for (sum, seed) in values.iter_mut().zip(seeds) {
+                *sum += means.terms[*seed as usize];
+            }
+        }
+        for value in &mut values {
+            *value = means.of_sum(*value, self.count);
+        }
+        if means.zeros {
+            for seeds in self.draws.chunks_exact(RESAMPLES) {
+                for (value, seed) in values.iter_mut().zip(seeds) {
+                    if means.samples[*seed as usize] == 0.0 {
+                        *value = 0.0;
+                    }
+                }
+            }
+        }
+        values
+    }
+
+    /// 95 % interval of a statistic that is `estimate` for the seeds as they are, from its values
+    /// for the resamples. `None` for fewer than two seeds or where a value is not finite.
+    fn interval(&self, estimate: f64, values: &[f64]) -> Option<Interval> {
+        if self.count < 2 || values.iter().any(|value| !value.is_finite()) {
             return None;
         }
-        let estimate = statistic(&self.identity())?;
-        let values = self.draws.chunks(self.count).map(statistic);
-        let mut values: Vec<f64> = values.collect::<Option<_>>()?;
-        if values.iter().any(|value| !value.is_finite()) {
-            return None;
-        }
+        let mut ranks: Vec<i64> = values.iter().map(|value| rank(*value)).collect();
         let tail = RESAMPLES / 40; // 2.5 %
-        let (_, &mut high, _) = values.select_nth_unstable_by(RESAMPLES - 1 - tail, f64::total_cmp);
-        let (_, &mut low, _) = values.select_nth_unstable_by(tail, f64::total_cmp);
-        Some(self.widened(estimate, low, high))
+        let (lower, high, _) = ranks.select_nth_unstable(RESAMPLES - 1 - tail);
+        let (_, low, _) = lower.select_nth_unstable(tail);
+        Some(self.widened(estimate, of_rank(*low), of_rank(*high)))
     }
 
     /// Every seed once.
@@ -247,7 +269,7 @@ impl Bootstrap {
             .all(|pair| pair[0].to_bits() == pair[1].to_bits())
         {
             true => self.of_constant(means.of(&self.identity())?)?,
-            false => self.interval(|seeds| means.of(seeds))?,
+            false => self.interval(means.of(&self.identity())?, &self.means(&means))?,
         };
         // No mean of values that are never negative is negative.
         if samples.iter().all(|sample| *sample >= 0.0) {
@@ -259,31 +281,52 @@ impl Bootstrap {
     /// Compares `variant` with `baseline`, seed by seed. Both have one sample for each seed.
     pub(crate) fn compare(&self, kind: MeanKind, baseline: &[f64], variant: &[f64]) -> Change {
         let (below, above) = (Means::new(kind, baseline), Means::new(kind, variant));
-        let pair = |seeds: &[u32]| Some((below.of(seeds)?, above.of(seeds)?));
-        let ratio = |seeds: &[u32]| {
-            let (below, above) = pair(seeds)?;
-            (below != 0.0).then_some(above / below)
-        };
-        let mut ratio_interval = self.interval(ratio);
+        let seeds = self.identity();
+        let estimates = below.of(&seeds).zip(above.of(&seeds));
+        let (lows, highs) = (self.means(&below), self.means(&above));
+        let pairs = || lows.iter().copied().zip(highs.iter().copied());
+        let ratio = |(below, above): (f64, f64)| (below != 0.0).then_some(above / below);
+        let ratio_of_all = estimates.and_then(ratio);
+        let mut ratio_interval = ratio_of_all.and_then(|estimate| {
+            let ratios: Vec<f64> = pairs().map(ratio).collect::<Option<_>>()?;
+            self.interval(estimate, &ratios)
+        });
         if let Some(interval) = &mut ratio_interval
             && baseline.iter().chain(variant).all(|sample| *sample >= 0.0)
         {
             interval.low = interval.low.max(0.0);
         }
-        let difference = self.interval(|seeds| pair(seeds).map(|(below, above)| above - below));
+        let difference = || {
+            let (below, above) = estimates?;
+            let differences: Vec<f64> = pairs().map(|(below, above)| above - below).collect();
+            self.interval(above - below, &differences)
+        };
         let outside = |interval: Option<Interval>, neutral| match interval {
             Some(interval) => !interval.contains(neutral),
             None => false,
         };
         Change {
-            ratio: ratio(&self.identity()),
+            ratio: ratio_of_all,
             ratio_interval,
             // Both must say so, or the printed interval would contradict the star.
             significant: differ_for_sure(&below.differences(&above))
-                && outside(difference, 0.0)
-                && (ratio_interval.is_none() || outside(ratio_interval, 1.0)),
+                && (ratio_interval.is_none() || outside(ratio_interval, 1.0))
+                && outside(difference(), 0.0),
         }
     }
+}
+
+/// Place of a value in the order of `f64::total_cmp`, which as a whole number is found faster.
+fn rank(value: f64) -> i64 {
+    let bits = value.to_bits().cast_signed();
+    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
+}
+
+/// The value at that place.
+fn of_rank(rank: i64) -> f64 {
+    // Turned over again, the bits are as they were.
+    let bits = rank ^ ((rank >> 63).cast_unsigned() >> 1).cast_signed();
+    f64::from_bits(bits.cast_unsigned())
 }
 
 /// [`mean`] of resamples, in the same order of additions, without copying the samples of each.
@@ -329,11 +372,15 @@ impl<'a> Means<'a> {
             return Some(0.0);
         }
         let sum: f64 = seeds.iter().map(|&seed| self.terms[seed as usize]).sum();
-        let count = seeds.len() as f64;
-        Some(match self.kind {
-            MeanKind::Arithmetic => sum / count,
-            MeanKind::Harmonic => count / sum,
-        })
+        Some(self.of_sum(sum, seeds.len()))
+    }
+
+    /// The mean of `count` samples whose terms have this sum.
+    fn of_sum(&self, sum: f64, count: usize) -> f64 {
+        match self.kind {
+            MeanKind::Arithmetic => sum / count as f64,
+            MeanKind::Harmonic => count as f64 / sum,
+        }
     }
 }
 
@@ -405,11 +452,11 @@ mod tests {
                 let picked: Vec<f64> = seeds.iter().map(|&seed| samples[seed as usize]).collect();
                 mean(kind, &picked).unwrap()
             };
-            let mut means: Vec<f64> = bootstrap
-                .draws
-                .chunks(samples.len())
-                .map(resample)
-                .collect();
+            let of_resample = |number: usize| {
+                let seeds = bootstrap.draws.iter().skip(number).step_by(RESAMPLES);
+                resample(&seeds.copied().collect::<Vec<u32>>())
+            };
+            let mut means: Vec<f64> = (0..RESAMPLES).map(of_resample).collect();
             means.sort_by(f64::total_cmp);
             let (low, high) = (means[RESAMPLES / 40], means[RESAMPLES - 1 - RESAMPLES / 40]);
             let mut expected = bootstrap.widened(mean(kind, samples).unwrap(), low, high);
