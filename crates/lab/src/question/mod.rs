@@ -124,7 +124,7 @@ impl Question {
         match &self.subject {
             Subject::File { path, only } => {
                 let mut experiment = experiment::load(path, surroundings)?;
-                if self.columns.all_name_a_kernel() {
+                if self.columns.replace_the_default() {
                     drop_equal_of(&mut experiment, self.columns.variants.len());
                 }
                 select(experiment, only.as_deref())
@@ -150,8 +150,8 @@ impl Question {
             Subject::Command(words) => {
                 let document = experiment::command_document(words, self.cgroup.as_deref());
                 let mut experiment = experiment::read(&document, &surroundings)?;
-                if self.columns.all_name_a_kernel() {
-                    // The default kernel was not asked for.
+                if self.columns.replace_the_default() {
+                    // The default kernel or machine was not asked for.
                     experiment.scenarios.remove(0);
                 }
                 Ok(experiment)

@@ -56,6 +56,17 @@ impl Setting {
         matches!(self, Setting::Set(argument) if key(argument))
     }
 
+    /// Whether it says by a flag on which machine it runs.
+    fn names_machine(&self) -> bool {
+        matches!(
+            self,
+            Setting::Flag {
+                key: ["machine", "preset"],
+                ..
+            }
+        )
+    }
+
     /// The flag, where it is not a `--set`.
     pub fn flag(&self) -> Option<&'static str> {
         match self {
@@ -131,14 +142,15 @@ impl Columns {
         notes.collect()
     }
 
-    /// Whether there are further columns, each says by a flag which kernel or tree it is about, and
-    /// nobody asks for the first column by naming its kernel.
-    pub(super) fn all_name_a_kernel(&self) -> bool {
-        let names_one = Setting::names_kernel;
-        let mut columns = self.variants.iter();
-        !self.variants.is_empty()
-            && !self.leading.iter().any(names_one)
-            && columns.all(|(_, settings)| settings.iter().any(names_one))
+    /// Whether there are further columns, each says by a flag which kernel or tree it is about, or
+    /// each on which machine it runs, and nobody asks for the first column by naming its own.
+    pub(super) fn replace_the_default(&self) -> bool {
+        let all = |names_one: fn(&Setting) -> bool| {
+            let mut columns = self.variants.iter();
+            !self.leading.iter().any(names_one)
+                && columns.all(|(_, settings)| settings.iter().any(names_one))
+        };
+        !self.variants.is_empty() && (all(Setting::names_kernel) || all(Setting::names_machine))
     }
 
     /// Whether any setting is one of a cgroup's files, so that its group must be known.
@@ -146,5 +158,36 @@ impl Columns {
         let added = self.variants.iter().flat_map(|(_, settings)| settings);
         let mut all = self.leading.iter().chain(added);
         all.any(Setting::is_cgroup_file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_that_all_name_a_machine_need_no_default_one() {
+        let column = |key: [&'static str; 2], argument: &str| {
+            let setting = Setting::Flag {
+                flag: "--flag",
+                key,
+                argument: argument.to_string(),
+            };
+            (argument.to_string(), vec![setting])
+        };
+        let (machine, kernel) = (["machine", "preset"], ["kernel", "version"]);
+        let replace = |variants: &[(String, Vec<Setting>)]| {
+            let columns = Columns {
+                variants: variants.to_vec(),
+                ..Columns::default()
+            };
+            columns.replace_the_default()
+        };
+        let machines = ["hybrid-24", "generic-8"].map(|name| column(machine, name));
+        assert!(replace(&machines) && !replace(&[]));
+        let kernels = ["6.1", "6.12"].map(|name| column(kernel, name));
+        assert!(replace(&kernels));
+        let mixed = [machines[0].clone(), kernels[0].clone()];
+        assert!(!replace(&mixed), "neither is held against the other");
     }
 }
