@@ -15,7 +15,7 @@ use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::{Question, Subject, refuse_several};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
-use schedcast_lab::{answer, bisect, determinism};
+use schedcast_lab::{answer, bisect, determinism, host_machine};
 use schedcast_present::lists::Listing;
 use schedcast_verify::real::guest;
 
@@ -231,10 +231,16 @@ fn say_newer_kernels(scenarios: &[Scenario]) {
     }
 }
 
-/// Prints notes on kernels newer than the rules, and on recordings that run beside the programs of
-/// scenarios.
+/// Prints notes on kernels newer than the rules, on prices of another machine, and on recordings
+/// that run beside the programs of scenarios.
 fn say_backgrounds(scenarios: &[Scenario], simulator: &impl Simulate) -> Result<()> {
     say_newer_kernels(scenarios);
+    let mut prices: Vec<String> = scenarios
+        .iter()
+        .filter_map(|one| host_machine::note(&one.machine))
+        .collect();
+    prices.dedup();
+    say(&prices, &mut std::io::stderr());
     if let Some(simulator) = simulator.simulator() {
         tree::build_all(scenarios, simulator)?;
         let notes = simulator.background_notes(scenarios)?;

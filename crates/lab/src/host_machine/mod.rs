@@ -17,11 +17,15 @@ use schedcast_sim::machine::PRESETS;
 
 pub use self::write::calibrated;
 use crate::error::{Error, Result};
+use crate::experiment::machine::MachineSettings;
 
 /// Where `schedcast calibrate` keeps what it measured.
 pub const CALIBRATED: &str = "/var/lib/schedcast/host.toml";
 /// The name of the preset.
 pub(crate) const PRESET: &str = "host";
+
+/// End of the title of a machine of which nothing was measured.
+const NOT_CALIBRATED: &str = ": not calibrated";
 
 /// Prices come from here where nothing was measured.
 const BASE: &str = "generic-8";
@@ -53,7 +57,7 @@ pub(crate) fn description() -> Result<(String, String)> {
     let mut table = parse(name, text)?;
     if kept.is_none() {
         let cpus = topology.cpus.len();
-        let title = format!("this machine, {cpus} CPUs, prices of {BASE}: not calibrated");
+        let title = format!("this machine, {cpus} CPUs, prices of {BASE}{NOT_CALIBRATED}");
         table.insert("title".into(), title.into());
     }
     for section in LIVE {
@@ -62,6 +66,14 @@ pub(crate) fn description() -> Result<(String, String)> {
     table.extend(live);
     let text = toml::to_string(&table).map_err(|error| Error::general(error.to_string()))?;
     Ok((name.to_owned(), text))
+}
+
+/// A note on `machine`, if it is this machine with the prices of another one.
+pub fn note(machine: &MachineSettings) -> Option<String> {
+    let title = &machine.machine.title;
+    (machine.preset == PRESET && title.ends_with(NOT_CALIBRATED)).then(|| {
+        format!("machine `{PRESET}` is {title}; `schedcast calibrate` measures its own prices")
+    })
 }
 
 /// The text of the preset that stands in for what was not measured.
@@ -87,5 +99,20 @@ mod tests {
         let (name, text) = description().unwrap();
         let machine = Machine::parse(&name, &text).unwrap();
         assert_eq!(machine.topology.cpus(), topology.cpus.len());
+    }
+
+    #[test]
+    fn prices_of_another_machine_are_told() {
+        let experiment = crate::experiment::read_text("t.toml", "[machine]\ncpus = 2\n").unwrap();
+        let mut settings = experiment.scenarios[0].machine.clone();
+        assert_eq!(note(&settings), None, "asked for");
+        settings.preset = PRESET.to_string();
+        assert_eq!(note(&settings), None, "calibrated");
+        settings.machine.title = format!("this machine, 2 CPUs, prices of {BASE}{NOT_CALIBRATED}");
+        assert_eq!(
+            note(&settings).unwrap(),
+            "machine `host` is this machine, 2 CPUs, prices of generic-8: not calibrated; \
+             `schedcast calibrate` measures its own prices"
+        );
     }
 }
