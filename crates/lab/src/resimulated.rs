@@ -12,6 +12,7 @@ use crate::change;
 use crate::comparison::Comparison;
 use crate::context::RefitFigure;
 use crate::error::Result;
+use crate::experiment::units::parse_duration_ns;
 use crate::experiment::{Experiment, Scenario};
 use crate::metrics;
 use crate::recording::{Latency, Recorded};
@@ -26,6 +27,18 @@ const WHOLE_PERCENT: u64 = 99;
 /// no measure.
 pub fn is_partial(experiment: &Experiment, recorded: &Recorded) -> bool {
     simulated_ns(experiment, recorded) < recorded.length_ns
+}
+
+/// A note on a `duration` that is longer than a recording of `recorded_ns`, of which the whole is
+/// simulated then. One that cannot be read is refused elsewhere.
+pub fn note_of_longer(duration: &str, recorded_ns: u64) -> Option<String> {
+    let asked_ns = parse_duration_ns(duration).ok()?;
+    (asked_ns > recorded_ns).then(|| {
+        let seconds = recorded_ns as f64 / 1e9;
+        format!(
+            "the recording has {seconds:.1}s, which are simulated instead of {duration}: what came then is not known"
+        )
+    })
 }
 
 /// How much of the recording is simulated, nanoseconds.
@@ -281,6 +294,16 @@ mod tests {
         let experiment = experiment::read_text("t.toml", text).unwrap();
         let way = on_the_way(&experiment.scenarios[0], "/a/b/c/d");
         assert_eq!(way, ["/a/b/c/d", "/a/b/c", "/a"]);
+    }
+
+    #[test]
+    fn a_longer_duration_than_the_recording_is_told() {
+        let note = |duration: &str| note_of_longer(duration, 29_500_000_000);
+        assert_eq!(
+            note("60s").unwrap(),
+            "the recording has 29.5s, which are simulated instead of 60s: what came then is not known"
+        );
+        assert_eq!((note("29s"), note("60")), (None, None));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use schedcast_lab::experiment::{Experiment, Scenario};
 use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::{Question, Subject, refuse_several};
 use schedcast_lab::recording::Recorded;
+use schedcast_lab::resimulated::note_of_longer;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::{answer, bisect, determinism, host_machine};
 use schedcast_present::lists::Listing;
@@ -198,12 +199,15 @@ fn recording(path: &Path, simulator: &impl Simulate) -> Result<Subject> {
     Ok(Subject::Recording(recorded?))
 }
 
-/// Notes about the recording that a question is about go to standard error, once the
-/// question is one: notes would hide a slip in it.
+/// Notes about the recording that a question is about, and on a longer time than it has, go to
+/// standard error, once the question is one: notes would hide a slip in it.
 fn say_oddities(question: &Question, err: &mut impl Write) -> Result<()> {
     question.experiment()?;
     if let Subject::Recording(recorded) = &question.subject {
         say(&recorded.notes, err);
+        let duration = question.duration.as_deref();
+        let longer = duration.and_then(|duration| note_of_longer(duration, recorded.length_ns));
+        say(longer.as_slice(), err);
     }
     Ok(())
 }

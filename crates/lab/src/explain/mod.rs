@@ -177,8 +177,11 @@ pub fn decisions(
     }
     if found.is_empty() {
         let end = crate::experiment::units::format_duration_ns(decisions.world().now());
-        return Err(Error::usage(format!("no such decision up to {end}"))
-            .hint("leave out --at, --task or --kind, or give a longer --duration"));
+        let hint = match wanted.of_replay && scenario.duration_ns.is_none() {
+            true => "the recording ends there: leave out --at, --task or --kind",
+            false => "leave out --at, --task or --kind, or give a longer --duration",
+        };
+        return Err(Error::usage(format!("no such decision up to {end}")).hint(hint));
     }
     Ok(found)
 }
