@@ -288,6 +288,22 @@ fn a_recording_is_what_is_in_it_and_a_tree_what_its_scheduler_is() {
 }
 
 #[test]
+fn an_interval_ends_where_what_runs_can_show_ends() {
+    let run = |nr_throttled: f64| {
+        let mut metrics = crate::outcome::MetricMap::new();
+        metrics.insert("cgroup:/web/nr_periods".to_owned(), 100.0);
+        metrics.insert("cgroup:/web/nr_throttled".to_owned(), nr_throttled);
+        Outcome {
+            metrics,
+            ..Outcome::default()
+        }
+    };
+    let row = row(&read(GRID), 0, &[run(6.0), run(43.0)]).unwrap();
+    let brief = row.get("cgroup:/web/nr_throttled").unwrap();
+    assert_eq!((brief.mean, brief.ci95), (24.5, Some([0.0, 100.0])));
+}
+
+#[test]
 fn wide_intervals_show_their_upper_end_and_results_come_before_percentiles() {
     let mut results = sweep(GRID, &Toy::default(), options(None, 1)).unwrap();
     let percentiles = (1..=9).map(|row| format!("p{row}0/wakeup_latency.p99"));
