@@ -67,6 +67,22 @@ fn a_long_path_gives_way_to_what_its_group_is_called() {
 }
 
 #[test]
+fn columns_that_are_one_run_are_called_so() {
+    let told = |comparison: &Comparison| {
+        let text = render(comparison, &context());
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(!told(&example()).contains("decide alike"));
+    let mut comparison = example();
+    let mut copy = comparison.variants[0].clone();
+    copy.name = "patched".to_string();
+    comparison.variants.push(copy);
+    let baseline = &comparison.variants[0].name;
+    let expected = format!("\"{baseline}\" and \"patched\" decide alike here, event by event");
+    assert_contains(told(&comparison), &expected);
+}
+
+#[test]
 fn an_experiment() {
     insta::assert_snapshot!(render(&example(), &context()));
 }

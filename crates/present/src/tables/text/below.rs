@@ -2,7 +2,7 @@
 
 use super::super::{Context, Style, advice, width, wrap_to};
 use super::{Body, FEW, RowKind, TableRow, fitting, separated, words};
-use schedcast_lab::comparison::{Comparison, Tier};
+use schedcast_lab::comparison::{Comparison, Tier, Variant};
 use schedcast_lab::context::source_of;
 use schedcast_lab::metrics::{self, Better};
 
@@ -71,8 +71,42 @@ pub(in crate::tables) fn notes(comparison: &Comparison, table: &Body, style: &St
     }
     let floor = chaos_floor(comparison, rows);
     let marks = (!notes.is_empty()).then(|| separated(&notes, ";").join(" "));
+    let alike = alike(comparison);
     let told = table.hidden.iter().chain(&marks).chain(&floor);
-    told.map(|note| wrap(note)).collect()
+    told.chain(&alike).map(|note| wrap(note)).collect()
+}
+
+/// A sentence on each set of columns whose runs are the same, event by event. A bisection says that
+/// itself. Real runs have no events, and never the same figures.
+fn alike(comparison: &Comparison) -> Vec<String> {
+    if comparison.bisection.is_some() {
+        return Vec::new();
+    }
+    let is_same = |one: &Variant, other: &Variant| {
+        let samples = |variant: &Variant| {
+            let samples = variant.metrics.iter();
+            let samples = samples.map(|(name, summary)| (name.clone(), summary.samples.clone()));
+            samples.collect::<Vec<_>>()
+        };
+        one.event_hash == other.event_hash && samples(one) == samples(other)
+    };
+    let mut sets: Vec<Vec<&Variant>> = Vec::new();
+    for variant in &comparison.variants {
+        match sets.iter_mut().find(|set| is_same(set[0], variant)) {
+            Some(set) => set.push(variant),
+            None => sets.push(vec![variant]),
+        }
+    }
+    let sentence = |set: &Vec<&Variant>| {
+        let names = set.iter().map(|variant| format!("\"{}\"", variant.name));
+        let names: Vec<String> = names.collect();
+        let (last, others) = names.split_last()?;
+        let others = (!others.is_empty()).then(|| others.join(", "))?;
+        Some(format!(
+            "{others} and {last} decide alike here, event by event"
+        ))
+    };
+    sets.iter().filter_map(sentence).collect()
 }
 
 /// Rows whose chaos floor is told.
