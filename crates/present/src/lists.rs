@@ -66,13 +66,14 @@ fn programs() -> String {
 
 /// Every patch: release that brought it, commit, and a line about it; those of one's own last.
 fn patches() -> String {
-    let mut text = format!("{:<24}{:<10}{}\n", "PATCH", "SINCE", "COMMIT");
+    let width = name_width();
+    let mut text = format!("{:<width$}{:<10}{}\n", "PATCH", "SINCE", "COMMIT");
     for patch in table::all() {
         let since = patch
             .since
             .map_or("-".to_string(), |since| since.release.to_string());
         text += &format!(
-            "{:<24}{since:<10}{}\n",
+            "{:<width$}{since:<10}{}\n",
             patch.name,
             match patch.origin {
                 Origin::Commit(id) => id,
@@ -84,10 +85,17 @@ fn patches() -> String {
         text += &wrap("    ", &words(patch.description), 4);
     }
     for patch in OWN {
-        text += &format!("{:<24}{:<10}own\n", patch.name, "-");
+        text += &format!("{:<width$}{:<10}own\n", patch.name, "-");
         text += &wrap("    ", &words(patch.description), 4);
     }
     text + "\npatches = [\"NAME\"] adds a patch to a kernel without it, [\"-NAME\"] takes it away.\n"
+}
+
+/// Columns of the longest name of a patch, and two blanks.
+fn name_width() -> usize {
+    let names = table::all().map(|patch| patch.name);
+    let names = names.chain(OWN.iter().map(|patch| patch.name));
+    names.map(str::len).max().unwrap_or(0) + 2
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -182,9 +190,12 @@ mod tests {
             ("vcpu-pack", "-", "unpublished"),
             ("waker-sibling", "-", "own"),
         ] {
-            let expected = format!("{name:<24}{since:<10}{source}");
+            let width = name_width();
+            let expected = format!("{name:<width$}{since:<10}{source}");
             assert_eq!(line(&patches, name), expected);
         }
+        let row = line(&patches, "no-redo-without-imbalance ");
+        assert_eq!(row.split_whitespace().nth(1), Some("4.20"));
         assert!(machines().contains("generic-8           8  "));
     }
 }
