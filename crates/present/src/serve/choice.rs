@@ -126,10 +126,19 @@ impl Choice {
     /// itself.
     ///
     /// # Errors
-    /// More seeds or pinned columns than one request may ask for.
+    /// No seeds, more seeds or pinned columns than one request may ask for, other CPUs than those
+    /// of a recording.
     pub fn question(&self, base: &Question, start: &Choice) -> Result<Question> {
-        if self.seeds > MOST_SEEDS {
-            return Err(Error::usage(format!("at most {MOST_SEEDS} seeds")));
+        if !(1..=MOST_SEEDS).contains(&self.seeds) {
+            let seeds = self.seeds;
+            let message = format!("expected 1 to {MOST_SEEDS} seeds, found {seeds}");
+            return Err(Error::usage(message));
+        }
+        if matches!(base.subject, Subject::Recording(_)) {
+            let columns = std::iter::once(self).chain(&self.pinned);
+            columns
+                .map(|one| one.refuse_other_cpus(start))
+                .collect::<Result<()>>()?;
         }
         if self.pinned.len() > MOST_PINNED {
             return Err(Error::usage(format!(
@@ -138,11 +147,7 @@ impl Choice {
         }
         let mut question = base.clone();
         question.measured = false;
-        question.seeds = Some(if self.seeds == 0 {
-            start.seeds
-        } else {
-            self.seeds
-        });
+        question.seeds = Some(self.seeds);
         question.cgroup.clone_from(&self.cgroup);
         let variants = &mut question.columns.variants;
         for one in &self.pinned {
@@ -152,6 +157,16 @@ impl Choice {
             variants.push((CHOSEN.to_string(), self.settings(base)));
         }
         Ok(question)
+    }
+
+    /// Refuses CPUs that a recording does not have, as its threads were recorded on that machine.
+    fn refuse_other_cpus(&self, start: &Choice) -> Result<()> {
+        match (self.cpus, start.cpus) {
+            (Some(asked), Some(had)) if asked != had => Err(Error::usage(format!(
+                "a recording keeps its CPUs: expected {had} or null, found {asked}"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// How many columns it adds.
@@ -216,5 +231,37 @@ impl Choice {
             settings.push(Setting::Set(format!("machine.cpus={cpus}")));
         }
         settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedcast_lab::recording::Recorded;
+    use std::path::Path;
+
+    #[test]
+    fn a_recording_keeps_its_cpus() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota");
+        let base = Question::of(Subject::Recording(Recorded::open(&folder).unwrap()));
+        let choice = |cpus: &str| {
+            let text = format!(
+                r#"{{"cgroup":"/pg","quota_us":50000,"period_us":100000,"burst_us":0,
+                    "weight":null,"kernel":"6.18","cpus":{cpus},"seeds":1}}"#
+            );
+            Choice::parse(&text).unwrap()
+        };
+        let start = choice("2");
+        let refused = |choice: Choice| choice.question(&base, &start).unwrap_err().to_string();
+        let expected = "a recording keeps its CPUs: expected 2 or null, found 64";
+        assert_eq!(refused(choice("64")), expected);
+        let pinned = Choice {
+            pinned: vec![choice("64")],
+            ..choice("2")
+        };
+        assert_eq!(refused(pinned), expected);
+        for cpus in ["2", "null"] {
+            assert!(choice(cpus).question(&base, &start).is_ok(), "{cpus}");
+        }
     }
 }
