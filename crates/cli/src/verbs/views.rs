@@ -28,7 +28,7 @@ pub(crate) fn run<S>(verb: &ViewVerb, call: &mut Call<S>) -> Result<()> {
     let (recording, notes) = views::open(trace)?;
     say(&notes, err);
     let selection = selection(selected);
-    say(&views::absent(&recording, &selection), err);
+    say(&views::absent(&recording, &selection)?, err);
     let text = match verb {
         ViewVerb::Timehist(arguments) => {
             let parts = match (arguments.summary, arguments.with_summary) {

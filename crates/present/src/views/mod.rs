@@ -18,7 +18,7 @@ use std::path::Path;
 pub use schedcast_trace::write::WriteFormat as Format;
 use schedcast_trace::{CommId, Event, EventKind, Pid, Recording, Switch};
 
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result, hint_for};
 use schedcast_lab::simulator::bad_input;
 
 mod convert;
@@ -87,9 +87,12 @@ fn name(recording: &Recording, comm: CommId) -> String {
     name.replace(char::is_control, "?")
 }
 
-/// Parts of the selection that the trace does not have, a sentence each, so that an empty view is
-/// explained.
-pub fn absent(recording: &Recording, selection: &Selection) -> Vec<String> {
+/// Parts of the selection that the trace does not have, a sentence each.
+///
+/// # Errors
+/// A selection of which the trace has nothing, as the view would be empty: a task's name, all CPUs
+/// or all tasks of a list.
+pub fn absent(recording: &Recording, selection: &Selection) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     let mut names = BTreeSet::new();
     let mut tids = BTreeSet::new();
@@ -105,26 +108,48 @@ pub fn absent(recording: &Recording, selection: &Selection) -> Vec<String> {
         .as_ref()
         .filter(|task| !names.contains(*task))
     {
-        let near = schedcast_base::names::nearest(task, names.iter().map(String::as_str));
-        let near = near.map_or(String::new(), |near| {
-            format!("; the nearest name is `{near}`")
-        });
-        notes.push(format!("no task of the trace is called `{task}`{near}"));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let message = format!("no task of the trace is called `{task}`");
+        return Err(Error::usage(message).hint(hint_for(task, &names)));
     }
     let unknown = selection.tids.difference(&tids);
-    notes.extend(unknown.map(|tid| format!("the trace has no task {tid}")));
+    let unknown: Vec<String> = unknown
+        .map(|tid| format!("the trace has no task {tid}"))
+        .collect();
+    refuse_all_of(
+        &unknown,
+        selection.tids.len(),
+        "`latency --pids` lists its tasks",
+    )?;
+    notes.extend(unknown);
     let cpus = recording.cpus();
     let seen: BTreeSet<u32> = (0..cpus).chain(recording.counts.cpus_seen()).collect();
     let unknown = selection.cpus.difference(&seen);
     let last = cpus.saturating_sub(1);
-    notes.extend(unknown.map(|cpu| format!("the trace has no CPU {cpu}, but 0 to {last}")));
+    let unknown: Vec<String> = unknown
+        .map(|cpu| format!("the trace has no CPU {cpu}, but 0 to {last}"))
+        .collect();
+    refuse_all_of(
+        &unknown,
+        selection.cpus.len(),
+        "leave out --cpu for all of them",
+    )?;
+    notes.extend(unknown);
     let (start_ns, end_ns) = recording.span_ns();
     let (from, to) = selection.between_ns;
     if from.is_some_and(|from| from > end_ns) || to.is_some_and(|to| to < start_ns) {
         let (start, end) = (seconds(start_ns), seconds(end_ns));
         notes.push(format!("the trace is from {start} to {end} s"));
     }
-    notes
+    Ok(notes)
+}
+
+/// Refuses a list of `asked` names of which the trace has none: all are `unknown`.
+fn refuse_all_of(unknown: &[String], asked: usize, hint: &str) -> Result<()> {
+    match unknown.first() {
+        Some(first) if unknown.len() == asked => Err(Error::usage(first).hint(hint)),
+        _ => Ok(()),
+    }
 }
 
 /// The task that came last to a CPU, and when.

@@ -54,7 +54,7 @@ fn timehist_by_hand() {
 }
 
 #[test]
-fn what_the_trace_does_not_have_is_said() {
+fn what_the_trace_does_not_have_is_said_or_refused() {
     let recording = recording();
     let here = Selection {
         cpus: [1].into(),
@@ -62,20 +62,45 @@ fn what_the_trace_does_not_have_is_said() {
         tids: [9].into(),
         between_ns: (Some(2_000_000), None),
     };
-    assert_eq!(absent(&recording, &here), [""; 0]);
+    assert_eq!(absent(&recording, &here).unwrap(), [""; 0]);
     let elsewhere = Selection {
-        cpus: [2].into(),
-        task: Some("swapper/2".to_owned()),
+        cpus: [1, 2].into(),
         tids: [8, 9].into(),
         between_ns: (Some(9_000_000), None),
+        ..Selection::default()
     };
     let expected = [
-        "no task of the trace is called `swapper/2`; the nearest name is `swapper/0`",
         "the trace has no task 8",
         "the trace has no CPU 2, but 0 to 1",
         "the trace is from 0.001000 to 0.008000 s",
     ];
-    assert_eq!(absent(&recording, &elsewhere), expected);
+    assert_eq!(absent(&recording, &elsewhere).unwrap(), expected);
+    let refused = |selection: Selection| absent(&recording, &selection).unwrap_err().render();
+    let named = refused(Selection {
+        task: Some("swapper/2".to_owned()),
+        ..Selection::default()
+    });
+    assert!(
+        named.contains("no task of the trace is called `swapper/2`"),
+        "{named}"
+    );
+    assert!(
+        named.contains("the nearest valid name is `swapper/0`"),
+        "{named}"
+    );
+    let tids = refused(Selection {
+        tids: [8].into(),
+        ..Selection::default()
+    });
+    assert!(tids.contains("the trace has no task 8"), "{tids}");
+    let cpus = refused(Selection {
+        cpus: [2].into(),
+        ..Selection::default()
+    });
+    assert!(
+        cpus.contains("the trace has no CPU 2, but 0 to 1"),
+        "{cpus}"
+    );
 }
 
 #[test]
