@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use schedcast_lab::experiment::units::parse_duration_ns;
 
 use super::views::label_and_value;
@@ -16,12 +16,13 @@ RANGE.json are answers of Prometheus' query_range: docs/commands/fleet.md has th
 
 /// `schedcast fleet`
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("source").args(["prometheus", "ranges"]).required(true)))]
 pub(crate) struct FleetArguments {
     /// Answers of Prometheus' query_range to the counters of containers, in order of time
-    #[arg(value_name = "RANGE.json", required_unless_present = "prometheus")]
+    #[arg(value_name = "RANGE.json")]
     pub ranges: Vec<PathBuf>,
     /// Ask this server instead of reading files, such as http://localhost:9090
-    #[arg(long, value_name = "URL", conflicts_with = "ranges")]
+    #[arg(long, value_name = "URL")]
     pub prometheus: Option<String>,
     /// Ask for containers with this label, such as namespace=shop
     #[arg(long, value_name = "LABEL=VALUE", conflicts_with = "ranges", value_parser = label)]
