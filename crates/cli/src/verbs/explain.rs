@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use schedcast_lab::error::{Error, Result, hint_for};
+use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::units::parse_duration_ns;
 use schedcast_lab::explain::{
@@ -40,8 +40,8 @@ pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub length: Length,
     /// From this simulated time on, such as 1.5s or 250ms
-    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns)]
-    pub at: Option<u64>,
+    #[arg(long, value_name = "TIME")]
+    pub at: Option<String>,
     /// Decisions about threads of this name
     #[arg(long, value_name = "NAME")]
     pub task: Option<String>,
@@ -68,6 +68,7 @@ pub(crate) struct ExplainArguments {
 /// Runs the verb.
 pub(crate) fn run<S>(arguments: &ExplainArguments, call: &mut Call<S>) -> Result<()> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
+    let at_ns = arguments.at.as_deref().map(time).transpose()?;
     let simulator = Simulator::new().drawing();
     let scenarios = scenarios(arguments, &simulator, &mut call.err)?;
     say_backgrounds(&scenarios, &simulator)?;
@@ -86,7 +87,7 @@ pub(crate) fn run<S>(arguments: &ExplainArguments, call: &mut Call<S>) -> Result
         }
         None => {
             let wanted = Wanted {
-                at_ns: arguments.at,
+                at_ns,
                 task: arguments.task.clone(),
                 kind: arguments.kind,
                 count: arguments.count as usize,
@@ -100,6 +101,13 @@ pub(crate) fn run<S>(arguments: &ExplainArguments, call: &mut Call<S>) -> Result
         }
     };
     output::give(&text, || Ok(json), arguments.json.as_deref(), &mut call.out)
+}
+
+/// The time behind `--at`.
+fn time(text: &str) -> Result<u64> {
+    let source = Source::new("--at", text);
+    let place = Place::new(&source, 0..text.len());
+    parse_duration_ns(text).map_err(|why| Error::input(&place, why))
 }
 
 /// All variants; one that `--variant` names and that is there is not opened a second time: the
