@@ -39,6 +39,40 @@ fn a_slip_in_a_promise_is_told_at_once() {
     }
 }
 
+/// So are metrics to show and to follow.
+#[test]
+fn a_metric_that_nothing_here_has_is_told_at_once() {
+    for (verb, words, said, near) in [
+        (
+            "what-if",
+            ["--metric", "postgrs*"],
+            "like `postgrs*`",
+            "`postgres`",
+        ),
+        (
+            "what-if",
+            ["--metric", "nosuch*"],
+            "like `nosuch*`",
+            "valid names are",
+        ),
+        (
+            "what-if",
+            ["--kernel=6.12", "--bisect=postgrs/cpu_time"],
+            "program `postgrs`",
+            "`postgres`",
+        ),
+        (
+            "upgrade",
+            ["--to=6.12", "--follow=postgrs/cpu_time"],
+            "program `postgrs`",
+            "`postgres`",
+        ),
+    ] {
+        let words = [&words[..], &["--seeds", SEEDS]].concat();
+        assert_contains(refused(2, verb, RECORDING, &words), [said, near]);
+    }
+}
+
 /// The recording has two notes, which would stand in front of the slip.
 #[test]
 fn notes_on_a_recording_do_not_hide_a_slip() {

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_base::harmless::HarmlessWriter;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::{Experiment, Scenario};
-use schedcast_lab::metrics::Selection;
+use schedcast_lab::metrics::{Selection, refuse_unknown, refuse_unknown_subject};
 use schedcast_lab::question::{Question, Subject, refuse_several};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::resimulated::note_of_longer;
@@ -314,8 +314,14 @@ fn ask<S: Simulate>(
     output::refuse_no_folder(output.export.as_deref())?;
     let selection = Selection::new(&output.metrics)?;
     let experiment = question.experiment()?;
-    if let (false, Some(simulator)) = (selection.is_empty(), simulator.simulator()) {
-        selection.refuse_unknown_subjects(&experiment.scenarios, simulator)?;
+    let followed = bisect.and_then(|(followed, _)| followed);
+    followed.map_or(Ok(()), refuse_unknown)?;
+    if let Some(simulator) = simulator.simulator() {
+        let scenarios = &experiment.scenarios;
+        selection.refuse_unknown_subjects(scenarios, simulator)?;
+        if let Some(followed) = followed {
+            refuse_unknown_subject(followed, scenarios, simulator)?;
+        }
     }
     if output.pictures.trace.is_some() || output.pictures.report.is_some() {
         schedcast_lab::simulator::tree::refuse_all(&experiment.scenarios)?;

@@ -5,6 +5,8 @@
 //! `machine/busy_ratio` that one row. The star in the name of a pool, such as `worker-*`, is
 //! matched by itself.
 
+use std::collections::BTreeSet;
+
 use schedcast_base::names::nearest;
 
 use super::{FAMILIES, Suffix, refuse_unknown, refuse_unknown_subject, short_names, subjects_of};
@@ -62,7 +64,7 @@ impl Selection {
                     refuse_unmatched(pattern, subject, scenarios, simulator)?;
                 }
                 // The part behind the last slash belongs to a subject: `cgroup:/web*`.
-                _ => {}
+                _ => refuse_without_subject(pattern, scenarios, simulator)?,
             }
         }
         Ok(())
@@ -93,14 +95,38 @@ fn refuse_unmatched(
     scenarios: &[Scenario],
     simulator: &Simulator,
 ) -> Result<()> {
-    let mut subjects = subjects_of(scenarios, simulator)?;
-    subjects.insert("machine".to_string());
+    let subjects = all_subjects(scenarios, simulator)?;
     if subjects.iter().any(|one| is_match(subject, one)) {
         return Ok(());
     }
     let names: Vec<&str> = subjects.iter().map(String::as_str).collect();
     let message = format!("nothing here has the name `{subject}` of `{pattern}`");
     Err(Error::usage(message).hint(hint_for(subject, &names)))
+}
+
+/// Refuses a pattern of which no beginning is a subject that some scenario has.
+fn refuse_without_subject(
+    pattern: &str,
+    scenarios: &[Scenario],
+    simulator: &Simulator,
+) -> Result<()> {
+    let subjects = all_subjects(scenarios, simulator)?;
+    let ends = pattern.char_indices().map(|(at, one)| at + one.len_utf8());
+    let mut beginnings = ends.map(|end| &pattern[..end]);
+    if beginnings.any(|begin| subjects.iter().any(|one| is_match(begin, one))) {
+        return Ok(());
+    }
+    let names: Vec<&str> = subjects.iter().map(String::as_str).collect();
+    let message = format!("no metric here has a name like `{pattern}`");
+    let plain = pattern.replace(['*', '?'], "");
+    Err(Error::usage(message).hint(hint_for(&plain, &names)))
+}
+
+/// Every subject that a scenario reports on, the machine among them.
+fn all_subjects(scenarios: &[Scenario], simulator: &Simulator) -> Result<BTreeSet<String>> {
+    let mut subjects = subjects_of(scenarios, simulator)?;
+    subjects.insert("machine".to_string());
+    Ok(subjects)
 }
 
 fn is_glob(pattern: &str) -> bool {
