@@ -253,10 +253,12 @@ fn say_backgrounds(scenarios: &[Scenario], simulator: &impl Simulate) -> Result<
     Ok(())
 }
 
-/// Prints a note on settings that have no effect in these scenarios. The first point of a sweep
-/// does not tell that of all of them.
+/// Prints notes on the files of programs, and on settings that have no effect in these scenarios.
+/// The first point of a sweep does not tell that of all of them.
 fn say_without_effect(scenarios: &[Scenario], simulator: &impl Simulate) -> Result<()> {
     if let Some(simulator) = simulator.simulator() {
+        let notes: Vec<String> = simulator.notes_of_files(scenarios)?.into_iter().collect();
+        say(&notes, &mut std::io::stderr());
         let note = simulator.without_effect(scenarios)?;
         say(note.as_slice(), &mut std::io::stderr());
     }

@@ -52,6 +52,22 @@ impl Simulator {
         Ok((!told.is_empty()).then(|| format!("without effect here: {}", told.join("; "))))
     }
 
+    /// Notes on the files of programs: what their readers may not expect.
+    ///
+    /// # Errors
+    /// A program that cannot be built.
+    pub fn notes_of_files(&self, scenarios: &[Scenario]) -> Result<BTreeSet<String>> {
+        let mut notes = BTreeSet::new();
+        for scenario in scenarios {
+            let mut actions = scenario.programs.iter().map(|one| &one.action.value);
+            if actions.any(is_rt_app) {
+                let built = build(self, scenario, Chance::NONE)?;
+                notes.extend(built.programs.into_iter().flat_map(|one| one.notes));
+            }
+        }
+        Ok(notes)
+    }
+
     /// Whether tunables of real-time tasks decide what deadline tasks may reserve.
     fn reserves(&self, scenario: &Scenario) -> Result<bool> {
         let mut names = scenario.kernel.tunables.keys().copied();
@@ -330,6 +346,28 @@ mod tests {
         Simulator::new()
             .without_effect(&experiment.scenarios)
             .unwrap()
+    }
+
+    #[test]
+    fn a_lock_of_a_file_that_nothing_unlocks_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("bad.json");
+        let notes = |events: &str| {
+            let text = format!(r#"{{"tasks": {{"a": {{"loop": 3, {events}}}}}}}"#);
+            std::fs::write(&file, text).unwrap();
+            let text = format!("[[program]]\nrun = \"rt-app {}\"\n", file.display());
+            let experiment = experiment::read_text("a.toml", text).unwrap();
+            let notes = Simulator::new().notes_of_files(&experiment.scenarios);
+            notes.unwrap().into_iter().collect::<Vec<String>>()
+        };
+        let told = notes(r#""run": 1000, "lock": "m""#);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].ends_with("bad.json:1:42: nothing unlocks \"m\""),
+            "{told:?}"
+        );
+        let none: [String; 0] = [];
+        assert_eq!(notes(r#""lock": "m", "run": 1000, "unlock": "m""#), none);
     }
 
     #[test]

@@ -122,6 +122,8 @@ pub struct Running {
     pub end_ns: Option<u64>,
     /// Of a command that runs until it is stopped: what would end it.
     pub endless_without: Option<&'static str>,
+    /// Notes on its file, such as on a lock that nothing unlocks, with places.
+    pub notes: Vec<String>,
     /// When `timeout` ends it.
     pub timeout_ns: Option<u64>,
     /// Names its tasks' statistics go to.
@@ -213,6 +215,7 @@ pub fn compile(
         tool,
         end_ns: model.length_ns().map(|length| start.start_ns + length),
         endless_without: model.endless_without(),
+        notes: model.notes(),
         timeout_ns: prefixes.timeout_ns.map(|length| start.start_ns + length),
         statistics: model.statistics(&start.name),
         idle_latency_limit_us: model.idle_latency_limit_us(),

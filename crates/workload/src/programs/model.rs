@@ -40,6 +40,11 @@ pub(super) trait Model: Debug + Send + Sync {
         None
     }
 
+    /// Notes on its file, with places: surprises for its reader.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Names that its tasks' statistics go to.
     fn statistics(&self, name: &str) -> Vec<String> {
         vec![name.to_owned()]

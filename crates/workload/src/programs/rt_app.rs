@@ -25,6 +25,7 @@ pub static TOOL: Tool = Tool {
 struct Compiled {
     length_ns: Option<u64>,
     endless: bool,
+    notes: Vec<String>,
     statistics: Vec<String>,
     threads: Vec<String>,
     channel: u16,
@@ -72,6 +73,11 @@ fn compile(words: &Words, compiler: &mut Compiler) -> Result<Compiled, CommandEr
     Ok(Compiled {
         endless: compiled.end_ns.is_none() && file.tasks.iter().any(is_endless),
         length_ns: compiled.end_ns.map(|end_ns| end_ns - start.start_ns),
+        notes: file
+            .notes
+            .iter()
+            .map(|note| format!("{}:{}: {}", file.name, note.span, note.message))
+            .collect(),
         statistics,
         threads: compiled
             .threads
@@ -94,6 +100,10 @@ impl Model for Compiled {
     fn endless_without(&self) -> Option<&'static str> {
         self.endless
             .then_some("a `duration` in the file's `global`")
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
     }
 
     fn statistics(&self, _name: &str) -> Vec<String> {
