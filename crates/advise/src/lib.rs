@@ -29,7 +29,6 @@ use schedcast_lab::error::{Error, Result, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::units::format_duration_ns;
 use schedcast_lab::metrics;
-use schedcast_lab::outcome::Outcome;
 use schedcast_lab::question::{AS_RECORDED, Question, Subject};
 use schedcast_lab::recording::{Latency, Recorded};
 use schedcast_lab::resimulated::{bound_ns, is_partial, refit, tell_fit};
@@ -54,7 +53,6 @@ pub use recommendation::{Recommendation, read_recommendation};
 
 use conclusion::{doubt, is_tighter, kept_on_average};
 use judge::Forecast;
-use pace::{Need, Requests};
 use price::Price;
 use schedcast_base::limits::CpuLimits;
 use schedcast_lab::drift::{self, Drifting};
@@ -320,26 +318,6 @@ impl<'a> Case<'a> {
         ));
         self.latency = Some(activation);
         Ok(())
-    }
-
-    /// Need of the service, from the recording and from `outcomes` under the recorded `limit`,
-    /// which cover the `whole` of it or a part. `None` where the service has no threads.
-    pub(crate) fn need(&self, outcomes: &[Outcome], limit: CpuLimits, whole: bool) -> Option<Need> {
-        let seen = &self.recorded.seen;
-        // A job that takes longer is late, and not behind.
-        let latency = self.latency.clone().filter(|latency| !latency.is_job())?;
-        let mut recorded = Requests::of(outcomes, &latency);
-        if let Some(count) = seen.finished(&latency).filter(|_| whole) {
-            recorded.finished = recorded.finished.min(count as f64);
-        }
-        let used = seen.mean_cpus(&self.target, self.recorded.length_ns);
-        // The ends of a recording may cut one period more than fits, so it can show a little more
-        // than was granted.
-        Some(Need {
-            cpus: used.min(limit.cpus().unwrap_or(f64::INFINITY)),
-            latency,
-            recorded,
-        })
     }
 
     /// Refuses promises that runs cannot be held against, before any runs: about what none of them

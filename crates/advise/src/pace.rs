@@ -14,7 +14,12 @@
 //! Worked example: 1168 requests were recorded, 2 of them wait at the end. Under a tighter limit
 //! 1161 finish and 9 wait: 7 fewer, allowed are 1.96 · √(2 + 9) = 6.5, so the limit does not suit.
 //! The difference between seeds under the recorded limit is allowed too.
+//!
+//! Of a job only the first of these is asked, and not even that where its time is promised: how
+//! long it may take is then said by the promise.
 
+use super::Case;
+use schedcast_base::groups::is_within;
 use schedcast_base::limits::CpuLimits;
 use schedcast_lab::backlog::Backlog;
 use schedcast_lab::drift::Runs;
@@ -62,8 +67,9 @@ pub struct Need {
     pub latency: Latency,
     /// CPUs' worth of time that it used on average.
     pub cpus: f64,
-    /// Requests under the recorded limit: those recorded, or those simulated if they are fewer.
-    pub recorded: Requests,
+    /// Requests under the recorded limit: those recorded, or those simulated if they are fewer;
+    /// `None` of a job, which may be late.
+    pub recorded: Option<Requests>,
 }
 
 /// Words behind what only runs with drift show.
@@ -93,11 +99,15 @@ impl Need {
             && cpus < self.cpus
         {
             let used = self.cpus;
+            let who = match self.recorded {
+                Some(_) => "service",
+                None => "job",
+            };
             return Some(format!(
-                "it grants {cpus:.2} CPU, the service used {used:.2} on average"
+                "it grants {cpus:.2} CPU, the {who} used {used:.2} on average"
             ));
         }
-        let recorded = &self.recorded;
+        let recorded = self.recorded.as_ref()?;
         let missing = recorded.finished - requests.finished;
         let chance = recorded.unfinished + requests.unfinished + recorded.deviation.powi(2);
         if missing > NORMAL_QUANTILE * chance.sqrt() {
@@ -120,6 +130,52 @@ impl Need {
     }
 }
 
+impl Case<'_> {
+    /// Need of the service, from the recording and from `outcomes` under the recorded `limit`,
+    /// which cover the `whole` of it or a part. `None` where the service has no threads.
+    pub(crate) fn need(&self, outcomes: &[Outcome], limit: CpuLimits, whole: bool) -> Option<Need> {
+        let seen = &self.recorded.seen;
+        let latency = self.latency.clone()?;
+        // The ends of a recording may cut one period more than fits, so it can show a little more
+        // than was granted.
+        let used = seen.mean_cpus(&self.target, self.working_ns());
+        let cpus = used.min(limit.cpus().unwrap_or(f64::INFINITY));
+        if latency.is_job() {
+            // A job that takes longer is late, and not behind. How late it may be is said by a
+            // promise of its time, or else nowhere.
+            let time = latency.metric("p50");
+            let may_be_late = self.promises.iter().any(|slo| slo.metric == time);
+            return Some(Need {
+                cpus: if may_be_late { 0.0 } else { cpus },
+                latency: seen.thread_latency(&self.target)?,
+                recorded: None,
+            });
+        }
+        let mut recorded = Requests::of(outcomes, &latency);
+        if let Some(count) = seen.finished(&latency).filter(|_| whole) {
+            recorded.finished = recorded.finished.min(count as f64);
+        }
+        Some(Need {
+            cpus,
+            latency,
+            recorded: Some(recorded),
+        })
+    }
+
+    /// Time in which the group did its work, ns: that of its job where it has one alone, else the
+    /// whole recording.
+    fn working_ns(&self) -> u64 {
+        let jobs = self.recorded.seen.figures.iter().flat_map(|all| &all.jobs);
+        let own = jobs.filter(|job| is_within(&job.path, &self.target));
+        let lengths: Vec<u64> = own.map(|job| job.length_ns).collect();
+        let is_job = self.latency.as_ref().is_some_and(Latency::is_job);
+        match lengths[..] {
+            [only] if is_job => only,
+            _ => self.recorded.length_ns,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,11 +184,11 @@ mod tests {
         Need {
             latency: Latency::new("pg", Latency::REQUEST),
             cpus: 0.4,
-            recorded: Requests {
+            recorded: Some(Requests {
                 finished: 1168.0,
                 unfinished: 2.0,
                 ..Requests::default()
-            },
+            }),
         }
     }
 
@@ -165,9 +221,24 @@ mod tests {
         assert_eq!(why(1162.0, 9.0), None);
         assert_eq!(why(1161.0, 9.0).unwrap(), "1161 of 1168 requests finish");
         let mut drifting = need();
-        drifting.recorded.deviation = 10.0;
+        drifting.recorded.as_mut().unwrap().deviation = 10.0;
         let fewer = requests(1161.0, 9.0, 2.0);
         assert_eq!(drifting.falls_behind(quota(50_000), &fewer), None);
+    }
+
+    /// A stranger's `xz` used 0.6 CPU for 3.7 s; under the 0.05 CPU that it was advised to it took
+    /// 55 s.
+    #[test]
+    fn a_job_may_be_late_and_not_starve() {
+        let job = Need {
+            latency: Latency::new("xz", Latency::ACTIVATION),
+            cpus: 0.6,
+            recorded: None,
+        };
+        let none = requests(0.0, 9.0, 3.0);
+        let why = job.falls_behind(quota(5_000), &none).unwrap();
+        assert_eq!(why, "it grants 0.05 CPU, the job used 0.60 on average");
+        assert_eq!(job.falls_behind(quota(60_000), &none), None);
     }
 
     /// All 1168 requests finish where no work drifts, and the table shows that.

@@ -45,6 +45,32 @@ fn of_a_group_that_was_idle_nothing_is_promised() {
     assert_eq!(swept.unwrap_err().to_string(), error.to_string());
 }
 
+/// `postgres-quota` as if its threads had ended before the recording did. It has 0.5 CPU.
+#[test]
+fn a_job_needs_what_it_used_unless_its_time_is_promised() {
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../recordings/postgres-quota"
+    );
+    let recorded = Recorded::open(folder.as_ref()).unwrap();
+    let used = recorded.seen.mean_cpus("/pg", recorded.length_ns);
+    let length_ns = recorded.length_ns / 10 * 9;
+    let recorded = schedcast_lab::samples::with_job(recorded, "/pg", "postgres", length_ns);
+    let question = Question::of(Subject::Recording(recorded));
+    let experiment = question.experiment().unwrap();
+    let baseline = &experiment.scenarios[0];
+    let need = |promise: &str| {
+        let case = Case::of(&question, &[promise.to_string()], baseline).unwrap();
+        case.need(&[], baseline.limits_of("/pg"), true).unwrap()
+    };
+    let promised = need("nr_throttled<1000");
+    assert_eq!(promised.recorded, None);
+    let in_its_time = (used / 0.9).min(0.5);
+    assert!((promised.cpus - in_its_time).abs() < 1e-6 && promised.cpus > used);
+    assert_eq!(need("p95<5s").cpus, promised.cpus);
+    assert_eq!(need("time<60s").cpus, 0.0);
+}
+
 fn candidate(payer: Option<&str>) -> Candidate {
     Candidate {
         name: "burst 30ms".to_string(),

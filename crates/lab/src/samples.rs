@@ -1,4 +1,5 @@
-//! Comparisons whose numbers are given: what tests of tables and pages set.
+//! Comparisons whose numbers are given, and recordings that are changed: what tests of tables,
+//! pages and advice set.
 //!
 //! Worked example: in [`example`] the p99 of `schbench` falls from 212.4, 208.9, 216.0 and 211.1 ms
 //! to 71.0, 70.2 and 73.5 ms.
@@ -6,9 +7,25 @@
 
 use std::collections::BTreeSet;
 
+use schedcast_workload::replay::MeasuredJob;
+
 use crate::comparison::Comparison;
 use crate::experiment;
 use crate::outcome::{MetricMap, Outcome};
+use crate::recording::Recorded;
+
+/// `recorded` as if the threads of the group at `path` had all ended after `length_ns`.
+pub fn with_job(mut recorded: Recorded, path: &str, name: &str, length_ns: u64) -> Recorded {
+    let figures = recorded.seen.figures.as_mut().unwrap();
+    figures.jobs.retain(|job| job.path != path);
+    figures.jobs.push(MeasuredJob {
+        path: path.to_string(),
+        name: name.to_string(),
+        length_ns,
+        is_whole: true,
+    });
+    recorded
+}
 
 /// Two variants of four seeds with one metric of every kind; seed 3 of the second has no p99.
 pub fn example() -> Comparison {
