@@ -235,6 +235,8 @@ class Option:
     time_lost: float
     #: Share of the active periods that ended throttled.
     periods_throttled: float
+    #: The most of it in 95 of 100 runs.
+    periods_throttled_at_most: float
     #: One for each promise, as in the JSON.
     forecasts: list[dict[str, Any]]
     #: Why the service does not keep up with its requests; None where it does. It never suits then.

@@ -251,26 +251,53 @@ fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure], run: Run) -> Result<For
         at_least: runs.all().any(|run| run.at_least.contains(&slo.metric)),
         ..Forecast::default()
     };
-    let values = |runs: &[Outcome]| -> Option<Vec<f64>> {
-        let value = |run: &Outcome| run.metrics.get(&slo.metric).copied();
-        runs.iter().map(value).collect()
-    };
-    let Some((values, drifted)) = values(&runs.plain).zip(values(&runs.drifted)) else {
+    let Some((mean, interval)) = expected(&slo.metric, runs, fit, run) else {
         return Ok(forecast);
     };
-    let kind = metric.map_or(MeanKind::Arithmetic, |metric| metric.family.mean_kind());
-    let mean = mean(kind, &values);
-    let Some(spread) = prediction_interval_of_all(&[values, drifted]) else {
-        return Ok(forecast);
-    };
-    let ends = [spread.low, spread.high];
-    let stretched = Misses::of(fit).moved_apart_by_any(ends, &slo.metric);
-    let interval = run.cut_of(stretched, &slo.metric, runs.all());
     forecast.mean = mean;
-    forecast.interval = Some(interval);
+    forecast.interval = interval;
+    let Some(interval) = interval else {
+        return Ok(forecast);
+    };
     let unbounded = forecast.at_least && slo.bound.from_above();
     forecast.met = !unbounded && slo.keeps(interval[usize::from(slo.bound.from_above())]);
     Ok(forecast)
+}
+
+/// Mean of `metric` in runs without drift, and the interval of one run to come; `None` where a run
+/// does not report it.
+fn expected(
+    metric: &str,
+    runs: &Runs,
+    fit: &[RefitFigure],
+    run: Run,
+) -> Option<(Option<f64>, Option<[f64; 2]>)> {
+    let values = |runs: &[Outcome]| -> Option<Vec<f64>> {
+        let value = |run: &Outcome| run.metrics.get(metric).copied();
+        runs.iter().map(value).collect()
+    };
+    let (values, drifted) = values(&runs.plain).zip(values(&runs.drifted))?;
+    let kind = metrics::parse(metric).map_or(MeanKind::Arithmetic, |one| one.family.mean_kind());
+    let mean = mean(kind, &values);
+    let interval = prediction_interval_of_all(&[values, drifted]).map(|spread| {
+        let ends = [spread.low, spread.high];
+        let stretched = Misses::of(fit).moved_apart_by_any(ends, metric);
+        run.cut_of(stretched, metric, runs.all())
+    });
+    Some((mean, interval))
+}
+
+/// Share of the periods of `group` that are throttled at most in 95 of 100 `runs` to come: from the
+/// interval that a promise of their number is held against.
+pub(crate) fn throttled_at_most(group: &str, runs: &Runs, fit: &[RefitFigure], run: Run) -> f64 {
+    let metric = |file: &str| format!("cgroup:{group}/{file}");
+    let periods = expected(&metric("nr_periods"), runs, fit, run).and_then(|(mean, _)| mean);
+    let throttled = expected(&metric("nr_throttled"), runs, fit, run);
+    let most = throttled.and_then(|(_, interval)| interval);
+    match (most, periods) {
+        (Some([_, most]), Some(periods)) if periods > 0.0 => (most / periods).min(1.0),
+        _ => 0.0,
+    }
 }
 
 #[cfg(test)]
@@ -327,6 +354,32 @@ mod tests {
         starved.plain[1].metrics.clear();
         let starved = forecast(&slo, &starved, &[]).unwrap();
         assert_eq!((starved.mean, starved.met), (None, false));
+    }
+
+    /// 5 of 100 periods are throttled on average, and 9 in one run.
+    #[test]
+    fn throttled_periods_are_told_at_most_as_a_promise_of_them_is_judged() {
+        let with = |throttled: &f64| {
+            let periods = ("cgroup:/a/nr_periods".to_string(), 100.0);
+            let throttled = ("cgroup:/a/nr_throttled".to_string(), *throttled);
+            Outcome {
+                metrics: [periods, throttled].into(),
+                ..Outcome::default()
+            }
+        };
+        let runs = Runs {
+            plain: [5.0, 5.0, 4.0, 6.0].iter().map(with).collect(),
+            drifted: [1.0, 9.0, 2.0, 8.0].iter().map(with).collect(),
+        };
+        let scope = Scope {
+            cgroup: Some("/a"),
+            ..Scope::default()
+        };
+        let promise = Slo::parse("nr_throttled<10", scope).unwrap();
+        let [_, most] = forecast(&promise, &runs, &[]).unwrap().interval.unwrap();
+        assert!(most > 9.0, "{most}");
+        assert_eq!(throttled_at_most("/a", &runs, &[], RUN), most / 100.0);
+        assert_eq!(throttled_at_most("/b", &runs, &[], RUN), 0.0);
     }
 
     /// 27 replies have no p99, and a p95.

@@ -101,6 +101,9 @@ pub struct Candidate {
     pub time_lost: f64,
     /// Share of the active periods that ended throttled.
     pub periods_throttled: f64,
+    /// The most of it in 95 of 100 runs.
+    #[serde(default)]
+    pub periods_throttled_at_most: f64,
 }
 
 impl Candidate {
@@ -582,6 +585,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
             price,
             time_lost: time_lost(variant, &members),
             periods_throttled: periods_throttled(variant, target),
+            periods_throttled_at_most: bench.throttled_at_most(*limit)?,
         });
     }
     doubt(&case.promises, &mut options);

@@ -138,6 +138,17 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         judge::forecasts(slos, runs, &fit, run, (recorded, limit))
     }
 
+    /// Share of the periods under `limit` that are throttled at most in 95 of 100 runs.
+    ///
+    /// # Errors
+    /// Refusals by the simulation.
+    pub(crate) fn throttled_at_most(&mut self, limit: CpuLimits) -> Result<f64> {
+        let (fit, target) = (self.fit.clone(), self.target);
+        let run = Run::of(self.baseline, self.run_ns);
+        let runs = self.runs(limit)?;
+        Ok(judge::throttled_at_most(target, runs, &fit, run))
+    }
+
     /// Requests under `limit` without drift, and why the service does not keep up if it does not.
     ///
     /// # Errors

@@ -91,6 +91,7 @@ fn candidate(payer: Option<&str>) -> Candidate {
         }),
         time_lost: 0.0,
         periods_throttled: 0.0,
+        periods_throttled_at_most: 0.0,
     }
 }
 

@@ -222,13 +222,15 @@ fn verdict(advice: &Advice) -> String {
             };
             let brings: Vec<String> = brings(advice, option);
             let lost = 100.0 * option.periods_throttled;
+            let most = 100.0 * option.periods_throttled_at_most;
             let now = &advice.options[0];
             let healthy = match now.suits && now.limit.quota_us.is_none() {
                 true => "none is needed; the smallest limit that keeps what is promised is ",
                 false => "",
             };
             format!(
-                "advice: {healthy}{}: {}: {}; {lost:.1} % of its periods are still throttled{price}",
+                "advice: {healthy}{}: {}: {}; {lost:.1} % of its periods are still throttled, \
+                 at most {most:.1} % in 95 of 100 runs{price}",
                 option.name,
                 describe(option),
                 brings.join(", ")
