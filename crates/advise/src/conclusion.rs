@@ -2,15 +2,17 @@
 //!
 //! Worked example: a service without a limit keeps `p95<80ms` at 39 ms on average, and at 104 ms in
 //! one run of twenty. No option suits for certain and one does on average, which is
-//! [`Conclusion::NotCertain`]; so it is at 85 ms on average, if one run in forty has 78 ms. Where
-//! all runs have more than 80 ms it is [`Conclusion::NotKept`].
+//! [`Conclusion::NotCertain`]. At 82 ms on average it is [`Conclusion::NotKept`], also where some
+//! limit has 79 ms: more CPU time slows no service down, so these 3 ms are noise of the seeds, and
+//! the limit is not what breaks the promise. Of a promise about others that says nothing.
 
 use serde::Serialize;
 
 use schedcast_base::limits::CpuLimits;
 
+use crate::Candidate;
+use crate::judge::{self, Forecast};
 use crate::slo::Slo;
-use crate::{Candidate, judge};
 
 /// The answer in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -25,12 +27,18 @@ pub enum Conclusion {
     /// No limit, or its absence, keeps the promises for certain; some keep them on average, or in
     /// some runs.
     NotCertain,
-    /// Not even without a limit of its own does the group keep the promises in any likely run.
+    /// Not even without a limit of its own does the group keep its promises on average.
     NotKept,
 }
 
 impl Conclusion {
-    pub(crate) fn of(recommended: bool, options: &[Candidate], promises: &[Slo]) -> Conclusion {
+    /// The conclusion from `options` for `promises`, of which `is_own` are about the group itself.
+    pub(crate) fn of(
+        recommended: bool,
+        options: &[Candidate],
+        promises: &[Slo],
+        is_own: impl Fn(&Slo) -> bool,
+    ) -> Conclusion {
         let keeps_up = || {
             options
                 .iter()
@@ -40,12 +48,20 @@ impl Conclusion {
         let on_average =
             |option: &Candidate| judge::are_kept_on_average(promises, &option.forecasts);
         let maybe = |option: &Candidate| judge::may_be_kept(promises, &option.forecasts);
+        // More CPU time slows no group down: what is broken without a limit is not broken by one.
+        let breaks_unlimited = |option: &Candidate| {
+            let mut pairs = promises.iter().zip(&option.forecasts);
+            let is_broken = |slo: &Slo, one: &Forecast| is_own(slo) && !one.is_kept_on_average(slo);
+            option.limit.quota_us.is_none() && pairs.any(|(slo, one)| is_broken(slo, one))
+        };
         if recommended {
             Conclusion::Recommended
         } else if keeps_up().any(|option| met(option) && !option.suits) {
             Conclusion::TooDear
         } else if options.iter().any(|option| option.suits) {
             Conclusion::OnlyWithoutLimit
+        } else if options.iter().any(breaks_unlimited) {
+            Conclusion::NotKept
         } else if keeps_up().any(|option| on_average(option) || maybe(option)) {
             Conclusion::NotCertain
         } else {
@@ -61,17 +77,23 @@ pub(crate) fn is_tighter(limit: CpuLimits, recorded: CpuLimits) -> bool {
 }
 
 /// The smallest of `options`, whose first is the recorded limit, that keeps `promises` on average
-/// and is not tighter than that.
+/// and is not tighter than that; one that the owner of `target` can write before all others.
 pub(crate) fn kept_on_average<'a>(
     options: &'a [Candidate],
     promises: &[Slo],
+    target: &str,
 ) -> Option<&'a Candidate> {
     let recorded = options.first()?.limit;
     let kept = options.iter().filter(|option| {
         let is_kept = judge::are_kept_on_average(promises, &option.forecasts);
         is_kept && option.falls_behind.is_none() && !is_tighter(option.limit, recorded)
     });
-    kept.min_by_key(|option| option.limit.grants())
+    kept.min_by_key(|option| {
+        (
+            option.limit.quota_us.is_none(),
+            option.cost(target, recorded),
+        )
+    })
 }
 
 /// Makes an option certain no more where another one that grants at least as much, such as no

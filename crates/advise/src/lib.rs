@@ -174,7 +174,7 @@ impl Advice {
     /// The option with the smallest limit, without one if none has any, whose means keep the
     /// promises; none that grants less than the recorded limit.
     pub fn kept_on_average(&self) -> Option<&Candidate> {
-        kept_on_average(&self.options, &self.promises)
+        kept_on_average(&self.options, &self.promises, &self.target)
     }
 
     /// As indented JSON, ending in a newline.
@@ -598,6 +598,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
         .filter(|(index, option)| option.suits && (*index == 0 || option.limit.quota_us.is_some()));
     let suitable = suitable.map(|(_, option)| option);
     let best = suitable.min_by_key(|option| option.cost(target, recorded));
+    let is_own = |slo: &Slo| slo.is_about(target, &members);
     let mut context = answer::context(question, &question.experiment()?)?;
     context.fit = bench.fit.clone();
     let label = |path: String| case.recorded.label(&path).unwrap_or(path);
@@ -613,7 +614,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
             .map_or("activations", |need| need.latency.counted()),
         max_neighbour: most,
         recommended: best.map(|option| option.name.clone()),
-        conclusion: Conclusion::of(best.is_some(), &options, &case.promises),
+        conclusion: Conclusion::of(best.is_some(), &options, &case.promises, is_own),
         patches: best.map(|option| {
             let shares = bench.baseline.cgroups[target].shares();
             patches::patches(target, recorded, option.limit, shares)

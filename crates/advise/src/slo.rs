@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 
+use schedcast_base::groups::is_within;
 use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::metrics::{self, Better, Metric};
@@ -111,6 +112,18 @@ impl Slo {
     pub(crate) fn is_taken_for(&self, latency: &Latency) -> bool {
         let begin = format!("{}/{}.", latency.threads, latency.name);
         self.is_short && self.metric.starts_with(&begin)
+    }
+
+    /// Whether it is about the group `target`, or its threads: `members` are their names.
+    pub(crate) fn is_about(&self, target: &str, members: &[String]) -> bool {
+        let subject = self
+            .metric
+            .rsplit_once('/')
+            .map_or("", |(subject, _)| subject);
+        match subject.strip_prefix(metrics::CGROUP) {
+            Some(path) => is_within(path, target),
+            None => members.iter().any(|member| member == subject),
+        }
     }
 
     /// Refuses, before anything runs, a promise about what no run of `scenarios` can report.

@@ -123,7 +123,7 @@ fn what_is_not_certain_names_no_tighter_limit_than_the_recorded_one() {
     let quota = |quota_us: u64| CpuLimits::new(quota_us, 100_000, 0);
     let named = |options: &[CpuLimits]| {
         let options: Vec<Candidate> = options.iter().copied().map(option).collect();
-        kept_on_average(&options, &promises).map(|option| option.limit)
+        kept_on_average(&options, &promises, "/a").map(|option| option.limit)
     };
     assert_eq!(named(&[quota(30_000), quota(23_000)]), Some(quota(30_000)));
     let unlimited = CpuLimits {
@@ -188,10 +188,23 @@ fn not_for_certain_and_not_at_all_are_two_answers() {
         }],
         ..candidate(None)
     };
-    let concluded = |option: Candidate| Conclusion::of(false, &[option], &promises);
+    let concluded = |option: Candidate| Conclusion::of(false, &[option], &promises, |_| true);
     assert_eq!(concluded(without(39.1e3, 104.3e3)), Conclusion::NotCertain);
-    assert_eq!(concluded(without(84e3, 104.3e3)), Conclusion::NotCertain);
-    assert_eq!(concluded(without(90e3, 104.3e3)), Conclusion::NotKept);
+    assert_eq!(concluded(without(84e3, 104.3e3)), Conclusion::NotKept);
+    let of_others = Conclusion::of(false, &[without(84e3, 104.3e3)], &promises, |_| false);
+    assert_eq!(of_others, Conclusion::NotCertain);
+    let burst = Candidate {
+        limit: CpuLimits::new(50_000, 100_000, 30_000),
+        suits: false,
+        ..without(78.15e3, 84e3)
+    };
+    let noise = [burst, without(82.35e3, 90e3)];
+    let concluded_of = Conclusion::of(false, &noise, &promises, |_| true);
+    assert_eq!(
+        concluded_of,
+        Conclusion::NotKept,
+        "less than a burst breaks"
+    );
     assert_eq!(
         concluded(without(39.1e3, 60e3)),
         Conclusion::OnlyWithoutLimit
@@ -206,6 +219,39 @@ fn not_for_certain_and_not_at_all_are_two_answers() {
         ..without(39.1e3, 60e3)
     };
     assert_eq!(concluded(dear), Conclusion::TooDear);
+}
+
+/// A pod's owner cannot write the burst that keeps the promise on average for less.
+#[test]
+fn what_the_owner_can_write_is_named_first_where_nothing_is_certain() {
+    let promises = [promise("p95<100ms")];
+    let option = |limit: CpuLimits, mean: f64| Candidate {
+        limit,
+        suits: false,
+        forecasts: vec![Forecast {
+            metric: promises[0].metric.clone(),
+            mean: Some(mean),
+            ..Forecast::default()
+        }],
+        ..candidate(None)
+    };
+    let with = |quota_us, burst_us| CpuLimits::new(quota_us, 100_000, burst_us);
+    let unlimited = CpuLimits {
+        quota_us: None,
+        ..with(30_000, 0)
+    };
+    let options = [
+        option(with(30_000, 0), 120e3),
+        option(with(33_000, 0), 99e3),
+        option(with(30_000, 20_000), 98e3),
+        option(unlimited, 90e3),
+    ];
+    let named = |target: &str| {
+        let named = kept_on_average(&options, &promises, target);
+        named.unwrap().limit
+    };
+    assert_eq!(named("/pg"), with(30_000, 20_000));
+    assert_eq!(named("/kubepods/burstable/pod1/app"), with(33_000, 0));
 }
 
 /// A burst is cheaper than a quota, and neither a pod nor a unit has a setting for it.

@@ -278,7 +278,11 @@ fn none(advice: &Advice) -> String {
                  --cgroup {parent} asks about that one",
                 limit.in_words()
             ),
-            None => "advice: none: not even without a limit is the promise kept".to_string(),
+            None => {
+                "advice: none: the limit is not what breaks the promise: without one it is not \
+                     kept on average either"
+                    .to_string()
+            }
         },
     }
 }
