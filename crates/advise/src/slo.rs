@@ -98,6 +98,7 @@ impl Slo {
         let value_place = trimmed(&source, at + length..text.len());
         let shown = text[value_place.span.clone()].to_string();
         let limit = read_value(&shown, &parsed, &value_place)?;
+        refuse_below_all(&parsed, bound, limit, &value_place)?;
         Ok(Slo {
             is_short: !text[place.span.clone()].contains("_latency"),
             metric,
@@ -191,6 +192,27 @@ fn refuse_senseless(metric: &Metric<'_>, bound: Bound, place: &Place) -> Result<
     };
     let message = format!("of `{}` {word} is better", metric.name);
     Err(Error::input(place, message).hint(format!("write {sign}")))
+}
+
+/// No figure is below zero, and no latency or time is zero: a promise of that is a slip.
+fn refuse_below_all(metric: &Metric<'_>, bound: Bound, limit: f64, place: &Place) -> Result<()> {
+    let latencies = [Latency::REQUEST, Latency::REPLY, Latency::ACTIVATION];
+    let is_time = metric.name == metrics::TIME;
+    let is_duration = is_time || metric.unit() == "us" && latencies.contains(&metric.family.name);
+    let (message, hint) = match bound {
+        Bound::Below | Bound::AtMost if limit > 0.0 => return Ok(()),
+        _ if !bound.from_above() => return Ok(()),
+        _ if is_duration => {
+            let message = format!("`{}` is more than 0 in every run", metric.name);
+            (
+                message,
+                "a promise names a time that can be kept, such as 80ms",
+            )
+        }
+        Bound::AtMost => return Ok(()),
+        _ => (format!("`{}` is never below 0", metric.name), "write <=0"),
+    };
+    Err(Error::input(place, message).hint(hint))
 }
 
 /// The place of a range without the blanks around it.
