@@ -172,9 +172,12 @@ fn name(labels: &Labels) -> String {
     other.cloned().unwrap_or_else(|| "container".to_owned())
 }
 
+/// Label with the name of a container's pod.
+const POD: &str = "pod";
+
 /// Labels that change when a container starts anew: rules that outlive it must not name them.
 const PASSING: [&str; 8] = [
-    "pod", "id", "name", "image", "instance", "node", "uid", "endpoint",
+    POD, "id", "name", "image", "instance", "node", "uid", "endpoint",
 ];
 
 /// A value in PromQL, which escapes as JSON does.
@@ -192,19 +195,63 @@ fn is_label(name: &str) -> bool {
         && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
+/// Whether each letter of `text` is one that Kubernetes makes up names of: digits without 0, 1 and
+/// 3, and consonants without y, so that no word comes out (`k8s.io/apimachinery/pkg/util/rand`,
+/// `alphanums`).
+fn is_made_up(text: &str) -> bool {
+    text.chars()
+        .all(|one| "bcdfghjklmnpqrstvwxz2456789".contains(one))
+}
+
+/// A pattern for the pods that have the owner of the pod `name`, whatever they are called after it;
+/// `None` where no owner numbers or draws such names.
+///
+/// | owner | a pod | pattern |
+/// |---|---|---|
+/// | ReplicaSet of a Deployment | `php-7d9f6c5b4-x2k7p` | `php-[b-df-hj-np-tv-xz2-9]{6,10}-[a-z0-9]{5}` |
+/// | Job of a CronJob | `dump-29312345-x2k7p` | `dump-[0-9]{8,10}-[a-z0-9]{5}` |
+/// | DaemonSet, Job, ReplicaSet | `agent-x2k7p` | `agent-[a-z0-9]{5}` |
+/// | StatefulSet | `redis-0` | `redis-[0-9]+` |
+fn siblings(name: &str) -> Option<String> {
+    let is_plain =
+        |one: char| one.is_ascii_lowercase() || one.is_ascii_digit() || "-.".contains(one);
+    let (before, last) = name
+        .rsplit_once('-')
+        .filter(|_| name.chars().all(is_plain))?;
+    let digits = |text: &str| !text.is_empty() && text.chars().all(|one| one.is_ascii_digit());
+    let is_short = last.len() == 5 && !last.contains('.');
+    let (owner, ending) = match before.rsplit_once('-') {
+        Some((owner, hash)) if is_short && (6..=10).contains(&hash.len()) && is_made_up(hash) => {
+            (owner, "-[b-df-hj-np-tv-xz2-9]{6,10}-[a-z0-9]{5}")
+        }
+        Some((owner, minute)) if is_short && (8..=10).contains(&minute.len()) && digits(minute) => {
+            (owner, "-[0-9]{8,10}-[a-z0-9]{5}")
+        }
+        _ if digits(last) => (before, "-[0-9]+"),
+        _ if is_short && is_made_up(last) => (before, "-[a-z0-9]{5}"),
+        _ => return None,
+    };
+    Some(owner.replace('.', "[.]") + ending)
+}
+
 /// A selector of Prometheus for the container and those that come after it:
-/// `{namespace="shop",container="web"}`.
+/// `{container="web",namespace="shop",pod=~"php-[0-9]+"}`. A pod without an owner that is known by
+/// its name keeps that.
 pub(crate) fn selector(labels: &Labels) -> String {
     let passing: BTreeSet<&str> = PASSING.into_iter().collect();
-    let lasting = |label: &&String| !passing.contains(label.as_str());
     let known = || labels.keys().filter(|label| is_label(label));
+    let lasting = |label: &&String| !passing.contains(label.as_str()) || *label == POD;
     let mut kept: Vec<&String> = known().filter(lasting).collect();
-    if kept.is_empty() {
+    if kept.iter().all(|label| *label == POD) {
         kept = known().collect();
     }
-    let pairs = kept
-        .iter()
-        .map(|label| format!("{label}={}", quoted(&labels[*label])));
+    let pairs = kept.iter().map(|label| {
+        let value = &labels[*label];
+        match siblings(value).filter(|_| *label == POD) {
+            Some(pattern) => format!("{label}=~{}", quoted(&pattern)),
+            None => format!("{label}={}", quoted(value)),
+        }
+    });
     format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
 }
 
@@ -226,6 +273,49 @@ mod tests {
             selector(&labels),
             r#"{container="web\"} or vector(1) # \u001b[31m\n"}"#
         );
+    }
+
+    /// `node-exporter` is a word, and no hash of a template.
+    #[test]
+    fn pods_are_known_by_the_pattern_of_their_owner() {
+        for (pod, pattern) in [
+            (
+                "php-7d9f6c5b4-x2b1p",
+                Some("php-[b-df-hj-np-tv-xz2-9]{6,10}-[a-z0-9]{5}"),
+            ),
+            ("dump-29312345-x2k7p", Some("dump-[0-9]{8,10}-[a-z0-9]{5}")),
+            ("node-exporter-x2k7p", Some("node-exporter-[a-z0-9]{5}")),
+            ("redis-0", Some("redis-[0-9]+")),
+            ("a.b-12", Some("a[.]b-[0-9]+")),
+            ("web-nginx", None),
+            ("web", None),
+            ("a\"|.*-0", None),
+        ] {
+            assert_eq!(siblings(pod).as_deref(), pattern, "{pod}");
+        }
+    }
+
+    /// A stranger's seven deployments of one namespace had one selector.
+    #[test]
+    fn two_workloads_of_a_namespace_have_two_selectors() {
+        let of = |pod: &str| {
+            let labels = [
+                ("container", "app"),
+                ("namespace", "shop"),
+                ("pod", pod),
+                ("node", "n1"),
+            ];
+            let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            selector(&labels.into())
+        };
+        let redis = r#"{container="app",namespace="shop",pod=~"redis-[0-9]+"}"#;
+        assert_eq!(of("redis-0"), redis);
+        assert_eq!(of("redis-1"), redis);
+        assert_eq!(
+            of("lone"),
+            r#"{container="app",namespace="shop",pod="lone"}"#
+        );
+        assert_ne!(of("php-7d9f6c5b4-x2k7p"), of("web-7d9f6c5b4-x2k7p"));
     }
 
     #[test]

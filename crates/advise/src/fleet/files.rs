@@ -1,5 +1,7 @@
 //! The answer as text, JSON, CSV, rules for Prometheus and a dashboard for Grafana.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::{Fleet, Row, Verdict};
@@ -268,13 +270,18 @@ impl Fleet {
     /// told here and is still throttled more often than any matching demand contradicts its
     /// forecast.
     pub fn rules(&self) -> String {
-        let raised = self.rows.iter().filter(|row| row.verdict == Verdict::Raise);
+        let raised = self.of_one_selector(|row| row.verdict == Verdict::Raise);
         let rules: Vec<Value> = raised
-            .filter_map(|row| {
+            .into_iter()
+            .filter_map(|(of, rows)| {
+                // Of containers that share a selector the one that needs most.
+                let needs = |row: &&&Row| row.enough.and_then(|enough| enough.limit.quota_ns);
+                let row = rows.iter().max_by_key(needs)?;
                 let enough = row.enough?;
-                let high = enough.throttled_ratio.high.max(self.question.throttled_below);
+                let highs = rows.iter().filter_map(|row| Some(row.enough?.throttled_ratio.high));
+                let high = highs.fold(self.question.throttled_below, f64::max);
                 let below = cpus(enough.limit)?;
-                let of = selector(&row.labels);
+                let name = no_template(&row.name) + &others(&rows);
                 Some(json!({
                     "alert": "ThrottledMoreThanForecast",
                     "expr": format!(
@@ -283,7 +290,7 @@ impl Fleet {
                     "for": OVER,
                     "labels": {"severity": "info"},
                     "annotations": {
-                        "summary": format!("{} is throttled more often than forecast for {}", no_template(&row.name), milli(enough.limit)),
+                        "summary": format!("{name} is throttled more often than forecast for {}", milli(enough.limit)),
                         "description": format!(
                             "With a limit of {below} CPUs at most {} of its periods were forecast to be throttled; record it with `schedcast record`.",
                             percent(high)
@@ -296,18 +303,36 @@ impl Fleet {
         format!("{groups:#}\n")
     }
 
+    /// Rows that are `wanted`, with those that share their selector: Prometheus shows the replicas
+    /// of a workload as one, so that they have one rule and one panel. In the order of the first.
+    fn of_one_selector(&self, wanted: impl Fn(&Row) -> bool) -> Vec<(String, Vec<&Row>)> {
+        let mut shared: Vec<(String, Vec<&Row>)> = Vec::new();
+        let mut places = BTreeMap::new();
+        for row in self.rows.iter().filter(|row| wanted(row)) {
+            let of = selector(&row.labels);
+            let place = *places.entry(of.clone()).or_insert(shared.len());
+            match shared.get_mut(place) {
+                Some((_, rows)) => rows.push(row),
+                None => shared.push((of, vec![row])),
+            }
+        }
+        shared
+    }
+
     /// A dashboard for Grafana: throttled share and CPUs used of the containers that are throttled
     /// too often.
     pub fn dashboard(&self) -> String {
-        let throttled = self.rows.iter().filter(|row| row.verdict != Verdict::Fine);
+        let throttled = self.of_one_selector(|row| row.verdict != Verdict::Fine);
         let mut panels = Vec::new();
-        for (place, row) in throttled.enumerate() {
-            let of = selector(&row.labels);
+        for (place, (of, rows)) in throttled.into_iter().enumerate() {
+            // The one that is throttled most.
+            let row = rows[0];
+            let name = row.name.clone() + &others(&rows);
             let goal = row.enough.map(|enough| milli(enough.limit));
             let goal = goal.filter(|_| row.verdict == Verdict::Raise);
             let title = match goal {
-                Some(goal) => format!("{}: {} → {goal}", row.name, milli(row.known.limit)),
-                None => format!("{}: record it", row.name),
+                Some(goal) => format!("{name}: {} → {goal}", milli(row.known.limit)),
+                None => format!("{name}: record it"),
             };
             panels.push(json!({
                 "id": place + 1,
@@ -367,6 +392,14 @@ fn json_row(row: &Row) -> Value {
         "enough": enough,
         "budget": given,
     })
+}
+
+/// Behind the name of a container: how many more have its selector.
+fn others(rows: &[&Row]) -> String {
+    match rows.len() {
+        0 | 1 => String::new(),
+        all => format!(" and {} more of its selector", all - 1),
+    }
 }
 
 /// A name in an annotation, which Prometheus takes for a template of Go.

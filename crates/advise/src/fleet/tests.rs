@@ -176,8 +176,9 @@ fn files_name_each_container() {
     let found = rules.len();
     assert_eq!(found, 1, "only what is raised can contradict its forecast");
     let expression = rules[0]["expr"].as_str().unwrap();
-    // The pod's name changes when it starts anew.
-    assert_contains(expression, "{container=\"web\",namespace=\"shop\"}");
+    // The pod's name changes when it starts anew, and its owner's does not.
+    let selector = "{container=\"web\",namespace=\"shop\",pod=~\"web-[0-9]+\"}";
+    assert_contains(expression, selector);
     let board: serde_json::Value = serde_json::from_str(&fleet.dashboard()).unwrap();
     assert_eq!(board["panels"].as_array().unwrap().len(), 2);
     let text = fleet.text("range.json", Some(1));
@@ -206,8 +207,12 @@ fn columns_without_a_value_are_left_out_unless_there_are_no_rows() {
 #[test]
 fn panels_stand_two_in_a_row() {
     let mut fleet = Fleet::new(&dump(&three()), QUESTION);
-    let hog = fleet.rows[0].clone();
-    fleet.rows.splice(0..0, [hog.clone(), hog.clone(), hog]);
+    let hogs = ["x", "y", "z"].map(|pod| {
+        let mut hog = fleet.rows[0].clone();
+        hog.labels.insert("pod".to_owned(), pod.to_owned());
+        hog
+    });
+    fleet.rows.splice(0..0, hogs);
     let board: serde_json::Value = serde_json::from_str(&fleet.dashboard()).unwrap();
     let at = |panel: &serde_json::Value| {
         let place = &panel["gridPos"];
@@ -215,6 +220,33 @@ fn panels_stand_two_in_a_row() {
     };
     let places: Vec<_> = board["panels"].as_array().unwrap().iter().map(at).collect();
     assert_eq!(places, [(0, 0), (12, 0), (0, 8), (12, 8), (0, 16)]);
+}
+
+/// Two replicas of `web` are one series for Prometheus: 500 pods gave 16 equal alerts and 415 equal
+/// panels.
+#[test]
+fn replicas_have_one_rule_and_one_panel() {
+    let mut fleet = Fleet::new(&dump(&three()), QUESTION);
+    let mut second = fleet.rows[1].clone();
+    second.labels.insert("pod".to_owned(), "web-1".to_owned());
+    second.name = "shop/web-1/web".to_owned();
+    second.enough.as_mut().unwrap().limit.quota_ns = Some(399_000_000);
+    fleet.rows.push(second);
+    let rules: serde_json::Value = serde_json::from_str(&fleet.rules()).unwrap();
+    let rules = rules["groups"][0]["rules"].as_array().unwrap();
+    assert_eq!(rules.len(), 1);
+    let summary = &rules[0]["annotations"]["summary"];
+    let told =
+        "shop/web-1/web and 1 more of its selector is throttled more often than forecast for 3990m";
+    assert_eq!(summary, told);
+    let board: serde_json::Value = serde_json::from_str(&fleet.dashboard()).unwrap();
+    let titles: Vec<_> = board["panels"].as_array().unwrap().iter().collect();
+    assert_eq!(titles.len(), 2, "hog and web");
+    let title = titles[1]["title"].as_str().unwrap();
+    assert!(
+        title.starts_with("shop/web-0/web and 1 more of its selector: 500m"),
+        "{title}"
+    );
 }
 
 /// The order in which a server answers changes nothing, nor does the number of CPUs that work on
