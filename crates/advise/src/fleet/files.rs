@@ -176,12 +176,16 @@ impl Fleet {
             number(row.lost_cpus()),
             percent(row.throttled_ratio()),
             row.verdict.name().to_owned(),
-            match enough {
+            match (row.verdict, row.least, enough) {
                 _ if row.is_enough_as_counted() => AS_NOW.to_owned(),
-                None => "?".to_owned(),
-                Some(enough) => milli(enough.limit),
+                (Verdict::Record, Some(least), None) => format!("{} … ?", milli(least)),
+                (_, _, None) => "?".to_owned(),
+                (Verdict::Record, Some(least), Some(enough)) => {
+                    format!("{} … {}", milli(least), milli(enough.limit))
+                }
+                (_, _, Some(enough)) => milli(enough.limit),
             },
-            then.filter(|_| !row.is_enough_as_counted())
+            then.filter(|_| !row.is_enough_as_counted() && row.verdict != Verdict::Record)
                 .unwrap_or_default(),
             row.given.map_or(String::new(), |given| milli(given.limit)),
         ]
@@ -200,7 +204,11 @@ impl Fleet {
             );
         }
         if self.count(Verdict::Record) > 0 {
-            text += "record: demands that give these counters need limits too far apart; `schedcast record --pod …` gives a point\n";
+            text += "record: demands that give these counters need limits too far apart, from the easiest to the hardest;\n\
+                     `schedcast record --pod …` gives a point\n";
+        }
+        if self.rows.iter().any(|row| row.enough.is_none()) {
+            text += "?: no demand of the family gives these counters, or none is content with all CPUs\n";
         }
         text
     }

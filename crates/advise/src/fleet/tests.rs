@@ -249,6 +249,17 @@ fn replicas_have_one_rule_and_one_panel() {
     );
 }
 
+#[test]
+fn between_what_the_easiest_and_the_hardest_want_nothing_is_told() {
+    let fleet = Fleet::new(&dump(&three()), QUESTION);
+    let enough = |row: usize| fleet.cells(&fleet.rows[row])[6..8].to_vec();
+    assert_eq!(fleet.rows[0].verdict, Verdict::Record);
+    let hog = enough(0);
+    assert!(hog[0].contains(" … ") && hog[1].is_empty(), "{hog:?}");
+    let web = enough(1);
+    assert!(!web[0].contains('…') && web[1].contains('…'), "{web:?}");
+}
+
 /// The order in which a server answers changes nothing, nor does the number of CPUs that work on
 /// it.
 #[test]
