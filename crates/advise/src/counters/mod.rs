@@ -24,7 +24,7 @@ mod shown;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use schedcast_base::groups::{Wanted, is_within, label_of};
+use schedcast_base::groups::{NamedGroup, Wanted, is_within, label_of};
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_sim::random::SplitMix;
 use schedcast_trace::CgroupTree;
@@ -148,10 +148,15 @@ impl Known {
     pub fn open(folder: &Path, wanted: Option<&Wanted>) -> Result<Known> {
         let snapshots = Snapshots::open(folder).map_err(bad_input)?;
         let named = snapshots.meta.named_groups(&snapshots.before);
-        let cgroup = match wanted {
-            Some(wanted) => found(wanted, &named)?,
-            None => in_question(&snapshots.before, snapshots.meta.cgroup.as_deref())?,
+        let samples = Samples::open(folder)?;
+        let asked = snapshots.meta.cgroup.as_deref();
+        let cgroup = match (wanted, asked) {
+            (Some(wanted), _) => found(wanted, &named)?,
+            (None, Some(sampled)) if samples.is_some() => sampled.to_owned(),
+            (None, asked) => in_question(&snapshots.before, asked, &named)?,
         };
+        // Samples are of one group, that of the recording where it says which.
+        let samples = samples.filter(|_| asked.is_none_or(|sampled| sampled == cgroup));
         let names: Vec<&str> = snapshots.before.paths().collect();
         let find = |tree: &CgroupTree| {
             let group = tree.get(&cgroup).cloned();
@@ -202,7 +207,7 @@ impl Known {
             throttled_ns: grown.throttled_ns,
             usage_ns: grown.usage_ns,
             restarts: u32::from(after.began_anew(&before)),
-            samples: Samples::open(folder)?,
+            samples,
         };
         known.refuse_silence()?;
         Ok(known)
@@ -302,7 +307,7 @@ const USAGE_SLACK: u128 = 2;
 
 /// The group that the recording was `asked` for, unless only groups below it are limited; without
 /// one the only group that is.
-fn in_question(tree: &CgroupTree, asked: Option<&str>) -> Result<String> {
+fn in_question(tree: &CgroupTree, asked: Option<&str>, named: &[NamedGroup]) -> Result<String> {
     let is_limited = |group: &schedcast_trace::Cgroup| {
         let bandwidth = group.bandwidth().ok().flatten();
         bandwidth.is_some_and(|bandwidth| bandwidth.quota_us.is_some())
@@ -324,8 +329,24 @@ fn in_question(tree: &CgroupTree, asked: Option<&str>) -> Result<String> {
             "the recording has {} groups with a limit",
             limited.len()
         ))
-        .hint("name one with --cgroup")),
+        .hint(match limited.is_empty() {
+            true => "name a group with --cgroup PATH".to_string(),
+            false => format!("name one: {}", flags(&limited, named)),
+        })),
     }
+}
+
+/// Options that name the groups at `paths`, with the path of those that share a name.
+fn flags(paths: &[&str], named: &[NamedGroup]) -> String {
+    let flag = |path: &str| named.iter().find(|group| group.path == path)?.names.flag();
+    let flags: Vec<Option<String>> = paths.iter().map(|path| flag(path)).collect();
+    let shown = paths.iter().zip(&flags).map(|(path, flag)| {
+        let alone = flag
+            .as_ref()
+            .filter(|_| flags.iter().filter(|one| *one == flag).count() == 1);
+        alone.cloned().unwrap_or_else(|| format!("--cgroup {path}"))
+    });
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// Levels of demand where usage is unknown, in twentieths of what the limit grants, up to 1.2 of
@@ -404,6 +425,9 @@ const SLICE_MS: f64 = 5.0;
 /// Usage more or less that is chance, as a share of it.
 const USAGE_NEAR: f64 = 0.05;
 const TOLERANCES: [f64; 3] = [1.0, 2.0, 4.0];
+/// Share of throttled periods up to which samples still show the demand: what `fleet` takes for
+/// seldom unless `--throttled-below` says otherwise.
+const SELDOM_THROTTLED: f64 = 0.05;
 /// Fewer demands than this say too little about what else is possible.
 const MATCHING_MIN: usize = 20;
 
@@ -443,10 +467,15 @@ impl Known {
         )))
     }
 
-    /// The samples, where no limit held the group back while they were taken: what it used is what
-    /// it wanted then.
+    /// The samples, where hardly any limit held the group back while they were taken: what it used
+    /// is what it wanted then. In a throttled period it wanted more at once, and used it later; how
+    /// much is not known, so such a period counts as one that any limit may throttle.
+    ///
+    /// Worked example: 1 of 93 periods was throttled, 1.1 %. Samples that say 0.8 to 2.1 % of a
+    /// limit say 0.8 to 3.2 %.
     fn demand_as_it_came(&self) -> Option<&Samples> {
-        self.samples.as_ref().filter(|_| self.nr_throttled == 0)
+        let seldom = self.nr_throttled == 0 || self.ratio() <= SELDOM_THROTTLED;
+        self.samples.as_ref().filter(|_| seldom)
     }
 
     /// How often a window of this length fits into the counted one.
@@ -575,6 +604,11 @@ impl Matching<'_> {
                 let scale = self.known.scale(demand.window_ns);
                 throttled_ms.add(counted.throttled_ns as f64 / 1e6 * scale);
             }
+        }
+        if self.are_samples {
+            let hidden_ms = self.known.throttled_ns.unwrap_or(0) as f64 / 1e6;
+            throttled_ratio.high = (throttled_ratio.high + self.known.ratio()).min(1.0);
+            throttled_ms.high += hidden_ms;
         }
         Outlook {
             name: name.to_owned(),

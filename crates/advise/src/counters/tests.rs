@@ -395,5 +395,32 @@ fn the_group_that_a_recording_was_made_for_is_meant() {
     assert_eq!(open(Some("/d")).as_deref(), Ok("/d"));
     let several = "the recording has 2 groups with a limit";
     assert!(open(Some("/a")).unwrap_err().contains(several));
-    assert_contains(open(None).unwrap_err(), "has 3 groups with a limit");
+    let unnamed = "has 3 groups with a limit (name one: --cgroup /a/b, --cgroup /a/c, --cgroup /e)";
+    assert_contains(open(None).unwrap_err(), unnamed);
+}
+
+/// The slice of a pod has the name of the pod, and its container that of both.
+#[test]
+fn groups_are_named_as_on_a_command_line() {
+    let group = |path: &str, container: Option<&str>| NamedGroup {
+        path: path.to_owned(),
+        names: schedcast_base::groups::GroupNames {
+            pod: Some("shop/cart-7d-x1".to_owned()),
+            container: container.map(str::to_owned),
+            ..Default::default()
+        },
+        ..NamedGroup::default()
+    };
+    let named = [
+        group("/p", None),
+        group("/p/1", Some("app")),
+        group("/p/2", Some("app")),
+    ];
+    let told = flags(&["/p", "/p/1", "/d"], &named);
+    assert_eq!(
+        told,
+        "--pod shop/cart-7d-x1, --pod shop/cart-7d-x1/app, --cgroup /d"
+    );
+    let twice = flags(&["/p/1", "/p/2"], &named);
+    assert_eq!(twice, "--cgroup /p/1, --cgroup /p/2");
 }

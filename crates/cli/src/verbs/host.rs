@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schedcast_advise::{Recommendation, read_recommendation};
 use schedcast_base::cpu_max::Quota;
-use schedcast_base::groups::owner;
+use schedcast_base::groups::{NamedGroup, owner};
 use schedcast_base::limits::CpuLimits;
 use schedcast_host::apply::{self, Journal, Wish};
 use schedcast_host::record::{self as recorder, Request, Way};
@@ -40,7 +40,7 @@ pub(super) fn record(arguments: &RecordArguments, out: &mut impl Write) -> Resul
         gives_up_rights: true,
     };
     if arguments.unprivileged {
-        return sample(arguments, &request, out);
+        return sample(arguments, (&request, group.as_ref()), out);
     }
     let report = recorder::record(&request, sys::stop_flag())?;
     let seconds = report.duration.as_secs_f64();
@@ -131,7 +131,11 @@ fn longest(arguments: &RecordArguments) -> Result<Option<Duration>> {
 }
 
 /// `schedcast record --unprivileged`
-fn sample(arguments: &RecordArguments, request: &Request, out: &mut impl Write) -> Result<u8> {
+fn sample(
+    arguments: &RecordArguments,
+    (request, group): (&Request, Option<&NamedGroup>),
+    out: &mut impl Write,
+) -> Result<u8> {
     let every = Duration::from_millis(arguments.every);
     let sampled = recorder::sample(request, every, sys::stop_flag())?;
     let folder = arguments.output.display();
@@ -154,10 +158,12 @@ fn sample(arguments: &RecordArguments, request: &Request, out: &mut impl Write) 
     if let Some(code) = sampled.exit_code.filter(|code| *code != 0) {
         text += &format!("note: the command ended with {code}\n");
     }
+    // The recording is about this group, and keeps the names that it was asked for by.
+    let named = group.and_then(|group| group.names.flag());
+    let named = named.map_or(String::new(), |flag| format!(" {flag}"));
     text += &format!(
-        "next: schedcast counters {} --cgroup {} --set 'cpu.max=50000 100000'\n",
-        quote_word(&folder.to_string()),
-        quote_word(&sampled.cgroup)
+        "next: schedcast counters {}{named} --set 'cpu.max=50000 100000'\n",
+        quote_word(&folder.to_string())
     );
     written(out.write_all(text.as_bytes()))?;
     Ok(code_of(sampled.exit_code))

@@ -234,6 +234,7 @@ fn sample_described(
     let trees = serde_json::json!({"before": before, "after": after});
     write_json(&folder.join("cgroups.json"), &trees)?;
     let mut meta = description.of_host(&cgroup, (start_ns, end_ns));
+    meta["cgroup"] = cgroup.as_str().into();
     meta["steal_ratio"] = CpuTimes::read()?.steal_ratio_since(&times).into();
     // Names are for root on some hosts; without them the path stays.
     if let Ok(groups) = Groups::read(hierarchy, Path::new("/")) {
@@ -353,6 +354,9 @@ mod tests {
         assert!(sampled.samples >= 3, "{sampled:?}");
         let text = fs::read_to_string(request.folder.join(FILE)).unwrap();
         assert_eq!(text.lines().count() as u64, sampled.samples + 1);
+        let text = fs::read_to_string(request.folder.join("recording.json")).unwrap();
+        let meta: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(meta["cgroup"], sampled.cgroup.as_str());
         let again = sample(&request, EVERY, &AtomicBool::new(false));
         assert!(again.unwrap_err().to_string().contains("already"));
     }
