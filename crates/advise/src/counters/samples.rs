@@ -180,8 +180,15 @@ impl Samples {
     /// Note that a reader needs about the samples.
     pub(super) fn note(&self, known: &Known) -> String {
         let every_ms = self.window_ns() as f64 / 1e6 / self.intervals.len() as f64;
+        let held = match known.nr_throttled {
+            0 => "while no limit held the group back".to_owned(),
+            throttled => format!(
+                "while the limit held the group back in {throttled} of {} periods, which count as throttled under any limit",
+                known.nr_periods
+            ),
+        };
         let mut text = format!(
-            "Sampled every {every_ms:.0} ms while no limit held the group back; the ranges are those of one more run under the same load.\n"
+            "Sampled every {every_ms:.0} ms {held}; the ranges are those of one more run under the same load.\n"
         );
         if let Some(share) = self.pressure.filter(|share| *share > PRESSURE_TOLD) {
             text += &format!(
@@ -277,6 +284,32 @@ mod tests {
             ..known(&regular(), 1)
         };
         assert!(known.demand_as_it_came().is_none());
+    }
+
+    /// Of the thousand samples of `regular` one period in a hundred was throttled: they still show
+    /// the demand, and that period may be throttled under any limit.
+    #[test]
+    fn one_throttled_period_leaves_the_samples_what_they_are() {
+        let outlook = |nr_throttled: u64, quota_ms: u64| {
+            let known = Known {
+                limit: limit(50),
+                nr_periods: 100,
+                nr_throttled,
+                throttled_ns: Some(nr_throttled * 10 * MS),
+                ..known(&regular(), 1)
+            };
+            let limits = [("x".to_owned(), limit(quota_ms))];
+            let bounds = bounds(&known, &limits).unwrap();
+            let told = bounds.text("recording x");
+            (bounds.are_samples, bounds.outlooks[0].throttled_ratio, told)
+        };
+        let (from_samples, loose, told) = outlook(1, 40);
+        assert!(from_samples);
+        assert_eq!((loose.low, loose.high), (0.0, 0.01));
+        assert_contains(&told, "held the group back in 1 of 100 periods");
+        let (_, tight, _) = outlook(1, 20);
+        assert!(tight.low > 0.98 && tight.high <= 1.0, "{tight:?}");
+        assert!(outlook(5, 40).0 && !outlook(6, 40).0, "5 % is seldom");
     }
 
     #[test]

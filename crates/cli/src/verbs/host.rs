@@ -153,7 +153,7 @@ fn sample(
         text += "note: the group used no CPU time meanwhile\n";
     }
     if sampled.is_throttled {
-        text += "note: the limit held the group back meanwhile, so ranges are wide; sample once more under a looser one\n";
+        text += "note: the limit held the group back meanwhile: where it did so in more than 5 % of the periods ranges are wide, and samples under a looser one say more\n";
     }
     if let Some(code) = sampled.exit_code.filter(|code| *code != 0) {
         text += &format!("note: the command ended with {code}\n");
