@@ -4,12 +4,15 @@
 //! what is recommended, what was simulated and how well it fits, and how to get it again. How to
 //! apply it follows.
 
-use super::text::{Cell, Row, body, header, provenance, separated, words};
+use super::text::{
+    Cell, Row, body, fitting_threads, header, labelled, provenance, separated, words,
+};
 use super::{Context, Scale, scale_for, wrap_to};
 use schedcast_advise::gate::Gate;
 use schedcast_advise::judge::Forecast;
 use schedcast_advise::slo::Slo;
 use schedcast_advise::{Advice, Candidate, Conclusion};
+use schedcast_base::columns::width;
 use schedcast_lab::comparison::{Comparison, Variant};
 use schedcast_lab::context::source_of;
 use schedcast_lab::metrics;
@@ -46,7 +49,7 @@ pub(crate) fn ticket(advice: &Advice) -> String {
     rows.push(row("time lost to throttling (%)", &lost));
     let throttled = |one: &Candidate| percent(one.periods_throttled);
     rows.push(row("periods throttled (%)", &throttled));
-    rows.extend(price_row(&advice.options));
+    rows.extend(price_row(&advice.options, &advice.context));
     rows.push(row("suits", &|one| suits(advice, one)));
     text += &body(&advice.comparison, &rows, &advice.context.style);
     let misfit = match advice.context.part {
@@ -77,7 +80,8 @@ fn judged_from(comparison: &Comparison, context: &Context, promises: &[Slo]) -> 
 /// Header, and what is promised.
 fn heading(comparison: &Comparison, context: &Context, promises: &[Slo]) -> String {
     let mut text = header(comparison, context);
-    let all: Vec<String> = promises.iter().map(Slo::describe).collect();
+    let all = promises.iter().map(Slo::describe);
+    let all: Vec<String> = all.map(|one| labelled(&one, context).join(" ")).collect();
     let pieces = separated(&all, ",");
     text += &wrap_to(context.style.columns, "promised:", &pieces, 10);
     text.push('\n');
@@ -138,7 +142,7 @@ fn forecast_cell(slo: &Slo, forecast: &Forecast, scale: &Scale) -> Cell {
 }
 
 /// The price of every option but the recorded one; nothing without neighbours.
-fn price_row(options: &[Candidate]) -> Option<Row> {
+fn price_row(options: &[Candidate], context: &Context) -> Option<Row> {
     let first = options.iter().find_map(|option| option.price.as_ref())?;
     let same = |option: &Candidate| {
         let price = option.price.as_ref();
@@ -148,7 +152,9 @@ fn price_row(options: &[Candidate]) -> Option<Row> {
     let label = match alone {
         true => {
             let short = first.metric.rsplit("latency.").next().unwrap_or("");
-            format!("neighbour {} {short} (%)", first.threads)
+            let taken = width("neighbour  (%) ") + width(short);
+            let threads = fitting_threads(&first.threads, taken, context);
+            format!("neighbour {threads} {short} (%)")
         }
         false => "neighbour that pays most (%)".to_string(),
     };
@@ -159,7 +165,8 @@ fn price_row(options: &[Candidate]) -> Option<Row> {
         };
         let spread = match alone {
             true => format!("≤{}", percent(price.growth_at_most)),
-            false => price.threads.clone(),
+            // A cell has no room for more than a column's name.
+            false => fitting_threads(&price.threads, context.style.columns / 4, context),
         };
         Cell::with_spread(percent(price.growth), spread)
     };
@@ -238,7 +245,8 @@ fn verdict(advice: &Advice) -> String {
         }
         None => none(advice),
     };
-    let mut text = wrap_to(advice.context.style.columns, "", &words(&line), 8);
+    let pieces = labelled(&line, &advice.context);
+    let mut text = wrap_to(advice.context.style.columns, "", &pieces, 8);
     if !advice.bounded_by.is_empty() {
         let groups = advice.bounded_by.join(", ");
         let line = format!(

@@ -137,7 +137,7 @@ pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
     let wrap = |first: &str, pieces: &[String], indent| wrap_to(columns, first, pieces, indent);
     let mut text = String::new();
     for warning in &comparison.warnings {
-        text += &wrap("warning:", &words(warning), 9);
+        text += &wrap("warning:", &labelled(warning, context), 9);
     }
     if !comparison.title.is_empty() {
         text += &wrap("", &words(&comparison.title), 0);
@@ -174,7 +174,7 @@ pub(super) fn provenance(comparison: &Comparison, context: &Context) -> String {
         let unknown = words(&format!("not known, {part}"));
         text += &wrap_to(columns, FIT_LABEL, &unknown, FIT_LABEL.len() + 1);
     }
-    text + &fit(&context.fit, context.verbose, columns) + &reproduce(context)
+    text + &fit(context) + &reproduce(context)
 }
 
 /// Label of the line that says how the recorded run compares with its simulation.
@@ -198,9 +198,9 @@ pub(super) fn separated(parts: &[String], separator: &str) -> Vec<String> {
 
 /// How far the re-simulated recording is from the recorded run. Figures stay whole where a line has
 /// room for them.
-fn fit(fit: &[RefitFigure], verbose: bool, columns: usize) -> String {
+fn fit(context: &Context) -> String {
     let indent = FIT_LABEL.len() + 1;
-    let all = fit;
+    let (all, columns) = (&context.fit, context.style.columns);
     let part = |fit: &RefitFigure| -> Option<String> {
         let metric = schedcast_lab::metrics::parse(&fit.metric)?;
         let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
@@ -210,7 +210,7 @@ fn fit(fit: &[RefitFigure], verbose: bool, columns: usize) -> String {
         };
         Some(format!(
             "{} {} re-simulated vs {}{} {}{error}",
-            fit.shown_among(all, &metric),
+            by_label(fit.shown_among(all, &metric), context),
             scale.small_number(fit.predicted),
             scale.small_number(fit.seen),
             scale.behind(),
@@ -222,13 +222,13 @@ fn fit(fit: &[RefitFigure], verbose: bool, columns: usize) -> String {
         true => one.miss(),
         false => f64::NEG_INFINITY,
     };
-    let figures = fit.iter().filter_map(|one| Some((miss(one), part(one)?)));
+    let figures = all.iter().filter_map(|one| Some((miss(one), part(one)?)));
     let figures: Vec<(f64, String)> = figures.collect();
     let by_miss = |one: &&(f64, String), other: &&(f64, String)| one.0.total_cmp(&other.0);
     let Some((_, farthest)) = figures.iter().max_by(by_miss) else {
         return String::new();
     };
-    let parts: Vec<String> = match figures.len() > FIT_SHOWN && !verbose {
+    let parts: Vec<String> = match figures.len() > FIT_SHOWN && !context.verbose {
         true => vec![
             format!("{} figures", figures.len()),
             format!("farthest off: {farthest}; -v shows all"),
@@ -350,7 +350,7 @@ fn row_label(metric: &Metric<'_>, scale: &Scale, context: &Context) -> String {
 /// `ordersd@shop/checkout/app/wait.throttled`. Without a label the end of the path stays, and the
 /// name of threads: `ordersd@…/checkout/wait.throttled`.
 fn fitting(metric: &Metric<'_>, taken: usize, context: &Context) -> String {
-    let room = (context.style.columns * LONGEST_LABEL_PERCENT / 100).saturating_sub(taken);
+    let room = room_of_a_name(context).saturating_sub(taken);
     let name = format!("{}/{}", metric.subject, metric.shown());
     if width(&name) <= room {
         return name;
@@ -367,15 +367,68 @@ fn fitting(metric: &Metric<'_>, taken: usize, context: &Context) -> String {
     if let Some(name) = labelled.filter(|name| width(name) <= room) {
         return name;
     }
-    // Of a long cgroup path the last part tells most: `cgroup:…/checkout/nr_throttled`.
     let begin = match threads.as_str() {
         CGROUP => "",
         threads => threads,
     };
+    cut(begin, &by_label(name, context), room)
+}
+
+/// `name`, which begins with `begin`, in `room` columns: of a long path the last part tells most,
+/// `cgroup:…/checkout/nr_throttled`.
+fn cut(begin: &str, name: &str, room: usize) -> String {
+    if width(name) <= room {
+        return name.to_string();
+    }
     let end = room.saturating_sub(width(begin) + 1);
-    let left_out = width(&name).saturating_sub(end);
+    let left_out = width(name).saturating_sub(end);
     let kept: String = name.chars().skip(left_out).collect();
     format!("{begin}…{kept}")
+}
+
+/// Columns for a name alone.
+fn room_of_a_name(context: &Context) -> usize {
+    context.style.columns * LONGEST_LABEL_PERCENT / 100
+}
+
+/// A word that is too long for a row with the label of a group instead of its path.
+fn by_label(word: String, context: &Context) -> String {
+    if width(&word) <= room_of_a_name(context) {
+        return word;
+    }
+    let is_end = |one: char| !(one.is_alphanumeric() || "-_.@:".contains(one));
+    let of_path = |path: &str| {
+        let (before, behind) = word.split_once(path)?;
+        (behind.is_empty() || behind.starts_with(is_end)).then_some((before, behind))
+    };
+    let found = context.labels.iter().filter_map(|(path, label)| {
+        let (before, behind) = of_path(path)?;
+        Some((path.len(), format!("{before}{label}{behind}")))
+    });
+    let longest = found.max_by_key(|(length, _)| *length);
+    longest.map_or(word.clone(), |(_, word)| word)
+}
+
+/// Words of `text`, those with a long path with its [label](by_label).
+pub(super) fn labelled(text: &str, context: &Context) -> Vec<String> {
+    let all = words(text).into_iter();
+    all.map(|word| by_label(word, context)).collect()
+}
+
+/// The name of threads in the room that a row's label has beside `taken` columns.
+pub(super) fn fitting_threads(threads: &str, taken: usize, context: &Context) -> String {
+    let room = room_of_a_name(context).saturating_sub(taken);
+    let begin = match subject::split(threads) {
+        (name, Some(_)) => format!("{name}@"),
+        (_, None) => String::new(),
+    };
+    match width(threads) <= room {
+        true => threads.to_string(),
+        false => {
+            let threads = by_label(threads.to_string(), context);
+            cut(&begin, &threads, room)
+        }
+    }
 }
 
 fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {

@@ -58,6 +58,16 @@ fn a_long_path_gives_way_to_what_its_group_is_called() {
     assert!(cut.starts_with("ordersd@…8d1a8d1a"), "{cut}");
     assert!(cut.ends_with("8d1a/wait.throttled"), "{cut}");
     assert_eq!(width(&cut), 52);
+    // The label stays where it does not fit either, cut at its begin.
+    let cut = threads("a-rather-long-name-of-threads", &labelled);
+    assert_eq!(cut, "a-rather-long-name-of-threads@…ut/app/wait.throttled");
+    let neighbour = format!("python3@{}", metric.subject.replace(CGROUP, ""));
+    let fits = |taken: usize| fitting_threads(&neighbour, taken, &labelled);
+    assert_eq!(fits(20), "python3@shop/checkout/app");
+    assert_eq!(fits(30), "python3@…/checkout/app");
+    let told = super::labelled(&format!("({name}, 3) of pod"), &labelled);
+    let expected = ["(cgroup:shop/checkout/app/nr_throttled,", "3)", "of", "pod"];
+    assert_eq!(told, expected);
     let told = Context {
         verdict: vec![format!("now: 5 ms: {name} is 3.")],
         ..labelled
