@@ -363,7 +363,10 @@ fn advise_finds_the_smallest_limit_and_says_how_to_apply_it() {
     insta::assert_snapshot!(ticket);
     let (code, out, _) = schedcast(&["advise", path, "--slo", "reply_latency.p99.9<900us"]);
     assert_eq!(code, 1, "half a second of quota takes 1 ms");
-    assert!(out.contains("without one it is not kept on average either"), "{out}");
+    assert!(
+        out.contains("without one it is not kept on average either"),
+        "{out}"
+    );
 }
 
 #[test]
