@@ -135,10 +135,8 @@ impl Choice {
             return Err(Error::usage(message));
         }
         if matches!(base.subject, Subject::Recording(_)) {
-            let columns = std::iter::once(self).chain(&self.pinned);
-            columns
-                .map(|one| one.refuse_other_cpus(start))
-                .collect::<Result<()>>()?;
+            let mut columns = std::iter::once(self).chain(&self.pinned);
+            columns.try_for_each(|one| one.refuse_other_cpus(start))?;
         }
         if self.pinned.len() > MOST_PINNED {
             return Err(Error::usage(format!(
