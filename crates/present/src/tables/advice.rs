@@ -230,14 +230,17 @@ fn verdict(advice: &Advice) -> String {
             let brings: Vec<String> = brings(advice, option);
             let lost = 100.0 * option.periods_throttled;
             let most = 100.0 * option.periods_throttled_at_most;
+            let at_most = match most - lost < 100.0 * NOTHING {
+                true => String::new(),
+                false => format!(", at most {most:.1} % in 95 of 100 runs"),
+            };
             let now = &advice.options[0];
             let healthy = match now.suits && now.limit.quota_us.is_none() {
                 true => "none is needed; the smallest limit that keeps what is promised is ",
                 false => "",
             };
             format!(
-                "advice: {healthy}{}: {}: {}; {lost:.1} % of its periods are still throttled, \
-                 at most {most:.1} % in 95 of 100 runs{price}",
+                "advice: {healthy}{}: {}: {}; {lost:.1} % of its periods are still throttled{at_most}{price}",
                 option.name,
                 describe(option),
                 brings.join(", ")
@@ -280,18 +283,16 @@ fn none(advice: &Advice) -> String {
                 brings(advice, option).join(", ")
             )
         }
-        Conclusion::NotKept => match &advice.parent {
-            Some((parent, limit)) => format!(
-                "advice: none: {parent} around it limits it to {}, and with that no limit of its own keeps the promise; \
-                 --cgroup {parent} asks about that one",
-                limit.in_words()
-            ),
-            None => {
-                "advice: none: the limit is not what breaks the promise: without one it is not \
-                     kept on average either"
-                    .to_string()
-            }
-        },
+        Conclusion::NotKept => {
+            let parent = advice.parent.as_ref().map(|(parent, limit)| {
+                let limit = limit.in_words();
+                format!("; {parent} around it limits it to {limit} all the same")
+            });
+            "advice: none: the limit is not what breaks the promise: without one it is not kept on \
+             average either"
+                .to_string()
+                + &parent.unwrap_or_default()
+        }
     }
 }
 
