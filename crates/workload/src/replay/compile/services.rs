@@ -150,17 +150,19 @@ impl Next {
         let mut next: BTreeMap<RequestId, Vec<Next>> = BTreeMap::new();
         for (id, served) in (0u32..).map(RequestId).zip(&replay.requests) {
             if let Some(follows) = served.follows {
-                // A later message that follows no reply of its own request comes with the first.
-                let whole = served.first.map(|first| &replay.requests[first.index()]);
-                let begins = |whole: &Served| {
-                    let first = whole.follows;
-                    first.filter(|first| first.request == follows.request)
-                };
-                let next = next.entry(follows.request).or_default();
-                next.push(match whole.map(begins) {
+                let before = follows.request;
+                let is_own =
+                    |first| before == first || replay.requests[before.index()].first == Some(first);
+                let next = next.entry(before).or_default();
+                next.push(match served.first {
+                    Some(first) if is_own(first) => Next::Later(id),
+                    // One that follows no reply of its own request comes with the first.
+                    Some(first) => {
+                        let first = replay.requests[first.index()].follows;
+                        let with = first.filter(|first| first.request == before);
+                        Next::Due(id, when(with.unwrap_or(follows)))
+                    }
                     None => Next::Due(id, when(follows)),
-                    Some(Some(first)) => Next::Due(id, when(first)),
-                    Some(None) => Next::Later(id),
                 });
             }
         }

@@ -136,11 +136,17 @@ impl Placing<'_> {
             }
         }));
         let chain = Chain::new(asked, self.keeps_schedule, &replies, first);
+        // The first message of each request that is answered.
+        let mut firsts: BTreeMap<usize, (usize, RequestId)> = BTreeMap::new();
+        let whole = |position: usize| asked[position].first.unwrap_or(position);
+        for (reply, number) in replies.iter().zip(first..) {
+            let one = (reply.asked, RequestId(number));
+            let earliest = firsts.entry(whole(reply.asked)).or_insert(one);
+            *earliest = one.min(*earliest);
+        }
         for (reply, served) in replies.iter().zip(&mut requests[first as usize..]) {
-            let whole = asked[reply.asked].first;
-            served.first = whole
-                .and_then(|whole| chain.known.get(&whole))
-                .map(|known| known.0);
+            let (position, id) = firsts[&whole(reply.asked)];
+            served.first = (position != reply.asked).then_some(id);
         }
         let follow = |requests: &mut [Served], only_later: bool| {
             for (reply, number) in replies.iter().zip(first..) {

@@ -30,6 +30,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Connections for one request have no more exchanges than this. SMTP has six.
 const PARTS_MAX: usize = 8;
+/// Transactions have no more messages than this: of longer ones so many follow a reply at once that
+/// their client is one of a closed loop.
+const TRANSACTION_MAX: usize = 16;
+/// Transactions have a length that at least one in so many messages is in runs of.
+const COMMON_OF: usize = 20;
 /// Of connections for one request there are so many times as many as are open at once.
 const CONNECTIONS_TIMES: usize = 2;
 
@@ -80,12 +85,15 @@ pub(super) fn find(exchanged: &[Exchanged], by_timer: &[bool]) -> Option<Vec<Vec
     Some(all)
 }
 
-/// Transactions: the exchanges of each request, by position, if clients that keep their connections
-/// send several messages for one, as `pgbench` sends the statements of a transaction. `at_once`:
-/// which messages follow the reply before them on the connection at once. What follows each other
-/// so is a request if most messages are of as many together, or of that many several times, where
-/// a client that is late begins the next request at once, too.
-pub(super) fn transactions(exchanged: &[Exchanged], at_once: &[bool]) -> Option<Vec<Vec<usize>>> {
+/// Transactions: how many messages they have, and the exchanges of each request, by position, where
+/// clients send several messages for one on a connection, as `pgbench` sends the statements of a
+/// transaction. `at_once`: which messages follow the reply before them on the connection at once.
+/// What follows each other so is a request if most messages are of as many together, or of that
+/// many several times, where a client that is late begins the next request at once, too.
+pub(super) fn transactions(
+    exchanged: &[Exchanged],
+    at_once: &[bool],
+) -> Option<(u32, Vec<Vec<usize>>)> {
     let mut last: BTreeMap<u32, usize> = BTreeMap::new();
     let mut all: Vec<Vec<usize>> = Vec::new();
     for (position, one) in exchanged.iter().enumerate() {
@@ -97,32 +105,27 @@ pub(super) fn transactions(exchanged: &[Exchanged], at_once: &[bool]) -> Option<
             }
         }
     }
-    let usual = usual_length(&all) as usize;
-    let whole = all
-        .iter()
-        .map(Vec::len)
-        .filter(|length| length % usual == 0);
-    let is_led = all.len() * 2 <= exchanged.len() && all.len() >= MESSAGES_MIN;
-    if usual < 2 || !is_led || !most(whole.sum(), exchanged.len()) {
+    // The first one of a connection begins with the recording, and tells nothing.
+    if all.len() - last.len() < MESSAGES_MIN {
         return None;
     }
-    let parts = |run: Vec<usize>| match run.len() % usual {
-        0 => run.chunks(usual).map(<[usize]>::to_vec).collect(),
-        _ => vec![run],
-    };
-    let mut all: Vec<Vec<usize>> = all.into_iter().flat_map(parts).collect();
-    all.sort_by_key(|of| of[0]);
-    Some(all)
-}
-
-/// The length of runs that most messages are in.
-pub(super) fn usual_length(all: &[Vec<usize>]) -> u32 {
     let mut messages: BTreeMap<usize, usize> = BTreeMap::new();
-    for run in all {
+    for run in &all {
         *messages.entry(run.len()).or_default() += run.len();
     }
-    let most = messages.into_iter().max_by_key(|(_, messages)| *messages);
-    most.map_or(1, |(length, _)| length as u32)
+    let in_multiples = |length: usize| {
+        let whole = messages.iter().filter(|(of, _)| *of % length == 0);
+        whole.map(|(_, messages)| messages).sum::<usize>()
+    };
+    let common = messages
+        .range(2..=TRANSACTION_MAX)
+        .filter(|(_, messages)| **messages * COMMON_OF >= exchanged.len());
+    let mut lengths = common.map(|(length, _)| *length);
+    let usual = lengths.find(|length| most(in_multiples(*length), exchanged.len()))?;
+    let parts = |run: &Vec<usize>| run.chunks(usual).map(<[usize]>::to_vec).collect::<Vec<_>>();
+    let mut all: Vec<Vec<usize>> = all.iter().flat_map(parts).collect();
+    all.sort_by_key(|of| of[0]);
+    Some((usual as u32, all))
 }
 
 /// How many connections there were at once, at most.
@@ -199,6 +202,7 @@ pub(in super::super) fn in_parts(whole: &[Asked], in_parts: Vec<Vec<Asked>>) -> 
     let replied_ns: Vec<i64> = all.iter().map(|(_, part)| part.replied_ns as i64).collect();
     let message = |(position, (number, part)): (usize, &(usize, Asked))| {
         let (one, own) = (&whole[*number], &of_whole[*number]);
+        let earlier = &own[..own.partition_point(|one| *one < position)];
         let before = one
             .after
             .and_then(|before| of_whole[before].last().copied());
@@ -213,13 +217,7 @@ pub(in super::super) fn in_parts(whole: &[Asked], in_parts: Vec<Vec<Asked>>) -> 
                 ..*part
             },
             false => Asked {
-                after: own
-                    .iter()
-                    .rev()
-                    .skip_while(|own| **own >= position)
-                    .find(had)
-                    .copied()
-                    .or(before),
+                after: earlier.iter().rev().find(had).copied().or(before),
                 first: Some(own[0]),
                 goes_on,
                 ..*part
@@ -348,10 +346,10 @@ mod tests {
         assert_eq!(find(&kept, &[false; 160]), None, "never closed");
     }
 
-    /// Forty transactions of seven statements on four connections that are kept; `late` of them
+    /// So many transactions of seven statements, ten on a connection that is kept; `late` of them
     /// begin at once when the one before is answered.
-    fn statements(late: u64) -> (Vec<Exchanged>, Vec<bool>) {
-        let numbers = (0..40).flat_map(|number| (0..7).map(move |part| (number, part)));
+    fn statements(transactions: u64, late: u64) -> (Vec<Exchanged>, Vec<bool>) {
+        let numbers = (0..transactions).flat_map(|number| (0..7).map(move |part| (number, part)));
         let is_at_once = |(number, part): (u64, u64)| part > 0 || number % 4 > 0 && number < late;
         let exchange =
             |(number, part)| exchange((number / 10) as u32, None, 10_000 * number + 500 * part);
@@ -363,9 +361,9 @@ mod tests {
 
     #[test]
     fn statements_that_follow_each_other_are_a_transaction() {
-        let (exchanged, at_once) = statements(20);
-        let found = transactions(&exchanged, &at_once).unwrap();
-        assert_eq!((found.len(), usual_length(&found)), (40, 7));
+        let (exchanged, at_once) = statements(40, 20);
+        let (length, found) = transactions(&exchanged, &at_once).unwrap();
+        assert_eq!((found.len(), length), (40, 7));
         let seven: Vec<usize> = (7..14).collect();
         assert_eq!(found[1], seven, "late, but a transaction of its own");
         // Of clients that are late now and then, runs are of any length.
@@ -375,6 +373,20 @@ mod tests {
             .collect();
         assert_eq!(transactions(&exchanged, &any), None, "any length");
         assert_eq!(transactions(&exchanged, &[false; 280]), None, "single");
-        assert_eq!(transactions(&exchanged, &[true; 280]), None, "no end");
+    }
+
+    #[test]
+    fn most_transactions_may_be_late() {
+        let (exchanged, at_once) = statements(400, 360);
+        let (length, found) = transactions(&exchanged, &at_once).unwrap();
+        assert_eq!((found.len(), length), (400, 7));
+    }
+
+    #[test]
+    fn a_closed_loop_of_many_connections_has_no_transactions() {
+        // All but the first message of each of forty connections follow replies.
+        let (exchanged, _) = statements(400, 0);
+        let at_once: Vec<bool> = (0..exchanged.len()).map(|one| one % 70 > 0).collect();
+        assert_eq!(transactions(&exchanged, &at_once), None);
     }
 }

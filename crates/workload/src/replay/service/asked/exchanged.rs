@@ -69,7 +69,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     let by_timer: Vec<bool> = by_timer.collect();
     let anew = dialogues::find(&exchanged, &by_timer);
     let renews = anew.is_some();
-    let dialogues = anew.or_else(|| {
+    let of_messages = || {
         let prompt_ns = prompt_ns(&exchanged);
         let at_once = exchanged.iter().zip(&by_timer).map(|(one, by_timer)| {
             let awake = awake(one);
@@ -77,7 +77,14 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         });
         let at_once: Vec<bool> = at_once.collect();
         dialogues::transactions(&exchanged, &at_once)
-    });
+    };
+    let (dialogue, dialogues) = match anew {
+        Some(all) => (Dialogue::Connection, Some(all)),
+        None => match of_messages() {
+            Some((number, all)) => (Dialogue::Messages(number), Some(all)),
+            None => (Dialogue::None, None),
+        },
+    };
     let in_parts = dialogues
         .as_ref()
         .filter(|all| !dialogues::have_threads(&exchanged, all));
@@ -133,11 +140,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     let connections = is_known.then(|| numbers(&exchanged));
     Some(Told {
         asked: all.collect(),
-        dialogue: match dialogues {
-            None => Dialogue::None,
-            Some(_) if renews => Dialogue::Connection,
-            Some(all) => Dialogue::Messages(dialogues::usual_length(&all)),
-        },
+        dialogue,
         in_parts,
         connections,
         lanes: Some(lanes),
