@@ -447,10 +447,13 @@ pub fn advise(
     if let Some(figures) = trust::poor_fit(&decisive).filter(|_| !demands.force) {
         let message =
             format!("no advice: the recorded limit, simulated, misses the recording: {figures}");
-        let error = Error::general(message);
-        return Err(
-            error.hint("record the busiest half minute you can get; --force advises all the same")
-        );
+        let known = case.recorded.seen.closed_loops.get(target);
+        let clients = match answer::clients_are_assumed(&experiment.scenarios[0], known) {
+            true => "; `--client closed` says that clients ask when they are answered",
+            false => "",
+        };
+        let hint = "record the busiest half minute you can get; --force advises all the same";
+        return Err(Error::general(message).hint(format!("{hint}{clients}")));
     }
     let limits = look_for(&mut bench, recorded, step)?;
     build(question, &case, &mut bench, &limits, most)

@@ -548,7 +548,7 @@ fn client_loop(scenario: &Scenario) -> ClientLoop {
 }
 
 /// Whether neither the recording nor the user says when clients ask.
-fn clients_are_assumed(scenario: &Scenario, known: Option<&ClosedLoop>) -> bool {
+pub fn clients_are_assumed(scenario: &Scenario, known: Option<&ClosedLoop>) -> bool {
     client_loop(scenario) == ClientLoop::AsRecorded
         && matches!(known, Some(ClosedLoop::Unknown { .. }))
 }
