@@ -227,8 +227,8 @@ fn siblings(name: &str) -> Option<String> {
         Some((owner, minute)) if is_short && (8..=10).contains(&minute.len()) && digits(minute) => {
             (owner, "-[0-9]{8,10}-[a-z0-9]{5}")
         }
-        _ if digits(last) => (before, "-[0-9]+"),
         _ if is_short && is_made_up(last) => (before, "-[a-z0-9]{5}"),
+        _ if digits(last) => (before, "-[0-9]+"),
         _ => return None,
     };
     Some(owner.replace('.', "[.]") + ending)

@@ -605,7 +605,7 @@ impl Matching<'_> {
                 throttled_ms.add(counted.throttled_ns as f64 / 1e6 * scale);
             }
         }
-        if self.are_samples {
+        if self.are_samples && limit.quota_ns.is_some() {
             let hidden_ms = self.known.throttled_ns.unwrap_or(0) as f64 / 1e6;
             throttled_ratio.high = (throttled_ratio.high + self.known.ratio()).min(1.0);
             throttled_ms.high += hidden_ms;
