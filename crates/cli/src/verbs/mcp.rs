@@ -84,6 +84,7 @@ arguments! {
     KIND: "kind" Flag "Kind of decision, such as place or throttle";
     DIFF: "diff" Pair "Two variants, whose first different decision is told";
     SLO: "slo" Flags "Promises, such as p99<80ms or nr_throttled<=10";
+    CLIENT: "client" Flag "When clients ask: open (by a schedule), closed (when they are answered) or bounded (both)";
     EXPERIMENT: "experiment" Subject "File of the experiment";
     COMMAND: "command" Command "Words of the command line";
     MACHINE: "machine" Flag "Machine: a preset or a file";
@@ -120,7 +121,7 @@ const TOOLS: [Tool; 7] = [
     Tool {
         verb: "advise",
         help: "Find the smallest CPU limit under which a recorded service keeps promises, and who pays for it",
-        arguments: &[RECORDING, CGROUP, SLO, SET, SEEDS],
+        arguments: &[RECORDING, CGROUP, SLO, CLIENT, SEEDS],
     },
     Tool {
         verb: "check",
