@@ -47,7 +47,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     // Timers that led to a message already.
     let mut sent_by: BTreeSet<usize> = BTreeSet::new();
     // When the client of each request woke that begins with it, and what timer led to that.
-    let awake = |one: &Exchanged| {
+    let awake_for = |one: &Exchanged| {
         let begun = own.range((one.client, 0)..=(one.client, one.begun_ns));
         let (key, draft) = begun.last()?;
         let is_inside = |waking: usize| match border.evidence.wakings[waking].source {
@@ -62,29 +62,29 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     };
     // A timer leads to the first message that is sent after it.
     let mut led_by: BTreeSet<usize> = BTreeSet::new();
-    let by_timer = exchanged.iter().map(|one| {
-        let timer = awake(one).and_then(|awake| awake.timer);
+    let mut awake: Vec<Option<Awake<'_>>> = exchanged.iter().map(awake_for).collect();
+    let by_timer = awake.iter().map(|awake| {
+        let timer = awake.as_ref().and_then(|awake| awake.timer);
         timer.is_some_and(|timer| led_by.insert(*timer))
     });
     let by_timer: Vec<bool> = by_timer.collect();
-    let anew = dialogues::find(&exchanged, &by_timer);
-    let renews = anew.is_some();
     let of_messages = || {
         let prompt_ns = prompt_ns(&exchanged);
-        let at_once = exchanged.iter().zip(&by_timer).map(|(one, by_timer)| {
-            let awake = awake(one);
-            !by_timer && awake.is_some_and(|awake| awake.asks_at_once(one, prompt_ns, false))
+        let all = exchanged.iter().zip(&awake).zip(&by_timer);
+        let at_once = all.map(|((one, awake), by_timer)| {
+            let awake = awake.as_ref().filter(|_| !by_timer);
+            awake.is_some_and(|awake| awake.asks_at_once(one, prompt_ns, false))
         });
-        let at_once: Vec<bool> = at_once.collect();
-        dialogues::transactions(&exchanged, &at_once)
+        dialogues::transactions(&exchanged, &at_once.collect::<Vec<bool>>())
     };
-    let (dialogue, dialogues) = match anew {
+    let (dialogue, dialogues) = match dialogues::find(&exchanged, &by_timer) {
         Some(all) => (Dialogue::Connection, Some(all)),
         None => match of_messages() {
             Some((number, all)) => (Dialogue::Messages(number), Some(all)),
             None => (Dialogue::None, None),
         },
     };
+    let renews = dialogue == Dialogue::Connection;
     let in_parts = dialogues
         .as_ref()
         .filter(|all| !dialogues::have_threads(&exchanged, all));
@@ -102,8 +102,8 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
             .iter()
             .map(|of| dialogues::whole(&exchanged, of, &border.clients));
         exchanged = whole.collect();
+        awake = exchanged.iter().map(awake_for).collect();
     }
-    let awake: Vec<Option<Awake<'_>>> = exchanged.iter().map(awake).collect();
     let has_no_timers = prompted.prompts.len() * TIMER_OF <= exchanged.len();
     let mut ask_at_once = has_no_timers && is_at_once(&exchanged, &awake, false);
     let numbers = |all: &[Exchanged]| all.iter().map(|one| one.connection).collect::<Vec<u32>>();
