@@ -113,28 +113,20 @@ pub fn absent(recording: &Recording, selection: &Selection) -> Result<Vec<String
         return Err(Error::usage(message).hint(hint_for(task, &names)));
     }
     let unknown = selection.tids.difference(&tids);
-    let unknown: Vec<String> = unknown
-        .map(|tid| format!("the trace has no task {tid}"))
-        .collect();
-    refuse_all_of(
-        &unknown,
+    notes.extend(unless_all(
+        unknown.map(|tid| format!("the trace has no task {tid}")),
         selection.tids.len(),
         "`latency --pids` lists its tasks",
-    )?;
-    notes.extend(unknown);
+    )?);
     let cpus = recording.cpus();
     let seen: BTreeSet<u32> = (0..cpus).chain(recording.counts.cpus_seen()).collect();
     let unknown = selection.cpus.difference(&seen);
     let last = cpus.saturating_sub(1);
-    let unknown: Vec<String> = unknown
-        .map(|cpu| format!("the trace has no CPU {cpu}, but 0 to {last}"))
-        .collect();
-    refuse_all_of(
-        &unknown,
+    notes.extend(unless_all(
+        unknown.map(|cpu| format!("the trace has no CPU {cpu}, but 0 to {last}")),
         selection.cpus.len(),
         "leave out --cpu for all of them",
-    )?;
-    notes.extend(unknown);
+    )?);
     let (start_ns, end_ns) = recording.span_ns();
     let (from, to) = selection.between_ns;
     if from.is_some_and(|from| from > end_ns) || to.is_some_and(|to| to < start_ns) {
@@ -144,11 +136,19 @@ pub fn absent(recording: &Recording, selection: &Selection) -> Result<Vec<String
     Ok(notes)
 }
 
-/// Refuses a list of `asked` names of which the trace has none: all are `unknown`.
-fn refuse_all_of(unknown: &[String], asked: usize, hint: &str) -> Result<()> {
+/// Notes on what of a list of `asked` names the trace does not have.
+///
+/// # Errors
+/// Refuses a list of which it has nothing.
+fn unless_all(
+    unknown: impl Iterator<Item = String>,
+    asked: usize,
+    hint: &str,
+) -> Result<Vec<String>> {
+    let unknown: Vec<String> = unknown.collect();
     match unknown.first() {
         Some(first) if unknown.len() == asked => Err(Error::usage(first).hint(hint)),
-        _ => Ok(()),
+        _ => Ok(unknown),
     }
 }
 

@@ -82,13 +82,12 @@ fn alike(comparison: &Comparison) -> Vec<String> {
     if comparison.bisection.is_some() {
         return Vec::new();
     }
+    fn samples(variant: &Variant) -> impl Iterator<Item = (&String, &Vec<Option<f64>>)> {
+        let metrics = variant.metrics.iter();
+        metrics.map(|(name, summary)| (name, &summary.samples))
+    }
     let is_same = |one: &Variant, other: &Variant| {
-        let samples = |variant: &Variant| {
-            let samples = variant.metrics.iter();
-            let samples = samples.map(|(name, summary)| (name.clone(), summary.samples.clone()));
-            samples.collect::<Vec<_>>()
-        };
-        one.event_hash == other.event_hash && samples(one) == samples(other)
+        one.event_hash == other.event_hash && samples(one).eq(samples(other))
     };
     let mut sets: Vec<Vec<&Variant>> = Vec::new();
     for variant in &comparison.variants {
