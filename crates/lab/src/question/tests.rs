@@ -1,4 +1,4 @@
-//! What a question makes of a file, a command and a recording.
+//! Questions: what each makes of a file, a command and a recording.
 
 use super::*;
 use crate::comparison::Tier;
