@@ -19,6 +19,10 @@ use super::{bad_input, lock};
 use crate::error::Result;
 use crate::recording::Recorded;
 
+/// So many recordings are kept when another is opened: a program that answers questions all day, as
+/// `mcp` does, is asked about many, and each may have hundreds of megabytes.
+const KEPT: usize = 2;
+
 /// Actions of the threads of a whole recording, for all prices.
 struct Observed {
     folder: String,
@@ -49,14 +53,24 @@ impl Readings {
     /// As [`Recorded::open`].
     pub(super) fn open(&self, folder: &Path) -> Result<Recorded> {
         let name = folder.display().to_string();
-        lock(&self.replays).retain(|one| one.folder != name);
-        lock(&self.observed).retain(|one| one.folder != name);
-        lock(&self.recordings).retain(|(other, _)| *other != name);
+        self.forget(&name);
         let recording = self.recording(folder)?;
         Recorded::read(&recording, folder, || {
             let unpriced = self.unpriced(&name, &recording, ClientLoop::AsRecorded)?;
             Ok(Unpriced::clone(&unpriced).replay(&recording, &Costs::FREE))
         })
+    }
+
+    /// Forgets the recording that is called `name`, and the oldest of the others, so that there is
+    /// room for one more.
+    fn forget(&self, name: &str) {
+        let mut recordings = lock(&self.recordings);
+        recordings.retain(|(other, _)| other != name);
+        let surplus = (recordings.len() + 1).saturating_sub(KEPT);
+        recordings.drain(..surplus);
+        let is_kept = |folder: &str| recordings.iter().any(|(other, _)| other == folder);
+        lock(&self.replays).retain(|one| is_kept(&one.folder));
+        lock(&self.observed).retain(|one| is_kept(&one.folder));
     }
 
     /// Actions of the threads of the whole recording that is called `name`.
@@ -138,5 +152,35 @@ impl Readings {
         let recording = Arc::new(Recording::open(folder).map_err(bad_input)?);
         known.push((name, Arc::clone(&recording)));
         Ok(recording)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_of_questions_keeps_the_last_two_recordings() {
+        let readings = Readings::default();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings");
+        let folders = [
+            "dev-vm-idle",
+            "ten-neighbours",
+            "dev-vm-idle",
+            "postgres-quota",
+        ];
+        for folder in folders {
+            readings.open(&root.join(folder)).unwrap();
+        }
+        let recordings = lock(&readings.recordings);
+        let kept: Vec<&str> = recordings.iter().map(|(name, _)| name.as_str()).collect();
+        let ends = ["dev-vm-idle", "postgres-quota"];
+        assert!(kept.iter().zip(ends).all(|(name, end)| name.ends_with(end)));
+        let observed = lock(&readings.observed);
+        assert!(
+            observed
+                .iter()
+                .all(|one| kept.contains(&one.folder.as_str()))
+        );
     }
 }
