@@ -88,7 +88,8 @@ impl Selection {
     }
 }
 
-/// Refuses a pattern whose `subject` no scenario has.
+/// Refuses a pattern whose `subject` no scenario has. What stands behind its last slash may be the
+/// name of a group all the same: the `p*` of `cgroup:/p*` begins a metric and `/pg`.
 fn refuse_unmatched(
     pattern: &str,
     subject: &str,
@@ -96,7 +97,8 @@ fn refuse_unmatched(
     simulator: &Simulator,
 ) -> Result<()> {
     let subjects = all_subjects(scenarios, simulator)?;
-    if subjects.iter().any(|one| is_match(subject, one)) {
+    let is_meant = |one: &String| is_match(subject, one) || is_match(pattern, one);
+    if subjects.iter().any(is_meant) {
         return Ok(());
     }
     let names: Vec<&str> = subjects.iter().map(String::as_str).collect();
@@ -174,6 +176,7 @@ fn is_match(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment;
     use schedcast_base::assert_contains;
 
     fn selection(patterns: &[&str]) -> Selection {
@@ -215,6 +218,20 @@ mod tests {
     fn a_name_that_no_run_reports_is_refused_before_anything_runs() {
         let error = Selection::new(&["web/request_latncy.p99".to_string()]).unwrap_err();
         assert!(error.render().contains("`request_latency.p99`"));
+    }
+
+    #[test]
+    fn a_pattern_may_end_in_the_name_of_a_group() {
+        let text = "[machine]\npreset = \"generic-8\"\n\
+            [cgroup.\"/pg\"]\n[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\ncgroup = \"/pg\"\n";
+        let experiment = experiment::read_text("a.toml", text.to_string()).unwrap();
+        let scenarios = &experiment.scenarios;
+        let asked =
+            |pattern| selection(&[pattern]).refuse_unknown_subjects(scenarios, &Simulator::new());
+        for pattern in ["cgroup:/p*", "cgroup:/p*/nr_throttled", "*/p*", "cgroup:/*"] {
+            asked(pattern).unwrap();
+        }
+        assert_contains(asked("cgroup:/q*").unwrap_err().render(), "cgroup:/pg");
     }
 
     #[test]
