@@ -171,6 +171,7 @@ def advise(
     *,
     cgroup: str | None = None,
     max_neighbour: str | None = None,
+    client: str | None = None,
     force: bool = False,
     seeds: int | None = None,
     duration: str | None = None,
@@ -184,6 +185,8 @@ def advise(
         slo: A promise such as `"p99<80ms"`, or several.
         cgroup: The group whose limits are in question; default the only one that was limited.
         max_neighbour: How much worse a neighbour may become, such as `"+5%"`.
+        client: When clients ask: `"open"` (by a schedule), `"closed"` (when they are answered) or
+            `"bounded"` (both); default as the recording shows it.
         force: Advise even if the simulation of the recorded limit misses the recording.
         seeds: Replays of each limit that is tried.
         duration: Simulated time of each, up to the length of the recording.
@@ -198,7 +201,13 @@ def advise(
             read, several limited groups and none named.
         KeyboardInterrupt: Ctrl-C; runs that have begun end first.
     """
-    question = asked(recording=recording, cgroup=cgroup, seeds=seeds, duration=duration)
+    question = asked(
+        recording=recording,
+        set=None if client is None else {"program.recording.client": client},
+        cgroup=cgroup,
+        seeds=seeds,
+        duration=duration,
+    )
     slos = [slo] if isinstance(slo, str) else list(slo)
     return Advice(*_native.advise(question, slos, max_neighbour, force, workers, progress))
 

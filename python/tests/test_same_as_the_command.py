@@ -74,10 +74,16 @@ def test_what_if(command):
 def test_advise(command):
     recording = RECORDING.relative_to(ROOT)
     words = ["--slo", "p99<80ms", "--max-neighbour", "+10%", "--seeds", "2", "--duration", "5s"]
+    words += ["--client", "closed"]
     expected = command("advise", recording, *words, "--json", "-").stdout
     assert '"schema": "schedcast.advice/1"' in expected
     advice = schedcast.advise(
-        str(RECORDING), "p99<80ms", max_neighbour="+10%", seeds=2, duration="5s"
+        str(RECORDING),
+        "p99<80ms",
+        max_neighbour="+10%",
+        client="closed",
+        seeds=2,
+        duration="5s",
     )
     assert advice.to_json() == expected.replace(f'"{recording}"', f'"{RECORDING}"')
     assert advice.target == "/pg"

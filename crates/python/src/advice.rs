@@ -6,7 +6,7 @@ use schedcast_present::tables;
 
 use crate::asked::Asked;
 use crate::error::raised;
-use crate::running;
+use crate::running::{self, Stoppable};
 
 /// Searches for limits; returns the JSON and the table of the command.
 ///
@@ -22,13 +22,14 @@ pub(crate) fn advise(
     workers: Option<usize>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, String)> {
-    let question = raised(asked.question())?;
+    let simulator = Stoppable::default();
+    let question = raised(asked.question(&simulator.simulator))?;
     let demands = Demands {
         slos,
         max_neighbour,
         force,
     };
-    let advice = running::run(py, 0, progress, workers, |simulator| {
+    let advice = running::run(py, &simulator, 0, progress, workers, |simulator| {
         search(
             &question,
             &demands,
@@ -52,10 +53,11 @@ pub(crate) fn judge(
     workers: Option<usize>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, String)> {
-    let question = raised(asked.question())?;
+    let simulator = Stoppable::default();
+    let question = raised(asked.question(&simulator.simulator))?;
     let experiment = raised(question.experiment())?;
     let runs = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
-    let judged = running::run(py, runs, progress, workers, |simulator| {
+    let judged = running::run(py, &simulator, runs, progress, workers, |simulator| {
         gate::check(&question, &slos, simulator, &|| simulator.ran())
     })?;
     Ok((judged.to_json(), tables::advice::render_gate(&judged)))

@@ -5,13 +5,14 @@ use schedcast_lab::answer;
 use schedcast_lab::comparison::{Summary, Variant};
 use schedcast_lab::error::{Error, hint_for};
 use schedcast_lab::question::refuse_several;
+use schedcast_lab::simulator::Simulator;
 use schedcast_present::lists::Listing;
 use schedcast_present::tables::{self, Layout};
 
 use crate::asked::Asked;
 use crate::columns::{Column, Table};
 use crate::error::{raise, raised};
-use crate::running;
+use crate::running::{self, Stoppable};
 
 /// Runs all variants of a question and compares them.
 ///
@@ -25,13 +26,14 @@ pub(crate) fn ask(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Answer> {
     let single = asked.single();
-    let question = raised(asked.question())?;
+    let simulator = Stoppable::default();
+    let question = raised(asked.question(&simulator.simulator))?;
     let experiment = raised(question.experiment())?;
     if single {
         raised(refuse_several(&experiment))?;
     }
     let runs = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
-    let answer = running::run(py, runs, progress, workers, |simulator| {
+    let answer = running::run(py, &simulator, runs, progress, workers, |simulator| {
         answer::answer(&question, &experiment, simulator, &|| simulator.ran())
     })?;
     Ok(Answer { answer })
@@ -40,7 +42,8 @@ pub(crate) fn ask(
 /// Reads a question without running it: the names of its variants (with a grid, of its points).
 #[pyfunction]
 pub(crate) fn check(asked: Asked) -> PyResult<Vec<String>> {
-    let experiment = asked.question().and_then(|question| question.experiment());
+    let question = asked.question(&Simulator::new());
+    let experiment = question.and_then(|question| question.experiment());
     let experiment = raised(experiment)?;
     let scenarios = experiment.scenarios.into_iter();
     Ok(scenarios.map(|scenario| scenario.name).collect())

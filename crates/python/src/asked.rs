@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use schedcast_lab::error::Result;
 use schedcast_lab::question::{Columns, Question, Setting, Subject};
-use schedcast_lab::recording::Recorded;
+use schedcast_lab::simulator::Simulator;
 
 /// One question. Exactly one of `path`, `text`, `command` and `recording` is given.
 #[derive(FromPyObject)]
@@ -43,11 +43,12 @@ impl Asked {
         self.single
     }
 
-    /// The question for the laboratory.
-    pub(crate) fn question(self) -> Result<Question> {
+    /// The question for the laboratory. What is read of a recording stays in `simulator`, whose
+    /// runs need not read it again.
+    pub(crate) fn question(self, simulator: &Simulator) -> Result<Question> {
         let only = self.only;
         let subject = if let Some(folder) = self.recording {
-            Subject::Recording(Recorded::open(&folder)?)
+            Subject::Recording(simulator.open(&folder)?)
         } else if let Some(path) = self.path {
             Subject::File { path, only }
         } else if let Some((name, text, directory)) = self.text {

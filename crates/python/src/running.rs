@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A simulator that begins no run once it is told to stop.
 pub(crate) struct Stoppable {
-    simulator: Simulator,
+    pub(crate) simulator: Simulator,
     stopped: AtomicBool,
     ended: AtomicU64,
 }
@@ -59,19 +59,19 @@ impl Simulate for Stoppable {
     }
 }
 
-/// Has `work` done on `workers` threads (one for each CPU by default), reporting how many of `runs`
-/// have ended.
+/// Has `work` done by `simulator` on `workers` threads (one for each CPU by default), reporting how
+/// many of `runs` have ended.
 ///
 /// # Errors
 /// Result of `work`, an interrupt, or the exception that `progress` raises.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
+    simulator: &Stoppable,
     runs: u64,
     progress: Option<&Bound<'_, PyAny>>,
     workers: Option<usize>,
     work: impl FnOnce(&Stoppable) -> Result<T> + Send,
 ) -> PyResult<T> {
-    let simulator = Stoppable::default();
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(workers.unwrap_or(0))
         .build()
@@ -89,7 +89,7 @@ pub(crate) fn run<T: Send>(
     };
     let mut receiver = Some(receiver);
     std::thread::scope(|scope| {
-        let (simulator, pool) = (&simulator, &pool);
+        let pool = &pool;
         scope.spawn(move || {
             // After an interrupt the receiver is gone.
             let _ = sender.send(pool.install(|| work(simulator)));

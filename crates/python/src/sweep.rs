@@ -10,7 +10,7 @@ use schedcast_lab::sweep::{Brief, Part, Results, Row, Sweep, SweepOptions, build
 use crate::asked::Asked;
 use crate::columns::{Column, Table};
 use crate::error::raised;
-use crate::running;
+use crate::running::{self, Stoppable};
 
 /// Runs every point of a question's grid.
 ///
@@ -32,7 +32,8 @@ pub(crate) fn sweep(
 ) -> PyResult<SweepResults> {
     let part = part.map(Part::parse).transpose();
     let part = raised(part.map_err(schedcast_lab::error::Error::usage))?;
-    let question = raised(asked.question())?;
+    let simulator = Stoppable::default();
+    let question = raised(asked.question(&simulator.simulator))?;
     let experiment = raised(question.experiment())?;
     let options = SweepOptions {
         build: raised(build_of(&module))?,
@@ -44,7 +45,7 @@ pub(crate) fn sweep(
     let sweep = raised(Sweep::open(&experiment, options))?;
     let missing = sweep.points() - sweep.finished();
     let runs = missing as u64 * u64::from(experiment.seeds);
-    let results = running::run(py, runs, progress, workers, |simulator| {
+    let results = running::run(py, &simulator, runs, progress, workers, |simulator| {
         sweep.run(simulator, &|| simulator.ran())
     })?;
     if let Some(folder) = folder {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use schedcast_host::record::Way;
+use schedcast_lab::question::client_loops;
 
 use super::target::Target;
 use super::validate::Place;
@@ -175,7 +176,7 @@ pub(crate) struct AdviseArguments {
     pub max_neighbour: Option<String>,
     /// When clients ask: open (by a schedule), closed (when they are answered) or bounded (both)
     /// [default: as the recording shows it]
-    #[arg(long, value_name = "HOW", value_parser = ["open", "closed", "bounded"])]
+    #[arg(long, value_name = "HOW", value_parser = client_loops())]
     pub client: Option<String>,
     /// Advise even if the simulation of the recorded limit misses the recording
     #[arg(long)]

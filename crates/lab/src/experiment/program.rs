@@ -232,12 +232,9 @@ fn read_adjust(table: &Table) -> Result<Adjust> {
     }
     if let Some(value) = table.get("client") {
         let what = "\"open\", \"closed\" or \"bounded\"";
-        adjust.client_loop = match value.text(what)? {
-            "open" => ClientLoop::Open,
-            "closed" => ClientLoop::Closed,
-            "bounded" => ClientLoop::Bounded,
-            _ => return Err(value.expected(what)),
-        };
+        let typed = value.text(what)?;
+        let named = ClientLoop::NAMED.iter().find(|(name, _)| *name == typed);
+        adjust.client_loop = named.ok_or_else(|| value.expected(what))?.1;
     }
     adjust.patience = read_patience(table)?;
     if let Some(value) = table.get("foreground") {

@@ -22,7 +22,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{CLIENTS, Columns, Setting};
+pub use settings::{CLIENTS, Columns, Setting, client_loops};
 
 /// Subject of the question.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,12 +5,18 @@
 //! name of its own is called by its settings: `version=6.12`.
 
 use schedcast_kernel::rules::Version;
+use schedcast_workload::replay::ClientLoop;
 
 use crate::error::Result;
 use crate::experiment::document::{self, CGROUP_FILE_PREFIXES};
 
 /// The key that says when the clients of a recording ask.
 pub const CLIENTS: &str = "program.recording.client";
+
+/// The values of that key.
+pub fn client_loops() -> [&'static str; 3] {
+    ClientLoop::NAMED.map(|(name, _)| name)
+}
 
 /// One setting as typed: a `--set KEY=VALUE` or a flag that is short for one.
 #[derive(Clone, Debug, PartialEq, Eq)]

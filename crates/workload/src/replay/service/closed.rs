@@ -49,6 +49,15 @@ pub enum ClientLoop {
     Bounded,
 }
 
+impl ClientLoop {
+    /// Every way that can be set, with its name.
+    pub const NAMED: [(&str, ClientLoop); 3] = [
+        ("open", ClientLoop::Open),
+        ("closed", ClientLoop::Closed),
+        ("bounded", ClientLoop::Bounded),
+    ];
+}
+
 /// Odds that are called strong evidence (Kass and Raftery, Bayes Factors, 1995: 20 to 150).
 const ODDS: f64 = 20.0;
 /// Numbers of connections up to so many times what was under way at once are tried.
