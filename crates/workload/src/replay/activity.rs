@@ -8,17 +8,17 @@
 //!
 //! The rules that are not obvious:
 //!
-//! * `sched_waking` is written only for a thread that has set itself to sleep. One that comes while
-//!   the thread still runs therefore marks the end of a handling: what is executed after it belongs
-//!   to the new message, and the activation is split there.
-//!   One that comes in the last microseconds before a switch out ends that very sleep instead, if
-//!   nothing else does (`end_sleeps`).
-//! * Two wakings with no run between them: the first run is missing in the trace. It becomes an
-//!   activation of its own, with assumed work.
-//! * A sleep in state `D` does not end an activation. If an interrupt ends it, the device's delay
-//!   is kept relative to the sleep; if a thread does, the sleep waits for that thread.
-//! * A thread that runs without ever having been woken was on a run queue when the recording
-//!   started, if that was recent; otherwise its wakeup is missing and it keeps the time of its
+//! * **A waking of a thread that runs.** `sched_waking` is written only for a thread that has set
+//!   its state to sleeping. If it comes while the thread still runs, the thread has finished with
+//!   its message: the work after it is for the new message, and the activation is split there. If
+//!   it comes in the last microseconds before a switch out that nothing else ends, it ends that
+//!   sleep (`end_sleeps`).
+//! * **Two wakings without a run between them.** The first run is missing in the trace. It becomes
+//!   an activation of its own, with assumed work.
+//! * **A sleep in state `D`** does not end an activation. If an interrupt ends it, it takes as long
+//!   as recorded. If a thread ends it, it waits for that thread.
+//! * **A run without a wakeup.** Within [`QUEUED_AT_START_NS`] of the start of the recording the
+//!   thread was on a run queue then. Later its wakeup is missing, and it keeps the time of its
 //!   first run.
 
 use super::Folded;
@@ -169,7 +169,8 @@ pub struct Incomplete {
     pub merged: u32,
 }
 
-/// Longest time a thread is believed to have waited on a run queue since the recording started.
+/// A thread without a wakeup that runs within this time of the start of the recording, ns, was on a
+/// run queue then.
 const QUEUED_AT_START_NS: u64 = 1_000_000_000;
 
 /// Something in a thread's life.

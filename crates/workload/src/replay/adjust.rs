@@ -6,7 +6,7 @@
 //! `recordings/postgres-quota`, a service of eight backends that are asked 40 times a second. With
 //! a rate of 2 the arrivals that make pgbench send come at half their times, 80 a second for
 //! 14.75 s; the machine's own threads keep theirs. With four threads the same requests go to four
-//! backends, and the fifth of a bunch waits.
+//! backends, so that the fifth of five simultaneous requests waits.
 
 use super::error::ReplayError;
 use super::exchange::Exchange;
@@ -19,8 +19,8 @@ use schedcast_sim::workload::ArrivalContext;
 use schedcast_trace::{Pid, Recording};
 use std::collections::BTreeSet;
 
-/// One request in so many may be without a known begin where clients ask again: those that were
-/// under way when the recording began have none.
+/// Clients can ask again if at most one in this many requests lacks a known beginning. Requests
+/// that were under way when the recording began have none.
 const UNKNOWN_OF: usize = 20;
 
 /// How a replay differs from its recording.
@@ -163,9 +163,9 @@ impl Adjust {
     }
 }
 
-/// Times of everything that makes clients ask, divided by the rate. Without clients that is all
-/// that comes from outside. Clients of a closed loop think so much shorter, and those with a
-/// schedule have a denser one.
+/// Divides the times of everything that makes clients ask by the rate. Without clients that is all
+/// that comes from outside. The think time of a closed loop shrinks by the same factor, and so do
+/// the intervals of a schedule.
 fn scale_arrivals(replay: &mut Replay, permille: u64) {
     let scaled = |ns: u64| (u128::from(ns) * 1000 / u128::from(permille)) as u64;
     let mut clients: BTreeSet<ThreadId> = replay.exchanges.iter().map(|e| e.client).collect();
@@ -174,7 +174,7 @@ fn scale_arrivals(replay: &mut Replay, permille: u64) {
         clients.extend(&service.clients);
         serving.extend(replay.members(service.group));
     }
-    // What a client does between two messages of one request is no time to think.
+    // The time between two messages of one request is not think time.
     let goes_on: Vec<bool> = replay.requests.iter().map(|one| one.goes_on).collect();
     let scale_follows = |follows: &mut Option<Follows>| {
         let thinks = |one: &&mut Follows| !goes_on[one.request.index()];
@@ -209,7 +209,7 @@ fn scale_arrivals(replay: &mut Replay, permille: u64) {
             if due_ns < 0 { -size } else { size }
         });
     }
-    // Faster, the requests are over sooner; slower, the others are.
+    // At a higher rate the requests are over sooner, at a lower one the other threads are.
     replay.duration_ns = replay.duration_ns.min(scaled(replay.duration_ns));
 }
 
@@ -229,7 +229,7 @@ fn scale_work(replay: &mut Replay, permille: u64) {
     }
 }
 
-/// Gives a pool this many threads: copies of its first, or fewer of them that are asked.
+/// Gives a pool this many threads: adds copies of its first one, or asks fewer of its threads.
 fn resize(replay: &mut Replay, index: usize, threads: u32) {
     let first = replay.exchanges[index].servers[0];
     let mut pids: BTreeSet<Pid> = replay.threads.iter().map(|thread| thread.pid).collect();

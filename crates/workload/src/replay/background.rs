@@ -1,30 +1,28 @@
 //! A recording as background: its threads run beside something else, as they did when the machine
 //! was recorded.
 //!
-//! A machine is never empty. Kernel threads look after memory, agents look every so many
-//! milliseconds whether there is something to do, and each of them takes a CPU for some µs from the
-//! task that runs there. A recording of an otherwise idle machine shows all of that, and
-//! [`Replay::add_background`] puts it behind any workload: threads wake when they woke in the
-//! recording, do the work they did, and wake each other as they did. Four things differ from a
-//! replay:
+//! Kernel threads and background threads of user space wake every few milliseconds on any machine,
+//! and each takes a CPU for some µs from the task that runs there. A recording of an otherwise idle
+//! machine shows all of that, and [`Replay::add_background`] adds it to any workload: threads wake
+//! when they woke in the recording, do the work they did, and wake each other as they did. Four
+//! things differ from a replay:
 //!
-//! * it goes round and round. A run enters the recording at a place that its seed draws, and when
-//!   the recording is over it begins anew, so that any run finds background, and runs under other
-//!   seeds find other background;
-//! * all threads are there from the start, asleep as they have been for long. One that was forked
-//!   while recording begins with a wakeup at that time, and one that ended sleeps till the next
-//!   round;
+//! * the recording is repeated. A run enters it at a place that its seed draws, and when the
+//!   recording is over it begins anew, so that a run of any length has background, and runs under
+//!   other seeds have other background;
+//! * all threads exist from the start and sleep. One that was forked while recording begins with a
+//!   wakeup at that time, and one that ended sleeps until the next round;
 //! * waits for another thread inside an activation take no time;
 //! * the recorder is left out, with its children and the tasks that it woke.
 //!
-//! Everything is counted under one name, [`NAME`], so that no figure of the workload has background
-//! in it.
+//! Everything is counted under one name, [`NAME`], so that figures of the workload exclude the
+//! background.
 //!
 //! # Worked example
 //!
-//! An agent woke 20 times a second for 30 µs in a recording of 60 s. Beside a benchmark of 2 s it
-//! wakes some 40 times. Seed 0 may find the agent's wakeups of 17.3 to 19.3 s, seed 1 those of 58.9
-//! to 60 and of 0 to 0.9 s.
+//! A monitor woke 20 times a second for 30 µs in a recording of 60 s. Beside a benchmark of 2 s it
+//! wakes some 40 times. Seed 0 may take the wakeups of 17.3 to 19.3 s, seed 1 those of 58.9 to 60
+//! and of 0 to 0.9 s.
 
 use std::collections::BTreeSet;
 
@@ -56,7 +54,7 @@ const ADDRESS_SPACES: u32 = 1 << 30;
 const MESSAGE: Reg = Reg(0);
 /// Message to send.
 const SENT: Reg = Reg(1);
-/// Size of a message; inboxes are unbounded, so it says nothing.
+/// Size of a message; without effect, as inboxes are unbounded.
 const MESSAGE_BYTES: u64 = 1;
 
 /// Background added to a workload.

@@ -8,14 +8,13 @@
 //! in the recording.
 //!
 //! A client that thinks looks the same: a reply wakes it, it sleeps, and a timer lets it send the
-//! next request. What it does keeps its time. Four things tell a server from it:
+//! next request. Its activations keep their times. Four things distinguish a server:
 //!
 //! * It is in a group, and sends its replies to threads outside that group.
 //! * Of the activations in which those threads send something into the group, at least
 //!   [`REQUESTS_MIN`] were not begun by the group itself. A server's clients act on their own; a
 //!   client's server acts when it is asked.
-//! * Where it sleeps behind a message, it replies in the end: at least once in [`SLEEPS_MAX`]
-//!   sleeps.
+//! * After sleeps behind a message it replies: at least once in [`SLEEPS_MAX`] sleeps.
 //! * Interrupts that begin a reply come in the middle of a request. Of the visible replies that
 //!   such an interrupt began, at least [`REQUESTS_MIN`] and [`INSIDE_PERCENT`] percent followed a
 //!   message without a reply in between. A thread that finds the next request waiting when it has
@@ -26,8 +25,8 @@
 //!
 //! A worker is woken for a request at 0 ms, works 0.5 ms, sleeps from 0.6 to 4.6 ms, works 0.5 ms
 //! and replies. It becomes: work 0.5 ms, and 4 ms later work 0.5 ms and reply. If a limit holds it
-//! back for 60 ms at its first half, the reply comes 60 ms later. The worker takes other messages
-//! meanwhile, as they take no thread of their own in the replay.
+//! back for 60 ms at its first half, the reply comes 60 ms later. Meanwhile the worker takes other
+//! messages, so that a pool cannot run out of threads in the replay.
 
 use super::activity::{Draft, DraftStep, Waking};
 use super::groups::{self, GroupIndex};
@@ -39,12 +38,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer requests than this do not show what a thread does.
 const REQUESTS_MIN: usize = 20;
-/// So many of a hundred replies that an interrupt began are in the middle of a request.
+/// At least this percentage of the replies that an interrupt began are in the middle of a request.
 const INSIDE_PERCENT: usize = 80;
-/// A request sleeps so many times at most. Threads of a runtime such as Go's sleep behind messages
-/// that others answer: 47,722 times with 285 replies behind in the shared recording.
+/// A request sleeps at most this many times. Threads of a runtime such as Go's sleep behind
+/// messages that other threads answer: 47,722 sleeps were followed by 285 replies in a recording of
+/// Go.
 const SLEEPS_MAX: usize = 5;
-/// A reply that is followed by less than this part of the median first half is followed by nothing.
+/// Work behind a reply counts as the next request if it is at least one part in this many of the
+/// median first half.
 const NEXT_PART: u64 = 4;
 
 /// Threads of one subject in one group.
@@ -210,7 +211,8 @@ impl Seen {
     }
 }
 
-/// Lets the drafts with which requests go on after a sleep begin so long after the one before.
+/// Lets each draft with which a request goes on after a sleep begin as long after the one before as
+/// recorded.
 /// Drafts of a thread stand side by side, in order.
 pub(super) fn tie(facts: &Facts<'_>, drafts: &mut [Draft]) {
     let servers = facts.servers(drafts);

@@ -8,21 +8,22 @@
 //! machine, where the next timer is programmed by a trap into the hypervisor, that is 10 µs.
 //!
 //! A trace shows how long that takes, but not how much of it is charged: with
-//! `CONFIG_IRQ_TIME_ACCOUNTING` the rest of the interrupt is not. The counters of the group tell:
-//! what they grew by beyond what the trace shows is charged, up to all of it. A group without a
-//! counter of its usage is taken to be charged for nothing beyond the trace.
+//! `CONFIG_IRQ_TIME_ACCOUNTING` the rest of the interrupt is not. The counter of the group decides:
+//! the time by which it grew beyond the runs of the trace is charged, at most all of the time
+//! before switches. A group without such a counter is taken to be charged for nothing beyond the
+//! trace.
 //!
-//! Where the counters grew by less than the trace shows, the rest is not charged: interrupts, where
-//! the kernel accounts their time, and runs of which a switch is missing in the trace, so that it
-//! was put back too early or too late. The threads of the group have that much less work, each in
-//! proportion. A counter that grew by less than half of that does not count these threads: with
-//! version 1 a process may be in a limited group and have its time counted in another one.
+//! Where the counter grew by less than the trace shows, the rest is not charged: interrupts, where
+//! the kernel accounts their time, and parts of runs whose missing switch was put back too early or
+//! too late. The threads of the group have that much less work, each in proportion. A counter that
+//! grew by less than half of what the trace shows counts other threads: with version 1 a process
+//! may be in a limited group and have its time counted in another one.
 //!
 //! # Worked examples
 //!
 //! Three processes of gunicorn ran for 1350 ms in a trace that lacks 26 358 switches. Their group
-//! was charged with 1307 ms. Each of their runs counts 1307/1350 of its time. Without that the
-//! limit, 20.7 ms in 100, was 3 % nearer, and throttled them for 2.5 s instead of 1.1.
+//! was charged with 1307 ms, so each of their runs counts 1307/1350 of its time. With all of it,
+//! the limit of 20.7 ms in 100 would throttle them for 2.5 s instead of 1.1.
 //!
 //! A `memcached` used 854 ms in 8 s by its trace. In 11 165 of 39 900 cases an interrupt woke one
 //! of its threads on an idle CPU, 97.8 ms before their switches in altogether. Its group was

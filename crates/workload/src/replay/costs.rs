@@ -89,9 +89,9 @@ impl Costs {
     }
 }
 
-/// Takes `remove_ns` off the lengths, beginning with the last and longest wish unmet: each length
-/// gives in proportion, rounding down, and what rounding leaves comes off the longest. Returns what
-/// was taken off, which is all of it unless there is less.
+/// Takes `remove_ns` off the lengths. Each length gives in proportion, rounded down, and the
+/// remainder comes off the longest one. Returns the time that was taken off, which is less than
+/// `remove_ns` only if the lengths are shorter in sum.
 pub(super) fn take_off(lengths: &mut [u64], remove_ns: u64) -> u64 {
     let total: u64 = lengths.iter().sum();
     if remove_ns >= total {

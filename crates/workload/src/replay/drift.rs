@@ -5,11 +5,12 @@
 //! runs of 5 s, one after the other, with or without a limit, recorded or not, while the hypervisor
 //! took nothing. A forecast for another time must allow for that.
 //!
-//! The requests of a group are cut into windows of equal number, and windows compared. Requests
-//! differ among themselves too: their part in the spread of windows' means is no drift, and is
-//! subtracted. Worked example: 8 windows of 50 requests take 5.0, 5.0, 5.2, 5.4, 6.0, 6.2, 6.4 and
-//! 6.8 ms each in the mean, so 5.75 with a deviation of 0.69. Requests of one window deviate by 1.0
-//! ms, which moves a mean of 50 by 0.14. The rest is √(0.69² − 0.14²) = 0.68 ms, a drift of 118 ‰.
+//! The requests of a group are divided into windows of equal number, whose mean CPU times are
+//! compared. Requests differ among themselves too: what that contributes to the spread of the means
+//! is not drift and is subtracted. Worked example: 8 windows of 50 requests take 5.0, 5.0, 5.2,
+//! 5.4, 6.0, 6.2, 6.4 and 6.8 ms each in the mean, so 5.75 with a deviation of 0.69. Requests of
+//! one window deviate by 1.0 ms, which moves a mean of 50 by 0.14. The rest is √(0.69² − 0.14²) =
+//! 0.68 ms, a drift of 118 ‰.
 
 use super::Replay;
 use super::groups::GroupIndex;

@@ -16,9 +16,9 @@
 //!
 //! # Pools
 //!
-//! A client with several connections often does not care which of them it uses: whoever has been
-//! free longest gets the next request. Then it matters under other limits that *some* server is
-//! free, not that the recorded one is. Exchanges of one client with servers of one kind (same name,
+//! A client with several connections often sends the next request to the server that has been free
+//! longest. Under another limit a request then waits until *some* server is free, not until the
+//! recorded one is. Exchanges of one client with servers of one kind (same name,
 //! same group) are a *pool* if the recording agrees: taken in order of sending, at least 95 in 100
 //! requests went to the server that had been free longest. The servers of a pool are taken in that
 //! order in the replay, too, whatever server it was in the recording.
@@ -33,13 +33,13 @@
 //!
 //! The log names connections, not threads. The connection belongs to the server that is sent a
 //! request within 1 ms of most of its requests (at least four in five), and whose client is awake
-//! when they are answered; no server is given twice. A queue that another program takes jobs from
-//! does not answer them itself: a log of these jobs is none of its requests. Then each row of the
-//! log is paired with the nearest request, in order.
+//! when they are answered; no two connections get the same server. A queue from which another
+//! program takes jobs does not answer them itself, so a log of these jobs does not match its
+//! requests. Then each row of the log is paired with the nearest request, in order.
 //!
-//! A row may be a transaction of several requests, as `pgbench` logs them: what its connection
-//! sends from the paired request on until the row's answer, and no other row claims, are its parts.
-//! Its latency ends with the answer to the last one.
+//! A row may be a transaction of several requests, as `pgbench` logs them. Its parts are the
+//! requests that its connection sends from the paired request to the row's answer and that no other
+//! row is paired with. Its latency ends with the answer to the last one.
 //!
 //! # Latency
 //!

@@ -126,8 +126,8 @@ fn number_activations(replay: &mut Replay) {
     }
 }
 
-/// Turns the deeds of a draft into steps, once it is known what every waking began and which
-/// number each draft has got.
+/// Turns the deeds of a draft into steps. What every waking began and the number of each draft must
+/// be known.
 fn steps(
     draft: &Draft,
     begun: &[Begun],
@@ -220,11 +220,11 @@ fn charged(
     charged
 }
 
-/// Sees to it that whatever waits for a thread is begun by that thread.
+/// Makes sure that every activation and every wait that a thread is said to begin or end has a deed
+/// in one of that thread's activations.
 ///
-/// An activation that a thread began must stand in one of that thread's activations as a deed.
-/// Where the waker has none to hold it (it may have been cut off by the end of the recording) the
-/// activation keeps its time instead, and a wait is dropped.
+/// Where the waker has no activation to hold the deed, because the end of the recording cut it off,
+/// the activation keeps its recorded time instead, and the wait is dropped.
 fn cut_loose(drafts: &mut [Draft], begun: &mut [Begun], wakings: &[Waking]) {
     let mut done = vec![false; wakings.len()];
     let mut forked = BTreeSet::new();
@@ -272,7 +272,7 @@ fn cut_loose(drafts: &mut [Draft], begun: &mut [Begun], wakings: &[Waking]) {
     }
 }
 
-/// Gives activations without visible runs the median work of the thread's others.
+/// Gives each activation without a visible run the median work of the thread's other activations.
 fn assume_work(drafts: &mut [Draft]) {
     let mut seen_ns: BTreeMap<ThreadId, Vec<u64>> = BTreeMap::new();
     for Draft { activation, .. } in drafts.iter() {

@@ -1,4 +1,4 @@
-//! One pass over the events: threads, CPUs, wakings, deeds.
+//! One pass over the events, which collects threads, runs on CPUs, wakings and what threads did.
 
 use super::activity::{Deed, DeedKind, Source, Waking};
 use super::groups::{self, Group, GroupIndex, Member};
@@ -148,8 +148,7 @@ impl Gathered {
         timeline::resolve(&self.timelines, threads, self.end_ns, &boundary)
     }
 
-    /// Keeps what threads did and were, the CPU time of their `runs` included, and not the single
-    /// events that tell of it.
+    /// Reduces the events to what threads did and were, with the CPU time of their `runs`.
     pub(super) fn forget_events(&mut self, runs: &[Vec<Run>]) {
         for (thread, runs) in self.threads.iter_mut().zip(runs) {
             thread.executed_ns = runs.iter().map(Run::length_ns).sum();

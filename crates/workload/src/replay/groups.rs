@@ -3,9 +3,9 @@
 //! Membership is by pid. A thread that existed before the recording is where `before` of
 //! `cgroups.json` lists it, else where `after` does, else in the root group. A forked thread is
 //! where `after` lists it, else in its parent's group. Kernel threads are in the root group unless
-//! listed. So a service that is started while recording is in the group that it was moved to, from
-//! its fork on, and so are its threads: who starts one forks, moves the child and lets it execute
-//! the service within milliseconds.
+//! listed. So a service that starts while recording is in the group that it was moved to from its
+//! fork on, and so are its threads: a service manager forks, moves the child and executes the
+//! service within milliseconds.
 //!
 //! # Autogroups
 //!
@@ -221,7 +221,7 @@ pub(super) fn lineage(
         .take_while(|group| *group != GroupIndex::ROOT)
 }
 
-/// The letters a name begins with: what threads of one program usually share.
+/// The letters at the beginning of a name, which threads of one program usually share.
 fn session_name(name: &str) -> &str {
     let end = name
         .find(|c: char| !c.is_alphabetic())

@@ -1,8 +1,8 @@
 //! Jobs: groups whose threads all end, such as a build, a conversion or a script.
 //!
 //! A group's threads are a *job* if the recording shows the exit of each of them, if none of them
-//! is left when the recording ends, and if they serve nobody. A job takes some time, from its first
-//! thread's start to its last thread's exit, and that time is what a limit changes. It bears the
+//! is left when the recording ends, and if they serve no requests. The time of a job, which a limit
+//! changes, lasts from the start of its first thread to the exit of its last one. The job has the
 //! name of its first thread.
 //!
 //! A job that does not talk with threads of other groups ([`MESSAGES_MIN`] messages) is *alone*: it
@@ -18,8 +18,8 @@
 //!   all are there.
 //!
 //! A job *began* in the recording where its first thread was forked there, or called `exec` there
-//! in the first thing it did, as a command of `schedcast record` does. Else its time counts from
-//! the begin of the recording.
+//! before it first slept, as a command of `schedcast record` does. Else its time counts from the
+//! beginning of the recording.
 
 use super::activity::{Draft, DraftStep, Source, Waking};
 use super::blocked::tie_to;
@@ -29,8 +29,8 @@ use super::threads::{Origin, ThreadId};
 use schedcast_trace::{CgroupTree, Pid, Recording};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Fewer messages from user threads of other groups than this are no conversation: the start, a
-/// signal, a terminal that reads the output.
+/// Fewer messages than this from user threads of other groups do not make the job depend on them:
+/// they are its start, a signal, or a terminal that reads its output.
 const MESSAGES_MIN: usize = 20;
 
 /// The threads of a group, all of which end in the recording.

@@ -9,11 +9,11 @@ use super::threads::ThreadId;
 use std::collections::BTreeMap;
 
 /// Quantiles of a set of durations, ns. The q-quantile of n values is the ⌈q·n⌉-th smallest.
-/// Unfinished ones are among them with their age at the end of the recording, so that a service
-/// that starves does not look good.
+/// Unfinished ones are included with their age at the end of the recording: without them a service
+/// that starves would look fast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantiles {
-    /// Number of durations that ended; all others are 0 when there are no values.
+    /// Number of durations that ended. All other fields are 0 when there are no values.
     pub count: u64,
     /// Number of those without an end.
     pub unfinished: u64,
@@ -109,7 +109,7 @@ pub struct MeasuredJob {
     pub path: String,
     /// Subject of its first thread.
     pub name: String,
-    /// From its first thread's start, or from the begin of the recording, to its last exit, ns.
+    /// From its first thread's start, or the beginning of the recording, to its last exit, ns.
     pub length_ns: u64,
     /// Whether the recording shows its start.
     pub is_whole: bool,
@@ -239,7 +239,8 @@ struct Turn {
 }
 
 impl Turn {
-    /// Another activation; how long the turn took if it ended with it, ns.
+    /// Takes the next activation. Returns the time from wakeup to sleep, ns, if the thread slept
+    /// after it.
     fn go_on(&mut self, activation: &Activation) -> Option<u64> {
         if !self.begun {
             self.begun = true;

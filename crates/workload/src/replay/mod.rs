@@ -31,15 +31,30 @@
 //! stops postgres for 60 ms, C is sent 60 ms later, and so is everything that follows from it;
 //! message A stays at 0 µs.
 //!
+//! # Words
+//!
+//! | word | means |
+//! |---|---|
+//! | waking | a `sched_waking` event: one thread, or an interrupt, wakes another thread |
+//! | activation | what a thread does from a wakeup to the next sleep |
+//! | draft | an activation under construction, whose effects still name wakings |
+//! | deed | an effect in a draft, with the CPU time executed before it |
+//! | message | what begins an activation; it waits in the thread's inbox while that is busy |
+//! | subject | the key of a thread's figures: its name, where that tells threads apart |
+//! | exchange | a client and servers that take one of its requests at a time |
+//! | service | a group whose threads serve requests together; each request is known |
+//! | due, sent, arrives, replied, read | the times of a request: its schedule, its sending, its coming to the service, the sending of its reply, and when its client has it |
+//! | held back | runnable, and not running because of a limit |
+//!
 //! Each rule for a fact that cannot be seen stands with the module that applies it: `timeline`
 //! (missing switches), `threads` (kernel threads, priorities), `groups` (cgroups and autogroups),
 //! `subject` (threads of one name in several groups), `phase` (period timers), `activity`
 //! (activations), `requests` (sleeps inside requests), `blocked` (such sleeps that a timer or
-//! device ends), `sends` (messages over sockets), `rare` (work that may not show), `service`
-//! (requests of event loops and pools), `unseen` (messages without a wakeup), `steal` (time the
-//! hypervisor took), `exchange` (clients that wait for answers), `costs` (charges of the simulator
-//! itself), `jobs` (groups whose threads all end), `charged` (time that the kernel charges before a
-//! switch in).
+//! device ends), `paced` (threads that sleep for a fixed time), `sends` (messages over sockets),
+//! `rare` (work that may not show), `service` (requests of event loops and pools), `unseen`
+//! (messages without a wakeup), `steal` (time the hypervisor took), `exchange` (clients that wait
+//! for answers), `costs` (charges of the simulator itself), `jobs` (groups whose threads all end),
+//! `charged` (time that the kernel charges before a switch in).
 
 mod activity;
 mod adjust;

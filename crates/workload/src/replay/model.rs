@@ -71,7 +71,7 @@ pub enum Trigger {
     /// As [`Trigger::Thread`], but the thread was awake, so that no wakeup shows it; see
     /// `unseen`.
     ThreadUnseen(ThreadId),
-    /// A timer, a device or softirq work woke it: it keeps its time.
+    /// A timer, a device or a softirq woke it: the activation keeps its recorded time.
     Outside {
         /// When.
         at_ns: u64,
@@ -184,7 +184,7 @@ impl Activation {
         self.woken_ns.saturating_sub(slept_ns)
     }
 
-    /// One that has done nothing yet.
+    /// An activation without any work or step yet.
     pub(super) fn new(thread: ThreadId, trigger: Trigger, woken_ns: u64) -> Self {
         Self {
             thread,
@@ -194,7 +194,7 @@ impl Activation {
         }
     }
 
-    /// Whether it has not ended at a time that a log tells, which is rounded to microseconds.
+    /// Whether it lasts to a time of a log, which is rounded to microseconds.
     pub(super) fn lasts_to_logged(&self, at_ns: u64) -> bool {
         self.end_ns.is_none_or(|end_ns| end_ns + 1_000 >= at_ns)
     }

@@ -1,27 +1,28 @@
 //! Threads that work, sleep for a fixed time and go on: `sleep 0.01` in a loop, a poller, a loader.
 //!
-//! A timer ends such a sleep, and a timer also wakes who keeps a timetable. Under another limit the
-//! two part: the timetable stays, and the fixed sleep begins when the work before it has ended. A
-//! trace does not show which timer was set. What it shows is which of two times varies less:
-//! how long the thread slept, or how long after the last wakeup the next one came.
+//! A timer ends such a sleep. A timer also wakes a thread that keeps a schedule. Under another
+//! limit they differ: a schedule keeps its times, while a fixed sleep begins when the work before
+//! it has ended. A trace does not show which timer was set. It shows which of two times varies
+//! less: that of the sleeps, or that from one wakeup to the next.
 //!
 //! Threads of one name in one group are *paced* if
 //!
-//! * at least four in five of their activations follow a sleep that a timer ended, their first one
-//!   apart, so that no messages make them work;
-//! * there are at least [`SLEEPS_MIN`] such sleeps, and the middle eight tenths of them are as long
-//!   as each other, within [`SLACK_NS`] and a twentieth of their median;
+//! * at least four in five of their activations, not counting each thread's first, follow a sleep
+//!   that a timer ended, so that no messages make them work;
+//! * there are at least [`SLEEPS_MIN`] such sleeps, and the middle eight tenths of them differ by
+//!   no more than [`SLACK_NS`] and a twentieth of their median;
 //! * the time from wakeup to wakeup varies at least [`TIMES_MORE`] times as much, or each thread
-//!   has only its first sleep: who is forked in the middle of a recording keeps no timetable yet.
+//!   has only its first sleep: a thread that was forked in the recording has no schedule yet.
 //!
-//! Their activations begin as long after the end of the one before as they did in the recording.
+//! In the replay an activation of a paced thread begins as long after the end of the one before as
+//! it did in the recording.
 //!
 //! # Worked example
 //!
 //! A loader uses the CPU for 15 ms and sleeps for 2 ms, twenty times. A limit of 30 ms in 100 ms
-//! holds every second turn back for 70 ms, so its wakeups are 17 or 87 ms apart, and each sleep
-//! takes 2.06 ms. It is paced: without the limit its turns are 17 ms apart. At their recorded times
-//! they would still be up to 87 ms apart.
+//! holds every second activation back for 70 ms, so that its wakeups are 17 or 87 ms apart, and
+//! each sleep takes 2.06 ms. It is paced: without the limit its wakeups are 17 ms apart. At their
+//! recorded times they would still be up to 87 ms apart.
 
 use super::activity::Draft;
 use super::blocked::{follows, tie_to};
@@ -33,8 +34,7 @@ use std::collections::BTreeMap;
 
 /// Fewer sleeps than this do not show how long they take.
 const SLEEPS_MIN: usize = 20;
-/// How much later than asked for a timer may end a sleep, and then some: twice the default
-/// `timer_slack_ns` of 50 µs.
+/// By how much a timer may end a sleep late, ns: twice the default `timer_slack_ns` of 50 µs.
 const SLACK_NS: u64 = 100_000;
 /// The time between wakeups varies at least so many times as much as that of the sleeps.
 const TIMES_MORE: u64 = 2;
@@ -70,8 +70,8 @@ fn spread_ns(values: &mut [u64]) -> u64 {
     at(900_000) - at(100_000)
 }
 
-/// Lets the activations of paced threads begin so long after the one before. Drafts of a thread
-/// stand side by side, in order. `is_served` are threads that requests make work.
+/// Lets each activation of a paced thread begin as long after the one before as recorded. Drafts of
+/// a thread stand side by side, in order. `is_served` are threads that requests make work.
 pub(super) fn tie(threads: &[Thread], is_served: impl Fn(ThreadId) -> bool, drafts: &mut [Draft]) {
     let kind = |thread: ThreadId| {
         let thread = &threads[thread.index()];

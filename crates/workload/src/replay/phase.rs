@@ -14,7 +14,7 @@
 //! missing wakeup) count against the phase, which needs half of them inside the window.
 //!
 //! On a busy machine no CPU is idle when the timer fires, and resumed threads wait for others
-//! first. There the recorder's looks at the group's counter of periods decide. If it still read 41
+//! first. There the recorder's samples of the group's `nr_periods` decide. If it still read 41
 //! periods 20.95 ms after the start of the recording and 42 at 21.05 ms, the timer fires at
 //! 21.00 ms (mod 100 ms).
 
@@ -72,8 +72,8 @@ pub(super) fn infer(
     }
 }
 
-/// The phase that the group's counter shows: that of the resumptions if it lies in the span, which
-/// is closer, else the middle of the span.
+/// The phase by the group's counter of periods: that of the resumptions, which is more precise, if
+/// it lies in the span, else the middle of the span.
 fn counted(end: PeriodEnd, resumed: Option<Phase>, start_ns: u64, period_ns: u64) -> Phase {
     let width_ns = end.before_ns - end.after_ns;
     let middle_ns = end.after_ns + width_ns / 2;

@@ -1,19 +1,19 @@
 //! Work that a recording may not show: threads of a service that run seldom, and long.
 //!
-//! A just-in-time compiler, a garbage collector, a compaction: threads that take no part in most
-//! requests, but take a CPU for as long as a whole period's quota allows, or for ten of them. In a
-//! recording of some seconds they may be idle; in the next run under the same limit they are not,
-//! and all requests wait for as long as the limit needs to get over it. Twelve runs of a Java
+//! A just-in-time compiler, a garbage collector or a compaction takes no part in most requests, but
+//! then uses the quota of one period or of ten at once. In a recording of some seconds it may be
+//! idle. In the next run under the same limit it works, and all requests wait until the limit has
+//! let that work through. Twelve runs of a Java
 //! service under 14 ms in 100 ms, 6 s each, used 10.6 to 12.4 ms in 100. Its compiler used 6 to 45
 //! ms of CPU time in nine of them, with a p95 of 7 to 40 ms (once 122), and 93, 121 and 212 ms in
 //! the others, with 116, 265 and 346 ms.
 //!
 //! The time that such threads used since they started is known where the recorder read it
 //! (`thread_times`). Together they used U in all, which is E in so long a time as the recording's,
-//! on average. What they use in one such time is above 20 E in no more than one case of twenty
-//! (Markov's inequality: nothing that is never negative is k times its mean in more than one case
-//! of k). Nor has it ever been more than U. So runs to come must bear the smaller of both, less
-//! what the recording shows, in one piece.
+//! on average. They use more than 20 E in so long a time in at most one case of twenty (Markov's
+//! inequality: a non-negative quantity exceeds k times its mean in at most one case of k). They
+//! have never used more than U either. So the intervals of runs to come must allow for the smaller
+//! of both, less what the recording shows, in one piece.
 //!
 //! A thread is rare if
 //!
@@ -40,7 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The average is exceeded by this factor in one case of twenty at most.
 const MARKOV: u64 = 20;
-/// Parts of the recording in which threads that run all the time are told.
+/// Number of parts of the recording by which threads that run all the time are recognised.
 const PARTS: usize = 8;
 
 /// CPU time of threads of one group that run seldom.
@@ -52,7 +52,8 @@ pub struct Rare {
     pub used_ns: u64,
     /// In the recording, ns.
     pub shown_ns: u64,
-    /// May come in one piece in a run as long as the recording, besides what that shows, ns.
+    /// CPU time that a run as long as the recording may have besides what that shows, in one piece,
+    /// ns.
     pub piece_ns: u64,
 }
 

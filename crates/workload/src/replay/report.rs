@@ -63,7 +63,7 @@ pub struct Report {
     pub trace_notes: Vec<String>,
 }
 
-/// One of so many activations is not worth a note.
+/// Fewer than one in this many activations are not worth a note.
 const FEW_OF: u64 = 100;
 
 /// Fills in what can be counted at the end.
@@ -193,7 +193,7 @@ impl Report {
                 incomplete.at_end,
             ),
         ] {
-            // Every recording begins and ends somewhere: a few of thousands move no figure.
+            // Some activations are always cut by start and end: a few of thousands move no figure.
             if u64::from(number) * FEW_OF > activations {
                 notes.push(format!("{number} of {activations} activations {what}"));
             }

@@ -1,20 +1,23 @@
 //! Requests that sleep before they are answered: one activation, not several.
 //!
-//! A server that waits for a lock inside a request sleeps like one that waits for its next message,
-//! and is woken like it, by a fellow that lets the lock go. Taken for messages, such wakeups may
-//! overtake the request in the replay: the server handles what came behind the lock before it has
-//! asked for it, and where several wait for each other the replay stands still.
+//! A server that waits for a lock inside a request sleeps and is woken like one that waits for its
+//! next message; the waker is the peer that releases the lock. A *peer* is a thread of the same
+//! name and group. If the replay took such a wakeup for a message, it could come before the request
+//! does: the server would execute what follows the lock before it waits for it. Threads that wait
+//! for each other would stop the replay.
 //!
-//! So where a thread answers its client, what lies between the client's message and the answer is
-//! one activation, and the sleeps in it are waits for the fellow (a thread of the same name and
-//! group) that ends them. A sleep that a device, a timer or a stranger ends stays a sleep between
-//! two messages: a client that is answered and asks again at its own time looks like that, too. A
-//! thread answers a client if the recording shows at least [`REQUESTS_MIN`] messages and, for
-//! [`ANSWERED_PERCENT`] of them, that it wakes the client with nothing but fellows in between.
+//! So where a thread answers its client, everything from the client's message to the answer is one
+//! activation, and the sleeps in it are waits for the peers that end them. A sleep that a device, a
+//! timer or any other thread ends remains a sleep between two messages: that of a client that is
+//! answered and asks again at its own time looks the same. A thread answers a client if the
+//! recording shows at least [`REQUESTS_MIN`] messages and if, for [`ANSWERED_PERCENT`] percent of
+//! them, it wakes the client after no other wakeups than those by peers.
 //!
-//! Worked example: a backend is asked at 0 ms, runs for 3 ms, sleeps until a fellow wakes it at
-//! 9 ms, runs for 2 ms and wakes its client. That was two activations, of 3 ms and of 2 ms, and is
-//! one of 11 ms with 5 ms of work and a wait.
+//! # Worked example
+//!
+//! A backend is asked at 0 ms, runs for 3 ms, sleeps until a peer wakes it at 9 ms, runs for 2 ms
+//! and wakes its client. Its two activations, of 3 ms and of 2 ms, become one that lasts 11 ms,
+//! with 5 ms of work and a wait.
 
 use super::activity::{Begun, Draft, DraftStep, Waking};
 use super::groups::GroupIndex;
@@ -22,10 +25,10 @@ use super::model::{HandoverId, Trigger};
 use super::threads::ThreadId;
 use std::collections::BTreeMap;
 
-/// Fewer messages than this do not show how a thread treats a client.
+/// Fewer messages than this do not show whether a thread answers its client.
 const REQUESTS_MIN: u32 = 20;
-/// So many messages in a hundred are answered by who answers: one may be under way at each end, or
-/// have been cancelled.
+/// A thread that answers does so for at least this percentage of messages: one may be under way at
+/// each end of the recording, or have been cancelled.
 const ANSWERED_PERCENT: u32 = 95;
 
 /// Facts known of all drafts.

@@ -1,11 +1,11 @@
 //! Messages over sockets: softirqs that wake on behalf of the thread they interrupt.
 //!
 //! A thread that writes to a local TCP or UDP socket takes its packet through the network stack
-//! itself. The last part of that way, the receiver's, is a softirq (`NET_RX`), which runs at once,
-//! in the thread's own context. So the trace shows a receiver that is woken by a softirq while the
-//! *sender* is current; the same picture as a packet from a network card that happens to interrupt
-//! that thread. A replay must tell them apart: a message is sent when the sender gets there, a
-//! packet keeps its time.
+//! itself. The last part of that path, the receiver's, is a softirq (`NET_RX`), which runs at once,
+//! in the thread's own context. So the trace shows that a softirq wakes the receiver while the
+//! *sender* is current, exactly as if a packet from a network card interrupted that thread. A
+//! replay must distinguish them: a message is sent when the sender gets there, a packet keeps its
+//! time.
 //!
 //! Interrupts hit any task: packets for a thread come at the same rate whichever task is current.
 //! Messages come while their sender is current and at no other time. So softirqs that wake threads
@@ -14,16 +14,15 @@
 //! which is the baseline: idle time and the time of all other subjects, threads of the kernel
 //! included.
 //!
-//! * The baseline must be long enough to tell: [`EXPECTED`] wakings must be due in it at that rate.
+//! * The baseline must be long enough: at the tested rate [`EXPECTED`] wakings must be due in it.
 //! * The receiver's own time is no baseline, as a thread that runs cannot be woken, unless other
 //!   threads of its subject were woken in it.
 //! * Where several subjects send to one, the highest rate is tested first. The wakings and the time
 //!   of a sender that was found are left out of the baseline of the others.
-//! * Fewer than [`LEAST`] wakings prove nothing. Threads of the kernel send nothing, and receive
-//!   nothing.
+//! * At least [`LEAST`] wakings are needed. Threads of the kernel neither send nor receive.
 //!
-//! Softirqs for which this cannot be shown come from outside and keep their time: also where
-//! nothing but a client and its server ever runs, as there is no baseline then.
+//! All other softirqs come from outside and keep their time. So do those of a machine on which only
+//! a client and its server ever run, because there is no baseline.
 //!
 //! # Worked example
 //!

@@ -1,11 +1,12 @@
-//! Messages, requests and replies as the kernel writes them of sockets.
+//! Messages, requests and replies from events of sockets.
 //!
-//! A recorder on Linux 6.3 and later keeps who sent on which socket, at which socket data came, and
-//! who received from one. Between two programs of one machine the data comes while the sender is
-//! still in its call, so that the sender's next `sock_send_length` names the other end. A message
-//! of a client that a thread of the group gets begins a request. The last message back before the
-//! client's next one is its reply, and the client has it when it has received for the last time.
-//! The kernel gives a socket of a closed connection to a new one; that a client connects shows it.
+//! On Linux 6.3 and later a recording shows which thread sent on which socket, at which socket data
+//! came, and which thread received from one. Between two programs of one machine the data comes
+//! while the sender is still in its call, so that the sender's next `sock_send_length` names the
+//! other end of the connection. A message of a client that a thread of the group receives begins a
+//! request. The last message back before the client's next one is its reply, and the client has the
+//! reply when it has received for the last time. The kernel reuses the address of a closed socket
+//! for a new connection; the event of connecting shows that.
 //!
 //! # Worked example
 //!
@@ -21,8 +22,8 @@ use super::threads::ThreadId;
 use schedcast_trace::{AtSocket, Socket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A client that sends again within this time, ns, before the server has received anything, sends
-/// the rest of the same request: a header and its body, for instance, a few µs apart.
+/// A client that sends again within this time, ns, and before the server has received anything,
+/// sends another part of the same request: a header and its body, for instance, are a few µs apart.
 const PIECE_NS: u64 = 100_000;
 
 /// Part of the recording in which a socket is that of one connection. Times are ns since its start.
@@ -49,11 +50,11 @@ pub(super) struct Exchanged {
     pub connection: u32,
     /// That of its connection, if the recording shows that the client made it.
     pub lifetime: Option<Lifetime>,
-    /// When its client began with it: when it sent it, or connected for it.
+    /// When its client began it: when it sent the first message, or connected for it.
     pub begun_ns: u64,
     pub sent_ns: u64,
     pub replied_ns: u64,
-    /// When the connection had the reply before.
+    /// When the client had the reply before on this connection.
     pub free_ns: u64,
     /// When its client may ask again: when it had the reply, or had closed the connection.
     pub freed_ns: u64,
@@ -125,7 +126,7 @@ impl Connection {
         }
     }
 
-    /// Whether its client has closed it: what comes then is of the next one between its addresses.
+    /// Whether its client has closed it: later events are of the next connection of its addresses.
     fn is_closed(&self, at_ns: u64) -> bool {
         let closed_ns = self.lifetime.and_then(|one| one.closed_ns());
         closed_ns.is_some_and(|closed_ns| closed_ns < at_ns)
@@ -165,7 +166,7 @@ impl Connection {
             // The addresses are those of other connections now.
             forgotten = self.end_all(ended);
             (self.server, self.lifetime) = (message.to, lifetime);
-            // What closes a session, such as that of TLS, is a message without an answer, too.
+            // A message that closes a session, such as that of TLS, has no answer either.
             if std::mem::take(&mut self.has_answered) {
                 forgotten = 0;
             }
@@ -190,7 +191,7 @@ impl Connection {
         forgotten
     }
 
-    /// The server has received what there is.
+    /// The server has received all that was sent.
     fn takes(&mut self, at_ns: u64, by: ThreadId) {
         for open in &mut self.open {
             open.taken.get_or_insert((at_ns, by));
@@ -232,8 +233,8 @@ impl Connection {
     }
 }
 
-/// A softirq wakes whom data is for within so long of its arrival, ns: 1 to 6 µs on the virtual
-/// machine, with room for slower ones.
+/// A softirq wakes the receiver of data at most this long after the data came, ns: 1 to 6 µs on the
+/// virtual machine, with room for slower ones.
 pub(super) const WAKES_NS: u64 = 20_000;
 
 /// The threads that ask a group, and those in it.
@@ -256,7 +257,8 @@ pub(super) struct Messages {
     /// In order of time.
     sent: Vec<Message>,
     received: Vec<Receipt>,
-    /// How often each thread made something come at a socket that nobody reads: it connects.
+    /// How often each thread sent to a socket from which no thread reads, as a listener: it
+    /// connects.
     connects: BTreeMap<ThreadId, usize>,
     /// In order of time.
     lifetimes: BTreeMap<Socket, Vec<Lifetime>>,
@@ -281,7 +283,7 @@ impl Messages {
                         by,
                         closed: None,
                     });
-                    // The address was that of another connection.
+                    // The address belonged to another connection.
                     peers.remove(&socket);
                 }
                 AtSocket::Closes => {
@@ -292,8 +294,9 @@ impl Messages {
                 }
                 AtSocket::Arrived => {
                     *connects.entry(by).or_default() += usize::from(!read.contains(&socket));
-                    // What is long comes in parts. The first data of a connection that is accepted
-                    // with them (`TCP_DEFER_ACCEPT`) come at the listener, too, which nobody reads.
+                    // Long data comes in parts. The first data of a connection that is accepted
+                    // with it (`TCP_DEFER_ACCEPT`) comes at the listener, too, from which no thread
+                    // reads.
                     let came = arrived.entry(by).or_insert((socket, at_ns));
                     let is_listener = read.contains(&came.0) && !read.contains(&socket);
                     if came.0 != socket && !is_listener {
@@ -301,7 +304,7 @@ impl Messages {
                     }
                 }
                 AtSocket::Received => {
-                    // It came at the end of another call: `shutdown` lets a corked reply go.
+                    // It came at the end of another call: `shutdown` releases a corked reply.
                     arrived.remove(&by);
                     // It closed its own end only, and waits for the answer.
                     if let Some(last) = last_of(&mut lifetimes, socket)
@@ -363,7 +366,7 @@ impl Messages {
         self.sent.is_empty()
     }
 
-    /// Makes the threads whose messages softirqs deliver the source of the wakings by these.
+    /// Where a softirq delivers a thread's message, makes that thread the source of the waking.
     pub(super) fn claim(&self, wakings: &mut [Waking], start_ns: u64) {
         // By thread, in order of time: of several at one time the last.
         let mut under: BTreeMap<ThreadId, Vec<(u64, usize)>> = BTreeMap::new();
@@ -427,7 +430,7 @@ fn last_of(
 
 /// How many answers no client received: it had closed its connection.
 pub(super) fn unread(exchanged: &[Exchanged]) -> u64 {
-    // What is answered last may be under way to its client when the recording ends.
+    // The last reply may be under way to its client when the recording ends.
     let read = exchanged.iter().filter(|one| one.is_read);
     let last_ns = read.map(|one| one.replied_ns).max().unwrap_or(0);
     let is_unread = |one: &&Exchanged| !one.is_read && one.replied_ns < last_ns;

@@ -8,10 +8,11 @@
 //! A recording says how much was stolen in all (`steal_ratio`), not where. It is looked for where
 //! it shows: in requests of one kind that take longer than others of that kind do. Requests are
 //! taken in rows of [`ROW`], in the order in which they began; over a row their different sizes
-//! even out. The excess of a row's mean over a level was stolen from its requests, each giving the
-//! same share of its time. The level is as low as the stolen total allows, yet not below that of
-//! the cheapest quarter of the rows, which is taken to be undisturbed: the rest was stolen from
-//! CPUs that woke up, or from others.
+//! average out. The excess of a row's mean over a *level* was stolen from its requests, from each
+//! the same share of its time. The level is the lowest one at which the excess does not exceed the
+//! stolen total, but not below the dearest row of the cheapest quarter, which is taken to be
+//! undisturbed. The remainder of the total was stolen from CPUs that left idle, or from other
+//! threads.
 //!
 //! # Worked example
 //!
@@ -53,7 +54,7 @@ pub(super) fn take_out(replay: &mut Replay, steal_ratio: Option<f64>) -> u64 {
 /// Takes up to `stolen_ns` from the rows of `requests`; what each gives is written to `taken`.
 fn from_rows(replay: &Replay, requests: &[ActivationId], stolen_ns: u64, taken: &mut [u64]) -> u64 {
     let work_ns = |id: &ActivationId| replay.activations[id.index()].executed_ns;
-    // A last row that is not full says too little.
+    // The mean of a last row that is not full is too uncertain.
     let rows: Vec<&[ActivationId]> = requests.chunks_exact(ROW).collect();
     let means_ns: Vec<u64> = rows
         .iter()

@@ -1,7 +1,7 @@
 //! Subjects: keys under which the figures of threads are kept.
 //!
-//! A thread's name alone does not tell threads apart: two services of one node may both run
-//! `python3`. A subject is a name that does. Three rules make it:
+//! The name of a thread is not unique: two services of one node may both run `python3`. A subject
+//! is a name that tells them apart. Three rules make it:
 //!
 //! * Threads of one name in one cgroup are one subject. Its name is theirs: `postgres`.
 //! * Threads of one cgroup whose names differ in the number at their end only are a pool and one

@@ -1,7 +1,7 @@
-//! Which threads there are: names, priorities, where they start, who forked them.
+//! The threads of a recording: names, priorities, where they start, and their parents.
 //!
 //! A pid names one thread at a time. After the thread's exit (or when a fork returns its pid) the
-//! same pid is a new thread. Pid 0 is the idle task of every CPU and no thread at all.
+//! same pid is a new thread. Pid 0 is the idle task of every CPU and is not a thread here.
 
 use schedcast_kernel::task::Policy;
 use schedcast_trace::{CommId, CommTable, Event, EventKind, Exec, Pid, PrevState, Task};

@@ -14,17 +14,18 @@
 //!    halfway to the first event that shows it.
 //! 2. The CPU was idle and the new task was not woken: its limited group held it back. It starts at
 //!    the group's first period boundary in the gap, when the phase is known (see `phase`).
-//! 3. A task left unseen: it is given the run time that agrees with most of its unseen runs.
-//! 4. Otherwise the old task left right after it was last seen.
+//! 3. The switch out of a task is missing: the task gets the run time that agrees with most of its
+//!    runs whose end is missing.
+//! 4. Otherwise the old task left right after the last event that shows it.
 //!
 //! # Whom the kernel charges
 //!
 //! A wakeup that preempts reads the clock of the run queue, and the switch that follows does not
 //! (`wakeup_preempt` asks for `rq_clock_skip_update`). So the preempted thread is charged up to
 //! that wakeup, and the next one from there on, though the trace shows the switch later: when the
-//! system call that woke it has returned. Runs begin and end where the charges do. That a wakeup
-//! preempts is seen from the reschedule that is pending when its event is written. A wakeup that
-//! another CPU writes does not tell; it is taken to preempt if its thread is the next to run within
+//! system call that woke it has returned. Runs begin and end where the charges do. A wakeup
+//! preempts if its event shows a pending reschedule. The event of a wakeup that another CPU writes
+//! does not show that; such a wakeup is taken to preempt if its thread is the next to run within
 //! [`SOON_NS`].
 //!
 //! The four workers of a `memcached` had run for 1193 ms in 8 s by their switches, but their group
@@ -141,8 +142,7 @@ pub(super) struct Builder {
     cpus: Vec<CpuTimeline>,
     /// Per thread: when and where it was last woken or moved to.
     placed: Vec<Option<(u64, u32)>>,
-    /// Per thread: the time up to the last charge that charges without a hole between them account
-    /// for.
+    /// Per thread: the stretch of time that its latest charges cover without a gap.
     charged: Vec<Option<Charged>>,
 }
 
@@ -153,12 +153,12 @@ struct Charged {
     to_ns: u64,
 }
 
-/// A thread that another CPU woke has preempted the one before if it runs within so long a time: a
-/// tick, which ends slices, is one millisecond away at least (`CONFIG_HZ_1000`), and rarely comes
-/// in so short a time.
+/// A thread that another CPU woke is taken to have preempted if it runs within this time. The other
+/// cause would be a tick that ends a slice, and ticks are at least one millisecond apart
+/// (`CONFIG_HZ_1000`).
 const SOON_NS: u64 = 1_000_000;
 
-/// Charges that are less apart than this belong together: interrupts in between are not charged.
+/// Charges less than this apart, ns, are of one run: interrupts between them are not charged.
 const CHARGE_GAP_NS: u64 = 20_000;
 
 impl Builder {
@@ -291,7 +291,7 @@ impl Builder {
             None => (self.start_ns, index),
         };
         let first = timeline.slots.is_empty();
-        // What was pending then is done: the unseen switch has served it.
+        // The unseen switch has served the reschedule that was pending.
         let timeline = &mut self.cpus[cpu as usize];
         (timeline.pending_ns, timeline.perhaps) = (None, None);
         let placed_ns = self.placed_on(current, cpu, from_ns);

@@ -1,32 +1,32 @@
 //! Messages that no wakeup shows.
 //!
-//! A server that has answered and would wait for the next request does not always get to sleep: it
-//! is preempted or throttled on the way, and when it runs again the next request is already there.
-//! The kernel has no task to wake, so the trace shows nothing, and one activation contains the work
-//! of two or more requests. Replayed like that the second request would be computed before its
-//! client sent it. So such an activation is split again, where the evidence allows it:
+//! A server that has answered may be preempted or throttled before it sleeps. When it runs again,
+//! the next request may already be there. The kernel then has no task to wake, the trace shows
+//! nothing, and one activation contains the work of two or more requests. In a replay the second
+//! request would be executed before its client sent it. So such an activation is split, where the
+//! evidence allows it:
 //!
 //! * The thread's kind (same name, same group) must be a *server* to the kind of the thread that
 //!   began the activation. Of the activations that such threads began and that ended asleep, at
-//!   least 20, four in five wake that very thread exactly once (the reply), as the last thing but
-//!   for a short tail. Short is up to eight times the median tail, and that must be less than the
-//!   median work before the reply.
+//!   least 20, four in five wake that very thread exactly once (the reply), followed only by a
+//!   short tail. A tail is short if it is at most eight times the median tail, which must be less
+//!   than the median work before the reply.
 //! * A reply that is followed by another reply ends a request. So does one that is followed by more
-//!   than a short tail of work, if that is at least a quarter of the median work before a reply
-//!   (less is rather an interrupt or time that the hypervisor took).
+//!   than a short tail of work, if that is at least a quarter of the median work before a reply.
+//!   Less is more likely an interrupt, or time that the hypervisor took.
 //! * The client must have handled that reply before the server went on: the activation that the
 //!   reply began ended before the server's next reply, or its activation.
 //!
-//! Execution after the reply and a median tail becomes an activation of its own. It is begun by a
-//! message from the client. Which of the client's activations sent it is not certain: if at least
-//! four in five that a timer or device began send something visible, the first such one after the
-//! reply that sends nothing visible is taken; otherwise the one that handled the reply (a client
-//! that was late and sent at once). The message is as far from its end as the client's visible
-//! requests usually are.
+//! The work after the reply and a median tail becomes an activation of its own, which a message
+//! from the client begins. The trace does not show which of the client's activations sent the
+//! message. If at least four in five activations that a timer or device began send something
+//! visible, it was the first one after the reply that sends nothing visible; otherwise it was the
+//! one that handled the reply, of a client that was late and sent at once. The message is placed as
+//! long before the end of that activation as the client's visible requests are in the median.
 //!
-//! The other way round, a server's activation that shows no reply answered a client that was awake.
-//! Its reply is put in, a median tail before the end, as a message without any work: what the
-//! client did about it is part of the activation it was in.
+//! Conversely, a server's activation that shows no reply answered a client that was awake. Its
+//! reply is inserted a median tail before the end, as a message without work: the client's work for
+//! it is in the activation that the client was in.
 //!
 //! # Worked example
 //!
@@ -69,7 +69,7 @@ pub struct Unseen {
     pub replies: u32,
 }
 
-/// Puts the messages in that the rules of this module allow.
+/// Inserts the messages that the rules of this module allow.
 ///
 /// New activations are appended to `drafts`. `kind_of` is indexed by thread.
 pub(super) fn find(
@@ -128,7 +128,7 @@ pub(super) fn find(
     unseen
 }
 
-/// Lets a server's activation that shows no reply answer all the same; whether it did.
+/// Inserts a reply into a server's activation that shows none. Returns whether it did.
 fn put_reply(drafts: &mut Vec<Draft>, index: usize, wakings: &[Waking], tail_ns: u64) -> bool {
     let reply = drafts.len();
     let draft = &mut drafts[index];
@@ -306,7 +306,7 @@ fn split_one(
     second.replied_ns = first.activation.replied_ns.filter(|_| replied_again);
     first.activation.replied_ns = Some(replied_ns);
     second.executed_ns = first.activation.executed_ns - cut.at_ns;
-    // Which half an interrupt or a switch hit is not kept: halve what was counted.
+    // The counts do not say which half an interrupt or a switch hit: each half gets half of them.
     second.switches = first.activation.switches / 2;
     second.interrupts = first.activation.interrupts / 2;
     first.activation.switches -= second.switches;

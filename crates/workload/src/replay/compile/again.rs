@@ -1,14 +1,13 @@
-//! Requests that are asked once more.
+//! Retries: requests that clients ask again.
 //!
-//! A client that has waited for too long asks again, and the service does the same work again:
-//! what the recording shows from the arrival of the request to its reply. That is a chain of parts
-//! of activations. The last part is the work up to the reply, back to the wait for the arrival or
-//! to the reply before. Where there is neither, the activation is for this request from its begin,
-//! and the part of the activation that began it comes before, and so on up to one that came from
-//! outside.
+//! A client that has waited for too long asks again, and the service does the same work again: that
+//! which the recording shows from the arrival of the request to its reply. It is a chain of parts
+//! of activations. The last part is the work up to the reply, from the wait for the arrival or from
+//! the reply before. If there is neither, the part begins with its activation, and the part of the
+//! activation that began that one comes before it, and so on up to one that came from outside.
 //!
-//! Only these parts are done again, and threads that they wake besides, if these answer nobody.
-//! They wait for no other thread, and nobody waits for them.
+//! Only these parts are done again, with activations that they begin and that answer no request.
+//! They wait for no other thread, and no thread waits for them.
 //!
 //! ```text
 //!   proxy    …, await request 7, 20 µs, wake backend, await request 8, …
@@ -125,7 +124,7 @@ fn chain(
     loop {
         let activation = &replay.activations[id.index()];
         let steps = replay.steps_of(activation);
-        // What comes behind is for this request as well, unless it ends in the reply to another.
+        // The work behind is for this request as well, unless it ends in the reply to another one.
         let behind = &steps[position + 1..];
         let to = match behind.iter().position(is_border) {
             Some(next) if matches!(behind[next], Step::Reply(_)) => position + 1,
@@ -188,8 +187,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Whether an activation of the service or a backend only works, so that none of it answers
-    /// another request.
+    /// Whether an activation of the service or a backend contains nothing but work, so that it
+    /// answers no other request.
     fn answers_nobody(&self, id: ActivationId) -> bool {
         let activation = &self.replay.activations[id.index()];
         let only_works = |step: &Step| {

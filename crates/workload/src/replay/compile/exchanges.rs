@@ -1,19 +1,17 @@
-//! How a client sends that waits for answers.
+//! Sending by clients that wait for answers.
 //!
-//! It does not send a request where the recording does. It *permits* it there, or at the schedule
-//! if that is later, and sends the next permitted request whenever a server is free. Permitted,
-//! sent and answered requests are counted in words of memory that only the client touches; rows of
-//! words hold
+//! At the recorded place of a request, or at its schedule if that is later, the client *permits*
+//! the request. It sends the next permitted request whenever a server is free. Permitted, sent and
+//! answered requests are counted in words of memory that only the client uses. Rows of words hold
 //!
-//! * the messages: the number of the message that each request is;
-//! * the inboxes: the inbox of each server;
-//! * the free: a ring of as many places as there are servers. The k-th request goes to the server
-//!   in place k mod n, the k-th answer puts its server back into place k mod n. So the server that
-//!   has been free longest is next, and there is one to send to while fewer than n requests are
-//!   under way;
-//! * the serving: which server has which request;
-//! * the due: when each request was permitted, for those that are due by nothing else, and for all
-//!   whether they are answered.
+//! * *messages*: the number of the message that each request is;
+//! * *inboxes*: the inbox of each server;
+//! * *free*: a ring of as many places as there are servers. The k-th request goes to the server in
+//!   place k mod n, the k-th answer puts its server back into place k mod n. So the server that has
+//!   been free longest is next, and while fewer than n requests are under way there is a free one;
+//! * *serving*: the server of each request;
+//! * *due*: when each request was permitted, where nothing else says when it is due, and whether it
+//!   is answered.
 //!
 //! # Worked example
 //!

@@ -1,10 +1,12 @@
-//! How a job says that it has ended, and how long it took.
+//! Records the end of a job and the time that it took.
 //!
-//! Two words of memory: how many of its threads have not ended, and when its first thread began.
-//! Each thread counts itself off at its exit, and the one that finds none left records the time
-//! since the begin.
+//! A job has two words of memory: the number of its threads that have not ended, and when its first
+//! thread began. Each thread decrements the number at its exit. The one that brings it to 0 records
+//! the time since the beginning.
 //!
-//! Worked example: a shell begins at 10 ms and two programs end at 40 and 55 ms, the shell at
+//! # Worked example
+//!
+//! A shell begins at 10 ms and two programs end at 40 and 55 ms, the shell at
 //! 56 ms. The count is 3, 2, 1, 0, and the shell records 46 ms.
 
 use super::super::Replay;

@@ -1,10 +1,10 @@
-//! Replies of threads that reply when others have done the work.
+//! Replies of threads that reply when other threads have done the work.
 //!
 //! A client that waits for its reply before it asks again has a *lane*: its requests, one after the
-//! other. An event loop that hands requests to workers, and replies when they are done, does so
-//! under another limit in another order than recorded. What it replies to then is the request of
-//! the lane that is under way, whichever the recorded one is. So no lane has two, and none stands
-//! still.
+//! other. An event loop that hands requests to workers, and replies when they are done, handles
+//! them under another limit in another order than recorded. It replies to the request of the lane
+//! that is under way, not to the recorded one. So a lane never has two requests under way, and none
+//! waits for a reply that went to another request.
 //!
 //! ```text
 //!   h7:      work 100 µs                              the loop, woken by a worker
@@ -33,8 +33,8 @@ registers! { 20;
     RETURN
 }
 
-/// Programs have no more replies in lanes than this, those of all requests in each: 450 bytes for
-/// one are 90 MB. With more, every thread replies to what it replied to in the recording.
+/// Most replies in lanes of all programs, where each program has those of all requests: at 450
+/// bytes each they take 90 MB. With more, every thread replies to the recorded requests.
 const REPLIES_MAX: usize = 200_000;
 
 /// The lanes in which threads reply when others have done the work.

@@ -117,8 +117,8 @@ pub struct Compiled {
     pub duration_ns: Ns,
 }
 
-/// Gates that are still to come, with where what opens them is handled, and where the next message
-/// is taken.
+/// The gates of a thread that are not emitted yet, each with the place where the message that opens
+/// it is handled; and the place where the next message is taken.
 type Gates<'b, 'a> = (&'b mut dyn Iterator<Item = (&'a Gate, Label)>, Label);
 
 registers! { 0;
@@ -139,7 +139,7 @@ const SEND: [Reg; 3] = [Reg(5), Reg(6), Reg(7)];
 const INBOX: Reg = Reg(8);
 /// Number of the activation that such a task was in at the start, plus 1.
 const UNDER_WAY: Reg = Reg(9);
-/// Size of a message; inboxes are unbounded, so it says nothing.
+/// Size of a message; without effect, as inboxes are unbounded.
 const MESSAGE_BYTES: u64 = 1;
 
 impl Replay {
@@ -357,7 +357,7 @@ impl<'a> Compiler<'a> {
         self.in_order.renumber(&mut b, self.replay, unit);
         b.jump_indexed(MESSAGE, &handlers);
         b.jump(wait);
-        // The ones that were under way are no messages, but numbers are easier kept.
+        // Activations under way at the start are no messages; they keep their numbers all the same.
         let ids = unit.activations(self.replay);
         let of_unit = unit.threads.iter();
         let gates = of_unit.flat_map(|thread| self.services.gates_of(*thread));
@@ -423,7 +423,7 @@ impl<'a> Compiler<'a> {
             self.hold_back(b, id, wait);
         }
         self.jobs.begins(b, id, activation);
-        // From here on the client may ask again, at the latest when it has done with the answer.
+        // From here on the client may ask again, at the latest when it has handled the answer.
         let answers = self
             .exchanges
             .answered
@@ -556,7 +556,7 @@ impl<'a> Compiler<'a> {
         task.rt_priority = thread.rt_priority;
         task.affinity = thread.cpus.map(|cpus| self.options.cpus_for(&cpus));
         task.group = group;
-        // Which threads share an address space is not in a trace: each is given its own.
+        // A trace does not show which threads share an address space: each gets its own.
         task.address_space = (!thread.kernel).then_some(id.0);
         task.start_cpu = Some(start_cpu(task.affinity, self.options.cpu(thread.first_cpu)));
         task

@@ -1,14 +1,16 @@
 //! Threads that do their activations in the recorded order.
 //!
-//! Such a thread counts the messages it has taken, and that count says which activation is next,
-//! whatever message it is. Threads of a job that is alone do so. So do threads of which a service
-//! makes one for each connection: each has one thing to do, and where it waits for a lock the
-//! thread that releases the lock wakes it. By its messages it could end before it has released a
-//! lock that another thread waits for.
+//! Such a thread counts the messages it has taken, and the count selects the next activation,
+//! whatever the message is. Threads of a job that is alone do so, and so do threads that a service
+//! makes for each connection: such a thread has one sequence of work, in which the threads that
+//! release locks wake it. If each message began its recorded activation, the thread could end
+//! before it has released a lock that another thread waits for.
 //!
-//! Worked example: a thread is forked, waits for a lock that thread A releases, and ends when a
-//! timer wakes it. In the replay the timer comes first. Its message begins the activation behind
-//! the lock, and A's message the last one.
+//! # Worked example
+//!
+//! A thread is forked, waits for a lock that thread A releases, and ends when a timer wakes it. In
+//! the replay the timer comes first. Its message begins the activation behind the lock, and A's
+//! message begins the last one.
 
 use super::super::Replay;
 use super::super::model::Step;
@@ -19,7 +21,8 @@ use crate::registers::registers;
 use schedcast_sim::{Compare, ProgramBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A thread that makes fewer others, which end, may have made workers that serve many connections.
+/// A thread that makes fewer threads that end than this may have made workers, which serve many
+/// connections each.
 const MADE_MIN: usize = 20;
 
 // Behind those of `services`.

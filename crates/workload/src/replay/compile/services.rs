@@ -1,15 +1,15 @@
 //! How requests of services wait, for their arrival and for other threads, and how they end.
 //!
-//! An activation that waits must not keep its thread from what comes meanwhile: where it waits it
-//! is cut, at a *gate*. A thread that reaches a gate after the arrival goes on. Before it, it
-//! leaves word and takes the next message. The arrival is a message of its own, and goes on behind
-//! the gate if a message was left there.
+//! An activation that waits must not keep its thread from other messages. Where it waits it is cut,
+//! at a *gate*. A thread that reaches a gate after the arrival goes on. A thread that reaches it
+//! before the arrival sets the gate to `WAITING` and takes the next message. The arrival is a
+//! message of its own: if the gate is `WAITING`, the thread goes on behind it.
 //!
 //! A wait that another thread ends is a gate, too. The threads of a service take their messages in
-//! another order than recorded, so that two of them, each in the middle of one activation, could
-//! wait for what the other does only in its next one. No real service stands still like that: the
-//! lock is held by a thread that runs. A wait that lets the thread go on with its next message
-//! cannot, either, as all that an activation waits for was done before it in the recording.
+//! another order than recorded. If a wait blocked its thread, two threads, each in the middle of
+//! one activation, could wait for what the other does only in its next one, a deadlock that no real
+//! service has. A gate lets the thread take its next message, so that there is none: everything
+//! that an activation waits for was done before it in the recording.
 //!
 //! ```text
 //!   h0:    work 600 µs, reply                     the activation up to the gate
@@ -52,18 +52,18 @@ use schedcast_sim::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A request is not among those that a round has executed.
+/// Word of a request that is not on the list of those that the round has executed.
 const NOT_LISTED: u64 = u32::MAX as u64;
-/// A thread has not come to the gate, or has passed it.
+/// State of a gate to which its thread has not come yet, or which it has passed.
 const PASSED: u64 = 0;
-/// The activation goes on when the request arrives, or the other thread gets there.
+/// State of a gate at which an activation waits for the arrival, or for the other thread.
 const WAITING: u64 = 1;
-/// The other thread got there first.
+/// State of a gate that the other thread reached first.
 const POSTED: u64 = 2;
 
 registers! { 10;
-    /// Request that was executed last in a round and is not answered, by its place in the list,
-    /// plus 1; 0 is none.
+    /// The latest request that the round has executed and not answered: its place in the list plus
+    /// 1, or 0 for none.
     EXECUTED
     /// When the round began.
     ROUND
@@ -111,7 +111,7 @@ pub(super) enum Opens {
     Post,
 }
 
-/// A place in an activation that is not passed before something has happened.
+/// A place in an activation that its thread does not pass before an event.
 pub(super) struct Gate {
     pub opens: Opens,
     word: WordId,
@@ -156,7 +156,7 @@ impl Next {
                 let next = next.entry(before).or_default();
                 next.push(match served.first {
                     Some(first) if is_own(first) => Next::Later(id),
-                    // One that follows no reply of its own request comes with the first.
+                    // A message that follows no reply of its own request comes with the first one.
                     Some(first) => {
                         let first = replay.requests[first.index()].follows;
                         let with = first.filter(|first| first.request == before);
@@ -176,7 +176,7 @@ impl Next {
     }
 }
 
-/// A device that hands messages on after as long as its user says: a timer of the thread that
+/// A device that delivers messages after a delay that its user gives: a timer of the thread that
 /// waits.
 fn delays(workload: &mut Workload) -> DeviceId {
     workload.add_device(DeviceSpec::new("delays", 0, Interrupts::Receiver))
@@ -188,20 +188,20 @@ pub(super) struct Services {
     latency: Vec<MetricId>,
     /// Per service: counts of requests that failed, and of those asked again.
     failures: Vec<[MetricId; 2]>,
-    /// Per request: whether it is answered. That of a closed loop holds when it is due.
+    /// Per request: a word that says whether it is answered; in a closed loop, when it is due.
     states: Vec<WordId>,
     /// Consequences of the reply to a request in a closed loop.
     next: BTreeMap<RequestId, Vec<Next>>,
-    /// Delays the messages of clients that think and of requests that sleep, if any do.
+    /// Device that delays the messages of clients that think and of requests that sleep, if any do.
     delays: Option<DeviceId>,
     /// By thread, in the order of its steps.
     gates: BTreeMap<ThreadId, Vec<Gate>>,
     /// Handovers whose wait is a gate.
     posts: BTreeMap<HandoverId, Place>,
-    /// By activation that a client with a schedule begins at its time, unless it waits for its last
-    /// reply: whether it does.
+    /// By activation that a client with a schedule begins: a word that says whether the client
+    /// still waits for its last reply.
     held_back: BTreeMap<ActivationId, WordId>,
-    /// Lanes in which threads reply when others have done the work.
+    /// Lanes of threads that reply when other threads have done the work.
     pub(super) lanes: Lanes,
     /// Event loops that answer in rounds.
     looping: BTreeMap<ThreadId, Looping>,
@@ -299,7 +299,7 @@ impl Services {
                 .collect(),
             Some(_) => BTreeMap::new(),
         };
-        // What is asked again is done by what the recording shows of that request.
+        // A retry does what the recording shows of its request.
         let lanes = match replay.patience {
             Some(patience) if patience.retries > 0 => Lanes::default(),
             _ => Lanes::of(replay, workload),
@@ -397,8 +397,8 @@ impl Services {
 }
 
 impl Gate {
-    /// Goes on if it is open, else leaves word and takes the next message. `opening` becomes where
-    /// the message that opens it is handled.
+    /// Goes on if the gate is open, else sets it to `WAITING` and takes the next message. `opening`
+    /// becomes the place where the message that opens the gate is handled.
     pub(super) fn pass(&self, b: &mut ProgramBuilder, opening: Label, wait: Label) {
         let [value, ..] = SEND;
         let behind = b.label();
@@ -429,7 +429,7 @@ impl Compiler<'_> {
         looping.is_some_and(|looping| looping.places.contains_key(&request))
     }
 
-    /// A thread has done what a request asks for: it answers, at once or at the end of its round.
+    /// A thread has finished a request: it answers, at once or at the end of its round.
     pub(super) fn executed(&self, b: &mut ProgramBuilder, thread: ThreadId, request: RequestId) {
         if let Some(patient) = self.services.patient(request) {
             b.serve(patient);
@@ -542,7 +542,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Where a client with a schedule has no reply yet to what it asked before, it sends later.
+    /// A client with a schedule that has no reply yet to its last request sends later.
     pub(super) fn hold_back(&self, b: &mut ProgramBuilder, id: ActivationId, wait: Label) {
         let activation = &self.replay.activations[id.index()];
         let (Some(word), Some(follows)) = (self.services.held_back.get(&id), activation.follows)
@@ -657,7 +657,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// A thread gets to what another one waits for.
+    /// A thread ends the wait of another one.
     pub(super) fn post(&self, b: &mut ProgramBuilder, from: ThreadId, handover: HandoverId) {
         let Some(place) = self.services.posts.get(&handover) else {
             b.sem_post(self.handovers[handover.0 as usize]);

@@ -2,8 +2,8 @@
 //!
 //! A unit is one thread, or the servers of a pool. Its messages are numbered through: the
 //! activations of its first thread, those of its second, …, then the schedules of a client's
-//! exchanges, what opens the gates at which activations wait (see `services`), and at the end what
-//! is asked again (see `again`).
+//! exchanges, the messages that open gates (see `services`), and at the end the retries (see
+//! `again`).
 
 use super::super::Replay;
 use super::super::model::{ActivationId, HandoverId, Step, Trigger};
@@ -147,7 +147,7 @@ impl Unit {
     }
 }
 
-/// The activation that a thread is about when it comes into being.
+/// The activation that a thread is in when it is created.
 pub(super) fn under_way(replay: &Replay, thread: ThreadId) -> Option<ActivationId> {
     let first = replay.activations_of(thread).first()?;
     let begun = matches!(first.trigger, Trigger::Start | Trigger::Fork);

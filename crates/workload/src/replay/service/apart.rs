@@ -2,29 +2,30 @@
 //!
 //! Behind a limit, threads that pass requests on to each other take many of them in one activation:
 //! a proxy forwards all that waits, its backend answers all of it, and then the proxy sends all
-//! answers. Which work was for which request is not in the trace, and neither is who would have
-//! woken whom had they come one by one.
+//! answers. The trace does not show which work was for which request, nor which wakeups there would
+//! have been if the requests had come one by one.
 //!
-//! But the same recording shows requests that did come one by one. So an *episode*, from when work
-//! or a request came to a service at rest until it is at rest again, that has more than one request
-//! and in which the service did not run for more than [`HELD_NS`], is replaced: each of its
-//! requests does what some request that was alone in an episode did.
+//! But the same recording shows requests that did come one by one. An *episode* lasts from when
+//! work or a request comes to a service at rest until the service is at rest again. An episode that
+//! has more than one request and in which the service did not run for more than [`HELD_NS`] is
+//! replaced: each of its requests does what some request that was alone in an episode did.
 //!
-//! * A proxy that is still awake when its backend has the answer, as the backend preempted it, is
-//!   not woken, and what it does about the answer stands in the activation that the request began.
-//!   Replayed like that it would reply before the backend has worked. Threads reply as *proxies* if
-//!   most of their replies to requests that were alone follow a fellow's wakeup, and fellows do
-//!   most of the work: nginx before PHP in 81 % of 793 requests, haproxy in 90 %, Go's threads in
-//!   1 %. An episode in which a proxy replies without such a wakeup is replaced, too, also one of a
-//!   single request.
-//! * Of [`DRAWS`] draws of so many single requests the one is taken whose CPU time together is
-//!   nearest to that of the episode. It is stretched to be the same, by no more than [`STRETCH`]
-//!   either way.
-//! * A thread that is forked or exits in the recording does so in the replay, too. What it did is
-//!   drawn only for episodes of its lifetime: before that nobody would answer. Where fewer than
-//!   [`SINGLES_MIN`] requests are left to draw from, the episode is kept as recorded.
-//! * A long request is seldom alone: of requests that take `d`, and come at the rate r, a share of
-//!   exp(−r·d) is. Draws are weighted by the inverse, up to its cubic term.
+//! * **Proxies.** A proxy that its backend has preempted is still awake when the backend has the
+//!   answer. It is not woken then, and its work for the answer is in the activation that the
+//!   request began; in a replay it would reply before the backend has worked. Threads are *proxies*
+//!   if most of their replies to requests that were alone follow a wakeup by another thread of the
+//!   service, and other threads do most of the work: nginx before PHP in 81 % of 793 requests,
+//!   haproxy in 90 %, Go's threads in 1 %. An episode in which a proxy replies without such a
+//!   wakeup is replaced as well, even one of a single request.
+//! * **CPU time.** Of [`DRAWS`] draws of as many single requests the one whose CPU time in sum is
+//!   nearest to that of the episode is taken. It is scaled to that time, by a factor of at most
+//!   [`STRETCH`] either way.
+//! * **Lifetimes.** A thread that is forked or exits in the recording does so in the replay, too.
+//!   Its requests are drawn only for episodes within its lifetime: at other times it could not
+//!   answer. Where fewer than [`SINGLES_MIN`] requests are left to draw from, the episode is kept
+//!   as recorded.
+//! * **Length bias.** A long request is seldom alone: of requests that take `d` and come at the
+//!   rate r, a share of exp(−r·d) is. Draws are weighted by the inverse, up to its cubic term.
 //! * Work that timers begin in an episode counts as its work: it is copied, or left out, like the
 //!   rest.
 //! * Work that stands [aside](super::aside) keeps its time.
@@ -32,16 +33,16 @@
 //! An episode in which a backend in another group answers is kept as recorded: what the backend
 //! does cannot be copied, since its own limit may hold it back.
 //!
-//! An event loop in one thread is left to the cuts at its replies (`placed`), which tell in which
-//! order it did what, as copies do not; or, if it answers at the end of a round, to `rounds`.
+//! An event loop in one thread is not replaced. It is cut at its replies (`placed`), which keeps
+//! the order of its work; or, if it answers at the end of a round, `rounds` divides it.
 //!
 //! # Worked example
 //!
 //! A proxy works 20 µs for a request, its backend 300 µs, the proxy another 30 µs for the answer.
 //! Twenty requests come 5 ms apart while the group is throttled. The proxy works 900 µs, the
-//! backend once 7.1 ms, the proxy 1.1 ms. In the replay each of the twenty is a message to the
-//! proxy at its own time, and costs 20 + 300 + 30 µs times 9100/7000. Without the limit each takes
-//! half a millisecond.
+//! backend once 7.1 ms, the proxy 1.1 ms: 9100 µs, where twenty single requests take 7000 µs. In
+//! the replay each of the twenty is a message to the proxy at its own time and costs 20 + 300 +
+//! 30 µs times 9100/7000. Without the limit each takes half a millisecond.
 
 use super::super::activity::{Begun, Draft, DraftStep, Waking};
 use super::super::model::{Activation, HandoverId, Thread, Trigger};
@@ -52,7 +53,7 @@ use schedcast_sim::random::{self, Stream};
 use schedcast_sim::workload::ArrivalContext;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A service that has not run for so long although it had something to do was held back.
+/// A service that has not run for this long, ns, although it had something to do was held back.
 const HELD_NS: u64 = 1_000_000;
 /// Draws of single requests for an episode.
 const DRAWS: u64 = 64;
@@ -61,7 +62,8 @@ const DRAWS: u64 = 64;
 const STRETCH: u64 = 2;
 /// Fewer requests that were alone do not show what requests do.
 const SINGLES_MIN: usize = 20;
-/// A thread with so many percent of the CPU time and of the replies serves the requests by itself.
+/// A thread with at least this percentage of the CPU time and of the replies serves the requests by
+/// itself.
 pub(super) const LOOP_PERCENT: u64 = 90;
 
 /// Facts about a service whose requests stand in the drafts.
@@ -80,7 +82,7 @@ pub(super) struct Apart<'a> {
     pub aside: Vec<bool>,
 }
 
-/// From when the service had something to do to when it had not.
+/// A span in which the service had something to do.
 struct Episode {
     from_ns: u64,
     to_ns: u64,
@@ -92,7 +94,7 @@ struct Episode {
     work_ns: u64,
     /// When the youngest of its threads was forked, and when the first of them exits.
     lives_ns: (u64, u64),
-    /// Some of it cannot be done twice, or was under way at either end.
+    /// It is kept as recorded: part of it cannot be copied, or was under way at either end.
     is_fixed: bool,
 }
 
@@ -179,8 +181,8 @@ impl Apart<'_> {
         of_thread.iter().any(does)
     }
 
-    /// Subjects whose threads reply with what fellows have worked out, as requests that were alone
-    /// show: most replies follow a fellow's wakeup, and fellows do most of the work.
+    /// Subjects whose threads are proxies, by requests that were alone: most of their replies
+    /// follow a wakeup by another thread of the service, and other threads do most of the work.
     fn proxies(&self, drafts: &[Draft], singles: &[&Episode]) -> BTreeSet<&str> {
         let mut counts: BTreeMap<&str, Replying> = BTreeMap::new();
         for single in singles {
@@ -197,8 +199,8 @@ impl Apart<'_> {
         proxies.map(|(subject, _)| subject).collect()
     }
 
-    /// Whether a proxy replied in an episode without a visible message of a fellow: it was awake
-    /// when that came.
+    /// Whether a proxy replied in an episode without a visible message of another thread of the
+    /// service: the proxy was awake when the message came.
     fn lacks_cause(&self, drafts: &[Draft], episode: &Episode, proxies: &BTreeSet<&str>) -> bool {
         let own = episode.drafts.iter().map(|draft| &drafts[*draft]);
         own.filter(|draft| self.is_own(draft) && proxies.contains(self.subject(draft)))
@@ -230,7 +232,7 @@ impl Apart<'_> {
             |(index, draft): &(usize, &Draft)| !self.stands_aside(*index) && self.is_own(draft);
         for (_, draft) in drafts.iter().enumerate().filter(takes_part) {
             let activation = &draft.activation;
-            // An end that is not visible came when its work was done, as far as the trace tells.
+            // An activation whose end is not visible ended at the earliest when its work was done.
             let done_ns = activation.woken_ns + activation.executed_ns;
             let to_ns = activation.end_ns.unwrap_or(done_ns);
             spans.push((activation.since_ns(), to_ns.min(length_ns)));
@@ -392,7 +394,7 @@ impl Apart<'_> {
 /// Drafts of one subject in which requests end that were alone.
 #[derive(Default)]
 struct Replying {
-    /// Those that a fellow began.
+    /// Those that another thread of the service began.
     led: usize,
     all: usize,
     /// CPU time of the drafts.
@@ -413,8 +415,8 @@ fn replies(draft: &Draft) -> usize {
     draft.deeds.iter().filter(ends).count()
 }
 
-/// When what a copy begins comes, if its request follows another: as long after its due time as it
-/// does in the recording.
+/// Time of what a copied request begins, if the request follows another one: as long after its due
+/// time as in the recording.
 pub(super) fn moved(activation: &Activation, one: &Served) -> Option<Follows> {
     let Trigger::Outside { at_ns, .. } = activation.trigger else {
         return None;
@@ -489,7 +491,7 @@ struct Copying<'a, 'b> {
     apart: &'a Apart<'b>,
     single: &'a Episode,
     shift_ns: i64,
-    /// CPU time of the service becomes so many of so many parts.
+    /// CPU time of the service is multiplied by this fraction.
     stretch: (u64, u64),
     request: RequestId,
     offset: usize,
@@ -547,7 +549,7 @@ impl Copying<'_, '_> {
                     context,
                 } => Trigger::outside(shifted(at_ns), cpu, context),
                 trigger if caused.contains(index) => trigger,
-                // It begins at its time, whoever caused it in the recording.
+                // It begins at its time, whatever caused it in the recording.
                 _ => Trigger::outside(activation.woken_ns, 0, ArrivalContext::SoftIrq),
             };
             let deeds = draft.deeds.iter().filter_map(|(into_ns, step)| {

@@ -1,28 +1,30 @@
 //! Threads of a service that requests do not wait for.
 //!
 //! A compiler at run time or a thread that frees memory is woken now and then, works for longer
-//! than many requests, and goes to sleep without a word. What it does belongs to no request: it
-//! begins when it began in the recording, takes its CPU time from them, and nothing is held back
-//! until it is done.
+//! than many requests, and sleeps without waking another thread. Its work belongs to no request: in
+//! the replay it begins when it began in the recording and competes with requests for CPU time, and
+//! no request waits for its end.
 //!
-//! An activation stands aside if it wakes nobody but others that stand aside, if that is so of all
-//! but one in [`QUIET_OF`] activations of its thread, if that thread answers no request and is
-//! woken by no client, and if its subject has fewer than half as many activations as there are
-//! requests. One quiet activation says little: a worker whose client is awake just then wakes
-//! nobody either.
+//! An activation *stands aside* if
+//!
+//! * it wakes no threads but by activations that stand aside themselves;
+//! * the same holds for all but one in [`QUIET_OF`] activations of its thread. A single such
+//!   activation proves little: a worker whose client is awake wakes no thread either;
+//! * its thread answers no request and is woken by no client;
+//! * its subject has fewer than half as many activations as there are requests.
 //!
 //! # Worked example
 //!
 //! The compiler of a Java server used 40 ms of CPU time in the first 100 ms of two seconds of
-//! throttling, and 330 ms in all. Shared out among the requests of that time it made each of them
-//! dearer, and a recorded p95 of 174 ms was 24 in the simulation.
+//! throttling, and 330 ms in all. If that work is divided among the requests of its time, the p95
+//! is 24 ms in the simulation, and 174 ms was recorded.
 
 use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::Thread;
 use super::super::threads::ThreadId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A thread stands aside if all but one in so many of its activations do.
+/// A thread stands aside if all but one in this many of its activations do.
 const QUIET_OF: usize = 20;
 
 /// Per draft: whether it stands aside. `inside` says per thread whether it is of the service, which

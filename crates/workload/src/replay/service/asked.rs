@@ -1,14 +1,14 @@
-//! Which requests there were: from the client's log, or from the trace.
+//! The requests of a service: from the client's log, or from the trace.
 //!
 //! # From the log
 //!
-//! The log says it all, if it is of these clients: four in five requests are sent while a client is
-//! awake, and answered while one is. Where clients are on other machines, four in five come at most
-//! 1 ms after a thread of the service ran that requests wake.
+//! The log has all times, if it is of these clients: four in five requests are sent while a client
+//! is awake, and answered while one is. Where clients are on other machines, four in five replies
+//! come at most 1 ms after a thread of the service that requests wake has run.
 //!
 //! # From sockets
 //!
-//! Where the recorder kept events of sockets: `exchanged`.
+//! Where the recorder kept events of sockets, `exchanged` has the rules.
 //!
 //! # From wakeups
 //!
@@ -18,38 +18,38 @@
 //! nothing is under way, is one too.
 //!
 //! If four in five of the periods with one request have one reply, every reply has its own request.
-//! A reply without one shows a request that no timer does. A reply that comes in pieces counts
+//! A reply without a request then shows one that no timer led to. A reply in several pieces counts
 //! once.
 //!
-//! * A timer may be up to 1 ms late itself: `coarse`. Such a client sends all that fell due in a
-//!   millisecond at once, and only the first message wakes the service. So two requests were sent
+//! * A client whose timer may be up to 1 ms late (`coarse`) sends all that fell due in a
+//!   millisecond at once, and only the first message wakes the service: two requests were sent
 //!   together.
-//! * Any other client was awake when the request fell due: it ran, or waited for a CPU. Of its
-//!   messages that no timer led to the first is that request, else it was sent when the client got
-//!   a CPU after its longest wait in the period. It was due at any time of that wait, by a draw.
-//!   In a recording of nginx and PHP 107 of 1734 requests show no timer; 87 are found so.
+//! * Any other client was awake when the request fell due: it ran, or waited for a CPU. The request
+//!   is the first of its messages that no timer led to; if there is none, it was sent when the
+//!   client got a CPU after its longest wait in the period. Its due time is drawn from that wait.
+//!   In a recording of nginx and PHP 107 of 1734 requests show no timer, of which this finds 87.
 //!
-//! Some clients have timers that send nothing: every program in Go has a thread that looks after
-//! the others each 20 µs to 10 ms, and wakes a millisecond early for every other timer. A timer's
-//! *work* is the CPU time from its wakeup to sleep, with that of the client's threads that it wakes
-//! in turn, one of which may be the one that sends. Where fewer than four in five timers send, the
-//! least work is looked for that tells best which do. It must tell four in five of them, and four
-//! in five that it tells must send. In a recording of a client in Go, 670 of 6284 timers that found
-//! the service asleep sent something; 79 µs of work tells them with 13 errors.
+//! Some clients have timers that send nothing: every program in Go has a monitor thread that wakes
+//! each 20 µs to 10 ms, and a millisecond early for every other timer. The *work* of a timer is the
+//! CPU time from its wakeup to sleep, with that of the client's threads that it wakes in turn, one
+//! of which may be the one that sends. Where fewer than four in five timers send, timers with at
+//! least a certain work are taken to send. That threshold is the best one, and must select four in
+//! five of the timers that send, and four in five selected ones must send. In a recording of a
+//! client in Go, 670 of 6284 timers that found the service asleep sent something; 79 µs selects
+//! them with 13 errors.
 //!
-//! Which reply is whose is not in a trace, but for the services of `direct`. While the service is
-//! busy, from its first wakeup to when all threads that clients wake, that reply, or that exchange
-//! messages with these, are asleep, requests are answered in the order of their arrival, and all of
-//! them. (A client whose connections are all busy keeps requests back, and sends them when it has
-//! answers: if such a message follows, the service was not done.) Replies that follow each other
-//! closely wake the client once: so every visible reply gets one request of such a period, and the
-//! others are given to replies in proportion to the work the client did for each. Where there are
-//! fewer requests than replies, work alone decides. No reply is given to a request that had not
-//! arrived.
+//! Except for the services of `direct`, a trace does not show which reply belongs to which request.
+//! A *period* lasts from the first wakeup of the service until all threads are asleep that clients
+//! wake, that reply, or that exchange messages with these. In a period all requests are answered,
+//! in the order of their arrival. (A client whose connections are all busy keeps requests back and
+//! sends them when it has answers: if such a message follows, the period goes on.) Replies that
+//! follow each other closely wake the client once. So every visible reply gets one request of the
+//! period, and the other requests are divided among the replies in proportion to the client's work
+//! for each. With fewer requests than replies, work alone decides. No request gets a reply from
+//! before its arrival.
 //!
-//! A client has a reply when it has read it, not when it begins to run: what it does from there
-//! until it sleeps, or sends again, is reading. Requests that share a reply share that work in
-//! order.
+//! A client has a reply when it has read it, not when it begins to run: its work from there until
+//! it sleeps, or sends again, is reading. Requests that share a reply share that work in order.
 //!
 //! # Worked example
 //!
@@ -78,13 +78,15 @@ use schedcast_sim::random;
 use schedcast_trace::Request;
 use std::collections::BTreeMap;
 
-/// A message that a client had kept back follows an answer within this time, and an answer reaches
-/// another machine so soon.
+/// A message that a client had kept back follows an answer within this time, ns, and an answer
+/// reaches another machine within this time.
 const AT_ONCE_NS: u64 = 1_000_000;
 
-/// A service answers in pieces if more percent of the requests that were alone show it.
+/// A service answers in pieces if more than this percentage of the requests that were alone have
+/// more than one reply.
 const PIECES_PERCENT: usize = 1;
-/// Less work than this part of what a reply takes in the median is none of another.
+/// Two replies of an activation are pieces of one if there is less work between them than one part
+/// in this many of the median work of a reply.
 const PIECE_PART: u64 = 4;
 
 /// At least four in five.
@@ -93,7 +95,7 @@ pub(super) fn most(count: usize, all: usize) -> bool {
 }
 
 /// The requests of the log, in order of sending, and the connection of each. A log of whole
-/// milliseconds does not tell which request follows which reply: connections say nothing then.
+/// milliseconds does not show which request follows which reply: connections are left out then.
 pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft], clock: &Clock<'_>) -> Option<Told> {
     let evidence = border.evidence;
     let log = evidence.log?;
@@ -618,8 +620,8 @@ impl Prompted {
     }
 }
 
-/// The least work after a timer that sends a request, told from timers that find the service
-/// asleep. None, if their work does not tell which of them send something.
+/// The threshold of work from which on a timer sends a request, by timers that find the service
+/// asleep. `None` if their work does not separate those that send something.
 fn least_work_ns<'a>(asleep: impl Iterator<Item = &'a Prompt>) -> Option<u64> {
     let mut tried: Vec<(u64, bool)> = asleep
         .map(|one| (one.work_ns, one.message.is_some()))

@@ -1,16 +1,16 @@
-//! Clients of which each keeps a schedule, with one request at a time under way.
+//! Clients with a schedule each, and one request at a time under way.
 //!
-//! `hey -q`, pollers, and loops around a ticker ask every so often, each on a connection of its
-//! own, and not before they have the reply to what they asked before. Where replies come late, such
-//! a client sends late, so that no more requests wait than there are clients. (Many leave out what
-//! was due meanwhile but for one request. The replay sends all of it.) One program with one
-//! schedule and as many connections as it needs, such as `vegeta`, or a proxy in front of the
-//! service, sends whatever happens: there the whole stream is regular, or none is.
+//! Clients such as `hey -q`, pollers, and loops around a ticker ask at regular times, each on a
+//! connection of its own, and not before they have the last reply. Where replies come late they
+//! send late, so that no more requests wait than there are clients. Many of them skip all but one
+//! of the requests that were due meanwhile; the replay sends all. A program with one schedule and
+//! as many connections as it needs, such as `vegeta` or a proxy in front of the service, sends on
+//! time whatever waits: there the whole stream is regular, or no part of it is.
 //!
-//! Events of sockets tell the clients apart, as *lanes*: by connection, or where each request has a
-//! new one, by the reply that it follows. They keep schedules if most intervals of the lanes are as
-//! long as that lane's middle one, and those of all requests together are not as long as their
-//! mean.
+//! Events of sockets show the clients as *lanes*: the requests of one connection, or, where each
+//! request has a new one, those that follow each other's replies. Clients keep schedules if most
+//! intervals of the lanes are about as long as the median of their lane, and most intervals between
+//! any two successive requests are not about as long as their mean.
 //!
 //! # Worked example
 //!
@@ -24,10 +24,10 @@ use super::users::FOLLOWS_WITHIN_NS;
 use super::{Asked, ClientLoop, MESSAGES_MIN};
 use std::collections::BTreeMap;
 
-/// Intervals are alike if they differ by no more than one part of so many.
+/// Intervals are alike if they differ by no more than one part in this many.
 const ALIKE_OF: i64 = 10;
-/// Most intervals: so many percent. Of 16 connections that are used in turn by a Poisson process 31
-/// percent are alike.
+/// Percentage of intervals that is most of them. Of a Poisson process over 16 connections that are
+/// used in turn, 31 % of a connection's intervals are alike.
 const MOST_PERCENT: usize = 60;
 
 /// Lets requests follow the replies before them in their lane if clients keep schedules with one

@@ -1,7 +1,8 @@
 //! Requests that follow the replies of a closed loop.
 //!
-//! A client of a closed loop sends its next request so long after the last reply as it did in the
-//! recording. Where work waits for such a request it is cut off, and the arrival begins it.
+//! A client of a closed loop sends its next request as long after the last reply as in the
+//! recording. Work that waits for such a request is cut off from its activation, and the arrival
+//! begins it.
 
 use super::super::activity::{Draft, DraftStep};
 use super::super::model::{Activation, Trigger};
@@ -37,15 +38,15 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Whether its client waits with it for the reply to an earlier message of the same request.
+    /// Whether it is a later message, which waits for the reply to an earlier one of its request.
     pub(super) fn is_in_middle(&self, position: usize) -> bool {
         let one = &self.asked[position];
         let is_other = |first: usize| one.after != self.asked[first].after;
         one.first.is_some_and(is_other)
     }
 
-    /// Place of `at_ns` in a request's history: the reply that its client had before, and the time
-    /// since. A client that sent it before it had that reply did not wait for it.
+    /// `at_ns` as a time since the reply that the client of a request had before. `None` if the
+    /// client sent the request before it had that reply.
     pub(super) fn follows(&self, position: usize, at_ns: u64) -> Option<Follows> {
         let one = &self.asked[position];
         let before = one.after?;
@@ -72,9 +73,9 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Place of a new connection that is accepted at `at_ns`. It comes before the request itself,
-    /// and possibly before the reply that this seems to follow: then it follows the one before
-    /// that.
+    /// The same for a new connection that is accepted at `at_ns`. A connection comes before its
+    /// request, and possibly before the reply that the request follows: then it follows an earlier
+    /// reply.
     fn accepted(&self, position: usize, at_ns: u64) -> Option<Follows> {
         self.follows(position, at_ns)?;
         let mut before = self.asked[position].after;

@@ -1,29 +1,29 @@
 //! Whether clients keep a schedule (*open loop*) or think and ask again (*closed loop*).
 //!
 //! A connection of a closed loop sends its next request a think time after its last reply. So the
-//! more requests are under way, the fewer clients are left to send one: time passes for them at the
-//! speed n − k, the number of connections less those that wait. An open loop sends at one rate
-//! whatever k is. Both are renewal processes with gamma distributed intervals (shape 1 is a Poisson
-//! process, a large one a fixed pace), the open loop's in time, the closed loop's in the time that
-//! free clients have together. The recording has a likelihood under each. A closed loop is believed
-//! if it makes the recording at least [`ODDS`] times as likely, and if hardly any request is due
-//! before the last reply on its connection. Clients that events of sockets show to ask at once when
-//! they are answered need no odds ([`asked`](super::asked)).
+//! more requests are under way, the fewer clients can send one: of n connections of which k wait, n
+//! − k think, and requests come in proportion to n − k. An open loop sends at one rate whatever k
+//! is. Both are renewal processes with gamma distributed intervals (shape 1 is a Poisson process, a
+//! large shape a fixed pace): the open loop's intervals are measured in time, the closed loop's in
+//! the sum of the times that connections are free. The recording has a likelihood under each. A
+//! closed loop is believed if it makes the recording at least [`ODDS`] times as likely, and if
+//! hardly any request is due before the last reply on its connection. Clients that events of
+//! sockets show to ask at once when they are answered need no odds ([`asked`](super::asked)).
 //!
 //! Where a service is hardly ever late the pace is the same, and the connections tell
 //! ([`users`](super::users)).
 //!
 //! Both take the client's log, or events of sockets, which name the connection of each request.
-//! Only a log shows when a request was due: a schedule with a bound on its connections sends
-//! nothing while all are busy, as a closed loop. So from events of sockets pace alone decides
-//! nothing. A service in Java under a limit, asked by a schedule over 16 connections, has odds of
-//! e^839 by pace.
+//! Only a log shows when a request was due. A schedule with a bound on its connections sends
+//! nothing while all are busy, just as a closed loop does. So with events of sockets pace alone
+//! does not decide: a service in Java under a limit, asked by a schedule over 16 connections, has
+//! odds of e^839 for a closed loop by pace.
 //!
 //! Wakeups also hide what becomes due while the client is awake, which it is when replies come. In
 //! the bench (`docs/validity/services-bench.md`), five of 16 recordings of open loops have odds
 //! between 4000 and 10¹⁰ for a closed loop from wakeups, and a closed loop has 23. So there an open
-//! loop is assumed. If a closed one is asked for, the number of connections is the likeliest, and a
-//! request follows the reply that is longest without one.
+//! loop is assumed. If the user asks for a closed one, the likeliest number of connections is
+//! taken, and a request follows the oldest reply that no request has followed yet.
 //!
 //! # Worked example
 //!
@@ -41,11 +41,11 @@ pub enum ClientLoop {
     /// As the recording shows it.
     #[default]
     AsRecorded,
-    /// By a schedule, whatever happens to their requests.
+    /// By a schedule, even while earlier replies are missing.
     Open,
-    /// When the reply before has come, after a time to think.
+    /// A think time after the last reply.
     Closed,
-    /// By schedules of their own, but not before the reply before has come.
+    /// By a schedule each, but not before the last reply.
     Bounded,
 }
 
@@ -60,9 +60,9 @@ impl ClientLoop {
 
 /// Odds that are called strong evidence (Kass and Raftery, Bayes Factors, 1995: 20 to 150).
 const ODDS: f64 = 20.0;
-/// Numbers of connections up to so many times what was under way at once are tried.
+/// Numbers of connections up to this many times the most requests under way at once are tried.
 const CONNECTIONS_TIMES: usize = 16;
-/// One in so many requests may be due before the reply before.
+/// At most one in this many requests of a closed loop is due before the last reply.
 pub(super) const EARLY_OF: usize = 100;
 /// Rounding of a log.
 const ROUNDING_NS: i64 = 1_000;
@@ -139,7 +139,8 @@ pub(super) fn by_connection(names: &[u32]) -> Vec<Option<usize>> {
         .collect()
 }
 
-/// A request of a client without an identity follows the reply that is longest without one.
+/// A request whose connection is not known follows the oldest reply that no request has followed
+/// yet.
 fn by_turns(asked: &[Asked], connections: usize) -> Vec<Option<usize>> {
     let mut replied: Vec<usize> = (0..asked.len()).collect();
     replied.sort_by_key(|position| asked[*position].replied_ns);

@@ -12,15 +12,16 @@
 //! single latency may be off by 1 ms either way. Nothing was due while a timer was late: what fell
 //! due before that had ended an earlier sleep.
 //!
-//! * Programs in Go round down, wake early, and wait for one more millisecond. What was due in that
-//!   one is sent late, and what is sent after a longer sleep was due in the slack of its end. So if
-//!   most sleeps before a request take 1 ms, only they tell of one that is late.
-//! * Others (libuv, Python's asyncio, Java's selectors) round up. Sleeps have any number of
-//!   milliseconds then, and all tell of a request that is late.
-//! * A client that something else wakes within its last millisecond sends what has become due. That
-//!   was at any time of this shorter sleep.
-//! * If most sleeps have one other number, the client keeps a pace that has no fractions, and
-//!   nothing is late.
+//! * **Rounding down.** Programs in Go wake early and sleep for one more millisecond. A request
+//!   that falls due in that one is sent late; a request that is sent after a longer sleep fell due
+//!   in the slack at its end. So if most sleeps before a request take 1 ms, only those precede late
+//!   requests.
+//! * **Rounding up.** In other programs (libuv, Python's asyncio, Java's selectors) sleeps have any
+//!   number of milliseconds, and all precede late requests.
+//! * **Other wakeups.** A client that something else wakes within its last millisecond sends what
+//!   has become due, at any time of this shorter sleep.
+//! * **A pace of whole milliseconds.** If most sleeps have one number of milliseconds other than 1,
+//!   no request is late.
 //!
 //! # Worked example
 //!
@@ -35,14 +36,14 @@ use std::collections::BTreeMap;
 
 /// Unit of the timeouts of `epoll_wait` and `poll`.
 const UNIT_NS: u64 = 1_000_000;
-/// A thread arms its timer so long before it is switched away, at most: a few µs on the virtual
-/// machine, with room for slower ones.
+/// A thread arms its timer at most this long before it is switched away, ns: a few µs on the
+/// virtual machine, with room for slower ones.
 const BEFORE_NS: u64 = 20_000;
 /// Delay on top of a timeout: 50 µs of timer slack (`init_task.timer_slack_ns`) and the way out of
 /// idle and the interrupt, which took 10 to 70 µs on the virtual machine; half as much again for
 /// slower ones.
 const SLACK_NS: u64 = 180_000;
-/// Fewer sleeps than this tell nothing.
+/// Fewer sleeps than this do not show how a client counts.
 const SLEEPS_MIN: usize = 20;
 
 /// How a client counts the milliseconds of its sleeps.
@@ -53,7 +54,7 @@ pub(super) enum Coarse {
     Up,
 }
 
-/// Number of milliseconds of a sleep that is one of whole ones.
+/// Number of milliseconds of a sleep; `None` if it is not a sleep of whole milliseconds.
 fn whole(slept_ns: u64) -> Option<u64> {
     let number = (slept_ns + BEFORE_NS) / UNIT_NS;
     let over_ns = (slept_ns + BEFORE_NS) % UNIT_NS;

@@ -1,16 +1,19 @@
 //! Servers that fork a child for each request, as CGI and `inetd` do.
 //!
 //! The parent accepts connections in the order in which they came and forks a child for each. So
-//! which child serves which request is known, whatever order the replies come in: the oldest
-//! request that no child has yet is the next child's. A message that wakes the parent is not older
-//! than what it accepts then: a request that waits for it would have kept it awake.
+//! the next child serves the oldest request that has no child yet, whatever order the replies come
+//! in. A request that the parent accepts after a wakeup is not older than the message that woke it:
+//! an older one would have kept the parent awake.
 //!
 //! The work of such a child is for its own request, and nothing of it waits for another one. The
 //! work of the parent up to a fork is for the request of that child.
 //!
-//! A service forks for its requests if one of its threads forks at least 20 children there, four in
-//! five visible replies are theirs, half of them send a visible one, and four in five of these take
-//! no message of a client behind it.
+//! A service forks for its requests if
+//!
+//! * one of its threads forks at least 20 children in it;
+//! * the children send four in five of the visible replies;
+//! * half of the children send a visible reply, and four in five of these take no message of a
+//!   client after it.
 //!
 //! # Worked example
 //!
@@ -32,7 +35,8 @@ const CONNECTED_NS: i64 = 1_000_000;
 /// Child that serves one request.
 pub(super) struct Child {
     pub thread: ThreadId,
-    /// When its request had come at the latest: when it was forked, or woke the parent for it.
+    /// The latest time at which its request had come: when the child was forked, or when the
+    /// request woke the parent.
     pub come_ns: u64,
     /// Its last message to a client, if that was visible.
     pub reply: Option<usize>,

@@ -1,15 +1,17 @@
-//! Levels: before what a part of the service's work cannot begin, whatever the limit.
+//! Levels: the earliest time at which a part of the service's work can begin, whatever the limit.
 //!
-//! Worked example: a request arrives at 10 ms and begins an activation of a proxy, which asks its
-//! backend. The level of all three is 10 ms, and that request leads to it. A part of the proxy that
-//! was executed at 90 ms, behind a limit, piled up.
+//! # Worked example
+//!
+//! A request arrives at 10 ms and begins an activation of a proxy, which asks its backend. The
+//! level of the proxy's part, of the message and of the backend's activation is 10 ms, by that
+//! request. A part of the proxy that was executed at 90 ms had been held back by the limit.
 
 use super::super::activity::{Draft, DraftStep};
 use super::super::threads::ThreadId;
 use super::{RequestId, Served};
 use std::collections::BTreeMap;
 
-/// Before what something cannot happen under any limit.
+/// Earliest time of something under any limit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Level {
     pub(super) at_ns: u64,
@@ -18,7 +20,7 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// Of what no request is known to lead to.
+    /// A level that no known request leads to.
     pub(super) fn at(at_ns: u64) -> Self {
         Self { at_ns, asked: None }
     }

@@ -1,44 +1,43 @@
-//! Requests of services: what clients outside a group send into it, and when they are answered.
+//! Requests of services: when clients outside a group send into it, and when they are answered.
 //!
 //! An event loop or a pool of threads does not serve one request an activation: what arrives while
 //! it is busy, or held back by its limit, wakes no task and is served in the same activation;
-//! several threads take part in one request, and requests overlap. Activations then say little
-//! about what a client feels. A *service* is a group of which the recording shows at least 20
-//! messages from client threads outside it and 20 back to them, and whose threads are not each busy
-//! with one client's request at a time (those are `exchange`s). For a service the replay knows
-//! every request: when it was due, when it arrived, and which thread's work ended it.
+//! several threads take part in one request, and requests overlap. The lengths of activations are
+//! not the latencies of clients then. A *service* is a group with at least 20 messages from client
+//! threads outside it and 20 back to them, whose threads are not each busy with one client's
+//! request at a time (those are `exchange`s). The replay has every request of a service: when it
+//! was due, when it arrived, and which thread's work ended it.
 //!
 //! * A client acts on its own. Threads outside that send to the group only when it has asked them
-//!   are its backends: what it does about their answer waits for that answer.
+//!   are its backends: the work of the group for their answer waits for that answer.
 //! * Requests are those of the client's log (`requests.csv`), else those that events of sockets
 //!   show ([`super::sockets`]), else what wakeups tell: `asked`.
 //! * A reply is found in the work of the thread that sent it, the end of the request: `placed`.
 //! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
-//!   loop*). One that was sent late, because its connection was busy, arrives so much earlier,
-//!   where a log or a timer of its own tells when it was due. If its client was late, because it
-//!   waited for a CPU, so is the arrival: who ran there does so in the replay. Arrivals wait where
-//!   they do in reality, outside the CPU, and are served in the recorded order.
+//!   loop*). A request that was sent late because its connection was busy arrives so much earlier,
+//!   where a log or a timer of its own shows when it was due. A request that was sent late because
+//!   its client waited for a CPU arrives late: the threads that ran there do so in the replay.
+//!   Arrivals wait outside the CPU, as in reality, and are served in the recorded order.
 //! * A child that is forked for a request does its work and no other: `forked`.
-//! * Requests that piled up behind a limit are separated: `apart`. Event loops may answer at the
-//!   end of a round: `rounds`.
 //! * Work after a reply in the same activation is for the next request, and waits for its arrival
-//!   without keeping the thread from other messages. So requests that piled up behind a limit are
-//!   separated under a looser one.
+//!   without keeping the thread from other messages. So requests that were held back by a limit
+//!   come apart under a looser one. `apart` does the same across threads, and `rounds` for event
+//!   loops that answer at the end of a round.
 //!
 //! Clients on other machines are not in the trace. A network card's softirqs wake the service for
 //! them, and where a log of the requests is beside the trace, it tells the rest: requests arrive
 //! when they were sent, and a thread that such softirqs wake replied to them. Without a log such a
 //! group is no service.
 //!
-//! The latency of a request runs from when it was due to its reply, and to the client's look at it,
-//! which takes as long as it did in the recording.
+//! The latency of a request lasts from when it was due until the client has read its reply. The
+//! time from the reply to the end of reading is the recorded one.
 //!
-//! Clients that ask again when the last reply has come (*closed loop*, told by `closed`) send
-//! earlier or later with it. A request that follows another is due as long after the reply to that
-//! as recorded: the time to think is kept. The activation that it begins in the service, the
-//! client's that sends it, and the part of an activation that waits for it begin so long after that
-//! reply, too. Under a tighter limit fewer requests are sent. Under a looser one the recorded
-//! requests are done a little before the window ends.
+//! Clients that ask again when the last reply has come (*closed loop*, which `closed` recognises)
+//! send earlier or later with it. A request that follows another one is due as long after the reply
+//! to that as recorded: the think time is kept. The activation that it begins in the service, the
+//! client's activation that sends it, and the part of an activation that waits for it begin as long
+//! after that reply, too. Under a tighter limit fewer requests are sent. Under a looser one the
+//! recorded requests are finished a little before the window ends.
 //!
 //! # Worked example
 //!
@@ -79,11 +78,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer messages than this in either direction make no service.
 const MESSAGES_MIN: usize = 20;
-/// Threads that answer once an activation, in at least so many percent of them, serve one client
-/// each.
+/// Threads that answer once in at least this percentage of their activations serve one client each.
 const DEDICATED_PERCENT: usize = 80;
-/// The same where messages come over sockets, which may as well be an event loop without much to
-/// do.
+/// The same percentage where messages come over sockets: an event loop with little to do also
+/// answers once in most of its activations.
 const DEDICATED_SOCKET_PERCENT: usize = 95;
 
 /// Evidence in which services are looked for.
@@ -108,7 +106,7 @@ pub(super) struct Found {
     pub members: BTreeSet<ThreadId>,
     /// Threads that send requests to them.
     pub clients: BTreeSet<ThreadId>,
-    /// Whether the log tells the requests of one of them.
+    /// Whether the requests of one of them are those of the log.
     pub uses_log: bool,
     /// Requests whose clients gave up.
     pub given_up: u64,
@@ -116,13 +114,13 @@ pub(super) struct Found {
     pub uncut: BTreeMap<ThreadId, Vec<Activation>>,
 }
 
-/// One request as the log or the trace tells it. Times are ns since the start of the recording.
+/// One request by the log or the trace. Times are ns since the start of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     sent_ns: i64,
     due_ns: i64,
     replied_ns: u64,
-    /// How long before `due_ns` its client's schedule had it: [`coarse`].
+    /// Time from its client's schedule to `due_ns`: [`coarse`].
     late_ns: u64,
     /// For how long after `due_ns` its connection was busy with the request before.
     busy_ns: u64,
@@ -130,8 +128,7 @@ struct Asked {
     reply: Option<usize>,
     /// Its reply, as events of sockets show it.
     answer: Option<Answer>,
-    /// The thread that replies may do so when another one has done the work, if it has slept since
-    /// this.
+    /// If the replying thread has slept since this time, another thread did the work.
     handed_ns: Option<u64>,
     /// In a closed loop, and for clients with one request at a time: position of the request whose
     /// client sends it. Of a later message of a request: position of an earlier one.
@@ -142,19 +139,19 @@ struct Asked {
     goes_on: bool,
 }
 
-/// Requests as a log or events of sockets tell them.
+/// Requests by a log or by events of sockets.
 struct Told {
     /// In order of sending.
     asked: Vec<Asked>,
     /// The connection of each, where it is known.
     connections: Option<Vec<u32>>,
-    /// Which of the requests that its clients can have under way at once each is, from sockets: its
-    /// connection, or where they make a new one for each, whose reply it follows.
+    /// The lane of each, from sockets: its connection, or, where each request has a new one, that
+    /// of the request whose reply it follows.
     lanes: Option<Vec<u32>>,
     /// Clients ask at once when they have been answered, as load generators without a rate do.
     ask_at_once: bool,
     dialogue: Dialogue,
-    /// The messages of each then, if they are told apart.
+    /// The messages of each then, if requests have several.
     in_parts: Option<Vec<Vec<Asked>>>,
     by_log: bool,
     /// Requests whose clients gave up.
@@ -344,10 +341,11 @@ fn inside(evidence: &Evidence<'_>, members: &[ThreadId]) -> Vec<bool> {
     inside
 }
 
-/// Messages to a group and from it by the subject of who is outside, as a client may be a new
-/// process for each of its requests; and the threads outside. A message to a thread that is awake
-/// wakes nobody, so the larger of the numbers of messages to the group counts that wakeups and
-/// events of sockets show. Of those from it wakeups count, which show the replies.
+/// Numbers of messages to a group and from it, by the subject of the thread outside, since a client
+/// may be a new process for each of its requests; and the threads outside. A message to a thread
+/// that is awake wakes no thread, so messages to the group are counted by wakeups and by events of
+/// sockets, and the larger number is taken. Messages from the group are counted by wakeups, which
+/// show the replies.
 fn talk<'a>(
     evidence: &'a Evidence<'_>,
     inside: &[bool],
@@ -383,9 +381,9 @@ fn talk<'a>(
     (counts, talking)
 }
 
-/// Subjects of which at least [`MESSAGES_MIN`] messages into a group are no consequence of what the
-/// group did. A client acts on its own, by a timer or because of its own clients; a backend, such
-/// as the database of a proxy, acts when it is asked.
+/// Subjects that send at least [`MESSAGES_MIN`] messages into a group that the group did not cause.
+/// A client acts on its own, by a timer or because of its own clients; a backend, such as the
+/// database of a proxy, acts when it is asked.
 fn acting<'a>(
     evidence: &'a Evidence<'_>,
     drafts: &[Draft],
@@ -618,8 +616,8 @@ impl<'a> Border<'a> {
         all > 0 && single * 100 >= all * needed
     }
 
-    /// How many replies each thread of the group sent. Where replies wake no thread, who is woken
-    /// by requests answers them.
+    /// How many replies each thread of the group sent. Where replies wake no thread, the threads
+    /// that requests wake answer them.
     fn repliers(&self) -> BTreeMap<ThreadId, usize> {
         let mut counts = BTreeMap::new();
         if self.hides_replies {

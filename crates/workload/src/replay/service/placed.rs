@@ -1,24 +1,29 @@
-//! Where requests end, and what waits for their arrival.
+//! Places of replies in the work of threads, and the parts of activations that wait for arrivals.
+//!
+//! # Replies
 //!
 //! A reply that woke its client is a waking, and its place in the work of the thread that replied
-//! is known. Others are not: the client was awake, often because of the reply before. They are sent
-//! shortly before the client has them, as long as visible ones are in the median, by a thread that
-//! replies at other times too and was running then, or did last. Where clients are on other
-//! machines no reply is visible. The way back is the median time from when the replying thread
-//! stopped to when the client had the reply.
+//! is known. Other replies reached a client that was awake, often because of the reply before. Such
+//! a reply is placed as long before the client has it as visible replies are in the median. It was
+//! sent by a thread that also sends visible replies, and that ran at that time or was the last to
+//! run. Where clients are on other machines no reply is visible. The way back then is the median
+//! time from when the replying thread stopped to when the client had the reply.
 //!
-//! Work of the service from one reply to the next, whichever threads do it, is taken to be for the
-//! latter's request, or, if that arrived later, what follows its arrival is. So activations are cut
-//! at the replies of the whole service, and a part is not begun before its request has arrived.
-//! Only what piled up is cut: a part at whose end its thread replies, or that was executed more
-//! than 1 ms later than its causes allow. A cause is the arrival that the part before waits for,
-//! or, at the begin of an activation, what the thread that began it had waited for by then.
+//! # Parts
+//!
+//! The work of the service from one reply to the next, in whichever threads, is for the request of
+//! the later reply; if that request arrived in between, only the work after its arrival is. So
+//! activations are cut at the replies of the whole service, and a part does not begin before its
+//! request has arrived. Only work that was held back is cut: a part at whose end its thread
+//! replies, or that was executed more than 1 ms later than its causes allow. A cause is the arrival
+//! that the part before waits for, or, at the beginning of an activation, what the thread that
+//! began it had waited for by then.
 //!
 //! In a closed loop requests come in another order than recorded, so that the part behind a wait is
-//! an activation that the arrival begins, and nothing else. A part that the arrival leads to
-//! already, by what a proxy asks its backend and the backend's answer, is left whole: it would no
-//! longer wait for the backend. nginx before a Go server had a p50 of 0.64 ms simulated again when
-//! it was cut off, where the log says 1.12, and has 1.02.
+//! an activation of its own, which the arrival begins. A part that the arrival leads to already,
+//! through what a proxy asks its backend and the backend's answer, is not cut off, since it would
+//! no longer wait for the backend. nginx before a Go server, simulated again, has a p50 of 1.02 ms,
+//! where its log says 1.12; cut off, it would have 0.64.
 
 use super::super::activity::{Begun, Draft, DraftStep, Source};
 use super::super::model::Trigger;
@@ -34,9 +39,10 @@ use super::{Asked, Border, RequestId, Served, aside};
 use schedcast_sim::workload::ArrivalContext;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A client that wakes a thread of the service has sent within this time before.
+/// A client that wakes a thread of the service has sent its message within this time before, ns.
 pub(super) const SAME_NS: i64 = 1_000_000;
-/// The position of the time nearest to `at_ns`, if both may be those of one message.
+
+/// The position of the time nearest to `at_ns`, if both may be of one message.
 pub(super) fn same(times_ns: &[i64], at_ns: i64) -> Option<usize> {
     let next = times_ns.partition_point(|time_ns| *time_ns < at_ns);
     let around = next.saturating_sub(1)..(next + 1).min(times_ns.len());
@@ -45,11 +51,11 @@ pub(super) fn same(times_ns: &[i64], at_ns: i64) -> Option<usize> {
     (apart_ns(&nearest) <= SAME_NS as u64).then_some(nearest)
 }
 
-/// A reply that takes longer to be read than this, once its client runs, was misplaced.
+/// A reply whose client takes longer than this to read it, ns, was misplaced.
 const READ_MAX_NS: u64 = 1_000_000;
-/// Limit of delay, ns: work executed this long after it could have been was held back.
+/// Work that was executed more than this after its causes, ns, was held back.
 const PILED_NS: u64 = 1_000_000;
-/// Threads whose subject sends fewer percent of the visible replies do not send the others.
+/// Threads of a subject that sends less than this percentage of the visible replies send no others.
 const REPLIER_PERCENT: usize = 5;
 
 /// Puts the requests of one service into the drafts.
@@ -70,7 +76,7 @@ pub(super) struct Reply {
     pub into_ns: u64,
     pub at_ns: u64,
     thread: ThreadId,
-    /// When the client runs that it wakes.
+    /// When the client that it wakes runs.
     ran_ns: u64,
     pub asked: usize,
 }
@@ -86,7 +92,7 @@ impl Reply {
 
 /// Requests that were put into the drafts.
 pub(super) struct Put {
-    /// Wakings that begin nothing any more, because what they began keeps its time.
+    /// Wakings that no longer begin an activation, because it keeps its time.
     pub loosened: Vec<usize>,
     /// The event loop that answers in rounds, if there is one, with the size of the largest.
     pub answering: Option<(ThreadId, u32)>,
@@ -354,7 +360,7 @@ impl Placing<'_> {
         u32::try_from(to + next).ok()
     }
 
-    /// Before what a draft cannot begin under any limit.
+    /// The earliest time at which a draft can begin under any limit.
     fn level(&self, index: usize, draft: &Draft, levels: &Levels) -> Level {
         let activation = &draft.activation;
         let before = levels.of_end.get(&activation.thread);
@@ -648,7 +654,7 @@ impl Placing<'_> {
 }
 
 /// When each request arrives: when it was sent, less the time that its connection was busy. A
-/// client that sent late because it waited for a CPU does so in the replay: its neighbours are
+/// client that sent late because it waited for a CPU waits in the replay, too: its neighbours run
 /// there.
 fn arrivals(asked: &[Asked]) -> Vec<u64> {
     asked

@@ -1,27 +1,29 @@
 //! Event loops that answer at the end of a round.
 //!
-//! Some event loops (Redis and its kin) take every request that is there, execute them all, and
-//! only then write all the replies; then they look what has come meanwhile. A request is answered
-//! at the end of its *round*, however early in it it was executed, and if the limit interrupts a
-//! round, all of it waits for the next period. Other loops answer each request when it is executed.
+//! Some event loops, such as Redis, take every request that is there, execute them all, and only
+//! then write all the replies; then they take what has come meanwhile. A request is answered at the
+//! end of its *round*, however early in it it was executed, and if the limit interrupts a round,
+//! all of it waits for the next period. Other loops answer each request when it is executed.
 //!
-//! # Which loops these are
+//! # Recognition
 //!
-//! Take a pile of requests that had all arrived when the loop turned to the first of them. If they
-//! are answered one by one, the first is no dearer than the others, and [`FIRST_PERCENT`] percent
-//! of the work comes before the first reply in one of *k* piles of *k* requests at most. At the end
-//! of a round, it does so always. Piles with [`TELLS_NS`] of work or more tell: the loop answers in
-//! rounds if they are nearer to all of them than to the sum of 1/*k*, and [`DEVIATIONS`] standard
-//! deviations or more from that sum. Piles of two must be 16 at least.
+//! A *pile* is a number of requests that had all arrived when the loop began the first of them. If
+//! a loop answers one by one, the first of *k* requests costs as much as the others on average, so
+//! that at most one in *k* piles has [`FIRST_PERCENT`] percent of its work before the first reply.
+//! If a loop answers in rounds, every pile has. Piles with at least [`TELLS_NS`] of work are
+//! counted. The loop answers in rounds if the number of piles with that much work before the first
+//! reply is nearer to the number of all piles than to the sum of 1/*k*, and at least [`DEVIATIONS`]
+//! standard deviations above that sum. Of piles of two requests that takes 16.
 //!
-//! # What is made of them
+//! # Replay
 //!
 //! A round ends with the last reply before one whose request had not arrived when the round began,
 //! or before more than [`WRITE_NS`] of work. Every request becomes an activation of its own, which
-//! its arrival begins. One that was alone in its round costs what the round did. How work divides
-//! among several is not in the trace: of [`DRAWS`] draws of so many single ones the one nearest in
-//! sum is taken, and stretched to that sum. Who was alone in a round does not depend on its own
-//! cost, so that the single ones stand for all.
+//! its arrival begins. A request that was alone in its round costs what the round did. The trace
+//! does not show how the work of a larger round divides among its requests: of [`DRAWS`] draws of
+//! as many single requests the one whose sum is nearest is taken and scaled to the work of the
+//! round. Whether a request is alone in its round does not depend on its own cost, so that single
+//! requests represent all.
 //!
 //! In the replay the loop takes what has arrived when a round begins, but no more than there are
 //! connections, as each has one request under way: those of the client's log, else as many as the
@@ -44,10 +46,10 @@ use schedcast_sim::random;
 use schedcast_sim::workload::ArrivalContext;
 use std::collections::BTreeMap;
 
-/// Piles of less work than this say nothing, as the way from the wakeup to the first request, some
-/// 10 to 40 µs, is in the work before its reply.
+/// Piles of less work than this, ns, are not counted: the work before the first reply includes the
+/// way from the wakeup to the first request, some 10 to 40 µs.
 const TELLS_NS: u64 = 250_000;
-/// Writing a reply takes less.
+/// Writing a reply takes less than this, ns.
 const WRITE_NS: u64 = 1_000_000;
 /// Standard deviations from what chance gives.
 const DEVIATIONS: f64 = 4.0;
@@ -82,8 +84,9 @@ struct Answer {
 }
 
 impl Found {
-    /// Looks for a loop that answers in rounds. `inside` tells the threads of the service, requests
-    /// are numbered from `first` in the order of the replies, and `sent_ns` is when each was sent.
+    /// Looks for a loop that answers in rounds. `inside` says which threads are of the service,
+    /// requests are numbered from `first` in the order of the replies, and `sent_ns` is when each
+    /// was sent.
     pub(super) fn new(
         drafts: &[Draft],
         inside: &[bool],
@@ -96,7 +99,7 @@ impl Found {
         let mut piles = Piles::default();
         let mut numbered: Vec<(&Reply, u32)> = replies.iter().zip(first..).collect();
         numbered.retain(|(reply, _)| drafts[reply.draft].activation.thread == thread);
-        // Those of a draft in their places, which rounding may have put out of the order of time.
+        // By place in the draft: rounding may have disturbed the order of the times.
         numbered.sort_by_key(|(reply, number)| (reply.draft, reply.into_ns, *number));
         for own in numbered.chunk_by(|one, next| one.0.draft == next.0.draft) {
             let mut pile = Pile::default();
@@ -364,7 +367,7 @@ mod tests {
 
     #[test]
     fn piles_that_are_answered_one_by_one_are_no_rounds() {
-        // The dear one of two comes first in 30 of 60 piles.
+        // The dearer of two requests comes first in 30 of 60 piles.
         let one_by_one = [[9_000_000, 15_000], [15_000, 9_000_000]].repeat(30);
         assert!(!piles(&one_by_one).are_rounds());
         // Of two with the same cost, the first is a little dearer by the way from its wakeup.

@@ -28,10 +28,10 @@ pub struct Service {
     pub bound: Bound,
     /// The messages that are one request.
     pub dialogue: Dialogue,
-    /// The clients' timers count whole milliseconds. When requests were due within the last one is
-    /// drawn.
+    /// The clients' timers count whole milliseconds: the due times of requests within the last
+    /// millisecond are drawn.
     pub coarse_timers: bool,
-    /// Its event loop, where that answers all it took at once when it has done it all.
+    /// Its event loop, if that answers in [rounds](super::rounds).
     pub rounds: Option<Rounds>,
 }
 
@@ -40,24 +40,24 @@ pub struct Service {
 pub enum Dialogue {
     /// One message and its reply.
     None,
-    /// All that is said on a connection, which clients make anew for each request.
+    /// All messages of a connection, which clients make anew for each request.
     Connection,
-    /// So many as a rule, one after the other, on a connection that is kept: a transaction.
+    /// Most often this many, one after the other, on a connection that is kept: a transaction.
     Messages(u32),
 }
 
 /// Bound of the requests of a service that are under way at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Nothing: clients ask by their schedule, whatever they still wait for.
+    /// None: clients ask by their schedule, even while earlier replies are missing.
     None,
-    /// So many connections of a closed loop.
+    /// The number of connections of a closed loop.
     Connections(u32),
-    /// So many clients that keep a schedule and have one request at a time under way each.
+    /// The number of clients that keep a schedule and have one request at a time under way each.
     Clients(u32),
 }
 
-/// Something comes so long after the reply to a request was sent.
+/// The time of something that follows the reply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Follows {
     /// The request.
@@ -69,7 +69,7 @@ pub struct Follows {
 }
 
 impl Follows {
-    /// The place of what comes so much later.
+    /// The same, this much later.
     pub(super) fn moved(self, by_ns: i64) -> Self {
         let moved = |ns: u64| ns.saturating_add_signed(by_ns);
         Self {
@@ -99,7 +99,7 @@ pub struct Served {
     pub latency_ns: u64,
     /// In a closed loop, and for clients with one request at a time: when it is due.
     pub follows: Option<Follows>,
-    /// Whether the thread that replies does so when another one has done the work.
+    /// Whether another thread does the work, and the replying thread waits for it.
     pub is_handed: bool,
     /// The first message of the request that it is a later message of. It is due when that was.
     pub first: Option<RequestId>,

@@ -3,15 +3,14 @@
 //! Where a service is hardly ever late, a closed loop sends at the same pace as a schedule, and
 //! [`closed`](super::closed) cannot tell them by the pace. The connections can:
 //!
-//! * A *pool* of connections that one program keeps takes the one that has been free for longest
-//!   (taken in turn), or the one it used last (a stack). Clients that think on their own take no
-//!   heed of each other: the next request comes on any free connection alike. So with the free
-//!   connections in order of how long they have been free, the mean place of the one that sends is
-//!   the middle.
-//! * A client with a *schedule of its own* has its next request due before it has the last reply
-//!   now and then, and sends it at once when it has that. A client that thinks has nothing to send
-//!   yet. How many requests a schedule would have due early follows from how many come soon after
-//!   a reply: the chance of either is the same for each µs.
+//! * A program with a *pool* of connections takes the connection that has been free for longest (in
+//!   turn), or the one it used last (a stack). Clients that think are independent of each other:
+//!   the next request is equally likely on any free connection. So if the free connections are
+//!   ordered by how long they have been free, the mean place of the one that sends is the middle.
+//! * A client with a *schedule of its own* sometimes has its next request due before the last
+//!   reply, and sends it at once when it has that. A client that thinks has nothing to send then.
+//!   The number of requests that a schedule would have due early follows from the number that come
+//!   soon after a reply, as both have the same chance for each µs.
 //!
 //! # Worked example
 //!
@@ -24,22 +23,23 @@
 use super::Asked;
 use std::collections::BTreeMap;
 
-/// A client that has a request to send sends it within so long of the reply before, ns.
+/// A client whose next request is due already sends it within this time of the reply, ns.
 pub(super) const FOLLOWS_WITHIN_NS: i64 = 100_000;
-/// One in so many requests, those that follow a reply soonest, tells the chance of the next µs.
+/// The chance of a request for each µs is taken from one in this many requests: those that follow a
+/// reply soonest.
 const SOON_OF: usize = 20;
-/// Fewer than these tell nothing.
+/// Fewer requests than this do not show that chance.
 const SOON_MIN: usize = 20;
 /// Mean places, from 0 (the connection used last) to 1 (the one free for longest), of clients that
-/// take no heed of each other. A pool in turn is at 1, q of them are at ½ + 1/(2q); stacks are
-/// at 0.
+/// are independent of each other. A pool that is used in turn has 1, q such pools have ½ + 1/(2q),
+/// and stacks have 0.
 const PLACES: std::ops::RangeInclusive<f64> = 0.42..=0.58;
-/// Of the gaps that follow a reply soonest the middle one is half as long as the last one where
-/// each µs has the same chance, and differs by about ½/√n of it. Where it is longer by three times
-/// that, gaps become likelier with their length, and tell nothing.
+/// If each µs has the same chance, the median of the n shortest gaps behind a reply is half as long
+/// as the longest of them, with a standard deviation of about ½/√n of that. If it is longer by more
+/// than this many standard deviations, the chance grows with the gap and cannot be used.
 const DEVIATIONS: f64 = 3.0;
-/// Requests whose places are looked at, evenly over the recording, if there are more: the mean of
-/// so many is within 0.02 of the true one in all but one case of a million.
+/// At most this many requests, evenly over the recording, give the mean place: the mean of as many
+/// is within 0.02 of the true one in all but one case of a million.
 const PLACED_MAX: usize = 5_000;
 
 /// A request and the reply before it on the same connection.
@@ -60,10 +60,9 @@ impl Turn {
     }
 }
 
-/// Logarithm of how much likelier the requests are from clients that think than from ones with
-/// schedules of their own; none where a pool may be behind them, or too few tell. `connections`
-/// are those of `asked`, which is in the order of sending, and `before` says which request was the
-/// last one on the same connection.
+/// Logarithm of the odds of clients that think against clients with schedules of their own; none if
+/// a pool may have sent the requests, or if there are too few. `connections` are those of `asked`,
+/// which is in the order of sending, and `before` is the previous request on the same connection.
 pub(super) fn odds(asked: &[Asked], connections: &[u32], before: &[Option<usize>]) -> Option<f64> {
     if !PLACES.contains(&mean_place(asked, connections)?) {
         return None;
@@ -98,7 +97,7 @@ fn mean_place(asked: &[Asked], connections: &[u32]) -> Option<f64> {
     let last: BTreeMap<u32, usize> = connections.iter().copied().zip(0..).collect();
     let mut replied: BTreeMap<u32, u64> = BTreeMap::new();
     let (mut sum, mut count) = (0.0, 0usize);
-    // Odd, so that it does not always meet the same one of two.
+    // Odd, so that of two connections that alternate both are sampled.
     let step = asked.len().div_ceil(PLACED_MAX) | 1;
     for (number, (one, connection)) in asked.iter().zip(connections).enumerate() {
         let is_free = |since_ns: &&u64| **since_ns as i64 <= one.sent_ns;
@@ -113,7 +112,7 @@ fn mean_place(asked: &[Asked], connections: &[u32]) -> Option<f64> {
                 count += 1;
             }
         }
-        // One that sends no more may be closed.
+        // A connection that sends no more may be closed.
         match last[connection] == number {
             true => replied.remove(connection),
             false => replied.insert(*connection, one.replied_ns),

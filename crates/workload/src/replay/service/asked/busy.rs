@@ -1,4 +1,4 @@
-//! When a service is busy, who answers, and what its client does with a reply.
+//! Periods in which a service is busy, the threads that answer, and the client's work for a reply.
 
 use super::super::super::activity::{Draft, Source};
 use super::super::super::model::Trigger;
@@ -40,8 +40,8 @@ pub(super) fn kept_back(
         .collect()
 }
 
-/// The threads that clients wake and those that reply; and these with all that take messages from
-/// them and answer, as the backends of a proxy do.
+/// Two sets of threads: those that clients wake or that reply; and these with all that take
+/// messages from them and answer, as the backends of a proxy do.
 pub(super) fn serving(border: &Border<'_>) -> (BTreeSet<ThreadId>, BTreeSet<ThreadId>) {
     let evidence = border.evidence;
     let entries = border.entries.iter();
@@ -79,7 +79,7 @@ pub(super) fn serving(border: &Border<'_>) -> (BTreeSet<ThreadId>, BTreeSet<Thre
     }
 }
 
-/// From when to when one of these threads was busy.
+/// Spans in which one of these threads was busy.
 pub(super) fn periods(
     border: &Border<'_>,
     drafts: &[Draft],
@@ -108,7 +108,7 @@ pub(super) fn periods(
     merged(spans)
 }
 
-/// Spans that overlap are one.
+/// Joins spans that overlap.
 fn merged(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     spans.sort_unstable();
     let mut merged: Vec<(u64, u64)> = Vec::new();
@@ -130,8 +130,8 @@ pub(super) fn answered(
 ) -> Vec<Asked> {
     let all: u64 = replies.iter().map(|(_, weight)| weight).sum();
     let count = requests.len() as u64;
-    // Every reply answers one, and weights tell where the others are. Of fewer requests, weights
-    // tell.
+    // Every reply answers one request, and the others are divided by weight. If there are fewer
+    // requests than replies, weight alone decides.
     let each = u64::from(replies.len() as u64 <= count);
     let others = count - each * replies.len() as u64;
     // Whether a request is among those, rounded, that the replies up to this one answer.
@@ -176,7 +176,7 @@ pub(super) fn last_end_ns(spans: &[(u64, u64)], at_ns: u64) -> Option<u64> {
     begun.checked_sub(1).map(|last| spans[last].1)
 }
 
-/// When one of the clients was awake.
+/// Spans in which one of the clients was awake.
 pub(super) fn clients_awake(border: &Border<'_>, drafts: &[Draft]) -> Vec<(u64, u64)> {
     let own = border.of_clients(drafts).into_iter();
     let span = |draft: usize| {
@@ -186,7 +186,7 @@ pub(super) fn clients_awake(border: &Border<'_>, drafts: &[Draft]) -> Vec<(u64, 
     merged(own.map(span).collect())
 }
 
-/// When the client of a reply begins to read, and for how much of its CPU time.
+/// The time at which the client of a reply begins to read it, and the CPU time that it reads.
 pub(super) fn reading(border: &Border<'_>, drafts: &[Draft], reply: usize) -> Option<(u64, u64)> {
     let draft = &drafts[border.begun_by(reply)?];
     let sent = draft

@@ -1,19 +1,22 @@
 //! Requests of several messages: connections that are made for one, and transactions.
 //!
-//! A request is more than one message and its reply there. The client connects, and TLS, SMTP and
-//! databases exchange greetings and keys before the question is asked. To the client all of it is
-//! one request, from when it begins to connect to the last reply, and so load generators count:
-//! `hey`, `ab` and `curl` have the time to connect and the handshake in their latencies. What the
-//! client sends in the middle follows the reply before it, in the replay, too, and waits for it as
-//! long as it did.
+//! Where a client connects for each request, TLS, SMTP and databases exchange greetings and keys
+//! before the question is asked. To the client all of that is one request, from when it begins to
+//! connect to the last reply. Load generators count in the same way: `hey`, `ab` and `curl` include
+//! the time to connect and the handshake in their latencies. A later message of a request follows
+//! the reply before it, in the replay as long after it as in the recording.
 //!
-//! A client works so if most exchanges are of connections that the recording shows opened, with few
-//! exchanges each, if the later ones of a connection follow replies, not timers, and if there are
-//! more connections than are open at once. One that keeps its connections for many requests does
-//! not work so, nor one that asks every second on one that it closes then.
+//! Clients connect for each request if
 //!
-//! Clients that keep their connections have such requests, too: the statements of a transaction of
-//! `pgbench` follow each other, and a timer leads to the first of them ([`transactions`]).
+//! * most exchanges are of connections that the recording shows opened, with few exchanges each;
+//! * the later exchanges of a connection follow replies, not timers;
+//! * there are more connections than are open at once.
+//!
+//! A client that keeps its connections for many requests does not meet these rules, nor does one
+//! that asks every second on a connection and closes it in the end.
+//!
+//! Clients that keep their connections have requests of several messages, too: the statements of a
+//! transaction of `pgbench` follow each other, and a timer leads to the first ([`transactions`]).
 //!
 //! # Worked example
 //!
@@ -30,12 +33,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Connections for one request have no more exchanges than this. SMTP has six.
 const PARTS_MAX: usize = 8;
-/// Transactions have no more messages than this: of longer ones so many follow a reply at once that
-/// their client is one of a closed loop.
+/// Transactions have no more messages than this. In longer ones nearly all messages follow a reply
+/// at once, as those of a closed loop do.
 const TRANSACTION_MAX: usize = 16;
-/// Transactions have a length that at least one in so many messages is in runs of.
+/// A length is one of transactions if at least one in this many messages is in runs of that length.
 const COMMON_OF: usize = 20;
-/// Of connections for one request there are so many times as many as are open at once.
+/// There are at least this many times as many connections for one request as are open at once.
 const CONNECTIONS_TIMES: usize = 2;
 
 /// The exchanges of each request, by position, in order of their first message, if clients make a
@@ -63,7 +66,7 @@ pub(super) fn find(exchanged: &[Exchanged], by_timer: &[bool]) -> Option<Vec<Vec
     let mut of_one = 0;
     let mut all: Vec<Vec<usize>> = Vec::new();
     for mut of in of_connection.into_values() {
-        // A server answers the message that closes a session, too, but nobody reads that.
+        // A server answers the message that closes a session, too, but no client reads that.
         let read = of.iter().rposition(|position| exchanged[*position].is_read);
         let length = of.len();
         of.truncate(read.map_or(length, |last| last + 1));
@@ -88,8 +91,8 @@ pub(super) fn find(exchanged: &[Exchanged], by_timer: &[bool]) -> Option<Vec<Vec
 /// Transactions: how many messages they have, and the exchanges of each request, by position, where
 /// clients send several messages for one on a connection, as `pgbench` sends the statements of a
 /// transaction. `at_once`: which messages follow the reply before them on the connection at once.
-/// What follows each other so is a request if most messages are of as many together, or of that
-/// many several times, where a client that is late begins the next request at once, too.
+/// Such a run of messages is a request if most messages are in runs of one length, or of a multiple
+/// of it: a client that is late begins the next request at once, too.
 pub(super) fn transactions(
     exchanged: &[Exchanged],
     at_once: &[bool],
@@ -149,9 +152,9 @@ fn at_once(lifetimes: impl Iterator<Item = Lifetime>) -> usize {
     most
 }
 
-/// Whether the service has a thread of its own for most connections. All messages of a connection
-/// are that thread's, whose life is the connection: what the client sends in the middle follows
-/// from what it is answered, and keeps no place of its own.
+/// Whether the service has a thread of its own for most connections. That thread takes all messages
+/// of its connection, so that a later message of the client follows from the reply before it and
+/// needs no place of its own.
 pub(super) fn have_threads(exchanged: &[Exchanged], dialogues: &[Vec<usize>]) -> bool {
     let mut answered: BTreeMap<ThreadId, usize> = BTreeMap::new();
     for of in dialogues {
@@ -164,7 +167,7 @@ pub(super) fn have_threads(exchanged: &[Exchanged], dialogues: &[Vec<usize>]) ->
 }
 
 /// The exchanges of one connection as one. Its client may ask again when one of `clients` has
-/// closed it; what the kernel closes later keeps nobody waiting.
+/// closed the connection; a later close by the kernel delays no request.
 pub(super) fn whole(
     exchanged: &[Exchanged],
     of: &[usize],

@@ -1,11 +1,12 @@
-//! Services of which the thread that a message wakes answers it itself.
+//! Services in which the thread that a message wakes answers the message itself.
 //!
-//! A thread for each connection or an event loop does so, a pool behind an acceptor or a proxy does
+//! A thread for each connection or an event loop does so; a pool behind an acceptor or a proxy does
 //! not. Where four in five messages that come alone are answered in the activation that they begin,
-//! each message is a request, and the first reply of its activation, which no message had before,
-//! is its reply. A client that is awake from its message on, until that activation ends, is not
-//! woken: it reads the reply when it runs next. But if the thread is next woken by another one than
-//! a client, it was not done: threads of Python wait for the interpreter's lock.
+//! each message is a request. Its reply is the first reply of its activation that is not another
+//! message's. A client that is awake from its message to the end of that activation is not woken:
+//! it reads the reply when it runs next. There is no such reply if another thread than a client
+//! wakes the thread next: it had not finished. Threads of Python wait for the interpreter's lock in
+//! this way.
 //!
 //! # Worked example
 //!
@@ -23,13 +24,13 @@ use super::busy::{clients_awake, last_end_ns, reading};
 use super::{Due, Prompted, most};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whose reply is whose, by activation.
+/// Replies by the activation of their message.
 pub(super) struct Direct<'a> {
     border: &'a Border<'a>,
     drafts: &'a [Draft],
     /// Replies of each draft, in order.
     of_draft: BTreeMap<usize, Vec<usize>>,
-    /// Drafts behind which their thread waits for a client, or for nothing any more.
+    /// Drafts after which their thread waits for a client, or never runs again.
     done: BTreeSet<usize>,
     clients_awake: Vec<(u64, u64)>,
     /// Messages, and when the activations end that they begin.
@@ -113,9 +114,9 @@ impl<'a> Direct<'a> {
         last_end_ns(&self.clients_awake, from_ns).is_some_and(|end_ns| to_ns < end_ns)
     }
 
-    /// When a client that is awake has read a reply that was sent by `at_ns`. It sends all that is
-    /// due before it reads: a message that follows sooner than a reply takes to be read, and what
-    /// it begins, come first.
+    /// The time at which a client that is awake has read a reply that was sent by `at_ns`. It first
+    /// sends all that is due: a message that follows sooner than a reply takes to be read comes
+    /// before the reading.
     fn read_ns(&self, at_ns: u64) -> u64 {
         let mut free_ns = at_ns;
         let next = self

@@ -8,21 +8,22 @@ use super::super::{Asked, Border, Dialogue, MESSAGES_MIN, Told, placed};
 use super::{AT_ONCE_NS, Prompted, arrival, dialogues, most};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Clients ask at once when they have been answered if all but one in so many requests show it.
+/// Clients ask as soon as they are answered if all but one in this many requests show it.
 const AT_ONCE_OF: usize = 20;
-/// A thread hands requests on if, of at least one in so many that it replies to, it has replied to
-/// another one since it took it.
+/// A thread hands requests on to workers if, for at least one in this many of its requests, it
+/// replied to another request between taking it and replying to it.
 const BETWEEN_OF: usize = 5;
-/// No more timers wake them than one for so many requests: `wrk` has ten a second in each thread.
+/// Timers wake such clients at most once in this many requests: `wrk` has ten timers a second in
+/// each thread.
 const TIMER_OF: usize = 5;
 
 /// The requests that [events of sockets](super::super::super::sockets) show, in order of sending,
 /// and the connection of each, if they explain four in five messages that wake the group.
 ///
-/// A request is due when it is sent, as load generators count, or, if it is the first that a timer
-/// led to, when that expires. What only the client knows of its schedule, no event shows. `hey -q`
-/// has a timer for each connection, all at the same time, and sends one request after the other:
-/// they are due 50 µs apart.
+/// A request is due when it is sent, as load generators count, or, if it is the first one after a
+/// timer of its client, when that expires. No event shows the schedule that only the client knows:
+/// `hey -q` has a timer for each connection, all at the same time, and sends one request after the
+/// other, so that they are due 50 µs apart here.
 pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> Option<Told> {
     let sides = Sides {
         clients: &border.clients,
@@ -110,7 +111,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     // Addresses of sockets are used again, and do not show that connections are new.
     let connects = border.evidence.messages.connects(&border.clients);
     let lanes = match renews || connects * 2 > exchanged.len() {
-        // The latest reply that is free: what was late once makes no new lane for good.
+        // The latest reply that is free, so that one late request does not make a lane of its own.
         true => numbers(&in_turn(&exchanged, VecDeque::pop_back)),
         false => numbers(&exchanged),
     };
@@ -135,7 +136,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
             ..asked(one)
         }
     });
-    // Those of new connections say nothing of who asks.
+    // New connections do not identify clients.
     let is_known = !renews || ask_at_once;
     let connections = is_known.then(|| numbers(&exchanged));
     Some(Told {
@@ -169,9 +170,9 @@ struct Awake<'a> {
 }
 
 impl Awake<'_> {
-    /// Whether the client of a request asked as soon as it had been answered. `may_sleep`: what it
-    /// waits for before it asks again, such as the end of the connection, may come later than the
-    /// reply, and the group wakes it for it.
+    /// Whether the client of a request asked as soon as it had been answered. With `may_sleep` it
+    /// may sleep after the reply until the group wakes it, for the end of the connection for
+    /// instance.
     fn asks_at_once(&self, one: &Exchanged, prompt_ns: u64, may_sleep: bool) -> bool {
         let can_ask_ns = one.free_ns.max(self.woken_ns);
         let is_prompt = one.begun_ns.saturating_sub(can_ask_ns) <= prompt_ns;
@@ -182,8 +183,8 @@ impl Awake<'_> {
     }
 }
 
-/// The time within which a client asks at once: 1 ms, or half of what a reply takes, because it
-/// reads and decrypts that first.
+/// A client that asks within this time of a reply asks at once: 1 ms, or half of what a reply
+/// takes, because the client reads and decrypts it first.
 fn prompt_ns(exchanged: &[Exchanged]) -> u64 {
     let latency_ns = |one: &Exchanged| one.replied_ns.saturating_sub(one.begun_ns);
     let mut latencies_ns: Vec<u64> = exchanged.iter().map(latency_ns).collect();
@@ -200,9 +201,10 @@ fn is_at_once(exchanged: &[Exchanged], awake: &[Option<Awake<'_>>], may_sleep: b
     at_once.count() * AT_ONCE_OF >= exchanged.len() * (AT_ONCE_OF - 1)
 }
 
-/// Per request: since when a sleep of the thread that replies shows that another one does the work.
-/// A thread that another one received it for does not, at any time. A loop that takes requests, and
-/// replies to others before it replies to them, has them done by workers, from when it took one.
+/// Per request: the time since which a sleep of the replying thread means that another thread does
+/// the work. If another thread received the request, that is at any time. If the replying thread is
+/// a loop that takes requests and replies to others before it replies to them, it is from when the
+/// loop took the request: workers do it.
 fn handed_ns_of(exchanged: &[Exchanged]) -> Vec<Option<u64>> {
     let mut replies: BTreeMap<ThreadId, Vec<u64>> = BTreeMap::new();
     for one in exchanged {
@@ -234,9 +236,9 @@ fn handed_ns_of(exchanged: &[Exchanged]) -> Vec<Option<u64>> {
     exchanged.iter().map(since).collect()
 }
 
-/// The same exchanges, where each follows a reply that no other follows, the first or the last of
-/// those, as if it came on the connection of that one. A program that makes a new connection for
-/// each request, such as `ab` without `-k`, has as many at a time as it asks at once.
+/// The same exchanges, each on the connection of the exchange whose reply it follows: the first or
+/// the last reply that no other exchange follows yet. So a program that makes a new connection for
+/// each request, such as `ab` without `-k`, has as many connections as requests at a time.
 fn in_turn(
     exchanged: &[Exchanged],
     take: fn(&mut VecDeque<usize>) -> Option<usize>,
