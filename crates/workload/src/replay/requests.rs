@@ -40,14 +40,14 @@ pub(super) struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    fn is_fellow(&self, one: ThreadId, other: ThreadId) -> bool {
+    fn is_peer(&self, one: ThreadId, other: ThreadId) -> bool {
         one != other && self.kinds[one.index()] == self.kinds[other.index()]
     }
 
     /// The client that began a draft: another kind of thread.
     fn client_of(&self, draft: &Draft) -> Option<ThreadId> {
         match draft.activation.trigger {
-            Trigger::Thread(by) if !self.is_fellow(by, draft.activation.thread) => Some(by),
+            Trigger::Thread(by) if !self.is_peer(by, draft.activation.thread) => Some(by),
             _ => None,
         }
     }
@@ -67,7 +67,7 @@ impl Facts<'_> {
             let belongs = match draft.activation.trigger {
                 _ if draft.activation.thread != thread => false,
                 _ if place == 0 => true,
-                Trigger::Thread(by) => self.is_fellow(by, thread),
+                Trigger::Thread(by) => self.is_peer(by, thread),
                 _ => false,
             };
             if !belongs {

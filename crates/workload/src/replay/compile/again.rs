@@ -168,7 +168,7 @@ impl Compiler<'_> {
                         );
                         self.send(b, activation.thread, to);
                     }
-                    None if self.answers_nobody(target) => self.step(b, activation, *step),
+                    None if self.is_only_work(target) => self.step(b, activation, *step),
                     None => {}
                 },
                 Step::Later(target) => {
@@ -189,7 +189,7 @@ impl Compiler<'_> {
 
     /// Whether an activation of the service or a backend contains nothing but work, so that it
     /// answers no other request.
-    fn answers_nobody(&self, id: ActivationId) -> bool {
+    fn is_only_work(&self, id: ActivationId) -> bool {
         let activation = &self.replay.activations[id.index()];
         let only_works = |step: &Step| {
             matches!(

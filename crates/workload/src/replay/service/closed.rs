@@ -101,7 +101,7 @@ pub(super) fn chain(
     };
     let after = match connections {
         Some(names) => by_connection(names),
-        None => by_turns(asked, number),
+        None => by_oldest_reply(asked, number),
     };
     let follows = |(position, before): (usize, &Option<usize>)| {
         before.map(|before| asked[position].due_ns + ROUNDING_NS < asked[before].replied_ns as i64)
@@ -141,7 +141,7 @@ pub(super) fn by_connection(names: &[u32]) -> Vec<Option<usize>> {
 
 /// A request whose connection is not known follows the oldest reply that no request has followed
 /// yet.
-fn by_turns(asked: &[Asked], connections: usize) -> Vec<Option<usize>> {
+fn by_oldest_reply(asked: &[Asked], connections: usize) -> Vec<Option<usize>> {
     let mut replied: Vec<usize> = (0..asked.len()).collect();
     replied.sort_by_key(|position| asked[*position].replied_ns);
     (0..asked.len())

@@ -54,7 +54,7 @@ pub(super) fn same(times_ns: &[i64], at_ns: i64) -> Option<usize> {
 /// A reply whose client takes longer than this to read it, ns, was misplaced.
 const READ_MAX_NS: u64 = 1_000_000;
 /// Work that was executed more than this after its causes, ns, was held back.
-const PILED_NS: u64 = 1_000_000;
+const HELD_BACK_NS: u64 = 1_000_000;
 /// Threads of a subject that sends less than this percentage of the visible replies send no others.
 const REPLIER_PERCENT: usize = 5;
 
@@ -307,7 +307,7 @@ impl Placing<'_> {
             let sent_ns = u64::try_from(asked[reply.asked].sent_ns).unwrap_or(0);
             let sent_into_ns = self.clock.executed_of_ns(thread, index, sent_ns);
             let gate_ns = sent_into_ns.clamp(before_ns, into_ns);
-            let piled = is_here || reply.at_ns.saturating_sub(gates.level.at_ns) > PILED_NS;
+            let piled = is_here || reply.at_ns.saturating_sub(gates.level.at_ns) > HELD_BACK_NS;
             let since_ns = asked[reply.asked].handed_ns;
             let has_slept = since_ns
                 .zip(slept_ns)

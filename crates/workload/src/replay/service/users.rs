@@ -43,14 +43,14 @@ const DEVIATIONS: f64 = 3.0;
 const PLACED_MAX: usize = 5_000;
 
 /// A request and the reply before it on the same connection.
-struct Turn {
+struct AfterReply {
     /// From the reply to when the request was due, ns; negative before the reply.
     gap_ns: i64,
     /// How long the reply had taken, ns.
     latency_ns: i64,
 }
 
-impl Turn {
+impl AfterReply {
     fn between(before: &Asked, next: &Asked) -> Self {
         let replied_ns = before.replied_ns as i64;
         Self {
@@ -67,27 +67,27 @@ pub(super) fn odds(asked: &[Asked], connections: &[u32], before: &[Option<usize>
     if !PLACES.contains(&mean_place(asked, connections)?) {
         return None;
     }
-    let turns: Vec<Turn> = asked
+    let after_replies: Vec<AfterReply> = asked
         .iter()
         .zip(before)
-        .filter_map(|(one, before)| Some(Turn::between(&asked[(*before)?], one)))
+        .filter_map(|(one, before)| Some(AfterReply::between(&asked[(*before)?], one)))
         .collect();
-    let mut gaps_ns: Vec<i64> = turns.iter().map(|turn| turn.gap_ns).collect();
+    let mut gaps_ns: Vec<i64> = after_replies.iter().map(|one| one.gap_ns).collect();
     gaps_ns.sort_unstable();
     let at_once = gaps_ns.partition_point(|gap_ns| *gap_ns <= FOLLOWS_WITHIN_NS);
-    let soon = (turns.len() / SOON_OF).max(SOON_MIN);
+    let soon = (after_replies.len() / SOON_OF).max(SOON_MIN);
     let last_ns = (gaps_ns.get(at_once + soon - 1)? - FOLLOWS_WITHIN_NS) as f64;
     let middle_ns = (gaps_ns[at_once + soon / 2] - FOLLOWS_WITHIN_NS) as f64;
     if middle_ns > last_ns * (0.5 + DEVIATIONS * 0.5 / (soon as f64).sqrt()) {
         return None;
     }
-    let chance_per_ns = soon as f64 / (turns.len() as f64 * last_ns.max(1.0));
+    let chance_per_ns = soon as f64 / (after_replies.len() as f64 * last_ns.max(1.0));
     let due_within = |ns: i64| 1.0 - (-chance_per_ns * ns as f64).exp();
-    let by_schedule: f64 = turns
+    let by_schedule: f64 = after_replies
         .iter()
-        .map(|turn| due_within(turn.latency_ns + FOLLOWS_WITHIN_NS))
+        .map(|one| due_within(one.latency_ns + FOLLOWS_WITHIN_NS))
         .sum();
-    let by_thinking = turns.len() as f64 * due_within(FOLLOWS_WITHIN_NS);
+    let by_thinking = after_replies.len() as f64 * due_within(FOLLOWS_WITHIN_NS);
     Some(by_schedule - by_thinking - at_once as f64 * (by_schedule / by_thinking).ln())
 }
 

@@ -6,7 +6,7 @@ use schedcast_kernel::rules::{Rules, Version};
 use schedcast_sim::workload::ArrivalSource;
 use schedcast_sim::{Instruction, Machine, Workload, World};
 
-/// Two agents and a worker bound to CPU 1, beside a recorder; 10 ms.
+/// Two background threads and a worker bound to CPU 1, beside a recorder; 10 ms.
 fn machine_at_rest() -> Mini {
     let names = [
         (1, "schedcast"),

@@ -92,7 +92,7 @@ fn at_socket_on(mini: &mut Mini, us: u64, cpu: u32, pid: Pid, what: AtSocket, so
 }
 
 /// Two connections of a client that sends the next request on each when it has read the reply, as
-/// events of sockets show it. A turn takes 200 µs: the client sends at 5 and 17, and the server
+/// events of sockets show it. A cycle takes 200 µs: the client sends at 5 and 17, and the server
 /// answers at 100, which wakes the client, and at 170 µs. `renews`: each request has a connection
 /// of its own.
 fn without_a_rate(turns: u64, renews: bool) -> Recording {
@@ -180,7 +180,7 @@ fn a_client_without_a_rate_asks_less_often_of_a_slower_service() {
     let replay = infer(&without_a_rate(60, false), &InferOptions::default()).unwrap();
     let world = played(&with_work(replay, 4_000));
     let latency = world.probes().metric("server/request_latency").unwrap();
-    // Both connections wait for all that the server does in a turn, 600 µs.
+    // Both connections wait for the server's work of a whole cycle, 600 µs.
     assert!(
         (30..60).contains(&latency.values.count()),
         "{}",
@@ -246,7 +246,7 @@ fn requests_of_one_timer_are_due_when_they_are_sent() {
 fn a_client_with_a_schedule_has_one_request_at_a_time() {
     let replay = by_timers(ClientLoop::AsRecorded);
     assert_eq!(replay.services[0].bound, Bound::Clients(3));
-    // The work of a turn, 460 µs, becomes 14 ms, almost three times the time between two turns.
+    // The work of a cycle, 460 µs, becomes 14 ms, almost three times the time between two cycles.
     let latencies_ms = |client_loop| {
         let world = played(&with_work(by_timers(client_loop), 30_000));
         let latency = world.probes().metric("server/request_latency").unwrap();
@@ -274,7 +274,7 @@ fn the_threads_of_a_service_keep_their_number() {
 }
 
 /// A loop that hands the requests of three connections to a worker, which takes 100 µs for each,
-/// and replies when that is done. A client asks on each when it has its reply, for 60 turns.
+/// and replies when that is done. A client asks on each when it has its reply, for 60 cycles.
 fn handed() -> Replay {
     let mut mini = Mini::new(&[(1, "client"), (2, "loop"), (3, "worker")]);
     mini.group("/svc", &[("cpu.max", "max 100000")], &[2, 3]);

@@ -122,7 +122,7 @@ fn a_child_waits_for_no_other_request_and_its_parent_for_its_own() {
     assert!((54_000_000..68_000_000).contains(&max), "{max} ns");
 }
 
-/// Each child sleeps until a fellow of its parent has worked 80 µs, replies, and sleeps until a
+/// Each child sleeps until a peer of its parent has worked 80 µs, replies, and sleeps until a
 /// timer at 300 µs before it ends. When everything takes four times as long, the timer comes first.
 #[test]
 fn a_child_does_all_it_has_to_do_before_it_ends() {

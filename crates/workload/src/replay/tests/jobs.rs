@@ -4,7 +4,7 @@ use super::services::played_until;
 use super::*;
 use schedcast_base::assert_in;
 
-/// `make` (2) is let go at 1 ms, calls `exec` and starts compilers 3 and 4. When 3 has ended it
+/// `make` (2) is released at 1 ms, calls `exec` and starts compilers 3 and 4. When 3 has ended it
 /// starts 5, and ends when 4 has. On the recorded CPU 3 works 10 ms, 5 works 1 ms, sleeps 2 ms and
 /// works 2 ms, and 4 works 1 ms behind them.
 fn build(executes: bool) -> Mini {
@@ -109,7 +109,7 @@ fn a_sleep_in_a_job_begins_when_the_job_gets_there() {
         of.filter_map(|one| one.slept_before_ns).collect()
     };
     assert_eq!(slept(&inferred(build(true), 20_000)), [2_000_000]);
-    // A thread outside the group asks twenty times: the timer may be a timetable.
+    // A thread outside the group asks twenty times: the timer may be that of a schedule.
     let replay = inferred(asked(), 26_000);
     assert!(!replay.jobs[0].is_alone);
     assert!(slept(&replay).is_empty());

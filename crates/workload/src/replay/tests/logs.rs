@@ -4,7 +4,7 @@ use super::services::{apart, of_pile, open, put_log};
 use super::*;
 
 /// On a busy machine a server preempts its client, which waits for the CPU when it is answered: no
-/// reply wakes it. The log is the server's all the same, whoever else runs in its group.
+/// reply wakes it. The log is the server's all the same, whatever else runs in its group.
 #[test]
 fn a_log_stays_with_the_threads_that_answer_it() {
     let mut mini = Mini::new(&[(1, "client"), (2, "server"), (3, "sleep")]);
@@ -63,7 +63,7 @@ fn remote_with(way_back_us: u64, piles: u64) -> Recording {
     recording
 }
 
-/// Its server is woken 65 times for 145 requests, and nobody is woken by an answer.
+/// Its server is woken 65 times for 145 requests, and answers wake no thread.
 #[test]
 fn a_server_whose_answers_wake_nobody_answers_all_requests() {
     let replay = infer(&remote_with(60, 40), &InferOptions::default()).unwrap();

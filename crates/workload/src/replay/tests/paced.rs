@@ -1,10 +1,10 @@
-//! Threads that sleep for a fixed time between their turns.
+//! Threads that sleep for a fixed time between their activations.
 
 use super::services::played_until;
 use super::*;
 
-/// Every fourth of 30 turns of 5 ms is held back for 60 ms. The sleeps take 2 ms, or until the next
-/// point of a timetable of 200 ms.
+/// Every fourth of 30 activations of 5 ms is held back for 60 ms. The sleeps take 2 ms, or until
+/// the next point of a schedule of 200 ms.
 fn recorded(keeps_timetable: bool) -> Replay {
     let mut mini = Mini::new(&[(1, "loader")]);
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[1]);
@@ -34,8 +34,8 @@ fn fixed_sleeps_begin_when_the_turn_before_has_ended() {
     let slept: Vec<Option<u64>> = slept.collect();
     assert_eq!(slept[0], None);
     assert!(slept[1..].iter().all(|slept| *slept == Some(2_000_000)));
-    // The first turn begins at 1 ms; 30 turns of 5 ms and 29 sleeps of 2 ms are 208 ms without the
-    // limit, and 628 ms with it.
+    // The first activation begins at 1 ms; 30 activations of 5 ms and 29 sleeps of 2 ms are 208 ms
+    // without the limit, and 628 ms with it.
     let world = played_until(&replay, None, 209_500_000);
     let executed_ns = world.probes().of("loader").unwrap().all_charged_ns();
     assert!(executed_ns.abs_diff(150_000_000) < 100_000, "{executed_ns}");

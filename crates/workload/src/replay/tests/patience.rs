@@ -56,7 +56,7 @@ fn what_is_asked_three_times_is_done_three_times() {
         assert_eq!(counts, [requests, requests, 2 * requests]);
         assert_eq!(once.len(), thrice.len());
         for ((name, once_us), (_, thrice_us)) in once.into_iter().zip(thrice) {
-            // The end of an activation behind its last reply is nobody's.
+            // The end of an activation, behind its last reply, is for no request.
             let least = 3 * once_us - 3 * once_us / 20;
             assert!(
                 (least..=3 * once_us).contains(&thrice_us),

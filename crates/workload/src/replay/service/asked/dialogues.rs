@@ -59,7 +59,7 @@ pub(super) fn find(exchanged: &[Exchanged], by_timer: &[bool]) -> Option<Vec<Vec
     let lifetimes = of_connection
         .values()
         .filter_map(|of| exchanged[of[0]].lifetime);
-    if at_once(lifetimes) * CONNECTIONS_TIMES > of_connection.len() {
+    if open_at_once(lifetimes) * CONNECTIONS_TIMES > of_connection.len() {
         return None;
     }
     // Exchanges of connections for one request, with those that close them.
@@ -132,7 +132,7 @@ pub(super) fn transactions(
 }
 
 /// How many connections there were at once, at most.
-fn at_once(lifetimes: impl Iterator<Item = Lifetime>) -> usize {
+fn open_at_once(lifetimes: impl Iterator<Item = Lifetime>) -> usize {
     let ends = |one: Lifetime| {
         let closed = one.closed_ns().map(|closed_ns| (closed_ns, false));
         std::iter::once((one.opened_ns, true)).chain(closed)

@@ -70,11 +70,11 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     });
     let by_timer: Vec<bool> = by_timer.collect();
     let of_messages = || {
-        let prompt_ns = prompt_ns(&exchanged);
+        let at_once_ns = at_once_ns(&exchanged);
         let all = exchanged.iter().zip(&awake).zip(&by_timer);
         let at_once = all.map(|((one, awake), by_timer)| {
             let awake = awake.as_ref().filter(|_| !by_timer);
-            awake.is_some_and(|awake| awake.asks_at_once(one, prompt_ns, false))
+            awake.is_some_and(|awake| awake.asks_at_once(one, at_once_ns, false))
         });
         dialogues::transactions(&exchanged, &at_once.collect::<Vec<bool>>())
     };
@@ -112,11 +112,11 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     let connects = border.evidence.messages.connects(&border.clients);
     let lanes = match renews || connects * 2 > exchanged.len() {
         // The latest reply that is free, so that one late request does not make a lane of its own.
-        true => numbers(&in_turn(&exchanged, VecDeque::pop_back)),
+        true => numbers(&on_followed_connections(&exchanged, VecDeque::pop_back)),
         false => numbers(&exchanged),
     };
     if has_no_timers && !ask_at_once {
-        let turns = in_turn(&exchanged, VecDeque::pop_front);
+        let turns = on_followed_connections(&exchanged, VecDeque::pop_front);
         ask_at_once = is_at_once(&turns, &awake, true);
         if ask_at_once {
             exchanged = turns;
@@ -173,9 +173,9 @@ impl Awake<'_> {
     /// Whether the client of a request asked as soon as it had been answered. With `may_sleep` it
     /// may sleep after the reply until the group wakes it, for the end of the connection for
     /// instance.
-    fn asks_at_once(&self, one: &Exchanged, prompt_ns: u64, may_sleep: bool) -> bool {
+    fn asks_at_once(&self, one: &Exchanged, at_once_ns: u64, may_sleep: bool) -> bool {
         let can_ask_ns = one.free_ns.max(self.woken_ns);
-        let is_prompt = one.begun_ns.saturating_sub(can_ask_ns) <= prompt_ns;
+        let is_prompt = one.begun_ns.saturating_sub(can_ask_ns) <= at_once_ns;
         let is_answered = (1..=one.begun_ns).contains(&one.free_ns);
         let has_slept = self.woken_ns > one.free_ns;
         let is_by_reply = !has_slept || may_sleep && self.by_group;
@@ -185,7 +185,7 @@ impl Awake<'_> {
 
 /// A client that asks within this time of a reply asks at once: 1 ms, or half of what a reply
 /// takes, because the client reads and decrypts it first.
-fn prompt_ns(exchanged: &[Exchanged]) -> u64 {
+fn at_once_ns(exchanged: &[Exchanged]) -> u64 {
     let latency_ns = |one: &Exchanged| one.replied_ns.saturating_sub(one.begun_ns);
     let mut latencies_ns: Vec<u64> = exchanged.iter().map(latency_ns).collect();
     AT_ONCE_NS.max(median(&mut latencies_ns).unwrap_or(0) / 2)
@@ -193,10 +193,10 @@ fn prompt_ns(exchanged: &[Exchanged]) -> u64 {
 
 /// Whether all clients ask at once but for one request in twenty.
 fn is_at_once(exchanged: &[Exchanged], awake: &[Option<Awake<'_>>], may_sleep: bool) -> bool {
-    let prompt_ns = prompt_ns(exchanged);
+    let at_once_ns = at_once_ns(exchanged);
     let at_once = exchanged.iter().zip(awake).filter(|(one, awake)| {
         let awake = awake.as_ref().filter(|awake| awake.timer.is_none());
-        awake.is_some_and(|awake| awake.asks_at_once(one, prompt_ns, may_sleep))
+        awake.is_some_and(|awake| awake.asks_at_once(one, at_once_ns, may_sleep))
     });
     at_once.count() * AT_ONCE_OF >= exchanged.len() * (AT_ONCE_OF - 1)
 }
@@ -239,7 +239,7 @@ fn handed_ns_of(exchanged: &[Exchanged]) -> Vec<Option<u64>> {
 /// The same exchanges, each on the connection of the exchange whose reply it follows: the first or
 /// the last reply that no other exchange follows yet. So a program that makes a new connection for
 /// each request, such as `ab` without `-k`, has as many connections as requests at a time.
-fn in_turn(
+fn on_followed_connections(
     exchanged: &[Exchanged],
     take: fn(&mut VecDeque<usize>) -> Option<usize>,
 ) -> Vec<Exchanged> {
