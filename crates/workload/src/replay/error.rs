@@ -95,7 +95,7 @@ pub enum ReplayError {
          when they give up in the middle is not modelled; leave `client_timeout` out"
     )]
     Dialogues,
-    /// Clients that ask again where it is not known what a request begins.
+    /// Clients that ask again where it is not known what begins a request.
     #[error(
         "{unknown} of {requests} requests cannot be asked again: the recording does not show what \
          begins the thread that answers them, such as a child that is forked for each"
