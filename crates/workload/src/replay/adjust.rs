@@ -116,8 +116,8 @@ impl Adjust {
     /// Changes a replay.
     ///
     /// # Errors
-    /// A cgroup that is not there; a number of threads without a pool or beside a service; a timeout
-    /// where no requests of clients are known or where they have several messages.
+    /// A cgroup that is not there; a number of threads without a pool or beside a service; a
+    /// timeout where no requests of clients are known or where they have several messages.
     pub fn apply(&self, replay: &mut Replay) -> Result<(), ReplayError> {
         if let Some(path) = &self.foreground {
             let group = replay.group(path)?;
