@@ -21,11 +21,11 @@
 //!
 //! # Worked examples
 //!
-//! Three processes of gunicorn ran for 1350 ms in a trace that lacks 26 358 switches. Their group
+//! Three processes of gunicorn ran for 1350 ms in a trace that lacks 26,358 switches. Their group
 //! was charged with 1307 ms, so each of their runs counts 1307/1350 of its time. With all of it,
 //! the limit of 20.7 ms in 100 would throttle them for 2.5 s instead of 1.1.
 //!
-//! A `memcached` used 854 ms in 8 s by its trace. In 11 165 of 39 900 cases an interrupt woke one
+//! A `memcached` used 854 ms in 8 s by its trace. In 11,165 of 39,900 cases an interrupt woke one
 //! of its threads on an idle CPU, 97.8 ms before their switches in altogether. Its group was
 //! charged with 927 ms, 73 ms more than the trace shows. So a thread that was switched in 10.5 µs
 //! after such a wakeup has 10.5 · 73 / 97.8 = 7.8 µs of work more.

@@ -8,9 +8,9 @@
 //!
 //! # Worked example
 //!
-//! An activation of 9 694 µs that was switched in twice, woke one thread and, at 250 Hz, met
+//! An activation of 9694 µs that was switched in twice, woke one thread and, at 250 Hz, met
 //! 9694/4000 = 2.4235 ticks on average. At 1.3 µs a switch, 0.7 µs a wakeup and 1.5 µs a tick the
-//! simulator will add 2·1.3 + 0.7 + 2.4235·1.5 = 6.935 µs; 9 687.065 µs of work remain. A thread
+//! simulator will add 2·1.3 + 0.7 + 2.4235·1.5 = 6.935 µs; 9687.065 µs of work remain. A thread
 //! that ran for 2 µs keeps 0, never less. Had the woken thread gone to another CPU, the price of
 //! sending an interrupt there would come off, too.
 

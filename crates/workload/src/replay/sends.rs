@@ -26,9 +26,9 @@
 //!
 //! # Worked example
 //!
-//! A recording of redis: its client runs for 0.2 s, and 4741 softirqs wake redis in that time, 23
-//! 700 a second. Redis itself runs for 5 s of the 40 s that two CPUs have. In the other 34.8 s no
-//! softirq wakes it, where 825 000 were due at that rate. They are messages of the client.
+//! A recording of redis: its client runs for 0.2 s, and 4741 softirqs wake redis in that time,
+//! 23,700 a second. Redis itself runs for 5 s of the 40 s that two CPUs have. In the other 34.8 s
+//! no softirq wakes it, where 825,000 were due at that rate. They are messages of the client.
 //!
 //! A busy machine: 200 softirqs wake a thread while a job of 10 s is current, 20 a second, and 180
 //! while others are, in 9 s, and none in 0.1 s of idle time. At the rate of the job 182 were due in

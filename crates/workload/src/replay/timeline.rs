@@ -29,8 +29,8 @@
 //! [`SOON_NS`].
 //!
 //! The four workers of a `memcached` had run for 1193 ms in 8 s by their switches, but their group
-//! was charged with 1307. In 30 300 cases a worker had preempted the client that woke it, 2.6 µs
-//! before the switch in the median and 114 ms in all; in 11 700 cases a client preempted a worker,
+//! was charged with 1307. In 30,300 cases a worker had preempted the client that woke it, 2.6 µs
+//! before the switch in the median and 114 ms in all; in 11,700 cases a client preempted a worker,
 //! 45 ms in all. By its charges the group ran for 1262 ms, and the rest lies before the switches
 //! from idle (see `charged`).
 //!

@@ -14,7 +14,7 @@
 //! sends at 9 µs. A worker of its own CPU takes the CPU from it at 12 µs, answers and sleeps at
 //! 23 µs, while the client stays runnable, so that no waking shows the reply. The client usually
 //! works 6 µs for a reply, so it has this one at 29 µs. It sends another at 31 µs, due while it was
-//! awake. Of 63 900 requests, timers alone led to 35 400.
+//! awake. Of 63,900 requests, timers alone led to 35,400.
 
 use super::super::super::activity::Draft;
 use super::super::super::threads::ThreadId;
