@@ -101,10 +101,11 @@ impl RtRq {
     }
 
     /// Kernel priority of the most urgent queued task, [`NO_RT_PRIO`] when there is none
-    /// (`highest_prio.curr`).
+    /// (`highest_prio.curr`). A task that is saved keeps its place in the list meanwhile, and
+    /// counts only while others are queued.
     #[inline]
     pub(crate) fn highest_prio(&self) -> i32 {
-        if self.bitmap == 0 {
+        if self.nr_running == 0 {
             NO_RT_PRIO
         } else {
             self.bitmap.trailing_zeros() as i32

@@ -77,14 +77,15 @@ impl Kernel {
         self.update_curr_rt(p, cpu);
         let prio = self.prio(task) as usize;
         let rt = &mut self.rqs[cpu].rt;
+        let highest_before = rt.highest_prio();
         if flags.has(DequeueFlags::MOVED) || !flags.has(DequeueFlags::SAVE) {
             rt.queues[prio].retain(|&other| other != task);
             if rt.queues[prio].is_empty() {
-                rt.behind_deadlines &= rt.highest_prio() != prio as i32;
                 rt.bitmap &= !(1 << prio);
             }
         }
         rt.nr_running -= 1;
+        rt.behind_deadlines &= rt.highest_prio() == highest_before;
         let record = &mut self.tasks[task];
         record.rt_on_rq = false;
         if record.nr_cpus_allowed > 1 {

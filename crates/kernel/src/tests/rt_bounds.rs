@@ -4,7 +4,7 @@
 //! set aside. A history of whole ticks seldom meets that.
 
 use super::world::*;
-use crate::fair::DequeueFlags;
+use crate::fair::{DequeueFlags, EnqueueFlags};
 use crate::rt::Callbacks;
 use crate::task::Policy;
 
@@ -129,6 +129,24 @@ fn each_nanosecond_of_a_real_time_task_is_charged_and_none_of_a_fair_one() {
         let ran = world.kernel.entities[se].sum_exec_runtime - before.1;
         let counted = world.kernel.rqs[0].rt.rt_time_ns - before.0;
         assert_eq!((ran, counted), (charged, charged));
+    }
+}
+
+/// The only real-time task of a CPU is saved and restored when its affinity changes, which takes the
+/// CPU's place for deadline tasks from it (`dec_rt_prio` of 6.12.107: without tasks the priority is
+/// the least one). With another one beside it the priority stays.
+#[test]
+fn an_only_task_that_is_saved_leaves_its_cpus_place_for_deadlines() {
+    for priorities in [&[40][..], &[40, 50], &[50, 40]] {
+        let mut world = World::new("6.12", 1);
+        let tasks = priorities.iter().map(|&one| pinned(&mut world, CPU, one));
+        let tasks: Vec<TaskId> = tasks.collect();
+        world.kernel.rqs[0].rt.behind_deadlines = true;
+        let kernel = &mut world.kernel;
+        kernel.dequeue_task_rt(&mut world.bench, CPU, tasks[0], DequeueFlags::SAVE);
+        kernel.enqueue_task_rt(&mut world.bench, CPU, tasks[0], EnqueueFlags::RESTORE);
+        let stays_behind = priorities.len() > 1;
+        assert_eq!(world.kernel.rqs[0].rt.behind_deadlines, stays_behind);
     }
 }
 
