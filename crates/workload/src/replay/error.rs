@@ -91,8 +91,8 @@ pub enum ReplayError {
     NoClients,
     /// A timeout of clients whose requests are several messages each.
     #[error(
-        "the clients connect anew for each request, with more than one message each (as TLS has): \
-         when they give up in the middle is not modelled; leave `client_timeout` out"
+        "a request of these clients is several messages (the handshake of TLS, the statements of a \
+         transaction): that they give up in the middle is not modelled; leave `client_timeout` out"
     )]
     Dialogues,
     /// Clients that ask again where it is not known what begins a request.
