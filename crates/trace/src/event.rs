@@ -277,6 +277,8 @@ pub enum AtSocket {
     Sent,
     /// The current thread has received something.
     Received,
+    /// The current thread has received one datagram of UDP, whose sender may be any of many.
+    ReceivedDatagram,
     /// The current thread begins to connect it: its new state is `TCP_SYN_SENT`.
     Connects,
     /// It is closed: its new state is `TCP_FIN_WAIT1`, `TCP_LAST_ACK` if the other end was closed

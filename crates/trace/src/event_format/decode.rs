@@ -50,6 +50,7 @@ struct SocketPlan {
     socket: Field,
     /// Bytes that were moved, or an error, or the new state; nothing where data has come.
     value: Option<Field>,
+    protocol: Option<Field>,
 }
 
 impl SocketPlan {
@@ -68,6 +69,7 @@ impl SocketPlan {
             event,
             socket: format.field(socket)?.clone(),
             value,
+            protocol: format.field("protocol").cloned(),
         })
     }
 
@@ -77,7 +79,10 @@ impl SocketPlan {
         let what = match (self.event, value.transpose()?.unwrap_or(0)) {
             (SocketEvent::DataReady, _) => AtSocket::Arrived,
             (SocketEvent::SendLength, 1..) => AtSocket::Sent,
-            (SocketEvent::RecvLength, 1..) => AtSocket::Received,
+            (SocketEvent::RecvLength, 1..) => match &self.protocol {
+                Some(field) if values.number(field)? == IPPROTO_UDP => AtSocket::ReceivedDatagram,
+                _ => AtSocket::Received,
+            },
             (SocketEvent::SetState, TCP_SYN_SENT) => AtSocket::Connects,
             (SocketEvent::SetState, TCP_FIN_WAIT1 | TCP_CLOSE | TCP_LAST_ACK) => AtSocket::Closes,
             _ => return Ok(None),
@@ -86,6 +91,9 @@ impl SocketPlan {
         Ok(Some(EventKind::Socket { socket, what }))
     }
 }
+
+/// Protocol number of UDP (`include/uapi/linux/in.h`).
+const IPPROTO_UDP: i64 = 17;
 
 /// No CPU has a higher number.
 const CPU_MAX: i64 = 65_535;
@@ -420,6 +428,22 @@ mod tests {
         assert_eq!(name(b"\x03\0\0\0\x01\0\0\0"), "sched_stat_wait");
         assert_eq!(name(b"\x04\0\0\0\x01\0\0\0"), "(event 4)");
         assert!(decode(&decoder, b"\x04").is_err());
+    }
+
+    #[test]
+    fn what_is_received_over_udp_is_a_datagram() {
+        let received = "name: sock_recv_length\nID: 6\nCOMMON\
+            field:void * sk; offset:8; size:8; signed:0;\n\
+            field:__u16 protocol; offset:16; size:2; signed:0;\n\
+            field:int ret; offset:20; size:4; signed:1;";
+        let decoder = decoder(Endian::Little, &[received]);
+        for (protocol, what) in [(6, AtSocket::Received), (17, AtSocket::ReceivedDatagram)] {
+            let mut record = *b"\x06\0\0\0\x07\0\0\0\x0a\0\0\0\0\0\0\0\0\0\0\0\x20\0\0\0";
+            record[16] = protocol;
+            let event = decode(&decoder, &record).unwrap().0;
+            let socket = 0xa.into();
+            assert_eq!(event.kind, EventKind::Socket { socket, what });
+        }
     }
 
     #[test]

@@ -8,6 +8,10 @@
 //! reply when it has received for the last time. The kernel reuses the address of a closed socket
 //! for a new connection; the event of connecting shows that.
 //!
+//! All clients send their datagrams to the same socket of a server, which receives one at a time, in
+//! the order in which they came. From 6.13 on (612b1c0dec5b) data that comes behind other data has
+//! no event: a reply without one is for the datagram that its thread received last.
+//!
 //! # Worked example
 //!
 //! At 1.000 ms data comes at socket B while the client is the current thread; at 1.004 it has sent
@@ -81,6 +85,9 @@ struct Message {
     to: Socket,
     /// The thread that received next at the other end.
     got_by: Option<ThreadId>,
+    is_datagram: bool,
+    /// No event names the other end, which is taken for that of the message before.
+    is_guess: bool,
 }
 
 /// A request under way.
@@ -107,6 +114,8 @@ struct Connection {
     number: u32,
     server: Socket,
     lifetime: Option<Lifetime>,
+    /// Each message has a reply of its own, in any order, or none.
+    is_datagram: bool,
     /// In order of sending.
     open: VecDeque<Open>,
     free_ns: u64,
@@ -115,11 +124,12 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(number: u32, server: Socket, lifetime: Option<Lifetime>) -> Self {
+    fn new(number: u32, message: &Message, lifetime: Option<Lifetime>) -> Self {
         Self {
             number,
-            server,
+            server: message.to,
             lifetime,
+            is_datagram: message.is_datagram,
             open: VecDeque::new(),
             free_ns: 0,
             has_answered: false,
@@ -132,9 +142,11 @@ impl Connection {
         closed_ns.is_some_and(|closed_ns| closed_ns < at_ns)
     }
 
-    /// Ends the first request under way if `ends`.
+    /// Ends the first request under way if `ends`; of datagrams the first for which it holds.
     fn end(&mut self, ends: impl Fn(&Open) -> bool) -> Option<Exchanged> {
-        let open = self.open.pop_front_if(|open| ends(open))?;
+        let looked_at = if self.is_datagram { usize::MAX } else { 1 };
+        let row = self.open.iter().take(looked_at).position(ends)?;
+        let open = self.open.remove(row)?;
         let (answer, taken) = (open.answer?, open.taken?);
         let replied_ns = answer.at_ns.max(open.read_ns);
         let free_ns = std::mem::replace(&mut self.free_ns, replied_ns);
@@ -172,6 +184,7 @@ impl Connection {
             }
         }
         if let Some(last) = self.open.back_mut()
+            && !self.is_datagram
             && last.taken.is_none()
             && last.client == message.by
             && message.at_ns - last.last_piece_ns <= PIECE_NS
@@ -191,17 +204,39 @@ impl Connection {
         forgotten
     }
 
-    /// The server has received all that was sent.
+    /// Whether a message that the server has received waits for its answer.
+    fn has_taken(&self) -> bool {
+        let is_taken = |open: &Open| open.taken.is_some() && open.answer.is_none();
+        self.open.iter().any(is_taken)
+    }
+
+    /// The server has received all that was sent, or one datagram.
     fn takes(&mut self, at_ns: u64, by: ThreadId) {
-        for open in &mut self.open {
-            open.taken.get_or_insert((at_ns, by));
+        let at_once = if self.is_datagram { 1 } else { usize::MAX };
+        let new = self.open.iter_mut().filter(|open| open.taken.is_none());
+        for open in new.take(at_once) {
+            open.taken = Some((at_ns, by));
         }
     }
 
-    /// The server sends: the answer to all that it has taken, or the rest of the last answer.
+    /// The server sends: the answer to all that it has taken, or the rest of the last answer. A
+    /// datagram answers the first one that the same thread has taken, or else the first taken.
     fn answers(&mut self, answer: Answer) {
         self.has_answered = true;
         let is_new = |open: &&mut Open| open.taken.is_some() && open.answer.is_none();
+        if self.is_datagram {
+            let is_own = |open: &&mut Open| open.taken.is_some_and(|(_, by)| by == answer.by);
+            let mut own = self.open.iter_mut().filter(is_new).filter(is_own);
+            match own.next() {
+                Some(open) => open.answer = Some(answer),
+                None => {
+                    if let Some(open) = self.open.iter_mut().find(is_new) {
+                        open.answer = Some(answer);
+                    }
+                }
+            }
+            return;
+        }
         let mut any = false;
         for open in self.open.iter_mut().filter(is_new) {
             open.answer = Some(answer);
@@ -216,8 +251,19 @@ impl Connection {
         }
     }
 
-    /// The client receives.
+    /// The client receives: all that was answered, or one datagram.
     fn reads(&mut self, at_ns: u64) {
+        if !self.is_datagram {
+            return self.reads_all(at_ns);
+        }
+        let is_new = |open: &&mut Open| open.answer.is_some() && !open.is_read();
+        if let Some(open) = self.open.iter_mut().find(is_new) {
+            open.read_ns = at_ns;
+        }
+    }
+
+    /// The client has received all that was answered, at the latest now.
+    fn reads_all(&mut self, at_ns: u64) {
         let unread = self.open.iter_mut().filter(|open| !open.is_read());
         for open in unread.filter(|open| open.answer.is_some()) {
             open.read_ns = at_ns;
@@ -229,7 +275,9 @@ impl Connection {
         ended.extend(std::iter::from_fn(|| {
             self.end(|open| open.answer.is_some())
         }));
-        self.open.drain(..).count() as u64
+        let unanswered = self.open.drain(..).count() as u64;
+        // A datagram may be lost, or want no reply.
+        if self.is_datagram { 0 } else { unanswered }
     }
 }
 
@@ -267,8 +315,12 @@ pub(super) struct Messages {
 impl Messages {
     pub(super) fn of(uses: &[SocketUse], start_ns: u64) -> Self {
         let (mut sent, mut received) = (Vec::new(), Vec::new());
-        let reads = uses.iter().filter(|one| one.what == AtSocket::Received);
-        let read: BTreeSet<Socket> = reads.map(|one| one.socket).collect();
+        let sockets = |what| {
+            let of_kind = uses.iter().filter(move |one| one.what == what);
+            of_kind.map(|one| one.socket).collect::<BTreeSet<Socket>>()
+        };
+        let datagrams = sockets(AtSocket::ReceivedDatagram);
+        let read = &sockets(AtSocket::Received) | &datagrams;
         let mut connects: BTreeMap<ThreadId, usize> = BTreeMap::new();
         let mut lifetimes: BTreeMap<Socket, Vec<Lifetime>> = BTreeMap::new();
         let mut arrived: BTreeMap<ThreadId, (Socket, u64)> = BTreeMap::new();
@@ -303,7 +355,7 @@ impl Messages {
                         *came = (socket, at_ns);
                     }
                 }
-                AtSocket::Received => {
+                AtSocket::Received | AtSocket::ReceivedDatagram => {
                     // It came at the end of another call: `shutdown` releases a corked reply.
                     arrived.remove(&by);
                     // It closed its own end only, and waits for the answer.
@@ -316,6 +368,7 @@ impl Messages {
                 }
                 AtSocket::Sent => {
                     let came = arrived.remove(&by).filter(|(to, _)| *to != socket);
+                    let is_guess = came.is_none();
                     let known = || Some((*peers.get(&socket)?, at_ns));
                     let Some((to, at_ns)) = came.or_else(known) else {
                         continue;
@@ -328,6 +381,8 @@ impl Messages {
                         from: socket,
                         to,
                         got_by: None,
+                        is_datagram: datagrams.contains(&socket) || datagrams.contains(&to),
+                        is_guess,
                     });
                 }
             }
@@ -441,8 +496,11 @@ pub(super) fn unread(exchanged: &[Exchanged]) -> u64 {
 #[derive(Default)]
 struct Connections {
     by_client: BTreeMap<Socket, Connection>,
-    /// By server's socket: the client's.
-    client_of: BTreeMap<Socket, Socket>,
+    /// By server's socket: the client's; of one for datagrams the clients' of those that the server
+    /// has not received yet.
+    clients_of: BTreeMap<Socket, VecDeque<Socket>>,
+    /// The client's socket of the datagram that a thread of the server received last.
+    served: BTreeMap<ThreadId, Socket>,
     /// Requests without an answer on connections that were closed.
     forgotten: u64,
 }
@@ -457,9 +515,14 @@ impl Connections {
                 connection.reads(*at_ns);
             }
         } else if sides.inside[by.index()]
-            && let Some(client) = self.client_of.get(socket)
-            && let Some(connection) = self.by_client.get_mut(client)
+            && let Some(clients) = self.clients_of.get_mut(socket)
+            && let Some(&client) = clients.front()
+            && let Some(connection) = self.by_client.get_mut(&client)
         {
+            if connection.is_datagram {
+                clients.pop_front();
+                self.served.insert(*by, client);
+            }
             connection.takes(*at_ns, *by);
         }
     }
@@ -472,17 +535,34 @@ impl Connections {
         ended: &mut Vec<Exchanged>,
     ) {
         if sides.clients.contains(&message.by) {
-            self.client_of.insert(message.to, message.from);
+            let clients = self.clients_of.entry(message.to).or_default();
+            if !message.is_datagram {
+                clients.clear();
+            }
+            clients.push_back(message.from);
             let number = self.by_client.len() as u32;
             let connection = self.by_client.entry(message.from);
             let connection =
-                connection.or_insert_with(|| Connection::new(number, message.to, lifetime));
+                connection.or_insert_with(|| Connection::new(number, message, lifetime));
             self.forgotten += connection.asks(message, lifetime, ended);
         } else if sides.inside[message.by.index()]
-            && let Some(connection) = self.by_client.get_mut(&message.to)
+            && let served = self.served.get(&message.by).filter(|_| message.is_guess)
+            && let Some(connection) = self.by_client.get_mut(served.unwrap_or(&message.to))
             && connection.server == message.from
             && !connection.is_closed(message.at_ns)
         {
+            if connection.is_datagram && !connection.has_taken() {
+                // An earlier one was lost, so that another one was taken for what the thread
+                // received.
+                let clients = self.clients_of.entry(message.from).or_default();
+                let own = clients.iter().position(|client| *client == message.to);
+                clients.drain(..own.map_or(0, |row| row + 1));
+                connection.takes(message.at_ns, message.by);
+            }
+            if connection.is_datagram && !message.is_guess {
+                // It is told of, so that nothing was before it.
+                connection.reads_all(message.at_ns);
+            }
             connection.answers(Answer {
                 at_ns: message.at_ns,
                 by: message.by,
@@ -492,209 +572,4 @@ impl Connections {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CLIENT: ThreadId = ThreadId(0);
-    const SERVER: ThreadId = ThreadId(1);
-    /// The client's socket and the server's.
-    const ENDS: [u64; 2] = [0xa, 0xb];
-
-    type Use = (u64, ThreadId, AtSocket, u64);
-
-    fn uses(all: &[Use]) -> Vec<SocketUse> {
-        let one = |(time_us, thread, what, socket): &Use| SocketUse {
-            time_ns: time_us * 1000,
-            thread: *thread,
-            socket: (*socket).into(),
-            what: *what,
-        };
-        all.iter().map(one).collect()
-    }
-
-    fn found(all: &[Use]) -> Vec<(u64, u64, u64)> {
-        let sides = Sides {
-            clients: &[CLIENT].into(),
-            inside: &[false, true],
-        };
-        let us = |one: &Exchanged| [one.sent_ns, one.replied_ns, one.free_ns].map(|ns| ns / 1000);
-        let (all, _) = Messages::of(&uses(all), 0).exchanged(&sides);
-        all.iter()
-            .map(us)
-            .map(|[sent, replied, free]| (sent, replied, free))
-            .collect()
-    }
-
-    fn sent(at_us: u64, by: ThreadId, from: usize) -> [Use; 2] {
-        [
-            (at_us, by, AtSocket::Arrived, ENDS[1 - from]),
-            (at_us + 4, by, AtSocket::Sent, ENDS[from]),
-        ]
-    }
-
-    fn received(at_us: u64, by: ThreadId, end: usize) -> Use {
-        (at_us, by, AtSocket::Received, ENDS[end])
-    }
-
-    fn asked(at_us: u64) -> Vec<Use> {
-        let mut uses: Vec<Use> = sent(at_us, CLIENT, 0).into();
-        uses.push(received(at_us + 10, SERVER, 1));
-        uses
-    }
-
-    #[test]
-    fn a_request_is_answered_by_the_last_message_before_the_next_one() {
-        let mut uses = asked(1000);
-        uses.extend(sent(1200, SERVER, 1));
-        uses.push(received(1250, CLIENT, 0));
-        uses.extend(sent(1300, SERVER, 1));
-        uses.push(received(1350, CLIENT, 0));
-        uses.extend(asked(2000));
-        uses.extend(sent(2100, SERVER, 1));
-        assert_eq!(found(&uses), [(1000, 1350, 0), (2000, 2100, 1350)]);
-        uses.extend(asked(3000));
-        assert_eq!(found(&uses).len(), 2, "it has no answer");
-    }
-
-    /// One softirq delivers the client's message, another one comes from a network card.
-    #[test]
-    fn a_softirq_that_delivers_a_message_wakes_for_its_sender() {
-        let waking = |time_us: u64| Waking {
-            time_ns: time_us * 1000,
-            cpu: 0,
-            wakee: SERVER,
-            source: Source::SOFTIRQ,
-            under: Some(CLIENT),
-            remote: false,
-        };
-        let mut wakings = [waking(1001), waking(2000)];
-        Messages::of(&uses(&sent(1000, CLIENT, 0)), 0).claim(&mut wakings, 0);
-        let sources = wakings.map(|waking| waking.source);
-        assert_eq!(sources, [Source::Thread(CLIENT), Source::SOFTIRQ]);
-    }
-
-    /// The server preempts the client before that has left its call.
-    #[test]
-    fn data_comes_before_its_sender_says_so() {
-        let [arrived, left] = sent(1000, CLIENT, 0);
-        let mut uses = vec![arrived, received(1050, SERVER, 1)];
-        uses.extend(sent(1100, SERVER, 1));
-        uses.push((1200, left.1, left.2, left.3));
-        assert_eq!(found(&uses), [(1000, 1100, 0)]);
-    }
-
-    /// lighttpd answers `ab` so: head and file wait in the socket until it is shut down.
-    #[test]
-    fn what_leaves_after_its_sender_says_so_is_no_part_of_the_next_message() {
-        const OTHER: [u64; 2] = [0xc, 0xd];
-        let mut uses = asked(1000);
-        uses.push((1020, SERVER, AtSocket::Sent, ENDS[1]));
-        uses.push((1030, SERVER, AtSocket::Arrived, ENDS[0]));
-        uses.push(received(1040, CLIENT, 0));
-        uses.push((1050, CLIENT, AtSocket::Arrived, OTHER[1]));
-        uses.push((1054, CLIENT, AtSocket::Sent, OTHER[0]));
-        uses.push((1060, SERVER, AtSocket::Received, OTHER[1]));
-        uses.push((1070, SERVER, AtSocket::Sent, OTHER[1]));
-        assert_eq!(found(&uses), [(1000, 1040, 0), (1050, 1070, 0)]);
-    }
-
-    /// One client closes its connection before the server answers, another one before it receives
-    /// the answer. The kernel gives the first one's socket to a new connection.
-    #[test]
-    fn clients_that_close_before_they_have_the_answer_gave_up() {
-        let given_up = |all: &[Use]| {
-            let sides = Sides {
-                clients: &[CLIENT].into(),
-                inside: &[false, true],
-            };
-            let (all, closed) = Messages::of(&uses(all), 0).exchanged(&sides);
-            unread(&all) + closed
-        };
-        let ask = |at_us, [client, server]: [u64; 2]| -> [Use; 3] {
-            [
-                (at_us, CLIENT, AtSocket::Arrived, server),
-                (at_us + 4, CLIENT, AtSocket::Sent, client),
-                (at_us + 10, SERVER, AtSocket::Received, server),
-            ]
-        };
-        let mut uses: Vec<Use> = ask(1000, [0xa, 0xb]).into();
-        uses.extend(ask(1100, [0xc, 0xd]));
-        // A server that sends to a closed socket reaches nobody.
-        uses.push((1200, SERVER, AtSocket::Sent, 0xd));
-        uses.extend(ask(1300, [0xa, 0xe]));
-        assert_eq!(given_up(&uses), 1, "the other may have its answer later");
-        uses.push((1400, SERVER, AtSocket::Sent, 0xe));
-        uses.push((1410, CLIENT, AtSocket::Received, 0xa));
-        assert_eq!(given_up(&uses), 2);
-    }
-
-    /// TLS ends with a message that has no answer. The next connection has the same two sockets.
-    #[test]
-    fn a_new_connection_begins_where_its_client_connects() {
-        let dialogue = |at_us: u64| -> Vec<Use> {
-            let mut uses: Vec<Use> = vec![(at_us, CLIENT, AtSocket::Connects, ENDS[0])];
-            uses.extend(asked(at_us + 50));
-            uses.extend(sent(at_us + 100, SERVER, 1));
-            uses.push(received(at_us + 150, CLIENT, 0));
-            uses.extend(asked(at_us + 400));
-            uses
-        };
-        let uses = [dialogue(1000), dialogue(2000)].concat();
-        let sides = Sides {
-            clients: &[CLIENT].into(),
-            inside: &[false, true],
-        };
-        let (all, given_up) = Messages::of(&super::tests::uses(&uses), 0).exchanged(&sides);
-        let us = |one: &Exchanged| {
-            (
-                one.lifetime.map(|one| one.opened_ns / 1000),
-                one.sent_ns / 1000,
-            )
-        };
-        let times: Vec<_> = all.iter().map(us).collect();
-        assert_eq!(times, [(Some(1000), 1050), (Some(2000), 2050)]);
-        assert_eq!(given_up, 0);
-    }
-
-    /// `nc -N` closes its end when it has sent, and reads the answer then. The server has the
-    /// address of the client's socket for its own next connection.
-    #[test]
-    fn a_client_that_has_closed_its_own_end_gets_an_answer() {
-        let mut uses: Vec<Use> = vec![(1000, CLIENT, AtSocket::Connects, ENDS[0])];
-        uses.extend(asked(1050));
-        uses.push((1070, CLIENT, AtSocket::Closes, ENDS[0]));
-        uses.extend(sent(1100, SERVER, 1));
-        uses.push(received(1150, CLIENT, 0));
-        uses.push((1500, SERVER, AtSocket::Received, ENDS[0]));
-        uses.push((1510, SERVER, AtSocket::Closes, ENDS[0]));
-        uses.push((1600, SERVER, AtSocket::Received, ENDS[0]));
-        let sides = Sides {
-            clients: &[CLIENT].into(),
-            inside: &[false, true],
-        };
-        let (all, _) = Messages::of(&super::tests::uses(&uses), 0).exchanged(&sides);
-        assert_eq!((all.len(), all[0].replied_ns), (1, 1_150_000));
-        assert_eq!(all[0].lifetime.unwrap().closed_ns(), Some(1_150_000));
-    }
-
-    #[test]
-    fn a_listener_that_data_come_at_gets_none() {
-        let [arrived, left] = sent(1000, CLIENT, 0);
-        let mut uses = vec![arrived, (1002, CLIENT, AtSocket::Arrived, 0x1), left];
-        uses.push(received(1010, SERVER, 1));
-        uses.extend(sent(1100, SERVER, 1));
-        assert_eq!(found(&uses), [(1000, 1100, 0)]);
-        let messages = Messages::of(&super::tests::uses(&uses), 0);
-        assert_eq!(messages.connects(&[CLIENT].into()), 1);
-    }
-
-    #[test]
-    fn a_request_in_pieces_is_one_and_two_that_overlap_are_two() {
-        let mut uses: Vec<Use> = sent(1000, CLIENT, 0).into();
-        uses.extend(asked(1010));
-        uses.extend(asked(1500));
-        uses.extend(sent(1600, SERVER, 1));
-        uses.push(received(1700, CLIENT, 0));
-        assert_eq!(found(&uses), [(1000, 1700, 0), (1500, 1700, 1700)]);
-    }
-}
+mod tests;
