@@ -132,9 +132,9 @@ fn each_nanosecond_of_a_real_time_task_is_charged_and_none_of_a_fair_one() {
     }
 }
 
-/// The only real-time task of a CPU is saved and restored when its affinity changes, which takes the
-/// CPU's place for deadline tasks from it (`dec_rt_prio` of 6.12.107: without tasks the priority is
-/// the least one). With another one beside it the priority stays.
+/// The only real-time task of a CPU is saved and restored when its affinity changes, which takes
+/// the CPU's place for deadline tasks from it (`dec_rt_prio` of 6.12.107: without tasks the
+/// priority is the least one). With another one beside it the priority stays.
 #[test]
 fn an_only_task_that_is_saved_leaves_its_cpus_place_for_deadlines() {
     for priorities in [&[40][..], &[40, 50], &[50, 40]] {

@@ -8,9 +8,9 @@
 //! reply when it has received for the last time. The kernel reuses the address of a closed socket
 //! for a new connection; the event of connecting shows that.
 //!
-//! All clients send their datagrams to the same socket of a server, which receives one at a time, in
-//! the order in which they came. From 6.13 on (612b1c0dec5b) data that comes behind other data has
-//! no event: a reply without one is for the datagram that its thread received last.
+//! All clients send their datagrams to the same socket of a server, which receives one at a time,
+//! in the order in which they came. From 6.13 on (612b1c0dec5b) data that comes behind other data
+//! has no event: a reply without one is for the datagram that its thread received last.
 //!
 //! # Worked example
 //!

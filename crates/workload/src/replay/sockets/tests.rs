@@ -215,8 +215,8 @@ fn datagram(at_us: u64, by: ThreadId, from: u64, to: u64) -> [Use; 2] {
     ]
 }
 
-/// The second datagram waits behind the first, so that no event tells of its arrival where the client
-/// had asked before, and the replies have none either.
+/// The second datagram waits behind the first, so that no event tells of its arrival where the
+/// client had asked before, and the replies have none either.
 #[test]
 fn datagrams_are_received_in_the_order_in_which_they_came() {
     let [first, second, server] = DATAGRAM_ENDS;
