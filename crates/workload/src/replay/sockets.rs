@@ -404,10 +404,10 @@ impl Messages {
         }
     }
 
-    /// That of the connection that a client sends on.
-    fn lifetime(&self, message: &Message) -> Option<Lifetime> {
-        let all = self.lifetimes.get(&message.from)?;
-        let before = all.partition_point(|one| one.opened_ns <= message.at_ns);
+    /// That of the connection that a client's socket has at a time.
+    fn lifetime(&self, socket: Socket, at_ns: u64) -> Option<Lifetime> {
+        let all = self.lifetimes.get(&socket)?;
+        let before = all.partition_point(|one| one.opened_ns <= at_ns);
         Some(all[before.checked_sub(1)?])
     }
 
@@ -452,6 +452,32 @@ impl Messages {
         all.filter_map(|message| Some((message.by, message.got_by?)))
     }
 
+    /// For each connection that a thread inside a group and one outside made: the latter, and
+    /// whether that one connected. Whose message comes first says nothing: a server may greet its
+    /// clients, and a request may have been under way when the recording began.
+    pub(super) fn connectors(&self, inside: &[bool]) -> Vec<(ThreadId, bool)> {
+        let mut seen: BTreeSet<(Socket, u64)> = BTreeSet::new();
+        let mut connectors = Vec::new();
+        for message in &self.sent {
+            let Some(got_by) = message.got_by else {
+                continue;
+            };
+            let (sends, gets) = (inside[message.by.index()], inside[got_by.index()]);
+            if sends == gets {
+                continue;
+            }
+            let ends = [message.from, message.to].into_iter();
+            let opened = ends.filter_map(|end| Some((end, self.lifetime(end, message.at_ns)?)));
+            if let Some((end, made)) = opened.max_by_key(|(_, one)| one.opened_ns)
+                && seen.insert((end, made.opened_ns))
+            {
+                let outside = if sends { got_by } else { message.by };
+                connectors.push((outside, !inside[made.by.index()]));
+            }
+        }
+        connectors
+    }
+
     /// The requests of a group's clients in order of sending, each with its reply; and how many
     /// clients gave up before an answer came, and closed their connection. The server reads such a
     /// request all the same, and answers it.
@@ -463,7 +489,12 @@ impl Messages {
             while let Some(receipt) = received.next_if(|one| one.at_ns <= message.at_ns) {
                 connections.receives(receipt, sides);
             }
-            connections.sends(message, self.lifetime(message), sides, &mut all);
+            connections.sends(
+                message,
+                self.lifetime(message.from, message.at_ns),
+                sides,
+                &mut all,
+            );
         }
         for receipt in received {
             connections.receives(receipt, sides);

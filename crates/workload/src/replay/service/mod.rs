@@ -423,6 +423,18 @@ fn acting<'a>(
     counts.into_keys().collect()
 }
 
+/// Subjects outside a group to which it made most of their connections. A backend that thinks for
+/// 20 ms, and answers by a timer, acts on its own all the same.
+fn connected_to<'a>(evidence: &'a Evidence<'_>, inside: &[bool]) -> BTreeSet<&'a str> {
+    let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    for (thread, connected) in evidence.messages.connectors(inside) {
+        let subject = evidence.threads[thread.index()].subject.as_str();
+        counts.entry(subject).or_default()[usize::from(connected)] += 1;
+    }
+    counts.retain(|_, [passive, active]| passive > active);
+    counts.into_keys().collect()
+}
+
 /// Per draft: the waking that began it.
 fn began_by(begun: &[Begun]) -> BTreeMap<usize, usize> {
     let drafts = begun.iter().enumerate();
@@ -457,7 +469,11 @@ impl<'a> Border<'a> {
         };
         let talking: BTreeSet<ThreadId> = talking.into_iter().filter(is_client).collect();
         let acting = acting(evidence, drafts, begun, &inside, &talking);
-        let acts = |id: &ThreadId| acting.is_empty() || acting.contains(subject(*id));
+        let connected_to = connected_to(evidence, &inside);
+        let acts = |id: &ThreadId| {
+            let subject = subject(*id);
+            !connected_to.contains(subject) && (acting.is_empty() || acting.contains(subject))
+        };
         let (clients, backends): (BTreeSet<ThreadId>, BTreeSet<ThreadId>) =
             talking.into_iter().partition(acts);
         if clients.is_empty() {

@@ -267,3 +267,19 @@ fn a_lost_datagram_does_not_move_the_later_ones() {
     assert_eq!(taken, [(2000, 2020), (3000, 3010)]);
     assert_eq!(given_up, 0, "it may be lost, or want no reply");
 }
+
+/// The server greets first, as those of mail and MySQL do.
+#[test]
+fn a_backend_is_whom_the_group_connects_to() {
+    let greeted = |connector| -> Vec<Use> {
+        let mut uses: Vec<Use> = vec![(1000, connector, AtSocket::Connects, ENDS[0])];
+        uses.extend(sent(1100, SERVER, 1));
+        uses.push(received(1150, CLIENT, 0));
+        uses.extend(asked(1200));
+        uses
+    };
+    let connectors = |all: &[Use]| Messages::of(&uses(all), 0).connectors(&[false, true]);
+    assert_eq!(connectors(&greeted(CLIENT)), [(CLIENT, true)]);
+    assert_eq!(connectors(&greeted(SERVER)), [(CLIENT, false)]);
+    assert_eq!(connectors(&asked(1000)), [], "who made it is not known");
+}
