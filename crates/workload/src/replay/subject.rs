@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Between the name and the cgroup of a subject.
 const AT: &str = "@/";
 /// Characters that may stand before the number at the end of the name of a pool's thread.
-const BEFORE_NUMBER: [char; 5] = ['-', '/', '_', '#', ':'];
+const BEFORE_NUMBER: [char; 6] = ['-', '/', '_', '#', ':', ' '];
 /// Programs that record. Their threads may have more behind it, as in `perf_6.1` and `perf-exec`.
 const RECORDERS: [&str; 3] = ["schedcast", "perf", "trace-cmd"];
 
@@ -116,6 +116,7 @@ mod tests {
             ("asyncio_0", "asyncio_"),
             ("GC Thread#3", "GC Thread#"),
             ("kworker/0:1", "kworker/0:"),
+            ("puma srv tp 001", "puma srv tp "),
             ("python3", "python3"),
             ("tokio-runtime-w", "tokio-runtime-w"),
             ("-7", "-7"),
