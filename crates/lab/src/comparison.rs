@@ -247,6 +247,8 @@ impl Comparison {
                 );
                 metrics.extend(summary.map(|summary| (name.to_owned(), summary)));
             }
+            let length_ns = scenario.duration_ns.unwrap_or(u64::MAX);
+            cut_intervals(&mut metrics, Run::of(scenario, length_ns));
             variants.push(Variant {
                 name: scenario.name.clone(),
                 kernel: scenario.kernel.clone(),
@@ -339,27 +341,10 @@ impl Comparison {
         }
     }
 
-    /// Cuts the intervals of one run to what runs of `length_ns` can show.
+    /// Cuts the intervals to what runs of `length_ns` can show.
     pub fn cut_to_possible(&mut self, scenarios: &[Scenario], length_ns: u64) {
         for (variant, scenario) in self.variants.iter_mut().zip(scenarios) {
-            let run = Run::of(scenario, length_ns);
-            let most = |summary: &Summary| summary.values().into_iter().reduce(f64::max);
-            let periods = variant.metrics.iter().filter_map(|(name, summary)| {
-                Some((
-                    name.ends_with("/nr_periods").then(|| name.clone())?,
-                    most(summary)?,
-                ))
-            });
-            let periods: BTreeMap<String, f64> = periods.collect();
-            for (name, summary) in &mut variant.metrics {
-                let (Some(metric), Some(interval)) = (metrics::parse(name), summary.one_run95)
-                else {
-                    continue;
-                };
-                let periods = periods.get(&possible::periods_of(&metric)).copied();
-                let cut = run.cut(interval, &metric, &summary.values(), periods);
-                summary.one_run95 = Some(cut);
-            }
+            cut_intervals(&mut variant.metrics, Run::of(scenario, length_ns));
         }
     }
 
@@ -411,6 +396,28 @@ impl Summary {
     /// The samples that exist, in seed order.
     pub fn values(&self) -> Vec<f64> {
         self.samples.iter().flatten().copied().collect()
+    }
+}
+
+/// Cuts the intervals of all `metrics` of a variant to what `run` can show.
+fn cut_intervals(metrics: &mut [(String, Summary)], run: Run) {
+    let most = |summary: &Summary| summary.values().into_iter().reduce(f64::max);
+    let periods = metrics.iter().filter_map(|(name, summary)| {
+        Some((
+            name.ends_with("/nr_periods").then(|| name.clone())?,
+            most(summary)?,
+        ))
+    });
+    let periods: BTreeMap<String, f64> = periods.collect();
+    for (name, summary) in metrics {
+        let Some(metric) = metrics::parse(name) else {
+            continue;
+        };
+        let periods = periods.get(&possible::periods_of(&metric)).copied();
+        let values = summary.values();
+        let cut = |interval| run.cut(interval, &metric, &values, periods);
+        summary.ci95 = summary.ci95.map(cut);
+        summary.one_run95 = summary.one_run95.map(cut);
     }
 }
 
@@ -562,6 +569,24 @@ mod tests {
         assert_eq!(comparison.metric_names(), ["machine/wakeups"]);
         let wakeups = comparison.variants[0].get("machine/wakeups").unwrap();
         assert_eq!((wakeups.mean, wakeups.ci95), (3.0, None));
+    }
+
+    #[test]
+    fn the_interval_of_a_mean_ends_where_what_runs_can_show_ends() {
+        let run = |throttled: f64| {
+            let metrics = [("nr_periods", 20.0), ("nr_throttled", throttled)];
+            let metrics = metrics.map(|(name, value)| (format!("cgroup:/a/{name}"), value));
+            Outcome {
+                metrics: metrics.into(),
+                ..Outcome::default()
+            }
+        };
+        let scenarios = experiment::read_text("t.toml", "").unwrap().scenarios;
+        let runs = vec![run(20.0), run(17.0)];
+        let comparison = Comparison::new("", &scenarios, &[runs]).unwrap();
+        let throttled = comparison.variants[0].get("cgroup:/a/nr_throttled");
+        let [low, high] = throttled.unwrap().ci95.unwrap();
+        assert!(low < 17.0 && high == 20.0, "{low} to {high}");
     }
 
     #[test]

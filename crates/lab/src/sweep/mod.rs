@@ -35,7 +35,6 @@ use crate::comparison::Comparison;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::outcome::Outcome;
-use crate::possible::Run;
 use crate::simulate::{Simulate, not_started};
 use schedcast_sim::random::Fnv;
 
@@ -343,19 +342,16 @@ fn write(
     rows
 }
 
-/// The row of a point from its runs. No interval goes beyond what one of them can show.
+/// The row of a point from its runs.
 fn row(experiment: &Experiment, point: usize, runs: &[Outcome]) -> Result<Row> {
     let scenario = std::slice::from_ref(&experiment.scenarios[point]);
     let mut comparison = Comparison::new("", scenario, &[runs.to_vec()])?;
     let variant = comparison.variants.remove(0);
-    let length_ns = scenario[0].duration_ns.unwrap_or(u64::MAX);
-    let possible = Run::of(&scenario[0], length_ns);
     let brief = |(name, summary): (String, crate::comparison::Summary)| {
-        let cut = |interval| possible.cut_of(interval, &name, runs.iter());
         let brief = Brief {
             mean: summary.mean,
             at_least: summary.at_least,
-            ci95: summary.ci95.map(cut),
+            ci95: summary.ci95,
         };
         (name, brief)
     };
