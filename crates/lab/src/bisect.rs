@@ -44,6 +44,9 @@ pub struct Bisection {
     pub change: Change,
     /// Whether every event is the same at both ends: the two kernels decide alike.
     pub same_events: bool,
+    /// Whether the way leads from a newer kernel to an older one.
+    #[serde(skip)]
+    pub backwards: bool,
     /// Changes of the kernel between them.
     pub changes: usize,
     /// Points of the way that were run, both ends included.
@@ -53,8 +56,8 @@ pub struct Bisection {
     pub seeds: u32,
     /// Parts of the way that move the metric beyond what seeds make, in the order of the way.
     pub parts: Vec<Part>,
-    /// Where there are none though the ends differ: the release that moves the mean most, which so
-    /// few seeds cannot tell from chance.
+    /// Where there are none though the ends differ: the release that moves the mean most in the
+    /// direction of the whole change, which so few seeds cannot tell from chance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsure: Option<Part>,
     /// Figures of the recording that its simulation misses, where the metric, or another of the
@@ -88,12 +91,20 @@ pub struct Link {
     pub release: Option<String>,
     /// Effect of the change, in a sentence.
     pub description: String,
+    /// The newer kernel of the way, where it has the change although `release` came after it: its
+    /// stable series took it.
+    #[serde(skip)]
+    pub carried_by: Option<String>,
 }
 
 impl Link {
     /// Two lines, the first behind `indent` and the second two columns further.
     pub(crate) fn text(&self, indent: &str) -> String {
         let release = self.release.as_deref().unwrap_or("never merged");
+        let release = match &self.carried_by {
+            Some(kernel) => format!("{kernel} has it of {release}"),
+            None => release.to_owned(),
+        };
         let commit = self.commit.as_deref().unwrap_or("dated by its release");
         format!(
             "{indent}{release}  {}  {commit}\n{indent}  {}\n",
@@ -187,7 +198,7 @@ pub(crate) fn bisect(
         outcomes: BTreeMap::new(),
         metric: String::new(),
         seeds,
-        unsure: None,
+        unsure: Vec::new(),
     };
     way.walk((metric, subjects), simulator, finished)
 }
@@ -221,7 +232,7 @@ pub(crate) fn points(from: &Scenario, to: &Scenario) -> Vec<Point> {
     }];
     points.extend(steps.iter().map(|step| Point {
         scenario: with(&step.rules, step.change.name),
-        link: Some(link(step, backwards)),
+        link: Some(link(step, newer.kernel.version, backwards)),
         release: step.release,
     }));
     // The kernel at the end of the way, unless the last step is that already.
@@ -260,7 +271,7 @@ fn reverse(points: &mut [Point]) {
     }
 }
 
-fn link(step: &Step, backwards: bool) -> Link {
+fn link(step: &Step, newer: Version, backwards: bool) -> Link {
     let sign = if step.on == backwards { "-" } else { "" };
     Link {
         patch: format!("{sign}{}", step.change.name),
@@ -270,6 +281,7 @@ fn link(step: &Step, backwards: bool) -> Link {
         },
         release: step.release.map(|release| release.to_string()),
         description: step.change.description.to_string(),
+        carried_by: (step.release > Some(newer)).then(|| newer.to_string()),
     }
 }
 
@@ -278,7 +290,8 @@ struct Way {
     outcomes: BTreeMap<usize, Vec<Outcome>>,
     metric: String,
     seeds: u32,
-    unsure: Option<Part>,
+    /// Parts between releases whose effect seeds may make.
+    unsure: Vec<Part>,
 }
 
 impl Way {
@@ -307,15 +320,18 @@ impl Way {
             })?;
         }
         let summary = self.summary(&ends)?;
-        let ends_differ = self.change(&ends)?.significant;
-        let unsure = self.unsure.take();
+        let whole = self.change(&ends)?;
+        let unsure = std::mem::take(&mut self.unsure).into_iter();
+        let unsure = largest_towards(&whole, unsure);
         Ok(Bisection {
-            unsure: unsure.filter(|_| ends_differ && parts.is_empty()),
+            unsure: unsure.filter(|_| whole.significant && parts.is_empty()),
             unit: summary.unit.clone(),
             from: self.points[0].scenario.kernel.shown(),
             to: self.points[last].scenario.kernel.shown(),
             means: [self.mean(&ends, 0), self.mean(&ends, 1)],
-            change: self.change(&ends)?,
+            change: whole,
+            backwards: self.points[last].scenario.kernel.version
+                < self.points[0].scenario.kernel.version,
             same_events: ends.variants[0].event_hash == ends.variants[1].event_hash,
             changes: self
                 .points
@@ -382,16 +398,12 @@ impl Way {
         })
     }
 
-    /// Keeps the largest change between releases that seeds may make.
-    fn note_unsure(&mut self, from: usize, to: usize, pair: &Comparison, change: Change) {
-        let known = self.unsure.as_ref().map_or(0.0, |part| size(&part.change));
-        if size(&change) > known {
-            let links = self.points[from + 1..=to].iter();
-            self.unsure = Some(Part {
-                changes: links.filter_map(|point| point.link.clone()).collect(),
-                means: [self.mean(pair, 0), self.mean(pair, 1)],
-                change,
-            });
+    fn part(&self, from: usize, to: usize, pair: &Comparison, change: Change) -> Part {
+        let links = self.points[from + 1..=to].iter();
+        Part {
+            changes: links.filter_map(|point| point.link.clone()).collect(),
+            means: [self.mean(pair, 0), self.mean(pair, 1)],
+            change,
         }
     }
 
@@ -411,7 +423,7 @@ impl Way {
         let pair = self.compared(from, to)?;
         let change = self.change(&pair)?;
         if !change.significant {
-            self.note_unsure(from, to, &pair, change);
+            self.unsure.push(self.part(from, to, &pair, change));
             return Ok(false);
         }
         if to - from > 1 {
@@ -423,12 +435,7 @@ impl Way {
                 return Ok(true);
             }
         }
-        let links = self.points[from + 1..=to].iter();
-        parts.push(Part {
-            changes: links.filter_map(|point| point.link.clone()).collect(),
-            means: [self.mean(&pair, 0), self.mean(&pair, 1)],
-            change,
-        });
+        parts.push(self.part(from, to, &pair, change));
         Ok(true)
     }
 }
@@ -439,6 +446,18 @@ const SEEDS_THAT_TELL: u32 = 10;
 /// How far a change is from none, whichever way it goes; larger than all others from zero.
 fn size(change: &Change) -> f64 {
     change.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs())
+}
+
+/// Whether a change makes the metric larger; from zero it does.
+fn rises(change: &Change) -> bool {
+    change.ratio.is_none_or(|ratio| ratio > 1.0)
+}
+
+/// The part with the largest effect in the direction of the `whole` change.
+fn largest_towards(whole: &Change, parts: impl Iterator<Item = Part>) -> Option<Part> {
+    parts
+        .filter(|part| size(&part.change) > 0.0 && rises(&part.change) == rises(whole))
+        .max_by(|one, other| size(&one.change).total_cmp(&size(&other.change)))
 }
 
 /// Durations that a percentile or an average needs: of fewer, a percentile is the largest or close
@@ -574,19 +593,32 @@ impl Bisection {
         format!("hint: give more seeds: --seeds {seeds}\n")
     }
 
+    /// The release that a part of the way is, seen from the kernel where the way begins.
+    fn origin(&self, part: &Part) -> String {
+        let mut links = part.changes.iter().rev();
+        let Some((link, release)) = links.find_map(|link| Some((link, link.release.as_ref()?)))
+        else {
+            return "what lies beside the table of changes".to_owned();
+        };
+        match &link.carried_by {
+            Some(kernel) => format!("changes of {release} that {kernel} has and the other lacks"),
+            None if self.backwards => format!("what {release} changed and {} lacks", self.to),
+            None => release.clone(),
+        }
+    }
+
     /// The changes that move the metric.
     fn causes(&self) -> String {
         let mut text = format!("{} {}\n", self.metric, percent(&self.change));
         if let Some(most) = &self.unsure {
-            let release = most
-                .changes
-                .iter()
-                .rev()
-                .find_map(|link| link.release.clone());
+            let share = match size(&most.change) * 2.0 > size(&self.change) {
+                true => "most",
+                false => "the largest part",
+            };
             text += &format!(
-                "too few seeds to say which of them moves it: most of it comes with {}, {}\n\
+                "too few seeds to say which of them moves it: {share} of it comes with {}, {}\n\
                  {}",
-                release.unwrap_or_else(|| "what lies beside the table of changes".to_owned()),
+                self.origin(most),
                 percent(&most.change),
                 self.more_seeds()
             );

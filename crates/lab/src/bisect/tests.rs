@@ -174,6 +174,90 @@ fn steps_that_too_few_seeds_cannot_tell_are_not_denied() {
     assert_contains(with_ten.text(), "--seeds 20\n");
 }
 
+/// Text on a change of −10 % that consists of `changes`, releases with their ratios, of which no
+/// one is beyond the noise of the seeds.
+fn unsure(from: &str, to: &str, changes: &[(&str, f64)]) -> String {
+    let steps = changes.iter().map(|(release, ratio)| {
+        let newer = [from, to].map(|one| one.parse::<Version>().unwrap());
+        let newer = newer.into_iter().max();
+        Part {
+            changes: vec![Link {
+                patch: "-a".to_owned(),
+                commit: None,
+                release: Some((*release).to_owned()),
+                description: String::new(),
+                carried_by: newer
+                    .filter(|newer| *newer < release.parse().unwrap())
+                    .map(|newer| newer.to_string()),
+            }],
+            means: [1.0, *ratio],
+            change: Change {
+                ratio: Some(*ratio),
+                ci95: None,
+                significant: false,
+            },
+        }
+    });
+    let whole = Change {
+        ratio: Some(0.9),
+        ci95: None,
+        significant: true,
+    };
+    let one = found(from, to, &[]);
+    Bisection {
+        unsure: largest_towards(&whole, steps),
+        change: whole,
+        same_events: false,
+        ..one
+    }
+    .text()
+}
+
+#[test]
+fn the_step_of_an_unsure_change_has_its_sign() {
+    let text = unsure("6.12", "6.18", &[("6.13", 1.3), ("6.14", 0.92)]);
+    assert_contains(&text, "most of it comes with 6.14, \u{2212}8.0 %");
+    let text = unsure("6.12", "6.18", &[("6.13", 1.3), ("6.14", 0.98)]);
+    assert_contains(&text, "the largest part of it comes with 6.14");
+    let text = unsure("6.12", "6.18", &[("6.13", 1.3)]);
+    assert!(!text.contains("comes with"), "{text}");
+}
+
+#[test]
+fn a_way_back_does_not_come_with_releases_and_names_none_beyond_its_ends() {
+    let text = unsure("6.18", "6.12", &[("6.14", 0.92)]);
+    assert_contains(&text, "comes with what 6.14 changed and 6.12 lacks");
+    let text = unsure("6.18.44", "6.12", &[("6.19", 0.92)]);
+    assert_contains(
+        &text,
+        "comes with changes of 6.19 that 6.18.44 has and the other lacks",
+    );
+}
+
+#[test]
+fn what_a_stable_series_took_is_named_with_the_kernel_that_has_it() {
+    let links = |bisection: Bisection| -> Vec<Link> {
+        let parts = bisection.parts.into_iter();
+        parts.flat_map(|part| part.changes).collect()
+    };
+    let text = "[[program]]\nrun = \"hackbench -g 1\"\n\
+        [[variant]]\nname = \"a\"\nkernel.version = \"6.18.44\"\n\
+        [[variant]]\nname = \"b\"\nkernel.version = \"6.12\"\n";
+    let scenarios = experiment::read_text("kernels.toml", text)
+        .unwrap()
+        .scenarios;
+    let points = points(&scenarios[0], &scenarios[1]);
+    let carried = points.iter().filter_map(|point| point.link.as_ref());
+    let carried: Vec<&Link> = carried.filter(|link| link.carried_by.is_some()).collect();
+    assert!(
+        !carried.is_empty(),
+        "6.18.44 took changes of later releases"
+    );
+    assert_contains(carried[0].text(""), "6.18.44 has it of ");
+    let links = links(found("6.12", "6.1", &[(&["eevdf"], 10.0)]));
+    assert!(links.iter().all(|link| link.carried_by.is_none()));
+}
+
 #[test]
 fn a_size_is_not_certain_where_the_recording_is_missed() {
     let text = |misfit: Option<&str>| {
