@@ -172,7 +172,16 @@ impl Slo {
             .filter(|(of, _)| *of == subject)
             .map(|(_, name)| name)
             .collect();
-        self.error(message).hint(hint_for(metric, &names))
+        // `latency.p99` is the lateness of a timer's thread, and typed for what clients wait for.
+        let of_clients = metric.strip_prefix("latency.").and_then(|suffix| {
+            let order = [Latency::REQUEST, Latency::REPLY, Latency::ACTIVATION];
+            let mut meant = order.iter().map(|name| format!("{name}.{suffix}"));
+            meant.find(|name| names.contains(&name.as_str()))
+        });
+        self.error(message).hint(match of_clients {
+            Some(meant) => format!("the nearest valid name is `{meant}`"),
+            None => hint_for(metric, &names),
+        })
     }
 }
 
@@ -272,7 +281,11 @@ fn unknown(metric: &str, place: &Place) -> Error {
     if let Some(told) = metrics::told_in_words(name) {
         return error.hint(format!("tables call `{told}` so"));
     }
-    match schedcast_base::names::nearest(name, known.iter().copied()) {
+    let near = match name == metrics::ANY_LATENCY {
+        true => Some("p99"),
+        false => schedcast_base::names::nearest(name, known.iter().copied()),
+    };
+    match near {
         Some(near) => error.hint(format!("the nearest valid name is `{near}`")),
         None => error.hint("`schedcast list metrics` shows all; p99 is short for the target's"),
     }
@@ -410,6 +423,19 @@ mod tests {
     fn a_missing_number_is_shown_with_a_unit_of_the_metric() {
         for (text, shown) in [
             ("p99<fast", "such as 80ms"),
+    #[test]
+    fn a_latency_without_its_kind_is_that_of_clients() {
+        let slo = Slo::parse("latency.p99<80ms", SCOPE).unwrap();
+        let reported = [
+            "postgres/turn_latency.p99",
+            "postgres/activation_latency.p99",
+            "postgres/request_latency.p99",
+        ];
+        let hint = |reported: &[&str]| slo.unreported(reported).to_string();
+        assert_contains(hint(&reported), "is `request_latency.p99`");
+        assert_contains(hint(&reported[..2]), "is `activation_latency.p99`");
+    }
+
             ("nr_throttled<few", "such as 80"),
             ("requests_per_s>much", "such as 80/s"),
             ("machine/busy_ratio<half", "such as 80%"),

@@ -18,7 +18,7 @@ pub mod scale;
 mod select;
 
 use refuse::subjects_of;
-pub use refuse::{refuse_unknown, refuse_unknown_subject, short_names};
+pub use refuse::{ANY_LATENCY, refuse_unknown, refuse_unknown_subject, short_names};
 pub use select::Selection;
 
 /// Prefix of the subject of a group.

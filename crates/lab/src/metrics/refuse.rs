@@ -7,6 +7,7 @@ use schedcast_workload::programs::PERCENTILES;
 use super::{CGROUP, FAMILIES, Subject, Suffix, parse};
 use crate::error::{Error, Result, hint_for};
 use crate::experiment::Scenario;
+use crate::recording::Latency;
 use crate::simulator::Simulator;
 
 /// Every family as it is written behind its subject: `request_latency.p99`.
@@ -79,9 +80,20 @@ pub(super) fn subjects_of(
     Ok(subjects)
 }
 
+/// The word for a latency of any kind: who types it alone means what clients wait for, and not the
+/// family of the same name, which is the lateness of a timer's thread.
+pub const ANY_LATENCY: &str = "latency";
+
 fn refused<'a>(metric: &str, part: &str, valid: impl IntoIterator<Item = &'a str>) -> Error {
     let error = Error::usage(format!("there is no metric `{metric}`"));
-    match schedcast_base::names::nearest(part, valid) {
+    let near = match part == ANY_LATENCY {
+        true => Some(format!("{}.p99", Latency::REQUEST)),
+        false => schedcast_base::names::nearest(part, valid).map(str::to_owned),
+    };
+    match near {
+        Some(near) if !metric.contains('/') => error.hint(format!(
+            "a subject stands before it: NAME/{near} or '*/{near}'"
+        )),
         Some(near) => error.hint(format!("the nearest valid name for `{part}` is `{near}`")),
         None => error.hint("`schedcast list metrics` shows all"),
     }
@@ -112,6 +124,10 @@ mod tests {
         assert!(text.contains("for `p9` is `p90`"), "{text}");
         let text = hint("cgroup:/web/nr_throtled");
         assert!(text.contains("is `nr_throttled`"), "{text}");
+        for name in ["latency", "request_latency.p99"] {
+            let text = hint(name);
+            assert!(text.contains("'*/request_latency.p99'"), "{text}");
+        }
         assert!(hint("rps").contains("there is no metric `rps`"));
     }
 }
