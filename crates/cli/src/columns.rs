@@ -165,10 +165,10 @@ fn column_name(arguments: &[String], row: usize) -> String {
     used.join("/")
 }
 
-/// The column of another kernel, named by its version.
-pub(crate) fn kernel_column(version: &str) -> (String, Vec<Setting>) {
+/// The column of another kernel that stands behind `flag`, named by its version.
+pub(crate) fn kernel_column(flag: &'static str, version: &str) -> (String, Vec<Setting>) {
     let setting = Setting::Flag {
-        flag: KERNEL,
+        flag,
         key: KERNEL_KEY,
         argument: version.to_string(),
     };

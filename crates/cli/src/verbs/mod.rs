@@ -181,8 +181,11 @@ pub(crate) fn what_if<S: Simulate>(arguments: &WhatIfArguments, call: &mut Call<
 pub(crate) fn upgrade<S: Simulate>(arguments: &UpgradeArguments, call: &mut Call<S>) -> Result<()> {
     let subject = recording(&arguments.recording, call.simulator)?;
     let mut columns = ColumnArguments::default();
-    let kernels = arguments.from.iter().chain(&arguments.to);
-    let kernels = kernels.map(|version| kernel_column(version));
+    let from = arguments.from.iter().map(|version| ("--from", version));
+    let to = arguments.to.iter().map(|version| ("--to", version));
+    let kernels = from
+        .chain(to)
+        .map(|(flag, version)| kernel_column(flag, version));
     columns.0.variants.extend(kernels);
     let question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
     say_oddities(&question, &mut call.err)?;

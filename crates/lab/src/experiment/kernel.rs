@@ -600,6 +600,9 @@ fn read_version(value: &Value) -> Result<(Version, Option<Version>)> {
             Some(near) => Some(near.to_string()),
             None => near_release(text),
         };
+        if let Some([oldest, newest]) = releases_of_major(text) {
+            return refused.hint(format!("releases of {text} are `{oldest}` to `{newest}`"));
+        }
         match near {
             Some(near) => refused.hint(format!("the nearest is `{near}`")),
             None => refused.hint("`schedcast list kernels` has all of them"),
@@ -619,6 +622,14 @@ fn near_release(text: &str) -> Option<String> {
         .map(|release| release.to_string())
         .collect();
     nearest(text, releases.iter().map(String::as_str)).map(str::to_owned)
+}
+
+/// The first and the last known release of a major number that is typed alone.
+fn releases_of_major(text: &str) -> Option<[Version; 2]> {
+    let begin = format!("{}.", text.parse::<u16>().ok()?);
+    let is_of_it = |release: &Version| release.to_string().starts_with(&begin);
+    let first = Version::releases().find(is_of_it)?;
+    Some([first, Version::releases().filter(is_of_it).last()?])
 }
 
 fn read_hz(value: &Value) -> Result<u32> {
