@@ -10,7 +10,6 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::Parser;
-use clap::error::ErrorKind;
 use schedcast_lab::context::Style;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::simulate::Simulate;
@@ -19,6 +18,7 @@ pub mod arguments;
 pub mod columns;
 mod output;
 pub mod paint;
+mod tips;
 mod verbs;
 
 use arguments::{Cli, Verb};
@@ -55,14 +55,12 @@ pub fn run_in_style(
     let words = help_as_flag(arguments.into_iter().collect());
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => Cli { style, ..cli },
-        Err(error) => {
+        Err(mut error) => {
+            let hint = tips::mend(&mut error, &words);
             let code = print_clap(&error, out, err);
-            if is_bare_command(&error, &words) {
+            if let Some(hint) = hint {
                 // Nothing can be done about a closed standard error.
-                let _ = writeln!(
-                    err,
-                    "hint: a command stands behind `--`: schedcast run -- COMMAND"
-                );
+                let _ = writeln!(err, "hint: {hint}");
             }
             return code;
         }
@@ -135,19 +133,6 @@ fn help_as_flag(mut words: Vec<OsString>) -> Vec<OsString> {
         words.insert(verb.map_or(1, |verb| verb + 2), "--help".into());
     }
     words
-}
-
-/// Whether a command was typed behind `run` without the `--` that keeps its flags from being
-/// schedcast's.
-fn is_bare_command(error: &clap::Error, words: &[OsString]) -> bool {
-    let is = |place: usize, test: fn(&str) -> bool| {
-        let word = words.get(place).map(|word| word.to_string_lossy());
-        word.is_some_and(|word| test(&word))
-    };
-    error.kind() == ErrorKind::UnknownArgument
-        && is(1, |verb| verb == "run")
-        && is(2, |word| !word.starts_with('-') && !word.ends_with(".toml"))
-        && words.iter().all(|word| word != "--")
 }
 
 /// Help and version go to standard output with 0, everything else is a usage error.

@@ -306,6 +306,15 @@ fn every_mistake_is_told() {
     assert_eq!(schedcast(&[""; 0]).0, 2);
     let (_, _, err) = schedcast(&["run", &path, "--groups", "1"]);
     assert!(!err.contains("COMMAND\n"), "{err}");
+    for line in [
+        "what-if a --slo p99<8ms",
+        "what-if a --client closed",
+        "what-if a --quota 60000",
+        "compare hackbench -g 4",
+    ] {
+        let (_, _, err) = schedcast(&typed(line));
+        assert!(!err.contains("tip:"), "{err}");
+    }
 }
 
 #[test]
