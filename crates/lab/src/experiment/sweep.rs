@@ -125,6 +125,9 @@ fn extend<'a>(point: &'a Point, axis: &'a Axis) -> impl Iterator<Item = Point> +
     })
 }
 
+/// Label of a list without anything in it, which would be an empty cell.
+const EMPTY_LIST: &str = "none";
+
 /// A value as a label.
 pub fn short(value: &Value) -> String {
     match &value.kind {
@@ -132,6 +135,7 @@ pub fn short(value: &Value) -> String {
         Kind::Integer(number) => number.to_string(),
         Kind::Float(number) => number.to_string(),
         Kind::Boolean(value) => value.to_string(),
+        Kind::Array(values) if values.is_empty() => EMPTY_LIST.to_owned(),
         Kind::Array(values) => values.iter().map(short).collect::<Vec<_>>().join("+"),
         Kind::Table(table) => {
             let entries = table.entries.iter();

@@ -194,6 +194,13 @@ fn a_grid_multiplies_the_variants() {
 }
 
 #[test]
+fn an_empty_list_in_a_grid_has_a_label() {
+    let grid = "[sweep]\n\"kernel.patches\" = [[], [\"vcpu-pack\"]]\n";
+    let experiment = read_text(grid).unwrap();
+    assert_eq!(names(&experiment), ["patches=none", "patches=vcpu-pack"]);
+}
+
+#[test]
 fn a_grid_has_at_most_100000_points() {
     let line = format!("[{}]", vec!["250"; 400].join(","));
     let large = format!("[sweep]\n\"kernel.hz\" = {line}\n\"machine.cpus\" = {line}\n");
