@@ -327,6 +327,10 @@ fn read_value(text: &str, metric: &Metric<'_>, place: &Place) -> Result<f64> {
                 "" => format!("`{text}` has no unit"),
                 other => format!("`{other}` is no unit of this metric"),
             };
+            if text.contains(',') {
+                let hint = "each promise has a --slo of its own";
+                return Err(Error::input(place, message).hint(hint));
+            }
             Err(Error::input(place, message).hint(match names.as_slice() {
                 [] if typed_unit == "%" && metric.name == "nr_throttled" => {
                     "it is a plain count; throttled_ratio is the share of periods".to_string()
@@ -420,10 +424,6 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_number_is_shown_with_a_unit_of_the_metric() {
-        for (text, shown) in [
-            ("p99<fast", "such as 80ms"),
-    #[test]
     fn a_latency_without_its_kind_is_that_of_clients() {
         let slo = Slo::parse("latency.p99<80ms", SCOPE).unwrap();
         let reported = [
@@ -436,6 +436,10 @@ mod tests {
         assert_contains(hint(&reported[..2]), "is `activation_latency.p99`");
     }
 
+    #[test]
+    fn a_missing_number_is_shown_with_a_unit_of_the_metric() {
+        for (text, shown) in [
+            ("p99<fast", "such as 80ms"),
             ("nr_throttled<few", "such as 80"),
             ("requests_per_s>much", "such as 80/s"),
             ("machine/busy_ratio<half", "such as 80%"),

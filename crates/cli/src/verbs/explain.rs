@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use schedcast_base::names::nearest;
 use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::units::parse_duration_ns;
@@ -161,7 +162,12 @@ fn named<'a>(scenarios: &'a [Scenario], name: &str) -> Result<&'a Scenario> {
     let found = scenarios.iter().find(|scenario| scenario.name == name);
     found.ok_or_else(|| {
         let names: Vec<&str> = scenarios.iter().map(|one| one.name.as_str()).collect();
-        Error::usage(format!("there is no variant `{name}`")).hint(hint_for(name, &names))
+        let is_kernel = name.starts_with(|letter: char| letter.is_ascii_digit());
+        let hint = match nearest(name, names.iter().copied()) {
+            None if is_kernel => format!("--kernel {name} opens a variant of that name"),
+            _ => hint_for(name, &names),
+        };
+        Error::usage(format!("there is no variant `{name}`")).hint(hint)
     })
 }
 

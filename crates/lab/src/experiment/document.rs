@@ -156,8 +156,23 @@ const FOREIGN_KEYS: [(&str, &str); 10] = [
     ("period", "cpu.max=60%/20ms has its period behind the slash"),
 ];
 
+/// Settings of a group that are typed without its path.
+const OF_A_GROUP: [&str; 5] = [
+    "cpu.max",
+    "cpu.max.burst",
+    "cpu.weight",
+    "cpu.idle",
+    "cpuset.cpus",
+];
+
 /// Controllers whose files have no part in scheduling.
 const OTHER_CONTROLLERS: [&str; 3] = ["memory.", "io.", "pids."];
+
+/// The setting of a group that `key` nearly is: `cpu.max` of `cpu_max` and `cpumax`.
+fn nearest_of_group(key: &str) -> Option<&'static str> {
+    let key = key.replace(['_', '-'], ".");
+    schedcast_base::names::nearest(&key, OF_A_GROUP)
+}
 
 /// Refuses a key of `--set` that begins with `first`, which is no part of an experiment, unless
 /// that is nearly one.
@@ -173,11 +188,14 @@ fn refuse_foreign(key: &str, first: &str, place: &Place) -> Result<()> {
             "it has no part in scheduling; cpu.max, cpu.weight and cpuset.cpus have".to_string()
         }
         None if is_near => return Ok(()),
-        None => format!(
-            "cpu.max, cpu.max.burst, cpu.weight, cpu.idle and cpuset.cpus are settings of a group, \
-             and others begin with one of {}",
-            roots.join(", ")
-        ),
+        None => match nearest_of_group(&small) {
+            Some(near) => format!("the nearest valid name is `{near}`"),
+            None => format!(
+                "{} are settings of a group, and others begin with one of {}",
+                OF_A_GROUP.join(", "),
+                roots.join(", ")
+            ),
+        },
     };
     Err(Error::input(place, format!("unknown key `{key}`")).hint(hint))
 }

@@ -649,7 +649,7 @@ fn read_preemption(value: &Value) -> Result<Preemption> {
 
 /// An array of words, or one word alone.
 fn read_words(value: &Value, what: &str) -> Result<Vec<Located<String>>> {
-    if let Kind::Text(word) = &value.kind
+    if let Kind::Text(word) | Kind::Bare(word) = &value.kind
         && !word.is_empty()
     {
         return Ok(vec![Located::new(word.clone(), value.place.clone())]);

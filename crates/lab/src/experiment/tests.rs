@@ -255,6 +255,10 @@ fn a_wrong_setting_points_into_the_argument() {
     assert!(setting_error("resources.limits.cpu=600m").contains("cpu.max=600m"));
     assert!(setting_error("memory.max=1G").contains("no part in scheduling"));
     assert!(document::parse_setting("machine.cpus=4", "--set", None).is_ok());
+    for slip in ["cpumax=5", "cpu_max=5", "CPU.MAX=5"] {
+        assert_contains(setting_error(slip), "nearest valid name is `cpu.max`");
+    }
+    assert!(with("kernel.patches=nosuch-patch").contains("unknown patch `nosuch-patch`"));
     let parts = ["unknown key `frobnicate`", "cpu.max, cpu.max.burst"];
     assert_contains(setting_error("frobnicate=1"), parts);
 }
