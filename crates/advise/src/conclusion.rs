@@ -100,6 +100,18 @@ pub(crate) fn kept_on_average<'a>(
 /// limit, is not, but keeps the promises on average: what little lies between them is noise of the
 /// seeds. One that breaks them on average differs for a reason, such as a promise of others.
 ///
+/// Why the service does not keep up without a limit, where the means of all promises keep them
+/// there: then that decided, and no value of the table.
+pub(crate) fn behind_without_limit<'a>(
+    options: &'a [Candidate],
+    promises: &[Slo],
+) -> Option<&'a str> {
+    let mut options = options.iter();
+    let unlimited = options.find(|option| option.limit.quota_us.is_none())?;
+    let why = unlimited.falls_behind.as_deref()?;
+    judge::are_kept_on_average(promises, &unlimited.forecasts).then_some(why)
+}
+
 /// Worked example: of a p95 below 156 ms a burst of 18 ms was certain with 155.2 ms in 95 of 100
 /// runs, and no limit was not with 158.5 ms.
 pub(crate) fn doubt(promises: &[Slo], options: &mut [Candidate]) {

@@ -51,7 +51,7 @@ pub mod slo;
 pub use conclusion::Conclusion;
 pub use recommendation::{Recommendation, read_recommendation};
 
-use conclusion::{doubt, is_tighter, kept_on_average};
+use conclusion::{behind_without_limit, doubt, is_tighter, kept_on_average};
 use judge::Forecast;
 use price::Price;
 use schedcast_base::limits::CpuLimits;
@@ -175,6 +175,12 @@ impl Advice {
     /// promises; none that grants less than the recorded limit.
     pub fn kept_on_average(&self) -> Option<&Candidate> {
         kept_on_average(&self.options, &self.promises, &self.target)
+    }
+
+    /// Why the service does not keep up without a limit, where the promises are kept there on
+    /// average.
+    pub fn behind_without_limit(&self) -> Option<&str> {
+        behind_without_limit(&self.options, &self.promises)
     }
 
     /// As indented JSON, ending in a newline.

@@ -213,7 +213,14 @@ fn not_for_certain_and_not_at_all_are_two_answers() {
         falls_behind: Some("it waits".to_string()),
         ..without(39.1e3, 104.3e3)
     };
-    assert_eq!(concluded(behind), Conclusion::NotKept);
+    assert_eq!(concluded(behind.clone()), Conclusion::NotKept);
+    let decided = |option: Candidate| {
+        let options = [option];
+        let why = conclusion::behind_without_limit(&options, &promises);
+        why.map(str::to_owned)
+    };
+    assert_eq!(decided(behind).as_deref(), Some("it waits"));
+    assert_eq!(decided(without(84e3, 104.3e3)), None);
     let dear = Candidate {
         suits: false,
         ..without(39.1e3, 60e3)

@@ -288,9 +288,13 @@ fn none(advice: &Advice) -> String {
                 let limit = limit.in_words();
                 format!("; {parent} around it limits it to {limit} all the same")
             });
-            "advice: none: the limit is not what breaks the promise: without one it is not kept on \
-             average either"
-                .to_string()
+            let what = match advice.behind_without_limit() {
+                Some(why) => format!(
+                    "without one what finishes keeps it, but the service does not keep up: {why}"
+                ),
+                None => "without one it is not kept on average either".to_string(),
+            };
+            format!("advice: none: the limit is not what breaks the promise: {what}")
                 + &parent.unwrap_or_default()
         }
     }
