@@ -9,10 +9,14 @@
 use serde::Serialize;
 
 use schedcast_base::limits::CpuLimits;
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::simulate::Simulate;
 
-use crate::Candidate;
 use crate::judge::{self, Forecast};
+use crate::search::Bench;
 use crate::slo::Slo;
+use crate::{Candidate, Case};
 
 /// The answer in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -96,10 +100,6 @@ pub(crate) fn kept_on_average<'a>(
     })
 }
 
-/// Makes an option certain no more where another one that grants at least as much, such as no
-/// limit, is not, but keeps the promises on average: what little lies between them is noise of the
-/// seeds. One that breaks them on average differs for a reason, such as a promise of others.
-///
 /// Why the service does not keep up without a limit, where the means of all promises keep them
 /// there: then that decided, and no value of the table.
 pub(crate) fn behind_without_limit<'a>(
@@ -112,6 +112,10 @@ pub(crate) fn behind_without_limit<'a>(
     judge::are_kept_on_average(promises, &unlimited.forecasts).then_some(why)
 }
 
+/// Makes an option certain no more where another one that grants at least as much, such as no
+/// limit, is not, but keeps the promises on average: what little lies between them is noise of the
+/// seeds. One that breaks them on average differs for a reason, such as a promise of others.
+///
 /// Worked example: of a p95 below 156 ms a burst of 18 ms was certain with 155.2 ms in 95 of 100
 /// runs, and no limit was not with 158.5 ms.
 pub(crate) fn doubt(promises: &[Slo], options: &mut [Candidate]) {
@@ -131,4 +135,43 @@ pub(crate) fn doubt(promises: &[Slo], options: &mut [Candidate]) {
             own.met &= theirs.met;
         }
     }
+}
+
+/// Makes limits suit no more that grant more than the recorded one, which breaks a promise about
+/// what clients wait for, and help only clients that keep a schedule, where the recording does not
+/// tell whether they do. `scenarios` are those of the `options`. Returns why, a sentence on each.
+///
+/// # Errors
+/// Refusals by the simulation.
+pub(crate) fn doubt_schedules<S: Simulate, F: Fn() + Sync>(
+    case: &Case<'_>,
+    bench: &Bench<'_, S, F>,
+    scenarios: &[Scenario],
+    options: &mut [Candidate],
+) -> Result<Vec<String>> {
+    let (Some((recorded, others)), Some(latency)) = (options.split_first_mut(), &case.latency)
+    else {
+        return Ok(Vec::new());
+    };
+    let known = case.recorded.seen.closed_loops.get(&case.target);
+    let begin = format!("{}/{}.", latency.threads, latency.name);
+    let is_about_it = |slo: &Slo| slo.metric.starts_with(&begin);
+    if recorded.suits || !case.promises.iter().any(is_about_it) {
+        return Ok(Vec::new());
+    }
+    let mut told = Vec::new();
+    for (option, scenario) in others.iter_mut().zip(&scenarios[1..]) {
+        if !option.suits || option.limit.quota_us.is_none() {
+            continue;
+        }
+        let why = bench.only_in_open_loop([&scenarios[0], scenario], (known, latency))?;
+        let Some(why) = why else { continue };
+        option.suits = false;
+        let pairs = case.promises.iter().zip(&mut option.forecasts);
+        for (_, forecast) in pairs.filter(|(slo, _)| is_about_it(slo)) {
+            (forecast.met, forecast.refuted) = (false, true);
+        }
+        told.push(format!("{why} (`--client open` or `closed` says which)"));
+    }
+    Ok(told)
 }

@@ -42,7 +42,8 @@ pub struct Forecast {
     /// Whether the whole interval keeps the promise.
     pub met: bool,
     /// The recording itself breaks the promise, under a limit that grants at least as much: no
-    /// simulation says more than that.
+    /// simulation says more than that. Or the limit helps only clients that keep a schedule, and
+    /// the recording does not tell whether they do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refuted: bool,
 }

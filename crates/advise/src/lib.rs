@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use schedcast_base::groups::is_within;
 use schedcast_lab::answer;
+use schedcast_lab::clients;
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::context::{Context, RefitFigure};
 use schedcast_lab::error::{Error, Result, hint_for};
@@ -51,7 +52,7 @@ pub mod slo;
 pub use conclusion::Conclusion;
 pub use recommendation::{Recommendation, read_recommendation};
 
-use conclusion::{behind_without_limit, doubt, is_tighter, kept_on_average};
+use conclusion::{behind_without_limit, doubt, doubt_schedules, is_tighter, kept_on_average};
 use judge::Forecast;
 use price::Price;
 use schedcast_base::limits::CpuLimits;
@@ -454,7 +455,7 @@ pub fn advise(
         let message =
             format!("no advice: the recorded limit, simulated, misses the recording: {figures}");
         let known = case.recorded.seen.closed_loops.get(target);
-        let clients = match answer::clients_are_assumed(&experiment.scenarios[0], known) {
+        let clients = match clients::are_assumed(&experiment.scenarios[0], known) {
             true => "; `--client closed` says that clients ask when they are answered",
             false => "",
         };
@@ -598,6 +599,8 @@ fn build<S: Simulate, F: Fn() + Sync>(
         });
     }
     doubt(&case.promises, &mut options);
+    let only_in_open_loop = doubt_schedules(case, bench, &scenarios, &mut options)?;
+    comparison.warnings.extend(only_in_open_loop);
     keep_told(&mut comparison, target, &members, &options);
     let recorded = limits[0].1;
     // To take a limit away is no advice about limits: the neighbours have no say in it.

@@ -1,5 +1,10 @@
 //! Tests of what an advice concludes and recommends.
 
+use std::path::Path;
+
+use schedcast_lab::clients::ClosedLoop;
+use schedcast_lab::outcome::Outcome;
+
 use super::*;
 
 #[test]
@@ -297,4 +302,72 @@ fn an_advice_whose_neighbour_pays_without_bound_is_read() {
         (read.target.as_str(), read.limit, read.recorded),
         ("/pg", limit, limit)
     );
+}
+
+/// A service whose latency falls with its quota, and not with its burst.
+struct BurstInVain;
+
+impl Simulate for BurstInVain {
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        let quota_us = scenario.limits_of("/pg").quota_us.unwrap_or(1_000_000);
+        let latency_us = 4e9 / quota_us as f64 + seed as f64;
+        let metrics = ["p50", "p95", "p99"].map(|suffix| {
+            let name = format!("postgres/request_latency.{suffix}");
+            (name, latency_us)
+        });
+        Ok(Outcome {
+            event_hash: seed,
+            metrics: metrics.into(),
+            ..Outcome::default()
+        })
+    }
+}
+
+#[test]
+fn a_burst_that_helps_only_in_an_open_loop_does_not_suit() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota");
+    let suits = |clients: ClosedLoop| {
+        let mut recorded = Recorded::open(&path).unwrap();
+        recorded.seen.closed_loops.insert("/pg".to_owned(), clients);
+        let question = Question::of(Subject::Recording(recorded));
+        let experiment = question.experiment().unwrap();
+        let baseline = &experiment.scenarios[0];
+        let mut case = Case::of(
+            &question,
+            &["request_latency.p99<70ms".to_owned()],
+            baseline,
+        )
+        .unwrap();
+        case.latency = Some(Latency::new("postgres", Latency::REQUEST));
+        let drifting = Drifting {
+            simulator: &BurstInVain,
+            drift_permille: 0,
+            rare: None,
+            length_ns: 0,
+            seeds: 3,
+        };
+        let bench = Bench::new(drifting, &|| {}, baseline, "/pg", &[]);
+        let limits = [
+            (50_000, 0, false),
+            (50_000, 30_000, true),
+            (80_000, 0, true),
+        ];
+        let option = |(quota_us, burst_us, suits)| Candidate {
+            limit: CpuLimits::new(quota_us, 100_000, burst_us),
+            suits,
+            ..candidate(None)
+        };
+        let mut options = limits.map(option);
+        let scenario = |option: &Candidate| baseline.with_limits("/pg", option.limit, "a");
+        let scenarios: Vec<Scenario> = options.iter().map(scenario).collect();
+        let told = doubt_schedules(&case, &bench, &scenarios, &mut options).unwrap();
+        (options.map(|option| option.suits), told)
+    };
+    let (assumed, told) = suits(ClosedLoop::Unknown { coarse: false });
+    assert_eq!(assumed, [false, false, true]);
+    assert!(
+        told[0].contains("only if clients keep a schedule"),
+        "{told:?}"
+    );
+    assert_eq!(suits(ClosedLoop::No), ([false, true, true], Vec::new()));
 }

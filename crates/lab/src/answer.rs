@@ -4,7 +4,7 @@ use schedcast_workload::replay::subject::is_recorder;
 use schedcast_workload::replay::{ClientLoop, Dialogue};
 
 use crate::change;
-use crate::clients::{Asking, ClosedLoop, Waiting};
+use crate::clients::{Asking, ClosedLoop, Waiting, client_loop, only_in_open_loop};
 use crate::comparison::{Comparison, MeasuredFigure, Variant};
 use crate::context::{About, Context, RefitFigure};
 use crate::drift::Drifting;
@@ -143,17 +143,13 @@ pub fn answer(
                 doubt: doubt(&of_target, &latency, &comparison.variants[0]),
                 misfit: trust::poor_fit(&of_target),
             };
-            if let Some(column) = verdict::cheapest(&subject)
-                && clients_are_assumed(
-                    &experiment.scenarios[0],
-                    recorded.seen.closed_loops.get(target),
-                )
-            {
-                let pair =
-                    [0, column].map(|row| with_closed_loop(&experiment_to_come.scenarios[row]));
-                let outcomes = run_all(simulator, &pair, experiment.seeds, &|| {})?;
-                let closed = Comparison::new(&experiment.title, &pair, &outcomes)?;
-                subject.doubt = verdict::only_in_open_loop(&closed, &latency);
+            if let Some(column) = verdict::cheapest(&subject) {
+                let pair = [0, column].map(|row| &experiment_to_come.scenarios[row]);
+                let known = recorded.seen.closed_loops.get(target);
+                let seeds = experiment.seeds;
+                let why = only_in_open_loop(pair, (known, &latency), seeds, simulator)?;
+                let which = "`--set program.recording.client=open` or `closed` says which";
+                subject.doubt = why.map(|why| format!("{why} ({which})"));
             }
             context.told = verdict::told_of(&comparison.variants[0], &latency);
             context.verdict = verdict::sentences(&subject);
@@ -541,18 +537,6 @@ fn describe_limit(settings: &CgroupSettings) -> String {
     )
 }
 
-/// How the user says that clients decide when to ask.
-fn client_loop(scenario: &Scenario) -> ClientLoop {
-    let set = scenario.adjusts().next();
-    set.map_or_else(ClientLoop::default, |adjust| adjust.client_loop)
-}
-
-/// Whether neither the recording nor the user says when clients ask.
-pub fn clients_are_assumed(scenario: &Scenario, known: Option<&ClosedLoop>) -> bool {
-    client_loop(scenario) == ClientLoop::AsRecorded
-        && matches!(known, Some(ClosedLoop::Unknown { .. }))
-}
-
 /// The clients of every column, if these ask again when they are answered and nothing else of the
 /// replay differs between columns.
 fn clients_that_wait(
@@ -575,15 +559,6 @@ fn clients_that_wait(
         (ClientLoop::AsRecorded, _) => return None,
     };
     Some(Waiting { asking, run_ns })
-}
-
-/// The same as a scenario, of clients that ask again when they have their reply.
-fn with_closed_loop(scenario: &Scenario) -> Scenario {
-    let mut scenario = scenario.clone();
-    for adjust in scenario.adjusts_mut() {
-        adjust.client_loop = ClientLoop::Closed;
-    }
-    scenario
 }
 
 /// How the clients of a recorded service decide when to ask: as the replay says it, or as the user

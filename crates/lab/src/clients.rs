@@ -14,11 +14,15 @@
 //! 16 / 21,875 s = 0.73 ms are 0.5 of waiting and 0.23 of thinking. In a column in which they wait
 //! 0.2 ms they send 16 / (0.2 + 0.23 ms) = 37,100 a second, and the 105,000 are over after 2.8 s.
 
-use crate::comparison::Variant;
+use crate::comparison::{Comparison, Variant};
+use crate::error::Result;
+use crate::experiment::Scenario;
 use crate::metrics;
 use crate::recording::Latency;
+use crate::simulate::{Simulate, run_all};
+use crate::verdict;
 use schedcast_workload::programs::PERCENTILES;
-use schedcast_workload::replay::{Replay, ThreadId};
+use schedcast_workload::replay::{ClientLoop, Replay, ThreadId};
 
 /// Rates that differ by less than this share are not told apart.
 const DIFFERS: f64 = 0.02;
@@ -77,6 +81,47 @@ impl Asking {
             most_per_s: (requests.count() as u128 * 1_000_000_000 / u128::from(in_ns)) as u64,
         }
     }
+}
+
+/// How the user says that clients decide when to ask.
+pub(crate) fn client_loop(scenario: &Scenario) -> ClientLoop {
+    let set = scenario.adjusts().next();
+    set.map_or_else(ClientLoop::default, |adjust| adjust.client_loop)
+}
+
+/// Whether neither the recording nor the user says when clients ask.
+pub fn are_assumed(scenario: &Scenario, known: Option<&ClosedLoop>) -> bool {
+    client_loop(scenario) == ClientLoop::AsRecorded
+        && matches!(known, Some(ClosedLoop::Unknown { .. }))
+}
+
+/// The same as a scenario, of clients that ask again when they have their reply.
+fn with_closed_loop(scenario: &Scenario) -> Scenario {
+    let mut scenario = scenario.clone();
+    for adjust in scenario.adjusts_mut() {
+        adjust.client_loop = ClientLoop::Closed;
+    }
+    scenario
+}
+
+/// Why the second of two scenarios may not be recommended instead of the first, where nothing says
+/// when clients ask: it helps only if they keep a schedule.
+///
+/// # Errors
+/// Refusals by the simulation.
+pub fn only_in_open_loop(
+    pair: [&Scenario; 2],
+    (known, latency): (Option<&ClosedLoop>, &Latency),
+    seeds: u32,
+    simulator: &impl Simulate,
+) -> Result<Option<String>> {
+    if !are_assumed(pair[0], known) {
+        return Ok(None);
+    }
+    let pair = pair.map(with_closed_loop);
+    let outcomes = run_all(simulator, &pair, seeds, &|| {})?;
+    let closed = Comparison::new("", &pair, &outcomes)?;
+    Ok(verdict::only_in_open_loop(&closed, latency))
 }
 
 /// Clients of which each sends again when it has been answered.

@@ -22,7 +22,7 @@ pub mod answer;
 pub mod backlog;
 pub mod bisect;
 mod change;
-mod clients;
+pub mod clients;
 pub mod comparison;
 pub mod context;
 pub mod determinism;

@@ -305,8 +305,7 @@ pub(crate) fn only_in_open_loop(closed: &Comparison, latency: &Latency) -> Optio
     (!helps(after)).then(|| {
         format!(
             "“{}” helps only if clients keep a schedule, which the recording does not tell; if they \
-             ask again when they have their reply, it is {}, {} now \
-             (`--set program.recording.client=open` or `closed` says which)",
+             ask again when they have their reply, it is {}, {} now",
             then.name,
             value(&parsed, after),
             value(&parsed, before)
