@@ -627,8 +627,17 @@ fn run_to_the_end<K: Core>(
 
 /// An error of another crate, which says its place itself.
 pub fn bad_input(error: impl std::fmt::Display) -> Error {
-    Error::general(error.to_string())
+    let text = error.to_string();
+    let is_missing = text.contains(NO_SUCH_FILE);
+    let refused = Error::general(text);
+    match is_missing {
+        true => refused.hint("a recording is the folder that `schedcast record` writes"),
+        false => refused,
+    }
 }
+
+/// How the standard library tells that a file is missing: ENOENT of errno(3).
+const NO_SUCH_FILE: &str = "(os error 2)";
 
 /// A cache stays usable when a run panicked: what is in it was complete before it was put there.
 fn lock<T>(cache: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
