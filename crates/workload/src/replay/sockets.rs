@@ -9,8 +9,10 @@
 //! for a new connection; the event of connecting shows that.
 //!
 //! All clients send their datagrams to the same socket of a server, which receives one at a time,
-//! in the order in which they came. From 6.13 on (612b1c0dec5b) data that comes behind other data
-//! has no event: a reply without one is for the datagram that its thread received last.
+//! in the order in which they came. Where no event names the receiver of a reply, as the softirq of
+//! another sender delivered it (`udp_prod_queue` of 6.18), it is for the datagram that its thread
+//! received last. A client has a reply at the latest when the next one comes: a receipt that the
+//! trace lacks would make all later replies late.
 //!
 //! # Worked example
 //!
@@ -29,6 +31,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A client that sends again within this time, ns, and before the server has received anything,
 /// sends another part of the same request: a header and its body, for instance, are a few µs apart.
 const PIECE_NS: u64 = 100_000;
+/// So many datagrams of a client may wait for a reply; the oldest of more want none, as those of a
+/// log or of statistics. The default receive buffer (212,992 bytes, `net.core.rmem_default`) holds
+/// 277 of the smallest.
+const DATAGRAMS_MAX: usize = 1024;
 
 /// Part of the recording in which a socket is that of one connection. Times are ns since its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +127,8 @@ struct Connection {
     free_ns: u64,
     /// The server has answered something between these addresses.
     has_answered: bool,
+    /// Of datagrams: when the server answered last, and when the one was sent that it answered.
+    last_answer: (u64, u64),
 }
 
 impl Connection {
@@ -133,6 +141,7 @@ impl Connection {
             open: VecDeque::new(),
             free_ns: 0,
             has_answered: false,
+            last_answer: (0, 0),
         }
     }
 
@@ -193,6 +202,9 @@ impl Connection {
             return forgotten;
         }
         ended.extend(std::iter::from_fn(|| self.end(Open::is_read)));
+        if self.is_datagram && self.open.len() == DATAGRAMS_MAX {
+            self.open.pop_front();
+        }
         self.open.push_back(Open {
             client: message.by,
             sent_ns: message.at_ns,
@@ -204,10 +216,18 @@ impl Connection {
         forgotten
     }
 
-    /// Whether a message that the server has received waits for its answer.
+    /// Whether a datagram is newer than the last one that was answered, and the server has it.
     fn has_taken(&self) -> bool {
-        let is_taken = |open: &Open| open.taken.is_some() && open.answer.is_none();
-        self.open.iter().any(is_taken)
+        self.open.iter().any(|open| {
+            let is_new = |(taken_ns, _)| self.is_after_the_last(taken_ns, open);
+            open.answer.is_none() && open.taken.is_some_and(is_new)
+        })
+    }
+
+    /// Whether a datagram was taken after the last answer, or sent after what that answered.
+    fn is_after_the_last(&self, taken_ns: u64, open: &Open) -> bool {
+        let (answered_ns, sent_ns) = self.last_answer;
+        taken_ns > answered_ns || open.sent_ns > sent_ns
     }
 
     /// The server has received all that was sent, or one datagram.
@@ -219,24 +239,34 @@ impl Connection {
         }
     }
 
-    /// The server sends: the answer to all that it has taken, or the rest of the last answer. A
-    /// datagram answers the first one that the same thread has taken, or else the first taken.
+    /// The server sends a datagram. It answers the first that the same thread has taken since the
+    /// last answer, else the first behind the one that was answered last: some have no reply, and
+    /// must not take those of others.
+    fn answers_one(&mut self, answer: Answer) {
+        let (answered_ns, sent_ns) = self.last_answer;
+        let first = |is_it: &dyn Fn(&Open, (u64, ThreadId)) -> bool| {
+            let is_new = |open: &Open| open.answer.is_none();
+            let is_it = |open: &Open| open.taken.is_some_and(|taken| is_it(open, taken));
+            self.open
+                .iter()
+                .position(|open| is_new(open) && is_it(open))
+        };
+        let row = first(&|_, (taken_ns, by)| by == answer.by && taken_ns > answered_ns)
+            .or_else(|| first(&|open, _| open.sent_ns > sent_ns))
+            .or_else(|| first(&|_, _| true));
+        if let Some(row) = row {
+            self.open[row].answer = Some(answer);
+            self.last_answer = (answer.at_ns, self.open[row].sent_ns);
+        }
+    }
+
+    /// The server sends: the answer to all that it has taken, or the rest of the last answer.
     fn answers(&mut self, answer: Answer) {
         self.has_answered = true;
-        let is_new = |open: &&mut Open| open.taken.is_some() && open.answer.is_none();
         if self.is_datagram {
-            let is_own = |open: &&mut Open| open.taken.is_some_and(|(_, by)| by == answer.by);
-            let mut own = self.open.iter_mut().filter(is_new).filter(is_own);
-            match own.next() {
-                Some(open) => open.answer = Some(answer),
-                None => {
-                    if let Some(open) = self.open.iter_mut().find(is_new) {
-                        open.answer = Some(answer);
-                    }
-                }
-            }
-            return;
+            return self.answers_one(answer);
         }
+        let is_new = |open: &&mut Open| open.taken.is_some() && open.answer.is_none();
         let mut any = false;
         for open in self.open.iter_mut().filter(is_new) {
             open.answer = Some(answer);
@@ -253,19 +283,13 @@ impl Connection {
 
     /// The client receives: all that was answered, or one datagram.
     fn reads(&mut self, at_ns: u64) {
-        if !self.is_datagram {
-            return self.reads_all(at_ns);
-        }
-        let is_new = |open: &&mut Open| open.answer.is_some() && !open.is_read();
-        if let Some(open) = self.open.iter_mut().find(is_new) {
-            open.read_ns = at_ns;
-        }
+        let at_once = if self.is_datagram { 1 } else { usize::MAX };
+        self.reads_some(at_ns, at_once);
     }
 
-    /// The client has received all that was answered, at the latest now.
-    fn reads_all(&mut self, at_ns: u64) {
+    fn reads_some(&mut self, at_ns: u64, at_once: usize) {
         let unread = self.open.iter_mut().filter(|open| !open.is_read());
-        for open in unread.filter(|open| open.answer.is_some()) {
+        for open in unread.filter(|open| open.answer.is_some()).take(at_once) {
             open.read_ns = at_ns;
         }
     }
@@ -590,9 +614,8 @@ impl Connections {
                 clients.drain(..own.map_or(0, |row| row + 1));
                 connection.takes(message.at_ns, message.by);
             }
-            if connection.is_datagram && !message.is_guess {
-                // It is told of, so that nothing was before it.
-                connection.reads_all(message.at_ns);
+            if connection.is_datagram {
+                connection.reads_some(message.at_ns, usize::MAX);
             }
             connection.answers(Answer {
                 at_ns: message.at_ns,

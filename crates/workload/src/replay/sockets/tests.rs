@@ -215,8 +215,7 @@ fn datagram(at_us: u64, by: ThreadId, from: u64, to: u64) -> [Use; 2] {
     ]
 }
 
-/// The second datagram waits behind the first, so that no event tells of its arrival where the
-/// client had asked before, and the replies have none either.
+/// No event tells of the arrival of the second datagram, nor of those of the replies.
 #[test]
 fn datagrams_are_received_in_the_order_in_which_they_came() {
     let [first, second, server] = DATAGRAM_ENDS;
@@ -266,6 +265,34 @@ fn a_lost_datagram_does_not_move_the_later_ones() {
         .collect();
     assert_eq!(taken, [(2000, 2020), (3000, 3010)]);
     assert_eq!(given_up, 0, "it may be lost, or want no reply");
+}
+
+/// As those of statistics. One that has a reply all the same gets it.
+#[test]
+fn datagrams_without_replies_take_none_from_others() {
+    let [client, _, server] = DATAGRAM_ENDS;
+    let got = |at_us, by, socket| (at_us, by, AtSocket::ReceivedDatagram, socket);
+    let mut uses: Vec<Use> = Vec::new();
+    let mut asks = |at_us: u64, is_answered: bool| {
+        uses.extend(datagram(at_us, CLIENT, client, server));
+        uses.push(got(at_us + 10, SERVER, server));
+        if is_answered {
+            uses.extend(datagram(at_us + 20, SERVER, server, client));
+            uses.push(got(at_us + 30, CLIENT, client));
+        }
+    };
+    asks(100, true);
+    (0..2000).for_each(|row| asks(1000 + 50 * row, false));
+    let last_us = [200_000, 200_100, 200_200];
+    last_us.into_iter().for_each(|at_us| asks(at_us, true));
+    let times: Vec<_> = found(&uses).iter().map(|one| (one.0, one.1)).collect();
+    let all = [(100, 130), (200_100, 200_130), (200_200, 200_230)];
+    assert_eq!(
+        [times[0], times[2], times[3]],
+        all,
+        "one reply takes the wrong one"
+    );
+    assert_eq!(times.len(), 4);
 }
 
 /// The server greets first, as those of mail and MySQL do.
