@@ -127,8 +127,10 @@ struct Connection {
     free_ns: u64,
     /// The server has answered something between these addresses.
     has_answered: bool,
-    /// Of datagrams: when the server answered last, and when the one was sent that it answered.
-    last_answer: (u64, u64),
+    /// Of datagrams: when the server answered last.
+    answered_ns: u64,
+    /// When the one was sent that it answered.
+    answered_sent_ns: u64,
 }
 
 impl Connection {
@@ -141,7 +143,8 @@ impl Connection {
             open: VecDeque::new(),
             free_ns: 0,
             has_answered: false,
-            last_answer: (0, 0),
+            answered_ns: 0,
+            answered_sent_ns: 0,
         }
     }
 
@@ -216,23 +219,25 @@ impl Connection {
         forgotten
     }
 
-    /// Whether a datagram is newer than the last one that was answered, and the server has it.
-    fn has_taken(&self) -> bool {
-        self.open.iter().any(|open| {
-            let is_new = |(taken_ns, _)| self.is_after_the_last(taken_ns, open);
-            open.answer.is_none() && open.taken.is_some_and(is_new)
-        })
+    /// How many messages one call receives: all that have come, or one datagram.
+    fn at_once(&self) -> usize {
+        if self.is_datagram { 1 } else { usize::MAX }
     }
 
-    /// Whether a datagram was taken after the last answer, or sent after what that answered.
-    fn is_after_the_last(&self, taken_ns: u64, open: &Open) -> bool {
-        let (answered_ns, sent_ns) = self.last_answer;
-        taken_ns > answered_ns || open.sent_ns > sent_ns
+    /// Whether the server has a datagram that it received after its last answer, or that was sent
+    /// after the one that it answered.
+    fn has_taken(&self) -> bool {
+        let mut waiting = self.open.iter().filter(|open| open.answer.is_none());
+        waiting.any(|open| {
+            let is_later =
+                |at_ns: u64| at_ns > self.answered_ns || open.sent_ns > self.answered_sent_ns;
+            open.taken.is_some_and(|(taken_ns, _)| is_later(taken_ns))
+        })
     }
 
     /// The server has received all that was sent, or one datagram.
     fn takes(&mut self, at_ns: u64, by: ThreadId) {
-        let at_once = if self.is_datagram { 1 } else { usize::MAX };
+        let at_once = self.at_once();
         let new = self.open.iter_mut().filter(|open| open.taken.is_none());
         for open in new.take(at_once) {
             open.taken = Some((at_ns, by));
@@ -243,7 +248,6 @@ impl Connection {
     /// last answer, else the first behind the one that was answered last: some have no reply, and
     /// must not take those of others.
     fn answers_one(&mut self, answer: Answer) {
-        let (answered_ns, sent_ns) = self.last_answer;
         let first = |is_it: &dyn Fn(&Open, (u64, ThreadId)) -> bool| {
             let is_new = |open: &Open| open.answer.is_none();
             let is_it = |open: &Open| open.taken.is_some_and(|taken| is_it(open, taken));
@@ -251,12 +255,13 @@ impl Connection {
                 .iter()
                 .position(|open| is_new(open) && is_it(open))
         };
-        let row = first(&|_, (taken_ns, by)| by == answer.by && taken_ns > answered_ns)
-            .or_else(|| first(&|open, _| open.sent_ns > sent_ns))
+        let row = first(&|_, (taken_ns, by)| by == answer.by && taken_ns > self.answered_ns)
+            .or_else(|| first(&|open, _| open.sent_ns > self.answered_sent_ns))
             .or_else(|| first(&|_, _| true));
         if let Some(row) = row {
             self.open[row].answer = Some(answer);
-            self.last_answer = (answer.at_ns, self.open[row].sent_ns);
+            self.answered_ns = answer.at_ns;
+            self.answered_sent_ns = self.open[row].sent_ns;
         }
     }
 
@@ -283,8 +288,7 @@ impl Connection {
 
     /// The client receives: all that was answered, or one datagram.
     fn reads(&mut self, at_ns: u64) {
-        let at_once = if self.is_datagram { 1 } else { usize::MAX };
-        self.reads_some(at_ns, at_once);
+        self.reads_some(at_ns, self.at_once());
     }
 
     fn reads_some(&mut self, at_ns: u64, at_once: usize) {
