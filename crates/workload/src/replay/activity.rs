@@ -111,8 +111,7 @@ pub(super) struct Draft {
     pub deeds: Vec<(u64, DraftStep)>,
     /// Sleeps that did not end it.
     pub sleeps: u32,
-    /// Time from an interrupt on an idle CPU that woke it to its switch in there; 0 if it began in
-    /// another way.
+    /// Time from its wakeup on an idle CPU to its switch in there; 0 if it began in another way.
     pub approach_ns: u64,
     /// Its wakeup preempted a thread, and it is charged from there on.
     pub preempts: bool,
@@ -187,7 +186,7 @@ enum MarkKind {
     Deed(DeedKind),
     In {
         cpu: u32,
-        from_idle: bool,
+        approach_ns: u64,
         preempts: bool,
     },
     Out(Leave),
@@ -245,12 +244,10 @@ impl<'a> Folder<'a> {
             match mark.kind {
                 MarkKind::In {
                     cpu,
-                    from_idle,
+                    approach_ns,
                     preempts,
                 } => {
-                    if from_idle {
-                        self.approached(cpu, time_ns);
-                    }
+                    self.approached(approach_ns);
                     if preempts && self.state == (State::Awake { ran: false }) {
                         self.open().expect("it is awake").preempts = true;
                     }
@@ -428,17 +425,12 @@ impl<'a> Folder<'a> {
         }
     }
 
-    /// A switch from idle, possibly where an interrupt woke the thread.
-    fn approached(&mut self, on: u32, time_ns: u64) {
-        let now_ns = self.relative(time_ns);
-        if self.state != (State::Awake { ran: false }) {
-            return;
-        }
-        if let Some(draft) = self.open()
-            && let Trigger::Outside { at_ns, cpu, .. } = draft.activation.trigger
-            && cpu == on
+    /// Time from the wakeup on an idle CPU to the switch in there.
+    fn approached(&mut self, approach_ns: u64) {
+        if self.state == (State::Awake { ran: false })
+            && let Some(draft) = self.open()
         {
-            draft.approach_ns = now_ns.saturating_sub(at_ns);
+            draft.approach_ns = approach_ns;
         }
     }
 
@@ -512,7 +504,7 @@ fn marks(runs: &[Run], deeds: &[Deed]) -> Vec<Mark> {
             at_ns: before_ns,
             kind: MarkKind::In {
                 cpu: run.cpu,
-                from_idle: run.from_idle,
+                approach_ns: run.approach_ns,
                 preempts: run.preempts,
             },
         });

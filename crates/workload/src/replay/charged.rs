@@ -2,7 +2,8 @@
 //! charge.
 //!
 //! An interrupt that wakes a thread of its own, idle CPU reads the clock of the run queue for the
-//! wakeup, and the switch that follows does not read it again (`wakeup_preempt` asks for
+//! wakeup, be it a device's interrupt or the one by which another CPU hands the wakeup over. The
+//! switch that follows does not read the clock again (`wakeup_preempt` asks for
 //! `rq_clock_skip_update`, as the idle task is about to be rescheduled). The thread is charged from
 //! its wakeup on: for the rest of the interrupt and for the way out of the idle loop. In a virtual
 //! machine, where the next timer is programmed by a trap into the hypervisor, that is 10 µs.

@@ -83,20 +83,24 @@ fn a_part_of_a_recording_knows_who_was_in_which_group() {
 
 #[test]
 fn the_counters_say_what_is_charged_of_runs_and_of_wakeups_on_idle_cpus() {
-    // Woken on the idle CPU by its interrupt 10 and 20 µs before the switch in; from the other CPU
-    // and over another thread that is no matter.
+    // Woken on the idle CPU by an interrupt 10 and 20 µs before the switch in, and by that of the
+    // other CPU, which is seen 10 µs after its waking, 5 µs before it; over another thread that is
+    // no matter.
     let recorded = |usage_usec: Option<u64>| {
         let mut mini = Mini::new(&[(1, "svc"), (2, "svc"), (3, "svc"), (4, "other")]);
         let stat = |usage_usec: u64| format!("usage_usec {usage_usec}\nnr_periods 1");
         mini.group("/svc", &[("cpu.stat", &stat(500))], &[1, 2, 3]);
         for (us, cpu, waking_cpu, pid) in [(100, 0, 0, 1), (300, 0, 0, 2), (500, 0, 1, 3)] {
-            let approach_us = if pid == 2 { 20 } else { 10 };
             mini.waking(us, waking_cpu, 0, HARD, pid);
-            mini.switch(us + approach_us, cpu, 0, "R", pid);
-            mini.switch(us + approach_us + 30, cpu, pid, "S", 0);
+            let woken_us = us + u64::from(waking_cpu) * 10;
+            mini.woken_on(woken_us, cpu, 0, HARD, (pid, cpu));
+            let run_us = woken_us + [10, 20, 5][pid as usize - 1];
+            mini.switch(run_us, cpu, 0, "R", pid);
+            mini.switch(run_us + 30, cpu, pid, "S", 0);
         }
         mini.switch(700, 0, 0, "R", 4);
         mini.waking(710, 0, 4, HARD, 1);
+        mini.woken_on(710, 0, 4, HARD, (1, 0));
         mini.switch(720, 0, 4, "R", 1);
         mini.switch(750, 0, 1, "S", 0);
         let mut recording = mini.recording(1000);
@@ -122,10 +126,10 @@ fn the_counters_say_what_is_charged_of_runs_and_of_wakeups_on_idle_cpus() {
     assert_eq!(recorded(Some(116)), [29, 29, 29, 29]);
     // Less than half: it counts others.
     assert_eq!(recorded(Some(50)), [30, 30, 30, 30]);
-    // 15 of 30 µs: a half of 10 and of 20.
-    assert_eq!(recorded(Some(135)), [35, 30, 40, 30]);
+    // 21 of 35 µs: three fifths of 10, of 20 and of 5.
+    assert_eq!(recorded(Some(141)), [36, 30, 42, 33]);
     // No more than all of it.
-    assert_eq!(recorded(Some(999)), [40, 30, 50, 30]);
+    assert_eq!(recorded(Some(999)), [40, 30, 50, 35]);
 }
 
 #[test]
@@ -153,12 +157,33 @@ fn a_thread_that_preempts_is_charged_from_its_wakeup_on() {
     assert_eq!(ran_us(0, SOFT, false, 110), [130, 20]);
     // The second wakeup reads the clock again.
     assert_eq!(ran_us(0, preempts, true, 110), [126, 24]);
-    // Another CPU woke it.
-    assert_eq!(ran_us(1, SOFT, false, 110), [122, 28]);
+    // Another CPU woke it: it read the clock at the waking.
+    assert_eq!(ran_us(1, SOFT, false, 110), [120, 30]);
     // A slice may have ended.
     assert_eq!(ran_us(1, SOFT, false, 3110), [3130, 20]);
     // A source without flags.
     assert_eq!(ran_us(0, Context::UNKNOWN, false, 110), [122, 28]);
+}
+
+#[test]
+fn a_reschedule_that_keeps_the_thread_ends_no_run() {
+    // A tick at 100 µs wakes another thread and makes a reschedule pending, which takes the same
+    // thread again; at 900 µs its slice ends.
+    let ran_us = |shows_the_same: bool| {
+        let mut mini = Mini::new(&[(1, "client"), (2, "svc"), (3, "kworker/0:0")]);
+        mini.hands_over([0, 0], 0, 0, HARD, 1);
+        mini.waking(100, 0, 1, SOFT, 3);
+        mini.woken_on(102, 0, 1, SOFT.with_need_resched(), (3, 0));
+        if shows_the_same {
+            mini.waking(500, 0, 1, TASK, 2);
+        }
+        mini.switch(900, 0, 1, "R", 2);
+        mini.switch(920, 0, 2, "S", 1);
+        mini.switch(940, 0, 1, "S", 0);
+        of(&inferred(mini, 9000), "client")[0].1
+    };
+    assert_eq!(ran_us(true), 900 + 20);
+    assert_eq!(ran_us(false), 102 + 20, "no event shows that it went on");
 }
 
 /// Two services run `python3` beside each other, one of them with a pool of two workers.
