@@ -21,6 +21,11 @@
 //!   answered takes it without a wakeup: it works at least a quarter of the median first half
 //!   behind its reply before it sleeps.
 //!
+//! An event loop takes other requests while one sleeps. Where events of sockets show which request
+//! an interrupt's activation answers first, that goes on as long after the end of the activation
+//! that received the request. It has to be so for at least [`REQUESTS_MIN`] and [`INSIDE_PERCENT`]
+//! percent of a server's activations that an interrupt begins and that answer such a client.
+//!
 //! # Worked example
 //!
 //! A worker is woken for a request at 0 ms, works 0.5 ms, sleeps from 0.6 to 4.6 ms, works 0.5 ms
@@ -31,6 +36,7 @@
 use super::activity::{Draft, DraftStep, Waking};
 use super::groups::{self, GroupIndex};
 use super::model::{Thread, Trigger};
+use super::sockets::{Messages, Reply};
 use super::threads::ThreadId;
 use super::timeline::median;
 use schedcast_sim::workload::ArrivalContext;
@@ -145,8 +151,11 @@ impl Facts<'_> {
     }
 
     /// Kinds of servers that sleep inside requests, with the least work that is a first half.
-    fn servers(&self, drafts: &[Draft]) -> BTreeMap<Kind<'_>, u64> {
-        let acting = self.acting(drafts);
+    fn servers(
+        &self,
+        drafts: &[Draft],
+        acting: &BTreeSet<(&str, GroupIndex)>,
+    ) -> BTreeMap<Kind<'_>, u64> {
         let mut seen: BTreeMap<Kind<'_>, Seen> = BTreeMap::new();
         let mut before: Option<Part> = None;
         for (place, draft) in drafts.iter().enumerate() {
@@ -214,8 +223,10 @@ impl Seen {
 /// Lets each draft with which a request goes on after a sleep begin as long after the one before as
 /// recorded.
 /// Drafts of a thread stand side by side, in order.
-pub(super) fn tie(facts: &Facts<'_>, drafts: &mut [Draft]) {
-    let servers = facts.servers(drafts);
+pub(super) fn tie(facts: &Facts<'_>, messages: &Messages, drafts: &mut [Draft]) {
+    let acting = facts.acting(drafts);
+    let servers = facts.servers(drafts, &acting);
+    let asked = Asked::of(facts, messages, drafts, &acting);
     let mut is_open = false;
     for place in 0..drafts.len() {
         let draft = &drafts[place];
@@ -231,9 +242,75 @@ pub(super) fn tie(facts: &Facts<'_>, drafts: &mut [Draft]) {
             Some(Part::Inside) => goes_on,
             None => false,
         };
-        if goes_on {
-            tie_to(drafts, place);
+        if goes_on && asked.in_draft[place].is_none() {
+            tie_to(drafts, place - 1, place);
         }
+    }
+    for (place, before) in asked.in_draft.iter().enumerate() {
+        if let Some(before) = *before {
+            tie_to(drafts, before, place);
+        }
+    }
+}
+
+/// Drafts that an interrupt begins and that answer a request of an earlier draft, as events of
+/// sockets show.
+struct Asked {
+    /// By draft: the one that received the request which it answers first.
+    in_draft: Vec<Option<usize>>,
+}
+
+impl Asked {
+    fn of(
+        facts: &Facts<'_>,
+        messages: &Messages,
+        drafts: &[Draft],
+        acting: &BTreeSet<(&str, GroupIndex)>,
+    ) -> Self {
+        let replies = messages.replies();
+        let mut in_draft = vec![None; drafts.len()];
+        // By kind: the first replies behind an interrupt, and those to earlier requests.
+        let mut counts: BTreeMap<Kind<'_>, (usize, usize)> = BTreeMap::new();
+        for place in 1..drafts.len() {
+            let activation = &drafts[place].activation;
+            let thread = activation.thread;
+            if !follows(&drafts[place - 1], &drafts[place]) || !facts.is_grouped(thread) {
+                continue;
+            }
+            let own = replies.get(&thread).map_or(&[][..], Vec::as_slice);
+            let first = own.partition_point(|reply| reply.sent_ns < activation.woken_ns);
+            let first = own.get(first);
+            let is_inside = |reply: &&Reply| activation.end_ns.is_none_or(|ns| reply.sent_ns <= ns);
+            let is_acting = |to: ThreadId| {
+                let subject = facts.threads[to.index()].subject.as_str();
+                acting.contains(&(subject, facts.kind(thread).1))
+            };
+            let Some(reply) = first
+                .filter(is_inside)
+                .filter(|reply| reply.to.is_some_and(is_acting))
+            else {
+                continue;
+            };
+            let (all, earlier) = counts.entry(facts.kind(thread)).or_default();
+            *all += 1;
+            if reply.received_ns < activation.woken_ns {
+                *earlier += 1;
+                let before = (0..place).rev();
+                let mut before =
+                    before.take_while(|other| drafts[*other].activation.thread == thread);
+                in_draft[place] =
+                    before.find(|other| drafts[*other].activation.woken_ns <= reply.received_ns);
+            }
+        }
+        counts.retain(|_, (all, earlier)| {
+            *earlier >= REQUESTS_MIN && *earlier * 100 >= *all * INSIDE_PERCENT
+        });
+        for (draft, before) in drafts.iter().zip(&mut in_draft) {
+            if !counts.contains_key(&facts.kind(draft.activation.thread)) {
+                *before = None;
+            }
+        }
+        Self { in_draft }
     }
 }
 
@@ -247,10 +324,10 @@ pub(super) fn follows(before: &Draft, draft: &Draft) -> bool {
         && other.trigger.is_hard_interrupt()
 }
 
-/// Lets the draft at `place`, which [`follows`] the one before it, begin so long after its end as
-/// in the recording.
-pub(super) fn tie_to(drafts: &mut [Draft], place: usize) {
-    let before = &mut drafts[place - 1];
+/// Lets the draft at `place` begin so long after the end of an earlier one of its thread as in the
+/// recording.
+pub(super) fn tie_to(drafts: &mut [Draft], before: usize, place: usize) {
+    let before = &mut drafts[before];
     let fell_asleep_ns = before.activation.end_ns.unwrap_or(u64::MAX);
     let end = (before.activation.executed_ns, DraftStep::Later(place));
     before.deeds.push(end);

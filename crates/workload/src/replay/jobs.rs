@@ -114,7 +114,7 @@ pub(super) fn find(
         for id in &job.threads {
             for pair in of_thread[id.index()].windows(2) {
                 if pair[1] == pair[0] + 1 && is_later(&drafts[pair[0]], &drafts[pair[1]]) {
-                    tie_to(drafts, pair[1]);
+                    tie_to(drafts, pair[0], pair[1]);
                 }
             }
         }

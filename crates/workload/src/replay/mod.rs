@@ -327,7 +327,7 @@ impl Folded {
             groups: &gathered.groups,
             wakings: &gathered.wakings,
         };
-        blocked::tie(&facts, &mut folded.drafts);
+        blocked::tie(&facts, messages, &mut folded.drafts);
         let evidence = service::Evidence {
             threads: &gathered.threads,
             groups: &gathered.groups,

@@ -105,7 +105,7 @@ pub(super) fn tie(threads: &[Thread], is_served: impl Fn(ThreadId) -> bool, draf
             && drafts[place].activation.slept_before_ns.is_none()
             && follows(&drafts[place - 1], &drafts[place])
         {
-            tie_to(drafts, place);
+            tie_to(drafts, place - 1, place);
         }
     }
 }

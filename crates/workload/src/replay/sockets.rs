@@ -83,6 +83,17 @@ pub(super) struct Answer {
     pub by: ThreadId,
 }
 
+/// A message on a socket from which its sender had received since its last message there. Times are
+/// ns since the start of the recording.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reply {
+    pub sent_ns: u64,
+    /// When it received first.
+    pub received_ns: u64,
+    /// The thread that received next at the other end.
+    pub to: Option<ThreadId>,
+}
+
 /// Data that a thread sent from one socket to another.
 struct Message {
     at_ns: u64,
@@ -471,6 +482,27 @@ impl Messages {
                 wakings[*index].source = Source::Thread(*by);
             }
         }
+    }
+
+    /// By thread, in order of sending: its messages on sockets from which it had received since its
+    /// last message there.
+    pub(super) fn replies(&self) -> BTreeMap<ThreadId, Vec<Reply>> {
+        let mut replies: BTreeMap<ThreadId, Vec<Reply>> = BTreeMap::new();
+        let mut received: BTreeMap<(ThreadId, Socket), u64> = BTreeMap::new();
+        let mut before = self.received.iter().peekable();
+        for message in &self.sent {
+            while let Some(one) = before.next_if(|one| one.at_ns <= message.at_ns) {
+                received.entry((one.by, one.socket)).or_insert(one.at_ns);
+            }
+            if let Some(received_ns) = received.remove(&(message.by, message.from)) {
+                replies.entry(message.by).or_default().push(Reply {
+                    sent_ns: message.at_ns,
+                    received_ns,
+                    to: message.got_by,
+                });
+            }
+        }
+        replies
     }
 
     /// The sender of each message that was received, and the thread that received next at that

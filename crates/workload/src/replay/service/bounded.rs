@@ -10,7 +10,9 @@
 //! Events of sockets show the clients as *lanes*: the requests of one connection, or, where each
 //! request has a new one, those that follow each other's replies. Clients keep schedules if most
 //! intervals of the lanes are about as long as the median of their lane, and most intervals between
-//! any two successive requests are not about as long as their mean.
+//! any two successive requests are not about as long as their mean. Intervals that a reply ends do
+//! not count: a client that asks again within 100 µs, or a tenth of the interval, keeps no schedule
+//! that shows; if each of its requests takes as long, its intervals are alike, too.
 //!
 //! # Worked example
 //!
@@ -65,7 +67,14 @@ fn have_schedules(asked: &[Asked], lanes: &[u32], after: &[Option<usize>]) -> bo
     if early.count() * EARLY_OF > asked.len() {
         return false;
     }
-    let is_free = |position: usize| had_ns(position).is_none_or(|ns| ns > FOLLOWS_WITHIN_NS);
+    // What follows a reply at once is as regular as the replies are.
+    let is_free = |position: usize| {
+        let interval_ns =
+            after[position].map(|before| asked[position].sent_ns - asked[before].sent_ns);
+        had_ns(position)
+            .zip(interval_ns)
+            .is_none_or(|(ns, of_ns)| ns > FOLLOWS_WITHIN_NS.max(of_ns / ALIKE_OF))
+    };
     let mut of_lane: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
     for (position, before) in after.iter().enumerate() {
         let Some(before) = before.filter(|before| is_free(*before) && is_free(position)) else {
@@ -132,6 +141,21 @@ mod tests {
         assert_eq!(found(in_turn), None);
         let on_the_first = |number: u64| (12_500 * number, u32::from(number == 20));
         assert_eq!(found(on_the_first), None);
+    }
+
+    #[test]
+    fn what_follows_each_reply_at_once_is_not_bounded() {
+        // Two connections; each reply comes after 1 ms, and the next request so long after it.
+        let after = |reply_us: u64| {
+            move |number: u64| {
+                (
+                    (number / 2) * (1_000 + reply_us) + 300 * (number % 2),
+                    (number % 2) as u32,
+                )
+            }
+        };
+        assert_eq!(found(after(110)), None);
+        assert_eq!(found(after(1_000)), Some(2));
     }
 
     #[test]

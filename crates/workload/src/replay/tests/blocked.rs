@@ -1,7 +1,9 @@
 //! Requests that sleep for a database or a timer before they are answered.
 
+use super::closed_loops::at_socket;
 use super::services::{played, scheduled};
 use super::*;
+use schedcast_trace::AtSocket;
 
 /// A request that an acceptor hands to a worker: 500 µs of work, a sleep of 4 ms, 500 µs, reply.
 /// The limit holds the worker's first half back for `held` µs.
@@ -99,4 +101,51 @@ fn a_client_that_thinks_keeps_its_times() {
         .iter()
         .filter_map(|one| one.slept_before_ns);
     assert_eq!(slept.count(), 0);
+}
+
+/// Two requests of an event loop, 3 ms apart on two connections: for each it works 500 µs, sleeps
+/// 4 ms behind that, works 500 µs and replies.
+fn two_at_a_time(mini: &mut Mini, at: u64) {
+    for (at, ends) in [(at, [0xa0, 0xb0]), (at + 3_000, [0xa1, 0xb1])] {
+        mini.hands_over([at, at + 2], 0, 0, HARD, 1);
+        at_socket(mini, at + 5, 1, AtSocket::Arrived, ends[1]);
+        mini.waking(at + 6, 0, 1, SOFT, 2);
+        at_socket(mini, at + 8, 1, AtSocket::Sent, ends[0]);
+        mini.switch(at + 30, 0, 1, "S", 2);
+        at_socket(mini, at + 35, 2, AtSocket::Received, ends[1]);
+        mini.switch(at + 530, 0, 2, "S", 0);
+    }
+    for (at, ends) in [(at + 4_530, [0xa0, 0xb0]), (at + 7_530, [0xa1, 0xb1])] {
+        mini.hands_over([at, at + 10], 0, 0, HARD, 2);
+        at_socket(mini, at + 500, 2, AtSocket::Arrived, ends[0]);
+        mini.waking(at + 501, 0, 2, SOFT, 1);
+        at_socket(mini, at + 503, 2, AtSocket::Sent, ends[1]);
+        mini.switch(at + 510, 0, 2, "S", 1);
+        at_socket(mini, at + 515, 1, AtSocket::Received, ends[0]);
+        mini.switch(at + 520, 0, 1, "S", 0);
+    }
+}
+
+#[test]
+fn a_loop_goes_on_so_long_after_it_took_the_request() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "loop")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    for number in 0..25 {
+        two_at_a_time(&mut mini, 20_000 * number);
+    }
+    let replay = scheduled(mini, 500_000);
+    assert_conserved(&replay);
+    assert_eq!(replay.requests.len(), 50);
+    let thread = replay.threads_named("loop").unwrap()[0];
+    let activations = replay.activations_of(thread);
+    let from = replay.threads[thread.index()].activations.start;
+    for (number, four) in (0..).zip(activations.chunks(4)) {
+        let slept_ns: Vec<_> = four.iter().map(|one| one.slept_before_ns).collect();
+        assert_eq!(slept_ns, [None, None, Some(4_000_000), Some(4_000_000)]);
+        for half in [0, 1] {
+            let last = replay.steps_of(&four[half as usize]).last();
+            let later = Step::Later(ActivationId(from + 4 * number + half + 2));
+            assert_eq!(last, Some(&later));
+        }
+    }
 }

@@ -82,7 +82,7 @@ fn requests_that_come_faster_leave_less_time_to_think() {
     assert_eq!(replay.requests[1].follows.unwrap().after_ns, 2_440_000);
 }
 
-fn at_socket(mini: &mut Mini, us: u64, pid: Pid, what: AtSocket, socket: u64) {
+pub(super) fn at_socket(mini: &mut Mini, us: u64, pid: Pid, what: AtSocket, socket: u64) {
     at_socket_on(mini, us, 0, pid, what, socket);
 }
 

@@ -105,7 +105,11 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         exchanged = whole.collect();
         awake = exchanged.iter().map(awake_for).collect();
     }
-    let has_no_timers = prompted.prompts.len() * TIMER_OF <= exchanged.len();
+    let timers = prompted
+        .prompts
+        .iter()
+        .filter(|prompt| prompt.message.is_some());
+    let has_no_timers = timers.count() * TIMER_OF <= exchanged.len();
     let mut ask_at_once = has_no_timers && is_at_once(&exchanged, &awake, false);
     let numbers = |all: &[Exchanged]| all.iter().map(|one| one.connection).collect::<Vec<u32>>();
     // Addresses of sockets are used again, and do not show that connections are new.
