@@ -58,6 +58,7 @@ mod coarse;
 mod forked;
 mod levels;
 mod placed;
+mod reordered;
 mod rounds;
 mod served;
 mod users;

@@ -34,6 +34,7 @@ use super::chain::Chain;
 use super::clock::Clock;
 use super::forked::{Child, Forked};
 use super::levels::{Gates, Level, Levels};
+use super::reordered::{self, Stretches};
 use super::rounds::Found as Rounds;
 use super::{Asked, Border, RequestId, Served, aside};
 use schedcast_sim::workload::ArrivalContext;
@@ -211,6 +212,7 @@ impl Placing<'_> {
             let mut forks = self.forks(draft);
             forks.next().is_some()
         };
+        let mut stretches = Stretches::default();
         for index in in_order {
             let draft = &drafts[index];
             if self.border.backends.contains(&draft.activation.thread) {
@@ -218,6 +220,7 @@ impl Placing<'_> {
                 levels.pass_on(draft, &[(0, level)]);
                 continue;
             }
+            let earliest_ns = self.level(index, draft, &levels).at_ns;
             let steps = match is_parent(draft) {
                 true => self.cut_forks(index, draft, &chain, requests, &mut levels),
                 false => self.cut(index, draft, asked, &replies, requests, first, &mut levels),
@@ -225,7 +228,22 @@ impl Placing<'_> {
             for (into_ns, step) in steps {
                 insert(&mut drafts[index], into_ns, step);
             }
+            let draft = &drafts[index];
+            let thread = draft.activation.thread;
+            let is_loop = !is_parent(draft)
+                && self.child(thread).is_none()
+                && !self.asks_backend(draft)
+                && reordered::has_parts(draft, requests);
+            let is_helped = match draft.activation.trigger {
+                Trigger::Thread(by) => by != thread && self.border.inside[by.index()],
+                _ => false,
+            };
+            match is_loop {
+                true => stretches.add(index, thread, is_helped, earliest_ns),
+                false => stretches.end(thread),
+            }
         }
+        stretches.sort(drafts, requests);
         for id in &levels.handed {
             requests[id.index()].is_handed = true;
         }
@@ -341,6 +359,15 @@ impl Placing<'_> {
         }
         levels.pass_on(draft, &gates.changes);
         gates.steps
+    }
+
+    /// Whether a draft asks a backend.
+    fn asks_backend(&self, draft: &Draft) -> bool {
+        let mut wakes = draft.wakes();
+        wakes.any(|(_, waking)| {
+            let wakee = self.border.evidence.wakings[waking].wakee;
+            self.border.backends.contains(&wakee)
+        })
     }
 
     /// The request for which a thread asks a backend behind its last reply in a draft, at
