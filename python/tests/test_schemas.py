@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import jsonschema
 import pytest
@@ -45,6 +46,16 @@ def test_what_a_verb_writes_has_the_form_of_its_schema(command, form):
         pytest.skip(f"no group to look at here: {result.stderr.strip()}")
     # `check` says by its exit code that a promise is broken.
     assert result.stdout, result.stderr
+    validate(json.loads(result.stdout))
+
+
+@pytest.mark.parametrize("verb", ["what-if", "advise", "check"])
+def test_answers_without_a_log_of_requests_have_the_form_of_their_schema(command, tmp_path, verb):
+    recording = tmp_path / "recording"
+    shutil.copytree(RECORDING, recording, ignore=shutil.ignore_patterns("requests.csv*"))
+    promise = [] if verb == "what-if" else PROMISE[2:]
+    result = command(verb, recording, "--seeds", "2", *promise, "--json", "-")
+    assert "inferred" in result.stdout, result.stderr
     validate(json.loads(result.stdout))
 
 

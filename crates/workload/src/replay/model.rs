@@ -92,6 +92,14 @@ impl Trigger {
         }
     }
 
+    /// The thread that began it.
+    pub(super) fn thread(self) -> Option<ThreadId> {
+        match self {
+            Trigger::Thread(by) => Some(by),
+            _ => None,
+        }
+    }
+
     /// Whether a softirq began it.
     pub(super) fn is_softirq(self) -> bool {
         matches!(self, Trigger::Outside { context, .. } if context == ArrivalContext::SoftIrq)

@@ -234,10 +234,8 @@ impl Placing<'_> {
                 && self.child(thread).is_none()
                 && !self.asks_backend(draft)
                 && reordered::has_parts(draft, requests);
-            let is_helped = match draft.activation.trigger {
-                Trigger::Thread(by) => by != thread && self.border.inside[by.index()],
-                _ => false,
-            };
+            let by = draft.activation.trigger.thread();
+            let is_helped = by.is_some_and(|by| by != thread && self.border.inside[by.index()]);
             match is_loop {
                 true => stretches.add(index, thread, is_helped, earliest_ns),
                 false => stretches.end(thread),
@@ -295,10 +293,8 @@ impl Placing<'_> {
         let mut gates = Gates::of(self.level(index, draft, levels));
         let is_child = self.child(activation.thread).is_some();
         // What follows the answer of a backend is for the request that it was asked for.
-        let is_led = match activation.trigger {
-            Trigger::Thread(by) => self.border.backends.contains(&by),
-            _ => false,
-        };
+        let by = activation.trigger.thread();
+        let is_led = by.is_some_and(|by| self.border.backends.contains(&by));
         let slept_ns = self
             .clock
             .last_end_of_any_ns(std::iter::once(activation.thread), activation.woken_ns);
