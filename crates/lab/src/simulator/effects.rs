@@ -28,6 +28,8 @@ impl Simulator {
     /// A program that cannot be built.
     pub fn without_effect(&self, scenarios: &[Scenario]) -> Result<Option<String>> {
         let mut told = BTreeSet::new();
+        // A recording has the limits of all groups of its host, which nobody asked about.
+        let recorded: Vec<String> = scenarios.iter().take(1).flat_map(recorded_bursts).collect();
         for scenario in scenarios {
             told.extend(capacities(scenario));
             told.extend(energy(scenario));
@@ -38,13 +40,13 @@ impl Simulator {
             told.extend(machine_keys(scenario));
             told.extend(tunables(scenario, self.reserves(scenario)?));
             told.extend(after_the_end(scenario));
-            told.extend(bursts(scenario));
-            let replays = |action: &Action| matches!(action, Action::Replay(..));
-            let actions = || scenario.programs.iter().map(|one| &one.action.value);
+            let bursts = bursts(scenario).into_iter();
+            told.extend(bursts.filter(|burst| !recorded.contains(burst)));
+            let mut actions = scenario.programs.iter().map(|one| &one.action.value);
             // A file may put its threads into groups of its own, and a recording has them.
-            match actions().any(is_rt_app) {
+            match actions.any(is_rt_app) {
                 true => told.extend(self.slices(scenario)?),
-                false if !actions().any(replays) => told.extend(empty_groups(scenario)),
+                false if !replays(scenario) => told.extend(empty_groups(scenario)),
                 false => {}
             }
         }
@@ -313,6 +315,20 @@ fn bursts(scenario: &Scenario) -> Vec<String> {
         groups.filter(|(_, group)| group.limits.burst_us > 0 && group.limits.quota_us.is_none());
     idle.map(|(path, _)| format!("the burst of {path}, which has no quota"))
         .collect()
+}
+
+/// Those of a recording's first variant.
+fn recorded_bursts(scenario: &Scenario) -> Vec<String> {
+    match replays(scenario) {
+        true => bursts(scenario),
+        false => Vec::new(),
+    }
+}
+
+/// Whether a recording runs in a scenario.
+fn replays(scenario: &Scenario) -> bool {
+    let mut actions = scenario.programs.iter().map(|one| &one.action.value);
+    actions.any(|action| matches!(action, Action::Replay(..)))
 }
 
 /// Limited groups in which nothing runs.
