@@ -574,7 +574,8 @@ fn describe_clients(scenario: &Scenario, known: Option<&ClosedLoop>) -> String {
             format!("; clients: {clients} with schedules, one request at a time each")
         }
         (ClientLoop::Bounded, _) => {
-            "; clients: open loop, as no connections are known to be bounded".to_owned()
+            "; clients: a schedule on each known connection, as set, one request at a time"
+                .to_owned()
         }
         (ClientLoop::AsRecorded, ClosedLoop::Unknown { coarse: false }) => {
             "; clients: open loop, assumed".to_owned()

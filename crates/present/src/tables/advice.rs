@@ -284,10 +284,13 @@ fn none(advice: &Advice) -> String {
             )
         }
         Conclusion::NotKept => {
-            let parent = advice.parent.as_ref().map(|(parent, limit)| {
+            if let Some((parent, limit)) = &advice.parent {
                 let limit = limit.in_words();
-                format!("; {parent} around it limits it to {limit} all the same")
-            });
+                return format!(
+                    "advice: none: {parent} around it limits it to {limit}, and no limit of its own \
+                     keeps the promise; --cgroup {parent} asks about that one"
+                );
+            }
             let what = match advice.behind_without_limit() {
                 Some(why) => format!(
                     "without one what finishes keeps it, but the service does not keep up: {why}"
@@ -295,7 +298,6 @@ fn none(advice: &Advice) -> String {
                 None => "without one it is not kept on average either".to_string(),
             };
             format!("advice: none: the limit is not what breaks the promise: {what}")
-                + &parent.unwrap_or_default()
         }
     }
 }
