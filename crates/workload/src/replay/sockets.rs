@@ -456,6 +456,14 @@ impl Messages {
         known.sum()
     }
 
+    /// When threads began to connect, in order of time.
+    pub(super) fn opened_ns(&self) -> Vec<i64> {
+        let all = self.lifetimes.values().flatten();
+        let mut opened_ns: Vec<i64> = all.map(|one| one.opened_ns as i64).collect();
+        opened_ns.sort_unstable();
+        opened_ns
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }

@@ -96,6 +96,11 @@ fn at_socket_on(mini: &mut Mini, us: u64, cpu: u32, pid: Pid, what: AtSocket, so
 /// answers at 100, which wakes the client, and at 170 µs. `renews`: each request has a connection
 /// of its own.
 fn without_a_rate(turns: u64, renews: bool) -> Recording {
+    let mini = without_a_rate_in(turns, renews);
+    mini.recording(200 * turns + 20)
+}
+
+fn without_a_rate_in(turns: u64, renews: bool) -> Mini {
     let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
     mini.group("/svc", &[("cpu.max", "max 100000")], &[2]);
     mini.waking(0, 0, 0, HARD, 1);
@@ -130,7 +135,23 @@ fn without_a_rate(turns: u64, renews: bool) -> Recording {
         }
         mini.switch(at + 180, 0, 2, "S", 1);
     }
-    mini.recording(200 * turns + 20)
+    mini
+}
+
+#[test]
+fn connecting_wakes_a_listener_for_no_request() {
+    let mut mini = without_a_rate_in(60, false);
+    // A pool of 40 connections, which are never used.
+    for number in 0..40 {
+        let at = 20_000 + 200 * number;
+        at_socket(&mut mini, at, 1, AtSocket::Connects, 0xc0 + number);
+        mini.waking(at + 5, 0, 1, SOFT, 2);
+        mini.switch(at + 10, 0, 1, "S", 2);
+        mini.switch(at + 60, 0, 2, "S", 1);
+    }
+    let replay = infer(&mini.recording(30_000), &InferOptions::default()).unwrap();
+    assert_eq!(replay.services[0].bound, Bound::Connections(2));
+    assert_eq!(replay.requests.len(), 2 * 60);
 }
 
 #[test]

@@ -31,7 +31,14 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     };
     let (mut exchanged, closed) = border.evidence.messages.exchanged(&sides);
     let sent_ns: Vec<i64> = exchanged.iter().map(|one| one.sent_ns as i64).collect();
-    let is_told = |waking: usize| placed::same(&sent_ns, border.time_ns(waking) as i64).is_some();
+    // A listener's thread is woken for a new connection, and by none of its requests.
+    let opened_ns = border.evidence.messages.opened_ns();
+    let is_told = |waking: usize| {
+        let woken_ns = border.time_ns(waking) as i64;
+        [&sent_ns, &opened_ns]
+            .iter()
+            .any(|times_ns| placed::same(times_ns, woken_ns).is_some())
+    };
     let entries = border.entries.iter();
     let told = entries.filter(|(_, waking)| is_told(*waking)).count();
     if exchanged.len() < MESSAGES_MIN || !most(told, border.entries.len()) {
