@@ -11,8 +11,8 @@
 
 use std::collections::BTreeMap;
 
-use schedcast_kernel::rules::changes::path::{self, Step};
-use schedcast_kernel::rules::{Origin, Rules, Version};
+use schedcast_kernel::rules::changes::path;
+use schedcast_kernel::rules::{Rules, Version};
 use serde::Serialize;
 
 use crate::answer::{Answer, ToCome};
@@ -26,6 +26,11 @@ use crate::question::Question;
 use crate::recording::Latency;
 use crate::simulate::{Simulate, run_all};
 use crate::trust::{self, Misses};
+
+mod link;
+
+use link::link;
+pub use link::{FirstRelease, Link};
 
 /// Result of a bisection: the changes that make the difference between two kernels.
 #[derive(Clone, Debug, Serialize)]
@@ -64,6 +69,9 @@ pub struct Bisection {
     /// same threads and unit, is among them.
     #[serde(skip)]
     pub misfit: Option<String>,
+    /// Those of the two that are the first release of a series which has changed since.
+    #[serde(skip)]
+    pub first_releases: Vec<FirstRelease>,
     /// Known differences of the two kernels besides, which are not modelled.
     pub outside: Vec<Outside>,
 }
@@ -78,39 +86,6 @@ pub struct Part {
     pub means: [f64; 2],
     /// Its effect.
     pub change: Change,
-}
-
-/// A change of the kernel as it lies on the way.
-#[derive(Clone, Debug, Serialize)]
-pub struct Link {
-    /// Name of the patch in experiments, with `-` in front where the way takes it back.
-    pub patch: String,
-    /// Commit, where it is known.
-    pub commit: Option<String>,
-    /// Release that brought it, or that took it back.
-    pub release: Option<String>,
-    /// Effect of the change, in a sentence.
-    pub description: String,
-    /// The newer kernel of the way, where it has the change although `release` came after it: its
-    /// stable series took it.
-    #[serde(skip)]
-    pub carried_by: Option<String>,
-}
-
-impl Link {
-    /// Two lines, the first behind `indent` and the second two columns further.
-    pub(crate) fn text(&self, indent: &str) -> String {
-        let release = self.release.as_deref().unwrap_or("never merged");
-        let release = match &self.carried_by {
-            Some(kernel) => format!("{kernel} has it of {release}"),
-            None => release.to_owned(),
-        };
-        let commit = self.commit.as_deref().unwrap_or("dated by its release");
-        format!(
-            "{indent}{release}  {}  {commit}\n{indent}  {}\n",
-            self.patch, self.description
-        )
-    }
 }
 
 /// A point of the way: the kernel behind so many changes.
@@ -232,7 +207,7 @@ pub(crate) fn points(from: &Scenario, to: &Scenario) -> Vec<Point> {
     }];
     points.extend(steps.iter().map(|step| Point {
         scenario: with(&step.rules, step.change.name),
-        link: Some(link(step, newer.kernel.version, backwards)),
+        link: Some(link(step, (from, to), backwards)),
         release: step.release,
     }));
     // The kernel at the end of the way, unless the last step is that already.
@@ -268,20 +243,6 @@ fn reverse(points: &mut [Point]) {
     for point in points {
         let leading = (point.link.take(), point.release.take());
         (point.link, point.release) = std::mem::replace(&mut carried, leading);
-    }
-}
-
-fn link(step: &Step, newer: Version, backwards: bool) -> Link {
-    let sign = if step.on == backwards { "-" } else { "" };
-    Link {
-        patch: format!("{sign}{}", step.change.name),
-        commit: match step.change.origin {
-            Origin::Commit(id) => Some(id.to_string()),
-            Origin::Release | Origin::Posted | Origin::Unpublished => None,
-        },
-        release: step.release.map(|release| release.to_string()),
-        description: step.change.description.to_string(),
-        carried_by: (step.release > Some(newer)).then(|| newer.to_string()),
     }
 }
 
@@ -341,6 +302,10 @@ impl Way {
             points: self.outcomes.len(),
             seeds: self.seeds,
             misfit: None,
+            first_releases: [0, last]
+                .into_iter()
+                .filter_map(|place| FirstRelease::of(self.points[place].scenario.kernel.version))
+                .collect(),
             outside: outside::between(
                 self.points[0].scenario.kernel.version,
                 self.points[last].scenario.kernel.version,
@@ -583,6 +548,9 @@ impl Bisection {
                 "the intervals are those of seeds alone: the simulation of the recorded settings misses the recording \
                  ({figures}), so that none of these sizes is certain\n"
             );
+        }
+        for one in &self.first_releases {
+            text += &one.text();
         }
         text + &self.what_is_outside()
     }

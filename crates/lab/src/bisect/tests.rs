@@ -189,6 +189,7 @@ fn unsure(from: &str, to: &str, changes: &[(&str, f64)]) -> String {
                 carried_by: newer
                     .filter(|newer| *newer < release.parse().unwrap())
                     .map(|newer| newer.to_string()),
+                mended_in: None,
             }],
             means: [1.0, *ratio],
             change: Change {
@@ -256,6 +257,33 @@ fn what_a_stable_series_took_is_named_with_the_kernel_that_has_it() {
     assert_contains(carried[0].text(""), "6.18.44 has it of ");
     let links = links(found("6.12", "6.1", &[(&["eevdf"], 10.0)]));
     assert!(links.iter().all(|link| link.carried_by.is_none()));
+}
+
+#[test]
+fn a_first_release_is_told_with_what_its_series_mended() {
+    let price: &[(&[&str], f64)] = &[(&["tick-by-top-level"], 10.0)];
+    let text = found("6.6.145", "6.12", price).text();
+    assert_contains(
+        &text,
+        "tick-by-top-level  dated by its release  mended in 6.12.7\n",
+    );
+    assert_contains(
+        &text,
+        "6.12 is its first release; 6.12.111 (the newest known patch level)",
+    );
+    assert_contains(&text, "name 6.12.111 for those\n");
+    assert!(!text.contains("6.6 is its"), "{text}");
+    // The kernel that is left for another had it: its series is the one that mended it.
+    let text = found("6.12", "6.18.44", price).text();
+    assert!(
+        text.contains("-tick-by-top-level") && text.contains("mended in 6.12.7"),
+        "{text}"
+    );
+    let text = found("6.6.145", "6.12.7", price).text();
+    assert!(
+        !text.contains("mended") && !text.contains("first release"),
+        "{text}"
+    );
 }
 
 #[test]

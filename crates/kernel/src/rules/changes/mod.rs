@@ -61,6 +61,15 @@ impl From {
     fn holds_in(&self, version: Version) -> bool {
         version.has(self.release.major, self.release.minor, self.backports)
     }
+
+    /// Patch levels of the series of `version` from which on it holds.
+    fn levels_of(self, version: Version) -> impl Iterator<Item = Version> {
+        let levels = self.backports.iter();
+        let levels = levels.map(|&(major, minor, patch)| Version::stable(major, minor, patch));
+        levels
+            .filter(move |level| level.since(version.major, version.minor))
+            .filter(move |level| version.since(level.major, level.minor))
+    }
 }
 
 /// A difference between two kernels.
@@ -104,6 +113,13 @@ impl Change {
         Some(self.until?.release.previous())
     }
 
+    /// The patch level of the series of `version`, later than it, that no longer has the change: a
+    /// stable series takes back what was a mistake.
+    pub fn mended_behind(&self, version: Version) -> Option<Version> {
+        let mut levels = self.until?.levels_of(version);
+        levels.find(|level| *level > version)
+    }
+
     /// Makes the change or takes it back.
     pub fn apply(&self, rules: &mut Rules, on: bool) {
         (self.set)(rules, on);
@@ -133,6 +149,16 @@ pub fn all() -> impl Iterator<Item = &'static Change> {
         changes
     });
     SORTED.iter().copied()
+}
+
+/// Where `version` is a release as tagged whose stable series has changes of its own: the last
+/// patch level that brought any, and how many changes lie between the two.
+pub fn of_its_series(version: Version) -> Option<(Version, usize)> {
+    let ends = all().flat_map(|change| [change.since, change.until]);
+    let levels = ends.flatten().flat_map(|end| end.levels_of(version));
+    let last = levels.max().filter(|_| version.patch == 0)?;
+    let differs = |change: &&Change| change.holds_in(version) != change.holds_in(last);
+    Some((last, all().filter(differs).count()))
 }
 
 /// Makes the changes of `version` in the rules of the oldest one.

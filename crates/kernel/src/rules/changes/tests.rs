@@ -113,6 +113,22 @@ fn stable_releases_are_those_of_the_changelogs() {
     assert!(told.is_empty(), "no row is called {:?}", told.keys());
 }
 
+#[test]
+fn what_a_series_changed_since_its_first_release_is_counted() {
+    let version = |text: &str| text.parse::<Version>().unwrap();
+    // `clock-skip-stays` is the only row that names the series 6.5.
+    assert_eq!(of_its_series(version("6.5")), Some((version("6.5.13"), 1)));
+    assert_eq!(of_its_series(version("6.5.1")), None, "no first release");
+    assert_eq!(of_its_series(NEWEST), None);
+    let row = Change::named("tick-by-top-level").unwrap();
+    assert_eq!(
+        row.mended_behind(version("6.12.6")),
+        Some(version("6.12.7"))
+    );
+    assert_eq!(row.mended_behind(version("6.12.7")), None);
+    assert_eq!(row.mended_behind(version("6.13")), None, "another series");
+}
+
 /// The row that the recipe of CONTRIBUTING adds for a release that was made up.
 mod next_release {
     use crate::rules::changes::changes;
