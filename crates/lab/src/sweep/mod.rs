@@ -115,7 +115,8 @@ impl<'a> Sweep<'a> {
     /// Opens the folder, and finds what an earlier sweep finished in it.
     ///
     /// # Errors
-    /// An experiment without a grid, a folder that cannot be used or that another sweep is using.
+    /// An experiment without a grid, a folder that cannot be used or that another sweep is using, a
+    /// merged one whose points are all of another sweep.
     pub fn open(experiment: &'a Experiment, options: SweepOptions) -> Result<Sweep<'a>> {
         if experiment.axes.is_empty() {
             return Err(Error::usage("the experiment has no [sweep]")
@@ -142,6 +143,9 @@ impl<'a> Sweep<'a> {
         for folder in &options.merged {
             let mut other = journal::read(&folder.join(JOURNAL))?;
             found.damaged += other.damaged;
+            if options.part.is_none() {
+                refuse_foreign(folder, &other.points, &wanted, experiment.seeds)?;
+            }
             let is_new = |point: &u64| wanted.contains(point) && !found.points.contains_key(point);
             other.points.retain(|point, _| is_new(point));
             if let Some(journal) = &mut journal {
@@ -226,6 +230,35 @@ impl<'a> Sweep<'a> {
         rows.extend(written);
         Ok(Results::new(self.experiment, rows.into_values().collect()))
     }
+}
+
+/// Refuses to merge a `folder` with finished `points` of which this sweep wants none: all of it
+/// would run anew.
+fn refuse_foreign(
+    folder: &Path,
+    points: &BTreeMap<u64, Vec<Outcome>>,
+    wanted: &BTreeSet<u64>,
+    seeds: u32,
+) -> Result<()> {
+    let Some(runs) = points.values().next() else {
+        return Ok(());
+    };
+    if points.keys().any(|point| wanted.contains(point)) {
+        return Ok(());
+    }
+    let (folder, theirs) = (folder.display(), runs.len());
+    if theirs == seeds as usize {
+        let hint = "merge with the file, the build and the flags that ran the parts; \
+                    what changed since has to run anew";
+        return Err(Error::usage(format!(
+            "`{folder}` has no point of this sweep: its experiment, or the build of schedcast, is another"
+        ))
+        .hint(hint));
+    }
+    Err(
+        Error::usage(format!("`{folder}` was run with other seeds than {seeds}"))
+            .hint(format!("merge with those of its points: --seeds {theirs}")),
+    )
 }
 
 fn pool(workers: Option<usize>) -> Result<rayon::ThreadPool> {

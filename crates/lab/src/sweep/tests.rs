@@ -245,6 +245,27 @@ fn a_folder_without_a_journal_is_named() {
     assert!(error.to_string().contains("nowhere/journal"), "{error}");
 }
 
+#[test]
+fn a_part_of_another_sweep_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    sweep(GRID, &Toy::default(), options(Some(folder.path()), 1)).unwrap();
+    let refused = |text: &str, build: &str| {
+        let options = SweepOptions {
+            merged: vec![folder.path().to_owned()],
+            build: build.to_owned(),
+            ..options(None, 1)
+        };
+        let toy = Toy::default();
+        let refused = sweep(text, &toy, options).err().map(|error| error.render());
+        assert_eq!(toy.ran.into_inner(), 0, "nothing runs");
+        refused.unwrap_or_default()
+    };
+    let seeds = GRID.replace("seeds = 3", "seeds = 4");
+    assert!(refused(&seeds, "test").contains("--seeds 3"));
+    assert!(refused(GRID, "newer").contains("the build of schedcast"));
+    assert_eq!(refused(GRID, "test"), "");
+}
+
 /// Points of a grid that a journal in `folder` knows before it has all of them.
 fn known(text: &str, folder: &Path) -> usize {
     let experiment = read(text);
