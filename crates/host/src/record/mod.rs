@@ -202,6 +202,7 @@ fn record_described(
     let (mut tracer, way, why) = Tracer::open(&request.folder, &name, request.way, filter)?;
     let folders = group_dir.as_deref().map(|dir| hierarchy.folders_of(dir));
     let mut child = Child::start_stopped(&request.command, &folders.unwrap_or_default())?;
+    tracer.prepare()?;
     let before = tree::read(hierarchy, None)?;
     let thread_times = tree::thread_times(&before);
     let mut allowed_cpus = tree::allowed_cpus(&before);

@@ -19,8 +19,8 @@ use schedcast_trace::SocketEvent;
 
 /// The trace of `perf` in a recording.
 pub(super) const PERF_DATA: &str = "perf.data";
-/// How long `perf` may take to begin.
-const PERF_BEGINS: Duration = Duration::from_secs(10);
+/// How long `perf` may take to answer a command, its start included.
+const PERF_ANSWERS: Duration = Duration::from_secs(10);
 /// How long it may take to write its end.
 const PERF_ENDS: Duration = Duration::from_secs(30);
 
@@ -138,6 +138,15 @@ impl Tracer {
         Ok(Tracer::Pages { trace, sink })
     }
 
+    /// Starts what takes long to start, so that nothing lies between a look at the groups and the
+    /// first event.
+    pub(super) fn prepare(&mut self) -> Result<()> {
+        match self {
+            Tracer::Perf(perf) => perf.prepare(),
+            Tracer::Pages { .. } | Tracer::Bpf(_) => Ok(()),
+        }
+    }
+
     pub(super) fn start(&mut self) -> Result<()> {
         match self {
             Tracer::Pages { trace, .. } => trace.start(),
@@ -207,6 +216,8 @@ struct Running {
     child: Child,
     /// Its messages.
     words: File,
+    /// Its answers to commands.
+    answers: File,
 }
 
 impl Perf {
@@ -248,8 +259,26 @@ impl Perf {
         })
     }
 
-    /// Starts it, and waits until its events are enabled.
+    /// Starts it where it takes commands, and waits until it does: its own start takes as long as
+    /// several periods of a limit, which are not recorded.
+    fn prepare(&mut self) -> Result<()> {
+        match self.acknowledges {
+            true => self.spawn().and_then(|()| self.command("disable")),
+            false => Ok(()),
+        }
+    }
+
+    /// Has its events enabled, and waits until they are.
     fn start(&mut self) -> Result<()> {
+        if self.acknowledges {
+            return self.command("enable");
+        }
+        self.spawn()?;
+        let file = self.file.clone();
+        self.wait_until(|| fs::metadata(&file).is_ok_and(|file| file.len() > 0))
+    }
+
+    fn spawn(&mut self) -> Result<()> {
         let fail = |error| io_error("starting perf for", &self.file, error);
         let [words, answers] = [sys::memory_file(), sys::memory_file()];
         let (words, answers) = (words.map_err(fail)?, answers.map_err(fail)?);
@@ -274,29 +303,45 @@ impl Perf {
             _ => {}
         }
         sys::end_with_parent(&mut command);
-        let mut child = command.spawn().map_err(fail)?;
-        if let (true, Some(commands)) = (self.acknowledges, &mut child.stdin) {
-            commands.write_all(b"enable\n").map_err(fail)?;
+        let child = command.spawn().map_err(fail)?;
+        self.running = Some(Running {
+            child,
+            words,
+            answers,
+        });
+        Ok(())
+    }
+
+    /// Gives it a command and waits for the answer.
+    fn command(&mut self, word: &str) -> Result<()> {
+        let Some(Running { child, answers, .. }) = &mut self.running else {
+            return Ok(());
+        };
+        let fail = |error| io_error("asking perf for", &self.file, error);
+        let answers = answers.try_clone().map_err(fail)?;
+        let length = move || answers.metadata().map_or(0, |file| file.len());
+        let answered = length();
+        if let Some(commands) = &mut child.stdin {
+            let told = commands.write_all(format!("{word}\n").as_bytes());
+            // One that has ended says why.
+            told.or_else(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe => Ok(()),
+                _ => Err(fail(error)),
+            })?;
         }
-        self.running = Some(Running { child, words });
-        let deadline = Instant::now() + PERF_BEGINS;
-        while !self.has_begun(&answers) {
+        self.wait_until(|| length() > answered)
+    }
+
+    fn wait_until(&mut self, is_done: impl Fn() -> bool) -> Result<()> {
+        let deadline = Instant::now() + PERF_ANSWERS;
+        while !is_done() {
             self.is_alive()?;
             if Instant::now() > deadline {
-                return Err(self.gave_up("it does not begin"));
+                return Err(self.gave_up("it does not answer"));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
-    }
-
-    /// Whether its answer, or without answers its file, is there.
-    fn has_begun(&self, answers: &File) -> bool {
-        let found = match self.acknowledges {
-            true => answers.metadata(),
-            false => fs::metadata(&self.file),
-        };
-        found.is_ok_and(|file| file.len() > 0)
     }
 
     fn is_alive(&mut self) -> Result<()> {
@@ -325,12 +370,28 @@ impl Perf {
         text
     }
 
-    /// Asks it to end and waits until its file is whole.
+    /// Has its events disabled. One that takes no commands is asked to end, which disables them
+    /// first; so is one that does not answer.
     fn stop(&mut self) -> Result<()> {
+        if !self.acknowledges || self.command("disable").is_err() {
+            self.end();
+        }
+        Ok(())
+    }
+
+    /// Asks it to end.
+    fn end(&self) {
+        if let Some(Running { child, .. }) = &self.running {
+            sys::terminate(child.id() as i32);
+        }
+    }
+
+    /// Waits until its file is whole.
+    fn wait(&mut self) -> Result<()> {
+        self.end();
         let Some(Running { child, .. }) = &mut self.running else {
             return Ok(());
         };
-        sys::terminate(child.id() as i32);
         let deadline = Instant::now() + PERF_ENDS;
         while child.try_wait().ok().flatten().is_none() {
             if Instant::now() > deadline {
@@ -342,6 +403,7 @@ impl Perf {
     }
 
     fn finish(mut self) -> Result<Traced> {
+        self.wait()?;
         let events = samples(&self.said()).unwrap_or(0);
         let file = fs::metadata(&self.file);
         let file = file.map_err(|error| io_error("reading", &self.file, error))?;
@@ -432,12 +494,15 @@ mod tests {
         let program = pretended(
             folder.path(),
             "case \"$*\" in *true) exit;; esac\necho head > perf.data\nsleep 0.2\n\
-             read command && touch enabled && echo \"ack of $command\"\nexec sleep 20",
+             read command && echo \"ack of $command\"\n\
+             read command && touch \"$command\" && echo \"ack of $command\"\nexec sleep 20",
         );
         let mut perf = Perf::find(program, folder.path()).unwrap();
         assert!(perf.acknowledges);
+        perf.prepare().unwrap();
+        assert!(!folder.path().join("enable").exists());
         perf.start().unwrap();
-        assert!(folder.path().join("enabled").exists());
+        assert!(folder.path().join("enable").exists());
     }
 
     #[test]
@@ -449,6 +514,7 @@ mod tests {
              *true) exit;; esac\necho head > perf.data\nexec sleep 20",
         );
         let mut perf = Perf::find(program, folder.path()).unwrap();
+        perf.prepare().unwrap();
         perf.start().unwrap();
         assert!(folder.path().join(PERF_DATA).exists());
         let why = Tracer::Perf(perf).with_caveat("it was asked for".to_owned());
