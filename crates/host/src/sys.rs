@@ -140,6 +140,18 @@ pub(crate) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// Whether nobody can read standard output any more: it is a pipe whose other end is closed.
+pub fn is_output_closed() -> bool {
+    let mut output = libc::pollfd {
+        fd: libc::STDOUT_FILENO,
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: one valid structure, and no time to wait.
+    let ready = unsafe { libc::poll(&mut output, 1, 0) };
+    ready > 0 && output.revents & libc::POLLERR != 0
+}
+
 /// Columns of the terminal that standard output is, if it is one.
 pub fn terminal_columns() -> Option<usize> {
     let mut size = libc::winsize {

@@ -15,15 +15,17 @@
 //! --quiet pg`.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 
+use schedcast_host::sys;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
 use serde_json::{Value, json};
 
 use crate::arguments::McpArguments;
-use crate::written;
+
+mod session;
 
 /// Longest line that is read, in bytes.
 const LONGEST_REQUEST: u64 = 1 << 20;
@@ -35,6 +37,7 @@ const NO_JSON: i32 = -32700;
 const NO_REQUEST: i32 = -32600;
 const NO_METHOD: i32 = -32601;
 const BAD_ARGUMENTS: i32 = -32602;
+const FAILED: i32 = -32603;
 
 /// A code of JSON-RPC and a sentence.
 type Refusal = (i32, String);
@@ -172,69 +175,81 @@ impl Tool {
 pub(crate) fn mcp(arguments: &McpArguments, out: &mut impl Write) -> Result<()> {
     let simulator = Simulator::new().drawing();
     match &arguments.requests {
-        None => serve(&mut std::io::stdin().lock(), &simulator, out),
+        None => {
+            let input = BufReader::new(std::io::stdin());
+            session::serve(input, simulator, out, sys::is_output_closed)
+        }
         Some(path) => {
             let file =
                 File::open(path).map_err(|error| Error::file("read", path.display(), &error))?;
-            serve(&mut BufReader::new(file), &simulator, out)
+            session::serve(BufReader::new(file), simulator, out, || false)
         }
     }
 }
 
-fn serve(input: &mut impl BufRead, simulator: &impl Simulate, out: &mut impl Write) -> Result<()> {
-    loop {
-        let mut line = Vec::new();
-        let read = input
-            .by_ref()
-            .take(LONGEST_REQUEST)
-            .read_until(b'\n', &mut line)
-            .map_err(|error| Error::file("read", "requests", &error))?;
-        if read == 0 {
-            return Ok(());
-        }
-        if read as u64 == LONGEST_REQUEST && line.last() != Some(&b'\n') {
-            return Err(Error::usage(format!(
-                "a request is longer than {LONGEST_REQUEST} bytes"
-            )));
-        }
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        if let Some(reply) = reply(&line, simulator) {
-            written(writeln!(out, "{reply}").and_then(|()| out.flush()))?;
-        }
+/// How a line is answered.
+enum Reply {
+    /// At once.
+    Now(Value),
+    /// By a tool that runs.
+    Call { id: Value, parameters: Value },
+    /// Not at all: the answer to this request is not wanted any more.
+    Cancel(Value),
+}
+
+fn refused(id: &Value, (code, message): Refusal) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}
+
+fn answered(id: &Value, result: std::result::Result<Value, Refusal>) -> Value {
+    match result {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(refusal) => refused(id, refusal),
     }
 }
 
-/// The answer to a line; a notification has none.
-fn reply(line: &[u8], simulator: &impl Simulate) -> Option<Value> {
-    let refused = |id: &Value, (code, message): Refusal| json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+/// The answer to a line; most notifications and an empty line have none.
+fn reply(line: &[u8]) -> Option<Reply> {
+    if line.trim_ascii().is_empty() {
+        return None;
+    }
     let request: Value = match serde_json::from_slice(line) {
         Ok(request) => request,
-        Err(error) => return Some(refused(&Value::Null, (NO_JSON, error.to_string()))),
+        Err(error) => {
+            let refusal = (NO_JSON, error.to_string());
+            return Some(Reply::Now(refused(&Value::Null, refusal)));
+        }
     };
     let Some(method) = request.get("method").and_then(Value::as_str) else {
         let expected = "a request is an object with jsonrpc, id and method";
         let id = request.get("id").unwrap_or(&Value::Null);
-        return Some(refused(id, (NO_REQUEST, expected.to_string())));
+        return Some(Reply::Now(refused(id, (NO_REQUEST, expected.to_string()))));
     };
-    let id = request.get("id")?;
     let parameters = request.get("params").unwrap_or(&Value::Null);
+    if method == "notifications/cancelled" {
+        return Some(Reply::Cancel(parameters.get("requestId")?.clone()));
+    }
+    let id = request.get("id")?;
     let result = match method {
         "initialize" => Ok(initialized(parameters)),
         "ping" => Ok(json!({})),
         "tools/list" => Ok(json!({"tools": TOOLS.iter().map(described).collect::<Vec<_>>()})),
-        "tools/call" => call(parameters, simulator),
+        "tools/call" => {
+            let (id, parameters) = (id.clone(), parameters.clone());
+            return Some(Reply::Call { id, parameters });
+        }
         _ => {
             let known = ["initialize", "ping", "tools/list", "tools/call"];
             let nearest = schedcast_base::names::suggestion(method, &known);
             Err((NO_METHOD, format!("no method `{method}`; {nearest}")))
         }
     };
-    Some(match result {
-        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Err(refusal) => refused(id, refusal),
-    })
+    Some(Reply::Now(answered(id, result)))
+}
+
+/// The reply to a call.
+fn called(id: &Value, parameters: &Value, simulator: &impl Simulate) -> Value {
+    answered(id, call(parameters, simulator))
 }
 
 fn initialized(parameters: &Value) -> Value {
@@ -403,12 +418,15 @@ fn texts(name: &str, value: &Value) -> std::result::Result<Vec<String>, String> 
 
 #[cfg(test)]
 mod tests {
+    use std::io::Cursor;
+
     use super::*;
 
     fn answers(requests: &str) -> Vec<Value> {
         let mut out = Vec::new();
         let simulator = Simulator::new().drawing();
-        serve(&mut requests.as_bytes(), &simulator, &mut out).unwrap();
+        let input = Cursor::new(requests.to_owned());
+        session::serve(input, simulator, &mut out, || false).unwrap();
         // Each message is a line of its own.
         let lines = std::str::from_utf8(&out).unwrap().lines();
         lines
@@ -416,7 +434,7 @@ mod tests {
             .collect()
     }
 
-    fn called(name: &str, arguments: Value) -> Value {
+    fn call_of(name: &str, arguments: Value) -> Value {
         let parameters = json!({"name": name, "arguments": arguments});
         let request =
             json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": parameters});
@@ -448,7 +466,7 @@ mod tests {
             "command": ["cyclictest", "-t", "1", "-i", "1000", "-d", "0"],
             "cpus": 2, "kernel": "6.1", "seeds": 2, "duration": "20ms", "format": "json",
         });
-        let told = called("run", arguments);
+        let told = call_of("run", arguments);
         assert_eq!(told["result"]["isError"], false, "{told}");
         let text = told["result"]["content"][0]["text"].as_str().unwrap();
         let table: Value = serde_json::from_str(text).unwrap();
@@ -457,7 +475,7 @@ mod tests {
 
     #[test]
     fn what_the_verb_complains_about_is_told_to_the_caller() {
-        let told = called("run", json!({"command": ["hackbnch"]}));
+        let told = call_of("run", json!({"command": ["hackbnch"]}));
         assert_eq!(told["result"]["isError"], true);
         let text = told["result"]["content"][0]["text"].as_str().unwrap();
         assert!(text.contains("unknown program"), "{text}");
@@ -471,7 +489,7 @@ mod tests {
             ("explain", diff),
             ("list", json!({"what": "-h"})),
         ] {
-            let told = called(name, arguments);
+            let told = call_of(name, arguments);
             assert_eq!(told["error"]["code"], BAD_ARGUMENTS, "{told}");
         }
         let variants = json!([{"name": "--trace=y", "set": ["--report=z"]}]);
@@ -488,19 +506,62 @@ mod tests {
         assert_eq!(code("{"), NO_JSON);
         assert_eq!(code("[]"), NO_REQUEST);
         assert_eq!(code(r#"{"id": 1, "method": "tools/cal"}"#), NO_METHOD);
-        let unknown = called("what_iff", json!({}));
+        let unknown = call_of("what_iff", json!({}));
         assert_eq!(unknown["error"]["code"], BAD_ARGUMENTS);
-        let missing = called("advise", json!({"recording": "r"}));
+        let missing = call_of("advise", json!({"recording": "r"}));
         assert_eq!(missing["error"]["message"], "advise needs `slo`");
-        let unknown = called("list", json!({"what": "machines", "whot": 1}));
+        let unknown = call_of("list", json!({"what": "machines", "whot": 1}));
         let message = unknown["error"]["message"].as_str().unwrap();
         assert!(message.contains("nearest valid name: `what`"), "{message}");
     }
 
     #[test]
-    fn a_request_without_an_end_takes_bounded_memory() {
+    fn a_line_that_is_too_long_is_refused_and_the_next_one_answered() {
         let long = "x".repeat(LONGEST_REQUEST as usize + 10);
-        let served = serve(&mut long.as_bytes(), &Simulator::new(), &mut Vec::new());
-        assert!(served.unwrap_err().render().contains("longer than"));
+        let told = answers(&format!(
+            "{long}\n{{\"id\": 3, \"method\": \"ping\"}}\n{long}"
+        ));
+        assert_eq!((told.len(), &told[1]["id"]), (3, &json!(3)));
+        for refused in [&told[0], &told[2]] {
+            assert_eq!(refused["error"]["code"], NO_REQUEST);
+            let message = refused["error"]["message"].as_str().unwrap();
+            assert!(message.contains("longer than"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_ping_overtakes_calls_and_a_cancelled_call_has_no_answer() {
+        let call = |id: u32, duration: &str| {
+            let words = json!(["cyclictest", "-t", "1", "-i", "1000", "-d", "0"]);
+            let arguments = json!({"command": words, "seeds": 2, "duration": duration});
+            let parameters = json!({"name": "run", "arguments": arguments});
+            json!({"id": id, "method": "tools/call", "params": parameters}).to_string()
+        };
+        let cancel = |id: u32| {
+            json!({"method": "notifications/cancelled", "params": {"requestId": id}}).to_string()
+        };
+        let ping = json!({"id": 9, "method": "ping"}).to_string();
+        let lines = [
+            call(1, "200s"),
+            call(2, "20ms"),
+            call(3, "20ms"),
+            cancel(1),
+            cancel(3),
+            ping,
+        ];
+        let told = answers(&lines.join("\n"));
+        let ids: Vec<u64> = told.iter().map(|one| one["id"].as_u64().unwrap()).collect();
+        assert_eq!(ids, [9, 2]);
+    }
+
+    #[test]
+    fn who_is_gone_is_not_computed_for() {
+        let arguments = json!({"command": ["hackbench", "-g", "40"], "seeds": 2});
+        let parameters = json!({"name": "run", "arguments": arguments});
+        let call = json!({"id": 1, "method": "tools/call", "params": parameters});
+        let mut out = Vec::new();
+        let simulator = Simulator::new().drawing();
+        session::serve(Cursor::new(call.to_string()), simulator, &mut out, || true).unwrap();
+        assert!(out.is_empty());
     }
 }
