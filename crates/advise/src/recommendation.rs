@@ -41,19 +41,22 @@ pub struct Recommendation {
     pub recorded: CpuLimits,
 }
 
+const EXPECTED: &str = "expected what `schedcast advise --json FILE` wrote";
+
 /// The recommendation in the file at `path`.
 ///
 /// # Errors
 /// A file that is no advice, or one that recommends nothing.
 pub fn read_recommendation(path: &Path) -> Result<Recommendation> {
-    let text = schedcast_base::whole::text(path)?;
+    let text = schedcast_base::whole::expected_text(path, EXPECTED)?;
     let file: AdviceFile = serde_json::from_str(&text)
-        .map_err(|error| Error::general(format!("{}: no advice: {error}", path.display())))?;
+        .map_err(|error| Error::general(format!("{}: no advice: {error}", path.display())))
+        .map_err(|error| error.hint(EXPECTED))?;
     if file.schema != SCHEMA {
         let (found, path) = (&file.schema, path.display());
-        return Err(Error::general(format!(
-            "{path}: expected {SCHEMA}, found {found}"
-        )));
+        return Err(
+            Error::general(format!("{path}: expected {SCHEMA}, found {found}")).hint(EXPECTED),
+        );
     }
     let best = file.recommended.and_then(|name| {
         let mut options = file.options.iter();

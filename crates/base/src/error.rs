@@ -239,6 +239,8 @@ pub enum Error {
         path: String,
         /// The operating system's reason.
         reason: String,
+        /// Remedy, if one is known.
+        hint: Option<String>,
     },
 }
 
@@ -255,7 +257,10 @@ impl Error {
     pub fn render(&self) -> String {
         match self {
             Error::Usage(diagnostic) | Error::Input(diagnostic) => diagnostic.render(),
-            Error::File { .. } => format!("error: {self}\n"),
+            Error::File { hint, .. } => {
+                let hint = hint.as_ref().map(|hint| format!("hint: {hint}\n"));
+                format!("error: {self}\n{}", hint.unwrap_or_default())
+            }
         }
     }
 
@@ -274,12 +279,22 @@ impl Error {
         Error::Input(Box::new(Diagnostic::at(place, message)))
     }
 
-    /// The same error with advice (no effect on [`Error::File`]).
-    pub fn hint(self, hint: impl Into<String>) -> Error {
+    /// The same error with advice.
+    pub fn hint(self, advice: impl Into<String>) -> Error {
         match self {
-            Error::Usage(diagnostic) => Error::Usage(Box::new(diagnostic.hint(hint))),
-            Error::Input(diagnostic) => Error::Input(Box::new(diagnostic.hint(hint))),
-            file @ Error::File { .. } => file,
+            Error::Usage(diagnostic) => Error::Usage(Box::new(diagnostic.hint(advice))),
+            Error::Input(diagnostic) => Error::Input(Box::new(diagnostic.hint(advice))),
+            Error::File {
+                action,
+                path,
+                reason,
+                hint: _,
+            } => Error::File {
+                action,
+                path,
+                reason,
+                hint: Some(advice.into()),
+            },
         }
     }
 
@@ -313,6 +328,7 @@ impl Error {
             action,
             path: path.to_string(),
             reason: error.to_string(),
+            hint: None,
         }
     }
 }

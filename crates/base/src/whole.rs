@@ -6,9 +6,10 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::names::nearest;
 
 /// Some millions of requests, or a week of counters: more than any file that is not a trace.
 pub const MOST_BYTES: u64 = 256 << 20;
@@ -42,8 +43,42 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 ///
 /// # Errors
 /// As [`read_text`].
-pub fn text(path: &Path) -> crate::error::Result<String> {
+pub fn text(path: &Path) -> Result<String> {
     read_text(path).map_err(|error| Error::file("read", path.display(), &error))
+}
+
+/// The same; a failure says besides what was `expected` and which name is near.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn expected_text(path: &Path, expected: &str) -> Result<String> {
+    text(path).map_err(|error| error.hint(instead_of(path, expected)))
+}
+
+/// Hint at a `path` that is not what was `expected`.
+pub fn instead_of(path: &Path, expected: &str) -> String {
+    match beside(path) {
+        Some(near) => format!("`{}` is there; {expected}", near.display()),
+        None => expected.to_owned(),
+    }
+}
+
+/// The file or folder beside a missing one that has the nearest name.
+fn beside(path: &Path) -> Option<PathBuf> {
+    /// Of a folder with more names, these are looked at.
+    const MOST_NAMES: usize = 10_000;
+    let name = path.file_name()?.to_str().filter(|_| !path.exists())?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let there = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+    let names = there.take(MOST_NAMES).flatten();
+    let mut names: Vec<String> = names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort_unstable();
+    let near = nearest(name, names.iter().map(String::as_str))?;
+    Some(path.with_file_name(near))
 }
 
 fn read_up_to(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
@@ -76,6 +111,20 @@ mod tests {
             error.to_string(),
             "it goes on after 1 MiB, which no such file does"
         );
+    }
+
+    #[test]
+    fn what_lies_beside_a_missing_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("burst-gird.toml");
+        assert_eq!(instead_of(&path, "expected a grid"), "expected a grid");
+        let near = folder.path().join("burst-grid.toml");
+        std::fs::write(&near, "").unwrap();
+        let expected = format!("`{}` is there; expected a grid", near.display());
+        assert_eq!(instead_of(&path, "expected a grid"), expected);
+        let refused = expected_text(&path, "expected a grid").unwrap_err();
+        assert!(refused.render().ends_with(&format!("hint: {expected}\n")));
+        assert_eq!(instead_of(&near, "expected a grid"), "expected a grid");
     }
 
     #[test]

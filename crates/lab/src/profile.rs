@@ -18,7 +18,7 @@ use crate::experiment::document::{Kind, Table};
 use crate::experiment::units::format_duration_ns;
 use crate::experiment::{self, Surroundings};
 use crate::recording::Recorded;
-use crate::simulator::bad_input;
+use crate::simulator::{bad_input, bad_recording};
 
 /// Text of the experiment file that `folder` is distilled into.
 ///
@@ -26,7 +26,7 @@ use crate::simulator::bad_input;
 /// A recording that cannot be read or replayed, or that shows nothing to distil.
 pub fn distil(folder: &Path) -> Result<String> {
     let shown = folder.display().to_string();
-    let recording = Recording::open(folder).map_err(bad_input)?;
+    let recording = Recording::open(folder).map_err(|error| bad_recording(folder, error))?;
     let recorded = Recorded::of(&recording, &shown)?;
     let surroundings = Surroundings {
         below: vec![recorded.layer.clone()],

@@ -36,7 +36,7 @@ use crate::error::{Error, Result};
 use crate::experiment::document::{Entry, Table};
 use crate::experiment::{self, Surroundings};
 use crate::metrics;
-use crate::simulator::bad_input;
+use crate::simulator::{bad_input, bad_recording};
 
 /// Facts that a recording holds about itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -389,7 +389,7 @@ impl Recorded {
     /// Anything that cannot be read or does not follow its format, with its place; a topology that
     /// is not regular; a trace with gaps.
     pub fn open(folder: &Path) -> Result<Recorded> {
-        let recording = Recording::open(folder).map_err(bad_input)?;
+        let recording = Recording::open(folder).map_err(|error| bad_recording(folder, error))?;
         let options = replay::InferOptions::default();
         Recorded::read(&recording, folder, || {
             replay::infer(&recording, &options).map_err(bad_input)

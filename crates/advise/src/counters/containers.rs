@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::Known;
-use super::prometheus::{Beyond, CORES, PERIODS, Points, Range, THROTTLED, USAGE, series};
+use super::prometheus::{ANSWERS, Beyond, CORES, PERIODS, Points, Range, THROTTLED, USAGE, series};
 use schedcast_lab::error::Result;
 use schedcast_lab::simulator::bad_input;
 
@@ -49,7 +49,7 @@ impl Dump {
     pub fn open(paths: &[PathBuf], cpus: Option<u32>) -> Result<Dump> {
         let mut all = Joined::new();
         for path in paths {
-            let text = schedcast_base::whole::text(path)?;
+            let text = schedcast_base::whole::expected_text(path, ANSWERS)?;
             add(&mut all, &path.display().to_string(), &text)?;
         }
         Dump::sorted(&all, cpus)

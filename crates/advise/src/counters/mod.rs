@@ -40,7 +40,7 @@ pub use self::samples::Samples;
 use self::shapes::{Shape, Stream, family};
 use schedcast_lab::error::{Error, Result, hint_for};
 use schedcast_lab::recording::found;
-use schedcast_lab::simulator::bad_input;
+use schedcast_lab::simulator::{bad_input, bad_recording};
 
 /// Counters of a group, with its limit and the window.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -146,7 +146,7 @@ impl Known {
     /// # Errors
     /// If the folder cannot be read, has no such group, or its counters say too little.
     pub fn open(folder: &Path, wanted: Option<&Wanted>) -> Result<Known> {
-        let snapshots = Snapshots::open(folder).map_err(bad_input)?;
+        let snapshots = Snapshots::open(folder).map_err(|error| bad_recording(folder, error))?;
         let named = snapshots.meta.named_groups(&snapshots.before);
         let samples = Samples::open(folder)?;
         let asked = snapshots.meta.cgroup.as_deref();

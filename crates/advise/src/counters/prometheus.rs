@@ -37,6 +37,9 @@ pub struct Beyond {
     pub cpus: Option<u32>,
 }
 
+/// The files that are read here, in an error.
+pub(super) const ANSWERS: &str = "expected the JSON of answers of Prometheus' query_range";
+
 pub(super) const USAGE: &str = "container_cpu_usage_seconds_total";
 pub(super) const PERIODS: &str = "container_cpu_cfs_periods_total";
 pub(super) const THROTTLED: &str = "container_cpu_cfs_throttled_periods_total";
@@ -109,7 +112,7 @@ impl Known {
     /// A file that cannot be read or is no range of counters, series of several containers, a limit
     /// or CPUs that nobody tells, counters that say too little.
     pub fn from_range(path: &Path, beyond: &Beyond) -> Result<Known> {
-        let text = schedcast_base::whole::text(path)?;
+        let text = schedcast_base::whole::expected_text(path, ANSWERS)?;
         let wrong = |message: String| bad_input(format!("{}: {message}", path.display()));
         let mut all = series(&text).map_err(wrong)?;
         select(&mut all, &beyond.labels).map_err(wrong)?;

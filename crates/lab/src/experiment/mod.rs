@@ -35,6 +35,8 @@
 
 use std::path::{Path, PathBuf};
 
+use schedcast_base::whole;
+
 pub mod cgroup;
 pub mod document;
 pub mod kernel;
@@ -145,6 +147,10 @@ pub struct Cell {
     pub values: Vec<Value>,
 }
 
+/// A file that [`load`] reads; some verbs take the folder of a recording besides.
+const EXPECTED: &str =
+    "expected the file of an experiment (TOML), or a recording where the verb takes one";
+
 /// Reads an experiment file.
 ///
 /// # Errors
@@ -152,8 +158,10 @@ pub struct Cell {
 pub fn load(path: &Path, mut surroundings: Surroundings) -> Result<Experiment> {
     let shown = path.display().to_string();
     refuse_others(path, &shown)?;
-    let text =
-        schedcast_base::whole::read(path).map_err(|error| Error::file("read", &shown, &error))?;
+    let text = whole::read(path).map_err(|error| {
+        let error = Error::file("read", &shown, &error);
+        error.hint(whole::instead_of(path, EXPECTED))
+    })?;
     let text = String::from_utf8(text).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         Error::general(format!("{shown} is not text: byte {valid} is not UTF-8"))

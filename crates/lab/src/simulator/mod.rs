@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use schedcast_base::whole;
 use schedcast_kernel::rules::Rules;
 use schedcast_kernel::{Kernel, Ns};
 use schedcast_sim::events::TraceEvent;
@@ -631,10 +632,27 @@ pub fn bad_input(error: impl std::fmt::Display) -> Error {
     let is_missing = text.contains(NO_SUCH_FILE);
     let refused = Error::general(text);
     match is_missing {
-        true => refused.hint("a recording is the folder that `schedcast record` writes"),
+        true => refused.hint(RECORDING),
         false => refused,
     }
 }
+
+/// The same about the recording in `folder`: one that lies near is named.
+pub fn bad_recording(folder: &Path, error: impl std::fmt::Display) -> Error {
+    let refused = bad_input(error);
+    if !refused.to_string().contains(NO_SUCH_FILE) {
+        return refused;
+    }
+    // Its trace was named instead of it.
+    let above = folder.parent();
+    let above = above.filter(|above| above.join("recording.json").exists());
+    match above {
+        Some(above) => refused.hint(format!("the recording is `{}`", above.display())),
+        None => refused.hint(whole::instead_of(folder, RECORDING)),
+    }
+}
+
+const RECORDING: &str = "a recording is the folder that `schedcast record` writes";
 
 /// How the standard library tells that a file is missing: ENOENT of errno(3).
 const NO_SUCH_FILE: &str = "(os error 2)";

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use schedcast_trace::Recording;
 use schedcast_workload::replay::{self, Adjust, ClientLoop, Costs, InferOptions, Replay, Unpriced};
 
-use super::{bad_input, lock};
+use super::{bad_input, bad_recording, lock};
 use crate::error::Result;
 use crate::recording::Recorded;
 
@@ -149,7 +149,8 @@ impl Readings {
         if let Some((_, recording)) = known.iter().find(|(other, _)| *other == name) {
             return Ok(Arc::clone(recording));
         }
-        let recording = Arc::new(Recording::open(folder).map_err(bad_input)?);
+        let recording =
+            Arc::new(Recording::open(folder).map_err(|error| bad_recording(folder, error))?);
         known.push((name, Arc::clone(&recording)));
         Ok(recording)
     }

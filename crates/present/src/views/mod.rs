@@ -19,7 +19,7 @@ pub use schedcast_trace::write::WriteFormat as Format;
 use schedcast_trace::{CommId, Event, EventKind, Pid, Recording, Switch};
 
 use schedcast_lab::error::{Error, Result, hint_for};
-use schedcast_lab::simulator::bad_input;
+use schedcast_lab::simulator::bad_recording;
 
 mod convert;
 mod latency;
@@ -36,7 +36,7 @@ pub use self::timehist::{Columns, Parts, timehist};
 /// # Errors
 /// If it cannot be read.
 pub fn open(path: &Path) -> Result<(Recording, Vec<String>)> {
-    let recording = Recording::open(path).map_err(bad_input)?;
+    let recording = Recording::open(path).map_err(|error| bad_recording(path, error))?;
     let notes = recording.notes();
     Ok((recording, notes))
 }
