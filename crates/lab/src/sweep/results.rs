@@ -229,7 +229,41 @@ impl Results {
             names.push(last);
             text += &wrap("not shown:", &names, 2);
         }
-        text
+        text + &self.alike()
+    }
+
+    /// A line for each set of points that decide alike, event by event.
+    fn alike(&self) -> String {
+        let mut sets: Vec<Vec<usize>> = Vec::new();
+        let is_same = |one: &Row, other: &Row| {
+            one.event_hash == other.event_hash && one.metrics == other.metrics
+        };
+        for (index, row) in self.rows.iter().enumerate() {
+            match sets.iter_mut().find(|set| is_same(&self.rows[set[0]], row)) {
+                Some(set) => set.push(index),
+                None => sets.push(vec![index]),
+            }
+        }
+        let keys = self.key_columns();
+        let name = |&index: &usize| {
+            // Two lines of the table are its head.
+            let cells = keys.iter().map(|column| column.cells[index + 2].as_str());
+            let cells: Vec<&str> = cells.filter(|cell| !cell.is_empty()).collect();
+            format!("\"{}\"", cells.join(" "))
+        };
+        let sentence = |set: &Vec<usize>| {
+            let names: Vec<String> = set.iter().map(name).collect();
+            let (last, others) = names
+                .split_last()
+                .filter(|(_, others)| !others.is_empty())?;
+            let mut words: Vec<String> = others.iter().map(|name| format!("{name},")).collect();
+            if let Some(before) = words.last_mut() {
+                before.pop();
+            }
+            words.push(format!("and {last} decide alike here, event by event"));
+            Some(wrap("points", &words, 2))
+        };
+        sets.iter().filter_map(sentence).collect()
     }
 
     fn key_columns(&self) -> Vec<Column> {

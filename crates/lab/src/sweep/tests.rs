@@ -72,6 +72,17 @@ fn results_do_not_depend_on_the_number_of_workers() {
 }
 
 #[test]
+fn points_that_decide_alike_are_named_below_the_table() {
+    let text = "[sweep]\n\"kernel.hz\" = [100, 250]\n\
+                \"kernel.features\" = [[], [\"NO_RUN_TO_PARITY\"]]\n[run]\nseeds = 2\n";
+    let results = sweep(text, &Toy::default(), options(None, 1)).unwrap();
+    let table = results.table(&results.metrics);
+    let expected =
+        "points \"100 none\" and \"100 NO_RUN_TO_PARITY\" decide alike here, event by event\n";
+    assert!(table.contains(expected), "{table}");
+}
+
+#[test]
 fn a_stopped_sweep_continues_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let whole = sweep(GRID, &Toy::default(), options(None, 1)).unwrap();
