@@ -7,10 +7,12 @@
 //! | `50%`, `500m`, `0.5`, `0.5 CPU` | half of the period | as it was |
 //! | `50%/20ms` | 10 ms | 20 ms |
 //! | `max`, `max 100000` | none | as it was, 100 ms |
+//! | `-1` | none, as in `cpu.cfs_quota_us` of version 1 | as it was |
 //!
 //! A number without a unit is microseconds, as in the kernel's file `cpu.max`, and a number with a
 //! point is CPUs, as in Kubernetes and Docker. Every text that the kernel takes means the same
-//! here, with one exception: text behind the period is refused, not ignored.
+//! here, with two exceptions: text behind the period is refused, not ignored, and `-1`, which the
+//! kernel refuses in this file, means what it means in the file of version 1.
 
 use crate::limits::LimitError;
 
@@ -115,7 +117,7 @@ fn cpus_of(word: &str) -> Option<&str> {
 fn parse_quota(word: &str) -> Result<Option<Quota>, LimitError> {
     let share =
         |number: &str, millionths: u64| Ok(scaled(number, millionths)?.map(Quota::ShareMillionths));
-    if word == "max" {
+    if ["max", "-1"].contains(&word) {
         return Ok(Some(Quota::Unlimited));
     }
     if let Some(number) = cpus_of(word) {
@@ -200,6 +202,7 @@ mod tests {
         assert_eq!(over_100_ms("max"), (None, 100_000));
         assert_eq!(over_100_ms("max 20000"), (None, 20_000));
         assert_eq!(over_100_ms("max/20ms"), (None, 20_000));
+        assert_eq!(over_100_ms("-1"), (None, 100_000));
     }
 
     #[test]
@@ -207,7 +210,7 @@ mod tests {
         for (text, wrong) in [
             ("", ""),
             ("maximum", "maximum"),
-            ("-1", "-1"),
+            ("-2", "-2"),
             ("50000 x", "x"),
             ("1 2 3", "3"),
             ("0x10", "0x10"),

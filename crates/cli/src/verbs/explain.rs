@@ -75,7 +75,8 @@ pub(crate) fn run<S>(arguments: &ExplainArguments, call: &mut Call<S>) -> Result
     say_backgrounds(&scenarios, &simulator)?;
     let (text, json) = match &arguments.diff {
         Some(names) => {
-            let [a, b] = [&names[0], &names[1]].map(|name| named(&scenarios, name));
+            let asked = [names[0].as_str(), &names[1]];
+            let [a, b] = asked.map(|name| named(&scenarios, name, &asked));
             let (a, b) = (a?, b?);
             let compared = match arguments.inputs {
                 true => Compared::Inputs,
@@ -158,13 +159,22 @@ fn scenarios(
     Ok(question.experiment()?.scenarios)
 }
 
-fn named<'a>(scenarios: &'a [Scenario], name: &str) -> Result<&'a Scenario> {
+/// The variant called `name`; `asked` are all that are asked for.
+fn named<'a>(scenarios: &'a [Scenario], name: &str, asked: &[&str]) -> Result<&'a Scenario> {
     let found = scenarios.iter().find(|scenario| scenario.name == name);
     found.ok_or_else(|| {
         let names: Vec<&str> = scenarios.iter().map(|one| one.name.as_str()).collect();
-        let is_kernel = name.starts_with(|letter: char| letter.is_ascii_digit());
+        let is_kernel = |name: &&&str| name.starts_with(|letter: char| letter.is_ascii_digit());
+        let missing = asked.iter().filter(|name| !names.contains(*name));
+        let kernels: Vec<String> = missing
+            .filter(is_kernel)
+            .map(|name| format!("--kernel {name}"))
+            .collect();
         let hint = match nearest(name, names.iter().copied()) {
-            None if is_kernel => format!("--kernel {name} opens a variant of that name"),
+            None if is_kernel(&&name) => match &kernels[..] {
+                [one] => format!("{one} opens a variant of that name"),
+                several => format!("{} open variants of those names", several.join(" ")),
+            },
             _ => hint_for(name, &names),
         };
         Error::usage(format!("there is no variant `{name}`")).hint(hint)
@@ -175,7 +185,7 @@ fn named<'a>(scenarios: &'a [Scenario], name: &str) -> Result<&'a Scenario> {
 fn chosen<'a>(arguments: &ExplainArguments, scenarios: &'a [Scenario]) -> Result<&'a Scenario> {
     let names = |names: Vec<&str>| names.join(", ");
     match (&arguments.columns.0.variants[..], scenarios) {
-        ([(name, _)], _) => named(scenarios, name),
+        ([(name, _)], _) => named(scenarios, name, &[name]),
         ([], [only]) => Ok(only),
         ([], several) => {
             let error = Error::usage(format!("there are {} variants", several.len()));

@@ -541,9 +541,16 @@ impl KernelSettings {
                 .find(|listed| listed.value == word)
                 .map(|word| word.place.clone()),
         };
-        match place.or_else(tunable_key).or_else(tunable_value) {
+        let refused = match place.or_else(tunable_key).or_else(tunable_value) {
             Some(place) => Error::input(&place, error.to_string()),
             None => Error::general(error.to_string()),
+        };
+        match error.problem {
+            Problem::Unknown {
+                what: "patch",
+                nearest: None,
+            } => refused.hint("`schedcast list patches` shows all"),
+            _ => refused,
         }
     }
 }
