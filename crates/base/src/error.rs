@@ -27,6 +27,9 @@ const LONGEST_MESSAGE: usize = 2000;
 /// Most characters of a quoted line before its marked part, in it, and behind it.
 const QUOTED: (usize, usize, usize) = (80, 80, 40);
 
+/// Name of the source that is the command behind `--`.
+pub const COMMAND: &str = "command";
+
 /// A text that settings were read from: a file, or one command-line argument.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Source {
@@ -177,6 +180,15 @@ impl Diagnostic {
         }
     }
 
+    /// Whether the mistake stands on the command line.
+    fn is_of_command_line(&self) -> bool {
+        let place = self.place.as_ref();
+        place.is_some_and(|place| {
+            let name = place.source.name.as_str();
+            name.starts_with("--") || name == COMMAND
+        })
+    }
+
     /// The same complaint with advice.
     pub fn hint(mut self, hint: impl Into<String>) -> Diagnostic {
         self.hint = Some(hint.into());
@@ -227,7 +239,7 @@ pub enum Error {
     /// The command line asks for something that cannot be: exit code 2.
     #[error("{0}")]
     Usage(Box<Diagnostic>),
-    /// A file, a setting or a recording is wrong: exit code 3.
+    /// A file, a setting or a recording is wrong: exit code 3, or 2 in the value of a flag.
     #[error("{0}")]
     Input(Box<Diagnostic>),
     /// A file could not be read or written: exit code 3.
@@ -245,10 +257,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit code of a command that ends with this error (0 is fine, 1 is a failed check).
+    /// The exit code of a command that ends with this error (0 is fine, 1 is a failed check): 2 for
+    /// a mistake on the command line, also in the value of a flag, 3 for one in a file.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Usage(_) => 2,
+            Error::Input(diagnostic) if diagnostic.is_of_command_line() => 2,
             Error::Input(_) | Error::File { .. } => 3,
         }
     }
@@ -418,6 +432,8 @@ mod tests {
         let place = Place::new(&Source::new("a", "b"), 0..1);
         assert_eq!(Error::usage("no").exit_code(), 2);
         assert_eq!(Error::input(&place, "no").exit_code(), 3);
+        let flag = Place::new(&Source::new("--set", "b"), 0..1);
+        assert_eq!(Error::input(&flag, "no").exit_code(), 2);
         let io = std::io::Error::from(std::io::ErrorKind::NotFound);
         let file = Error::file("read", "x.toml", &io);
         assert_eq!(file.exit_code(), 3);

@@ -251,7 +251,7 @@ fn what_is_odd_about_a_recording_is_told() {
 fn mistakes_in_files_and_settings_are_shown_at_their_place() {
     let (_directory, path) = experiment();
     let (code, out, err) = schedcast(&["compare", &path, "--set", "kernel.hz=500"]);
-    assert_eq!((code, out.as_str()), (3, ""));
+    assert_eq!((code, out.as_str()), (2, ""));
     insta::assert_snapshot!(err, @r"
     error: no kernel is built with HZ=500: 100, 250, 300 or 1000
       --> --set:1:11
@@ -259,7 +259,7 @@ fn mistakes_in_files_and_settings_are_shown_at_their_place() {
     1 | kernel.hz=500
       |           ^^^
     ");
-    let err = refused(3, &["run", "--", "schbench", "--unknown"]);
+    let err = refused(2, &["run", "--", "schbench", "--unknown"]);
     insta::assert_snapshot!(err, @r"
     error: unknown flag `--unknown`
       --> command:1:1
@@ -403,7 +403,7 @@ fn an_advice_is_written_as_json_and_read_back() {
 
 #[test]
 fn settings_for_a_real_group_are_refused_at_their_place() {
-    let refuse = |setting: &str| refused(3, &["apply", "--cgroup", "/nosuch", "--set", setting]);
+    let refuse = |setting: &str| refused(2, &["apply", "--cgroup", "/nosuch", "--set", setting]);
     assert_eq!(
         refuse("cpu.maxx=5000"),
         "error: no file of the cpu controller is named `cpu.maxx`\n  --> --set:1:1\n  |\n1 | cpu.maxx=5000\n  | ^^^^^^^^\n\

@@ -33,7 +33,7 @@ fn a_slip_in_a_promise_is_told_at_once() {
     ] {
         for verb in ["check", "advise"] {
             let words = ["--slo", promise, "--seeds", SEEDS];
-            let told = refused(3, verb, RECORDING, &words);
+            let told = refused(2, verb, RECORDING, &words);
             assert_contains(&told, [wrong, near, "--> --slo:1:1"]);
         }
     }
@@ -85,7 +85,7 @@ fn notes_on_a_recording_do_not_hide_a_slip() {
             "no part in scheduling",
         ),
     ] {
-        let told = refused(3, verb, RECORDING, &words);
+        let told = refused(2, verb, RECORDING, &words);
         assert!(told.contains(said) && !told.contains("note:"), "{told}");
     }
 }

@@ -54,7 +54,7 @@ pub mod units;
 use self::document::{Entry, Kind, Table, Value};
 use self::keys::{Key, Takes, keys, names};
 pub use self::scenario::{Scenario, TimedChange};
-use crate::error::{Error, Place, Result, Source};
+use crate::error::{COMMAND, Error, Place, Result, Source};
 
 /// Keys at the top of an experiment file.
 const DOCUMENT_KEYS: [Key; 9] = keys! {
@@ -405,7 +405,7 @@ pub fn command_document(command: &[String], cgroup: Option<&str>) -> Table {
         .map(|word| units::quote_word(word))
         .collect::<Vec<_>>()
         .join(" ");
-    let place = Place::new(&Source::new("command", text.clone()), 0..text.len());
+    let place = Place::new(&Source::new(COMMAND, text.clone()), 0..text.len());
     let string = |text: &str| Value::new(Kind::Text(text.into()), place.clone());
     let words = Kind::Array(command.iter().map(|word| string(word)).collect());
     let mut program = vec![("run", Value::new(words, place.clone()))];

@@ -157,7 +157,7 @@ fn groups_that_were_not_recorded_are_refused() {
     question.columns.leading = vec![set("cpu.max=60000")];
     question.cgroup = Some("/other/group".to_string());
     let error = question.experiment().unwrap_err();
-    assert_eq!(error.exit_code(), 3);
+    assert_eq!(error.exit_code(), 2);
     assert_eq!(
         error.to_string(),
         "--cgroup:1:1: the recording has no cgroup `/other/group` (valid names are `/free`, `/pg`)"
