@@ -14,9 +14,10 @@
 //! not count: a client that asks again within 100 µs, or a tenth of the interval, keeps no schedule
 //! that shows; if each of its requests takes as long, its intervals are alike, too.
 //!
-//! The more connections one schedule uses in turn, the more alike are the intervals of each: 31 % of
-//! them are for a Poisson process over 16 connections, 58 % over 64. So the share has to be nearer
-//! to all of them than to that of as many sums of intervals drawn from those of all requests.
+//! The more connections one schedule uses in turn, the more alike are the intervals of each: 31 %
+//! of them are for a Poisson process over 16 connections, 58 % over 64. So the share has to be
+//! nearer to all of them than to that of as many sums of intervals drawn from those of all
+//! requests.
 //!
 //! # Worked example
 //!
