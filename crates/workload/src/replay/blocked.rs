@@ -220,9 +220,9 @@ impl Seen {
     }
 }
 
-/// Lets each draft with which a request goes on after a sleep begin as long after the one before as
-/// recorded.
-/// Drafts of a thread stand side by side, in order.
+/// Lets each draft with which a request goes on after a sleep begin as long as recorded after the
+/// one before, or after the one that received the request. Drafts of a thread stand side by side,
+/// in the order of their wakeups.
 pub(super) fn tie(facts: &Facts<'_>, messages: &Messages, drafts: &mut [Draft]) {
     let acting = facts.acting(drafts);
     let servers = facts.servers(drafts, &acting);
@@ -271,9 +271,14 @@ impl Asked {
         let mut in_draft = vec![None; drafts.len()];
         // By kind: the first replies behind an interrupt, and those to earlier requests.
         let mut counts: BTreeMap<Kind<'_>, (usize, usize)> = BTreeMap::new();
+        // Where the drafts of the thread begin.
+        let mut from = 0;
         for place in 1..drafts.len() {
             let activation = &drafts[place].activation;
             let thread = activation.thread;
+            if drafts[place - 1].activation.thread != thread {
+                from = place;
+            }
             if !follows(&drafts[place - 1], &drafts[place]) || !facts.is_grouped(thread) {
                 continue;
             }
@@ -295,11 +300,9 @@ impl Asked {
             *all += 1;
             if reply.received_ns < activation.woken_ns {
                 *earlier += 1;
-                let before = (0..place).rev();
-                let mut before =
-                    before.take_while(|other| drafts[*other].activation.thread == thread);
-                in_draft[place] =
-                    before.find(|other| drafts[*other].activation.woken_ns <= reply.received_ns);
+                let own = &drafts[from..place];
+                let woken = own.partition_point(|one| one.activation.woken_ns <= reply.received_ns);
+                in_draft[place] = woken.checked_sub(1).map(|last| from + last);
             }
         }
         counts.retain(|_, (all, earlier)| {
@@ -327,10 +330,14 @@ pub(super) fn follows(before: &Draft, draft: &Draft) -> bool {
 /// Lets the draft at `place` begin so long after the end of an earlier one of its thread as in the
 /// recording.
 pub(super) fn tie_to(drafts: &mut [Draft], before: usize, place: usize) {
+    let ended_ns = drafts[before].activation.end_ns;
+    let woken_ns = drafts[place].activation.woken_ns;
+    // The trace may lack the end.
+    let Some(slept_ns) = ended_ns.and_then(|ended_ns| woken_ns.checked_sub(ended_ns)) else {
+        return;
+    };
     let before = &mut drafts[before];
-    let fell_asleep_ns = before.activation.end_ns.unwrap_or(u64::MAX);
     let end = (before.activation.executed_ns, DraftStep::Later(place));
     before.deeds.push(end);
-    let after = &mut drafts[place].activation;
-    after.slept_before_ns = after.woken_ns.checked_sub(fell_asleep_ns);
+    drafts[place].activation.slept_before_ns = Some(slept_ns);
 }

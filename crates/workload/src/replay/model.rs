@@ -181,7 +181,7 @@ pub struct Activation {
     /// Of what comes from outside: when it comes, where that is no fixed time.
     pub follows: Option<Follows>,
     /// Of what comes from outside in the middle of a request: how long the thread slept before, ns;
-    /// it begins so long after the activation before it has ended.
+    /// it begins so long after an earlier activation of its thread has ended.
     pub slept_before_ns: Option<u64>,
 }
 

@@ -456,9 +456,10 @@ impl Messages {
         known.sum()
     }
 
-    /// When threads began to connect, in order of time.
-    pub(super) fn opened_ns(&self) -> Vec<i64> {
+    /// When these threads began to connect, in order of time.
+    pub(super) fn opened_ns(&self, by: &BTreeSet<ThreadId>) -> Vec<i64> {
         let all = self.lifetimes.values().flatten();
+        let all = all.filter(|one| by.contains(&one.by));
         let mut opened_ns: Vec<i64> = all.map(|one| one.opened_ns as i64).collect();
         opened_ns.sort_unstable();
         opened_ns

@@ -163,9 +163,9 @@ struct Charged {
     to_ns: u64,
 }
 
-/// A thread that another CPU woke is taken to have preempted if it runs within this time. The other
-/// cause would be a tick that ends a slice, and ticks are at least one millisecond apart
-/// (`CONFIG_HZ_1000`).
+/// A wakeup is taken to have preempted if the switch follows within this time. The switch could
+/// also be that of a later tick which ends a slice, and ticks are at least one millisecond apart
+/// (`CONFIG_HZ_1000`); a tick also reads the clock anew.
 const SOON_NS: u64 = 1_000_000;
 
 /// A server's CPU leaves idle within this time of a wakeup, ns: the exit latencies of its idle

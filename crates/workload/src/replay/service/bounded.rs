@@ -36,6 +36,8 @@ use std::collections::BTreeMap;
 const ALIKE_OF: i64 = 10;
 /// Percentage of intervals that is most of them.
 const MOST_PERCENT: usize = 60;
+/// Sums that are drawn: their share of alike ones is known to two percent.
+const SUMS: usize = 1_000;
 
 /// Lets requests follow the replies before them in their lane if clients keep schedules with one
 /// request at a time. Returns how many lanes there are.
@@ -99,27 +101,25 @@ fn have_schedules(asked: &[Asked], lanes: &[u32], after: &[Option<usize>]) -> bo
         .map(|pair| pair[1].sent_ns - pair[0].sent_ns)
         .collect();
     let mean_ns = together.iter().sum::<i64>() / (together.len() as i64).max(1);
-    let by_chance = of_sums(&together, of_lane.len(), known);
     known >= MESSAGES_MIN
         && regular * 100 >= known * MOST_PERCENT
-        && regular * 2 >= known + by_chance
         && alike(&together, mean_ns) * 100 < together.len() * MOST_PERCENT
+        && regular * 2 * SUMS >= known * (SUMS + of_sums(&together, of_lane.len()))
 }
 
-/// How many of `number` intervals would be alike if a connection were used after every `lanes`
+/// How many of [`SUMS`] intervals would be alike if a connection were used after every `lanes`
 /// requests of one schedule, whose intervals are drawn from these.
-fn of_sums(intervals_ns: &[i64], lanes: usize, number: usize) -> usize {
+fn of_sums(intervals_ns: &[i64], lanes: usize) -> usize {
     let mut stream = random::stream(0, random::name_hash("in turn"), lanes as u64);
     let mut drawn = || {
         let at = (u128::from(random::draw(&mut stream)) * intervals_ns.len() as u128) >> 64;
         intervals_ns.get(at as usize).copied().unwrap_or(0)
     };
-    let mut sums: Vec<i64> = (0..number)
+    let mut sums: Vec<i64> = (0..SUMS)
         .map(|_| (0..lanes).map(|_| drawn()).sum())
         .collect();
     sums.sort_unstable();
-    sums.get(number / 2)
-        .map_or(0, |middle| alike(&sums, *middle))
+    alike(&sums, sums[SUMS / 2])
 }
 
 /// How many of the intervals are about as long as one.

@@ -33,24 +33,37 @@ pub(super) struct Levels {
     pub(super) of_entry: BTreeMap<usize, usize>,
     /// By waking.
     pub(super) of_waking: BTreeMap<usize, Level>,
-    /// By thread: the end of its last draft.
-    pub(super) of_end: BTreeMap<ThreadId, Level>,
+    /// By draft: its end.
+    pub(super) of_end: BTreeMap<usize, Level>,
+    /// By draft that begins so long after another one of its thread: that one.
+    pub(super) tied: BTreeMap<usize, usize>,
     /// By child: when its parent forks it.
     pub(super) of_fork: BTreeMap<ThreadId, Level>,
     /// Requests that are replied to when another thread has done the work.
     pub(super) handed: Vec<RequestId>,
 }
 
+/// By draft that begins so long after an earlier one of its thread: that one.
+pub(super) fn tied(drafts: &[Draft]) -> BTreeMap<usize, usize> {
+    let all = drafts.iter().enumerate().flat_map(|(index, draft)| {
+        draft.deeds.iter().filter_map(move |(_, step)| match step {
+            DraftStep::Later(to) => Some((*to, index)),
+            _ => None,
+        })
+    });
+    all.collect()
+}
+
 impl Levels {
     /// Notes what a draft passes on. `changes` are the levels of its parts, each with where it
     /// begins.
-    pub(super) fn pass_on(&mut self, draft: &Draft, changes: &[(u64, Level)]) {
+    pub(super) fn pass_on(&mut self, index: usize, draft: &Draft, changes: &[(u64, Level)]) {
         for (into_ns, waking) in draft.wakes() {
             let reached = changes.partition_point(|(from_ns, _)| *from_ns <= into_ns);
             self.of_waking.insert(waking, changes[reached.max(1) - 1].1);
         }
         let last = changes.last().map_or(Level::at(0), |(_, level)| *level);
-        self.of_end.insert(draft.activation.thread, last);
+        self.of_end.insert(index, last);
     }
 }
 

@@ -393,6 +393,7 @@ fn acting<'a>(
     talking: &BTreeSet<ThreadId>,
 ) -> BTreeSet<&'a str> {
     let began = began_by(begun);
+    let tied = levels::tied(drafts);
     let mut made_by = vec![None; evidence.wakings.len()];
     for (index, draft) in drafts.iter().enumerate() {
         for (_, waking) in draft.wakes() {
@@ -408,7 +409,7 @@ fn acting<'a>(
         let activation = &drafts[index].activation;
         let thread = activation.thread;
         let cause = match activation.slept_before_ns {
-            Some(_) => index.checked_sub(1),
+            Some(_) => tied.get(&index).copied(),
             None => began.get(&index).and_then(|waking| made_by[*waking]),
         };
         is_consequence[index] =

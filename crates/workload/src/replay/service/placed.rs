@@ -33,7 +33,7 @@ use super::super::timeline::median;
 use super::chain::Chain;
 use super::clock::Clock;
 use super::forked::{Child, Forked};
-use super::levels::{Gates, Level, Levels};
+use super::levels::{self, Gates, Level, Levels};
 use super::reordered::{self, Stretches};
 use super::rounds::Found as Rounds;
 use super::{Asked, Border, RequestId, Served, aside};
@@ -170,6 +170,7 @@ impl Placing<'_> {
         follow(requests, self.keeps_schedule);
         let mut levels = Levels {
             of_entry: began.iter().copied().collect(),
+            tied: levels::tied(drafts),
             ..Levels::default()
         };
         for (draft, position) in began.into_iter().chain(self.senders(asked, drafts)) {
@@ -217,7 +218,7 @@ impl Placing<'_> {
             let draft = &drafts[index];
             if self.border.backends.contains(&draft.activation.thread) {
                 let level = self.level(index, draft, &levels);
-                levels.pass_on(draft, &[(0, level)]);
+                levels.pass_on(index, draft, &[(0, level)]);
                 continue;
             }
             let earliest_ns = self.level(index, draft, &levels).at_ns;
@@ -232,10 +233,17 @@ impl Placing<'_> {
             let thread = draft.activation.thread;
             let is_loop = !is_parent(draft)
                 && self.child(thread).is_none()
-                && !self.asks_backend(draft)
-                && reordered::has_parts(draft, requests);
+                && !reordered::asks(draft, &self.border.backends, evidence.wakings)
+                && reordered::has_parts(draft, |id| {
+                    let reply = &replies[id.index() - first as usize];
+                    let follows = requests[id.index()].follows.is_some();
+                    !follows && asked[reply.asked].handed_ns.is_none()
+                });
             let by = draft.activation.trigger.thread();
-            let is_helped = by.is_some_and(|by| by != thread && self.border.inside[by.index()]);
+            let by = by.filter(|by| self.border.inside[by.index()]);
+            let is_helped = by.zip(stretches.last(thread)).is_some_and(|(by, before)| {
+                reordered::waits_for(&drafts[before], by, evidence.wakings)
+            });
             match is_loop {
                 true => stretches.add(index, thread, is_helped, earliest_ns),
                 false => stretches.end(thread),
@@ -353,17 +361,8 @@ impl Placing<'_> {
                 gates.changes.sort_unstable();
             }
         }
-        levels.pass_on(draft, &gates.changes);
+        levels.pass_on(index, draft, &gates.changes);
         gates.steps
-    }
-
-    /// Whether a draft asks a backend.
-    fn asks_backend(&self, draft: &Draft) -> bool {
-        let mut wakes = draft.wakes();
-        wakes.any(|(_, waking)| {
-            let wakee = self.border.evidence.wakings[waking].wakee;
-            self.border.backends.contains(&wakee)
-        })
     }
 
     /// The request for which a thread asks a backend behind its last reply in a draft, at
@@ -386,7 +385,8 @@ impl Placing<'_> {
     /// The earliest time at which a draft can begin under any limit.
     fn level(&self, index: usize, draft: &Draft, levels: &Levels) -> Level {
         let activation = &draft.activation;
-        let before = levels.of_end.get(&activation.thread);
+        let tied = levels.tied.get(&index);
+        let before = tied.and_then(|before| levels.of_end.get(before));
         match (activation.trigger, activation.slept_before_ns, before) {
             (_, Some(slept_ns), Some(before)) => Level {
                 at_ns: before.at_ns + slept_ns,
@@ -447,7 +447,7 @@ impl Placing<'_> {
             levels.of_fork.insert(child.thread, gates.level);
             gate_ns = into_ns;
         }
-        levels.pass_on(draft, &gates.changes);
+        levels.pass_on(index, draft, &gates.changes);
         gates.steps
     }
 

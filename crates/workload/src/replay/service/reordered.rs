@@ -9,8 +9,9 @@
 //!
 //! So the *parts* of a loop's work, each of which ends with a reply, are put in the order of the
 //! arrivals, and a part that may come before its request waits for that. A garbage collector stops
-//! the loop in the middle of a part until its helpers have done their work, and one of them wakes
-//! it: the next activation goes on with the part, and belongs to the same stretch of work.
+//! the loop in the middle of a part until its helpers have done their work. Behind its last reply
+//! the loop wakes them, and one of them wakes it: the next activation goes on with the part, and
+//! belongs to the same stretch of work. A loop that hands requests to workers keeps its order.
 //!
 //! # Worked example
 //!
@@ -20,10 +21,10 @@
 //! third, and waits for each. Without the limit they are answered at 355, 411 and 441 ms; in the
 //! recorded order, at 441, 449 and 457.
 
-use super::super::activity::{Draft, DraftStep};
+use super::super::activity::{Draft, DraftStep, Waking};
 use super::super::threads::ThreadId;
 use super::{RequestId, Served};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Stretches of work of event loops.
@@ -36,6 +37,12 @@ pub(super) struct Stretches {
 }
 
 impl Stretches {
+    /// The last draft of a thread's stretch under way.
+    pub(super) fn last(&self, thread: ThreadId) -> Option<usize> {
+        let stretch = self.last.get(&thread)?;
+        self.all[*stretch].0.last().copied()
+    }
+
     /// Adds a draft of `thread`, which no request can begin before `earliest_ns`; a helper that
     /// the thread waited for begins one that `goes_on`.
     pub(super) fn add(&mut self, draft: usize, thread: ThreadId, goes_on: bool, earliest_ns: u64) {
@@ -77,11 +84,35 @@ struct Part {
     pieces: Vec<Piece>,
 }
 
-/// Whether the work of a draft can be divided into parts.
-pub(super) fn has_parts(draft: &Draft, requests: &[Served]) -> bool {
+/// Whether the work of a draft can be divided into parts: it does nothing but to wake threads and
+/// to answer requests of its own, which `may_move`.
+pub(super) fn has_parts(draft: &Draft, may_move: impl Fn(RequestId) -> bool) -> bool {
+    let replies = draft.deeds.iter().filter_map(|(_, step)| match step {
+        DraftStep::Replies(id) => Some(*id),
+        _ => None,
+    });
+    let own: BTreeSet<RequestId> = replies.collect();
     draft.deeds.iter().all(|(_, step)| match step {
-        DraftStep::Wakes(_) | DraftStep::Awaits(_) => true,
-        DraftStep::Replies(id) => requests[id.index()].follows.is_none(),
+        DraftStep::Wakes(_) => true,
+        DraftStep::Replies(id) => may_move(*id),
+        // Another thread may answer what it waits for.
+        DraftStep::Awaits(id) => own.contains(id),
+        _ => false,
+    })
+}
+
+/// Whether a draft asks a backend.
+pub(super) fn asks(draft: &Draft, backends: &BTreeSet<ThreadId>, wakings: &[Waking]) -> bool {
+    let mut wakes = draft.wakes();
+    wakes.any(|(_, waking)| backends.contains(&wakings[waking].wakee))
+}
+
+/// Whether a draft wakes a helper behind its last reply.
+pub(super) fn waits_for(draft: &Draft, helper: ThreadId, wakings: &[Waking]) -> bool {
+    let behind = draft.deeds.iter().rev();
+    let mut behind = behind.take_while(|(_, step)| !matches!(step, DraftStep::Replies(_)));
+    behind.any(|(_, step)| match step {
+        DraftStep::Wakes(waking) => wakings[*waking].wakee == helper,
         _ => false,
     })
 }
@@ -96,7 +127,7 @@ fn sort(drafts: &mut [Draft], of: &[usize], requests: &[Served], earliest_ns: u6
     parts.sort_by_key(|part| part.arrives_ns);
     // By place in `of`: the deeds, and the work so far.
     let mut sorted: Vec<(Vec<(u64, DraftStep)>, u64)> = vec![(Vec::new(), 0); of.len()];
-    let place = |draft: usize| of.iter().position(|one| *one == draft).unwrap_or(0);
+    let places: BTreeMap<usize, usize> = of.iter().copied().zip(0..).collect();
     let (mut into, mut level_ns) = (0, earliest_ns);
     let gated = parts
         .iter()
@@ -109,7 +140,7 @@ fn sort(drafts: &mut [Draft], of: &[usize], requests: &[Served], earliest_ns: u6
         }
         for (number, piece) in pieces.iter().enumerate() {
             if number > 0 {
-                into = place(piece.draft);
+                into = places[&piece.draft];
             }
             let (deeds, reached_ns) = &mut sorted[into];
             let own = drafts[piece.draft].deeds[piece.deeds.clone()].iter();
@@ -200,7 +231,7 @@ mod tests {
         let all = [(5, Wakes(9)), (5, Replies(first)), (13, Replies(second))];
         let last = [(13, Awaits(third)), (21, Replies(third)), (23, Wakes(8))];
         let mut drafts = [draft(24, &[all, last].concat())];
-        assert!(has_parts(&drafts[0], &requests));
+        assert!(has_parts(&drafts[0], |_| true));
         sort(&mut drafts, &[0], &requests, 350);
         let expected = [
             (8, Replies(second)),
@@ -245,6 +276,10 @@ mod tests {
         let mut drafts = [draft(10, &deeds)];
         sort(&mut drafts, &[0], &requests, 0);
         assert_eq!(drafts[0].deeds, deeds);
-        assert!(!has_parts(&draft(10, &[(10, Later(3))]), &requests));
+        let has_parts = |deeds| has_parts(&draft(10, deeds), |id| id != RequestId(1));
+        assert!(!has_parts(&[(10, Later(3))]));
+        assert!(!has_parts(&[(10, Replies(RequestId(1)))]));
+        // Another thread answers it.
+        assert!(!has_parts(&[(0, Awaits(RequestId(0)))]));
     }
 }

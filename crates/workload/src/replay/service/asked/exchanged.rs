@@ -13,8 +13,8 @@ const AT_ONCE_OF: usize = 20;
 /// A thread hands requests on to workers if, for at least one in this many of its requests, it
 /// replied to another request between taking it and replying to it.
 const BETWEEN_OF: usize = 5;
-/// Timers wake such clients at most once in this many requests: `wrk` has ten timers a second in
-/// each thread.
+/// Timers lead such clients to a message at most once in this many requests: `wrk` has ten timers a
+/// second in each thread.
 const TIMER_OF: usize = 5;
 
 /// The requests that [events of sockets](super::super::super::sockets) show, in order of sending,
@@ -32,7 +32,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     let (mut exchanged, closed) = border.evidence.messages.exchanged(&sides);
     let sent_ns: Vec<i64> = exchanged.iter().map(|one| one.sent_ns as i64).collect();
     // A listener's thread is woken for a new connection, and by none of its requests.
-    let opened_ns = border.evidence.messages.opened_ns();
+    let opened_ns = border.evidence.messages.opened_ns(&border.clients);
     let is_told = |waking: usize| {
         let woken_ns = border.time_ns(waking) as i64;
         [&sent_ns, &opened_ns]
