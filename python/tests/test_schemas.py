@@ -49,10 +49,14 @@ def test_what_a_verb_writes_has_the_form_of_its_schema(command, form):
     validate(json.loads(result.stdout))
 
 
-@pytest.mark.parametrize("verb", ["what-if", "advise", "check"])
+@pytest.mark.parametrize("verb", ["what-if", "advise"])
 def test_answers_without_a_log_of_requests_have_the_form_of_their_schema(command, tmp_path, verb):
     recording = tmp_path / "recording"
-    shutil.copytree(RECORDING, recording, ignore=shutil.ignore_patterns("requests.csv*"))
+    shutil.copytree(RECORDING, recording)
+    meta = json.loads((recording / "recording.json").read_text())
+    meta.pop("requests")
+    (recording / "recording.json").write_text(json.dumps(meta))
+    (recording / "requests.csv").unlink()
     promise = [] if verb == "what-if" else PROMISE[2:]
     result = command(verb, recording, "--seeds", "2", *promise, "--json", "-")
     assert "inferred" in result.stdout, result.stderr
