@@ -130,10 +130,8 @@ impl Facts<'_> {
         for draft in drafts {
             let activation = &draft.activation;
             let sender = activation.thread;
-            let by = match activation.trigger {
-                Trigger::Thread(by) => Some(self.threads[by.index()].group),
-                _ => None,
-            };
+            let by = activation.trigger.thread();
+            let by = by.map(|by| self.threads[by.index()].group);
             let into: BTreeSet<GroupIndex> = draft
                 .wakes()
                 .map(|(_, waking)| self.wakings[waking].wakee)
@@ -226,7 +224,7 @@ impl Seen {
 pub(super) fn tie(facts: &Facts<'_>, messages: &Messages, drafts: &mut [Draft]) {
     let acting = facts.acting(drafts);
     let servers = facts.servers(drafts, &acting);
-    let asked = Asked::of(facts, messages, drafts, &acting);
+    let received_in = received_in(facts, messages, drafts, &acting);
     let mut is_open = false;
     for place in 0..drafts.len() {
         let draft = &drafts[place];
@@ -242,79 +240,72 @@ pub(super) fn tie(facts: &Facts<'_>, messages: &Messages, drafts: &mut [Draft]) 
             Some(Part::Inside) => goes_on,
             None => false,
         };
-        if goes_on && asked.in_draft[place].is_none() {
+        if goes_on && received_in[place].is_none() {
             tie_to(drafts, place - 1, place);
         }
     }
-    for (place, before) in asked.in_draft.iter().enumerate() {
-        if let Some(before) = *before {
+    for (place, before) in received_in.into_iter().enumerate() {
+        if let Some(before) = before {
             tie_to(drafts, before, place);
         }
     }
 }
 
-/// Drafts that an interrupt begins and that answer a request of an earlier draft, as events of
-/// sockets show.
-struct Asked {
-    /// By draft: the one that received the request which it answers first.
-    in_draft: Vec<Option<usize>>,
-}
-
-impl Asked {
-    fn of(
-        facts: &Facts<'_>,
-        messages: &Messages,
-        drafts: &[Draft],
-        acting: &BTreeSet<(&str, GroupIndex)>,
-    ) -> Self {
-        let replies = messages.replies();
-        let mut in_draft = vec![None; drafts.len()];
-        // By kind: the first replies behind an interrupt, and those to earlier requests.
-        let mut counts: BTreeMap<Kind<'_>, (usize, usize)> = BTreeMap::new();
-        // Where the drafts of the thread begin.
-        let mut from = 0;
-        for place in 1..drafts.len() {
-            let activation = &drafts[place].activation;
-            let thread = activation.thread;
-            if drafts[place - 1].activation.thread != thread {
-                from = place;
-            }
-            if !follows(&drafts[place - 1], &drafts[place]) || !facts.is_grouped(thread) {
-                continue;
-            }
-            let own = replies.get(&thread).map_or(&[][..], Vec::as_slice);
-            let first = own.partition_point(|reply| reply.sent_ns < activation.woken_ns);
-            let first = own.get(first);
-            let is_inside = |reply: &&Reply| activation.end_ns.is_none_or(|ns| reply.sent_ns <= ns);
-            let is_acting = |to: ThreadId| {
-                let subject = facts.threads[to.index()].subject.as_str();
-                acting.contains(&(subject, facts.kind(thread).1))
-            };
-            let Some(reply) = first
-                .filter(is_inside)
-                .filter(|reply| reply.to.is_some_and(is_acting))
-            else {
-                continue;
-            };
-            let (all, earlier) = counts.entry(facts.kind(thread)).or_default();
-            *all += 1;
-            if reply.received_ns < activation.woken_ns {
-                *earlier += 1;
-                let own = &drafts[from..place];
-                let woken = own.partition_point(|one| one.activation.woken_ns <= reply.received_ns);
-                in_draft[place] = woken.checked_sub(1).map(|last| from + last);
-            }
+/// Per draft that an interrupt begins: the earlier draft that received the request which it answers
+/// first, as events of sockets show.
+fn received_in(
+    facts: &Facts<'_>,
+    messages: &Messages,
+    drafts: &[Draft],
+    acting: &BTreeSet<(&str, GroupIndex)>,
+) -> Vec<Option<usize>> {
+    let replies = messages.replies();
+    let mut in_draft = vec![None; drafts.len()];
+    // By kind: the first replies behind an interrupt, and those to earlier requests.
+    let mut counts: BTreeMap<Kind<'_>, (usize, usize)> = BTreeMap::new();
+    // Where the drafts of the thread begin.
+    let mut from = 0;
+    for place in 1..drafts.len() {
+        let activation = &drafts[place].activation;
+        let thread = activation.thread;
+        if drafts[place - 1].activation.thread != thread {
+            from = place;
         }
-        counts.retain(|_, (all, earlier)| {
-            *earlier >= REQUESTS_MIN && *earlier * 100 >= *all * INSIDE_PERCENT
-        });
-        for (draft, before) in drafts.iter().zip(&mut in_draft) {
-            if !counts.contains_key(&facts.kind(draft.activation.thread)) {
-                *before = None;
-            }
+        if !follows(&drafts[place - 1], &drafts[place]) || !facts.is_grouped(thread) {
+            continue;
         }
-        Self { in_draft }
+        let own = replies.get(&thread).map_or(&[][..], Vec::as_slice);
+        let first = own.partition_point(|reply| reply.sent_ns < activation.woken_ns);
+        let first = own.get(first);
+        let is_inside = |reply: &&Reply| activation.end_ns.is_none_or(|ns| reply.sent_ns <= ns);
+        let is_acting = |to: ThreadId| {
+            let subject = facts.threads[to.index()].subject.as_str();
+            acting.contains(&(subject, facts.kind(thread).1))
+        };
+        let Some(reply) = first
+            .filter(is_inside)
+            .filter(|reply| reply.to.is_some_and(is_acting))
+        else {
+            continue;
+        };
+        let (all, earlier) = counts.entry(facts.kind(thread)).or_default();
+        *all += 1;
+        if reply.received_ns < activation.woken_ns {
+            *earlier += 1;
+            let own = &drafts[from..place];
+            let woken = own.partition_point(|one| one.activation.woken_ns <= reply.received_ns);
+            in_draft[place] = woken.checked_sub(1).map(|last| from + last);
+        }
     }
+    counts.retain(|_, (all, earlier)| {
+        *earlier >= REQUESTS_MIN && *earlier * 100 >= *all * INSIDE_PERCENT
+    });
+    for (draft, before) in drafts.iter().zip(&mut in_draft) {
+        if !counts.contains_key(&facts.kind(draft.activation.thread)) {
+            *before = None;
+        }
+    }
+    in_draft
 }
 
 /// Whether a draft follows another of its thread and an interrupt ended the sleep between them.

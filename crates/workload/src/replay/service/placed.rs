@@ -221,7 +221,6 @@ impl Placing<'_> {
                 levels.pass_on(index, draft, &[(0, level)]);
                 continue;
             }
-            let earliest_ns = self.level(index, draft, &levels).at_ns;
             let steps = match is_parent(draft) {
                 true => self.cut_forks(index, draft, &chain, requests, &mut levels),
                 false => self.cut(index, draft, asked, &replies, requests, first, &mut levels),
@@ -235,9 +234,8 @@ impl Placing<'_> {
                 && self.child(thread).is_none()
                 && !reordered::asks(draft, &self.border.backends, evidence.wakings)
                 && reordered::has_parts(draft, |id| {
-                    let reply = &replies[id.index() - first as usize];
-                    let follows = requests[id.index()].follows.is_some();
-                    !follows && asked[reply.asked].handed_ns.is_none()
+                    let one = &asked[replies[id.index() - first as usize].asked];
+                    one.handed_ns.is_none() && requests[id.index()].follows.is_none()
                 });
             let by = draft.activation.trigger.thread();
             let by = by.filter(|by| self.border.inside[by.index()]);
@@ -245,7 +243,10 @@ impl Placing<'_> {
                 reordered::waits_for(&drafts[before], by, evidence.wakings)
             });
             match is_loop {
-                true => stretches.add(index, thread, is_helped, earliest_ns),
+                true => {
+                    let earliest_ns = self.level(index, draft, &levels).at_ns;
+                    stretches.add(index, thread, is_helped, earliest_ns);
+                }
                 false => stretches.end(thread),
             }
         }

@@ -191,7 +191,6 @@ fn parts(drafts: &[Draft], of: &[usize], requests: &[Served]) -> (Vec<Part>, Vec
 #[cfg(test)]
 mod tests {
     use super::super::super::model::{Activation, Trigger};
-    use super::super::super::threads::ThreadId;
     use super::*;
     use DraftStep::{Awaits, Later, Replies, Wakes};
 
