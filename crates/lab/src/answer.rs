@@ -1,10 +1,10 @@
 //! From a question to what is printed: the comparison and what a table says around it.
 
 use schedcast_workload::replay::subject::is_recorder;
-use schedcast_workload::replay::{ClientLoop, Dialogue};
+use schedcast_workload::replay::{Bound, ClientLoop, Dialogue, Kind};
 
 use crate::change;
-use crate::clients::{Asking, ClosedLoop, Waiting, client_loop, only_in_open_loop};
+use crate::clients::{ClosedLoop, Waiting, client_loop, only_in_open_loop};
 use crate::comparison::{Comparison, MeasuredFigure, Variant};
 use crate::context::{About, Context, RefitFigure};
 use crate::drift::Drifting;
@@ -501,17 +501,18 @@ pub fn context(question: &Question, experiment: &Experiment) -> Result<Context> 
     {
         let label = recorded.label(&target);
         let name = label.map_or(String::new(), |label| format!("{label} = "));
+        let dialogue = recorded.seen.dialogues.get(&target);
+        let clients = match recorded.seen.kinds.get(&target) {
+            Some(kinds) => describe_kinds(first, kinds),
+            None => [
+                describe_clients(first, recorded.seen.closed_loops.get(&target)),
+                describe_dialogue(dialogue.copied().unwrap_or_default()),
+            ]
+            .concat(),
+        };
         context.target = Some(format!(
-            "{name}{target}, recorded with {}{}{}",
+            "{name}{target}, recorded with {}{clients}",
             describe_limit(before),
-            describe_clients(first, recorded.seen.closed_loops.get(&target)),
-            match recorded.seen.dialogues.get(&target) {
-                None | Some(Dialogue::None) => String::new(),
-                Some(Dialogue::Connection) => "; they connect anew for each request".to_owned(),
-                Some(Dialogue::Messages(number)) => {
-                    format!("; {number} messages, one after the other, are a request")
-                }
-            }
         ));
         for scenario in others {
             let commands = change::commands(first, scenario, &target);
@@ -561,31 +562,56 @@ fn clients_that_wait(
     Some(Waiting { asking, run_ns })
 }
 
-/// How the clients of a recorded service decide when to ask: as the replay says it, or as the user
-/// does.
+/// Clients of each of several kinds: how they decide when to ask, and what is one request.
+fn describe_kinds(scenario: &Scenario, kinds: &[Kind]) -> String {
+    let kinds = kinds.iter().map(|kind| {
+        let who = format!("clients `{}`", kind.name);
+        describe_loop(scenario, &who, kind.bound, ", assumed") + &describe_dialogue(kind.dialogue)
+    });
+    kinds.collect()
+}
+
+/// How the clients of a recorded service decide when to ask.
 fn describe_clients(scenario: &Scenario, known: Option<&ClosedLoop>) -> String {
-    let Some(seen) = known else {
-        return String::new();
+    let (bound, by) = match known {
+        None => return String::new(),
+        Some(ClosedLoop::Yes(asking)) => (Bound::Connections(asking.connections), ""),
+        Some(ClosedLoop::Bounded(clients)) => (Bound::Clients(*clients), ""),
+        Some(ClosedLoop::No) => (Bound::None, ""),
+        Some(ClosedLoop::Unknown { coarse: false }) => (Bound::None, ", assumed"),
+        Some(ClosedLoop::Unknown { coarse: true }) => {
+            (Bound::None, ", assumed; they send up to 1 ms late")
+        }
     };
-    match (client_loop(scenario), seen) {
-        (ClientLoop::Open, _) => "; clients: open loop, as set".to_owned(),
-        (ClientLoop::Closed, _) => "; clients: closed loop, as set".to_owned(),
-        (ClientLoop::AsRecorded | ClientLoop::Bounded, ClosedLoop::Bounded(clients)) => {
-            format!("; clients: {clients} with schedules, one request at a time each")
+    describe_loop(scenario, "clients", bound, by)
+}
+
+/// How clients with this bound in the recording decide when to ask: as the replay says it, or as
+/// the user does. `by` stands behind an open loop that the recording has.
+fn describe_loop(scenario: &Scenario, who: &str, bound: Bound, by: &str) -> String {
+    let how = match (client_loop(scenario), bound) {
+        (ClientLoop::Open, _) => "open loop, as set".to_owned(),
+        (ClientLoop::Closed, _) => "closed loop, as set".to_owned(),
+        (ClientLoop::AsRecorded | ClientLoop::Bounded, Bound::Clients(clients)) => {
+            format!("{clients} with schedules, one request at a time each")
         }
         (ClientLoop::Bounded, _) => {
-            "; clients: a schedule on each known connection, as set, one request at a time"
-                .to_owned()
+            "a schedule on each known connection, as set, one request at a time".to_owned()
         }
-        (ClientLoop::AsRecorded, ClosedLoop::Unknown { coarse: false }) => {
-            "; clients: open loop, assumed".to_owned()
+        (ClientLoop::AsRecorded, Bound::None) => format!("open loop{by}"),
+        (ClientLoop::AsRecorded, Bound::Connections(connections)) => {
+            format!("closed loop, {connections} connections")
         }
-        (ClientLoop::AsRecorded, ClosedLoop::Unknown { coarse: true }) => {
-            "; clients: open loop, assumed; they send up to 1 ms late".to_owned()
-        }
-        (ClientLoop::AsRecorded, ClosedLoop::No) => "; clients: open loop".to_owned(),
-        (ClientLoop::AsRecorded, ClosedLoop::Yes(Asking { connections, .. })) => {
-            format!("; clients: closed loop, {connections} connections")
+    };
+    format!("; {who}: {how}")
+}
+
+fn describe_dialogue(dialogue: Dialogue) -> String {
+    match dialogue {
+        Dialogue::None => String::new(),
+        Dialogue::Connection => "; they connect anew for each request".to_owned(),
+        Dialogue::Messages(number) => {
+            format!("; {number} messages, one after the other, are a request")
         }
     }
 }

@@ -115,12 +115,14 @@ impl RefitFigure {
         }
     }
 
-    /// Name of the figure among `all` of a fit: without its threads or group, and with the group
-    /// where that is another than the first of them, which is the target.
+    /// Name of the figure among `all` of a fit: without its threads or group where these are the
+    /// first of them, the target and its main threads.
     pub fn shown_among(&self, all: &[RefitFigure], metric: &Metric<'_>) -> String {
-        let group = group_of(&self.metric);
-        let first = all.iter().find_map(|one| group_of(&one.metric));
-        match group == first || group.is_none() {
+        let is_of_group = group_of(&self.metric).is_some();
+        let alike = |one: &&RefitFigure| group_of(&one.metric).is_some() == is_of_group;
+        let first = all.iter().find(alike).map(|one| one.metric.as_str());
+        let first = first.and_then(|metric| metric.rsplit_once('/'));
+        match first.is_none_or(|(subject, _)| subject == metric.subject) {
             true => metric.shown().to_string(),
             false => format!("{}/{}", metric.subject, metric.shown()),
         }

@@ -26,7 +26,7 @@ use schedcast_base::groups::{Miss, NamedGroup, Wanted, find, label_of};
 use schedcast_base::names::nearest;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_trace::{MeasuredSettings, Recording, Request};
-use schedcast_workload::replay::{self, Bound, Dialogue, GroupIndex, Rare, Replay};
+use schedcast_workload::replay::{self, Bound, Dialogue, GroupIndex, Kind, Rare, Replay};
 
 pub(crate) use self::layers::refused_kernel;
 use self::wakeups::RemoteWakeups;
@@ -77,6 +77,8 @@ pub struct Seen {
     pub closed_loops: BTreeMap<String, ClosedLoop>,
     /// By cgroup that serves requests: what belongs to one.
     pub dialogues: BTreeMap<String, Dialogue>,
+    /// By cgroup that serves several kinds of clients: these.
+    pub kinds: BTreeMap<String, Vec<Kind>>,
     /// Cgroups of which the recording shows when their periods end.
     pub timed_periods: BTreeSet<String>,
     /// Cgroups of whose cpusets the recording has no file, with the CPUs that some of their threads
@@ -156,8 +158,19 @@ impl Seen {
                 let found = replay.rare(recording, GroupIndex(index as u32), main);
                 rare.extend(found.map(|rare| (group.path.clone(), rare)));
             }
-            let names = names.into_iter().map(|(name, _)| name.to_string());
-            members.insert(group.path.clone(), names.collect());
+            let mut names: Vec<String> = names
+                .into_iter()
+                .map(|(name, _)| name.to_string())
+                .collect();
+            let services = replay.services.iter();
+            let own = services
+                .filter(|one| is_within(&replay.groups[one.group.index()].path, &group.path));
+            let kinds = own
+                .flat_map(|one| &one.kinds)
+                .map(|kind| kind.subject.clone());
+            let behind_main = names.len().min(1);
+            names.splice(behind_main..behind_main, kinds);
+            members.insert(group.path.clone(), names);
         }
         let served_in = |group: GroupIndex| {
             let mut threads = replay.members(group).into_iter();
@@ -179,6 +192,8 @@ impl Seen {
         let timed = replay.groups.iter().filter(|group| group.phase.is_some());
         let dialogues = replay.services.iter();
         let dialogues = dialogues.map(|one| (path(one.group), one.dialogue));
+        let kinds = replay.services.iter().filter(|one| !one.kinds.is_empty());
+        let kinds = kinds.map(|one| (path(one.group), one.kinds.clone()));
         let closed_loops = services.map(|(number, one)| (path(one.group), told(number, one)));
         let closed_loops = closed_loops.collect();
         let bound = (0u32..).map(GroupIndex).zip(&replay.groups).skip(1);
@@ -199,6 +214,7 @@ impl Seen {
             rare,
             closed_loops,
             dialogues: dialogues.collect(),
+            kinds: kinds.collect(),
             is_virtual,
             unused_log: replay.report.unused_log,
             brief: brief(replay, recording),

@@ -165,10 +165,15 @@ fn fit(
         .seen
         .main_threads(target)
         .filter(|_| jobs.is_empty());
-    if let Some(threads) = figures
-        .threads
-        .iter()
-        .find(|one| Some(one.name.as_str()) == main)
+    // Those of a kind of clients have no activations.
+    let kinds = recorded.seen.kinds.get(target).into_iter().flatten();
+    let kinds = kinds
+        .filter(|_| main.is_some())
+        .map(|kind| kind.subject.as_str());
+    for threads in main
+        .into_iter()
+        .chain(kinds)
+        .filter_map(|name| figures.threads.iter().find(|one| one.name == name))
     {
         let told = recorded.seen.latency(target).map(|latency| latency.name);
         let mut latencies = vec![

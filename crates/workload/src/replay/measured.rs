@@ -56,7 +56,8 @@ impl Quantiles {
     }
 }
 
-/// Figures of all threads of one subject.
+/// Figures of all threads of one subject, or of the requests of one [kind](super::service::Kind) of
+/// clients, which has no threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeasuredThreads {
     /// The subject: see [`super::Thread::subject`].
@@ -161,8 +162,11 @@ impl Replay {
         }
         for served in self.whole_requests() {
             let service = &self.services[served.service as usize];
-            if let Some(collected) = by_subject.get_mut(service.subject.as_str()) {
-                collected.request_ns.push(served.latency_ns);
+            let kind = service.kinds.get(served.kind as usize);
+            for subject in [Some(&service.subject), kind.map(|kind| &kind.subject)] {
+                let of = subject.map(|subject| by_subject.entry(subject).or_default());
+                of.into_iter()
+                    .for_each(|of| of.request_ns.push(served.latency_ns));
             }
         }
         let threads = by_subject

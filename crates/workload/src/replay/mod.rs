@@ -102,7 +102,7 @@ pub use model::{Activation, ActivationId, HandoverId, Step, Thread, Trigger};
 pub use phase::Phase;
 pub use rare::Rare;
 pub use report::Report;
-pub use service::{Bound, ClientLoop, Dialogue, Follows, RequestId, Rounds, Served, Service};
+pub use service::{Bound, ClientLoop, Dialogue, Follows, Kind, RequestId, Rounds, Served, Service};
 pub use threads::{Origin, ThreadId};
 pub use timeline::Repairs;
 pub use unseen::Unseen;

@@ -186,6 +186,8 @@ fn delays(workload: &mut Workload) -> DeviceId {
 pub(super) struct Services {
     /// Per service: from when a request is due to when its client has the reply.
     latency: Vec<MetricId>,
+    /// Per service: the same by kind of clients, if there are several.
+    latency_of: Vec<Vec<MetricId>>,
     /// Per service: counts of requests that failed, and of those asked again.
     failures: Vec<[MetricId; 2]>,
     /// Per request: a word that says whether it is answered; in a closed loop, when it is due.
@@ -239,9 +241,16 @@ impl Services {
         workload: &mut Workload,
     ) -> Self {
         let services = replay.services.iter();
-        let latency: Vec<MetricId> = services
-            .map(|one| workload.add_metric(&format!("{}/request_latency", one.subject)))
-            .collect();
+        let mut latency_of_subject =
+            |subject: &str| workload.add_metric(&format!("{subject}/request_latency"));
+        let (latency, latency_of): (Vec<MetricId>, Vec<Vec<MetricId>>) = services
+            .map(|one| {
+                let kinds = one.kinds.iter();
+                let all = latency_of_subject(&one.subject);
+                let of_kinds = kinds.map(|kind| latency_of_subject(&kind.subject));
+                (all, of_kinds.collect())
+            })
+            .unzip();
         let counts = |one: &Service| {
             ["requests_failed", "requests_retried"]
                 .map(|name| workload.add_metric(&format!("{}/{name}", one.subject)))
@@ -261,6 +270,13 @@ impl Services {
                 due_ns: served.follows.is_none().then_some(served.due_ns),
                 state,
             });
+        }
+        for (served, row) in replay.requests.iter().zip(first.1 as usize..) {
+            let of_kinds = &latency_of[served.service as usize];
+            if let Some(metric) = of_kinds.get(served.kind as usize).copied() {
+                let of_all = workload.requests[row];
+                workload.requests.push(RequestSpec { metric, ..of_all });
+            }
         }
         let next = Next::of(replay);
         let is_later = |step: &Step| matches!(step, Step::Later(_));
@@ -308,6 +324,7 @@ impl Services {
         let looping = rounds.map(|one| (one.thread, Looping::new(replay, one, workload)));
         Self {
             latency,
+            latency_of,
             failures,
             states,
             next,
@@ -367,6 +384,10 @@ impl Services {
         }
         if !served.goes_on {
             b.record(metric, latency);
+            let of_kinds = &self.latency_of[served.service as usize];
+            if let Some(of_kind) = of_kinds.get(served.kind as usize) {
+                b.record(*of_kind, latency);
+            }
         }
         b.word_store(state, ANSWERED);
     }

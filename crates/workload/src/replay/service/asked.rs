@@ -73,7 +73,7 @@ use super::super::threads::ThreadId;
 use super::super::timeline::median;
 use super::clock::Clock;
 use super::coarse::{self, Coarse};
-use super::{Asked, Border, Dialogue, MESSAGES_MIN, Told};
+use super::{Asked, Border, MESSAGES_MIN, Told};
 use schedcast_sim::random;
 use schedcast_trace::Request;
 use std::collections::BTreeMap;
@@ -149,20 +149,13 @@ pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft], clock: &Clock<'_>)
     (asked.len() >= MESSAGES_MIN && most(agreeing, asked.len())).then_some(Told {
         asked,
         connections,
-        lanes: None,
-        ask_at_once: false,
-        dialogue: Dialogue::None,
-        in_parts: None,
         by_log: true,
-        given_up: 0,
+        ..Told::default()
     })
 }
 
 /// The requests that wakeups show, in order of sending.
-pub(super) fn from_wakeups(
-    border: &Border<'_>,
-    drafts: &[Draft],
-) -> Option<(Vec<Asked>, Option<Coarse>)> {
+pub(super) fn from_wakeups(border: &Border<'_>, drafts: &[Draft]) -> Option<Told> {
     if border.hides_replies {
         return None;
     }
@@ -241,7 +234,11 @@ pub(super) fn from_wakeups(
     if direct.is_some() {
         asked.sort_by_key(|one| one.sent_ns);
     }
-    (asked.len() >= MESSAGES_MIN).then_some((asked, coarse))
+    (asked.len() >= MESSAGES_MIN).then_some(Told {
+        asked,
+        coarse,
+        ..Told::default()
+    })
 }
 
 /// Requests, messages and replies by period; unless `all`, those of a period without a reply belong
@@ -664,5 +661,7 @@ pub(super) fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
         after: None,
         first: None,
         goes_on: false,
+        keeps_schedule: false,
+        kind: 0,
     }
 }

@@ -61,6 +61,7 @@ pub(super) fn chain(
     }
     for (one, before) in asked.iter_mut().zip(after) {
         one.after = before;
+        one.keeps_schedule = true;
     }
     Some(number as u32)
 }

@@ -16,24 +16,16 @@ use std::collections::BTreeMap;
 /// Which replies the requests of a closed loop follow.
 pub(super) struct Chain<'a> {
     asked: &'a [Asked],
-    /// Clients have a schedule, too: [`bounded`](super::bounded).
-    keeps_schedule: bool,
     /// By position in `asked`: the number of the request, and when its reply was sent.
     pub known: BTreeMap<usize, (RequestId, u64)>,
 }
 
 impl<'a> Chain<'a> {
-    pub(super) fn new(
-        asked: &'a [Asked],
-        keeps_schedule: bool,
-        replies: &[Reply],
-        first: u32,
-    ) -> Self {
+    pub(super) fn new(asked: &'a [Asked], replies: &[Reply], first: u32) -> Self {
         let numbered = replies.iter().zip(first..);
         let known = numbered.map(|(reply, number)| (reply.asked, (RequestId(number), reply.at_ns)));
         Self {
             asked,
-            keeps_schedule,
             known: known.collect(),
         }
     }
@@ -43,6 +35,11 @@ impl<'a> Chain<'a> {
         let one = &self.asked[position];
         let is_other = |first: usize| one.after != self.asked[first].after;
         one.first.is_some_and(is_other)
+    }
+
+    /// Whether it has a time by its client's schedule, too.
+    pub(super) fn has_time(&self, position: usize) -> bool {
+        self.asked[position].keeps_schedule && !self.is_in_middle(position)
     }
 
     /// `at_ns` as a time since the reply that the client of a request had before. `None` if the
@@ -59,7 +56,7 @@ impl<'a> Chain<'a> {
     }
 
     fn behind(&self, position: usize, request: RequestId, after_ns: u64, at_ns: u64) -> Follows {
-        match self.keeps_schedule && !self.is_in_middle(position) {
+        match self.has_time(position) {
             true => Follows {
                 request,
                 after_ns: after_ns.min(FOLLOWS_WITHIN_NS as u64),
@@ -90,9 +87,9 @@ impl<'a> Chain<'a> {
     }
 
     /// Cuts activations where they wait for requests that follow others: these come in any order.
-    /// The part behind the cut is an activation of its own, which the arrival begins. `positions`
-    /// are those of the requests in `asked`; `accepting` is the thread that accepts connections for
-    /// its children.
+    /// So do, beside clients in a closed loop, those of all [others](super::kinds). The part behind
+    /// the cut is an activation of its own, which the arrival begins. `positions` are those of the
+    /// requests in `asked`; `accepting` is the thread that accepts connections for its children.
     pub(super) fn split(
         &self,
         drafts: &mut Vec<Draft>,
@@ -103,6 +100,10 @@ impl<'a> Chain<'a> {
         let positions: BTreeMap<RequestId, usize> = positions
             .map(|position| (self.known[&position].0, position))
             .collect();
+        let is_closed =
+            |one: &Asked| one.after.is_some() && one.first.is_none() && !one.keeps_schedule;
+        let is_other = |one: &Asked| one.kind > 0;
+        let takes_all = self.asked.iter().any(is_other) && self.asked.iter().any(is_closed);
         for index in 0..drafts.len() {
             loop {
                 let accepts = accepting == Some(drafts[index].activation.thread);
@@ -111,14 +112,12 @@ impl<'a> Chain<'a> {
                     DraftStep::Awaits(request) => {
                         let arrives_ns = requests[request.index()].arrives_ns;
                         let position = *positions.get(request)?;
-                        if self.keeps_schedule && !self.is_in_middle(position) {
-                            return None;
-                        }
                         let follows = match accepts {
-                            true => self.accepted(position, arrives_ns)?,
-                            false => self.follows(position, arrives_ns)?,
+                            true => self.accepted(position, arrives_ns),
+                            false => self.follows(position, arrives_ns),
                         };
-                        Some((place, *into_ns, arrives_ns, follows))
+                        let is_any = follows.is_some() && !self.has_time(position);
+                        (takes_all || is_any).then_some((place, *into_ns, arrives_ns, follows))
                     }
                     _ => None,
                 });
@@ -139,12 +138,12 @@ fn cut_off(
     place: usize,
     into_ns: u64,
     arrives_ns: u64,
-    follows: Follows,
+    follows: Option<Follows>,
 ) -> Draft {
     let whole = &mut draft.activation;
     let trigger = Trigger::outside(arrives_ns, 0, ArrivalContext::SoftIrq);
     let mut part = Activation::new(whole.thread, trigger, arrives_ns.max(whole.woken_ns));
-    part.follows = Some(follows);
+    part.follows = follows;
     part.executed_ns = whole.executed_ns.saturating_sub(into_ns);
     part.end_ns = whole.end_ns;
     whole.executed_ns = into_ns.min(whole.executed_ns);
@@ -181,7 +180,6 @@ mod tests {
             (position, (RequestId(10 + position as u32), replied_ns))
         });
         let chain = Chain {
-            keeps_schedule: false,
             asked: &asked,
             known: known.into(),
         };

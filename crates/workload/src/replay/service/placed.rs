@@ -66,8 +66,6 @@ pub(super) struct Placing<'a> {
     /// Children that serve one request each.
     pub forked: Option<&'a Forked>,
     pub service: u32,
-    /// Clients keep a schedule and have one request at a time: [`bounded`](super::bounded).
-    pub keeps_schedule: bool,
 }
 
 /// A reply in the work of a draft.
@@ -132,6 +130,7 @@ impl Placing<'_> {
             let since_ns = one.first.map_or(due_ns, |first| asked[first].due_ns);
             Served {
                 service: self.service,
+                kind: one.kind,
                 due_ns,
                 arrives_ns: arrives_ns[reply.asked],
                 read_ns: reply.read_ns(replied_ns),
@@ -142,7 +141,7 @@ impl Placing<'_> {
                 goes_on: one.goes_on,
             }
         }));
-        let chain = Chain::new(asked, self.keeps_schedule, &replies, first);
+        let chain = Chain::new(asked, &replies, first);
         // The first message of each request that is answered.
         let mut firsts: BTreeMap<usize, (usize, RequestId)> = BTreeMap::new();
         let whole = |position: usize| asked[position].first.unwrap_or(position);
@@ -155,9 +154,9 @@ impl Placing<'_> {
             let (position, id) = firsts[&whole(reply.asked)];
             served.first = (position != reply.asked).then_some(id);
         }
-        let follow = |requests: &mut [Served], only_later: bool| {
+        let follow = |requests: &mut [Served], which: &dyn Fn(usize) -> bool| {
             for (reply, number) in replies.iter().zip(first..) {
-                if only_later && !chain.is_in_middle(reply.asked) {
+                if !which(reply.asked) {
                     continue;
                 }
                 // The draw may fall before the reply that the client had by then.
@@ -167,7 +166,7 @@ impl Placing<'_> {
                 requests[number as usize].follows = drawn.filter(|one| one.after_ns > 0).or(last);
             }
         };
-        follow(requests, self.keeps_schedule);
+        follow(requests, &|position| !chain.has_time(position));
         let mut levels = Levels {
             of_entry: began.iter().copied().collect(),
             tied: levels::tied(drafts),
@@ -257,13 +256,12 @@ impl Placing<'_> {
         let positions = replies.iter().map(|reply| reply.asked);
         let accepting = self.forked.map(|forked| forked.parent);
         chain.split(drafts, requests, positions, accepting);
-        if self.keeps_schedule {
-            // What waits for the first message of a request in the middle of an activation waits
-            // until its time, as that of an open loop; only what begins one comes later if its
-            // client has no reply yet.
-            follow(requests, false);
-            let own = &mut requests[first as usize..];
-            own.iter_mut().for_each(|request| request.is_handed = true);
+        // What waits for the first message of a request in the middle of an activation waits until
+        // its time, as that of an open loop; only what begins one comes later if its client has no
+        // reply yet.
+        follow(requests, &|position| asked[position].keeps_schedule);
+        for (reply, served) in replies.iter().zip(&mut requests[first as usize..]) {
+            served.is_handed |= asked[reply.asked].keeps_schedule;
         }
         for (reply, served) in replies.iter().zip(&mut requests[first as usize..]) {
             // No reply is known that it follows: it is due when its request is, and comes then.

@@ -211,6 +211,7 @@ mod tests {
     fn requests(arrive_ns: &[u64]) -> Vec<Served> {
         let one = |arrives_ns: &u64| Served {
             service: 0,
+            kind: 0,
             due_ns: 0,
             arrives_ns: *arrives_ns,
             read_ns: 0,

@@ -2,7 +2,7 @@
 
 use super::super::groups::GroupIndex;
 use super::super::threads::ThreadId;
-use super::Rounds;
+use super::{Rounds, Told};
 
 /// Index into [`super::super::Replay::requests`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +24,8 @@ pub struct Service {
     pub subject: String,
     /// Threads that send the requests.
     pub clients: Vec<ThreadId>,
+    /// Kinds of clients, if there are several.
+    pub kinds: Vec<Kind>,
     /// Bound of the requests that are under way at once.
     pub bound: Bound,
     /// The messages that are one request.
@@ -35,10 +37,24 @@ pub struct Service {
     pub rounds: Option<Rounds>,
 }
 
+/// Clients of one kind: see [`super::kinds`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Subject of the figures of their requests: `node from ab`.
+    pub subject: String,
+    /// Their name: `ab`.
+    pub name: String,
+    /// Bound of their requests that are under way at once.
+    pub bound: Bound,
+    /// The messages that are one request.
+    pub dialogue: Dialogue,
+}
+
 /// The messages of a client and their replies that are one request to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialogue {
     /// One message and its reply.
+    #[default]
     None,
     /// All messages of a connection, which clients make anew for each request.
     Connection,
@@ -55,6 +71,40 @@ pub enum Bound {
     Connections(u32),
     /// The number of clients that keep a schedule and have one request at a time under way each.
     Clients(u32),
+}
+
+impl Bound {
+    /// Bound of all clients together. One kind without a bound has as many requests under way as
+    /// become due.
+    pub(super) fn of_all(kinds: &[Bound]) -> Bound {
+        let add = |all: Bound, one: &Bound| match (all, one) {
+            (Bound::Connections(all), Bound::Connections(one)) => Bound::Connections(all + one),
+            (Bound::Clients(all), Bound::Clients(one) | Bound::Connections(one))
+            | (Bound::Connections(all), Bound::Clients(one)) => Bound::Clients(all + one),
+            (Bound::None, _) | (_, Bound::None) => Bound::None,
+        };
+        let [first, others @ ..] = kinds else {
+            return Bound::None;
+        };
+        others.iter().fold(*first, add)
+    }
+}
+
+impl Kind {
+    /// The kinds of clients of the service whose threads reply as `subject`, if there are several.
+    pub(super) fn of(subject: &str, told: &[Told], bounds: &[Bound]) -> Vec<Self> {
+        let kinds = told.iter().zip(bounds).map(|(one, bound)| Self {
+            subject: format!("{subject} from {}", one.client),
+            name: one.client.clone(),
+            bound: *bound,
+            dialogue: one.dialogue,
+        });
+        if told.len() > 1 {
+            kinds.collect()
+        } else {
+            Vec::new()
+        }
+    }
 }
 
 /// The time of something that follows the reply to a request.
@@ -89,6 +139,8 @@ impl Follows {
 pub struct Served {
     /// Its service, an index into [`super::super::Replay::services`].
     pub service: u32,
+    /// Kind of its client, an index into [`Service::kinds`] if that has any.
+    pub kind: u32,
     /// When it was to be sent; negative before the recording.
     pub due_ns: i64,
     /// When it reaches the service.

@@ -25,7 +25,7 @@ pub(super) fn replayed(client_loop: ClientLoop, work_permille: u64) -> Replay {
 }
 
 /// A replay whose threads work so much longer.
-fn with_work(mut replay: Replay, work_permille: u64) -> Replay {
+pub(super) fn with_work(mut replay: Replay, work_permille: u64) -> Replay {
     let adjust = Adjust {
         work_permille,
         ..Adjust::default()

@@ -10,6 +10,7 @@ mod exchanges;
 mod forked;
 mod groups;
 mod jobs;
+mod kinds;
 mod logs;
 mod mini;
 mod paced;

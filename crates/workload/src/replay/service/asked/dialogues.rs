@@ -166,15 +166,17 @@ pub(super) fn have_threads(exchanged: &[Exchanged], dialogues: &[Vec<usize>]) ->
     most(once.count(), answered.len()) && answered.len() * 2 > dialogues.len()
 }
 
-/// The exchanges of one connection as one. Its client may ask again when one of `clients` has
-/// closed the connection; a later close by the kernel delays no request.
+/// The exchanges of a request as one. One that `renews` its connection begins with that, and its
+/// client may ask again when one of `clients` has closed the connection; a later close by the
+/// kernel delays no request.
 pub(super) fn whole(
     exchanged: &[Exchanged],
     of: &[usize],
+    renews: bool,
     clients: &BTreeSet<ThreadId>,
 ) -> Exchanged {
     let (first, last) = (&exchanged[of[0]], &exchanged[of[of.len() - 1]]);
-    let made = first.lifetime;
+    let made = first.lifetime.filter(|_| renews);
     let closed = made.and_then(|made| made.closed);
     let closed = closed.filter(|(_, by)| clients.contains(by));
     Exchanged {
@@ -211,19 +213,22 @@ pub(in super::super) fn in_parts(whole: &[Asked], in_parts: Vec<Vec<Asked>>) -> 
             .and_then(|before| of_whole[before].last().copied());
         let goes_on = own.last() != Some(&position);
         let had = |earlier: &&usize| replied_ns[**earlier] <= part.sent_ns;
+        let part = Asked {
+            keeps_schedule: one.keeps_schedule,
+            goes_on,
+            ..*part
+        };
         match own[0] == position {
             true => Asked {
                 due_ns: one.due_ns,
                 busy_ns: one.busy_ns,
                 after: before,
-                goes_on,
-                ..*part
+                ..part
             },
             false => Asked {
                 after: earlier.iter().rev().find(had).copied().or(before),
                 first: Some(own[0]),
-                goes_on,
-                ..*part
+                ..part
             },
         }
     };
@@ -284,8 +289,11 @@ mod tests {
         let found = find(&exchanged, &[false; 60]).unwrap();
         assert_eq!(found.len(), 20);
         assert_eq!(found[1], [3, 4, 5]);
-        let [whole, by_kernel] = [BTreeSet::from([ThreadId(0)]), BTreeSet::new()]
-            .map(|by| whole(&exchanged, &found[1], &by));
+        let by_client = BTreeSet::from([ThreadId(0)]);
+        let kept = whole(&exchanged, &found[1], false, &by_client);
+        let [whole, by_kernel] =
+            [by_client, BTreeSet::new()].map(|by| whole(&exchanged, &found[1], true, &by));
+        assert_eq!((kept.begun_ns, kept.freed_ns), (11_100_000, 12_300_000));
         assert_eq!(by_kernel.freed_ns, whole.replied_ns);
         let us = [whole.begun_ns, whole.sent_ns, whole.replied_ns].map(|ns| ns / 1000);
         assert_eq!(us, [11_000, 11_100, 12_300]);
@@ -347,6 +355,23 @@ mod tests {
             });
         }
         assert_eq!(find(&kept, &[false; 160]), None, "never closed");
+    }
+
+    #[test]
+    fn all_parts_of_a_request_keep_its_schedule() {
+        let part = |sent_ns| super::super::arrival(sent_ns, sent_ns);
+        let whole = |keeps_schedule| Asked {
+            keeps_schedule,
+            ..part(10)
+        };
+        for keeps in [false, true] {
+            let all = in_parts(&[whole(keeps)], vec![vec![part(10), part(20)]]);
+            let told: Vec<(bool, Option<usize>)> = all
+                .iter()
+                .map(|one| (one.keeps_schedule, one.first))
+                .collect();
+            assert_eq!(told, [(keeps, None), (keeps, Some(0))]);
+        }
     }
 
     /// So many transactions of seven statements, ten on a connection that is kept; `late` of them

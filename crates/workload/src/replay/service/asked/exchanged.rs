@@ -4,6 +4,7 @@ use super::super::super::activity::{Draft, Source};
 use super::super::super::sockets::{Exchanged, Sides, unread};
 use super::super::super::threads::ThreadId;
 use super::super::super::timeline::median;
+use super::super::kinds::{self, Clients};
 use super::super::{Asked, Border, Dialogue, MESSAGES_MIN, Told, placed};
 use super::{AT_ONCE_NS, Prompted, arrival, dialogues, most};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,19 +18,20 @@ const BETWEEN_OF: usize = 5;
 /// second in each thread.
 const TIMER_OF: usize = 5;
 
-/// The requests that [events of sockets](super::super::super::sockets) show, in order of sending,
-/// and the connection of each, if they explain four in five messages that wake the group.
+/// The requests that [events of sockets](super::super::super::sockets) show, of each [kind of
+/// clients](kinds) in order of sending, and the connection of each, if they explain four in five
+/// messages that wake the group.
 ///
 /// A request is due when it is sent, as load generators count, or, if it is the first one after a
 /// timer of its client, when that expires. No event shows the schedule that only the client knows:
 /// `hey -q` has a timer for each connection, all at the same time, and sends one request after the
 /// other, so that they are due 50 µs apart here.
-pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> Option<Told> {
+pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<Told>> {
     let sides = Sides {
         clients: &border.clients,
         inside: &border.inside,
     };
-    let (mut exchanged, closed) = border.evidence.messages.exchanged(&sides);
+    let (exchanged, closed) = border.evidence.messages.exchanged(&sides);
     let sent_ns: Vec<i64> = exchanged.iter().map(|one| one.sent_ns as i64).collect();
     // A listener's thread is woken for a new connection, and by none of its requests.
     let opened_ns = border.evidence.messages.opened_ns(&border.clients);
@@ -44,122 +46,219 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     if exchanged.len() < MESSAGES_MIN || !most(told, border.entries.len()) {
         return None;
     }
-    let prompted = Prompted::of(border, drafts);
     let own = border.of_clients(drafts).into_iter();
-    let own: BTreeMap<(ThreadId, u64), usize> = own
-        .map(|draft| {
-            let activation = &drafts[draft].activation;
-            ((activation.thread, activation.woken_ns), draft)
-        })
-        .collect();
-    // Timers that led to a message already.
-    let mut sent_by: BTreeSet<usize> = BTreeSet::new();
-    // When the client of each request woke that begins with it, and what timer led to that.
-    let awake_for = |one: &Exchanged| {
-        let begun = own.range((one.client, 0)..=(one.client, one.begun_ns));
+    let sides = Asking {
+        border,
+        prompted: Prompted::of(border, drafts),
+        own: own
+            .map(|draft| {
+                let activation = &drafts[draft].activation;
+                ((activation.thread, activation.woken_ns), draft)
+            })
+            .collect(),
+        exchanged,
+    };
+    let kinds = kinds::of(&sides.exchanged, border.evidence.threads, &border.clients);
+    let kinds = kinds
+        .into_iter()
+        .flat_map(|kind| sides.by_transactions(kind));
+    let mut told: Vec<Told> = kinds.map(|kind| sides.told(&kind)).collect();
+    told[0].given_up += closed;
+    Some(told)
+}
+
+/// How the clients of a service ask.
+struct Asking<'a> {
+    border: &'a Border<'a>,
+    prompted: Prompted,
+    /// Activations of clients, by thread and wakeup.
+    own: BTreeMap<(ThreadId, u64), usize>,
+    exchanged: Vec<Exchanged>,
+}
+
+impl Asking<'_> {
+    /// The exchanges at these positions.
+    fn at(&self, positions: &[usize]) -> Vec<Exchanged> {
+        positions.iter().map(|one| self.exchanged[*one]).collect()
+    }
+
+    /// When the client of a request woke that begins with it, and what timer led to that.
+    fn awake_for(&self, one: &Exchanged) -> Option<Awake<'_>> {
+        let begun = self.own.range((one.client, 0)..=(one.client, one.begun_ns));
         let (key, draft) = begun.last()?;
-        let is_inside = |waking: usize| match border.evidence.wakings[waking].source {
-            Source::Thread(by) => border.inside[by.index()],
+        let is_inside = |waking: usize| match self.border.evidence.wakings[waking].source {
+            Source::Thread(by) => self.border.inside[by.index()],
             _ => false,
         };
         Some(Awake {
             woken_ns: key.1,
-            by_group: border.waking_of(*draft).is_some_and(is_inside),
-            timer: prompted.of_draft.get(draft),
+            by_group: self.border.waking_of(*draft).is_some_and(is_inside),
+            timer: self.prompted.of_draft.get(draft),
         })
-    };
-    // A timer leads to the first message that is sent after it.
-    let mut led_by: BTreeSet<usize> = BTreeSet::new();
-    let mut awake: Vec<Option<Awake<'_>>> = exchanged.iter().map(awake_for).collect();
-    let by_timer = awake.iter().map(|awake| {
-        let timer = awake.as_ref().and_then(|awake| awake.timer);
-        timer.is_some_and(|timer| led_by.insert(*timer))
-    });
-    let by_timer: Vec<bool> = by_timer.collect();
-    let of_messages = || {
-        let at_once_ns = at_once_ns(&exchanged);
-        let all = exchanged.iter().zip(&awake).zip(&by_timer);
-        let at_once = all.map(|((one, awake), by_timer)| {
-            let awake = awake.as_ref().filter(|_| !by_timer);
+    }
+
+    /// To which messages timers led. A timer leads to the first message that is sent after it.
+    fn by_timer(&self, exchanged: &[Exchanged]) -> Vec<bool> {
+        let mut led_by: BTreeSet<usize> = BTreeSet::new();
+        let by_timer = exchanged.iter().map(|one| {
+            let timer = self.awake_for(one).and_then(|awake| awake.timer);
+            timer.is_some_and(|timer| led_by.insert(*timer))
+        });
+        by_timer.collect()
+    }
+
+    /// The messages that are one request: all of a connection, or those of a transaction.
+    fn dialogues(&self, exchanged: &[Exchanged]) -> Option<(Dialogue, Vec<Vec<usize>>)> {
+        let by_timer = self.by_timer(exchanged);
+        if let Some(all) = dialogues::find(exchanged, &by_timer) {
+            return Some((Dialogue::Connection, all));
+        }
+        let at_once_ns = at_once_ns(exchanged);
+        let at_once = exchanged.iter().zip(by_timer).map(|(one, by_timer)| {
+            let awake = self.awake_for(one).filter(|_| !by_timer);
             awake.is_some_and(|awake| awake.asks_at_once(one, at_once_ns, false))
         });
-        dialogues::transactions(&exchanged, &at_once.collect::<Vec<bool>>())
-    };
-    let (dialogue, dialogues) = match dialogues::find(&exchanged, &by_timer) {
-        Some(all) => (Dialogue::Connection, Some(all)),
-        None => match of_messages() {
-            Some((number, all)) => (Dialogue::Messages(number), Some(all)),
-            None => (Dialogue::None, None),
-        },
-    };
-    let renews = dialogue == Dialogue::Connection;
-    let in_parts = dialogues
-        .as_ref()
-        .filter(|all| !dialogues::have_threads(&exchanged, all));
-    let in_parts = in_parts.map(|all| {
-        let handed_ns = handed_ns_of(&exchanged);
-        let part = |position: &usize| Asked {
-            handed_ns: handed_ns[*position],
-            ..asked(&exchanged[*position])
+        let (number, all) = dialogues::transactions(exchanged, &at_once.collect::<Vec<bool>>())?;
+        Some((Dialogue::Messages(number), all))
+    }
+
+    /// The programs of one subject as kinds of their own, where the requests of some have more
+    /// messages than those of others.
+    fn by_transactions(&self, kind: Clients) -> Vec<Clients> {
+        let exchanged = self.at(&kind.exchanges);
+        if self.dialogues(&exchanged).is_some() {
+            return vec![kind];
+        }
+        let mut by_length: BTreeMap<u32, Clients> = BTreeMap::new();
+        for (threads, positions) in kinds::programs(&exchanged) {
+            let positions = positions.iter().map(|one| kind.exchanges[*one]);
+            let positions: Vec<usize> = positions.collect();
+            let length = match self.dialogues(&self.at(&positions)) {
+                Some((Dialogue::Messages(number), _)) => number,
+                _ => 1,
+            };
+            let alike = by_length.entry(length).or_default();
+            alike.threads.extend(threads);
+            alike.exchanges.extend(positions);
+        }
+        let enough = |one: &Clients| one.exchanges.len() >= MESSAGES_MIN;
+        if by_length.len() < 2 || !by_length.values().all(enough) {
+            return vec![kind];
+        }
+        let others = kind.threads.iter().copied();
+        let shown: BTreeSet<ThreadId> = by_length
+            .values()
+            .flat_map(|one| &one.threads)
+            .copied()
+            .collect();
+        let others: Vec<ThreadId> = others.filter(|one| !shown.contains(one)).collect();
+        by_length
+            .entry(1)
+            .and_modify(|one| one.threads.extend(others));
+        let mut all: Vec<Clients> = by_length.into_values().collect();
+        for one in &mut all {
+            let pids = one.threads.iter();
+            let pid = pids
+                .map(|thread| self.border.evidence.threads[thread.index()].pid)
+                .min();
+            one.name = format!("{} {}", kind.name, pid.unwrap_or_default());
+            one.exchanges.sort_unstable();
+        }
+        all
+    }
+
+    /// The requests of clients of one kind.
+    fn told(&self, kind: &Clients) -> Told {
+        let (border, prompted) = (self.border, &self.prompted);
+        let mut exchanged = self.at(&kind.exchanges);
+        // What others are answered tells of a thread, too, how it serves.
+        let is_own = |position: &usize| kind.exchanges.binary_search(position).is_ok();
+        let others = (0..self.exchanged.len()).filter(|position| !is_own(position));
+        let others = self.at(&others.collect::<Vec<usize>>());
+        let found = self.dialogues(&exchanged);
+        let dialogue = found
+            .as_ref()
+            .map_or(Dialogue::None, |(dialogue, _)| *dialogue);
+        let dialogues = found.map(|(_, all)| all);
+        let renews = dialogue == Dialogue::Connection;
+        let in_parts = dialogues
+            .as_ref()
+            .filter(|all| !dialogues::have_threads(&exchanged, all));
+        let in_parts = in_parts.map(|all| {
+            let handed_ns = handed_ns_of(&exchanged, &others);
+            let part = |position: &usize| Asked {
+                handed_ns: handed_ns[*position],
+                ..asked(&exchanged[*position])
+            };
+            let parts = all.iter().map(|of| of.iter().map(part).collect());
+            parts.collect::<Vec<Vec<Asked>>>()
+        });
+        if let Some(all) = &dialogues {
+            let whole = all
+                .iter()
+                .map(|of| dialogues::whole(&exchanged, of, renews, &border.clients));
+            exchanged = whole.collect();
+        }
+        let awake: Vec<Option<Awake<'_>>> =
+            exchanged.iter().map(|one| self.awake_for(one)).collect();
+        let sends = |waking: usize| match border.evidence.wakings[waking].source {
+            Source::Thread(by) => kind.threads.contains(&by),
+            _ => false,
         };
-        let parts = all.iter().map(|of| of.iter().map(part).collect());
-        parts.collect::<Vec<Vec<Asked>>>()
-    });
-    if let Some(all) = &dialogues {
-        let whole = all
-            .iter()
-            .map(|of| dialogues::whole(&exchanged, of, &border.clients));
-        exchanged = whole.collect();
-        awake = exchanged.iter().map(awake_for).collect();
-    }
-    let timers = prompted
-        .prompts
-        .iter()
-        .filter(|prompt| prompt.message.is_some());
-    let has_no_timers = timers.count() * TIMER_OF <= exchanged.len();
-    let mut ask_at_once = has_no_timers && is_at_once(&exchanged, &awake, false);
-    let numbers = |all: &[Exchanged]| all.iter().map(|one| one.connection).collect::<Vec<u32>>();
-    // Addresses of sockets are used again, and do not show that connections are new.
-    let connects = border.evidence.messages.connects(&border.clients);
-    let lanes = match renews || connects * 2 > exchanged.len() {
-        // The latest reply that is free, so that one late request does not make a lane of its own.
-        true => numbers(&on_followed_connections(&exchanged, VecDeque::pop_back)),
-        false => numbers(&exchanged),
-    };
-    if has_no_timers && !ask_at_once {
-        let turns = on_followed_connections(&exchanged, VecDeque::pop_front);
-        ask_at_once = is_at_once(&turns, &awake, true);
-        if ask_at_once {
-            exchanged = turns;
+        let timers = prompted.prompts.iter().filter_map(|prompt| prompt.message);
+        let timers = timers.filter(|message| sends(*message));
+        let has_no_timers = timers.count() * TIMER_OF <= exchanged.len();
+        let mut ask_at_once = has_no_timers && is_at_once(&exchanged, &awake, false);
+        let numbers =
+            |all: &[Exchanged]| all.iter().map(|one| one.connection).collect::<Vec<u32>>();
+        // Addresses of sockets are used again, and do not show that connections are new.
+        let connects = border.evidence.messages.connects(&kind.threads);
+        let lanes = match renews || connects * 2 > exchanged.len() {
+            // The latest reply that is free, so that one late request does not make a lane of its
+            // own.
+            true => numbers(&on_followed_connections(&exchanged, VecDeque::pop_back)),
+            false => numbers(&exchanged),
+        };
+        if has_no_timers && !ask_at_once {
+            let turns = on_followed_connections(&exchanged, VecDeque::pop_front);
+            ask_at_once = is_at_once(&turns, &awake, true);
+            if ask_at_once {
+                exchanged = turns;
+            }
+        }
+        let handed_ns = handed_ns_of(&exchanged, &others);
+        let all = exchanged.iter().zip(&awake).zip(handed_ns);
+        // Timers that led to a message already.
+        let mut sent_by: BTreeSet<usize> = BTreeSet::new();
+        let all = all.map(|((one, awake), handed_ns)| {
+            let timer = awake.as_ref().and_then(|awake| awake.timer);
+            let first = timer.filter(|timer| sent_by.insert(**timer));
+            let expires_ns = first.map(|timer| prompted.prompts[*timer].due_ns);
+            let due_ns = expires_ns.map_or(one.begun_ns, |ns| ns.min(one.begun_ns));
+            Asked {
+                due_ns: due_ns as i64,
+                handed_ns,
+                busy_ns: one.free_ns.min(one.begun_ns).saturating_sub(due_ns),
+                ..asked(one)
+            }
+        });
+        let asked = all.collect();
+        // New connections do not identify clients.
+        let is_known = !renews || ask_at_once;
+        let connections = is_known.then(|| numbers(&exchanged));
+        Told {
+            client: kind.name.clone(),
+            asked,
+            dialogue,
+            in_parts,
+            connections,
+            lanes: Some(lanes),
+            ask_at_once,
+            by_log: false,
+            given_up: unread(&exchanged),
+            coarse: None,
         }
     }
-    let handed_ns = handed_ns_of(&exchanged);
-    let all = exchanged.iter().zip(&awake).zip(handed_ns);
-    let all = all.map(|((one, awake), handed_ns)| {
-        let timer = awake.as_ref().and_then(|awake| awake.timer);
-        let first = timer.filter(|timer| sent_by.insert(**timer));
-        let expires_ns = first.map(|timer| prompted.prompts[*timer].due_ns);
-        let due_ns = expires_ns.map_or(one.begun_ns, |ns| ns.min(one.begun_ns));
-        Asked {
-            due_ns: due_ns as i64,
-            handed_ns,
-            busy_ns: one.free_ns.min(one.begun_ns).saturating_sub(due_ns),
-            ..asked(one)
-        }
-    });
-    // New connections do not identify clients.
-    let is_known = !renews || ask_at_once;
-    let connections = is_known.then(|| numbers(&exchanged));
-    Some(Told {
-        asked: all.collect(),
-        dialogue,
-        in_parts,
-        connections,
-        lanes: Some(lanes),
-        ask_at_once,
-        by_log: false,
-        given_up: closed + unread(&exchanged),
-    })
 }
 
 /// An exchange as a request.
@@ -213,12 +312,12 @@ fn is_at_once(exchanged: &[Exchanged], awake: &[Option<Awake<'_>>], may_sleep: b
 }
 
 /// Per request: the time since which a sleep of the replying thread means that another thread does
-/// the work. If another thread received the request, that is at any time. If the replying thread is
-/// a loop that takes requests and replies to others before it replies to them, it is from when the
-/// loop took the request: workers do it.
-fn handed_ns_of(exchanged: &[Exchanged]) -> Vec<Option<u64>> {
+/// the work. `others` are requests of other clients. If another thread received the request, that
+/// is at any time. If the replying thread is a loop that takes requests and replies to others
+/// before it replies to them, it is from when the loop took the request: workers do it.
+fn handed_ns_of(exchanged: &[Exchanged], others: &[Exchanged]) -> Vec<Option<u64>> {
     let mut replies: BTreeMap<ThreadId, Vec<u64>> = BTreeMap::new();
-    for one in exchanged {
+    for one in exchanged.iter().chain(others) {
         replies
             .entry(one.answer.by)
             .or_default()
