@@ -456,13 +456,14 @@ impl Messages {
         known.sum()
     }
 
-    /// When these threads began to connect, in order of time.
-    pub(super) fn opened_ns(&self, by: &BTreeSet<ThreadId>) -> Vec<i64> {
+    /// When these threads began to connect or closed a connection, in order of time.
+    pub(super) fn changed_ns(&self, by: &BTreeSet<ThreadId>) -> Vec<i64> {
         let all = self.lifetimes.values().flatten();
-        let all = all.filter(|one| by.contains(&one.by));
-        let mut opened_ns: Vec<i64> = all.map(|one| one.opened_ns as i64).collect();
-        opened_ns.sort_unstable();
-        opened_ns
+        let changes = all.flat_map(|one| [Some((one.opened_ns, one.by)), one.closed]);
+        let own = changes.flatten().filter(|(_, thread)| by.contains(thread));
+        let mut changed_ns: Vec<i64> = own.map(|(at_ns, _)| at_ns as i64).collect();
+        changed_ns.sort_unstable();
+        changed_ns
     }
 
     pub(super) fn is_empty(&self) -> bool {

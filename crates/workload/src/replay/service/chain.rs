@@ -87,23 +87,20 @@ impl<'a> Chain<'a> {
     }
 
     /// Cuts activations where they wait for requests that follow others: these come in any order.
-    /// So do, beside clients in a closed loop, those of all [others](super::kinds). The part behind
-    /// the cut is an activation of its own, which the arrival begins. `positions` are those of the
-    /// requests in `asked`; `accepting` is the thread that accepts connections for its children.
+    /// So do all others with `all`. The part behind the cut is an activation of its own, which the
+    /// arrival begins. `positions` are those of the requests in `asked`; `accepting` is the thread
+    /// that accepts connections for its children.
     pub(super) fn split(
         &self,
         drafts: &mut Vec<Draft>,
         requests: &[Served],
         positions: impl Iterator<Item = usize>,
         accepting: Option<ThreadId>,
+        all: bool,
     ) {
         let positions: BTreeMap<RequestId, usize> = positions
             .map(|position| (self.known[&position].0, position))
             .collect();
-        let is_closed =
-            |one: &Asked| one.after.is_some() && one.first.is_none() && !one.keeps_schedule;
-        let is_other = |one: &Asked| one.kind > 0;
-        let takes_all = self.asked.iter().any(is_other) && self.asked.iter().any(is_closed);
         for index in 0..drafts.len() {
             loop {
                 let accepts = accepting == Some(drafts[index].activation.thread);
@@ -117,7 +114,7 @@ impl<'a> Chain<'a> {
                             false => self.follows(position, arrives_ns),
                         };
                         let is_any = follows.is_some() && !self.has_time(position);
-                        (takes_all || is_any).then_some((place, *into_ns, arrives_ns, follows))
+                        (all || is_any).then_some((place, *into_ns, arrives_ns, follows))
                     }
                     _ => None,
                 });

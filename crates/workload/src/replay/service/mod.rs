@@ -288,6 +288,10 @@ pub(super) fn find(
             clock: &clock,
             forked: forked.as_ref(),
             service,
+            in_any_order: bounds.len() > 1
+                && bounds
+                    .iter()
+                    .any(|one| matches!(one, Bound::Connections(_))),
         };
         let mut uncut: BTreeMap<ThreadId, Vec<Activation>> = BTreeMap::new();
         for Draft { activation, .. } in drafts.iter() {

@@ -66,6 +66,8 @@ pub(super) struct Placing<'a> {
     /// Children that serve one request each.
     pub forked: Option<&'a Forked>,
     pub service: u32,
+    /// Requests of a closed loop come at any time among those of [other clients](super::kinds).
+    pub in_any_order: bool,
 }
 
 /// A reply in the work of a draft.
@@ -255,7 +257,7 @@ impl Placing<'_> {
         }
         let positions = replies.iter().map(|reply| reply.asked);
         let accepting = self.forked.map(|forked| forked.parent);
-        chain.split(drafts, requests, positions, accepting);
+        chain.split(drafts, requests, positions, accepting, self.in_any_order);
         // What waits for the first message of a request in the middle of an activation waits until
         // its time, as that of an open loop; only what begins one comes later if its client has no
         // reply yet.
@@ -335,8 +337,9 @@ impl Placing<'_> {
                 .is_some_and(|(since, slept)| since < slept);
             let is_handed = request.follows.is_some() && has_slept;
             let has_come = gates.level.asked == Some(reply.asked);
-            let follows = is_here && request.follows.is_some() && !has_come;
-            let later = !is_handed && (request.arrives_ns > gates.level.at_ns || follows);
+            let is_free = request.follows.is_some() || self.in_any_order;
+            let comes = is_here && is_free && !has_come;
+            let later = !is_handed && (request.arrives_ns > gates.level.at_ns || comes);
             // The request of a child has come when it is forked.
             if later && piled && !is_child && (is_here || gate_ns < into_ns) {
                 gates.wait(gate_ns, id, request, reply.asked);

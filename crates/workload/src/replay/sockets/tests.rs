@@ -310,3 +310,19 @@ fn a_backend_is_whom_the_group_connects_to() {
     assert_eq!(connectors(&greeted(SERVER)), [(CLIENT, false)]);
     assert_eq!(connectors(&asked(1000)), [], "who made it is not known");
 }
+
+#[test]
+fn the_beginning_and_the_end_of_a_connection_have_times() {
+    let uses = uses(&[
+        (1000, CLIENT, AtSocket::Connects, ENDS[0]),
+        (1900, CLIENT, AtSocket::Closes, ENDS[0]),
+        (2000, CLIENT, AtSocket::Connects, ENDS[0]),
+        // The server ends this one.
+        (2900, SERVER, AtSocket::Closes, ENDS[0]),
+    ]);
+    let messages = Messages::of(&uses, 0);
+    let [by_client, by_server] =
+        [CLIENT, SERVER].map(|by| messages.changed_ns(&BTreeSet::from([by])));
+    assert_eq!(by_client, [1_000_000, 1_900_000, 2_000_000]);
+    assert_eq!(by_server, [2_900_000]);
+}

@@ -33,11 +33,12 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     };
     let (exchanged, closed) = border.evidence.messages.exchanged(&sides);
     let sent_ns: Vec<i64> = exchanged.iter().map(|one| one.sent_ns as i64).collect();
-    // A listener's thread is woken for a new connection, and by none of its requests.
-    let opened_ns = border.evidence.messages.opened_ns(&border.clients);
+    // A listener's thread is woken for a new connection, and by none of its requests; an event loop
+    // also for the end of one.
+    let changed_ns = border.evidence.messages.changed_ns(&border.clients);
     let is_told = |waking: usize| {
         let woken_ns = border.time_ns(waking) as i64;
-        [&sent_ns, &opened_ns]
+        [&sent_ns, &changed_ns]
             .iter()
             .any(|times_ns| placed::same(times_ns, woken_ns).is_some())
     };
