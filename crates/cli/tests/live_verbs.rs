@@ -52,6 +52,23 @@ fn what_apply_writes_undo_takes_back() {
     assert_eq!(limits(&group), before, "as before the first apply");
 }
 
+/// `kthreadd`, which no group but the root can have.
+#[test]
+fn a_process_of_the_root_group_is_no_target_of_a_recording() {
+    let name = std::fs::read_to_string("/proc/2/comm").unwrap_or_default();
+    if name != "kthreadd\n" || group("root").is_none() {
+        eprintln!("skipped: the kernel's threads are not to be seen here");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("r");
+    let words = ["record", "--pid", "2", "--output", place.to_str().unwrap()];
+    let refused = schedcast(&words);
+    assert_eq!(refused.status.code(), Some(3));
+    assert_contains(text(&refused.stderr), "process 2 is in the root group");
+    assert!(!place.exists());
+}
+
 /// The advice began with 40 ms in 100 ms; the group has 150 ms now.
 #[test]
 fn an_advice_for_a_limit_that_was_changed_is_refused() {

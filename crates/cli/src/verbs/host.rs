@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schedcast_advise::{Recommendation, read_recommendation};
 use schedcast_base::cpu_max::Quota;
-use schedcast_base::groups::{NamedGroup, owner};
+use schedcast_base::groups::{NamedGroup, Wanted, owner};
 use schedcast_base::limits::CpuLimits;
 use schedcast_host::apply::{self, Journal, Wish};
 use schedcast_host::record::{self as recorder, Request, Way};
@@ -42,6 +42,7 @@ pub(super) fn record(arguments: &RecordArguments, out: &mut impl Write) -> Resul
     if arguments.unprivileged {
         return sample(arguments, (&request, group.as_ref()), out);
     }
+    refuse_root(arguments, group.as_ref())?;
     let report = recorder::record(&request, sys::stop_flag())?;
     let seconds = report.duration.as_secs_f64();
     let mut text = format!(
@@ -107,6 +108,24 @@ pub(super) fn record(arguments: &RecordArguments, out: &mut impl Write) -> Resul
     text += &format!("next: schedcast what-if {folder}{named}\n");
     written(out.write_all(text.as_bytes()))?;
     Ok(code_of(report.exit_code))
+}
+
+/// Refuses a process of the root group: the recording would be about no group that can be asked
+/// about, and every group is in a recording that names none.
+fn refuse_root(arguments: &RecordArguments, group: Option<&NamedGroup>) -> Result<()> {
+    match (arguments.target.wanted(), group) {
+        (Some(Wanted::Pid(pid)), Some(group)) if group.path == "/" && !is_limited(group) => {
+            let message = format!("process {pid} is in the root group, which has no limit");
+            Err(Error::general(message).hint("leave out --pid to record all groups"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a group of this host has a limit. The root of a container's namespace may have one.
+fn is_limited(group: &NamedGroup) -> bool {
+    let limits = CpuCgroup::open(&group.path).and_then(|group| group.limits());
+    limits.is_ok_and(|limits| limits.quota_us.is_some())
 }
 
 /// The exit code of `record` is that of the command.
