@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use schedcast_base::groups::canonical;
 
 use crate::error::{HostError, Result, io_error, read_text, unexpected};
+use crate::groups::{self, Groups, Wanted};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
@@ -230,18 +231,26 @@ impl CpuHierarchy {
         None
     }
 
-    /// The group this process is in.
+    /// The group this process is in. The path in `/proc` begins at the root of this process's
+    /// cgroup namespace, and the mount may begin elsewhere: the group that lists the process
+    /// counts.
     pub(crate) fn own_group(&self) -> Result<String> {
         let path = Path::new("/proc/self/cgroup");
         let text = read_text(path)?;
-        own_group(&text, self.version).ok_or_else(|| {
+        let told = own_group(&text, self.version).ok_or_else(|| {
             unexpected(
                 path,
                 0,
                 "a line of the hierarchy with the cpu controller",
                 text,
             )
-        })
+        })?;
+        let own = std::process::id() as i32;
+        if groups::threads(self, &told).contains(&own) {
+            return Ok(told);
+        }
+        let groups = Groups::read(self, Path::new("/"))?;
+        groups.find(&Wanted::Pid(own)).map(|group| group.path)
     }
 }
 

@@ -152,7 +152,7 @@ fn visit(dir: &Path, path: &str, depth: usize, paths: &mut Vec<String>) {
 }
 
 /// Threads in the group itself.
-fn threads(hierarchy: &CpuHierarchy, path: &str) -> Vec<i32> {
+pub(crate) fn threads(hierarchy: &CpuHierarchy, path: &str) -> Vec<i32> {
     let file = match hierarchy.version() {
         CgroupVersion::V1 => "tasks",
         CgroupVersion::V2 => "cgroup.threads",
