@@ -85,7 +85,7 @@ impl CpuHierarchy {
     /// Finds the hierarchy of this host.
     pub fn detect() -> Result<Self> {
         let text = read_text(Path::new(MOUNTS))?;
-        Self::from_mounts(&text, |mount| {
+        let found = Self::from_mounts(&text, |mount| {
             std::fs::read_to_string(mount.join("cgroup.controllers")).ok()
         })
         .ok_or_else(|| {
@@ -93,7 +93,15 @@ impl CpuHierarchy {
                 "no cpu controller: neither a cgroup v1 mount with `cpu` nor a cgroup v2 mount \
                  that lists `cpu` in cgroup.controllers was found in {MOUNTS}"
             ))
-        })
+        })?;
+        match found.mount.join("cgroup.procs").is_file() {
+            true => Ok(found),
+            false => Err(HostError::Told(format!(
+                "no cpu controller: {MOUNTS} has it at {}, where no group is to be seen; another \
+                 file system may be mounted over it",
+                found.mount.display()
+            ))),
+        }
     }
 
     /// A hierarchy known to be mounted at `mount`.
