@@ -462,9 +462,21 @@ impl Known {
             }
         }
         let cgroup = &self.cgroup;
+        let too_much = self.usage_above_grant().unwrap_or_default();
         Err(bad_input(format!(
-            "no demand of the family counts what `{cgroup}` counted; record its events with `schedcast record`"
+            "no demand of the family counts what `{cgroup}` counted{too_much}; record its events with `schedcast record`"
         )))
+    }
+
+    /// The caveat of a group that used more than its limit grants.
+    fn usage_above_grant(&self) -> Option<String> {
+        let (quota_ns, usage_ns) = self.limit.quota_ns.zip(self.usage_ns)?;
+        let cpus = |ns: u64, of_ns: u64| ns as f64 / of_ns as f64;
+        let used = cpus(usage_ns, self.window_ns);
+        let granted = cpus(quota_ns, self.limit.period_ns);
+        (used > granted).then(|| {
+            format!(": it used {used:.2} CPUs, and its limit grants {granted:.2}, so that another limit or a burst was in force")
+        })
     }
 
     /// The samples, where hardly any limit held the group back while they were taken: what it used

@@ -169,6 +169,9 @@ fn points(series: Series) -> std::result::Result<(String, Points), String> {
             .ok()
             .filter(|value: &f64| value.is_finite() && value.abs() < 1e15)
             .ok_or_else(|| format!("{name}: expected a number, found `{text}`"))?;
+        if value < 0.0 && name != SPEC_QUOTA {
+            return Err(format!("{name}: expected at least 0, found `{text}`"));
+        }
         if !(0.0..LAST_SECOND).contains(&seconds) {
             return Err(format!(
                 "{name}: expected a time in seconds, found {seconds}"
@@ -317,22 +320,23 @@ impl Range {
     /// The time that all counters cover.
     fn window_ms(&self) -> std::result::Result<(u64, u64), String> {
         let mut window = (0, u64::MAX);
-        let mut seen = false;
+        let mut most_points = 0;
         for name in [USAGE, PERIODS, THROTTLED, THROTTLED_SECONDS] {
             for points in self.of(name) {
                 let ends = (points.points.first(), points.points.last());
                 if let (Some(first), Some(last)) = ends {
                     window = (window.0.max(first.0), window.1.min(last.0));
-                    seen = true;
+                    most_points = most_points.max(points.points.len());
                 }
             }
         }
-        match seen && window.0 < window.1 {
-            true => Ok(window),
-            false => Err(format!(
-                "the counters cover no time together; ask for a range of {QUERY}"
-            )),
-        }
+        let why = match most_points {
+            0 => "the answer has no counters",
+            1 => "each counter has one point, which shows no growth",
+            _ if window.0 < window.1 => return Ok(window),
+            _ => "the counters cover no time together",
+        };
+        Err(format!("{why}; ask for a range of {QUERY}"))
     }
 
     /// How much a counter grew in the window; `None` without the counter.
@@ -389,13 +393,19 @@ impl Range {
     }
 
     fn limit(&self, window: (u64, u64)) -> std::result::Result<BandwidthLimit, String> {
-        let microseconds = |name: &str| {
-            let value = self.setting(name, window)?;
-            Ok::<_, String>(value.filter(|us| *us > 0.0).map(|us| us as u64 * 1000))
-        };
-        let quota_ns = microseconds(SPEC_QUOTA)?;
-        let period_ns = microseconds(SPEC_PERIOD)?;
-        if quota_ns.is_none() && !self.of(PERIODS).is_empty() {
+        let told = self.setting(SPEC_QUOTA, window)?;
+        let microseconds =
+            |value: Option<f64>| value.filter(|us| *us > 0.0).map(|us| us as u64 * 1000);
+        let quota_ns = microseconds(told);
+        let period_ns = microseconds(self.setting(SPEC_PERIOD, window)?);
+        // Periods are counted under a limit only.
+        let grown = self.growth(PERIODS, window).filter(|grown| *grown > 0.0);
+        if let (Some(quota), None, Some(grown)) = (told, quota_ns, grown) {
+            return Err(format!(
+                "{SPEC_QUOTA} is {quota}, which is no limit, and {PERIODS} grew by {grown}, as under a limit only: name it with --limit cpu.max='QUOTA PERIOD'"
+            ));
+        }
+        if told.is_none() && !self.of(PERIODS).is_empty() {
             return Err(format!(
                 "which limit was in force? Add {SPEC_QUOTA} and {SPEC_PERIOD} to the query, or --limit cpu.max='QUOTA PERIOD'"
             ));
@@ -553,7 +563,7 @@ mod tests {
                 "{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":[]}}",
                 "query_range, not query",
             ),
-            ("", "cover no time"),
+            ("", "the answer has no counters"),
         ];
         for (text, says) in cases {
             let error = read(text, &given()).unwrap_err();
@@ -567,7 +577,8 @@ mod tests {
         assert!(with(one(USAGE, "", "[1,\"x\"]")).contains("found `x`"));
         assert!(with(one(USAGE, "", "[1,\"NaN\"]")).contains("found `NaN`"));
         assert!(with(one(USAGE, "", "[2,\"1\"],[1,\"2\"]")).contains("ascend"));
-        assert!(with(one(USAGE, "", "[1,\"2\"]")).contains("cover no time"));
+        assert!(with(one(USAGE, "", "[1,\"-2\"]")).contains("found `-2`"));
+        assert!(with(one(USAGE, "", "[1,\"2\"]")).contains("has one point"));
     }
 
     #[test]
@@ -587,6 +598,25 @@ mod tests {
             assert!(error.contains(SPEC_PERIOD), "{error}");
             assert!(error.ends_with(found), "{error}");
         }
+    }
+
+    #[test]
+    fn a_quota_of_minus_one_is_no_limit_under_which_no_periods_are_counted() {
+        let told = |periods: &str| {
+            let quota = one(SPEC_QUOTA, "", "[100,\"-1\"],[130,\"-1\"]");
+            let periods = one(PERIODS, "", periods);
+            let usage = one(USAGE, "", "[100,\"5\"],[130,\"14.87\"]");
+            let beyond = Beyond {
+                limit: None,
+                ..given()
+            };
+            read(&answer(&[quota, periods, usage]), &beyond)
+        };
+        let known = told("[100,\"9\"],[130,\"9\"]").unwrap();
+        assert_eq!(known.limit.quota_ns, None);
+        let error = told("[100,\"9\"],[130,\"300\"]").unwrap_err();
+        assert_contains(&error, "is -1, which is no limit");
+        assert_contains(&error, "grew by 291");
     }
 
     /// Cut anywhere, or with any number another: what is read can be reckoned with, what is not is

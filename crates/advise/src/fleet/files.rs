@@ -137,7 +137,7 @@ impl Fleet {
         let mut others = Vec::new();
         for (number, what) in [
             (self.unlimited, "without a limit"),
-            (self.silent.len(), "whose counters say nothing"),
+            (self.silent.len(), "whose counters allow no answer"),
             (self.sums, "sums over pods and slices left aside"),
         ] {
             if number > 0 {
