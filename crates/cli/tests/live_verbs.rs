@@ -4,6 +4,7 @@
 mod command;
 
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -50,6 +51,25 @@ fn what_apply_writes_undo_takes_back() {
     let undone = schedcast(&["undo", "--cgroup", group.path(), "--journal", journal]);
     assert!(undone.status.success(), "{}", text(&undone.stderr));
     assert_eq!(limits(&group), before, "as before the first apply");
+}
+
+#[test]
+fn a_dry_run_is_refused_where_the_real_one_would_be() {
+    let Some(group) = group("unentitled") else {
+        return;
+    };
+    let apply = |more: &[&str]| {
+        let words = ["apply", "--cgroup", group.path(), "--set", "cpu.max=60000"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedcast"));
+        // The user nobody.
+        command.args(words).args(more).uid(65534).output()
+    };
+    let (Ok(dry), Ok(real)) = (apply(&["--dry-run"]), apply(&[])) else {
+        eprintln!("skipped: no other user can start the command here");
+        return;
+    };
+    assert_contains(text(&dry.stderr), "needs root");
+    assert_eq!(dry, real);
 }
 
 /// `kthreadd`, which no group but the root can have.

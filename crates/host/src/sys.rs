@@ -7,7 +7,7 @@ use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -169,6 +169,15 @@ pub fn terminal_columns() -> Option<usize> {
 /// Whether this process has root's rights.
 pub fn is_root() -> bool {
     user() == 0
+}
+
+/// Refuses a file or folder that this process's rights do not let it write.
+pub(crate) fn refuse_unwritable(path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path is a string that ends with a zero and lives during the call.
+    let result =
+        unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::W_OK, libc::AT_EACCESS) };
+    check(result.into()).map(drop)
 }
 
 /// Takes the chance to gain privileges by starting a program away from this thread and what it

@@ -318,8 +318,15 @@ pub(super) fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<
     if let Some(advised) = advised.filter(|_| !arguments.force_limit) {
         refuse_other_limit(&group, &advised)?;
     }
+    let writes =
+        apply::rehearse(&group, &wish, &arguments.journal).map_err(|error| match error {
+            HostError::NotPermitted { ref path, .. } if *path == arguments.journal => {
+                Error::from(error)
+                    .hint("run it as root, or keep the values of before with --journal DIR")
+            }
+            error => Error::from(error),
+        })?;
     if arguments.dry_run {
-        let writes = apply::plan(&group, &wish)?;
         let text = applied(&group, &writes, "nothing was written");
         written(out.write_all(text.as_bytes()))?;
         return Ok(0);

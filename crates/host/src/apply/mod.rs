@@ -17,9 +17,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::cgroup::CpuCgroup;
-use crate::error::{HostError, Result, unexpected};
+use crate::error::{HostError, Result, io_error, unexpected};
 use crate::files::CpuFile;
 use crate::hierarchy::CgroupVersion;
+use crate::sys;
 use schedcast_base::cpu_max::{CpuMax, Quota, parse_burst_us};
 use schedcast_base::limits::{self, CpuLimits};
 
@@ -152,6 +153,24 @@ pub fn plan(group: &CpuCgroup, wish: &Wish) -> Result<Vec<Write>> {
     }
     if !idle_now && wish.idle == Some(true) {
         push(CpuFile::Idle, "1".to_owned());
+    }
+    Ok(writes)
+}
+
+/// The writes of [`apply`], which would be refused where this one is.
+///
+/// # Errors
+/// As [`apply`]; a file of the group, or a folder of journals, that this user cannot write.
+pub fn rehearse(group: &CpuCgroup, wish: &Wish, journals: &Path) -> Result<Vec<Write>> {
+    let writes = plan(group, wish)?;
+    for write in &writes {
+        let path = group.dir().join(write.file.name());
+        sys::refuse_unwritable(&path).map_err(|error| io_error("writing", &path, error))?;
+    }
+    let there = journals.ancestors().find(|folder| folder.exists());
+    if let Some(folder) = there.filter(|_| !writes.is_empty()) {
+        sys::refuse_unwritable(folder)
+            .map_err(|error| io_error("keeping journals in", journals, error))?;
     }
     Ok(writes)
 }
