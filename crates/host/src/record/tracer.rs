@@ -379,9 +379,11 @@ impl Perf {
         Ok(())
     }
 
-    /// Asks it to end.
-    fn end(&self) {
-        if let Some(Running { child, .. }) = &self.running {
+    /// Asks it to end. The number of one that has ended may be another process's.
+    fn end(&mut self) {
+        if self.is_alive().is_ok()
+            && let Some(Running { child, .. }) = &self.running
+        {
             sys::terminate(child.id() as i32);
         }
     }

@@ -644,7 +644,12 @@ pub fn bad_recording(folder: &Path, error: impl std::fmt::Display) -> Error {
         return refused;
     }
     // Its trace was named instead of it.
-    let above = folder.parent();
+    let above = folder
+        .parent()
+        .map(|above| match above.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => above,
+        });
     let above = above.filter(|above| above.join("recording.json").exists());
     match above {
         Some(above) => refused.hint(format!("the recording is `{}`", above.display())),
