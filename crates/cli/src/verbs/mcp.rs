@@ -29,6 +29,8 @@ mod session;
 
 /// Longest line that is read, in bytes.
 const LONGEST_REQUEST: u64 = 1 << 20;
+/// Calls that wait behind the one that runs: at most 64 MiB.
+const MOST_WAITING: usize = 64;
 /// Versions of the protocol whose messages these are, the newest first.
 const PROTOCOLS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
 
@@ -38,6 +40,8 @@ const NO_REQUEST: i32 = -32600;
 const NO_METHOD: i32 = -32601;
 const BAD_ARGUMENTS: i32 = -32602;
 const FAILED: i32 = -32603;
+/// The first of those that the protocol leaves to servers.
+const BUSY: i32 = -32000;
 
 /// A code of JSON-RPC and a sentence.
 type Refusal = (i32, String);
@@ -552,6 +556,31 @@ mod tests {
         let told = answers(&lines.join("\n"));
         let ids: Vec<u64> = told.iter().map(|one| one["id"].as_u64().unwrap()).collect();
         assert_eq!(ids, [9, 2]);
+    }
+
+    #[test]
+    fn calls_beyond_those_that_may_wait_are_refused() {
+        let call = |id: usize| {
+            let parameters = json!({"name": "list", "arguments": {"what": "machines"}});
+            json!({"id": id, "method": "tools/call", "params": parameters}).to_string()
+        };
+        let slow = json!({"command": ["hackbench", "-g", "10"], "seeds": 2});
+        let parameters = json!({"name": "run", "arguments": slow});
+        let slow = json!({"id": 0, "method": "tools/call", "params": parameters}).to_string();
+        let last = MOST_WAITING + 2;
+        let lines: Vec<String> = [slow].into_iter().chain((1..=last).map(call)).collect();
+        let told = answers(&lines.join("\n"));
+        let refused: Vec<&Value> = told
+            .iter()
+            .filter(|one| one["error"] != Value::Null)
+            .collect();
+        let ids: Vec<u64> = refused
+            .iter()
+            .map(|one| one["id"].as_u64().unwrap())
+            .collect();
+        assert_eq!(ids, [last as u64 - 1, last as u64]);
+        assert_eq!(refused[0]["error"]["code"], BUSY);
+        assert_eq!(told.len(), last + 1);
     }
 
     #[test]

@@ -14,14 +14,14 @@ use std::collections::VecDeque;
 use std::io::{BufRead, ErrorKind, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::simulator::Simulator;
 use serde_json::{Value, json};
 
-use super::{LONGEST_REQUEST, NO_REQUEST, Reply, called, refused, reply};
+use super::{BUSY, LONGEST_REQUEST, MOST_WAITING, NO_REQUEST, Reply, called, refused, reply};
 use crate::written;
 
 /// How often a session without further requests asks whether anybody still waits for its answers.
@@ -46,7 +46,8 @@ pub(super) fn serve(
     out: &mut impl Write,
     is_gone: impl Fn() -> bool,
 ) -> Result<()> {
-    let (events, received) = channel();
+    // One line is read ahead.
+    let (events, received) = sync_channel(1);
     let lines = events.clone();
     std::thread::spawn(move || read(input, &lines));
     let calls = Calls {
@@ -59,7 +60,7 @@ pub(super) fn serve(
 }
 
 /// Sends the lines of `input`.
-fn read(mut input: impl BufRead, events: &Sender<Event>) {
+fn read(mut input: impl BufRead, events: &SyncSender<Event>) {
     let ended = loop {
         let mut line = Vec::new();
         let event = match input
@@ -94,7 +95,7 @@ struct Call {
 /// The call that runs and those that wait for it.
 struct Calls {
     simulator: Arc<Simulator>,
-    events: Sender<Event>,
+    events: SyncSender<Event>,
     /// Identity of the call that runs; its answer is wanted unless it was cancelled.
     running: Option<(Value, bool)>,
     waiting: VecDeque<Call>,
@@ -142,6 +143,10 @@ impl Calls {
     fn react(&mut self, line: &[u8]) -> Option<Value> {
         match reply(line)? {
             Reply::Now(value) => Some(value),
+            Reply::Call { id, .. } if self.waiting.len() >= MOST_WAITING => {
+                let message = format!("{MOST_WAITING} calls wait already: ask again later");
+                Some(refused(&id, (BUSY, message)))
+            }
             Reply::Call { id, parameters } => {
                 self.waiting.push_back(Call { id, parameters });
                 None
