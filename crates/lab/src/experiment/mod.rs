@@ -424,9 +424,12 @@ pub fn command_document(command: &[String], cgroup: Option<&str>) -> Table {
     document
 }
 
+/// Name of the source that is a recording asked about, without a file that replays it.
+pub(crate) const RECORDING: &str = "recording";
+
 /// A document that replays the recording in `folder` and nothing else.
 pub(crate) fn replay_document(folder: &str) -> Table {
-    let place = Place::new(&Source::new("recording", folder), 0..folder.len());
+    let place = Place::new(&Source::new(RECORDING, folder), 0..folder.len());
     let replay = Value::new(Kind::Text(folder.into()), place.clone());
     let name = Value::new(Kind::Text("recording".into()), place.clone());
     program_document(vec![("name", name), ("replay", replay)], &place)

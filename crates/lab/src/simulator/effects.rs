@@ -16,9 +16,9 @@ use super::Simulator;
 use super::build::build;
 use super::chance::Chance;
 use crate::error::{Located, Result};
-use crate::experiment::Scenario;
 use crate::experiment::kernel::feature_name;
 use crate::experiment::program::{Action, Program};
+use crate::experiment::{RECORDING, Scenario};
 use schedcast_base::groups::is_within;
 
 impl Simulator {
@@ -317,9 +317,10 @@ fn bursts(scenario: &Scenario) -> Vec<String> {
         .collect()
 }
 
-/// Those of a recording's first variant.
+/// Those of a recording's first variant. A file that replays it has the groups that it writes.
 fn recorded_bursts(scenario: &Scenario) -> Vec<String> {
-    match replays(scenario) {
+    let mut places = scenario.programs.iter().map(|one| &one.action.place);
+    match places.any(|place| place.source.name == RECORDING) {
         true => bursts(scenario),
         false => Vec::new(),
     }
@@ -482,6 +483,13 @@ mod tests {
             told(&format!("{used}{odd}{program}")).unwrap(),
             "without effect here: the burst of /d, which has no quota; the limit of /c, in which nothing runs"
         );
+    }
+
+    #[test]
+    fn a_burst_that_a_file_writes_beside_a_recording_is_told() {
+        let text = "[cgroup.\"/d\"]\n\"cpu.max.burst\" = 1000\n[[program]]\nreplay = \"r\"\n";
+        let told = told(text).unwrap();
+        assert!(told.contains("the burst of /d"), "{told}");
     }
 
     #[test]
