@@ -10,7 +10,7 @@
 //!
 //! The JSON form `schedcast.sweep/1` has the same numbers with units, one point a line.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use schedcast_base::fresh;
@@ -235,13 +235,17 @@ impl Results {
     /// A line for each set of points that decide alike, event by event.
     fn alike(&self) -> String {
         let mut sets: Vec<Vec<usize>> = Vec::new();
-        let is_same = |one: &Row, other: &Row| {
-            one.event_hash == other.event_hash && one.metrics == other.metrics
-        };
+        // Sets by the hash of their events: hardly ever more than one.
+        let mut by_hash: HashMap<&str, Vec<usize>> = HashMap::new();
         for (index, row) in self.rows.iter().enumerate() {
-            match sets.iter_mut().find(|set| is_same(&self.rows[set[0]], row)) {
-                Some(set) => set.push(index),
-                None => sets.push(vec![index]),
+            let near = by_hash.entry(row.event_hash.as_str()).or_default();
+            let metrics = |set: &&usize| &self.rows[sets[**set][0]].metrics;
+            match near.iter().find(|set| *metrics(set) == row.metrics) {
+                Some(&set) => sets[set].push(index),
+                None => {
+                    near.push(sets.len());
+                    sets.push(vec![index]);
+                }
             }
         }
         let keys = self.key_columns();
