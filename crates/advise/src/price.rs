@@ -112,7 +112,7 @@ pub(crate) fn highest(
 /// # Errors
 /// Anything else, with its place.
 pub(crate) fn read_most(text: &str) -> Result<f64> {
-    let source = Source::new("--max-neighbour", text);
+    let source = Source::of_command_line("--max-neighbour", text);
     let number = text.trim().strip_suffix('%').map(str::trim_end);
     let number = number.map(|number| number.strip_prefix('+').unwrap_or(number));
     let percent: Option<f64> = number.and_then(|number| number.parse().ok());

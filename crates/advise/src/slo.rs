@@ -78,7 +78,7 @@ impl Slo {
     /// # Errors
     /// Anything that is no metric, comparison and value, with its place.
     pub fn parse(text: &str, scope: Scope<'_>) -> Result<Slo> {
-        let source = Source::new("--slo", text);
+        let source = Source::of_command_line("--slo", text);
         let sign = text.char_indices().find_map(|(at, _)| {
             let mut bounds = Bound::ALL.into_iter();
             let bound = bounds.find(|bound| text[at..].starts_with(bound.name()))?;

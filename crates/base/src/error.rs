@@ -27,9 +27,6 @@ const LONGEST_MESSAGE: usize = 2000;
 /// Most characters of a quoted line before its marked part, in it, and behind it.
 const QUOTED: (usize, usize, usize) = (80, 80, 40);
 
-/// Name of the source that is the command behind `--`.
-pub const COMMAND: &str = "command";
-
 /// A text that settings were read from: a file, or one command-line argument.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Source {
@@ -37,14 +34,30 @@ pub struct Source {
     pub name: String,
     /// The whole text, for quoting the offending line.
     pub text: String,
+    /// Whether it is an argument, and no file.
+    is_of_command_line: bool,
 }
 
 impl Source {
     /// A source ready to be shared by the places in it.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Arc<Source> {
+        Source::shared(name, text, false)
+    }
+
+    /// The same of the argument of a flag, or of the command behind `--`.
+    pub fn of_command_line(name: impl Into<String>, text: impl Into<String>) -> Arc<Source> {
+        Source::shared(name, text, true)
+    }
+
+    fn shared(
+        name: impl Into<String>,
+        text: impl Into<String>,
+        is_of_command_line: bool,
+    ) -> Arc<Source> {
         Arc::new(Source {
             name: name.into(),
             text: text.into(),
+            is_of_command_line,
         })
     }
 }
@@ -183,10 +196,7 @@ impl Diagnostic {
     /// Whether the mistake stands on the command line.
     fn is_of_command_line(&self) -> bool {
         let place = self.place.as_ref();
-        place.is_some_and(|place| {
-            let name = place.source.name.as_str();
-            name.starts_with("--") || name == COMMAND
-        })
+        place.is_some_and(|place| place.source.is_of_command_line)
     }
 
     /// The same complaint with advice.
@@ -432,7 +442,7 @@ mod tests {
         let place = Place::new(&Source::new("a", "b"), 0..1);
         assert_eq!(Error::usage("no").exit_code(), 2);
         assert_eq!(Error::input(&place, "no").exit_code(), 3);
-        let flag = Place::new(&Source::new("--set", "b"), 0..1);
+        let flag = Place::new(&Source::of_command_line("--set", "b"), 0..1);
         assert_eq!(Error::input(&flag, "no").exit_code(), 2);
         let io = std::io::Error::from(std::io::ErrorKind::NotFound);
         let file = Error::file("read", "x.toml", &io);

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use schedcast_advise::slo;
 use schedcast_base::cpu_max::{CpuMax, parse_burst_us};
+use schedcast_base::error::Source;
 use schedcast_base::limits;
 use schedcast_lab::experiment::{self, document};
 use schedcast_lab::simulator::Simulator;
@@ -167,8 +168,8 @@ fn command(bytes: &[u8]) {
 /// A setting of a variant.
 fn setting(bytes: &[u8]) {
     let text = lossy(bytes);
-    let _ = document::parse_setting(&text, "--set", Some("/a"));
-    let _ = document::parse_setting(&text, "--set", None);
+    let _ = document::parse_setting(&Source::of_command_line("--set", text.as_str()), Some("/a"));
+    let _ = document::parse_setting(&Source::of_command_line("--set", text.as_str()), None);
 }
 
 /// A promise.

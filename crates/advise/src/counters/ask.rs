@@ -70,7 +70,7 @@ fn apply(limit: &mut BandwidthLimit, settings: &[Setting]) -> Result<()> {
         let (key, value) = text.split_once('=').ok_or_else(|| {
             Error::usage(format!("expected KEY=VALUE behind --set, found `{text}`"))
         })?;
-        let source = Source::new("--set", text);
+        let source = Source::of_command_line("--set", text);
         let refuse = |rule: LimitError| {
             let place = Place::new(&source, key.len() + 1..text.len());
             Error::input(&place, format!("{}: {rule}", rule.errno()))

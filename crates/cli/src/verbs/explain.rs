@@ -107,7 +107,7 @@ pub(crate) fn run<S>(arguments: &ExplainArguments, call: &mut Call<S>) -> Result
 
 /// The time behind `--at`.
 fn time(text: &str) -> Result<u64> {
-    let source = Source::new("--at", text);
+    let source = Source::of_command_line("--at", text);
     let place = Place::new(&source, 0..text.len());
     parse_duration_ns(text).map_err(|why| Error::input(&place, why))
 }

@@ -144,7 +144,7 @@ fn longest(arguments: &RecordArguments) -> Result<Option<Duration>> {
         )),
         time => Ok(time),
     });
-    let source = Source::new("--duration", text.as_str());
+    let source = Source::of_command_line("--duration", text.as_str());
     let place = Place::new(&source, 0..text.len());
     time.map(Some).map_err(|why| Error::input(&place, why))
 }
@@ -194,7 +194,7 @@ fn add_setting(wish: &mut Wish, setting: &str) -> Result<()> {
         return Err(Error::usage(format!("`{setting}` sets nothing"))
             .hint("such as --set 'cpu.max=60000 100000'"));
     };
-    let source = Source::new("--set", setting);
+    let source = Source::of_command_line("--set", setting);
     let refused = |error: HostError| match error {
         HostError::UnknownFile { name } => {
             let message = format!("no file of the cpu controller is named `{name}`");

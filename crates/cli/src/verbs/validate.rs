@@ -11,7 +11,7 @@ use std::path::Path;
 use schedcast_base::date::today;
 use schedcast_base::fresh;
 use schedcast_host::sys;
-use schedcast_lab::error::{Error, Result};
+use schedcast_lab::error::{Error, Result, Source};
 use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings, document};
 use schedcast_lab::simulate::{Simulate, run_all};
 use schedcast_verify::real::guest::{self, GuestCall};
@@ -27,7 +27,8 @@ fn simulated(path: &Path, machine: &RealMachine, background: Option<&str>) -> Re
     let mut surroundings = Surroundings::default();
     if let RealMachine::Guest(image) = machine {
         surroundings.settings = guest::layers(image);
-        let as_released = document::parse_setting("kernel.patches=[]", "--on", None)?;
+        let as_released =
+            document::parse_setting(&Source::of_command_line("--on", "kernel.patches=[]"), None)?;
         surroundings.settings.push(as_released);
     }
     let key = ["machine", "background"];

@@ -394,9 +394,9 @@ pub(crate) const CGROUP_FILE_PREFIXES: [&str; 2] = ["cpu.", "cpuset."];
 /// # Errors
 /// An input error at the argument: no `=`, no key, a value that breaks off, or a cgroup file
 /// without a group to set it in.
-pub fn parse_setting(argument: &str, flag: &str, cgroup: Option<&str>) -> Result<Table> {
-    let source = Source::new(flag, argument);
-    let whole = Place::new(&source, 0..argument.len());
+pub fn parse_setting(source: &Arc<Source>, cgroup: Option<&str>) -> Result<Table> {
+    let argument = source.text.as_str();
+    let whole = Place::new(source, 0..argument.len());
     let Some(equals) = find_outside_quotes(argument, &['=']) else {
         return Err(Error::input(
             &whole,
@@ -410,7 +410,7 @@ pub fn parse_setting(argument: &str, flag: &str, cgroup: Option<&str>) -> Result
     let parts = if is_file {
         let Some(path) = cgroup else {
             return Err(
-                Error::input(&Place::new(&source, 0..equals), format!("whose `{key}`?")).hint(
+                Error::input(&Place::new(source, 0..equals), format!("whose `{key}`?")).hint(
                     format!(
                         "name the group with --cgroup /path, or write cgroup.\"/path\".\"{key}\"=…"
                     ),
@@ -419,19 +419,19 @@ pub fn parse_setting(argument: &str, flag: &str, cgroup: Option<&str>) -> Result
         };
         vec!["cgroup".to_string(), path.to_string(), key.to_string()]
     } else {
-        let parts = parse_key(key, &source, 0)?;
+        let parts = parse_key(key, source, 0)?;
         if !super::is_root_key(&parts[0]) {
-            refuse_foreign(key, &parts[0], &Place::new(&source, 0..equals))?;
+            refuse_foreign(key, &parts[0], &Place::new(source, 0..equals))?;
         }
         parts
     };
-    let value = parse_setting_value(&source, equals)?;
-    Ok(nest(&parts, &Place::new(&source, 0..equals), value))
+    let value = parse_setting_value(source, equals)?;
+    Ok(nest(&parts, &Place::new(source, 0..equals), value))
 }
 
 /// The tree for a flag that is short for one setting: `--kernel 6.12` sets `kernel.version`.
 pub fn flag_setting(flag: &str, path: [&str; 2], argument: &str) -> Table {
-    let source = Source::new(flag, argument);
+    let source = Source::of_command_line(flag, argument);
     let place = Place::new(&source, 0..argument.len());
     let value = Value::new(Kind::Bare(argument.to_string()), place.clone());
     nest(&path.map(str::to_string), &place, value)
@@ -501,7 +501,7 @@ mod tests {
     }
 
     fn setting(argument: &str) -> Table {
-        parse_setting(argument, "--set", Some("/pg")).unwrap()
+        parse_setting(&Source::of_command_line("--set", argument), Some("/pg")).unwrap()
     }
 
     /// Values only, as `key=value` with nested tables in braces.
@@ -565,7 +565,11 @@ kernel.preempt="full" | kernel={preempt=the string "full"}
 
     #[test]
     fn settings_that_are_none_are_refused_with_their_place() {
-        let refuse = |text| parse_setting(text, "--set", None).unwrap_err().to_string();
+        let refuse = |text| {
+            parse_setting(&Source::of_command_line("--set", text), None)
+                .unwrap_err()
+                .to_string()
+        };
         assert_eq!(refuse("cpu.max"), "--set:1:1: `cpu.max` is not KEY=VALUE");
         assert!(refuse("cpu.max=1").starts_with("--set:1:1: whose `cpu.max`?"));
         assert!(refuse("a..b=1").starts_with("--set:1:1: `a..b` is not a key"));

@@ -346,7 +346,11 @@ mod tests {
 
     #[test]
     fn command_line_numbers_are_numbers() {
-        let setting = document::parse_setting("machine.cost.wakeup_ns=900", "--set", None).unwrap();
+        let setting = document::parse_setting(
+            &Source::of_command_line("--set", "machine.cost.wakeup_ns=900"),
+            None,
+        )
+        .unwrap();
         let section = setting.get("machine").unwrap().table("").unwrap();
         let machine = MachineSettings::read(Some(section), Path::new("."))
             .unwrap()

@@ -54,7 +54,7 @@ pub mod units;
 use self::document::{Entry, Kind, Table, Value};
 use self::keys::{Key, Takes, keys, names};
 pub use self::scenario::{Scenario, TimedChange};
-use crate::error::{COMMAND, Error, Place, Result, Source};
+use crate::error::{Error, Place, Result, Source};
 
 /// Keys at the top of an experiment file.
 const DOCUMENT_KEYS: [Key; 9] = keys! {
@@ -405,14 +405,17 @@ pub fn command_document(command: &[String], cgroup: Option<&str>) -> Table {
         .map(|word| units::quote_word(word))
         .collect::<Vec<_>>()
         .join(" ");
-    let place = Place::new(&Source::new(COMMAND, text.clone()), 0..text.len());
+    let place = Place::new(
+        &Source::of_command_line("command", text.clone()),
+        0..text.len(),
+    );
     let string = |text: &str| Value::new(Kind::Text(text.into()), place.clone());
     let words = Kind::Array(command.iter().map(|word| string(word)).collect());
     let mut program = vec![("run", Value::new(words, place.clone()))];
     let Some(path) = cgroup else {
         return program_document(program, &place);
     };
-    let group_place = Place::new(&Source::new("--cgroup", path), 0..path.len());
+    let group_place = Place::new(&Source::of_command_line("--cgroup", path), 0..path.len());
     let group = Value::new(Kind::Text(path.into()), group_place.clone());
     program.push(("cgroup", group));
     let mut document = program_document(program, &place);

@@ -65,7 +65,7 @@ fn refuse(text: &str) -> String {
 }
 
 fn setting(argument: &str) -> Table {
-    document::parse_setting(argument, "--set", Some("/test")).unwrap()
+    document::parse_setting(&Source::of_command_line("--set", argument), Some("/test")).unwrap()
 }
 
 fn names(experiment: &Experiment) -> Vec<&str> {
@@ -236,7 +236,8 @@ fn settings_lie_over_every_variant_and_extra_variants_over_all() {
 }
 
 fn setting_error(argument: &str) -> String {
-    let refused = document::parse_setting(argument, "--set", Some("/test"));
+    let refused =
+        document::parse_setting(&Source::of_command_line("--set", argument), Some("/test"));
     refused.unwrap_err().to_string()
 }
 
@@ -254,7 +255,9 @@ fn a_wrong_setting_points_into_the_argument() {
     assert!(setting_error("CPUQuota=60%").contains("cpu.max=60% is CPUQuota=60%"));
     assert!(setting_error("resources.limits.cpu=600m").contains("cpu.max=600m"));
     assert!(setting_error("memory.max=1G").contains("no part in scheduling"));
-    assert!(document::parse_setting("machine.cpus=4", "--set", None).is_ok());
+    assert!(
+        document::parse_setting(&Source::of_command_line("--set", "machine.cpus=4"), None).is_ok()
+    );
     for slip in ["cpumax=5", "cpu_max=5", "CPU.MAX=5"] {
         assert_contains(setting_error(slip), "nearest valid name is `cpu.max`");
     }
@@ -355,7 +358,7 @@ proptest::proptest! {
 
     #[test]
     fn any_setting_is_read_or_refused(argument in "\\PC{0,30}") {
-        if let Ok(layer) = document::parse_setting(&argument, "--set", Some("/test")) {
+        if let Ok(layer) = document::parse_setting(&Source::of_command_line("--set", argument.as_str()), Some("/test")) {
             let surroundings = Surroundings { settings: vec![layer], ..Surroundings::default() };
             let _ = read_with(EXAMPLE, &surroundings).map_err(|error| error.render());
         }

@@ -194,7 +194,7 @@ impl Question {
             return Ok(());
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let source = Source::new("--cgroup", path);
+        let source = Source::of_command_line("--cgroup", path);
         let place = Place::new(&source, 0..path.len());
         let error = Error::input(&place, format!("the {what} has no cgroup `{path}`"));
         Err(error.hint(match names.is_empty() {
@@ -316,8 +316,9 @@ impl Question {
                 format!("cpu.max={}", setting.limits.cpu_max()),
                 format!("cpu.max.burst={}", setting.limits.burst_us),
             ];
-            let layer =
-                |write: &String| document::parse_setting(write, "measured.json", Some(&target));
+            let layer = |write: &String| {
+                document::parse_setting(&Source::new("measured.json", write), Some(&target))
+            };
             Ok(ExtraVariant {
                 name: setting.name.clone(),
                 layers: writes.iter().map(layer).collect::<Result<_>>()?,

@@ -7,7 +7,7 @@
 use schedcast_kernel::rules::Version;
 use schedcast_workload::replay::ClientLoop;
 
-use crate::error::Result;
+use crate::error::{Result, Source};
 use crate::experiment::document::{self, CGROUP_FILE_PREFIXES};
 
 /// The key that says when the clients of a recording ask.
@@ -42,7 +42,9 @@ impl Setting {
     /// Description of the mistake in the argument, at its place.
     pub(super) fn layer(&self, cgroup: Option<&str>) -> Result<document::Table> {
         match self {
-            Setting::Set(argument) => document::parse_setting(argument, "--set", cgroup),
+            Setting::Set(argument) => {
+                document::parse_setting(&Source::of_command_line("--set", argument), cgroup)
+            }
             Setting::Flag {
                 flag,
                 key,

@@ -102,7 +102,7 @@ fn given(value: &Value) -> Result<Given> {
     if let Some(set) = table.get("set") {
         for setting in set.array("settings, such as [\"machine.cpus=1\"]")? {
             let setting = setting.text("a setting, such as \"machine.cpus=1\"")?;
-            layers.push(document::parse_setting(setting, "set", None)?);
+            layers.push(document::parse_setting(&Source::new("set", setting), None)?);
         }
     }
     Ok(Given {

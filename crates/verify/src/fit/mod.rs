@@ -20,7 +20,7 @@ mod tests;
 
 use std::path::Path;
 
-use schedcast_lab::error::{Error, Result, hint_for};
+use schedcast_lab::error::{Error, Result, Source, hint_for};
 use schedcast_lab::experiment::document::{self, Table};
 use schedcast_lab::experiment::{self, Surroundings};
 use schedcast_lab::simulate::{Simulate, run_all};
@@ -142,7 +142,10 @@ impl<S: Simulate> Search<'_, S> {
         for (other, value) in self.figures.given.iter().zip(values) {
             if let Some(value) = value {
                 let setting = format!("machine.{}={value}", other.constant);
-                layers.push(document::parse_setting(&setting, "constant", None)?);
+                layers.push(document::parse_setting(
+                    &Source::new("constant", setting),
+                    None,
+                )?);
             }
         }
         let surroundings = Surroundings {
