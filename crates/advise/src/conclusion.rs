@@ -9,6 +9,8 @@
 use serde::Serialize;
 
 use schedcast_base::limits::CpuLimits;
+use schedcast_lab::clients;
+use schedcast_lab::drift::Drifting;
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::simulate::Simulate;
@@ -149,14 +151,10 @@ pub(crate) fn doubt_schedules<S: Simulate, F: Fn() + Sync>(
     scenarios: &[Scenario],
     options: &mut [Candidate],
 ) -> Result<Vec<String>> {
-    let (Some((recorded, others)), Some(latency)) = (options.split_first_mut(), &case.latency)
-    else {
+    let Some((recorded, others)) = options.split_first_mut() else {
         return Ok(Vec::new());
     };
-    let known = case.recorded.seen.closed_loops.get(&case.target);
-    let begin = format!("{}/{}.", latency.threads, latency.name);
-    let is_about_it = |slo: &Slo| slo.metric.starts_with(&begin);
-    if recorded.suits || !case.promises.iter().any(is_about_it) {
+    if recorded.suits {
         return Ok(Vec::new());
     }
     let mut told = Vec::new();
@@ -164,14 +162,42 @@ pub(crate) fn doubt_schedules<S: Simulate, F: Fn() + Sync>(
         if !option.suits || option.limit.quota_us.is_none() {
             continue;
         }
-        let why = bench.only_in_open_loop([&scenarios[0], scenario], (known, latency))?;
-        let Some(why) = why else { continue };
-        option.suits = false;
-        let pairs = case.promises.iter().zip(&mut option.forecasts);
+        let pair = [&scenarios[0], scenario];
+        if let Some(why) = refute_schedule(case, &bench.drifting, pair, &mut option.forecasts)? {
+            option.suits = false;
+            told.push(format!("{why} (`--client open` or `closed` says which)"));
+        }
+    }
+    Ok(told)
+}
+
+/// Refutes the forecasts of what clients wait for under the limit of the second of two scenarios,
+/// where it helps only clients that keep a schedule and nothing tells whether they do. Returns why.
+///
+/// # Errors
+/// Refusals by the simulation.
+pub(crate) fn refute_schedule(
+    case: &Case<'_>,
+    drifting: &Drifting<'_, impl Simulate>,
+    pair: [&Scenario; 2],
+    forecasts: &mut [Forecast],
+) -> Result<Option<String>> {
+    let Some(latency) = &case.latency else {
+        return Ok(None);
+    };
+    let begin = format!("{}/{}.", latency.threads, latency.name);
+    let is_about_it = |slo: &Slo| slo.metric.starts_with(&begin);
+    if !case.promises.iter().any(is_about_it) {
+        return Ok(None);
+    }
+    let known = case.recorded.seen.closed_loops.get(&case.target);
+    let (seeds, simulator) = (drifting.seeds, drifting.simulator);
+    let why = clients::only_in_open_loop(pair, (known, latency), seeds, simulator)?;
+    if why.is_some() {
+        let pairs = case.promises.iter().zip(forecasts);
         for (_, forecast) in pairs.filter(|(slo, _)| is_about_it(slo)) {
             (forecast.met, forecast.refuted) = (false, true);
         }
-        told.push(format!("{why} (`--client open` or `closed` says which)"));
     }
-    Ok(told)
+    Ok(why)
 }

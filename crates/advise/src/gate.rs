@@ -4,6 +4,7 @@
 //! Worked example: `check pg --slo 'p99<80ms' --set cpu.max=60000` judges `cpu.max=60000` alone;
 //! what was recorded is simulated for comparison but need not keep the promise.
 
+use super::conclusion::refute_schedule;
 use super::judge::{self, Forecast};
 use super::{Case, Slo};
 use schedcast_lab::answer;
@@ -135,11 +136,27 @@ pub fn check(
         return Err(Error::general(message).hint(trust::UNSATURATED));
     }
     let first = usize::from(experiment.scenarios.len() > 1);
+    let kept = |forecasts: &[Forecast]| forecasts.iter().all(|one| one.met);
+    let mut is_kept_now = false;
     let mut judged = Vec::new();
-    for (scenario, runs) in experiment.scenarios.iter().zip(&runs).skip(first) {
+    for (index, (scenario, runs)) in experiment.scenarios.iter().zip(&runs).enumerate() {
         let limit = scenario.limits_of(&case.target);
         let run = Run::of(scenario, run_ns);
-        let forecasts = judge::forecasts(&case.promises, runs, &fit, run, (recorded, limit))?;
+        let mut forecasts = judge::forecasts(&case.promises, runs, &fit, run, (recorded, limit))?;
+        if index == 0 {
+            is_kept_now = kept(&forecasts);
+        }
+        if index < first {
+            continue;
+        }
+        let is_limit = limit != recorded && limit.quota_us.is_some();
+        if is_limit && !is_kept_now && kept(&forecasts) {
+            let pair = [&experiment.scenarios[0], scenario];
+            if let Some(why) = refute_schedule(&case, &drifting, pair, &mut forecasts)? {
+                let hint = "`--set program.recording.client=open` or `closed` says which";
+                comparison.warnings.push(format!("{why} ({hint})"));
+            }
+        }
         let falls_behind = need.as_ref();
         let falls_behind = falls_behind.and_then(|need| need.why_behind(limit, runs));
         judged.push(Judged {

@@ -19,14 +19,12 @@ use super::slo::Slo;
 use schedcast_base::groups::is_within;
 use schedcast_base::limits::CpuLimits;
 use schedcast_base::limits::QUOTA_MIN_US;
-use schedcast_lab::clients::{self, ClosedLoop};
 use schedcast_lab::context::RefitFigure;
 use schedcast_lab::drift::{Drifting, Runs};
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::cgroup::CgroupVersion;
 use schedcast_lab::possible::Run;
-use schedcast_lab::recording::Latency;
 use schedcast_lab::simulate::Simulate;
 
 /// Steps of a bisection grid in one period.
@@ -84,7 +82,8 @@ pub struct Bench<'a, S, F> {
     pub need: Option<Need>,
     /// How far the re-simulated recording is from the recorded run.
     pub fit: Vec<RefitFigure>,
-    drifting: Drifting<'a, S>,
+    /// Runs as the recording was, and as its like might be.
+    pub(crate) drifting: Drifting<'a, S>,
     /// Length of a run, ns.
     pub run_ns: u64,
     /// Whether it is enough that the mean keeps a promise.
@@ -126,21 +125,6 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             self.runs.insert(limit, rows.pop().unwrap_or_default());
         }
         Ok(&self.runs[&limit])
-    }
-
-    /// [`clients::only_in_open_loop`] of a pair of scenarios.
-    ///
-    /// # Errors
-    /// Refusals by the simulation.
-    pub(crate) fn only_in_open_loop(
-        &self,
-        pair: [&Scenario; 2],
-        clients: (Option<&ClosedLoop>, &Latency),
-    ) -> Result<Option<String>> {
-        let Drifting {
-            simulator, seeds, ..
-        } = self.drifting;
-        clients::only_in_open_loop(pair, clients, seeds, simulator)
     }
 
     /// Forecasts of every promise under `limit`.

@@ -1,9 +1,11 @@
 //! Tests of what an advice concludes and recommends.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use schedcast_lab::clients::ClosedLoop;
 use schedcast_lab::outcome::Outcome;
+use schedcast_lab::question::Setting;
 
 use super::*;
 
@@ -370,4 +372,50 @@ fn a_burst_that_helps_only_in_an_open_loop_does_not_suit() {
         "{told:?}"
     );
     assert_eq!(suits(ClosedLoop::No), ([false, true, true], Vec::new()));
+}
+
+/// A burst takes a third of the latency away where clients keep a schedule, and nothing elsewhere.
+struct BurstForSchedules;
+
+impl Simulate for BurstForSchedules {
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        let is_closed = format!("{:?}", scenario.programs).contains("client_loop: Closed");
+        let helps = scenario.limits_of("/pg").burst_us > 0 && !is_closed;
+        let share = if helps { 2.0 / 3.0 } else { 1.0 };
+        // As recorded, so that the fit widens nothing.
+        let recorded = [("p50", 10_400.0), ("p95", 113_300.0), ("p99", 180_400.0)];
+        let latency = |(suffix, us): (&str, f64)| {
+            let name = format!("postgres/request_latency.{suffix}");
+            (name, us * share + seed as f64)
+        };
+        let mut metrics: BTreeMap<String, f64> = recorded.map(latency).into();
+        metrics.insert("cgroup:/pg/nr_throttled".to_owned(), 102.0);
+        Ok(Outcome {
+            event_hash: seed,
+            metrics,
+            ..Outcome::default()
+        })
+    }
+}
+
+#[test]
+fn a_gate_does_not_let_a_burst_pass_that_helps_only_in_an_open_loop() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota");
+    let passes = |clients: ClosedLoop| {
+        let mut recorded = Recorded::open(&path).unwrap();
+        recorded.seen.closed_loops.insert("/pg".to_owned(), clients);
+        let mut question = Question::of(Subject::Recording(recorded));
+        let burst = Setting::Set("cpu.max.burst=30000".to_owned());
+        question.columns.leading = vec![burst];
+        question.seeds = Some(3);
+        let slos = ["request_latency.p99<150ms".to_owned()];
+        let gate = gate::check(&question, &slos, &BurstForSchedules, &|| {}).unwrap();
+        let told = gate.comparison.warnings.join("\n");
+        (
+            gate.passes(),
+            told.contains("only if clients keep a schedule"),
+        )
+    };
+    assert_eq!(passes(ClosedLoop::No), (true, false));
+    assert_eq!(passes(ClosedLoop::Unknown { coarse: false }), (false, true));
 }
