@@ -291,15 +291,48 @@ fn none(advice: &Advice) -> String {
                      keeps the promise; --cgroup {parent} asks about that one"
                 );
             }
-            let what = match advice.behind_without_limit() {
-                Some(why) => format!(
-                    "without one what finishes keeps it, but the service does not keep up: {why}"
-                ),
-                None => "without one it is not kept on average either".to_string(),
-            };
-            format!("advice: none: the limit is not what breaks the promise: {what}")
+            if let Some(why) = advice.behind_without_limit() {
+                return format!(
+                    "advice: none: the limit is not what breaks the promise: without one what \
+                     finishes keeps it, but the service does not keep up: {why}"
+                );
+            }
+            not_kept_without(advice)
         }
     }
+}
+
+/// The promises that are not kept without a limit either, with the interval of one run: where it
+/// reaches to where they are kept, nothing is certain about the limit.
+fn not_kept_without(advice: &Advice) -> String {
+    let mut options = advice.options.iter();
+    let unlimited = options.find(|one| one.limit.quota_us.is_none());
+    let forecasts = unlimited.map_or(&[][..], |option| &option.forecasts);
+    let mut is_certain = unlimited.is_none();
+    let mut broken = Vec::new();
+    for (slo, forecast) in advice.promises.iter().zip(forecasts) {
+        let (Some(mean), Some(ends)) = (forecast.mean, forecast.interval) else {
+            is_certain = true;
+            continue;
+        };
+        if slo.keeps(mean) && !forecast.at_least {
+            continue;
+        }
+        is_certain |= !ends.iter().any(|end| slo.keeps(*end));
+        let name = slo.metric.rsplit('/').next().unwrap_or("");
+        let scale = promise_scale(slo, &[forecast]);
+        let value = scale.bound(mean, forecast.at_least) + &scale.behind();
+        let [low, high] = ends.map(|end| scale.number(end));
+        broken.push(format!(
+            "{name} is {value} without one, {low} to {high} in 95 of 100 runs"
+        ));
+    }
+    let what = match broken.is_empty() {
+        true => "without one it is not kept on average either".to_string(),
+        false => broken.join(", and "),
+    };
+    let is_not = if is_certain { "is not" } else { "may not be" };
+    format!("advice: none: the limit {is_not} what breaks the promise: {what}")
 }
 
 /// Forecast of each promised metric under an option, in words.
