@@ -45,7 +45,7 @@ fn progress_on_a_terminal_does_not_stop_the_threads_that_report_it() {
     assert!(seen.contains("cyclictest/latency"), "no table: {seen}");
 }
 
-/// Output for a recording on terminals of three widths. `make renew` writes it anew.
+/// Output for a recording on terminals of four widths. `make renew` writes it anew.
 #[test]
 fn answers_are_set_to_the_width_of_the_terminal() {
     for (name, words) in [
@@ -58,7 +58,7 @@ fn answers_are_set_to_the_width_of_the_terminal() {
             "what-if recordings/postgres-quota --variant 63ms --set 'cpu.max=63ms/100ms' --variant burst --set cpu.max.burst=50ms",
         ),
     ] {
-        for columns in [80, 100, 160] {
+        for columns in [60, 80, 100, 160] {
             let shell = format!(
                 "stty cols {columns}; NO_COLOR=1 {} {words} --seeds 3 2>/dev/null",
                 env!("CARGO_BIN_EXE_schedcast")

@@ -36,7 +36,7 @@ impl Style {
     /// widest the eye loses its row.
     pub fn of_terminal(columns: usize, colour: bool) -> Style {
         Style {
-            columns: columns.clamp(80, 200),
+            columns: columns.clamp(60, 200),
             colour,
         }
     }

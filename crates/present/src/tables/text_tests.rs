@@ -260,9 +260,9 @@ fn many_variants_fill_the_line_at_80_and_160_columns() {
 }
 
 #[test]
-fn a_terminal_of_any_size_has_80_to_200_columns() {
+fn a_terminal_of_any_size_has_60_to_200_columns() {
     let columns = |terminal| Style::of_terminal(terminal, false).columns;
-    assert_eq!([1, 80, 132, 5000].map(columns), [80, 80, 132, 200]);
+    assert_eq!([1, 80, 132, 5000].map(columns), [60, 80, 132, 200]);
 }
 
 #[test]
