@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use schedcast_advise::frontier;
+use schedcast_lab::clients;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::Subject;
@@ -11,7 +12,7 @@ use schedcast_lab::sweep::{Part, Results, Sweep, SweepOptions, build_of};
 use schedcast_present::frontier::Drawn;
 
 use super::{
-    progress, question_about, recording, say_backgrounds, say_empty, say_newer_kernels,
+    progress, question_about, recording, say, say_backgrounds, say_empty, say_newer_kernels,
     say_oddities,
 };
 use crate::arguments::SweepArguments;
@@ -92,6 +93,14 @@ fn sweep_recording<S: Simulate>(arguments: &SweepArguments, call: &mut Call<S>) 
     let found = frontier::of_recording(&question, &experiment, &slos, call.simulator, &finished);
     progress.finish_and_clear();
     let found = found?;
+    if let Subject::Recording(recorded) = &question.subject {
+        let known = recorded.seen.closed_loops.get(&found.target);
+        let is_assumed = clients::are_assumed(&experiment.scenarios[0], known);
+        if is_assumed && !slos.is_empty() {
+            let note = "the recording does not tell whether clients keep a schedule; `*` is of those that do: `schedcast check` asks about the others";
+            say(&[note.to_owned()], &mut call.err);
+        }
+    }
     Drawn(&found).save(&folder)?;
     let measure = found.first_measure();
     let mut text = Drawn(&found).table(measure, cli.style.columns) + "\n";
