@@ -124,8 +124,9 @@ impl Facts<'_> {
     }
 
     /// Subjects that act on their own towards a group: whose threads send into it in activations
-    /// that it did not begin.
-    fn acting(&self, drafts: &[Draft]) -> BTreeSet<(&str, GroupIndex)> {
+    /// that it did not begin. Those to which the group connects do not, even if they fork a child
+    /// for each connection.
+    fn acting(&self, drafts: &[Draft], messages: &Messages) -> BTreeSet<(&str, GroupIndex)> {
         let mut counts: BTreeMap<(&str, GroupIndex), usize> = BTreeMap::new();
         for draft in drafts {
             let activation = &draft.activation;
@@ -145,6 +146,16 @@ impl Facts<'_> {
             }
         }
         counts.retain(|_, count| *count >= REQUESTS_MIN);
+        let groups: BTreeSet<GroupIndex> = counts.keys().map(|(_, group)| *group).collect();
+        for index in groups {
+            let of_thread = self.threads.iter().map(|thread| thread.group);
+            let mut inside = vec![false; self.threads.len()];
+            for member in groups::members_of(self.groups, of_thread, index) {
+                inside[member.index()] = true;
+            }
+            let [connected_to, _] = messages.by_connector(&inside, self.threads);
+            counts.retain(|(subject, group), _| *group != index || !connected_to.contains(subject));
+        }
         counts.into_keys().collect()
     }
 
@@ -222,7 +233,7 @@ impl Seen {
 /// one before, or after the one that received the request. Drafts of a thread stand side by side,
 /// in the order of their wakeups.
 pub(super) fn tie(facts: &Facts<'_>, messages: &Messages, drafts: &mut [Draft]) {
-    let acting = facts.acting(drafts);
+    let acting = facts.acting(drafts, messages);
     let servers = facts.servers(drafts, &acting);
     let received_in = received_in(facts, messages, drafts, &acting);
     let mut is_open = false;

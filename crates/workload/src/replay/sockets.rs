@@ -24,6 +24,7 @@
 
 use super::activity::{Source, Waking};
 use super::gather::SocketUse;
+use super::model::Thread;
 use super::threads::ThreadId;
 use schedcast_trace::{AtSocket, Socket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -525,7 +526,7 @@ impl Messages {
     /// For each connection that a thread inside a group and one outside made: the latter, and
     /// whether that one connected. Whose message comes first says nothing: a server may greet its
     /// clients, and a request may have been under way when the recording began.
-    pub(super) fn connectors(&self, inside: &[bool]) -> Vec<(ThreadId, bool)> {
+    fn connectors(&self, inside: &[bool]) -> Vec<(ThreadId, bool)> {
         let mut seen: BTreeSet<(Socket, u64)> = BTreeSet::new();
         let mut connectors = Vec::new();
         for message in &self.sent {
@@ -546,6 +547,28 @@ impl Messages {
             }
         }
         connectors
+    }
+
+    /// Subjects outside a group that talk to it over connections which the recording shows opened:
+    /// those to which the group made most of them, and those that made most of them. A backend that
+    /// thinks for 20 ms, and answers by a timer, acts on its own all the same, and a client that
+    /// asks only when it has been answered does not.
+    pub(super) fn by_connector<'a>(
+        &self,
+        inside: &[bool],
+        threads: &'a [Thread],
+    ) -> [BTreeSet<&'a str>; 2] {
+        let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+        for (thread, connected) in self.connectors(inside) {
+            let subject = threads[thread.index()].subject.as_str();
+            counts.entry(subject).or_default()[usize::from(connected)] += 1;
+        }
+        let most = |of: usize| {
+            let all = counts.iter();
+            let most = all.filter(move |(_, counts)| counts[of] > counts[1 - of]);
+            most.map(|(subject, _)| *subject).collect()
+        };
+        [most(0), most(1)]
     }
 
     /// The requests of a group's clients in order of sending, each with its reply; and how many

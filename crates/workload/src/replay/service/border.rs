@@ -131,24 +131,6 @@ fn acting<'a>(
     counts.into_keys().collect()
 }
 
-/// Subjects outside a group that talk to it over connections which the recording shows opened:
-/// those to which the group made most of them, and those that made most of them. A backend that
-/// thinks for 20 ms, and answers by a timer, acts on its own all the same, and a client that asks
-/// only when it has been answered does not.
-fn by_connector<'a>(evidence: &'a Evidence<'_>, inside: &[bool]) -> [BTreeSet<&'a str>; 2] {
-    let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
-    for (thread, connected) in evidence.messages.connectors(inside) {
-        let subject = evidence.threads[thread.index()].subject.as_str();
-        counts.entry(subject).or_default()[usize::from(connected)] += 1;
-    }
-    let most = |of: usize| {
-        let all = counts.iter();
-        let most = all.filter(move |(_, counts)| counts[of] > counts[1 - of]);
-        most.map(|(subject, _)| *subject).collect()
-    };
-    [most(0), most(1)]
-}
-
 /// Per draft: the waking that began it.
 fn began_by(begun: &[Begun]) -> BTreeMap<usize, usize> {
     let drafts = begun.iter().enumerate();
@@ -183,7 +165,7 @@ impl<'a> Border<'a> {
         };
         let talking: BTreeSet<ThreadId> = talking.into_iter().filter(is_client).collect();
         let acting = acting(evidence, drafts, begun, &inside, &talking);
-        let [connected_to, connecting] = by_connector(evidence, &inside);
+        let [connected_to, connecting] = evidence.messages.by_connector(&inside, evidence.threads);
         let acts = |id: &ThreadId| {
             let subject = subject(*id);
             let on_its_own = acting.is_empty() || acting.contains(subject);
