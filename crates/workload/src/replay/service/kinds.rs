@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Clients of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Clients {
-    /// What they are called.
+    /// Their name.
     pub name: String,
     pub threads: BTreeSet<ThreadId>,
     /// Positions of their exchanges.
@@ -103,7 +103,7 @@ fn together<K: Ord + Copy>(
     sets
 }
 
-fn most_frequent<'a>(names: impl Iterator<Item = &'a str>) -> String {
+pub(super) fn most_frequent<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     names.for_each(|name| *counts.entry(name).or_default() += 1);
     let most = counts.into_iter().max_by_key(|(_, count)| *count);

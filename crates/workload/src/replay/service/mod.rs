@@ -150,6 +150,8 @@ struct Asked {
 struct Told {
     /// Name of these clients, where events of sockets show them.
     client: String,
+    /// Subject of the threads that reply to them, then.
+    server: String,
     /// In order of sending.
     asked: Vec<Asked>,
     /// The connection of each, where it is known.
@@ -254,7 +256,7 @@ pub(super) fn find(
         let Some(subject) = border.subject() else {
             continue;
         };
-        let kinds = Kind::of(&subject, &told, &bounds);
+        let kinds = Kind::of(&told, &bounds);
         found.uses_log |= told.iter().any(|one| one.by_log);
         found.given_up += told.iter().map(|one| one.given_up).sum::<u64>();
         let coarse_timers = told.iter().any(|one| one.coarse.is_some());

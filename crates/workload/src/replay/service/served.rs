@@ -91,10 +91,10 @@ impl Bound {
 }
 
 impl Kind {
-    /// The kinds of clients of the service whose threads reply as `subject`, if there are several.
-    pub(super) fn of(subject: &str, told: &[Told], bounds: &[Bound]) -> Vec<Self> {
+    /// The kinds of clients of a service, if there are several.
+    pub(super) fn of(told: &[Told], bounds: &[Bound]) -> Vec<Self> {
         let kinds = told.iter().zip(bounds).map(|(one, bound)| Self {
-            subject: format!("{subject} from {}", one.client),
+            subject: format!("{} from {}", one.server, one.client),
             name: one.client.clone(),
             bound: *bound,
             dialogue: one.dialogue,

@@ -172,6 +172,9 @@ impl Asking<'_> {
     fn told(&self, kind: &Clients) -> Told {
         let (border, prompted) = (self.border, &self.prompted);
         let mut exchanged = self.at(&kind.exchanges);
+        let threads = border.evidence.threads;
+        let servers = exchanged.iter().map(|one| one.answer.by.index());
+        let server = kinds::most_frequent(servers.map(|by| threads[by].subject.as_str()));
         // What others are answered tells of a thread, too, how it serves.
         let is_own = |position: &usize| kind.exchanges.binary_search(position).is_ok();
         let others = (0..self.exchanged.len()).filter(|position| !is_own(position));
@@ -249,6 +252,7 @@ impl Asking<'_> {
         let connections = is_known.then(|| numbers(&exchanged));
         Told {
             client: kind.name.clone(),
+            server,
             asked,
             dialogue,
             in_parts,
