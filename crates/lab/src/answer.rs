@@ -135,11 +135,7 @@ pub fn answer(
                 latency: &latency,
                 labels: &context.labels,
                 run_ns,
-                waiting: clients_that_wait(
-                    &experiment.scenarios,
-                    recorded.seen.closed_loops.get(target),
-                    run_ns,
-                ),
+                waiting: clients_that_wait(&experiment.scenarios, recorded, target, run_ns),
                 doubt: doubt(&of_target, &latency, &comparison.variants[0]),
                 misfit: trust::poor_fit(&of_target),
             };
@@ -538,11 +534,12 @@ fn describe_limit(settings: &CgroupSettings) -> String {
     )
 }
 
-/// The clients of every column, if these ask again when they are answered and nothing else of the
-/// replay differs between columns.
+/// The clients of every column, if these, or some kind of them, ask again when they are answered and
+/// nothing else of the replay differs between columns.
 fn clients_that_wait(
     scenarios: &[Scenario],
-    known: Option<&ClosedLoop>,
+    recorded: &Recorded,
+    target: &str,
     run_ns: u64,
 ) -> Option<Waiting> {
     let [first, others @ ..] = scenarios else {
@@ -551,8 +548,13 @@ fn clients_that_wait(
     if others.iter().any(|one| !one.adjusts().eq(first.adjusts())) {
         return None;
     }
-    let asking = match (client_loop(first), known?) {
+    let kinds = recorded.seen.kinds.get(target).into_iter().flatten();
+    let mut bounds = kinds.map(|kind| kind.bound);
+    let some_wait = bounds.any(|bound| matches!(bound, Bound::Connections(_)));
+    let asking = match (client_loop(first), recorded.seen.closed_loops.get(target)?) {
         (ClientLoop::Open, _) => return None,
+        // How many more the others would send is not asked.
+        (ClientLoop::AsRecorded, _) if some_wait => None,
         (ClientLoop::Bounded | ClientLoop::AsRecorded, ClosedLoop::Bounded(_)) => None,
         (ClientLoop::Bounded, _) => return None,
         (_, ClosedLoop::Yes(asking)) => Some(*asking),

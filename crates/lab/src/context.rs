@@ -90,6 +90,8 @@ pub struct RefitFigure {
     pub seen: f64,
     /// That value is about requests, and inferred from wakeups: no log of them is in use.
     pub inferred: bool,
+    /// It is about the requests of one of several kinds of clients.
+    pub of_kind: bool,
     /// Least and most of the seeds, where the recording does not show when its periods end. Each
     /// seed draws that then, and the recorded run is one of the draws.
     pub chance: Option<[f64; 2]>,
@@ -111,6 +113,7 @@ impl RefitFigure {
             predicted,
             seen,
             inferred: false,
+            of_kind: false,
             chance: None,
         }
     }

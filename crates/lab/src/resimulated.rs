@@ -198,8 +198,17 @@ fn fit(
                 ("p95", latency.p95_ns),
                 ("p99", latency.p99_ns),
             ];
-            let metric = |suffix: &str| format!("{}/{name}.{suffix}", threads.name);
-            seen.extend(values.map(|(suffix, ns)| (metric(suffix), ns as f64 / 1000.0)));
+            let values = values.map(|(suffix, ns)| {
+                let metric = format!("{}/{name}.{suffix}", threads.name);
+                (metric, ns as f64 / 1000.0)
+            });
+            // A kind of clients may have so few requests that a single one decides a percentile.
+            let all = (latency.count + latency.unfinished) as f64;
+            let tells = |metric: &str| {
+                let needed = metrics::parse(metric).map_or(0.0, |metric| metric.values_needed());
+                Some(threads.name.as_str()) == main || all >= needed
+            };
+            seen.extend(values.into_iter().filter(|(metric, _)| tells(metric)));
         }
     }
     for job in jobs {
@@ -210,9 +219,13 @@ fn fit(
         let group = metrics::group_of(metric).unwrap_or(target);
         recorded.seen.timed_periods.contains(group)
     };
+    let kinds = recorded.seen.kinds.get(target).into_iter().flatten();
+    let kinds: Vec<&str> = kinds.map(|kind| kind.subject.as_str()).collect();
     let fit = |(metric, seen): (String, f64)| {
         let summary = baseline.get(&metric)?;
+        let subject = metric.rsplit_once('/').map(|(subject, _)| subject);
         Some(RefitFigure {
+            of_kind: subject.is_some_and(|subject| kinds.contains(&subject)),
             predicted: summary.mean,
             chance: (!is_timed(&metric))
                 .then(|| range(&summary.samples))

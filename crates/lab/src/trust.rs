@@ -145,9 +145,9 @@ impl<'a> Misses<'a> {
     }
 
     /// The same for a promise, which must hold: at least by the worst miss of any figure outside
-    /// its band.
+    /// its band that is not about another kind of clients.
     pub fn moved_apart_by_any(&self, interval: [f64; 2], metric: &str) -> [f64; 2] {
-        self.moved_apart_at_least(interval, metric, self.poorest_factor())
+        self.moved_apart_at_least(interval, metric, self.poorest_factor(metric))
     }
 
     fn moved_apart_at_least(&self, interval: [f64; 2], metric: &str, least: f64) -> [f64; 2] {
@@ -164,9 +164,11 @@ impl<'a> Misses<'a> {
         own.is_some_and(|own| is_poor(own, self.fit)) || self.poor_like(metric).next().is_some()
     }
 
-    /// By which factor the worst of the figures that miss their bands is off; 1 where none does.
-    fn poorest_factor(&self) -> f64 {
-        worst(self.poor.iter().copied())
+    /// By which factor the worst of the figures that miss their bands is off, without those of
+    /// other kinds of clients than that of `metric`; 1 where none does.
+    fn poorest_factor(&self, metric: &str) -> f64 {
+        let poor = self.poor.iter().copied();
+        worst(poor.filter(|one| !one.of_kind || subject(&one.metric) == subject(metric)))
     }
 
     fn own(&self, metric: &str) -> Option<&'a RefitFigure> {
@@ -188,15 +190,15 @@ impl<'a> Misses<'a> {
 /// how long the limit stops it, and of what is promised the `misjudged`. A miss of any other figure
 /// is told and widens the promises, but refuses no advice; one of the number of activations
 /// neither, because where threads wait for each other one request is several of them, now more and
-/// now fewer.
+/// now fewer; nor one of what a kind of clients is answered, of which all are the sum.
 pub fn decisive(fit: &[RefitFigure], misjudged: &[&str]) -> Vec<RefitFigure> {
     let stops = |name: &str| {
         let finished = name.ends_with(metrics::COUNT) && !name.contains(Latency::ACTIVATION);
         finished || name.ends_with("nr_throttled") || name.ends_with("throttled_usec")
     };
-    let decisive = fit
-        .iter()
-        .filter(|one| stops(&one.metric) || misjudged.contains(&one.metric.as_str()));
+    let decisive = fit.iter().filter(|one| {
+        !one.of_kind && stops(&one.metric) || misjudged.contains(&one.metric.as_str())
+    });
     decisive.cloned().collect()
 }
 
@@ -373,7 +375,10 @@ mod tests {
         assert!(!is_poor(&drawn(115.0), &[]), "80 would miss 115 by 30 %");
         assert!(!is_poor(&drawn(150.0), &[]), "120 is 20 % below");
         assert!(is_poor(&drawn(200.0), &[]));
-        assert_eq!(Misses::of(&[drawn(240.0)]).poorest_factor(), 2.0);
+        assert_eq!(
+            Misses::of(&[drawn(240.0)]).poorest_factor("pg/request_latency.p95"),
+            2.0
+        );
     }
 
     #[test]
@@ -401,11 +406,14 @@ mod tests {
         let bad = RefitFigure::new("pg/request_latency.p95", 40_000.0, 100_000.0);
         assert_eq!(poor_fit(std::slice::from_ref(&good)), None);
         assert_eq!(
-            Misses::of(std::slice::from_ref(&good)).poorest_factor(),
+            Misses::of(std::slice::from_ref(&good)).poorest_factor("pg/request_latency.p95"),
             1.0
         );
         let both = [good, bad];
-        assert_eq!(Misses::of(&both).poorest_factor(), 2.5);
+        assert_eq!(
+            Misses::of(&both).poorest_factor("pg/request_latency.p95"),
+            2.5
+        );
         assert_eq!(
             poor_fit(&both).unwrap(),
             "request_latency.p95 40.0 simulated, 100.0 ms recorded"
@@ -447,7 +455,10 @@ mod tests {
         let cut = RefitFigure::new("/a:nginx/activation_latency.p95", 283.0, 1782.0);
         let of_others = RefitFigure::new("/a:nginx/request_latency.p50", 10.0, 10.0);
         let requests = [cut.clone(), of_others];
-        assert_eq!(Misses::of(&requests).poorest_factor(), 1.0);
+        assert_eq!(
+            Misses::of(&requests).poorest_factor("pg/request_latency.p95"),
+            1.0
+        );
         assert_eq!(poor_fit(&requests), None);
         let told = warnings(&requests, None, 0);
         assert!(
@@ -466,7 +477,7 @@ mod tests {
             cut,
             RefitFigure::new("/b:nginx/request_latency.p50", 10.0, 10.0),
         ];
-        assert!(Misses::of(&elsewhere).poorest_factor() > 6.0);
+        assert!(Misses::of(&elsewhere).poorest_factor("pg/request_latency.p95") > 6.0);
         assert!(poor_fit(&elsewhere).is_some());
     }
 
@@ -527,6 +538,25 @@ mod tests {
             !saturated(50.0, 50.0, Latency::REQUEST),
             "they arrive anyway"
         );
+    }
+
+    /// One of few values of a kind of clients says nothing of the requests of another.
+    #[test]
+    fn a_kind_of_clients_moves_no_promise_about_others() {
+        let of_kind = RefitFigure {
+            of_kind: true,
+            ..RefitFigure::new("pg from psql/request_latency.p99", 260_000.0, 14_000.0)
+        };
+        let misses = [of_kind];
+        let factor = |metric: &str| Misses::of(&misses).poorest_factor(metric);
+        assert_eq!(factor("pg from pgbench/request_latency.p95"), 1.0);
+        assert_eq!(factor("pg/request_latency.p95"), 1.0);
+        assert!(factor("pg from psql/request_latency.p95") > 18.0);
+        let counted = RefitFigure {
+            of_kind: true,
+            ..RefitFigure::new("pg from psql/request_latency.count", 10.0, 30.0)
+        };
+        assert!(decisive(&[counted], &[]).is_empty());
     }
 
     #[test]

@@ -70,6 +70,7 @@ impl Served<'_> {
                 timeout_ns: self.timeout_ns,
                 retries: self.retries,
                 read_ns: 0,
+                also: None,
                 failed,
                 retried,
                 again: Some((message(kind), 0)),

@@ -338,6 +338,12 @@ impl Services {
         }
     }
 
+    /// Where the latencies of the kind of clients go that a request is of, if there are several.
+    fn latency_of_kind(&self, served: &Served) -> Option<MetricId> {
+        let of_kinds = &self.latency_of[served.service as usize];
+        of_kinds.get(served.kind as usize).copied()
+    }
+
     /// The number of a request whose client does not wait for ever.
     pub(super) fn patient(&self, request: RequestId) -> Option<PatientId> {
         self.patients.map(|(first, _)| PatientId(first + request.0))
@@ -384,9 +390,8 @@ impl Services {
         }
         if !served.goes_on {
             b.record(metric, latency);
-            let of_kinds = &self.latency_of[served.service as usize];
-            if let Some(of_kind) = of_kinds.get(served.kind as usize) {
-                b.record(*of_kind, latency);
+            if let Some(of_kind) = self.latency_of_kind(served) {
+                b.record(of_kind, latency);
             }
         }
         b.word_store(state, ANSWERED);
@@ -651,6 +656,7 @@ impl Compiler<'_> {
                 timeout_ns: patience.timeout_ns,
                 retries: patience.retries,
                 read_ns: served.read_ns,
+                also: self.services.latency_of_kind(served),
                 failed,
                 retried,
                 again,

@@ -113,3 +113,23 @@ fn a_schedule_does_not_wait_for_a_closed_loop() {
         assert!(mean_us.contains(&found_us), "{permille}: {found_us} us");
     }
 }
+
+#[test]
+fn a_client_that_gives_up_is_counted_for_its_kind_too() {
+    let mut replay = ab_beside_ld();
+    let adjust = Adjust {
+        patience: Some(Patience {
+            timeout_ns: 10_000_000,
+            retries: 0,
+        }),
+        ..Adjust::default()
+    };
+    adjust.apply(&mut replay).unwrap();
+    let world = played(&replay);
+    let count = |name: &str| {
+        let metric = format!("{name}/request_latency");
+        world.probes().metric(&metric).unwrap().values.count()
+    };
+    assert_eq!(count("server from ld"), 30);
+    assert_eq!(count("server"), count("server from ab") + 30);
+}
