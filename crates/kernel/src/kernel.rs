@@ -362,6 +362,7 @@ impl Kernel {
             se,
             group: attributes.group,
             cpu: attributes.cpu,
+            forked_on: attributes.cpu,
             state: TaskState::New,
             on_rq: false,
             migrating: false,

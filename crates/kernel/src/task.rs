@@ -95,6 +95,9 @@ pub struct Task {
     pub group: GroupId,
     /// CPU whose run queue it is, or was last, on.
     pub cpu: Cpu,
+    /// CPU that forked it, to which its timers belong until they are first set
+    /// (`init_dl_entity`).
+    pub(crate) forked_on: Cpu,
     /// Life.
     pub state: TaskState,
     /// Whether its class has it queued (delayed dequeue included).

@@ -169,6 +169,12 @@ fn deadline_tasks_beside_isolated_cpus_are_as_by_the_c() {
     known_ones_are_equal(&BESIDE_ISOLATED, "glrecxfq");
 }
 
+#[test]
+fn first_timers_of_deadline_tasks_are_set_as_by_the_c() {
+    // An idle CPU charges a deadline task of another one, whose timer it never set before.
+    known_ones_are_equal(&[("7.3.4", 8, 5157)], "glrecbxfquv");
+}
+
 /// Histories that parted once.
 fn known_ones_are_equal(known: &[(&str, usize, u64)], letters: &str) {
     for &(version, row, seed) in known {

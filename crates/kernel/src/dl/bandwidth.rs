@@ -207,7 +207,8 @@ impl Kernel {
         (entity.non_contending, entity.inactive_timer_set) = (true, true);
         let at = p.now(self.here) + zero_lag_ns as Ns;
         let last = self.dl.of(task).inactive_timer_cpu;
-        let on = self.arm_unpinned(p, Timer::Inactive(task), at, last);
+        let last = last.unwrap_or(self.tasks[task].forked_on);
+        let on = self.arm_unpinned(p, Timer::Inactive(task), at, Some(last));
         self.dl.entity(task).inactive_timer_cpu = on;
     }
 

@@ -110,7 +110,8 @@ impl Kernel {
         }
         if !entity.timer_set {
             self.dl.entity(task).timer_set = true;
-            let on = self.arm_unpinned(p, Timer::Deadline(task), at, entity.timer_cpu);
+            let last = entity.timer_cpu.unwrap_or(self.tasks[task].forked_on);
+            let on = self.arm_unpinned(p, Timer::Deadline(task), at, Some(last));
             self.dl.entity(task).timer_cpu = on;
         }
         true
@@ -204,6 +205,31 @@ mod tests {
     use crate::ids::Cpu;
     use crate::tests::deadline::{reserve, set};
     use crate::tests::world::World;
+
+    #[test]
+    fn the_first_timer_of_a_task_belongs_to_the_cpu_that_forked_it() {
+        // CPU 0 idles while its tick runs. From 7.1 on a timer that belongs to it stays there;
+        // another one goes to CPU 1, which is busy.
+        for (forked_on, target) in [(Cpu(0), Cpu(0)), (Cpu(1), Cpu(1))] {
+            let mut world = World::new("7.3", 2);
+            let task = world.spawn(Cpu(1));
+            world.call(Cpu(1), |kernel, bench| {
+                let tenth = reserve(10, 100, 100);
+                let set = kernel.set_deadline_nocheck(bench, Cpu(1), task, tenth);
+                set.expect("a tenth of a CPU");
+            });
+            world.bench.high_resolution_timer = Some(0);
+            let kernel = &mut world.kernel;
+            kernel.tasks[task].forked_on = forked_on;
+            kernel.here = Cpu(0);
+            (kernel.rqs[0].tick_running, kernel.rqs[0].need_resched) = (true, false);
+            assert!(kernel.dl_start_timer(&mut world.bench, Cpu(1), task));
+            kernel.dl_stops_contending(&mut world.bench, task);
+            let entity = kernel.dl.of(task);
+            let set_on = [entity.timer_cpu, entity.inactive_timer_cpu];
+            assert_eq!(set_on, [Some(target); 2]);
+        }
+    }
 
     #[test]
     fn a_charge_of_no_time_throttles_only_a_task_that_yielded() {
