@@ -175,6 +175,12 @@ fn first_timers_of_deadline_tasks_are_set_as_by_the_c() {
     known_ones_are_equal(&[("7.3.4", 8, 5157)], "glrecbxfquv");
 }
 
+#[test]
+fn hints_at_a_group_that_runs_without_a_pick_are_as_by_the_c() {
+    // A deadline task becomes a fair one while it runs, in a group whose task had yielded.
+    known_ones_are_equal(&[("5.10.223", 3, 5054)], "glrecbxfqv");
+}
+
 /// Histories that parted once.
 fn known_ones_are_equal(known: &[(&str, usize, u64)], letters: &str) {
     for &(version, row, seed) in known {

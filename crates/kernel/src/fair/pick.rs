@@ -170,7 +170,10 @@ impl Kernel {
         se: EntityId,
         first: bool,
     ) {
-        self.clear_buddies(q, se);
+        // Up to 5.13 the pick does so: a task that is set anew while it runs keeps hints at it.
+        if self.rules.fair == FairClass::Eevdf || !self.rules.pick_clears_buddies {
+            self.clear_buddies(q, se);
+        }
         if self.entities[se].on_rq {
             self.timeline_remove(q, se);
             self.update_load_avg(p, q, se, LoadUpdate::UpdateTg);

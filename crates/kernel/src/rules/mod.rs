@@ -147,8 +147,8 @@ rules! {
     /// The load average of a fair task follows when its policy becomes SCHED_IDLE (6.11), as for
     /// any other weight.
     pub(crate) idle_policy_reweights: bool = false,
-    /// Hints at an entity end whenever it is picked, even where it goes on running (up to 5.13,
-    /// CFS).
+    /// Hints at an entity end whenever it is picked, even where it goes on running, and not where
+    /// it is set without a pick (up to 5.13, CFS).
     pub(crate) pick_clears_buddies: bool = true,
     /// The tick check caps the ideal slice at the latency (6.3–6.5).
     pub(crate) slice_capped_by_latency: bool = false,

@@ -210,6 +210,36 @@ fn yielding_skips_a_turn_only_when_that_is_fair() {
 }
 
 #[test]
+fn a_hint_at_what_runs_without_a_pick_lasts_up_to_5_13() {
+    // As above, but the first task yields in a group. A real-time task of the group comes and
+    // becomes a fair one while it runs: the group runs again without having been picked.
+    for (version, skips) in [
+        ("5.10", true),
+        ("5.13", true),
+        ("5.14", false),
+        ("6.5", false),
+    ] {
+        let mut world = World::at_hz(version, 8, 1000);
+        let group = world.group(GroupId::ROOT);
+        world.spawn_in(group, CPU, Policy::Normal, 0);
+        world.advance(MS);
+        let second = world.spawn(CPU);
+        world.advance_to(10 * MS);
+        world.yield_current(CPU);
+        assert_eq!(world.current(CPU), second, "{version}: 3 ms apart");
+        let task = world.start(TaskAttributes {
+            policy: Policy::Fifo,
+            rt_priority: 1,
+            group,
+            ..TaskAttributes::on(CPU)
+        });
+        assert_eq!(world.current(CPU), task, "{version}");
+        world.set_policy(CPU, task, Policy::Normal, 0, 0);
+        assert_eq!(world.current(CPU) == second, skips, "{version}");
+    }
+}
+
+#[test]
 fn a_forked_child_starts_one_slice_after_its_parent() {
     for (child_first, version) in [(false, "5.10"), (true, "5.10"), (true, "6.5")] {
         let mut world = World::with(version, 8, |rules| rules.child_runs_first = child_first);
