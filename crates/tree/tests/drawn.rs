@@ -176,6 +176,11 @@ fn first_timers_of_deadline_tasks_are_set_as_by_the_c() {
 }
 
 #[test]
+fn a_fair_server_that_ran_begins_a_period_as_by_the_c_of_6_18_15() {
+    known_ones_are_equal(&[("6.18.15", 4, 200_115)], "glrecbxfquv");
+}
+
+#[test]
 fn hints_at_a_group_that_runs_without_a_pick_are_as_by_the_c() {
     // A deadline task becomes a fair one while it runs, in a group whose task had yielded.
     known_ones_are_equal(&[("5.10.223", 3, 5054)], "glrecbxfqv");

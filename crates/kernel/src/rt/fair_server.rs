@@ -21,17 +21,18 @@
 //!
 //! Up to 6.16 it also stops when the last fair task falls asleep, and its timer with it. From 6.17
 //! the timer goes on: at zero laxity the server begins a period, finds nothing to run and stops,
-//! but a fair task that wakes later in that period is served at once, with a twentieth of what is
-//! left of it. Worked example: no fair task waits at 950 ms, zero laxity. One that wakes at 980
-//! beside a FIFO hog gets 48.5 ms from there on, a twentieth of the 970 to the deadline; up to 6.16
-//! it waits until 1930 ms, zero laxity of a period that begins with its wakeup.
+//! but a fair task that wakes later in that period is served at once, from 7.0 on with a twentieth
+//! of what is left of it. Worked example: no fair task waits at 950 ms, zero laxity. One that wakes
+//! at 980 beside a FIFO hog gets 48.5 ms from there on, a twentieth of the 970 to the deadline. In
+//! 6.17 it gets 50, and a new period. Up to 6.16, and again in 6.19, it waits until 1930 ms, zero
+//! laxity of a period that begins with its wakeup.
 
 use crate::dl::{to_ratio, until_zero_lag};
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Platform, Timer};
-use crate::rules::Rules;
+use crate::rules::{Rules, ServerOverflow};
 
 /// A zero-laxity timer that fires this early waits again (`dl_server_min_res`).
 const MIN_RESOLUTION_NS: Ns = 1_000_000;
@@ -172,7 +173,12 @@ impl Kernel {
         server.active = true;
         // `update_dl_entity`: a period that is over, or too full, starts anew.
         if server.deadline_ns == 0 || server.deadline_ns < now || server.overflows(now, reserved) {
-            if server.defer_running && server.deadline_ns >= now {
+            let keeps = match self.rules.server_overflow {
+                ServerOverflow::NewPeriod => false,
+                ServerOverflow::Revised => server.deadline_ns > 0,
+                ServerOverflow::RevisedIfRunning => server.defer_running,
+            };
+            if keeps && server.deadline_ns >= now {
                 server.runtime_ns = revised_runtime(reserved, server.deadline_ns - now);
             } else {
                 server.defer_running &= self.rules.fair_server_starts_running;

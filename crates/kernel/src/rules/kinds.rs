@@ -35,6 +35,18 @@ pub(crate) enum IdleAverage {
     EndsWithStart,
 }
 
+/// Budget of a fair server that starts before its deadline with more than fits until then
+/// (`update_dl_entity`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub(crate) enum ServerOverflow {
+    /// Up to 6.19: a new period.
+    NewPeriod,
+    /// 7.0 to 7.1.7: what fits, and it is queued at once.
+    Revised,
+    /// From 7.1.8 on: that if it ran in this period, a new period otherwise.
+    RevisedIfRunning,
+}
+
 /// How long a picked entity is protected from preemption by `RUN_TO_PARITY`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub(crate) enum Protection {

@@ -37,7 +37,7 @@ pub use changes::{Change, Origin};
 pub use domains::DOMAIN_TUNABLES;
 pub use features::{FEATURES, Feature, Features};
 pub(crate) use kinds::{
-    CgroupMode, IdleAverage, IdlePeltSync, Protection, Reweight, ThrottleModel,
+    CgroupMode, IdleAverage, IdlePeltSync, Protection, Reweight, ServerOverflow, ThrottleModel,
 };
 pub use kinds::{FairClass, Preemption};
 pub use resolve::{KernelChoice, Problem, RulesError};
@@ -370,6 +370,8 @@ rules! {
     /// A server that ran, stopped and starts in a later period runs at once (6.12 to 6.18.8),
     /// instead of waiting for zero laxity.
     pub(crate) fair_server_starts_running: bool = true,
+    /// Budget of a server that starts with more than fits before its deadline.
+    pub(crate) server_overflow: ServerOverflow = ServerOverflow::NewPeriod,
     /// Idle time uses its budget up as it passes, and a period that begins in idle ends it (7.1);
     /// before, idle time was taken off when idle ended.
     pub(crate) fair_server_waits_out_idle: bool = false,

@@ -223,7 +223,15 @@ fn a_server_that_found_nothing_to_run_serves_at_once_since_6_17() {
     for version in ["6.12", "6.16"] {
         assert_eq!(served(version), [1, 1, 2], "{version}");
     }
-    for version in ["6.12.117", "6.17", "6.18"] {
+    for version in ["6.17", "6.18.8"] {
+        // A new period, and the whole budget at once.
+        assert_eq!(served(version), [11, 51, 51], "{version}");
+    }
+    for version in ["6.18.9", "6.18.23", "6.19.13"] {
+        // A new period, which waits for zero laxity at 1930 ms.
+        assert_eq!(served(version), [1, 1, 2], "{version}");
+    }
+    for version in ["6.12.92", "6.12.117", "6.18.24", "7.0"] {
         // 48.5 ms, a twentieth of the 970 to the deadline; the tick of 1029 ms finds them used up.
         assert_eq!(served(version), [11, 50, 50], "{version}");
     }
@@ -255,7 +263,7 @@ fn a_server_whose_period_went_by_in_idle_stops_since_7_1() {
     // 10 ms of a fair task, then idle. The timer at 950 ms finds the budget of 50 used up by idle
     // time and stops the server. It begins anew with the fair task at 980, beside a FIFO hog, and
     // its zero laxity is at 1930 ms. Up to 7.0 it is still there at 970 ms, waiting to be picked.
-    for (version, stops) in [("7.0", false), ("7.1", true), ("7.3", true)] {
+    for (version, stops) in [("7.0", false), ("7.1.8", true), ("7.3", true)] {
         let mut world = World::with(version, 1, |rules| rules.features.hrtick = false);
         let fair = world.spawn(CPU);
         world.advance_to(10 * MS);
@@ -272,6 +280,24 @@ fn a_server_whose_period_went_by_in_idle_stops_since_7_1() {
                 assert_eq!(world.runtime(fair), runtime * MS, "{version} at {ms} ms");
             }
         }
+    }
+}
+
+#[test]
+fn a_server_that_did_not_run_is_queued_before_its_deadline_up_to_7_1_7() {
+    // The same server, for which idle time began a second period before it stopped. It starts at
+    // 980 ms with a twentieth of what is left of that, 49 ms by the tick.
+    for (version, runtime) in [("7.1", 59), ("7.1.7", 59), ("7.1.8", 10), ("7.2", 10)] {
+        let mut world = World::with(version, 1, |rules| rules.features.hrtick = false);
+        let fair = world.spawn(CPU);
+        world.advance_to(10 * MS);
+        world.block(CPU);
+        world.advance_to(970 * MS);
+        world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
+        world.advance_to(980 * MS);
+        world.wake(CPU, fair);
+        world.advance_to(1100 * MS);
+        assert_eq!(world.runtime(fair), runtime * MS, "{version}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Changes of the main sequence, of wakeups across CPUs, and of the real-time class.
 
 use super::changes;
-use crate::rules::IdleAverage;
+use crate::rules::{IdleAverage, ServerOverflow};
 
 changes! {
     "affinity-distribute" "46a87b3851f0" (5, 7): (on affinity_distributes),
@@ -71,7 +71,13 @@ changes! {
     "late-server-renews" "421fc59cf58c" (6, 17): (on late_server_renews),
         "A fair server that uses its budget up behind its deadline begins a new period, instead of being queued anew.";
     "fair-server-waits" release (6, 19) also [(6, 12, 69), (6, 18, 9)]: (off fair_server_starts_running),
-        "A fair server that ran and starts in a later period waits for zero laxity again.";
+        "A fair server that ran and starts a new period waits for zero laxity again.";
+    "server-keeps-deadline" "14a857056466" (7, 0) also [(6, 12, 83), (6, 18, 24), (6, 19, 14)]:
+        (server_overflow: ServerOverflow::NewPeriod => ServerOverflow::Revised, ..),
+        "A fair server that starts before its deadline with more budget than fits gets what fits, at once.";
+    "server-that-ran-keeps-deadline" "1842bf97af10" (7, 2) also [(6, 12, 103), (6, 18, 44), (7, 1, 8)]:
+        (server_overflow: ServerOverflow::Revised => ServerOverflow::RevisedIfRunning),
+        "Only a fair server that ran gets what fits before its deadline; another one begins a new period.";
     "next-class" "704069649b5b" (7, 0): (on arrivals_meet_next_class),
         "An arrival is held against the class that its CPU is about to choose, not against that of the running task.";
     "preempts-own-class" release (7, 2): (on preempts_own_class_only),
