@@ -202,7 +202,7 @@ pub(crate) struct Case<'a> {
     pub note: Option<String>,
 }
 
-/// That a promise which names no clients is about all of them, where those of `target` are of
+/// Says of a promise about the requests of all clients that it is, where those of `target` are of
 /// several kinds: a few reports among many health checks may take any time and keep it.
 fn about_all_clients(
     recorded: &Recorded,
@@ -212,7 +212,8 @@ fn about_all_clients(
 ) -> Option<String> {
     let kinds = recorded.seen.kinds.get(target)?;
     let latency = latency.filter(|latency| latency.name == Latency::REQUEST)?;
-    let slo = promises.iter().find(|slo| slo.is_taken_for(latency))?;
+    let of_all = |slo: &&Slo| slo.metric.starts_with(&latency.metric(""));
+    let slo = promises.iter().find(of_all)?;
     let (_, name) = slo.metric.rsplit_once('/')?;
     let of_kinds = kinds
         .iter()
@@ -269,10 +270,17 @@ impl<'a> Case<'a> {
         // `time` is that of a job, everything else is about the threads that do its work.
         let scope = |text: &str| {
             let job = job.filter(|_| text.trim_start().starts_with(metrics::TIME));
+            let kinds = recorded.seen.kinds.get(&target).into_iter().flatten();
+            let mut subjects = kinds.map(|kind| kind.subject.as_str());
+            let is_its = |subject: &&str| {
+                let behind = text.trim_start().strip_prefix(subject);
+                behind.is_some_and(|behind| behind.starts_with('/'))
+            };
             Scope {
-                threads: match job {
-                    Some(job) => Some(job.threads.as_str()),
-                    None => recorded.seen.main_threads(&target),
+                threads: match (job, subjects.find(is_its)) {
+                    (Some(job), _) => Some(job.threads.as_str()),
+                    (None, Some(subject)) => Some(subject),
+                    (None, None) => recorded.seen.main_threads(&target),
                 },
                 latency: of_threads.as_ref().map(|one| one.name),
                 cgroup: Some(&target),

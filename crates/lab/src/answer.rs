@@ -534,8 +534,8 @@ fn describe_limit(settings: &CgroupSettings) -> String {
     )
 }
 
-/// The clients of every column, if these, or some kind of them, ask again when they are answered and
-/// nothing else of the replay differs between columns.
+/// The clients of every column, if these, or some kind of them, ask again when they are answered
+/// and nothing else of the replay differs between columns.
 fn clients_that_wait(
     scenarios: &[Scenario],
     recorded: &Recorded,
@@ -601,6 +601,7 @@ fn describe_loop(scenario: &Scenario, who: &str, bound: Bound, by: &str) -> Stri
             "a schedule on each known connection, as set, one request at a time".to_owned()
         }
         (ClientLoop::AsRecorded, Bound::None) => format!("open loop{by}"),
+        (ClientLoop::AsRecorded, Bound::Connections(1)) => "closed loop, 1 connection".to_owned(),
         (ClientLoop::AsRecorded, Bound::Connections(connections)) => {
             format!("closed loop, {connections} connections")
         }

@@ -167,7 +167,14 @@ pub fn rehearse(group: &CpuCgroup, wish: &Wish, journals: &Path) -> Result<Vec<W
         let path = group.dir().join(write.file.name());
         sys::refuse_unwritable(&path).map_err(|error| io_error("writing", &path, error))?;
     }
-    let there = journals.ancestors().find(|folder| folder.exists());
+    // A relative folder lies in the working directory.
+    let mut above = journals
+        .ancestors()
+        .map(|folder| match folder.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => folder,
+        });
+    let there = above.find(|folder| folder.exists());
     if let Some(folder) = there.filter(|_| !writes.is_empty()) {
         sys::refuse_unwritable(folder)
             .map_err(|error| io_error("keeping journals in", journals, error))?;

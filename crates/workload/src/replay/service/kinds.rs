@@ -3,9 +3,10 @@
 //! A health check beside the load, or reports beside orders: one connects anew for each request and
 //! the other does not, one keeps a schedule and the other asks again when it has been answered. So
 //! what belongs to a request, and when clients ask, is found for each kind by itself, and so are
-//! its latencies. Threads are of one kind if their subjects are the same, or if they use the same
-//! connection: a Go client's threads take turns. Programs of one subject are told apart only where
-//! their requests have different numbers of messages, as those of two `pgbench` do.
+//! its latencies. Threads are of one kind if their names are the same, so that ten pods of one
+//! client are one, or if they use the same connection: a Go client's threads take turns. Programs
+//! of one name are told apart only where their requests have different numbers of messages, as
+//! those of two `pgbench` do, or connections of their own.
 //!
 //! # Worked example
 //!
@@ -15,6 +16,7 @@
 
 use super::super::model::Thread;
 use super::super::sockets::Exchanged;
+use super::super::subject;
 use super::super::threads::ThreadId;
 use super::{Asked, MESSAGES_MIN};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,22 +31,22 @@ pub(super) struct Clients {
     pub exchanges: Vec<usize>,
 }
 
-/// The kinds of `clients`, the one with the most exchanges first. A subject with few exchanges
-/// makes no kind of its own.
+/// The kinds of `clients`, the one with the most exchanges first. Those with few exchanges make no
+/// kind of their own and count for the first.
 pub(super) fn of(
     exchanged: &[Exchanged],
     threads: &[Thread],
     clients: &BTreeSet<ThreadId>,
 ) -> Vec<Clients> {
-    let subject = |thread: ThreadId| threads[thread.index()].subject.as_str();
-    let mut kinds: Vec<Clients> = together(exchanged, |one| subject(one.client))
+    let name = |thread: ThreadId| subject::split(&threads[thread.index()].subject).0;
+    let mut kinds: Vec<Clients> = together(exchanged, |one| name(one.client))
         .into_iter()
-        .map(|(subjects, exchanges)| Clients {
-            name: most_frequent(exchanges.iter().map(|one| subject(exchanged[*one].client))),
+        .map(|(names, exchanges)| Clients {
+            name: most_frequent(exchanges.iter().map(|one| name(exchanged[*one].client))),
             threads: clients
                 .iter()
                 .copied()
-                .filter(|one| subjects.contains(subject(*one)))
+                .filter(|one| names.contains(name(*one)))
                 .collect(),
             exchanges,
         })

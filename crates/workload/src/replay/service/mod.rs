@@ -86,6 +86,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer messages than this in either direction make no service.
 const MESSAGES_MIN: usize = 20;
+
 /// Evidence in which services are looked for.
 pub(super) struct Evidence<'a> {
     pub threads: &'a [Thread],

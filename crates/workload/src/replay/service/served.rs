@@ -51,7 +51,7 @@ pub struct Kind {
 }
 
 /// The messages of a client and their replies that are one request to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dialogue {
     /// One message and its reply.
     #[default]

@@ -176,7 +176,10 @@ pub(super) fn whole(
     clients: &BTreeSet<ThreadId>,
 ) -> Exchanged {
     let (first, last) = (&exchanged[of[0]], &exchanged[of[of.len() - 1]]);
-    let made = first.lifetime.filter(|_| renews);
+    // A connection that is kept among others that are renewed begins one request only.
+    let made = first
+        .lifetime
+        .filter(|made| renews && first.free_ns < made.opened_ns);
     let closed = made.and_then(|made| made.closed);
     let closed = closed.filter(|(_, by)| clients.contains(by));
     Exchanged {
@@ -294,6 +297,10 @@ mod tests {
         let [whole, by_kernel] =
             [by_client, BTreeSet::new()].map(|by| whole(&exchanged, &found[1], true, &by));
         assert_eq!((kept.begun_ns, kept.freed_ns), (11_100_000, 12_300_000));
+        let mut later = exchanged.clone();
+        later[3].free_ns = 11_050_000;
+        let later = super::whole(&later, &found[1], true, &BTreeSet::new());
+        assert_eq!(later.begun_ns, 11_100_000);
         assert_eq!(by_kernel.freed_ns, whole.replied_ns);
         let us = [whole.begun_ns, whole.sent_ns, whole.replied_ns].map(|ns| ns / 1000);
         assert_eq!(us, [11_000, 11_100, 12_300]);

@@ -60,9 +60,7 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
         exchanged,
     };
     let kinds = kinds::of(&sides.exchanged, border.evidence.threads, &border.clients);
-    let kinds = kinds
-        .into_iter()
-        .flat_map(|kind| sides.by_transactions(kind));
+    let kinds = kinds.into_iter().flat_map(|kind| sides.by_dialogue(kind));
     let mut told: Vec<Told> = kinds.map(|kind| sides.told(&kind)).collect();
     told[0].given_up += closed;
     Some(told)
@@ -98,7 +96,8 @@ impl Asking<'_> {
         })
     }
 
-    /// To which messages timers led. A timer leads to the first message that is sent after it.
+    /// Tells the messages to which timers led. A timer leads to the first message that is sent
+    /// after it.
     fn by_timer(&self, exchanged: &[Exchanged]) -> Vec<bool> {
         let mut led_by: BTreeSet<usize> = BTreeSet::new();
         let by_timer = exchanged.iter().map(|one| {
@@ -123,40 +122,32 @@ impl Asking<'_> {
         Some((Dialogue::Messages(number), all))
     }
 
-    /// The programs of one subject as kinds of their own, where the requests of some have more
-    /// messages than those of others.
-    fn by_transactions(&self, kind: Clients) -> Vec<Clients> {
+    /// The programs of one name as kinds of their own, where the requests of some have more
+    /// messages than those of others, or connections of their own.
+    fn by_dialogue(&self, kind: Clients) -> Vec<Clients> {
         let exchanged = self.at(&kind.exchanges);
         if self.dialogues(&exchanged).is_some() {
             return vec![kind];
         }
-        let mut by_length: BTreeMap<u32, Clients> = BTreeMap::new();
+        let mut by_dialogue: BTreeMap<Dialogue, Clients> = BTreeMap::new();
         for (threads, positions) in kinds::programs(&exchanged) {
             let positions = positions.iter().map(|one| kind.exchanges[*one]);
             let positions: Vec<usize> = positions.collect();
-            let length = match self.dialogues(&self.at(&positions)) {
-                Some((Dialogue::Messages(number), _)) => number,
-                _ => 1,
-            };
-            let alike = by_length.entry(length).or_default();
+            let found = self.dialogues(&self.at(&positions));
+            let dialogue = found.map_or(Dialogue::None, |(dialogue, _)| dialogue);
+            let alike = by_dialogue.entry(dialogue).or_default();
             alike.threads.extend(threads);
             alike.exchanges.extend(positions);
         }
+        let mut all: Vec<Clients> = by_dialogue.into_values().collect();
         let enough = |one: &Clients| one.exchanges.len() >= MESSAGES_MIN;
-        if by_length.len() < 2 || !by_length.values().all(enough) {
+        if all.len() < 2 || !all.iter().all(enough) {
             return vec![kind];
         }
-        let others = kind.threads.iter().copied();
-        let shown: BTreeSet<ThreadId> = by_length
-            .values()
-            .flat_map(|one| &one.threads)
-            .copied()
-            .collect();
-        let others: Vec<ThreadId> = others.filter(|one| !shown.contains(one)).collect();
-        by_length
-            .entry(1)
-            .and_modify(|one| one.threads.extend(others));
-        let mut all: Vec<Clients> = by_length.into_values().collect();
+        all.sort_by_key(|one| std::cmp::Reverse(one.exchanges.len()));
+        // Threads of which no exchange shows whose they are.
+        let shown: BTreeSet<ThreadId> = all.iter().flat_map(|one| &one.threads).copied().collect();
+        all[0].threads.extend(kind.threads.difference(&shown));
         for one in &mut all {
             let pids = one.threads.iter();
             let pid = pids
