@@ -13,6 +13,7 @@ use schedcast_lab::clients;
 use schedcast_lab::drift::Drifting;
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
+use schedcast_lab::recording::Latency;
 use schedcast_lab::simulate::Simulate;
 
 use crate::judge::{self, Forecast};
@@ -171,6 +172,16 @@ pub(crate) fn doubt_schedules<S: Simulate, F: Fn() + Sync>(
     Ok(told)
 }
 
+/// Latencies that may rest on a schedule of clients: that of all clients, and that of each kind
+/// without a bound of the requests under way.
+fn scheduled(case: &Case<'_>) -> Vec<Latency> {
+    let kinds = case.recorded.seen.kinds.get(&case.target);
+    let kinds = kinds.into_iter().flatten();
+    let kinds = kinds.filter(|kind| kind.is_unbound());
+    let of_kinds = kinds.map(|kind| Latency::new(&kind.subject, Latency::REQUEST));
+    case.latency.iter().cloned().chain(of_kinds).collect()
+}
+
 /// Refutes the forecasts of what clients wait for under the limit of the second of two scenarios,
 /// where it helps only clients that keep a schedule and nothing tells whether they do. Returns why.
 ///
@@ -182,22 +193,24 @@ pub(crate) fn refute_schedule(
     pair: [&Scenario; 2],
     forecasts: &mut [Forecast],
 ) -> Result<Option<String>> {
-    let Some(latency) = &case.latency else {
-        return Ok(None);
-    };
-    let begin = format!("{}/{}.", latency.threads, latency.name);
-    let is_about_it = |slo: &Slo| slo.metric.starts_with(&begin);
-    if !case.promises.iter().any(is_about_it) {
-        return Ok(None);
-    }
     let known = case.recorded.seen.closed_loops.get(&case.target);
     let (seeds, simulator) = (drifting.seeds, drifting.simulator);
-    let why = clients::only_in_open_loop(pair, (known, latency), seeds, simulator)?;
-    if why.is_some() {
-        let pairs = case.promises.iter().zip(forecasts);
+    let mut told = None;
+    for latency in scheduled(case) {
+        let begin = format!("{}/{}.", latency.threads, latency.name);
+        let is_about_it = |slo: &Slo| slo.metric.starts_with(&begin);
+        if !case.promises.iter().any(is_about_it) {
+            continue;
+        }
+        let Some(why) = clients::only_in_open_loop(pair, (known, &latency), seeds, simulator)?
+        else {
+            continue;
+        };
+        let pairs = case.promises.iter().zip(forecasts.iter_mut());
         for (_, forecast) in pairs.filter(|(slo, _)| is_about_it(slo)) {
             (forecast.met, forecast.refuted) = (false, true);
         }
+        told.get_or_insert(why);
     }
-    Ok(why)
+    Ok(told)
 }

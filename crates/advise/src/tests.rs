@@ -384,11 +384,13 @@ impl Simulate for BurstForSchedules {
         let share = if helps { 2.0 / 3.0 } else { 1.0 };
         // As recorded, so that the fit widens nothing.
         let recorded = [("p50", 10_400.0), ("p95", 113_300.0), ("p99", 180_400.0)];
-        let latency = |(suffix, us): (&str, f64)| {
-            let name = format!("postgres/request_latency.{suffix}");
+        let latency = |subject: &str, (suffix, us): (&str, f64)| {
+            let name = format!("{subject}/request_latency.{suffix}");
             (name, us * share + seed as f64)
         };
-        let mut metrics: BTreeMap<String, f64> = recorded.map(latency).into();
+        let of = |subject: &str| recorded.map(|one| latency(subject, one));
+        let subjects = ["postgres", "postgres from open", "postgres from closed"];
+        let mut metrics: BTreeMap<String, f64> = subjects.iter().copied().flat_map(of).collect();
         metrics.insert("cgroup:/pg/nr_throttled".to_owned(), 102.0);
         Ok(Outcome {
             event_hash: seed,
@@ -401,14 +403,15 @@ impl Simulate for BurstForSchedules {
 #[test]
 fn a_gate_does_not_let_a_burst_pass_that_helps_only_in_an_open_loop() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota");
-    let passes = |clients: ClosedLoop| {
-        let mut recorded = Recorded::open(&path).unwrap();
+    let passes = |clients: ClosedLoop, promise: &str| {
+        let recorded = Recorded::open(&path).unwrap();
+        let mut recorded = schedcast_lab::samples::with_kinds(recorded, "/pg", "postgres");
         recorded.seen.closed_loops.insert("/pg".to_owned(), clients);
         let mut question = Question::of(Subject::Recording(recorded));
         let burst = Setting::Set("cpu.max.burst=30000".to_owned());
         question.columns.leading = vec![burst];
         question.seeds = Some(3);
-        let slos = ["request_latency.p99<150ms".to_owned()];
+        let slos = [promise.to_owned()];
         let gate = gate::check(&question, &slos, &BurstForSchedules, &|| {}).unwrap();
         let told = gate.comparison.warnings.join("\n");
         (
@@ -416,6 +419,13 @@ fn a_gate_does_not_let_a_burst_pass_that_helps_only_in_an_open_loop() {
             told.contains("only if clients keep a schedule"),
         )
     };
-    assert_eq!(passes(ClosedLoop::No), (true, false));
-    assert_eq!(passes(ClosedLoop::Unknown { coarse: false }), (false, true));
+    let of_open = "postgres from open/request_latency.p99<150ms";
+    for promise in ["request_latency.p99<150ms", of_open] {
+        let unknown = ClosedLoop::Unknown { coarse: false };
+        assert_eq!(passes(ClosedLoop::No, promise), (true, false), "{promise}");
+        assert_eq!(passes(unknown, promise), (false, true), "{promise}");
+    }
+    let of_closed = "postgres from closed/request_latency.p99<150ms";
+    let unknown = ClosedLoop::Unknown { coarse: false };
+    assert_eq!(passes(unknown, of_closed), (true, false), "known to wait");
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use schedcast_workload::replay::MeasuredJob;
+use schedcast_workload::replay::{Bound, Dialogue, Kind, MeasuredJob};
 
 use crate::comparison::Comparison;
 use crate::experiment;
@@ -24,6 +24,20 @@ pub fn with_job(mut recorded: Recorded, path: &str, name: &str, length_ns: u64) 
         length_ns,
         is_whole: true,
     });
+    recorded
+}
+
+/// `recorded` as if clients of two kinds asked `server` of the group at `path`, those called `open`
+/// by a schedule, and those called `closed` again when each of three has its reply.
+pub fn with_kinds(mut recorded: Recorded, path: &str, server: &str) -> Recorded {
+    let kinds = [("open", Bound::None), ("closed", Bound::Connections(3))];
+    let kinds = kinds.map(|(name, bound)| Kind {
+        subject: format!("{server} from {name}"),
+        name: name.to_string(),
+        bound,
+        dialogue: Dialogue::None,
+    });
+    recorded.seen.kinds.insert(path.to_string(), kinds.into());
     recorded
 }
 

@@ -33,6 +33,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Between the name and the cgroup of a subject.
 const AT: &str = "@/";
+/// Between a server and a kind of its clients in the subject of the figures of their requests.
+const FROM: &str = " from ";
 /// Characters that may stand before the number at the end of the name of a pool's thread.
 const BEFORE_NUMBER: [char; 6] = ['-', '/', '_', '#', ':', ' '];
 /// Programs that record. Their threads may have more behind it, as in `perf_6.1` and `perf-exec`.
@@ -43,6 +45,16 @@ pub fn is_recorder(name: &str) -> bool {
     let rest = RECORDERS.iter().filter_map(|one| name.strip_prefix(one));
     rest.into_iter()
         .any(|rest| !rest.starts_with(char::is_alphanumeric))
+}
+
+/// Subject of the requests of clients called `client` to `server`: `nginx from curl`.
+pub(super) fn of_clients(server: &str, client: &str) -> String {
+    format!("{server}{FROM}{client}")
+}
+
+/// Whether `subject` is that of the requests of one kind of clients, and of no threads.
+pub fn is_of_clients(subject: &str) -> bool {
+    subject.contains(FROM)
 }
 
 /// A subject's name and, where it has one, its cgroup: `python3@/web` is `python3` in `/web`.

@@ -1,6 +1,7 @@
 //! Services, their requests, and what follows a reply.
 
 use super::super::groups::GroupIndex;
+use super::super::subject;
 use super::super::threads::ThreadId;
 use super::{Rounds, Told};
 
@@ -91,10 +92,15 @@ impl Bound {
 }
 
 impl Kind {
+    /// Whether as many of their requests are under way as become due.
+    pub fn is_unbound(&self) -> bool {
+        self.bound == Bound::None
+    }
+
     /// The kinds of clients of a service, if there are several.
     pub(super) fn of(told: &[Told], bounds: &[Bound]) -> Vec<Self> {
         let kinds = told.iter().zip(bounds).map(|(one, bound)| Self {
-            subject: format!("{} from {}", one.server, one.client),
+            subject: subject::of_clients(&one.server, &one.client),
             name: one.client.clone(),
             bound: *bound,
             dialogue: one.dialogue,
