@@ -167,6 +167,7 @@ pub fn check(
     }
     let mut context = answer::context(question, &experiment)?;
     context.fit = fit;
+    context.names = case.names();
     Ok(Gate {
         comparison,
         context,

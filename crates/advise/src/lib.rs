@@ -645,6 +645,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
     let is_own = |slo: &Slo| slo.is_about(target, &members);
     let mut context = answer::context(question, &question.experiment()?)?;
     context.fit = bench.fit.clone();
+    context.names = case.names();
     let label = |path: String| case.recorded.label(&path).unwrap_or(path);
     Ok(Advice {
         schema: SCHEMA.to_string(),

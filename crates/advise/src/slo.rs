@@ -16,11 +16,14 @@
 use std::sync::Arc;
 
 use schedcast_base::groups::is_within;
+use schedcast_lab::context::Names;
 use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::metrics::{self, Better, Metric};
 use schedcast_lab::recording::Latency;
 use schedcast_lab::simulator::Simulator;
+
+use crate::Case;
 
 schedcast_base::named! {
     /// Which values keep a promise, as it is typed; a sign that begins with another one is first.
@@ -182,6 +185,24 @@ impl Slo {
             Some(meant) => format!("the nearest valid name is `{meant}`"),
             None => hint_for(metric, &names),
         })
+    }
+}
+
+impl Case<'_> {
+    /// How the answer names what is promised.
+    pub(crate) fn names(&self) -> Names {
+        let job = self.latency.as_ref().filter(|latency| latency.is_job());
+        let threads = self.recorded.seen.main_threads(&self.target);
+        let subjects = job.map(|job| job.threads.as_str()).into_iter();
+        let group = format!("{}{}", metrics::CGROUP, self.target);
+        Names {
+            own: subjects
+                .chain(threads)
+                .map(str::to_string)
+                .chain([group])
+                .collect(),
+            promised: self.promises.iter().map(|slo| slo.metric.clone()).collect(),
+        }
     }
 }
 

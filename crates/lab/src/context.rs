@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use schedcast_base::columns::WIDTH;
 use schedcast_base::groups::is_within;
+use schedcast_workload::replay::subject::is_of_clients;
 
 use crate::metrics::{Metric, Selection, group_of};
 use crate::patches::Patches;
@@ -73,10 +74,64 @@ pub struct Context {
     pub part: Option<String>,
     /// Whom an answer from a recording is about; `None`: everything in an experiment.
     pub about: Option<About>,
+    /// How metrics of an answer about promises are named.
+    pub names: Names,
     /// How the table is set on paper or on a terminal.
     pub style: Style,
     /// Names of the groups of a recording, by path.
     pub labels: BTreeMap<String, String>,
+}
+
+/// How metrics are named beside each other: without their subject where that is clear.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Names {
+    /// Subjects of the target itself: its group, and its main threads or its job.
+    pub own: Vec<String>,
+    /// Metrics that are promised.
+    pub promised: Vec<String>,
+}
+
+impl Names {
+    /// Those of the figures of a fit, which begins with the target and its main threads. Where it
+    /// holds none of these, kinds of their clients come first.
+    fn of_fit(all: &[RefitFigure]) -> Names {
+        let first = |is_of_group: bool| {
+            let mut metrics = all.iter().map(|one| one.metric.as_str());
+            let first = metrics.find(|metric| group_of(metric).is_some() == is_of_group)?;
+            let (subject, _) = first.rsplit_once('/')?;
+            (!is_of_clients(subject)).then(|| subject.to_string())
+        };
+        let own = [false, true].into_iter().filter_map(first);
+        Names {
+            own: own.collect(),
+            promised: Vec::new(),
+        }
+    }
+
+    /// `name`, which is that of a metric of `subject`: alone where the subject is the target's own
+    /// and the same of no other subject is promised.
+    ///
+    /// Worked example: of `nginx`, a promised `nginx/request_latency.p95` is `request_latency.p95`,
+    /// and in full beside the promise of `nginx from curl/request_latency.p95`, which always is.
+    pub fn name(&self, subject: &str, name: &str) -> String {
+        let is_other = |metric: &String| {
+            let of = metric.rsplit_once('/');
+            of.is_some_and(|(other, of)| other != subject && of == name)
+        };
+        let is_own = self.own.iter().any(|own| own == subject);
+        match is_own && !self.promised.iter().any(is_other) {
+            true => name.to_string(),
+            false => format!("{subject}/{name}"),
+        }
+    }
+
+    /// [The name](Self::name) of a metric.
+    pub fn of(&self, metric: &str) -> String {
+        let split = metric.rsplit_once('/');
+        split.map_or(metric.to_string(), |(subject, name)| {
+            self.name(subject, name)
+        })
+    }
 }
 
 /// One figure of the recorded run and what the simulation of the same settings gives.
@@ -121,14 +176,7 @@ impl RefitFigure {
     /// Name of the figure among `all` of a fit: without its threads or group where these are the
     /// first of them, the target and its main threads.
     pub fn shown_among(&self, all: &[RefitFigure], metric: &Metric<'_>) -> String {
-        let is_of_group = group_of(&self.metric).is_some();
-        let alike = |one: &&RefitFigure| group_of(&one.metric).is_some() == is_of_group;
-        let first = all.iter().find(alike).map(|one| one.metric.as_str());
-        let first = first.and_then(|metric| metric.rsplit_once('/'));
-        match first.is_none_or(|(subject, _)| subject == metric.subject) {
-            true => metric.shown().to_string(),
-            false => format!("{}/{}", metric.subject, metric.shown()),
-        }
+        Names::of_fit(all).name(metric.subject, metric.shown())
     }
 
     /// Word for the source of the recording's value.
@@ -215,5 +263,53 @@ impl About {
     /// The row of `subject` among the members.
     pub fn member(&self, subject: &str) -> Option<usize> {
         self.members.iter().position(|name| name == subject)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promises_about_two_kinds_of_clients_say_whose_they_are() {
+        let names = |promised: &[&str]| {
+            let names = Names {
+                own: ["nginx", "cgroup:/web"].map(str::to_string).into(),
+                promised: promised.iter().map(ToString::to_string).collect(),
+            };
+            let named: Vec<String> = promised.iter().map(|metric| names.of(metric)).collect();
+            named.join(", ")
+        };
+        let (all, hey) = (
+            "nginx/request_latency.p95",
+            "nginx from hey/request_latency.p95",
+        );
+        let (curl, stops) = (
+            "nginx from curl/request_latency.p95",
+            "cgroup:/web/nr_throttled",
+        );
+        assert_eq!(names(&[all, stops]), "request_latency.p95, nr_throttled");
+        assert_eq!(names(&[curl]), curl);
+        assert_eq!(names(&[hey, curl]), format!("{hey}, {curl}"));
+        assert_eq!(names(&[all, curl]), format!("{all}, {curl}"));
+    }
+
+    #[test]
+    fn figures_of_a_kind_of_clients_are_not_those_of_the_main_threads() {
+        let shown = |metrics: &[&str]| {
+            let all = metrics.iter();
+            let all: Vec<_> = all.map(|one| RefitFigure::new(*one, 1.0, 1.0)).collect();
+            let shown = all.iter().map(|one| {
+                let metric = crate::metrics::parse(&one.metric).unwrap();
+                one.shown_among(&all, &metric)
+            });
+            shown.collect::<Vec<String>>().join(", ")
+        };
+        let (all, curl) = (
+            "nginx/request_latency.p95",
+            "nginx from curl/request_latency.p95",
+        );
+        assert_eq!(shown(&[all, curl]), format!("request_latency.p95, {curl}"));
+        assert_eq!(shown(&[curl]), curl);
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn ticket(advice: &Advice) -> String {
     for (index, slo) in advice.promises.iter().enumerate() {
         let forecasts = advice.options.iter().map(|option| &option.forecasts[index]);
         let forecasts: Vec<&Forecast> = forecasts.collect();
-        rows.push(promise_row(slo, &forecasts));
+        rows.push(promise_row(slo, &forecasts, &advice.context));
         rows.extend(recorded_row(&advice.comparison, slo, &forecasts));
     }
     let row = |label: &str, cell: &dyn Fn(&Candidate) -> Cell| Row {
@@ -120,10 +120,11 @@ fn promise_scale(slo: &Slo, forecasts: &[&Forecast]) -> Scale {
     })
 }
 
-fn promise_row(slo: &Slo, forecasts: &[&Forecast]) -> Row {
+fn promise_row(slo: &Slo, forecasts: &[&Forecast], context: &Context) -> Row {
     let scale = promise_scale(slo, forecasts);
-    let name = slo.metric.rsplit('/').next().unwrap_or("");
-    let label = format!("{name}{}", scale.in_brackets());
+    let unit = scale.in_brackets();
+    let name = fitting_threads(&context.names.of(&slo.metric), width(&unit), context);
+    let label = format!("{name}{unit}");
     let cells = forecasts.iter().map(|one| forecast_cell(slo, one, &scale));
     let cells = cells.collect();
     Row { label, cells }
@@ -319,7 +320,7 @@ fn not_kept_without(advice: &Advice) -> String {
             continue;
         }
         is_certain |= !ends.iter().any(|end| slo.keeps(*end));
-        let name = slo.metric.rsplit('/').next().unwrap_or("");
+        let name = advice.context.names.of(&slo.metric);
         let scale = promise_scale(slo, &[forecast]);
         let value = scale.bound(mean, forecast.at_least) + &scale.behind();
         let [low, high] = ends.map(|end| scale.number(end));
@@ -339,7 +340,7 @@ fn not_kept_without(advice: &Advice) -> String {
 fn brings(advice: &Advice, option: &Candidate) -> Vec<String> {
     let pairs = advice.promises.iter().zip(&option.forecasts);
     let told = pairs.filter_map(|(slo, forecast)| {
-        let name = slo.metric.rsplit('/').next().unwrap_or("");
+        let name = advice.context.names.of(&slo.metric);
         let scale = promise_scale(slo, &[forecast]);
         let (value, worst) = (forecast.mean?, at_worst(slo, forecast, &scale)?);
         let value = scale.number(value) + &scale.behind();
@@ -365,7 +366,7 @@ fn now(advice: &Advice) -> String {
     let unlimited = others.find(|one| one.limit.quota_us.is_none());
     let mut parts = Vec::new();
     for (index, (slo, forecast)) in advice.promises.iter().zip(&recorded.forecasts).enumerate() {
-        let name = slo.metric.rsplit('/').next().unwrap_or("");
+        let name = advice.context.names.of(&slo.metric);
         let scale = promise_scale(slo, &[forecast]);
         let shown = |one: &Forecast| Some(scale.bound(one.mean?, one.at_least) + &scale.behind());
         let (Some(mean), Some(value)) = (forecast.mean, shown(forecast)) else {
@@ -418,7 +419,7 @@ pub fn render_gate(gate: &Gate) -> String {
     for (index, slo) in gate.promises.iter().enumerate() {
         let forecasts = gate.judged.iter().map(|one| &one.forecasts[index]);
         let forecasts: Vec<&Forecast> = forecasts.collect();
-        rows.push(promise_row(slo, &forecasts));
+        rows.push(promise_row(slo, &forecasts, &gate.context));
         if gate.judged.first().map(|one| &one.name) == Some(&gate.comparison.baseline) {
             rows.extend(recorded_row(&gate.comparison, slo, &forecasts));
         }
@@ -447,4 +448,66 @@ pub fn render_gate(gate: &Gate) -> String {
     };
     text += &judged_from(&gate.comparison, &gate.context, &gate.promises);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use schedcast_advise::gate::Judged;
+    use schedcast_advise::slo::Scope;
+    use schedcast_base::assert_contains;
+    use schedcast_lab::context::{Names, RefitFigure};
+
+    use super::*;
+
+    fn told(metrics: &[&str]) -> String {
+        let comparison = schedcast_lab::samples::example();
+        let promise = |metric: &&str| Slo::parse(&format!("{metric}<90ms"), Scope::default());
+        let fit = metrics.iter().map(|one| RefitFigure::new(*one, 42e3, 42e3));
+        let context = Context {
+            names: Names {
+                own: vec!["nginx".to_string()],
+                promised: metrics.iter().map(ToString::to_string).collect(),
+            },
+            fit: fit.collect(),
+            ..Context::default()
+        };
+        let forecasts = metrics.iter().map(|metric| Forecast {
+            metric: metric.to_string(),
+            mean: Some(42e3),
+            interval: Some([30e3, 50e3]),
+            met: true,
+            ..Forecast::default()
+        });
+        render_gate(&Gate {
+            judged: vec![Judged {
+                name: comparison.baseline.clone(),
+                forecasts: forecasts.collect(),
+                falls_behind: None,
+            }],
+            promises: metrics.iter().map(|one| promise(one).unwrap()).collect(),
+            comparison,
+            context,
+        })
+    }
+
+    #[test]
+    fn rows_and_fit_say_which_clients_are_promised_what() {
+        let hey = "nginx from hey/request_latency.p95";
+        let curl = "nginx from curl/request_latency.p95";
+        for promised in [&[hey, curl][..], &[curl]] {
+            let told = told(promised);
+            for metric in promised {
+                assert_contains(&told, format!("\n{metric} (ms) ").as_str());
+                let fit = told.split_once("fit to recording: ").unwrap().1;
+                let fit: Vec<&str> = fit.split_whitespace().collect();
+                assert_contains(
+                    fit.join(" "),
+                    format!("{metric} 42.00 re-simulated").as_str(),
+                );
+            }
+        }
+        let told = told(&["nginx/request_latency.p95"]);
+        assert_contains(&told, ["\nrequest_latency.p95 (ms) "]);
+        assert_contains(&told, ["fit to recording: request_latency.p95 42.00"]);
+    }
 }

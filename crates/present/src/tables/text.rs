@@ -208,9 +208,13 @@ fn fit(context: &Context) -> String {
             true => String::new(),
             false => format!(" ({})", change_text(fit.predicted / fit.seen)),
         };
+        let name = match context.names.own.is_empty() {
+            true => fit.shown_among(all, &metric),
+            false => context.names.name(metric.subject, metric.shown()),
+        };
         Some(format!(
             "{} {} re-simulated vs {}{} {}{error}",
-            by_label(fit.shown_among(all, &metric), context),
+            by_label(name, context),
             scale.small_number(fit.predicted),
             scale.small_number(fit.seen),
             scale.behind(),
