@@ -202,30 +202,6 @@ pub(crate) struct Case<'a> {
     pub note: Option<String>,
 }
 
-/// Says of a promise about the requests of all clients that it is, where those of `target` are of
-/// several kinds: a few reports among many health checks may take any time and keep it.
-fn about_all_clients(
-    recorded: &Recorded,
-    target: &str,
-    latency: Option<&Latency>,
-    promises: &[Slo],
-) -> Option<String> {
-    let kinds = recorded.seen.kinds.get(target)?;
-    let latency = latency.filter(|latency| latency.name == Latency::REQUEST)?;
-    let of_all = |slo: &&Slo| slo.metric.starts_with(&latency.metric(""));
-    let slo = promises.iter().find(of_all)?;
-    let (_, name) = slo.metric.rsplit_once('/')?;
-    let of_kinds = kinds
-        .iter()
-        .map(|kind| format!("`{}/{name}`", kind.subject));
-    Some(format!(
-        "`{}` is about the requests of all clients together, of which there are several kinds; \
-         promise {} for those of one kind",
-        slo.metric,
-        of_kinds.collect::<Vec<String>>().join(" or ")
-    ))
-}
-
 impl<'a> Case<'a> {
     /// Why the recording does not tell what the group would do under another limit.
     pub(crate) fn saturated(&self, fit: &[RefitFigure]) -> Option<String> {
@@ -305,7 +281,7 @@ impl<'a> Case<'a> {
                 slo.metric
             )));
         }
-        let note = about_all_clients(recorded, &target, latency.as_ref(), &promises);
+        let note = slo::about_all_clients(recorded, &target, latency.as_ref(), &promises);
         Ok(Case {
             recorded,
             promises,

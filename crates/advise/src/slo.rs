@@ -20,7 +20,7 @@ use schedcast_lab::context::Names;
 use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::metrics::{self, Better, Metric};
-use schedcast_lab::recording::Latency;
+use schedcast_lab::recording::{Latency, Recorded};
 use schedcast_lab::simulator::Simulator;
 
 use crate::Case;
@@ -253,6 +253,30 @@ fn trimmed(source: &Arc<Source>, range: std::ops::Range<usize>) -> Place {
         source,
         start..start.max(range.start + text.trim_end().len()),
     )
+}
+
+/// Says of a promise about the requests of all clients that it is, where those of `target` are of
+/// several kinds: a few reports among many health checks may take any time and keep it.
+pub(crate) fn about_all_clients(
+    recorded: &Recorded,
+    target: &str,
+    latency: Option<&Latency>,
+    promises: &[Slo],
+) -> Option<String> {
+    let kinds = recorded.seen.kinds.get(target)?;
+    let latency = latency.filter(|latency| latency.name == Latency::REQUEST)?;
+    let of_all = |slo: &&Slo| slo.metric.starts_with(&latency.metric(""));
+    let slo = promises.iter().find(of_all)?;
+    let (_, name) = slo.metric.rsplit_once('/')?;
+    let of_kinds = kinds
+        .iter()
+        .map(|kind| format!("`{}/{name}`", kind.subject));
+    Some(format!(
+        "`{}` is about the requests of all clients together, of which there are several kinds; \
+         promise {} for those of one kind",
+        slo.metric,
+        of_kinds.collect::<Vec<String>>().join(" or ")
+    ))
 }
 
 /// `p99`, `activation_latency.p99` and `nr_throttled` to the full names of the scope.
