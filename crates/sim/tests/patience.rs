@@ -52,6 +52,7 @@ impl Served<'_> {
             let state = workload.add_word(NOT_DUE);
             workload.requests.push(RequestSpec {
                 metric: latency,
+                also: None,
                 due_ns: due_ns.map(|ns| ns as i64),
                 state,
             });
@@ -70,7 +71,6 @@ impl Served<'_> {
                 timeout_ns: self.timeout_ns,
                 retries: self.retries,
                 read_ns: 0,
-                also: None,
                 failed,
                 retried,
                 again: Some((message(kind), 0)),

@@ -70,6 +70,7 @@ fn requests_count_from_when_they_are_due_to_their_answer() {
         let state = workload.add_word(state);
         workload.requests.push(RequestSpec {
             metric,
+            also: None,
             due_ns,
             state,
         });

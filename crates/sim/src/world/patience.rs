@@ -39,8 +39,6 @@ pub struct PatientSpec {
     pub retries: u32,
     /// From when an answer is sent to when the client has it, ns.
     pub read_ns: Ns,
-    /// Metric that records its latency, besides that of the request.
-    pub also: Option<MetricId>,
     /// Counts requests that were given up.
     pub failed: MetricId,
     /// Counts attempts behind the first ones.
@@ -191,7 +189,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         let had_ns = now.saturating_add(spec.read_ns) as i64;
         // The work for it may have been run before it was due.
         let latency_ns = u64::try_from(had_ns.saturating_sub(due_ns)).unwrap_or(0);
-        for metric in std::iter::once(request.metric).chain(spec.also) {
+        for metric in request.metrics() {
             self.probes.record(now, metric.0, latency_ns);
         }
         for (number, (then, when)) in (0u32..).zip(&spec.then) {

@@ -42,10 +42,19 @@ pub struct MessageSpec {
 pub struct RequestSpec {
     /// The metric.
     pub metric: MetricId,
+    /// Metric that times it, too: that of requests of its kind.
+    pub also: Option<MetricId>,
     /// When it is due, where that is fixed; negative before the run.
     pub due_ns: Option<i64>,
     /// When it became due, else; [`NOT_DUE`] until then and [`ANSWERED`] from the answer on.
     pub state: WordId,
+}
+
+impl RequestSpec {
+    /// All metrics that time it.
+    pub(super) fn metrics(&self) -> impl Iterator<Item = MetricId> {
+        std::iter::once(self.metric).chain(self.also)
+    }
 }
 
 /// State of a request that is not due by anything but its due time.
@@ -104,14 +113,16 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             }
         }
         for spec in &workload.requests {
-            let ages = all.metrics.entry(spec.metric.0).or_default();
             let due_ns = match (self.word(spec.state), spec.due_ns) {
-                (ANSWERED, _) | (NOT_DUE, None) => continue,
-                (_, Some(due_ns)) => due_ns,
-                (due_ns, None) => due_ns as i64,
+                (ANSWERED, _) | (NOT_DUE, None) => None,
+                (_, Some(due_ns)) => Some(due_ns),
+                (due_ns, None) => Some(due_ns as i64),
             };
-            let age = i128::from(now) - i128::from(due_ns);
-            ages.extend(Ns::try_from(age).ok());
+            let age = due_ns.map(|due_ns| i128::from(now) - i128::from(due_ns));
+            let age = age.and_then(|age| Ns::try_from(age).ok());
+            for metric in spec.metrics() {
+                all.metrics.entry(metric.0).or_default().extend(age);
+            }
         }
         all
     }

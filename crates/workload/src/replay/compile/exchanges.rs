@@ -128,6 +128,7 @@ impl Exchanges {
                 .requests
                 .extend(last.map(|(state, request)| RequestSpec {
                     metric: latency,
+                    also: None,
                     due_ns: request.due_ns,
                     state,
                 }));

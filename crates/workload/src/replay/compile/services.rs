@@ -182,12 +182,31 @@ fn delays(workload: &mut Workload) -> DeviceId {
     workload.add_device(DeviceSpec::new("delays", 0, Interrupts::Receiver))
 }
 
+/// Metrics of a service: from when a request is due to when its client has the reply.
+struct Latencies {
+    of_all: MetricId,
+    /// By kind of clients, if there are several.
+    of_kinds: Vec<MetricId>,
+}
+
+impl Latencies {
+    fn new(service: &Service, workload: &mut Workload) -> Self {
+        let mut of = |subject: &str| workload.add_metric(&format!("{subject}/request_latency"));
+        Self {
+            of_all: of(&service.subject),
+            of_kinds: service.kinds.iter().map(|kind| of(&kind.subject)).collect(),
+        }
+    }
+
+    /// That of the requests of clients of the same kind, if there are several.
+    fn of_kind(&self, served: &Served) -> Option<MetricId> {
+        self.of_kinds.get(served.kind as usize).copied()
+    }
+}
+
 /// Where the figures of services go, and the gates.
 pub(super) struct Services {
-    /// Per service: from when a request is due to when its client has the reply.
-    latency: Vec<MetricId>,
-    /// Per service: the same by kind of clients, if there are several.
-    latency_of: Vec<Vec<MetricId>>,
+    latency: Vec<Latencies>,
     /// Per service: counts of requests that failed, and of those asked again.
     failures: Vec<[MetricId; 2]>,
     /// Per request: a word that says whether it is answered; in a closed loop, when it is due.
@@ -241,16 +260,8 @@ impl Services {
         workload: &mut Workload,
     ) -> Self {
         let services = replay.services.iter();
-        let mut latency_of_subject =
-            |subject: &str| workload.add_metric(&format!("{subject}/request_latency"));
-        let (latency, latency_of): (Vec<MetricId>, Vec<Vec<MetricId>>) = services
-            .map(|one| {
-                let kinds = one.kinds.iter();
-                let all = latency_of_subject(&one.subject);
-                let of_kinds = kinds.map(|kind| latency_of_subject(&kind.subject));
-                (all, of_kinds.collect())
-            })
-            .unzip();
+        let latency = services.map(|one| Latencies::new(one, workload));
+        let latency: Vec<Latencies> = latency.collect();
         let counts = |one: &Service| {
             ["requests_failed", "requests_retried"]
                 .map(|name| workload.add_metric(&format!("{}/{name}", one.subject)))
@@ -265,18 +276,13 @@ impl Services {
         for served in &replay.requests {
             let state = workload.add_word(NOT_DUE);
             states.push(state);
+            let latency = &latency[served.service as usize];
             workload.requests.push(RequestSpec {
-                metric: latency[served.service as usize],
+                metric: latency.of_all,
+                also: latency.of_kind(served),
                 due_ns: served.follows.is_none().then_some(served.due_ns),
                 state,
             });
-        }
-        for (served, row) in replay.requests.iter().zip(first.1 as usize..) {
-            let of_kinds = &latency_of[served.service as usize];
-            if let Some(metric) = of_kinds.get(served.kind as usize).copied() {
-                let of_all = workload.requests[row];
-                workload.requests.push(RequestSpec { metric, ..of_all });
-            }
         }
         let next = Next::of(replay);
         let is_later = |step: &Step| matches!(step, Step::Later(_));
@@ -324,7 +330,6 @@ impl Services {
         let looping = rounds.map(|one| (one.thread, Looping::new(replay, one, workload)));
         Self {
             latency,
-            latency_of,
             failures,
             states,
             next,
@@ -336,12 +341,6 @@ impl Services {
             looping: looping.collect(),
             patients: replay.patience.map(|_| first),
         }
-    }
-
-    /// Where the latencies of the kind of clients go that a request is of, if there are several.
-    fn latency_of_kind(&self, served: &Served) -> Option<MetricId> {
-        let of_kinds = &self.latency_of[served.service as usize];
-        of_kinds.get(served.kind as usize).copied()
     }
 
     /// The number of a request whose client does not wait for ever.
@@ -373,7 +372,7 @@ impl Services {
     pub(super) fn reply(&self, b: &mut ProgramBuilder, requests: &[Served], request: RequestId) {
         let [latency, due, _] = SEND;
         let served = &requests[request.index()];
-        let metric = self.latency[served.service as usize];
+        let metrics = &self.latency[served.service as usize];
         let state = self.states[request.index()];
         let due_ns = served.due_ns.saturating_sub_unsigned(served.read_ns);
         b.now(latency);
@@ -389,8 +388,8 @@ impl Services {
             Err(_) => b.add(latency, due_ns.unsigned_abs()),
         }
         if !served.goes_on {
-            b.record(metric, latency);
-            if let Some(of_kind) = self.latency_of_kind(served) {
+            b.record(metrics.of_all, latency);
+            if let Some(of_kind) = metrics.of_kind(served) {
                 b.record(of_kind, latency);
             }
         }
@@ -656,7 +655,6 @@ impl Compiler<'_> {
                 timeout_ns: patience.timeout_ns,
                 retries: patience.retries,
                 read_ns: served.read_ns,
-                also: self.services.latency_of_kind(served),
                 failed,
                 retried,
                 again,
