@@ -146,7 +146,6 @@ pub(crate) fn with_shares(mut fit: Vec<RefitFigure>, slos: &[Slo]) -> Vec<RefitF
             predicted: drawn(throttled.predicted),
             seen: share(throttled.seen, periods.seen),
             inferred: false,
-            of_kind: false,
             chance: throttled.chance.map(|ends| ends.map(drawn)),
         });
     }

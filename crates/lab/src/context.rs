@@ -145,8 +145,6 @@ pub struct RefitFigure {
     pub seen: f64,
     /// That value is about requests, and inferred from wakeups: no log of them is in use.
     pub inferred: bool,
-    /// It is about the requests of one of several kinds of clients.
-    pub of_kind: bool,
     /// Least and most of the seeds, where the recording does not show when its periods end. Each
     /// seed draws that then, and the recorded run is one of the draws.
     pub chance: Option<[f64; 2]>,
@@ -168,9 +166,14 @@ impl RefitFigure {
             predicted,
             seen,
             inferred: false,
-            of_kind: false,
             chance: None,
         }
+    }
+
+    /// Whether it is about the requests of one of several kinds of clients.
+    pub(crate) fn is_of_kind(&self) -> bool {
+        let split = self.metric.rsplit_once('/');
+        split.is_some_and(|(subject, _)| is_of_clients(subject))
     }
 
     /// Name of the figure among `all` of a fit: without its threads or group where these are the

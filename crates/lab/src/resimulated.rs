@@ -219,13 +219,9 @@ fn fit(
         let group = metrics::group_of(metric).unwrap_or(target);
         recorded.seen.timed_periods.contains(group)
     };
-    let kinds = recorded.seen.kinds.get(target).into_iter().flatten();
-    let kinds: Vec<&str> = kinds.map(|kind| kind.subject.as_str()).collect();
     let fit = |(metric, seen): (String, f64)| {
         let summary = baseline.get(&metric)?;
-        let subject = metric.rsplit_once('/').map(|(subject, _)| subject);
         Some(RefitFigure {
-            of_kind: subject.is_some_and(|subject| kinds.contains(&subject)),
             predicted: summary.mean,
             chance: (!is_timed(&metric))
                 .then(|| range(&summary.samples))

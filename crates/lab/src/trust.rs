@@ -168,7 +168,7 @@ impl<'a> Misses<'a> {
     /// other kinds of clients than that of `metric`; 1 where none does.
     fn poorest_factor(&self, metric: &str) -> f64 {
         let poor = self.poor.iter().copied();
-        worst(poor.filter(|one| !one.of_kind || subject(&one.metric) == subject(metric)))
+        worst(poor.filter(|one| !one.is_of_kind() || subject(&one.metric) == subject(metric)))
     }
 
     fn own(&self, metric: &str) -> Option<&'a RefitFigure> {
@@ -197,7 +197,7 @@ pub fn decisive(fit: &[RefitFigure], misjudged: &[&str]) -> Vec<RefitFigure> {
         finished || name.ends_with("nr_throttled") || name.ends_with("throttled_usec")
     };
     let decisive = fit.iter().filter(|one| {
-        !one.of_kind && stops(&one.metric) || misjudged.contains(&one.metric.as_str())
+        !one.is_of_kind() && stops(&one.metric) || misjudged.contains(&one.metric.as_str())
     });
     decisive.cloned().collect()
 }
@@ -543,19 +543,13 @@ mod tests {
     /// One of few values of a kind of clients says nothing of the requests of another.
     #[test]
     fn a_kind_of_clients_moves_no_promise_about_others() {
-        let of_kind = RefitFigure {
-            of_kind: true,
-            ..RefitFigure::new("pg from psql/request_latency.p99", 260_000.0, 14_000.0)
-        };
+        let of_kind = RefitFigure::new("pg from psql/request_latency.p99", 260_000.0, 14_000.0);
         let misses = [of_kind];
         let factor = |metric: &str| Misses::of(&misses).poorest_factor(metric);
         assert_eq!(factor("pg from pgbench/request_latency.p95"), 1.0);
         assert_eq!(factor("pg/request_latency.p95"), 1.0);
         assert!(factor("pg from psql/request_latency.p95") > 18.0);
-        let counted = RefitFigure {
-            of_kind: true,
-            ..RefitFigure::new("pg from psql/request_latency.count", 10.0, 30.0)
-        };
+        let counted = RefitFigure::new("pg from psql/request_latency.count", 10.0, 30.0);
         assert!(decisive(&[counted], &[]).is_empty());
     }
 
