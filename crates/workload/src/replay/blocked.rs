@@ -149,10 +149,8 @@ impl Facts<'_> {
         let groups: BTreeSet<GroupIndex> = counts.keys().map(|(_, group)| *group).collect();
         for index in groups {
             let of_thread = self.threads.iter().map(|thread| thread.group);
-            let mut inside = vec![false; self.threads.len()];
-            for member in groups::members_of(self.groups, of_thread, index) {
-                inside[member.index()] = true;
-            }
+            let members = groups::members_of(self.groups, of_thread, index);
+            let inside = groups::inside(&members, self.threads.len());
             let [connected_to, _] = messages.by_connector(&inside, self.threads);
             counts.retain(|(subject, group), _| *group != index || !connected_to.contains(subject));
         }

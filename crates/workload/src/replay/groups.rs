@@ -328,6 +328,15 @@ pub(super) fn members_of(
         .collect()
 }
 
+/// Per thread of so many: whether it is one of `members`.
+pub(super) fn inside(members: &[ThreadId], threads: usize) -> Vec<bool> {
+    let mut inside = vec![false; threads];
+    for member in members {
+        inside[member.index()] = true;
+    }
+    inside
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

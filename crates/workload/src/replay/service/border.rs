@@ -5,6 +5,7 @@
 //! the group has asked it, or the group connected to it.
 
 use super::super::activity::{Begun, Draft, Source};
+use super::super::groups;
 use super::super::model::Activation;
 use super::super::threads::ThreadId;
 use super::{Asked, Dialogue, Evidence, MESSAGES_MIN, Told, levels, placed};
@@ -37,15 +38,6 @@ pub(super) struct Border<'a> {
     /// No wakeup shows a reply: the clients are on other machines, or wait for a CPU when they are
     /// answered. Only a log tells the requests then, or events of sockets.
     pub hides_replies: bool,
-}
-
-/// Per thread: whether it is one of `members`.
-fn inside(evidence: &Evidence<'_>, members: &[ThreadId]) -> Vec<bool> {
-    let mut inside = vec![false; evidence.threads.len()];
-    for member in members {
-        inside[member.index()] = true;
-    }
-    inside
 }
 
 /// Numbers of messages to a group and from it, by the subject of the thread outside, since a client
@@ -154,7 +146,7 @@ impl<'a> Border<'a> {
         if hides_replies && evidence.log.is_none() && evidence.messages.is_empty() {
             return None;
         }
-        let inside = inside(evidence, members);
+        let inside = groups::inside(members, evidence.threads.len());
         let subject = |id: ThreadId| evidence.threads[id.index()].subject.as_str();
         let (counts, talking) = talk(evidence, &inside);
         let is_client = |id: &ThreadId| {
@@ -214,7 +206,7 @@ impl<'a> Border<'a> {
         drafts: &[Draft],
     ) -> Option<Self> {
         evidence.log?;
-        let inside = inside(evidence, members);
+        let inside = groups::inside(members, evidence.threads.len());
         let wakings = evidence.wakings.iter().enumerate();
         let by_softirq: BTreeMap<(ThreadId, u64), usize> = wakings
             .filter(|(_, waking)| waking.source == Source::SOFTIRQ)
