@@ -270,15 +270,12 @@ pub(super) fn find(
             })
             .collect();
         let dialogue = told[0].dialogue;
-        let asked = |told: Vec<Told>| {
-            let kinds = told.into_iter().map(|one| match one.in_parts {
-                // A child serves all messages of its request.
-                Some(in_parts) if forked.is_none() => asked::in_parts(&one.asked, in_parts),
-                _ => one.asked,
-            });
-            kinds::in_order(kinds.collect())
-        };
-        let asked = asked(told);
+        let of_kinds = told.into_iter().map(|one| match one.in_parts {
+            // A child serves all messages of its request.
+            Some(in_parts) if forked.is_none() => asked::in_parts(&one.asked, in_parts),
+            _ => one.asked,
+        });
+        let asked = kinds::in_order(of_kinds.collect());
         if let Some(forked) = forked.as_mut().filter(|_| is_told) {
             forked.give(&border, &asked, true);
         }
@@ -291,10 +288,9 @@ pub(super) fn find(
             clock: &clock,
             forked: forked.as_ref(),
             service,
-            in_any_order: bounds.len() > 1
-                && bounds
-                    .iter()
-                    .any(|one| matches!(one, Bound::Connections(_))),
+            in_any_order: kinds
+                .iter()
+                .any(|kind| matches!(kind.bound, Bound::Connections(_))),
         };
         let mut uncut: BTreeMap<ThreadId, Vec<Activation>> = BTreeMap::new();
         for Draft { activation, .. } in drafts.iter() {

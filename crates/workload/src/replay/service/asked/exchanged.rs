@@ -61,10 +61,14 @@ pub(in super::super) fn from_sockets(border: &Border<'_>, drafts: &[Draft]) -> O
     };
     let kinds = kinds::of(&sides.exchanged, border.evidence.threads, &border.clients);
     let kinds = kinds.into_iter().flat_map(|kind| sides.by_dialogue(kind));
-    let mut told: Vec<Told> = kinds.map(|kind| sides.told(&kind)).collect();
+    let told = kinds.map(|(kind, dialogues)| sides.told(&kind, dialogues));
+    let mut told: Vec<Told> = told.collect();
     told[0].given_up += closed;
     Some(told)
 }
+
+/// The messages that are one request, and by position the exchanges of each.
+type Dialogues = (Dialogue, Vec<Vec<usize>>);
 
 /// How the clients of a service ask.
 struct Asking<'a> {
@@ -96,26 +100,24 @@ impl Asking<'_> {
         })
     }
 
-    /// Tells the messages to which timers led. A timer leads to the first message that is sent
-    /// after it.
-    fn by_timer(&self, exchanged: &[Exchanged]) -> Vec<bool> {
+    /// The messages that are one request: all of a connection, or those of a transaction.
+    fn dialogues(&self, exchanged: &[Exchanged]) -> Option<Dialogues> {
+        let awake = exchanged.iter().map(|one| self.awake_for(one));
+        let awake: Vec<Option<Awake<'_>>> = awake.collect();
+        // A timer leads to the first message that is sent after it.
         let mut led_by: BTreeSet<usize> = BTreeSet::new();
-        let by_timer = exchanged.iter().map(|one| {
-            let timer = self.awake_for(one).and_then(|awake| awake.timer);
+        let by_timer = awake.iter().map(|awake| {
+            let timer = awake.as_ref().and_then(|awake| awake.timer);
             timer.is_some_and(|timer| led_by.insert(*timer))
         });
-        by_timer.collect()
-    }
-
-    /// The messages that are one request: all of a connection, or those of a transaction.
-    fn dialogues(&self, exchanged: &[Exchanged]) -> Option<(Dialogue, Vec<Vec<usize>>)> {
-        let by_timer = self.by_timer(exchanged);
+        let by_timer: Vec<bool> = by_timer.collect();
         if let Some(all) = dialogues::find(exchanged, &by_timer) {
             return Some((Dialogue::Connection, all));
         }
         let at_once_ns = at_once_ns(exchanged);
-        let at_once = exchanged.iter().zip(by_timer).map(|(one, by_timer)| {
-            let awake = self.awake_for(one).filter(|_| !by_timer);
+        let all = exchanged.iter().zip(awake).zip(by_timer);
+        let at_once = all.map(|((one, awake), by_timer)| {
+            let awake = awake.filter(|_| !by_timer);
             awake.is_some_and(|awake| awake.asks_at_once(one, at_once_ns, false))
         });
         let (number, all) = dialogues::transactions(exchanged, &at_once.collect::<Vec<bool>>())?;
@@ -123,11 +125,12 @@ impl Asking<'_> {
     }
 
     /// The programs of one name as kinds of their own, where the requests of some have more
-    /// messages than those of others, or connections of their own.
-    fn by_dialogue(&self, kind: Clients) -> Vec<Clients> {
+    /// messages than those of others, or connections of their own; each with its dialogues.
+    fn by_dialogue(&self, kind: Clients) -> Vec<(Clients, Option<Dialogues>)> {
         let exchanged = self.at(&kind.exchanges);
-        if self.dialogues(&exchanged).is_some() {
-            return vec![kind];
+        let found = self.dialogues(&exchanged);
+        if found.is_some() {
+            return vec![(kind, found)];
         }
         let mut by_dialogue: BTreeMap<Dialogue, Clients> = BTreeMap::new();
         for (threads, positions) in kinds::programs(&exchanged) {
@@ -142,7 +145,7 @@ impl Asking<'_> {
         let mut all: Vec<Clients> = by_dialogue.into_values().collect();
         let enough = |one: &Clients| one.exchanges.len() >= MESSAGES_MIN;
         if all.len() < 2 || !all.iter().all(enough) {
-            return vec![kind];
+            return vec![(kind, None)];
         }
         all.sort_by_key(|one| std::cmp::Reverse(one.exchanges.len()));
         // Threads of which no exchange shows whose they are.
@@ -156,11 +159,15 @@ impl Asking<'_> {
             one.name = format!("{} {}", kind.name, pid.unwrap_or_default());
             one.exchanges.sort_unstable();
         }
-        all
+        let with_dialogues = |one: Clients| {
+            let found = self.dialogues(&self.at(&one.exchanges));
+            (one, found)
+        };
+        all.into_iter().map(with_dialogues).collect()
     }
 
-    /// The requests of clients of one kind.
-    fn told(&self, kind: &Clients) -> Told {
+    /// The requests of clients of one kind with these dialogues.
+    fn told(&self, kind: &Clients, found: Option<Dialogues>) -> Told {
         let (border, prompted) = (self.border, &self.prompted);
         let mut exchanged = self.at(&kind.exchanges);
         let threads = border.evidence.threads;
@@ -170,11 +177,8 @@ impl Asking<'_> {
         let is_own = |position: &usize| kind.exchanges.binary_search(position).is_ok();
         let others = (0..self.exchanged.len()).filter(|position| !is_own(position));
         let others = self.at(&others.collect::<Vec<usize>>());
-        let found = self.dialogues(&exchanged);
-        let dialogue = found
-            .as_ref()
-            .map_or(Dialogue::None, |(dialogue, _)| *dialogue);
-        let dialogues = found.map(|(_, all)| all);
+        let (dialogue, dialogues) = found.unzip();
+        let dialogue = dialogue.unwrap_or_default();
         let renews = dialogue == Dialogue::Connection;
         let in_parts = dialogues
             .as_ref()
@@ -250,9 +254,8 @@ impl Asking<'_> {
             connections,
             lanes: Some(lanes),
             ask_at_once,
-            by_log: false,
             given_up: unread(&exchanged),
-            coarse: None,
+            ..Told::default()
         }
     }
 }
