@@ -32,6 +32,7 @@ mod exchanges;
 mod jobs;
 mod lanes;
 mod order;
+mod rounds;
 mod services;
 mod units;
 

@@ -7,7 +7,7 @@
 use super::super::activity::{Draft, DraftStep};
 use super::super::model::{Activation, Trigger};
 use super::super::threads::ThreadId;
-use super::placed::Reply;
+use super::replies::Reply;
 use super::users::FOLLOWS_WITHIN_NS;
 use super::{Asked, Follows, RequestId, Served};
 use schedcast_sim::workload::ArrivalContext;

@@ -15,7 +15,7 @@
 //!   `kinds`.
 //! * Requests are those of the client's log (`requests.csv`), else those that events of sockets
 //!   show ([`super::sockets`]), else what wakeups tell: `asked`.
-//! * A reply is found in the work of the thread that sent it, the end of the request: `placed`.
+//! * A reply is found in the work of the thread that sent it, the end of the request: `replies`.
 //! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
 //!   loop*). A request that was sent late because its connection was busy arrives so much earlier,
 //!   where a log or a timer of its own shows when it was due. A request that was sent late because
@@ -64,6 +64,7 @@ mod kinds;
 mod levels;
 mod placed;
 mod reordered;
+mod replies;
 mod rounds;
 mod served;
 mod users;

@@ -40,7 +40,7 @@ use super::super::activity::{Draft, DraftStep};
 use super::super::model::{Activation, Trigger};
 use super::super::threads::ThreadId;
 use super::apart::{LOOP_PERCENT, moved};
-use super::placed::Reply;
+use super::replies::Reply;
 use super::{RequestId, Served};
 use schedcast_sim::random;
 use schedcast_sim::workload::ArrivalContext;
