@@ -270,7 +270,8 @@ impl<'a> Compiler<'a> {
         let agains = Agains::of(replay);
         let units = Units::new(replay, &forked, &loose, &agains, first_program);
         let exchanges = Exchanges::new(replay, &units, &inboxes, workload);
-        let services = Services::new(replay, &loose, workload);
+        let in_order = InOrder::of(replay);
+        let services = Services::new(replay, &loose, &in_order, workload);
         let jobs = Jobs::new(replay, groups, workload);
         let mut metrics = Vec::new();
         let mut forks = Vec::new();
@@ -311,7 +312,7 @@ impl<'a> Compiler<'a> {
             exchanges,
             services,
             jobs,
-            in_order: InOrder::of(replay),
+            in_order,
             agains,
         }
     }
@@ -344,6 +345,8 @@ impl<'a> Compiler<'a> {
         let mut handed = Handed::new(&mut b);
         self.begin(&mut b, unit, wait, &mut handed);
         b.bind(wait);
+        let begins = b.label();
+        self.in_order.begin_owed(&mut b, unit, begins);
         match (&unit.threads[..], self.inboxes[unit.threads[0].index()]) {
             ([thread], Some(inbox)) => {
                 if !self.take_in_rounds(&mut b, *thread, inbox, unit.messages) {
@@ -355,7 +358,8 @@ impl<'a> Compiler<'a> {
         b.set(SINCE, MESSAGE);
         b.arithmetic(Arithmetic::Divide, SINCE, unit.messages);
         b.arithmetic(Arithmetic::Remainder, MESSAGE, unit.messages);
-        self.in_order.renumber(&mut b, self.replay, unit);
+        self.in_order
+            .renumber(&mut b, self.replay, unit, [wait, begins]);
         b.jump_indexed(MESSAGE, &handlers);
         b.jump(wait);
         // Activations under way at the start are no messages; they keep their numbers all the same.
@@ -444,7 +448,9 @@ impl<'a> Compiler<'a> {
             match (step, &mut gates) {
                 (step, Some((gates, wait))) if self.services.is_gate(step) => {
                     if let Some((gate, opening)) = gates.next() {
-                        gate.pass(b, opening, *wait);
+                        gate.pass(b, opening, *wait, |b, is_held| {
+                            self.in_order.hold(b, activation.thread, is_held);
+                        });
                     }
                 }
                 (Step::Reply(request), _) => self.reply(b, activation.thread, *request, handed),

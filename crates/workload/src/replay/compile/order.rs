@@ -6,11 +6,16 @@
 //! release locks wake it. If each message began its recorded activation, the thread could end
 //! before it has released a lock that another thread waits for.
 //!
+//! A message that comes while the thread waits at a gate begins nothing yet: behind the gate lies
+//! the rest of the activation before. The thread counts such messages as owed, and begins their
+//! activations when it has no other one to end.
+//!
 //! # Worked example
 //!
 //! A thread is forked, waits for a lock that thread A releases, and ends when a timer wakes it. In
 //! the replay the timer comes first. Its message begins the activation behind the lock, and A's
-//! message begins the last one.
+//! message begins the last one. If the thread waits at a gate for A when the timer comes, the last
+//! activation is owed: A's message opens the gate, and the thread ends after what lies behind it.
 
 use super::super::Replay;
 use super::super::model::Step;
@@ -18,6 +23,7 @@ use super::super::threads::{Origin, ThreadId};
 use super::MESSAGE;
 use super::units::{Unit, under_way};
 use crate::registers::registers;
+use schedcast_sim::program::Label;
 use schedcast_sim::{Compare, ProgramBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +35,10 @@ const MADE_MIN: usize = 20;
 registers! { 14;
     /// Number of the next activation.
     NEXT
+    /// Messages whose activations have not begun.
+    OWED
+    /// 1 while an activation waits at a gate.
+    HELD
 }
 
 /// The threads.
@@ -56,9 +66,13 @@ impl InOrder {
         Self(all)
     }
 
+    pub(super) fn contains(&self, thread: ThreadId) -> bool {
+        self.0.contains(&thread)
+    }
+
     /// Whether the messages of a unit begin its activations one after the other.
     fn has(&self, unit: &Unit) -> bool {
-        matches!(unit.threads[..], [thread] if self.0.contains(&thread))
+        matches!(unit.threads[..], [thread] if self.contains(thread))
     }
 
     /// Emits which activation the first message begins.
@@ -71,14 +85,44 @@ impl InOrder {
         }
     }
 
-    /// Emits that the message begins the next activation, unless it opens a gate.
-    pub(super) fn renumber(&self, b: &mut ProgramBuilder, replay: &Replay, unit: &Unit) {
+    /// Emits that the message begins the next activation, unless it opens a gate. While an
+    /// activation is held, the thread jumps to `wait`.
+    pub(super) fn renumber(
+        &self,
+        b: &mut ProgramBuilder,
+        replay: &Replay,
+        unit: &Unit,
+        [wait, begins]: [Label; 2],
+    ) {
         if self.has(unit) {
             let activations = unit.activations(replay).count() as u64;
-            b.unless(MESSAGE, Compare::GreaterOrEqual, activations, |b| {
-                b.set(MESSAGE, NEXT);
-                b.add(NEXT, 1);
-            });
+            let opens_gate = b.label();
+            b.jump_if(MESSAGE, Compare::GreaterOrEqual, activations, opens_gate);
+            b.add(OWED, 1);
+            b.jump_if(HELD, Compare::NotEqual, 0, wait);
+            b.bind(begins);
+            b.subtract(OWED, 1);
+            b.set(MESSAGE, NEXT);
+            b.add(NEXT, 1);
+            b.bind(opens_gate);
+        }
+    }
+
+    /// Emits that the thread jumps to `begins` instead of taking a message if it owes an
+    /// activation.
+    pub(super) fn begin_owed(&self, b: &mut ProgramBuilder, unit: &Unit, begins: Label) {
+        if self.has(unit) {
+            let takes = b.label();
+            b.jump_if(HELD, Compare::NotEqual, 0, takes);
+            b.jump_if(OWED, Compare::NotEqual, 0, begins);
+            b.bind(takes);
+        }
+    }
+
+    /// Emits that an activation of this thread begins to wait, or goes on.
+    pub(super) fn hold(&self, b: &mut ProgramBuilder, thread: ThreadId, is_held: bool) {
+        if self.contains(thread) {
+            b.set(HELD, u64::from(is_held));
         }
     }
 }

@@ -28,6 +28,7 @@ use super::super::model::{ActivationId, HandoverId, Step, Trigger};
 use super::super::service::{Follows, RequestId, Served, Service};
 use super::super::threads::ThreadId;
 use super::lanes::Lanes;
+use super::order::InOrder;
 use super::rounds::Looping;
 use super::units::under_way;
 use super::{Compiler, SEND, SENT};
@@ -203,6 +204,7 @@ impl Services {
     pub(super) fn new(
         replay: &Replay,
         loose: &BTreeSet<HandoverId>,
+        in_order: &InOrder,
         workload: &mut Workload,
     ) -> Self {
         let services = replay.services.iter();
@@ -260,6 +262,8 @@ impl Services {
         }
         let ids = (0u32..).map(ActivationId).zip(&replay.activations);
         let scheduled = ids.filter(|(_, one)| one.follows.is_some_and(|one| one.not_before_ns > 0));
+        // A thread that is in order has no activation for a message that comes too early.
+        let scheduled = scheduled.filter(|(_, one)| !in_order.contains(one.thread));
         // Clients that give up wait by themselves.
         let held_back = match replay.patience {
             None => scheduled
@@ -369,8 +373,15 @@ impl Services {
 
 impl Gate {
     /// Goes on if the gate is open, else sets it to `WAITING` and takes the next message. `opening`
-    /// becomes the place where the message that opens the gate is handled.
-    pub(super) fn pass(&self, b: &mut ProgramBuilder, opening: Label, wait: Label) {
+    /// becomes the place where the message that opens the gate is handled. `hold` emits what else
+    /// is to be done when the activation begins to wait, and when it goes on.
+    pub(super) fn pass(
+        &self,
+        b: &mut ProgramBuilder,
+        opening: Label,
+        wait: Label,
+        hold: impl Fn(&mut ProgramBuilder, bool),
+    ) {
         let [value, ..] = SEND;
         let behind = b.label();
         match self.opens {
@@ -384,10 +395,12 @@ impl Gate {
             }
         }
         b.word_store(self.word, WAITING);
+        hold(b, true);
         b.jump(wait);
         b.bind(opening);
         b.word_load(self.word, value);
         b.jump_if(value, Compare::NotEqual, WAITING, wait);
+        hold(b, false);
         b.bind(behind);
         b.word_store(self.word, PASSED);
     }
