@@ -66,6 +66,7 @@ impl InOrder {
         Self(all)
     }
 
+    /// Whether a thread does its activations in the recorded order.
     pub(super) fn contains(&self, thread: ThreadId) -> bool {
         self.0.contains(&thread)
     }

@@ -123,9 +123,8 @@ fn a_child_waits_for_no_other_request_and_its_parent_for_its_own() {
 }
 
 /// Each child sleeps until a peer of its parent has worked 80 µs, replies, and sleeps until a
-/// timer at 300 µs before it ends. When everything takes four times as long, the timer comes first.
-#[test]
-fn a_child_does_all_it_has_to_do_before_it_ends() {
+/// timer at 300 µs before it ends.
+fn ended_by_timers() -> Replay {
     let mut mini = Mini::new(&[(1, "client"), (2, "server"), (3, "fellow")]);
     mini.group("/svc", &[("cpu.max", "max 100000")], &[2, 3]);
     for number in 0..25 {
@@ -140,13 +139,44 @@ fn a_child_does_all_it_has_to_do_before_it_ends() {
         mini.hands_over([at + 300, at + 302], 0, 0, HARD, child);
         mini.switch(at + 320, 0, child, "X", 0);
     }
-    let mut replay = scheduled(mini, 150_000);
+    scheduled(mini, 150_000)
+}
+
+/// How many requests of the service are answered.
+fn answered(replay: &Replay) -> u64 {
+    let metric = format!("{}/request_latency", replay.services[0].subject);
+    let world = played(replay);
+    world.probes().metric(&metric).unwrap().values.count()
+}
+
+/// When everything takes four times as long, the timer comes before the peer.
+#[test]
+fn a_child_does_all_it_has_to_do_before_it_ends() {
+    let mut replay = ended_by_timers();
     let adjust = Adjust {
         work_permille: 4_000,
         ..Adjust::default()
     };
     adjust.apply(&mut replay).unwrap();
-    let world = played(&replay);
-    let metric = format!("{}/request_latency", replay.services[0].subject);
-    assert_eq!(world.probes().metric(&metric).unwrap().values.count(), 25);
+    assert_eq!(answered(&replay), 25);
+}
+
+/// Before a child replies, it waits at a gate for an arrival 200 µs after its timer.
+#[test]
+fn a_child_that_waits_at_a_gate_does_not_end_before_it_replies() {
+    let mut replay = ended_by_timers();
+    let replies = replay.steps.iter().enumerate();
+    let replies = replies.filter_map(|(at, step)| match step {
+        Step::Reply(request) => Some((at, *request)),
+        _ => None,
+    });
+    for (at, request) in replies.collect::<Vec<_>>() {
+        assert!(matches!(
+            replay.steps[at - 1],
+            Step::Run { .. } | Step::Wake(_)
+        ));
+        replay.steps[at - 1] = Step::Await(request);
+        replay.requests[request.index()].arrives_ns += 500_000;
+    }
+    assert_eq!(answered(&replay), 25);
 }
