@@ -74,6 +74,7 @@ mod measured;
 mod model;
 mod paced;
 mod phase;
+mod polls;
 mod rare;
 mod report;
 mod requests;
@@ -322,6 +323,7 @@ impl Folded {
         };
         let (begun, handovers) = (&mut folded.begun, &mut folded.handovers);
         folded.drafts = requests::join(&facts, folded.drafts, begun, handovers);
+        polls::tie(&gathered.threads, &mut folded.drafts);
         let facts = blocked::Facts {
             threads: &gathered.threads,
             groups: &gathered.groups,

@@ -62,6 +62,7 @@ mod coarse;
 mod forked;
 mod kinds;
 mod levels;
+mod own;
 mod placed;
 mod reordered;
 mod replies;

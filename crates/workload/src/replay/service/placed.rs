@@ -25,7 +25,7 @@ use super::levels::{self, Gates, Level, Levels};
 use super::reordered::{self, Stretches};
 use super::replies::Reply;
 use super::rounds::Found as Rounds;
-use super::{Asked, Border, RequestId, Served, aside};
+use super::{Asked, Border, RequestId, Served, aside, own};
 use schedcast_sim::workload::ArrivalContext;
 use std::collections::BTreeMap;
 
@@ -168,6 +168,7 @@ impl Placing<'_> {
             begun,
             asked.len(),
         );
+        let own = own::drafts_of_workers(evidence.threads, &self.border.inside, drafts, &replies);
         let mut in_order: Vec<usize> = (0..drafts.len())
             .filter(|draft| inside(draft) && !aside[*draft])
             .filter(|draft| Some(drafts[*draft].activation.thread) != looping)
@@ -187,25 +188,36 @@ impl Placing<'_> {
             }
             let steps = match is_parent(draft) {
                 true => self.cut_forks(index, draft, &chain, requests, &mut levels),
-                false => self.cut(index, draft, asked, &replies, requests, first, &mut levels),
+                false => self.cut(
+                    index,
+                    draft,
+                    asked,
+                    &replies,
+                    requests,
+                    first,
+                    &mut levels,
+                    own.contains(&index),
+                ),
             };
             for (into_ns, step) in steps {
                 insert(&mut drafts[index], into_ns, step);
             }
             let draft = &drafts[index];
             let thread = draft.activation.thread;
+            let by = draft.activation.trigger.thread();
+            let by = by.filter(|by| self.border.inside[by.index()]);
+            let is_helped = by.zip(stretches.last(thread)).is_some_and(|(by, before)| {
+                reordered::waits_for(&drafts[before], by, evidence.wakings)
+            });
+            // What another worker wakes one for comes in that order.
             let is_loop = !is_parent(draft)
+                && (by.is_none() || !own.contains(&index))
                 && self.child(thread).is_none()
                 && !reordered::asks(draft, &self.border.backends, evidence.wakings)
                 && reordered::has_parts(draft, |id| {
                     let one = &asked[replies[id.index() - first as usize].asked];
                     one.handed_ns.is_none() && requests[id.index()].follows.is_none()
                 });
-            let by = draft.activation.trigger.thread();
-            let by = by.filter(|by| self.border.inside[by.index()]);
-            let is_helped = by.zip(stretches.last(thread)).is_some_and(|(by, before)| {
-                reordered::waits_for(&drafts[before], by, evidence.wakings)
-            });
             match is_loop {
                 true => {
                     let earliest_ns = self.level(index, draft, &levels).at_ns;
@@ -260,6 +272,7 @@ impl Placing<'_> {
         requests: &[Served],
         first: u32,
         levels: &mut Levels,
+        is_of_worker: bool,
     ) -> Vec<(u64, DraftStep)> {
         let activation = &draft.activation;
         let mut gates = Gates::of(self.level(index, draft, levels));
@@ -280,7 +293,7 @@ impl Placing<'_> {
         for (reply, number) in own.take_while(|(reply, _)| reply.at_ns <= end_ns) {
             let id = RequestId(first + number);
             let is_here = reply.draft == index;
-            if (is_child || is_led) && !is_here {
+            if (is_child || is_led || is_of_worker) && !is_here {
                 continue;
             }
             let thread = activation.thread;

@@ -16,6 +16,7 @@ mod mini;
 mod paced;
 mod patience;
 mod pipeline;
+mod polls;
 mod rare;
 mod rounds;
 mod rules;

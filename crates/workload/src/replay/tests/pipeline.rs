@@ -1,6 +1,6 @@
 //! Requests that pass several threads of a service, and what piles up between them.
 
-use super::services::{put_log, scheduled};
+use super::services::{open, put_log, scheduled};
 use super::*;
 use crate::replay::service::Served;
 use schedcast_base::assert_in;
@@ -286,4 +286,72 @@ fn recorded_latencies_are_those_of_the_trace_before_it_came_apart() {
     assert_eq!(latency("backend").count, 25 + 5);
     let proxy = latency("proxy");
     assert_eq!((proxy.count, proxy.max_ns), (50 + 2 * 5, 90_090_000));
+}
+
+/// A client sends a message to a dispatcher, which wakes a worker.
+fn dispatched(mini: &mut Mini, at: u64, cpu: u32, worker: i32) {
+    mini.hands_over([at, at + 2], cpu, 0, HARD, 1);
+    mini.hands_over([at + 10, at + 12], cpu, 1, SOFT, 4);
+    mini.hands_over([at + 18, at + 20], cpu, 4, TASK, worker);
+}
+
+/// One request to each of two workers with nothing else to do: 600 µs of work.
+fn single_of_each(mini: &mut Mini, at: u64) {
+    for (at, worker) in [(at, 2), (at + 1_000, 3)] {
+        dispatched(mini, at, 0, worker);
+        mini.hands_over([at + 615, at + 620], 0, worker, SOFT, 1);
+        mini.switch(at + 630, 0, 1, "S", 0);
+    }
+}
+
+/// Two workers are throttled in the middle of a request each, which came 50 ms apart. The second
+/// one replies while the first one works.
+fn held_workers(mini: &mut Mini, at: u64) {
+    for (at, cpu, worker) in [(at, 0, 2), (at + 50_000, 1, 3)] {
+        dispatched(mini, at, cpu, worker);
+        mini.switch(at + 30, cpu, worker, "R", 0);
+    }
+    mini.switch(at + 90_000, 0, 0, "R", 2);
+    mini.switch(at + 90_001, 1, 0, "R", 3);
+    for (at, cpu, worker) in [(at + 90_300, 1, 3), (at + 90_600, 0, 2)] {
+        mini.hands_over([at, at + 10], cpu, worker, SOFT, 1);
+        mini.switch(at + 20, cpu, 1, "S", 0);
+    }
+}
+
+#[test]
+fn a_worker_does_not_wait_for_requests_of_another() {
+    let names = [
+        (1, "client"),
+        (2, "worker"),
+        (3, "worker"),
+        (4, "dispatcher"),
+    ];
+    let mut mini = Mini::new(&names);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3, 4]);
+    // Too few single requests to replace held ones by them.
+    for number in 0..8 {
+        single_of_each(&mut mini, 5_000 * number);
+    }
+    for number in 0..5 {
+        held_workers(&mut mini, 40_000 + 100_000 * number);
+    }
+    // The log tells which reply is whose.
+    let alone = (0..8).flat_map(|number| [5_000 * number, 5_000 * number + 1_000]);
+    let alone = alone.map(|due| [due, due + 10, due + 630]);
+    let held = (0..5).map(|number| 40_000 + 100_000 * number);
+    let held = held.flat_map(|at| {
+        let second = at + 50_000;
+        [
+            [at, at + 10, at + 90_620],
+            [second, second + 10, at + 90_320],
+        ]
+    });
+    let rows: Vec<[u64; 3]> = alone.chain(held).collect();
+    let mut recording = mini.recording(540_000);
+    put_log(&mut recording, 2, &rows);
+    let replay = infer(&recording, &open()).unwrap();
+    assert_eq!(replay.requests.len(), 26);
+    let waits = |step: &Step| matches!(step, Step::Await(_));
+    assert!(!replay.steps.iter().any(waits));
 }
