@@ -331,10 +331,12 @@ pub(crate) fn told(rare: &Rare) -> String {
         names.push(format!("{} others", more - NAMED));
     }
     format!(
-        "threads that take no part in most requests ({}) used {} of CPU time before the recording and {} in it; intervals \
-         of runs to come allow for {} more in one piece, so that a recording of a service that has run for longer may allow less",
+        "threads that take no part in most requests ({}) used {} of CPU time in the {} from their start to the recording, and {} \
+         in it; intervals of runs to come, and limits that are advised, leave room for {} more in one piece. If that was the \
+         start of a process, record again when it has run for longer",
         names.join(", "),
         ms(rare.used_ns),
+        format_duration_ns(rare.age_ns / 1_000_000_000 * 1_000_000_000),
         ms(rare.shown_ns),
         ms(rare.piece_ns)
     )

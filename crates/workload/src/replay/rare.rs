@@ -50,6 +50,8 @@ pub struct Rare {
     pub threads: BTreeSet<String>,
     /// Since they started, until the recording began, ns.
     pub used_ns: u64,
+    /// How long ago the first of them started then, ns.
+    pub age_ns: u64,
     /// In the recording, ns.
     pub shown_ns: u64,
     /// CPU time that a run as long as the recording may have besides what that shows, in one piece,
@@ -99,6 +101,7 @@ impl Replay {
         let mut rare = Rare {
             threads: BTreeSet::new(),
             used_ns: 0,
+            age_ns: 0,
             shown_ns: 0,
             piece_ns: 0,
         };
@@ -121,6 +124,7 @@ impl Replay {
             let name = seen.map_or(&times.comm, |id| &self.threads[id.index()].name);
             rare.threads.insert(name.clone());
             rare.used_ns += times.cpu_ns;
+            rare.age_ns = rare.age_ns.max(times.age_ns);
             expected_ns += part_ns(self.duration_ns);
         }
         let most_ns = rare.used_ns.min(MARKOV * expected_ns);
