@@ -338,6 +338,7 @@ impl Folded {
             log: recording.requests.as_deref(),
             messages,
             client_loop,
+            recorded: recording.meta.cgroup.as_deref(),
             start_ns: gathered.start_ns,
             end_ns: gathered.end_ns,
         };

@@ -3,6 +3,10 @@
 //! Threads outside a group that exchange at least 20 messages with it in either direction are its
 //! clients or its backends. A client acts on its own, or connects to the group; a backend acts when
 //! the group has asked it, or the group connected to it.
+//!
+//! Where both sides do nothing but answer each other, as a server and a closed loop of clients do,
+//! each may be the client. The group that was recorded is the server then, and its clients in
+//! another group, such as another pod, serve nobody in it.
 
 use super::super::activity::{Begun, Draft, Source};
 use super::super::groups;
@@ -134,11 +138,12 @@ fn began_by(begun: &[Begun]) -> BTreeMap<usize, usize> {
 }
 
 impl<'a> Border<'a> {
-    /// The border of a group with clients on the same machine. `hides_replies`: the trace shows
-    /// none of their replies.
+    /// The border of a group with clients on the same machine. `servers`: threads that are known to
+    /// serve the group. `hides_replies`: the trace shows none of the replies to its clients.
     pub(super) fn of(
         evidence: &'a Evidence<'a>,
         members: &[ThreadId],
+        servers: &BTreeSet<ThreadId>,
         drafts: &[Draft],
         begun: &'a [Begun],
         hides_replies: bool,
@@ -161,7 +166,9 @@ impl<'a> Border<'a> {
         let acts = |id: &ThreadId| {
             let subject = subject(*id);
             let on_its_own = acting.is_empty() || acting.contains(subject);
-            !connected_to.contains(subject) && (on_its_own || connecting.contains(subject))
+            !servers.contains(id)
+                && !connected_to.contains(subject)
+                && (on_its_own || connecting.contains(subject))
         };
         let (clients, backends): (BTreeSet<ThreadId>, BTreeSet<ThreadId>) =
             talking.into_iter().partition(acts);

@@ -98,6 +98,8 @@ pub(super) struct Evidence<'a> {
     pub log: Option<&'a [Request]>,
     pub messages: &'a Messages,
     pub client_loop: ClientLoop,
+    /// The group that was recorded, where the recording says.
+    pub recorded: Option<&'a str>,
     pub start_ns: u64,
     pub end_ns: u64,
 }
@@ -211,7 +213,20 @@ pub(super) fn find(
     handovers: &mut u32,
 ) -> Found {
     let mut found = Found::default();
-    for (index, group) in (0u32..).map(GroupIndex).zip(evidence.groups).skip(1) {
+    let mut groups: Vec<(GroupIndex, &groups::Group)> = (0u32..)
+        .map(GroupIndex)
+        .zip(evidence.groups)
+        .skip(1)
+        .collect();
+    // The service that was recorded comes first, so that its clients serve nobody in it.
+    let is_recorded = |path: &str| {
+        let below = evidence
+            .recorded
+            .and_then(|recorded| path.strip_prefix(recorded));
+        below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    };
+    groups.sort_by_key(|(_, group)| !is_recorded(&group.path));
+    for (index, group) in groups {
         let direct = |thread: &Thread| thread.group == index && !thread.left_out;
         if group.autogroup || !evidence.threads.iter().any(direct) {
             continue;
@@ -221,12 +236,19 @@ pub(super) fn find(
         if members.iter().any(|member| found.members.contains(member)) {
             continue;
         }
+        let asks = |member: &ThreadId| found.clients.contains(member);
+        // What the threads of this group ask is no client of theirs.
+        let servers = match members.iter().any(asks) {
+            true => found.members.clone(),
+            false => BTreeSet::new(),
+        };
         let clock = Clock::new(evidence, drafts);
         let beside = |border| Told::beside(border, drafts, &clock);
-        let shown = Border::of(evidence, &members, drafts, begun, false).map(beside);
+        let shown = Border::of(evidence, &members, &servers, drafts, begun, false).map(beside);
         let hidden = || {
             let remote = Border::of_network(evidence, &members, begun, drafts).map(beside);
-            let unanswered = || Border::of(evidence, &members, drafts, begun, true).map(beside);
+            let unanswered =
+                || Border::of(evidence, &members, &servers, drafts, begun, true).map(beside);
             let is_told = |(_, told): &(Border<'_>, Option<Vec<Told>>)| told.is_some();
             remote
                 .filter(is_told)

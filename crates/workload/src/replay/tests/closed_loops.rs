@@ -483,3 +483,16 @@ fn a_message_before_any_answer_comes_with_the_first_one() {
     let slowest_ms = latency.values.max().unwrap() as f64 / 1e6;
     assert!((13.0..19.0).contains(&slowest_ms), "{slowest_ms}");
 }
+
+#[test]
+fn of_two_groups_that_answer_each_other_the_recorded_one_serves() {
+    for recorded in ["/clients", "/svc"] {
+        let mut mini = without_a_rate_in(50, false);
+        mini.group("/clients", &[], &[1]);
+        mini.meta.cgroup = Some(String::from(recorded));
+        let replay = inferred(mini, 10_020);
+        let services = replay.services.iter();
+        let paths = services.map(|one| replay.groups[one.group.index()].path.as_str());
+        assert_eq!(paths.collect::<Vec<_>>(), [recorded]);
+    }
+}
