@@ -249,17 +249,10 @@ impl Builder {
     }
 
     fn make_error(&self, step: &'static str, text: &str) -> BuildError {
-        let farm = format!("{}/", self.farm().display());
-        let telling = |line: &&str| line.contains("error:") || line.contains("undefined reference");
-        let mut lines: Vec<&str> = text.lines().filter(telling).take(8).collect();
-        if lines.is_empty() {
-            lines = text.lines().rev().take(8).collect();
-            lines.reverse();
-        }
         BuildError::Make {
             tree: self.tree.clone(),
             step,
-            errors: lines.join("\n").replace(&farm, "").replace("../farm/", ""),
+            errors: first_errors(text, &format!("{}/", self.farm().display())),
             log: self.log(),
         }
     }
@@ -467,5 +460,61 @@ impl Builder {
             return BuildError::NoSpace(self.folder.clone());
         }
         BuildError::File(path.to_path_buf(), error)
+    }
+}
+
+/// The first errors in what the makefiles of the folder `farm` print, each once: `core.c` and
+/// `fair.c` are compiled twice, as they are and as copies with hooks.
+fn first_errors(text: &str, farm: &str) -> String {
+    const SHOWN: usize = 8;
+    let telling = |line: &&str| line.contains("error:") || line.contains("undefined reference");
+    let mut lines: Vec<&str> = text.lines().filter(telling).collect();
+    // A copy is no file that the compiler could read a line of, so it counts a tab as one column.
+    lines.sort_by_key(|line| !line.starts_with(farm) && !line.starts_with("../farm/"));
+    let mut known = BTreeSet::new();
+    let lines = lines
+        .into_iter()
+        .map(|line| line.replace(farm, "").replace("../farm/", ""));
+    let mut lines: Vec<String> = lines
+        .filter(|line| known.insert(without_column(line)))
+        .take(SHOWN)
+        .collect();
+    if lines.is_empty() {
+        let last = text.lines().rev().take(SHOWN).map(str::to_owned);
+        lines = last.collect();
+        lines.reverse();
+    }
+    lines.join("\n")
+}
+
+/// `fair.c:7801: error: …` of `fair.c:7801:18: error: …`.
+fn without_column(line: &str) -> String {
+    let parts: Vec<&str> = line.splitn(4, ':').collect();
+    match parts[..] {
+        [file, number, column, rest] if column.parse::<u32>().is_ok() => {
+            format!("{file}:{number}:{rest}")
+        }
+        _ => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_file_and_its_copy_is_one() {
+        let text = "kernel/sched/fair.c:7801:11: error: no member named 'latency_nice'\n\
+                    kernel/sched/fair.c:7900:3: error: stray '@'\n\
+                    /cache/farm/kernel/sched/fair.c: In function 'select_idle_sibling':\n\
+                    /cache/farm/kernel/sched/fair.c:7801:18: error: no member named 'latency_nice'\n\
+                    ../farm/kernel/sched/rt.c:12:1: error: stray '@'\n\
+                    make: *** [Makefile:1] Error 2\n";
+        let errors = "kernel/sched/fair.c:7801:18: error: no member named 'latency_nice'\n\
+                      kernel/sched/rt.c:12:1: error: stray '@'\n\
+                      kernel/sched/fair.c:7900:3: error: stray '@'";
+        assert_eq!(first_errors(text, "/cache/farm/"), errors);
+        let other = "make: *** No rule to make target\nmake: stopped\n";
+        assert_eq!(first_errors(other, "/cache/farm/"), other.trim_end());
     }
 }

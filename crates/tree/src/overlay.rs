@@ -20,6 +20,7 @@ pub(crate) const FILES: &[(&str, &str)] = files![
     "core/host.h"
     "core/internal.h"
     "core/machine.c"
+    "core/names.sed"
     "core/object.lds.S"
     "core/probe.c"
     "core/probe.sh"
@@ -81,6 +82,34 @@ mod tests {
                 _ => 1,
             })
             .sum()
+    }
+
+    /// What `sed` makes of `text` by a script of the overlay.
+    fn edited(arguments: &[&str], script: &str, text: &str) -> String {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("overlay/core")
+            .join(script);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let mut sed = std::process::Command::new("sed");
+        let output = sed.args(arguments).arg("-f").args([&script, file.path()]);
+        String::from_utf8(output.output().unwrap().stdout).unwrap()
+    }
+
+    #[test]
+    fn a_copy_has_the_lines_of_its_source() {
+        let text = "static struct {\n\tcpumask_var_t idle_cpus_mask;\n\tint has_blocked_load;\t/* idle */\n\
+                    \tint needs_update;\n} nohz ____cacheline_aligned;\n\tcfs_rq->throttled = 1;\n";
+        let hooked = edited(&[], "hooks.sed", text);
+        let throttled = hooked.lines().nth(5).unwrap();
+        assert_eq!(
+            throttled,
+            "\tcfs_rq->throttled = 1; sc_throttled(cfs_rq, 1);"
+        );
+        assert_eq!(hooked.lines().count(), text.lines().count());
+        let names = "#define sc_has_blocked nohz.has_blocked_load\n\
+                     #define sc_needs_update nohz.needs_update\n";
+        assert_eq!(edited(&["-n"], "names.sed", text), names);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 # What is written into the copies of core.c and fair.c that are compiled: the host is told where tasks are placed, queued and moved,
 # where queues are throttled, where the lock of a queue may be waited for, and at the begin of functions whose work takes
-# time on a machine.
+# time on a machine. Every line stays one line: the compiler names it in its messages.
 s/^\(\ttrace_sched_wakeup_new(p);\)$/\1 sc_woken(p);/
 /^ttwu_do_activate(/,/^}/s/^\tactivate_task(rq, p, en_flags);$/& sc_woken(p);/
 /^static int ttwu_runnable(/,/^}/{
@@ -34,8 +34,6 @@ s/^\t\traw_spin_rq_unlock_irq(rq);$/& sc_unlock(rq);/
 s/^\traw_spin_rq_lock(this_rq);$/& sc_relock(this_rq);/
 s/^\(\ttrace_sched_migrate_task(p, new_cpu);\)$/\1 sc_migrated(p, new_cpu);/
 s/^\tsched_init_dl_servers();$/\tsc_activate();&/
-/^static struct {$/,/^} nohz /s/^\tint has_blocked\(_load\|\);.*$/&\n#define sc_has_blocked nohz.has_blocked\1/
-/^static struct {$/,/^} nohz /s/^\tint needs_update;.*$/&\n#define sc_needs_update nohz.needs_update/
 s/^\(\tcfs_rq->throttled = 1;\)$/\1 sc_throttled(cfs_rq, 1);/
 s/^\(\tcfs_rq->throttled = 0;\)$/\1 sc_spend(SC_UNTHROTTLE, 1); sc_throttled(cfs_rq, 0);/
 /^enqueue_entity(/,/^{/s/^{/{ sc_spend(SC_ENQUEUE_LEVEL, 1);/
