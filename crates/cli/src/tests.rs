@@ -190,6 +190,8 @@ fn a_build_of_a_release_says_what_is_simulated() {
     let note = "note: 6.18-foo is simulated as 6.18: what its builder changed is not known\n";
     assert!(said("6.18-foo").contains(note), "{}", said("6.18-foo"));
     assert!(!said("v6.18").contains("is simulated as"));
+    let note = "nor is its stable level, which is not in the name: write 6.1.NNN";
+    assert_contains(said("6.1.0-35-amd64"), note);
 }
 
 #[test]

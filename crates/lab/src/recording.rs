@@ -36,6 +36,7 @@ use crate::clients::{Asking, ClosedLoop};
 use crate::comparison::Tier;
 use crate::error::{Error, Result};
 use crate::experiment::document::{Entry, Table};
+use crate::experiment::kernel::names::note_of_recorded;
 use crate::experiment::{self, Surroundings};
 use crate::metrics;
 use crate::simulator::{bad_input, bad_recording};
@@ -370,6 +371,8 @@ impl Recorded {
         let replay = infer()?;
         recorded.seen = Box::new(Seen::of(&replay, recording));
         recorded.notes = replay.report.notes();
+        let kernel = recording.meta.kernel.as_deref();
+        recorded.notes.extend(kernel.and_then(note_of_recorded));
         recorded.notes.extend(recorded.jobs_under_way());
         recorded.notes.extend(wakeups.note());
         Ok(recorded)
@@ -641,9 +644,17 @@ mod tests {
 
     #[test]
     fn a_recording_of_a_newer_kernel_is_one_of_the_newest_known() {
-        let made = made(r#""kernel": "7.9.0-rc1+deb14-amd64", "cpus": 1"#, "");
-        let kernel = plain(&made.unwrap()).unwrap().kernel;
+        let newer = made(r#""kernel": "7.9.0-rc1+deb14-amd64", "cpus": 1"#, "");
+        let kernel = plain(&newer.unwrap()).unwrap().kernel;
         assert_eq!(kernel.release().to_string(), "7.9");
+        let notes = made(r#""kernel": "6.1.0-35-amd64", "cpus": 1"#, "")
+            .unwrap()
+            .notes;
+        assert!(
+            notes
+                .iter()
+                .any(|note| note.contains("6.1.0-35-amd64 is taken for 6.1"))
+        );
     }
 
     #[test]

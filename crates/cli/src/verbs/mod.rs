@@ -4,12 +4,14 @@ pub(crate) mod explain;
 pub(crate) mod fleet;
 pub(crate) mod reproduce;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_base::harmless::HarmlessWriter;
 use schedcast_lab::error::{Error, Result};
+use schedcast_lab::experiment::kernel::names::note_of_level;
 use schedcast_lab::experiment::{Experiment, Scenario};
 use schedcast_lab::metrics::{Selection, refuse_unknown, refuse_unknown_subject};
 use schedcast_lab::question::{Question, Subject, refuse_several};
@@ -224,7 +226,8 @@ fn say(notes: &[String], err: &mut impl Write) {
     }
 }
 
-/// A release that is not known yet is simulated all the same, which a reader must know.
+/// A release or a patch level that is not known yet is simulated all the same, which a reader must
+/// know.
 fn say_newer_kernels(scenarios: &[Scenario]) {
     let newer = scenarios.iter().filter_map(|one| {
         let (named, rules) = (one.kernel.stands_for?, one.kernel.version);
@@ -232,10 +235,18 @@ fn say_newer_kernels(scenarios: &[Scenario]) {
             "warning: kernel {named} is newer than the newest known; it is simulated with the rules of {rules}"
         ))
     });
-    for line in newer.collect::<std::collections::BTreeSet<String>>() {
+    for line in newer.collect::<BTreeSet<String>>() {
         // Nothing can be done about a closed standard error.
         let _ = writeln!(std::io::stderr(), "{line}");
     }
+    let by_rules = scenarios.iter().filter(|one| one.kernel.tree.is_none());
+    let levels: BTreeSet<String> = by_rules
+        .filter_map(|one| note_of_level(one.kernel.version))
+        .collect();
+    say(
+        &levels.into_iter().collect::<Vec<_>>(),
+        &mut std::io::stderr(),
+    );
 }
 
 /// Prints notes on kernels newer than the rules, on prices of another machine, and on recordings

@@ -82,6 +82,16 @@ impl Version {
         }
     }
 
+    /// Whether `text` is the name of a distribution's build with a number of the distribution's
+    /// own where others have the stable level: `6.1.0-35-amd64`. Fedora's names have the level.
+    pub fn lacks_level(text: &str) -> bool {
+        let end = text.find('-').unwrap_or(text.len());
+        let (version, suffix) = text.split_at(end);
+        let is_numbered =
+            suffix[suffix.len().min(1)..].starts_with(|one: char| one.is_ascii_digit());
+        version.split('.').nth(2) == Some("0") && is_numbered && !suffix.contains(".fc")
+    }
+
     /// The release before a release as tagged.
     pub(crate) fn previous(self) -> Self {
         if self.minor > 0 {

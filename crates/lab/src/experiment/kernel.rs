@@ -24,6 +24,8 @@ use super::document::{Entry, Kind, Table, Value, unknown_key};
 use super::keys::{Key, SWITCH, Takes, keys, names};
 use crate::error::{Error, Located, Place, Result, hint_for};
 
+pub mod names;
+
 /// `version` of the running kernel.
 const HOST: &str = "host";
 

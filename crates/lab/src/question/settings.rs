@@ -4,11 +4,11 @@
 //! with the setting `kernel.version = "6.12"`, for which `--kernel` is short. A column without a
 //! name of its own is called by its settings: `version=6.12`.
 
-use schedcast_kernel::rules::Version;
 use schedcast_workload::replay::ClientLoop;
 
 use crate::error::{Result, Source};
 use crate::experiment::document::{self, CGROUP_FILE_PREFIXES};
+use crate::experiment::kernel::names::note_of_build;
 
 /// The key that says when the clients of a recording ask.
 pub const CLIENTS: &str = "program.recording.client";
@@ -131,21 +131,14 @@ impl Columns {
         let added = self.variants.iter().flat_map(|(_, settings)| settings);
         let notes = self.leading.iter().chain(added).filter_map(|setting| {
             let Setting::Flag {
-                flag: "--kernel",
+                key: ["kernel", "version"],
                 argument,
                 ..
             } = setting
             else {
                 return None;
             };
-            let (version, _) = Version::modelled(argument).ok()?;
-            let of_release = |letter: char| "v.".contains(letter) || letter.is_ascii_digit();
-            let is_build = argument.contains(|letter| !of_release(letter));
-            is_build.then(|| {
-                format!(
-                    "{argument} is simulated as {version}: what its builder changed is not known"
-                )
-            })
+            note_of_build(argument)
         });
         notes.collect()
     }

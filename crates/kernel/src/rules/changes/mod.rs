@@ -161,6 +161,20 @@ pub fn of_its_series(version: Version) -> Option<(Version, usize)> {
     Some((last, all().filter(differs).count()))
 }
 
+/// Stable series whose changelogs were read, and the last release that they name (`stable.txt`).
+const READ: [Version; 3] = [
+    Version::stable(5, 10, 223),
+    Version::stable(6, 1, 176),
+    Version::stable(6, 12, 117),
+];
+
+/// The last release of the series of `version` whose fixes were looked at one by one; `None` where
+/// that was not done for the series.
+pub fn newest_read(version: Version) -> Option<Version> {
+    let is_of_it = |last: &Version| (last.major, last.minor) == (version.major, version.minor);
+    READ.into_iter().find(is_of_it)
+}
+
 /// Makes the changes of `version` in the rules of the oldest one.
 pub(super) fn bring_to(rules: &mut Rules, version: Version) {
     make(SUBJECTS, rules, version);
