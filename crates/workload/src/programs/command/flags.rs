@@ -21,6 +21,30 @@ pub(super) static OPERAND: Flag = Flag {
 type Sections = BTreeMap<&'static str, Vec<&'static str>>;
 
 impl Tool {
+    /// The refusal of `word` if it names a part of the tool that is not modelled.
+    pub(super) fn not_modelled(&self, word: &str) -> Option<String> {
+        static NAMES: LazyLock<Sections> = LazyLock::new(|| sections(include_str!("flags.txt")));
+        let key = format!("{}, not modelled", self.name);
+        let (refusal, lines) = NAMES.get(key.as_str())?.split_first()?;
+        let typed = word.split('=').next().unwrap_or(word);
+        let is_typed = |name: &str, short: Option<&str>| match self.operands {
+            "" => {
+                typed.strip_prefix("--") == Some(name)
+                    || short.is_some_and(|short| is_short(typed, short))
+            }
+            _ => typed == name,
+        };
+        let mut names = lines.iter().flat_map(|line| line.split(' '));
+        let name = names.find_map(|name| {
+            let (name, short) = match name.split_once('/') {
+                Some((name, short)) => (name, Some(short)),
+                None => (name, None),
+            };
+            is_typed(name, short).then_some(name)
+        })?;
+        Some(refusal.replace("{}", name))
+    }
+
     /// Its flags.
     pub fn flags(&self) -> &'static [Flag] {
         static TABLES: LazyLock<BTreeMap<&str, Vec<Flag>>> = LazyLock::new(|| {
@@ -33,6 +57,14 @@ impl Tool {
         });
         TABLES.get(self.name).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Whether `typed` is the short flag alone or with its number: `-s`, `-s2`.
+fn is_short(typed: &str, short: &str) -> bool {
+    let rest = typed
+        .strip_prefix('-')
+        .and_then(|flag| flag.strip_prefix(short));
+    rest.is_some_and(|rest| rest.chars().all(|one| one.is_ascii_digit()))
 }
 
 /// The flags of a section, those of the sections that it names among them. A section that is the

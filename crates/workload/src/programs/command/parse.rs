@@ -27,6 +27,12 @@ impl Tool {
             at: from + self.words.len(),
             read: Words::new(self),
         };
+        // First, because its flags are not known either.
+        for (at, word) in words.iter().enumerate().skip(reader.at) {
+            if let Some(refusal) = self.not_modelled(word) {
+                return Err(CommandError::new(self.name, at + 1, refusal));
+            }
+        }
         while reader.at < words.len() {
             reader.word()?;
         }
