@@ -9,12 +9,15 @@
 //! Worked example: a patch of `pick_eevdf` reads `*(int *)8`. The handler notes the address and the
 //! place and lets the thread go on in the object's `sc_trap`, on the stack that it was on; that
 //! swaps back to the host, as where something is not emulated. The world is over, the program is
-//! not: "pick_eevdf uses the bad address 0x8".
+//! not: "pick_eevdf+0x1c (kernel/sched/fair.c:912) uses the bad address 0x8". The line is that of
+//! the source, also where it is inlined into the function; binutils' `addr2line` finds it.
 
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::process::Command;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -86,12 +89,22 @@ impl Symbols {
         found.map(|(address, ..)| *address)
     }
 
+    fn at(&self, address: u64) -> Option<&(u64, u64, String)> {
+        let row = self.functions.partition_point(|(at, ..)| *at <= address);
+        let function = &self.functions[row.checked_sub(1)?];
+        (address < function.0 + function.1).then_some(function)
+    }
+
     /// The function at an address, without what the compiler put behind its name.
     fn function(&self, address: u64) -> Option<&str> {
-        let row = self.functions.partition_point(|(at, ..)| *at <= address);
-        let (at, size, name) = &self.functions[row.checked_sub(1)?];
-        let name = name.split('.').next().unwrap_or(name);
-        (address < at + size).then_some(name)
+        let (.., name) = self.at(address)?;
+        Some(name.split('.').next().unwrap_or(name))
+    }
+
+    /// The function at an address and the offset in it, as `scripts/faddr2line` takes them.
+    fn offset(&self, address: u64) -> Option<String> {
+        let (at, _, name) = self.at(address)?;
+        Some(format!("{name}+{:#x}", address - at))
     }
 }
 
@@ -143,11 +156,19 @@ impl Guard {
     }
 
     /// The fault that stopped the last call of this thread, if it was stopped by a guard.
-    pub(crate) fn why(&self, symbols: &Symbols) -> Option<String> {
+    pub(crate) fn why(&self, symbols: &Symbols, object: &Path) -> Option<String> {
         let fault = THREAD.with(|thread| thread.fault.take())?;
-        let place = |address| self.place(symbols, address);
-        let function = place(fault.at).or(place(fault.caller));
-        let function = function.unwrap_or("a function of no name");
+        let place = |address: u64| self.place(symbols, address);
+        let named = |address: u64| {
+            let address = address.checked_sub(self.base)?;
+            let offset = symbols.offset(address)?;
+            Some(match line_of(object, address) {
+                Some(line) => format!("{offset} ({line})"),
+                None => offset,
+            })
+        };
+        let function = named(fault.at).or_else(|| named(fault.caller));
+        let function = function.unwrap_or_else(|| "a function of no name".to_owned());
         Some(match fault.signal {
             TICK => format!("{function} does not end: {LONGEST_CALL_S} s of CPU time in one call"),
             libc::SIGSEGV | libc::SIGBUS if place(fault.at).is_none() => {
@@ -160,6 +181,30 @@ impl Guard {
             _ => format!("{function} executes an instruction that is none"),
         })
     }
+}
+
+/// File and line of the source at an address in an object, if `addr2line` is there to ask.
+fn line_of(object: &Path, address: u64) -> Option<String> {
+    let mut command = Command::new("addr2line");
+    command.env("LC_ALL", "C").arg("-e").arg(object);
+    let output = command.arg(format!("{address:#x}")).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    line_in(text.lines().next()?, object.parent()?)
+}
+
+/// `kernel/sched/fair.c:912` of what `addr2line` says about an object built in `folder`.
+fn line_in(said: &str, folder: &Path) -> Option<String> {
+    let line = said.split(" (discriminator").next().unwrap_or(said);
+    let below = ["farm", "out"].map(|one| format!("{}/", folder.join(one).display()));
+    let line = below
+        .iter()
+        .find_map(|below| line.strip_prefix(below.as_str()))
+        .unwrap_or(line);
+    let (_, number) = line.rsplit_once(':')?;
+    number
+        .parse::<u32>()
+        .is_ok_and(|number| number > 0)
+        .then(|| line.to_owned())
 }
 
 /// A fault as a handler found it.
@@ -327,10 +372,25 @@ mod tests {
         assert_eq!(symbols.function(0x11f), Some("first"));
         assert_eq!(symbols.function(0x120), None);
         assert_eq!(symbols.function(0x14f), Some("pick_eevdf"));
+        let offset = symbols.offset(0x14f);
+        assert_eq!(offset.as_deref(), Some("pick_eevdf.constprop.0+0xf"));
         assert_eq!(
             (symbols.function(0xff), symbols.function(0x150)),
             (None, None)
         );
+    }
+
+    #[test]
+    fn a_line_is_one_of_the_tree() {
+        let line = |said| line_in(said, Path::new("/cache/built/linux"));
+        let place = Some("kernel/sched/fair.c:912".to_owned());
+        assert_eq!(
+            line("/cache/built/linux/out/kernel/sched/fair.c:912"),
+            place
+        );
+        let said = "/cache/built/linux/farm/kernel/sched/fair.c:912 (discriminator 3)";
+        assert_eq!(line(said), place);
+        assert_eq!((line("??:0"), line("??:?"), line("")), (None, None, None));
     }
 
     #[test]

@@ -84,7 +84,7 @@ mod tests {
             .sum()
     }
 
-    /// What `sed` makes of `text` by a script of the overlay.
+    /// Output of `sed` for `text` by a script of the overlay.
     fn edited(arguments: &[&str], script: &str, text: &str) -> String {
         let script = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("overlay/core")

@@ -162,6 +162,8 @@ pub struct World {
     fields: Vec<HashMap<String, Field>>,
     guard: Option<Guard>,
     symbols: Symbols,
+    /// File of the object.
+    object: PathBuf,
     library: *mut c_void,
     /// Open as long as the copy is loaded: the loader knows copies by the number of their file.
     _file: OwnedFd,
@@ -213,6 +215,7 @@ impl World {
             functions,
             guard,
             symbols,
+            object: object.to_path_buf(),
             inner,
             _host: host,
             fields: Vec::new(),
@@ -232,7 +235,7 @@ impl World {
 
     fn trapped(&self) -> WorldError {
         let guard = self.guard.as_ref();
-        if let Some(why) = guard.and_then(|guard| guard.why(&self.symbols)) {
+        if let Some(why) = guard.and_then(|guard| guard.why(&self.symbols, &self.object)) {
             return WorldError::Trapped(why);
         }
         let log = &self.inner.log;
