@@ -229,7 +229,7 @@ pub(crate) fn refuse_few_values(slo: &Slo, outcomes: &[Outcome], hint: &str) -> 
 ///
 /// # Errors
 /// One run, or none.
-pub(crate) fn refuse_few(runs: usize) -> Result<()> {
+pub fn refuse_few(runs: usize) -> Result<()> {
     match runs {
         0 | 1 => {
             Err(Error::usage("one seed gives no confidence interval")

@@ -264,6 +264,10 @@ impl<'a> Case<'a> {
         };
         let promises = slos.iter().map(|text| Slo::parse(text, scope(text)));
         let promises: Vec<Slo> = promises.collect::<Result<_>>()?;
+        let finished = latency.as_ref().map_or(Latency::ACTIVATION, |one| one.name);
+        promises
+            .iter()
+            .try_for_each(|slo| slo.refuse_rate(finished))?;
         let unused = recorded.seen.unused_log;
         let busy = latency
             .as_ref()

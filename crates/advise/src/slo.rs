@@ -145,6 +145,20 @@ impl Slo {
             .map_err(|error| error.at(&self.place))
     }
 
+    /// Refuses a rate, which benchmarks report of themselves and no recorded thread does:
+    /// `finished` is the latency whose values count what they finish.
+    pub(crate) fn refuse_rate(&self, finished: &str) -> Result<()> {
+        let unit = metrics::parse(&self.metric).map_or("", |metric| metric.unit());
+        if !unit.ends_with("/s") {
+            return Ok(());
+        }
+        let message = format!("a recording reports no rates such as `{}`", self.metric);
+        let hint = format!(
+            "`{finished}.count` is how many finished, `{finished}.unfinished` how many did not"
+        );
+        Err(self.error(message).hint(hint))
+    }
+
     /// Whether `value` keeps the promise.
     pub fn keeps(&self, value: f64) -> bool {
         match self.bound {
@@ -466,6 +480,26 @@ mod tests {
             "--slo:1:1: the simulation reports no `postgres/activation_latency.p98` \
              (the nearest valid name is `activation_latency.p95`)"
         );
+    }
+
+    #[test]
+    fn a_rate_names_what_counts_instead() {
+        let refuse = |text: &str| {
+            Slo::parse(text, SCOPE)
+                .unwrap()
+                .refuse_rate("reply_latency")
+        };
+        for text in ["rps>30", "requests_per_s>=30/s", "web/tps>3"] {
+            let error = refuse(text).unwrap_err().to_string();
+            assert_contains(
+                &error,
+                [
+                    "--slo:1:1: a recording reports no rates",
+                    "`reply_latency.count`",
+                ],
+            );
+        }
+        assert!(refuse("p99<80ms").is_ok() && refuse("nr_throttled<=1").is_ok());
     }
 
     #[test]

@@ -3,13 +3,16 @@
 use std::cell::Cell;
 
 use indicatif::ProgressBar;
-use schedcast_advise::{Conclusion, Demands, Step, advise as ask_for_advice, gate, refuse_slips};
+use schedcast_advise::{
+    Conclusion, Demands, Step, advise as ask_for_advice, gate, judge, refuse_slips,
+};
 use schedcast_lab::error::Result;
 use schedcast_lab::question::{CLIENTS, Setting};
 use schedcast_lab::simulate::Simulate;
 use schedcast_present::tables;
 
 use super::{progress, question_about, recording, say_newer_kernels, say_oddities};
+use crate::arguments::Effort;
 use crate::arguments::live::{AdviseArguments, CheckArguments};
 use crate::columns::ColumnArguments;
 use crate::{Call, output};
@@ -22,6 +25,7 @@ const NOT_CERTAIN: u8 = 4;
 /// `schedcast advise`
 pub(crate) fn advise<S: Simulate>(arguments: &AdviseArguments, call: &mut Call<S>) -> Result<u8> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
+    refuse_few_asked(&arguments.effort)?;
     let subject = recording(&arguments.recording, call.simulator)?;
     let mut columns = ColumnArguments::default();
     let clients = arguments.client.iter();
@@ -71,6 +75,7 @@ pub(crate) fn advise<S: Simulate>(arguments: &AdviseArguments, call: &mut Call<S
 /// `schedcast check`
 pub(crate) fn check<S: Simulate>(arguments: &CheckArguments, call: &mut Call<S>) -> Result<u8> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
+    refuse_few_asked(&arguments.effort)?;
     let subject = recording(&arguments.recording, call.simulator)?;
     let (columns, target) = (&arguments.columns, &arguments.target);
     let question = question_about(subject, columns, target, &arguments.effort)?;
@@ -92,6 +97,12 @@ pub(crate) fn check<S: Simulate>(arguments: &CheckArguments, call: &mut Call<S>)
         &mut call.out,
     )?;
     Ok(if gate.passes() { 0 } else { BROKEN })
+}
+
+/// Refuses `--seeds 1` before the recording is read.
+fn refuse_few_asked(effort: &Effort) -> Result<()> {
+    let seeds = effort.seeds.map(|seeds| seeds as usize);
+    seeds.map_or(Ok(()), judge::refuse_few)
 }
 
 /// A count of runs on standard error, if that is a terminal: how many a search needs is not known
