@@ -6,9 +6,11 @@
 
 use std::ffi::OsString;
 
-use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Error};
 use schedcast_base::names::nearest;
+
+use crate::arguments::Cli;
 
 /// Flags of other tools and verbs, and what stands for them in a question with `--set`.
 const ELSEWHERE: [(&str, &str); 5] = [
@@ -28,6 +30,9 @@ const ASKING: [&str; 4] = ["what-if", "compare", "run", "explain"];
 /// Takes out of `error` what misleads, and returns the hint that helps, if one is known. `words`
 /// are those of the command line, program name first.
 pub(crate) fn mend(error: &mut Error, words: &[OsString]) -> Option<String> {
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        mend_verb(error);
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -38,6 +43,10 @@ pub(crate) fn mend(error: &mut Error, words: &[OsString]) -> Option<String> {
     let unknown = text(ContextKind::InvalidArg, error)?;
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let verb = words.get(1).map_or("", |verb| verb);
+    if has_json(verb) && ["-o", "--output"].contains(&unknown.as_str()) {
+        error.remove(ContextKind::Suggested);
+        return Some("--json FILE writes JSON, --json - to standard output".to_owned());
+    }
     if let Some(hint) = bare_command(verb, &words) {
         error.remove(ContextKind::Suggested);
         error.remove(ContextKind::SuggestedArg);
@@ -53,6 +62,28 @@ pub(crate) fn mend(error: &mut Error, words: &[OsString]) -> Option<String> {
     elsewhere(verb, &unknown)
         .or_else(|| split_setting(&words, &unknown))
         .or_else(|| bare_promise(verb, &words))
+}
+
+/// Suggests `help`, which is read before the parser sees it, for what is nearer to it than to
+/// `help-files`.
+fn mend_verb(error: &mut Error) {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return;
+    };
+    if nearest(typed, ["help", "help-files"]) == Some("help") {
+        let help = ContextValue::Strings(vec!["help".to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, help);
+    }
+}
+
+/// Whether a verb has the flag `--json`.
+fn has_json(verb: &str) -> bool {
+    let cli = Cli::command();
+    let verb = cli.find_subcommand(verb);
+    verb.is_some_and(|verb| {
+        verb.get_arguments()
+            .any(|one| one.get_long() == Some("json"))
+    })
 }
 
 /// A command was typed behind `run` or `compare` without the `--` that keeps its flags from being
