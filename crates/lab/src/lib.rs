@@ -46,6 +46,7 @@ pub mod simulate;
 pub mod simulator;
 pub mod statistics;
 pub mod sweep;
+pub mod tree_files;
 pub mod trust;
 pub mod verdict;
 

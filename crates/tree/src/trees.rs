@@ -5,7 +5,21 @@
 //! | `SCHEDCAST_TREES` | folder with `linux-VERSION` trees | `trees` in the cache folder |
 //! | `XDG_CACHE_HOME` | the cache folder is `schedcast` in it | `~/.cache` |
 
+use std::collections::BTreeSet;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// Folders in which a patch of the scheduler has its files. All of a tree has 1.5 GB, these 110 MB.
+const LOOKED_THROUGH: [&str; 7] = [
+    "arch/x86",
+    "drivers/cpuidle",
+    "include",
+    "init",
+    "kernel",
+    "lib",
+    "mm",
+];
 
 /// `$XDG_CACHE_HOME/schedcast` or `~/.cache/schedcast`.
 pub(crate) fn cache_folder() -> PathBuf {
@@ -62,9 +76,74 @@ pub fn features(tree: &Path) -> Vec<String> {
     names
 }
 
+/// Sources near the scheduler in which two trees differ, those that one of them lacks included.
+pub fn differing(one: &Path, other: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for folder in LOOKED_THROUGH {
+        compare(&[one, other], folder, &mut names);
+    }
+    names
+}
+
+fn compare(trees: &[&Path; 2], name: &str, differing: &mut Vec<String>) {
+    let paths = trees.map(|tree| tree.join(name));
+    let found = [0, 1].map(|one: usize| fs::metadata(&paths[one]).ok());
+    let [one, other] = &found;
+    let is_same =
+        |one: &Metadata, other: &Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
+    if let (Some(one), Some(other)) = (one, other)
+        && is_same(one, other)
+    {
+        return;
+    }
+    let is_folder = found.iter().flatten().any(Metadata::is_dir);
+    if is_folder {
+        let entries = paths.iter().filter_map(|path| fs::read_dir(path).ok());
+        let entries = entries.flatten().flatten();
+        let names: BTreeSet<String> = entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| name != "generated")
+            .collect();
+        for below in names {
+            compare(trees, &format!("{name}/{below}"), differing);
+        }
+        return;
+    }
+    let is_source = [".c", ".h", ".S"].iter().any(|end| name.ends_with(end));
+    let lengths = found.each_ref().map(|one| one.as_ref().map(Metadata::len));
+    let is_equal = || fs::read(&paths[0]).ok() == fs::read(&paths[1]).ok();
+    if is_source && (lengths[0] != lengths[1] || !is_equal()) {
+        differing.push(name.to_owned());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trees_differ_in_sources_with_other_contents() {
+        let folder = tempfile::tempdir().unwrap();
+        let trees = ["a", "b"].map(|name| folder.path().join(name));
+        for (name, texts) in [
+            ("kernel/fork.c", ["a", "b"]),
+            ("kernel/exit.c", ["a", "a"]),
+            ("kernel/exit.o", ["a", "b"]),
+            ("include/linux/sched.h", ["a", "longer"]),
+            ("include/generated/utsrelease.h", ["a", "b"]),
+            ("drivers/net/tun.c", ["a", "b"]),
+        ] {
+            for (tree, text) in trees.iter().zip(texts) {
+                let path = tree.join(name);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+        }
+        std::fs::write(trees[1].join("kernel/new.c"), "").unwrap();
+        let names = ["include/linux/sched.h", "kernel/fork.c", "kernel/new.c"];
+        assert_eq!(differing(&trees[0], &trees[1]), names);
+        assert!(differing(&trees[0], &trees[0]).is_empty());
+    }
 
     #[test]
     fn the_makefile_says_which_release_a_tree_is() {
