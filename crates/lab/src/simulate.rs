@@ -73,8 +73,9 @@ pub(crate) fn run_seeds(
     let families = families(scenarios);
     let first = u64::from(seeds.start);
     let seeds = seeds.end.saturating_sub(seeds.start);
+    // Seed by seed, as variants share what a seed has drawn.
     let run_one = |index: usize| {
-        let (family, seed) = (&families[index / seeds as usize], index % seeds as usize);
+        let (family, seed) = (&families[index % families.len()], index / families.len());
         let members: Vec<&Scenario> = family.iter().map(|&variant| &scenarios[variant]).collect();
         let outcomes = simulator.run_family(&members, first + seed as u64);
         members.iter().for_each(|_| finished());

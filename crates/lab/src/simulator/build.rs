@@ -126,7 +126,7 @@ impl Builder<'_> {
         let is_first = self.workload.groups.is_empty() && self.workload.programs.is_empty();
         let compiled = match is_first {
             true => {
-                let compiled = simulator.compiled(replay, options)?;
+                let compiled = simulator.workloads.of(replay, options)?;
                 self.workload = Workload {
                     hierarchy: self.workload.hierarchy,
                     ..compiled.workload.clone()

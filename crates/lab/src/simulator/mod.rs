@@ -12,6 +12,7 @@
 
 mod build;
 mod chance;
+mod compiled;
 mod effects;
 mod futures;
 mod jobs;
@@ -32,9 +33,10 @@ use schedcast_sim::events::TraceEvent;
 use schedcast_sim::workload::{ForkSpec, TaskSpec};
 use schedcast_sim::{Core, Machine, RunError, Unfinished, Watch, Workload, World};
 use schedcast_workload::programs::Running;
-use schedcast_workload::replay::{self, Adjust, CompileOptions, Costs, Replay};
+use schedcast_workload::replay::{Adjust, Costs, Replay};
 
 use chance::Chance;
+use compiled::Workloads;
 use readings::Readings;
 
 use crate::error::{Error, Result};
@@ -52,23 +54,11 @@ pub(crate) const LOOK_EVERY_NS: Ns = 100_000_000;
 /// How precisely the end of the last program is found.
 const END_WITHIN_NS: Ns = 1_000_000;
 
-/// So many workloads are kept: variants that adjust a replay take turns, and each workload may have
-/// hundreds of megabytes.
-const COMPILED_KEPT: usize = 2;
-
-/// A replay as a workload, before any setting, and where things stand in it.
-struct Compiled {
-    replay: Arc<Replay>,
-    options: CompileOptions,
-    workload: Workload,
-    places: replay::Compiled,
-}
-
 /// Runs scenarios in virtual time. Recordings are read once, whatever the number of runs.
 #[derive(Default)]
 pub struct Simulator {
     readings: Readings,
-    compiled: Mutex<Vec<Arc<Compiled>>>,
+    workloads: Workloads,
     trees: tree::Objects,
     /// Lines that trees printed, by variant and line, and how often.
     printed: Mutex<BTreeMap<(String, String), u64>>,
@@ -108,32 +98,6 @@ impl Simulator {
     /// As [`Recorded::open`].
     pub fn open(&self, folder: &Path) -> Result<Recorded> {
         self.readings.open(folder)
-    }
-
-    /// A replay's workload, which variants and seeds share.
-    ///
-    /// # Errors
-    /// A recording that breaks a limit of the simulator.
-    fn compiled(&self, replay: &Arc<Replay>, options: CompileOptions) -> Result<Arc<Compiled>> {
-        let mut known = lock(&self.compiled);
-        let is_it =
-            |one: &&Arc<Compiled>| Arc::ptr_eq(&one.replay, replay) && one.options == options;
-        if let Some(found) = known.iter().find(is_it) {
-            return Ok(Arc::clone(found));
-        }
-        let mut workload = Workload::default();
-        let places = replay.compile(&mut workload, options).map_err(bad_input)?;
-        let compiled = Arc::new(Compiled {
-            replay: Arc::clone(replay),
-            options,
-            workload,
-            places,
-        });
-        if known.len() == COMPILED_KEPT {
-            known.remove(0);
-        }
-        known.push(Arc::clone(&compiled));
-        Ok(compiled)
     }
 
     /// Actions of the threads in the background of a scenario's programs; `None` where it names no
