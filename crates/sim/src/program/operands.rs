@@ -12,48 +12,54 @@ pub(crate) enum Operand {
 }
 
 trait Named {
-    fn operand(self) -> Option<Operand>;
+    fn visit(self, visit: &mut impl FnMut(Operand));
 }
 
 impl Named for Reg {
-    fn operand(self) -> Option<Operand> {
-        Some(Operand::Register(u16::from(self.0)))
+    #[inline]
+    fn visit(self, visit: &mut impl FnMut(Operand)) {
+        visit(Operand::Register(u16::from(self.0)));
     }
 }
 
 impl Named for Amount {
-    fn operand(self) -> Option<Operand> {
+    #[inline]
+    fn visit(self, visit: &mut impl FnMut(Operand)) {
         match self.kind() {
-            AmountKind::Fixed(_) => None,
-            AmountKind::Reg(reg) => reg.operand(),
-            AmountKind::Draw { distribution, .. } => object(distribution),
+            AmountKind::Fixed(_) => {}
+            AmountKind::Reg(reg) => reg.visit(visit),
+            AmountKind::Draw { distribution, .. } => object(distribution, visit),
         }
     }
 }
 
 impl<K: ObjectId> Named for Ref<K> {
-    fn operand(self) -> Option<Operand> {
+    #[inline]
+    fn visit(self, visit: &mut impl FnMut(Operand)) {
         match self.kind() {
-            RefKind::Number(number) => Some(Operand::Object(K::WORD, number)),
-            RefKind::Reg(reg) => reg.operand(),
+            RefKind::Number(number) => visit(Operand::Object(K::WORD, number)),
+            RefKind::Reg(reg) => reg.visit(visit),
         }
     }
 }
 
-fn object<K: ObjectId>(id: K) -> Option<Operand> {
-    Some(Operand::Object(K::WORD, id.number()))
+impl<A: Named, B: Named> Named for (A, B) {
+    #[inline]
+    fn visit(self, visit: &mut impl FnMut(Operand)) {
+        self.0.visit(visit);
+        self.1.visit(visit);
+    }
+}
+
+#[inline]
+fn object<K: ObjectId>(id: K, visit: &mut impl FnMut(Operand)) {
+    visit(Operand::Object(K::WORD, id.number()));
 }
 
 /// Calls `visit` with everything `instruction` names. Jump targets and tables are not among it: the
 /// builder resolves them.
+#[inline]
 pub(crate) fn for_each_operand(instruction: &Instruction, visit: &mut impl FnMut(Operand)) {
-    if let Instruction::Submit { device, .. } = *instruction {
-        object(device).into_iter().for_each(&mut *visit);
-    }
-    operands(instruction).into_iter().flatten().for_each(visit);
-}
-
-fn operands(instruction: &Instruction) -> [Option<Operand>; 3] {
     use Instruction as I;
     match *instruction {
         I::Work(amount)
@@ -61,55 +67,70 @@ fn operands(instruction: &Instruction) -> [Option<Operand>; 3] {
         | I::KernelWork(amount)
         | I::Stolen(amount)
         | I::Sleep(amount)
-        | I::Io(amount) => [amount.operand(), None, None],
+        | I::Io(amount) => amount.visit(visit),
         I::Submit {
-            device: _,
+            device,
             queue,
             value,
             service,
-        } => [queue.operand(), value.operand(), service.operand()],
-        I::SleepUntil(reg) | I::Join(reg) | I::Now(reg) | I::CpuTime(reg) | I::GetCpu(reg) => {
-            [reg.operand(), None, None]
+        } => {
+            object(device, visit);
+            (queue, (value, service)).visit(visit);
         }
-        I::SemPost(semaphore) | I::SemWait(semaphore) => [semaphore.operand(), None, None],
+        I::SleepUntil(reg) | I::Join(reg) | I::Now(reg) | I::CpuTime(reg) | I::GetCpu(reg) => {
+            reg.visit(visit);
+        }
+        I::SemPost(semaphore) | I::SemWait(semaphore) => semaphore.visit(visit),
         I::Send {
             queue,
             bytes,
             value,
             sync: _,
-        } => [queue.operand(), bytes.operand(), value.operand()],
+        } => (queue, (bytes, value)).visit(visit),
         I::Recv {
             queue,
             value,
             timeout,
             iowait: _,
-        } => [queue.operand(), value.operand(), timeout.operand()],
-        I::TryRecv { queue, value, .. } => [queue.operand(), value.operand(), None],
-        I::WordLoad { word, into } => [word.operand(), into.operand(), None],
-        I::WordStore { word, value } => [word.operand(), value.operand(), None],
-        I::WordFetchAdd { word, value, old } => [word.operand(), value.operand(), old.operand()],
-        I::WordCount(word) => [word.operand(), None, None],
-        I::WordWait { word, expected } => [word.operand(), expected.operand(), None],
-        I::WordWake { word, count } => [word.operand(), count.operand(), None],
-        I::Lock(mutex) | I::Unlock(mutex) => [mutex.operand(), None, None],
-        I::ConditionWait { condition, mutex } => [condition.operand(), mutex.operand(), None],
-        I::Signal(condition) | I::Broadcast(condition) => [condition.operand(), None, None],
-        I::Barrier(barrier) => [barrier.operand(), None, None],
-        I::Fork { fork, child } => [object(fork), child.operand(), None],
-        I::SetAttributes(attributes) => [object(attributes), None, None],
-        I::Set { reg, value } => [reg.operand(), value.operand(), None],
-        I::Arithmetic { reg, operand, .. } | I::JumpIf { reg, operand, .. } => {
-            [reg.operand(), operand.operand(), None]
+        } => (queue, (value, timeout)).visit(visit),
+        I::TryRecv { queue, value, .. } => (queue, value).visit(visit),
+        I::WordLoad { word, into } => (word, into).visit(visit),
+        I::WordStore { word, value } => (word, value).visit(visit),
+        I::WordFetchAdd { word, value, old } => (word, (value, old)).visit(visit),
+        I::WordCount(word) => word.visit(visit),
+        I::WordWait { word, expected } => (word, expected).visit(visit),
+        I::WordWake { word, count } => (word, count).visit(visit),
+        I::Lock(mutex) | I::Unlock(mutex) => mutex.visit(visit),
+        I::ConditionWait { condition, mutex } => (condition, mutex).visit(visit),
+        I::Signal(condition) | I::Broadcast(condition) => condition.visit(visit),
+        I::Barrier(barrier) => barrier.visit(visit),
+        I::Fork { fork, child } => {
+            object(fork, visit);
+            child.visit(visit);
         }
-        I::Loop { reg, .. } | I::JumpIndexed { reg, .. } => [reg.operand(), None, None],
-        I::RecordSince { metric, since } => [object(metric), since.operand(), None],
-        I::Record { metric, value } => [object(metric), value.operand(), None],
-        I::Count { metric, amount } => [object(metric), amount.operand(), None],
-        I::Serve(patient) | I::Answer(patient) => [object(patient), None, None],
+        I::SetAttributes(attributes) => object(attributes, visit),
+        I::Set { reg, value } => (reg, value).visit(visit),
+        I::Arithmetic { reg, operand, .. } | I::JumpIf { reg, operand, .. } => {
+            (reg, operand).visit(visit);
+        }
+        I::Loop { reg, .. } | I::JumpIndexed { reg, .. } => reg.visit(visit),
+        I::RecordSince { metric, since } => {
+            object(metric, visit);
+            since.visit(visit);
+        }
+        I::Record { metric, value } => {
+            object(metric, visit);
+            value.visit(visit);
+        }
+        I::Count { metric, amount } => {
+            object(metric, visit);
+            amount.visit(visit);
+        }
+        I::Serve(patient) | I::Answer(patient) => object(patient, visit),
         I::Log { first, count, .. } => {
             let last = (u16::from(first.0) + u16::from(count)).saturating_sub(1);
-            [Some(Operand::Register(last)), None, None]
+            visit(Operand::Register(last));
         }
-        I::JoinAll | I::Exit | I::Yield | I::Jump(_) => [None; 3],
+        I::JoinAll | I::Exit | I::Yield | I::Jump(_) => {}
     }
 }

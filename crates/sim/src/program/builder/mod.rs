@@ -244,17 +244,13 @@ impl ProgramBuilder {
     fn named(&self, instructions: &[Instruction]) -> Result<(u8, Vec<Named>), ProgramError> {
         let mut registers = 0;
         let mut objects: Vec<Named> = Vec::new();
-        for (row, instruction) in instructions.iter().enumerate() {
+        for (at, instruction) in instructions.iter().enumerate() {
             for_each_operand(instruction, &mut |operand| match operand {
                 Operand::Register(register) => registers = registers.max(register + 1),
-                Operand::Object(kind, number) => {
-                    let named = Named {
-                        kind,
-                        highest: number,
-                        at: row,
-                    };
+                Operand::Object(kind, highest) => {
+                    let named = Named { kind, highest, at };
                     match objects.iter_mut().find(|known| known.kind == kind) {
-                        Some(known) if known.highest < number => *known = named,
+                        Some(known) if known.highest < highest => *known = named,
                         Some(_) => {}
                         None => objects.push(named),
                     }

@@ -93,14 +93,15 @@ fn when(follows: Follows) -> When {
 }
 
 impl Next {
-    fn of(replay: &Replay) -> BTreeMap<RequestId, Vec<Next>> {
-        let mut next: BTreeMap<RequestId, Vec<Next>> = BTreeMap::new();
+    /// Per request: what follows the reply to it.
+    fn of(replay: &Replay) -> Vec<Vec<Next>> {
+        let mut next: Vec<Vec<Next>> = vec![Vec::new(); replay.requests.len()];
         for (id, served) in (0u32..).map(RequestId).zip(&replay.requests) {
             if let Some(follows) = served.follows {
                 let before = follows.request;
                 let is_own =
                     |first| before == first || replay.requests[before.index()].first == Some(first);
-                let next = next.entry(before).or_default();
+                let next = &mut next[before.index()];
                 next.push(match served.first {
                     Some(first) if is_own(first) => Next::Later(id),
                     // A message that follows no reply of its own request comes with the first one.
@@ -115,7 +116,7 @@ impl Next {
         }
         for (id, activation) in (0u32..).map(ActivationId).zip(&replay.activations) {
             if let Some(follows) = activation.follows {
-                let next = next.entry(follows.request).or_default();
+                let next = &mut next[follows.request.index()];
                 next.push(Next::Message(id, when(follows)));
             }
         }
@@ -158,8 +159,8 @@ pub(super) struct Services {
     failures: Vec<[MetricId; 2]>,
     /// Per request: a word that says whether it is answered; in a closed loop, when it is due.
     states: Vec<WordId>,
-    /// Consequences of the reply to a request in a closed loop.
-    next: BTreeMap<RequestId, Vec<Next>>,
+    /// Per request: consequences of the reply to it in a closed loop.
+    next: Vec<Vec<Next>>,
     /// Device that delays the messages of clients that think and of requests that sleep, if any do.
     delays: Option<DeviceId>,
     /// By thread, in the order of its steps.
@@ -234,7 +235,7 @@ impl Services {
         }
         let next = Next::of(replay);
         let is_later = |step: &Step| matches!(step, Step::Later(_));
-        let any = !next.is_empty() || replay.steps.iter().any(is_later);
+        let any = next.iter().any(|next| !next.is_empty()) || replay.steps.iter().any(is_later);
         let delays = any.then(|| delays(workload));
         let mut gates: BTreeMap<ThreadId, Vec<Gate>> = BTreeMap::new();
         let mut posts = BTreeMap::new();
@@ -350,7 +351,7 @@ impl Services {
     fn hand_due_on(&self, b: &mut ProgramBuilder, requests: &[Served], request: RequestId) {
         let [state, due, _] = SEND;
         let served = &requests[request.index()];
-        for next in self.next.get(&request).into_iter().flatten() {
+        for next in &self.next[request.index()] {
             let Next::Later(later) = *next else {
                 continue;
             };
@@ -418,7 +419,7 @@ impl Compiler<'_> {
         self.services.hand_due_on(b, requests, request);
         self.services.reply(b, requests, request);
         let [state, value, _] = SEND;
-        for next in self.services.next.get(&request).into_iter().flatten() {
+        for next in &self.services.next[request.index()] {
             match *next {
                 Next::Later(_) => {}
                 Next::Due(id, when) => {
@@ -512,7 +513,7 @@ impl Compiler<'_> {
                 let way_ns = self.comes_ns(id, part) as i64 - served.due_ns;
                 Some((message, u64::try_from(way_ns).unwrap_or(0)))
             });
-            let next = self.services.next.get(&id).into_iter().flatten();
+            let next = self.services.next[id.index()].iter();
             let then = next.filter_map(|next| match *next {
                 Next::Due(id, when) => Some((Then::Due(self.services.patient(id)?), when)),
                 Next::Later(_) => None,
