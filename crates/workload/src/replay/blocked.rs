@@ -151,7 +151,7 @@ impl Facts<'_> {
             let of_thread = self.threads.iter().map(|thread| thread.group);
             let members = groups::members_of(self.groups, of_thread, index);
             let inside = groups::inside(&members, self.threads.len());
-            let [connected_to, _] = messages.by_connector(&inside, self.threads);
+            let [connected_to, _] = messages.contacts().by_connector(&inside, self.threads);
             counts.retain(|(subject, group), _| *group != index || !connected_to.contains(subject));
         }
         counts.into_keys().collect()

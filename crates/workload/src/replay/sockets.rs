@@ -22,10 +22,12 @@
 //! client receives from A at 1.350. The request was sent at 1.000 and answered at 1.350 ms,
 //! whether or not any of it woke a thread.
 
+mod contacts;
+
 use super::activity::{Source, Waking};
 use super::gather::SocketUse;
-use super::model::Thread;
 use super::threads::ThreadId;
+use contacts::Contacts;
 use schedcast_trace::{AtSocket, Socket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -344,6 +346,7 @@ struct Receipt {
 pub(super) struct Messages {
     /// In order of time.
     sent: Vec<Message>,
+    contacts: Contacts,
     received: Vec<Receipt>,
     /// How often each thread sent to a socket from which no thread reads, as a listener: it
     /// connects.
@@ -436,19 +439,14 @@ impl Messages {
             }
             message.got_by = reader.get(&message.to).copied();
         }
+        let contacts = Contacts::of(&sent, |socket, at_ns| lifetime(&lifetimes, socket, at_ns));
         Self {
             sent,
+            contacts,
             received,
             connects,
             lifetimes,
         }
-    }
-
-    /// That of the connection that a client's socket has at a time.
-    fn lifetime(&self, socket: Socket, at_ns: u64) -> Option<Lifetime> {
-        let all = self.lifetimes.get(&socket)?;
-        let before = all.partition_point(|one| one.opened_ns <= at_ns);
-        Some(all[before.checked_sub(1)?])
     }
 
     /// How often these threads connect to something.
@@ -523,52 +521,9 @@ impl Messages {
         all.filter_map(|message| Some((message.by, message.got_by?)))
     }
 
-    /// For each connection that a thread inside a group and one outside made: the latter, and
-    /// whether that one connected. Whose message comes first says nothing: a server may greet its
-    /// clients, and a request may have been under way when the recording began.
-    fn connectors(&self, inside: &[bool]) -> Vec<(ThreadId, bool)> {
-        let mut seen: BTreeSet<(Socket, u64)> = BTreeSet::new();
-        let mut connectors = Vec::new();
-        for message in &self.sent {
-            let Some(got_by) = message.got_by else {
-                continue;
-            };
-            let (sends, gets) = (inside[message.by.index()], inside[got_by.index()]);
-            if sends == gets {
-                continue;
-            }
-            let ends = [message.from, message.to].into_iter();
-            let opened = ends.filter_map(|end| Some((end, self.lifetime(end, message.at_ns)?)));
-            if let Some((end, made)) = opened.max_by_key(|(_, one)| one.opened_ns)
-                && seen.insert((end, made.opened_ns))
-            {
-                let outside = if sends { got_by } else { message.by };
-                connectors.push((outside, !inside[made.by.index()]));
-            }
-        }
-        connectors
-    }
-
-    /// Subjects outside a group that talk to it over connections which the recording shows opened:
-    /// those to which the group made most of them, and those that made most of them. A backend that
-    /// thinks for 20 ms, and answers by a timer, acts on its own all the same, and a client that
-    /// asks only when it has been answered does not.
-    pub(super) fn by_connector<'a>(
-        &self,
-        inside: &[bool],
-        threads: &'a [Thread],
-    ) -> [BTreeSet<&'a str>; 2] {
-        let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
-        for (thread, connected) in self.connectors(inside) {
-            let subject = threads[thread.index()].subject.as_str();
-            counts.entry(subject).or_default()[usize::from(connected)] += 1;
-        }
-        let most = |of: usize| {
-            let all = counts.iter();
-            let most = all.filter(move |(_, counts)| counts[of] > counts[1 - of]);
-            most.map(|(subject, _)| *subject).collect()
-        };
-        [most(0), most(1)]
+    /// Pairs of threads that exchange messages, and the connections between them.
+    pub(super) fn contacts(&self) -> &Contacts {
+        &self.contacts
     }
 
     /// The requests of a group's clients in order of sending, each with its reply; and how many
@@ -584,7 +539,7 @@ impl Messages {
             }
             connections.sends(
                 message,
-                self.lifetime(message.from, message.at_ns),
+                lifetime(&self.lifetimes, message.from, message.at_ns),
                 sides,
                 &mut all,
             );
@@ -598,6 +553,17 @@ impl Messages {
         all.sort_by_key(|one| one.sent_ns);
         (all, connections.forgotten)
     }
+}
+
+/// That of the connection that a client's socket has at a time.
+fn lifetime(
+    lifetimes: &BTreeMap<Socket, Vec<Lifetime>>,
+    socket: Socket,
+    at_ns: u64,
+) -> Option<Lifetime> {
+    let all = lifetimes.get(&socket)?;
+    let before = all.partition_point(|one| one.opened_ns <= at_ns);
+    Some(all[before.checked_sub(1)?])
 }
 
 fn last_of(

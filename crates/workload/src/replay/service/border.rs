@@ -12,6 +12,7 @@ use super::super::activity::{Begun, Draft, Source};
 use super::super::groups;
 use super::super::model::Activation;
 use super::super::threads::ThreadId;
+use super::talks::Talks;
 use super::{Asked, Dialogue, Evidence, MESSAGES_MIN, Told, levels, placed};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,46 +43,6 @@ pub(super) struct Border<'a> {
     /// No wakeup shows a reply: the clients are on other machines, or wait for a CPU when they are
     /// answered. Only a log tells the requests then, or events of sockets.
     pub hides_replies: bool,
-}
-
-/// Numbers of messages to a group and from it, by the subject of the thread outside, since a client
-/// may be a new process for each of its requests; and the threads outside. A message to a thread
-/// that is awake wakes no thread, so messages to the group are counted by wakeups and by events of
-/// sockets, and the larger number is taken. Messages from the group are counted by wakeups, which
-/// show the replies.
-fn talk<'a>(
-    evidence: &'a Evidence<'_>,
-    inside: &[bool],
-) -> (BTreeMap<&'a str, [usize; 2]>, BTreeSet<ThreadId>) {
-    let outside = |(by, to): (ThreadId, ThreadId)| match (inside[by.index()], inside[to.index()]) {
-        (false, true) => Some((by, 0)),
-        (true, false) => Some((to, 1)),
-        _ => None,
-    };
-    let subject = |client: ThreadId| evidence.threads[client.index()].subject.as_str();
-    let mut talking = BTreeSet::new();
-    let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
-    let wakes = evidence
-        .wakings
-        .iter()
-        .filter_map(|waking| match waking.source {
-            Source::Thread(by) => Some((by, waking.wakee)),
-            _ => None,
-        });
-    for (client, direction) in wakes.filter_map(outside) {
-        counts.entry(subject(client)).or_default()[direction] += 1;
-        talking.insert(client);
-    }
-    let mut sent: BTreeMap<&str, usize> = BTreeMap::new();
-    for (client, direction) in evidence.messages.between().filter_map(outside) {
-        *sent.entry(subject(client)).or_default() += 1 - direction;
-        talking.insert(client);
-    }
-    for (subject, sent) in sent {
-        let [to, _] = counts.entry(subject).or_default();
-        *to = sent.max(*to);
-    }
-    (counts, talking)
 }
 
 /// Subjects that send at least [`MESSAGES_MIN`] messages into a group that the group did not cause.
@@ -142,6 +103,7 @@ impl<'a> Border<'a> {
     /// serve the group. `hides_replies`: the trace shows none of the replies to its clients.
     pub(super) fn of(
         evidence: &'a Evidence<'a>,
+        talks: &Talks,
         members: &[ThreadId],
         servers: &BTreeSet<ThreadId>,
         drafts: &[Draft],
@@ -153,7 +115,7 @@ impl<'a> Border<'a> {
         }
         let inside = groups::inside(members, evidence.threads.len());
         let subject = |id: ThreadId| evidence.threads[id.index()].subject.as_str();
-        let (counts, talking) = talk(evidence, &inside);
+        let (counts, talking) = talks.across(&inside, evidence.threads);
         let is_client = |id: &ThreadId| {
             let enough = |count: &usize| *count >= MESSAGES_MIN;
             let needed = if hides_replies { 1 } else { 2 };
@@ -161,8 +123,12 @@ impl<'a> Border<'a> {
             !evidence.threads[id.index()].kernel && counts.iter().all(enough)
         };
         let talking: BTreeSet<ThreadId> = talking.into_iter().filter(is_client).collect();
+        if talking.is_empty() {
+            return None;
+        }
         let acting = acting(evidence, drafts, begun, &inside, &talking);
-        let [connected_to, connecting] = evidence.messages.by_connector(&inside, evidence.threads);
+        let contacts = evidence.messages.contacts();
+        let [connected_to, connecting] = contacts.by_connector(&inside, evidence.threads);
         let acts = |id: &ThreadId| {
             let subject = subject(*id);
             let on_its_own = acting.is_empty() || acting.contains(subject);

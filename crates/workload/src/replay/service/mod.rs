@@ -68,6 +68,7 @@ mod reordered;
 mod replies;
 mod rounds;
 mod served;
+mod talks;
 mod users;
 
 use super::activity::{Begun, Draft, Waking};
@@ -84,7 +85,9 @@ use forked::Forked;
 pub use rounds::Rounds;
 use schedcast_trace::Request;
 pub use served::{Bound, Dialogue, Follows, Kind, RequestId, Served, Service};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use talks::Talks;
 
 /// Fewer messages than this in either direction make no service.
 const MESSAGES_MIN: usize = 20;
@@ -213,6 +216,7 @@ pub(super) fn find(
     handovers: &mut u32,
 ) -> Found {
     let mut found = Found::default();
+    let talks = Talks::of(evidence);
     let mut groups: Vec<(GroupIndex, &groups::Group)> = (0u32..)
         .map(GroupIndex)
         .zip(evidence.groups)
@@ -242,13 +246,26 @@ pub(super) fn find(
             true => found.members.clone(),
             false => BTreeSet::new(),
         };
-        let clock = Clock::new(evidence, drafts);
-        let beside = |border| Told::beside(border, drafts, &clock);
-        let shown = Border::of(evidence, &members, &servers, drafts, begun, false).map(beside);
+        // Most groups serve nobody and need none.
+        let clock = OnceCell::new();
+        let of_drafts = || Clock::new(evidence, drafts);
+        let beside = |border| Told::beside(border, drafts, clock.get_or_init(of_drafts));
+        let border = |hides_replies| {
+            Border::of(
+                evidence,
+                &talks,
+                &members,
+                &servers,
+                drafts,
+                begun,
+                hides_replies,
+            )
+            .map(beside)
+        };
+        let shown = border(false);
         let hidden = || {
             let remote = Border::of_network(evidence, &members, begun, drafts).map(beside);
-            let unanswered =
-                || Border::of(evidence, &members, &servers, drafts, begun, true).map(beside);
+            let unanswered = || border(true);
             let is_told = |(_, told): &(Border<'_>, Option<Vec<Told>>)| told.is_some();
             remote
                 .filter(is_told)
@@ -260,6 +277,7 @@ pub(super) fn find(
         if border.is_dedicated(drafts, told.as_deref()) {
             continue;
         }
+        let clock = clock.into_inner().unwrap_or_else(of_drafts);
         let mut forked = Forked::of(&border, drafts);
         let is_told = told.is_some();
         let mut told = match told {

@@ -305,7 +305,11 @@ fn a_backend_is_whom_the_group_connects_to() {
         uses.extend(asked(1200));
         uses
     };
-    let connectors = |all: &[Use]| Messages::of(&uses(all), 0).connectors(&[false, true]);
+    let connectors = |all: &[Use]| {
+        Messages::of(&uses(all), 0)
+            .contacts
+            .connectors(&[false, true])
+    };
     assert_eq!(connectors(&greeted(CLIENT)), [(CLIENT, true)]);
     assert_eq!(connectors(&greeted(SERVER)), [(CLIENT, false)]);
     assert_eq!(connectors(&asked(1000)), [], "who made it is not known");
