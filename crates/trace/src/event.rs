@@ -290,11 +290,11 @@ pub enum AtSocket {
 /// A socket by its address in the kernel, which another one may have later. In halves, for an
 /// [`Event`] is to stay small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Socket([u32; 2]);
+pub struct Socket(u32, u32);
 
 impl From<u64> for Socket {
     fn from(address: u64) -> Socket {
-        Socket([(address >> 32) as u32, address as u32])
+        Socket((address >> 32) as u32, address as u32)
     }
 }
 
