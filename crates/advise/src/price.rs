@@ -81,7 +81,7 @@ pub(crate) fn highest(
     let price = |metric: &String| {
         let (recorded, now) = (baseline.get(metric)?, variant.get(metric)?);
         let change = now.vs_baseline.as_ref()?;
-        let [low, high] = change.ci95.unwrap_or([change.ratio?; 2]);
+        let [low, high] = change.ci95.get().unwrap_or([change.ratio?; 2]);
         let (threads, name) = metric.rsplit_once('/')?;
         let (growth, most) = match name {
             // Less CPU time than before: the ratio turned round.

@@ -5,7 +5,7 @@ use schedcast_workload::replay::{Bound, ClientLoop, Dialogue, Kind};
 
 use crate::change;
 use crate::clients::{ClosedLoop, Waiting, client_loop, only_in_open_loop};
-use crate::comparison::{Comparison, MeasuredFigure, Variant};
+use crate::comparison::{Change, Comparison, MeasuredFigure, Variant};
 use crate::context::{About, Context, RefitFigure};
 use crate::drift::Drifting;
 use crate::error::Result;
@@ -323,12 +323,12 @@ fn is_precise(comparison: &Comparison) -> bool {
             metric.headline() && metric.family.subject == metrics::Subject::Program
         });
         let change = summary.vs_baseline.as_ref();
-        let Some((ratio, [low, high])) = change.and_then(|change| change.ratio.zip(change.ci95))
-        else {
+        let interval = |change: &Change| change.ratio.zip(change.ci95.get());
+        let Some((ratio, [low, high])) = change.filter(|_| of_program).and_then(interval) else {
             return true;
         };
         let half_width = (high - low) / 2.0;
-        !of_program || half_width <= PRECISION || half_width < (ratio - 1.0).abs() / 3.0
+        half_width <= PRECISION || half_width < (ratio - 1.0).abs() / 3.0
     })
 }
 

@@ -492,7 +492,7 @@ fn followed(
 /// A change in percent with its interval: `−8.1 % (−9.0 to −7.2)`.
 fn percent(change: &Change) -> String {
     let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0).replace('-', "\u{2212}");
-    match (change.ratio, change.ci95) {
+    match (change.ratio, change.ci95.get()) {
         (Some(ratio), Some([low, high])) => {
             format!(
                 "{} % ({} to {})",
@@ -508,7 +508,7 @@ fn percent(change: &Change) -> String {
 
 /// Why a change without a star has none though its interval excludes no change.
 fn in_spite_of_interval(change: &Change) -> &'static str {
-    match change.ci95 {
+    match change.ci95.get() {
         Some([low, high]) if low > 1.0 || high < 1.0 => {
             ", though its 95 % interval excludes no change: a star takes a 99 % interval that does, \
              and a change that is not tiny"

@@ -6,6 +6,7 @@
 //! reads back the same, and a value that does not exist is `null`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -17,6 +18,7 @@ use crate::experiment::Scenario;
 use crate::experiment::kernel::KernelSettings;
 use crate::experiment::program::{Action, Program};
 use crate::experiment::units::quote_word;
+use crate::late::{LateInterval, Source};
 use crate::metrics::{self, Better, Metric};
 use crate::outcome::{Outcome, combine_hashes};
 use crate::possible::{self, Run};
@@ -156,7 +158,7 @@ pub struct Summary {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
     /// 95 % interval of the mean; null with fewer than two samples.
-    pub ci95: Option<[f64; 2]>,
+    pub ci95: LateInterval,
     /// 95 % interval of one more run, in answers from a recording; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_run95: Option<[f64; 2]>,
@@ -188,7 +190,7 @@ pub struct Change {
     /// Mean of this variant over mean of the baseline; null if that is zero.
     pub ratio: Option<f64>,
     /// 95 % interval of the ratio; null with fewer than two common seeds.
-    pub ci95: Option<[f64; 2]>,
+    pub ci95: LateInterval,
     /// Whether the change is beyond what seeds make: the 95 % interval of the ratio and a 99 %
     /// interval of the paired difference exclude no change, it is not tiny (below 0.5 % and a third
     /// of the chaos floor), and seeds make some difference to the metric unless it is a count.
@@ -329,7 +331,7 @@ impl Comparison {
         for (name, summary) in metrics {
             if !misses.is_forecast(name) {
                 summary.one_run95 = None;
-                summary.ci95 = None;
+                summary.ci95 = LateInterval::none();
                 if let Some(change) = &mut summary.vs_baseline {
                     change.significant = false;
                 }
@@ -415,8 +417,9 @@ fn cut_intervals(metrics: &mut [(String, Summary)], run: Run) {
         };
         let periods = periods.get(&possible::periods_of(&metric)).copied();
         let values = summary.values();
-        let cut = |interval| run.cut(interval, &metric, &values, periods);
-        summary.ci95 = summary.ci95.map(cut);
+        let [least, most] = run.bounds(&metric, &values, periods);
+        summary.ci95.cut([least, most]);
+        let cut = |[low, high]: [f64; 2]| [low.max(least), high.min(most)];
         summary.one_run95 = summary.one_run95.map(cut);
     }
 }
@@ -442,11 +445,12 @@ fn samples_by_metric(runs: &[Outcome]) -> BTreeMap<&str, Samples> {
 
 /// One bootstrap for each number of seeds that occurs.
 #[derive(Default)]
-struct Bootstraps(BTreeMap<usize, Bootstrap>);
+struct Bootstraps(BTreeMap<usize, Arc<Bootstrap>>);
 
 impl Bootstraps {
-    fn of(&mut self, count: usize) -> &Bootstrap {
-        self.0.entry(count).or_insert_with(|| Bootstrap::new(count))
+    fn of(&mut self, count: usize) -> Arc<Bootstrap> {
+        let new = || Arc::new(Bootstrap::new(count));
+        Arc::clone(self.0.entry(count).or_insert_with(new))
     }
 }
 
@@ -497,11 +501,21 @@ fn summarise(
         if below.is_empty() {
             return None;
         }
-        let change = bootstraps.of(below.len()).compare(kind, &below, &above);
+        let bootstrap = bootstraps.of(below.len());
+        let change = bootstrap.compare(kind, &below, &above);
+        let may_be_starred = may_be_starred(metric, &below, &above, change.ratio);
         Some(Change {
             ratio: change.ratio,
-            ci95: ends(change.ratio_interval),
-            significant: change.significant && may_be_starred(metric, &below, &above, change.ratio),
+            significant: change.significant && may_be_starred,
+            ci95: match change.ratio_interval {
+                Some(known) => LateInterval::known(known),
+                None => LateInterval::of(Source {
+                    bootstrap,
+                    kind,
+                    baseline: Some(below),
+                    samples: above,
+                }),
+            },
         })
     });
     let chaos_floor = match is_baseline {
@@ -513,7 +527,12 @@ fn summarise(
         better: metric.better(),
         mean,
         at_least: false,
-        ci95: ends(bootstraps.of(values.len()).of_mean(kind, &values)),
+        ci95: LateInterval::of(Source {
+            bootstrap: bootstraps.of(values.len()),
+            kind,
+            baseline: None,
+            samples: values,
+        }),
         one_run95: None,
         misfit: false,
         recorded: None,
@@ -568,7 +587,7 @@ mod tests {
         let comparison = Comparison::new("", &scenario, &[vec![outcome]]).unwrap();
         assert_eq!(comparison.metric_names(), ["machine/wakeups"]);
         let wakeups = comparison.variants[0].get("machine/wakeups").unwrap();
-        assert_eq!((wakeups.mean, wakeups.ci95), (3.0, None));
+        assert_eq!((wakeups.mean, wakeups.ci95.get()), (3.0, None));
     }
 
     #[test]
@@ -585,7 +604,7 @@ mod tests {
         let runs = vec![run(20.0), run(17.0)];
         let comparison = Comparison::new("", &scenarios, &[runs]).unwrap();
         let throttled = comparison.variants[0].get("cgroup:/a/nr_throttled");
-        let [low, high] = throttled.unwrap().ci95.unwrap();
+        let [low, high] = throttled.unwrap().ci95.get().unwrap();
         assert!(low < 17.0 && high == 20.0, "{low} to {high}");
     }
 

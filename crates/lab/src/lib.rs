@@ -31,6 +31,7 @@ pub mod experiment;
 pub mod explain;
 mod failures;
 pub mod host_machine;
+pub mod late;
 pub mod limit;
 pub mod metrics;
 pub mod outcome;

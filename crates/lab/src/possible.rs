@@ -40,18 +40,28 @@ impl Run {
         }
     }
 
-    /// `interval` of `metric` between 0 and the most that is possible, and never narrower than what
+    /// Ends of intervals of `metric`: 0 and the most that is possible, but never narrower than what
     /// runs `shown` had.
-    pub(crate) fn cut(
+    pub(crate) fn bounds(
         self,
-        [low, high]: [f64; 2],
         metric: &Metric<'_>,
         shown: &[f64],
         periods: Option<f64>,
     ) -> [f64; 2] {
         let least = shown.iter().copied().fold(0.0, f64::min);
         let most = self.most(metric, periods).unwrap_or(f64::INFINITY);
-        let most = shown.iter().copied().fold(most, f64::max);
+        [least, shown.iter().copied().fold(most, f64::max)]
+    }
+
+    /// `interval` of `metric` within these [`bounds`](Self::bounds).
+    fn cut(
+        self,
+        [low, high]: [f64; 2],
+        metric: &Metric<'_>,
+        shown: &[f64],
+        periods: Option<f64>,
+    ) -> [f64; 2] {
+        let [least, most] = self.bounds(metric, shown, periods);
         [low.max(least), high.min(most)]
     }
 

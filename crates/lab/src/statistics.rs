@@ -205,8 +205,11 @@ impl Bootstrap {
         }
     }
 
-    /// The mean of every resample, added up in the order of its seeds as [`Means::of`] does.
+    /// The mean of every resample, added up in the order of its seeds as [`Means::of_all`] does.
     fn means(&self, means: &Means<'_>) -> Vec<f64> {
+        if let (true, Some(mean)) = (means.is_constant(), means.of_all()) {
+            return vec![mean; RESAMPLES];
+        }
         // Minus zero leaves whatever is added to it as it is.
         let mut values = vec![-0.0; RESAMPLES];
         for seeds in self.draws.chunks_exact(RESAMPLES) {
@@ -242,11 +245,6 @@ impl Bootstrap {
         Some(self.widened(estimate, of_rank(*low), of_rank(*high)))
     }
 
-    /// Every seed once.
-    fn identity(&self) -> Vec<u32> {
-        (0..self.count as u32).collect()
-    }
-
     fn widened(&self, estimate: f64, low: f64, high: f64) -> Interval {
         let factor = small_sample_factor(self.count);
         Interval {
@@ -264,12 +262,9 @@ impl Bootstrap {
     pub(crate) fn of_mean(&self, kind: MeanKind, samples: &[f64]) -> Option<Interval> {
         debug_assert_eq!(samples.len(), self.count);
         let means = Means::new(kind, samples);
-        let mut interval = match samples
-            .windows(2)
-            .all(|pair| pair[0].to_bits() == pair[1].to_bits())
-        {
-            true => self.of_constant(means.of(&self.identity())?)?,
-            false => self.interval(means.of(&self.identity())?, &self.means(&means))?,
+        let mut interval = match means.is_constant() {
+            true => self.of_constant(means.of_all()?)?,
+            false => self.interval(means.of_all()?, &self.means(&means))?,
         };
         // No mean of values that are never negative is negative.
         if samples.iter().all(|sample| *sample >= 0.0) {
@@ -278,41 +273,98 @@ impl Bootstrap {
         Some(interval)
     }
 
+    /// 95 % interval of the ratio of the means of `variant` and `baseline`, seed by seed. Both have
+    /// one sample for each seed.
+    pub(crate) fn of_ratio(
+        &self,
+        kind: MeanKind,
+        baseline: &[f64],
+        variant: &[f64],
+    ) -> Option<Interval> {
+        let pair = Pair::new(kind, baseline, variant);
+        let estimate = pair.ratio()?;
+        self.ratio_interval(&pair, estimate, &self.pairs(&pair))
+    }
+
     /// Compares `variant` with `baseline`, seed by seed. Both have one sample for each seed.
     pub(crate) fn compare(&self, kind: MeanKind, baseline: &[f64], variant: &[f64]) -> Change {
-        let (below, above) = (Means::new(kind, baseline), Means::new(kind, variant));
-        let seeds = self.identity();
-        let estimates = below.of(&seeds).zip(above.of(&seeds));
-        let (lows, highs) = (self.means(&below), self.means(&above));
-        let pairs = || lows.iter().copied().zip(highs.iter().copied());
-        let ratio = |(below, above): (f64, f64)| (below != 0.0).then_some(above / below);
-        let ratio_of_all = estimates.and_then(ratio);
-        let mut ratio_interval = ratio_of_all.and_then(|estimate| {
-            let ratios: Vec<f64> = pairs().map(ratio).collect::<Option<_>>()?;
-            self.interval(estimate, &ratios)
-        });
-        if let Some(interval) = &mut ratio_interval
-            && baseline.iter().chain(variant).all(|sample| *sample >= 0.0)
-        {
-            interval.low = interval.low.max(0.0);
-        }
-        let difference = || {
-            let (below, above) = estimates?;
-            let differences: Vec<f64> = pairs().map(|(below, above)| above - below).collect();
-            self.interval(above - below, &differences)
+        let pair = Pair::new(kind, baseline, variant);
+        let ratio = pair.ratio();
+        let Some((below, above)) = pair.means().filter(|_| pair.differs_for_sure()) else {
+            return Change {
+                ratio,
+                ratio_interval: None,
+                significant: false,
+            };
         };
-        let outside = |interval: Option<Interval>, neutral| match interval {
-            Some(interval) => !interval.contains(neutral),
-            None => false,
+        let pairs = self.pairs(&pair);
+        let interval = ratio.and_then(|ratio| self.ratio_interval(&pair, ratio, &pairs));
+        let difference = || {
+            let differences = pairs.iter().map(|(below, above)| above - below);
+            self.interval(above - below, &differences.collect::<Vec<f64>>())
         };
         Change {
-            ratio: ratio_of_all,
-            ratio_interval,
+            ratio,
+            ratio_interval: Some(interval),
             // Both must say so, or the printed interval would contradict the star.
-            significant: differ_for_sure(&below.differences(&above))
-                && (ratio_interval.is_none() || outside(ratio_interval, 1.0))
-                && outside(difference(), 0.0),
+            significant: interval.is_none_or(|interval| !interval.contains(1.0))
+                && difference().is_some_and(|interval| !interval.contains(0.0)),
         }
+    }
+
+    /// Both means of every resample.
+    fn pairs(&self, pair: &Pair<'_>) -> Vec<(f64, f64)> {
+        let (lows, highs) = (self.means(&pair.below), self.means(&pair.above));
+        lows.into_iter().zip(highs).collect()
+    }
+
+    fn ratio_interval(
+        &self,
+        pair: &Pair<'_>,
+        estimate: f64,
+        pairs: &[(f64, f64)],
+    ) -> Option<Interval> {
+        if pairs.iter().any(|(below, _)| *below == 0.0) {
+            return None;
+        }
+        let ratios: Vec<f64> = pairs.iter().map(|(below, above)| above / below).collect();
+        let mut interval = self.interval(estimate, &ratios)?;
+        let samples = pair.below.samples.iter().chain(pair.above.samples);
+        if samples.into_iter().all(|sample| *sample >= 0.0) {
+            interval.low = interval.low.max(0.0);
+        }
+        Some(interval)
+    }
+}
+
+fn ratio(below: f64, above: f64) -> Option<f64> {
+    (below != 0.0).then_some(above / below)
+}
+
+/// Samples of two variants, seed by seed.
+struct Pair<'a> {
+    below: Means<'a>,
+    above: Means<'a>,
+}
+
+impl<'a> Pair<'a> {
+    fn new(kind: MeanKind, baseline: &'a [f64], variant: &'a [f64]) -> Self {
+        Self {
+            below: Means::new(kind, baseline),
+            above: Means::new(kind, variant),
+        }
+    }
+
+    fn means(&self) -> Option<(f64, f64)> {
+        self.below.of_all().zip(self.above.of_all())
+    }
+
+    fn ratio(&self) -> Option<f64> {
+        self.means().and_then(|(below, above)| ratio(below, above))
+    }
+
+    fn differs_for_sure(&self) -> bool {
+        differ_for_sure(&self.below.differences(&self.above))
     }
 }
 
@@ -362,17 +414,19 @@ impl<'a> Means<'a> {
         pairs.map(|(below, above)| above - below).collect()
     }
 
-    /// Mean of the samples of these seeds; `None` without seeds.
-    fn of(&self, seeds: &[u32]) -> Option<f64> {
-        if seeds.is_empty() {
-            return None;
+    /// Whether all samples are the same, and so the means of all resamples.
+    fn is_constant(&self) -> bool {
+        let mut pairs = self.samples.windows(2);
+        pairs.all(|pair| pair[0].to_bits() == pair[1].to_bits())
+    }
+
+    /// Mean of the samples; `None` without samples.
+    fn of_all(&self) -> Option<f64> {
+        match (self.samples.is_empty(), self.zeros) {
+            (true, _) => None,
+            (_, true) => Some(0.0),
+            _ => Some(self.of_sum(self.terms.iter().sum(), self.terms.len())),
         }
-        let zero = |&seed: &u32| self.samples[seed as usize] == 0.0;
-        if self.zeros && seeds.iter().any(zero) {
-            return Some(0.0);
-        }
-        let sum: f64 = seeds.iter().map(|&seed| self.terms[seed as usize]).sum();
-        Some(self.of_sum(sum, seeds.len()))
     }
 
     /// The mean of `count` samples whose terms have this sum.
@@ -389,8 +443,9 @@ impl<'a> Means<'a> {
 pub(crate) struct Change {
     /// Mean of the variant over mean of the baseline; `None` where that is zero.
     pub ratio: Option<f64>,
-    /// 95 % interval of the ratio.
-    pub ratio_interval: Option<Interval>,
+    /// 95 % interval of the ratio, as [`Bootstrap::of_ratio`] has it; `None` where the change is
+    /// not significant whatever it is, so that it is not known yet.
+    pub ratio_interval: Option<Option<Interval>>,
     /// Whether the 95 % interval of the ratio and Student's 99 % interval of the paired difference
     /// exclude no change.
     pub significant: bool,
@@ -483,7 +538,7 @@ mod tests {
         let bootstrap = Bootstrap::new(10);
         let change = bootstrap.compare(MeanKind::Arithmetic, &baseline, &variant);
         assert!(change.significant, "{change:?}");
-        let interval = change.ratio_interval.unwrap();
+        let interval = change.ratio_interval.flatten().unwrap();
         assert!(
             interval.high - interval.low < 2e-12,
             "the same ratio in every seed: {interval:?}"
@@ -500,8 +555,9 @@ mod tests {
         let samples = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0];
         let change = Bootstrap::new(8).compare(MeanKind::Harmonic, &samples, &samples);
         assert_eq!(change.ratio, Some(1.0));
+        let interval = Bootstrap::new(8).of_ratio(MeanKind::Harmonic, &samples, &samples);
         assert_eq!(
-            change.ratio_interval,
+            interval,
             Some(Interval {
                 low: 1.0,
                 high: 1.0
@@ -517,7 +573,7 @@ mod tests {
             &[0.0; 6],
             &[5.0, 6.0, 5.5, 5.2, 6.1, 5.8],
         );
-        assert_eq!((change.ratio, change.ratio_interval), (None, None));
+        assert_eq!((change.ratio, change.ratio_interval), (None, Some(None)));
         assert!(change.significant);
     }
 

@@ -93,8 +93,9 @@ impl Answer {
         let number = |of: &dyn Fn(&Summary) -> Option<f64>| {
             Column::float(rows.iter().map(|(_, _, summary)| of(summary)))
         };
-        let change =
-            |summary: &Summary, end: usize| summary.vs_baseline.as_ref()?.ci95.map(|ci| ci[end]);
+        let change = |summary: &Summary, end: usize| {
+            summary.vs_baseline.as_ref()?.ci95.get().map(|ci| ci[end])
+        };
         let significant = |(_, _, summary): &(&Variant, &str, &Summary)| {
             Some(summary.vs_baseline.as_ref()?.significant)
         };
@@ -107,8 +108,14 @@ impl Answer {
                 text(&|(_, _, summary)| summary.better.name().to_string()),
             ),
             ("mean", number(&|summary| Some(summary.mean))),
-            ("ci95_low", number(&|summary| summary.ci95.map(|ci| ci[0]))),
-            ("ci95_high", number(&|summary| summary.ci95.map(|ci| ci[1]))),
+            (
+                "ci95_low",
+                number(&|summary| summary.ci95.get().map(|ci| ci[0])),
+            ),
+            (
+                "ci95_high",
+                number(&|summary| summary.ci95.get().map(|ci| ci[1])),
+            ),
             (
                 "one_run95_low",
                 number(&|summary| summary.one_run95.map(|ends| ends[0])),

@@ -7,6 +7,7 @@ use schedcast_kernel::rules::Change as KernelChange;
 
 use super::*;
 use crate::experiment;
+use crate::late::LateInterval;
 
 /// Takes 100 ms, and so much more for each of its changes that the kernel has; each seed moves
 /// that by up to a hundredth.
@@ -194,14 +195,14 @@ fn unsure(from: &str, to: &str, changes: &[(&str, f64)]) -> String {
             means: [1.0, *ratio],
             change: Change {
                 ratio: Some(*ratio),
-                ci95: None,
+                ci95: LateInterval::none(),
                 significant: false,
             },
         }
     });
     let whole = Change {
         ratio: Some(0.9),
-        ci95: None,
+        ci95: LateInterval::none(),
         significant: true,
     };
     let one = found(from, to, &[]);

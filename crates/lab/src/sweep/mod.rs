@@ -384,7 +384,7 @@ fn row(experiment: &Experiment, point: usize, runs: &[Outcome]) -> Result<Row> {
         let brief = Brief {
             mean: summary.mean,
             at_least: summary.at_least,
-            ci95: summary.ci95,
+            ci95: summary.ci95.get(),
         };
         (name, brief)
     };

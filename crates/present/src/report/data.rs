@@ -266,7 +266,10 @@ fn table(comparison: &Comparison, context: &Context) -> Vec<Row> {
             let scaled = |value: f64| value / scale.divisor;
             let change = summary.vs_baseline.as_ref();
             let ratio = change.and_then(|change| change.ratio);
-            let (ends, measured) = (change.and_then(|change| change.ci95), &summary.measured);
+            let (ends, measured) = (
+                change.and_then(|change| change.ci95.get()),
+                &summary.measured,
+            );
             Some(Cell {
                 mean: scaled(summary.mean),
                 at_least: summary.at_least,

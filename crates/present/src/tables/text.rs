@@ -480,7 +480,7 @@ pub(crate) fn spread(summary: &Summary, scale: &Scale) -> String {
         (true, Some([low, high])) => format!("{}–{}", scale.number(low), scale.number(high)),
         _ if summary.phases_decide() => ends(),
         _ => {
-            let interval = summary.one_run95.or(summary.ci95);
+            let interval = summary.one_run95.or_else(|| summary.ci95.get());
             interval.map(half).unwrap_or_default()
         }
     }

@@ -6,6 +6,7 @@ use super::*;
 use crate::tables::rows::tests::{about_web, node};
 use schedcast_base::assert_contains;
 use schedcast_lab::comparison::{MeasuredFigure, Tier};
+use schedcast_lab::late::LateInterval;
 use schedcast_lab::samples::{compared, example};
 
 fn context() -> Context {
@@ -191,7 +192,7 @@ fn verbose_shows_every_metric_and_one_seed_has_no_interval() {
     comparison.seeds = 1;
     for variant in &mut comparison.variants {
         for (_, summary) in &mut variant.metrics {
-            summary.ci95 = None;
+            summary.ci95 = LateInterval::none();
             if let Some(change) = &mut summary.vs_baseline {
                 change.significant = false;
             }

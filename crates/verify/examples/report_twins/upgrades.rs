@@ -230,7 +230,7 @@ fn published(report: &Report) -> String {
 fn said(forecast: &Forecast) -> String {
     let change = &forecast.change;
     let mut text = format!("{:+.1} %", percent(change.ratio));
-    if let Some([low, high]) = change.ci95 {
+    if let Some([low, high]) = change.ci95.get() {
         let (low, high) = (percent(Some(low)), percent(Some(high)));
         text += &format!(" ({low:+.1} to {high:+.1})");
     }
