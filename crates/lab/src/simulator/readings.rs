@@ -110,11 +110,17 @@ impl Readings {
     ) -> Result<Arc<Replay>> {
         let name = folder.display().to_string();
         let mut known = lock(&self.replays);
-        if let Some(found) = known
-            .iter()
-            .find(|one| one.folder == name && one.costs == *costs && one.adjust == *adjust)
-        {
-            return Ok(Arc::clone(&found.replay));
+        let find = |known: &[Inferred], adjust: &Adjust| {
+            let is_it = |one: &&Inferred| {
+                one.folder == name && one.costs == *costs && one.adjust == *adjust
+            };
+            known
+                .iter()
+                .find(is_it)
+                .map(|found| Arc::clone(&found.replay))
+        };
+        if let Some(found) = find(&known, adjust) {
+            return Ok(found);
         }
         let recording = self.recording(folder)?;
         let mut replay = match adjust.window_ns {
@@ -128,8 +134,17 @@ impl Readings {
                 replay::infer(&cut, &options).map_err(bad_input)?
             }
             None => {
-                let unpriced = self.unpriced(&name, &recording, adjust.client_loop)?;
-                Unpriced::clone(&unpriced).replay(&recording, costs)
+                let as_recorded = Adjust {
+                    client_loop: adjust.client_loop,
+                    ..Adjust::default()
+                };
+                match find(&known, &as_recorded) {
+                    Some(replay) => Replay::clone(&replay),
+                    None => {
+                        let unpriced = self.unpriced(&name, &recording, adjust.client_loop)?;
+                        Unpriced::clone(&unpriced).replay(&recording, costs)
+                    }
+                }
             }
         };
         adjust.apply(&mut replay).map_err(bad_input)?;

@@ -114,6 +114,7 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_trace::Recording;
 use sockets::Messages;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// User's choices about a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,8 +171,8 @@ pub struct Replay {
     /// Groups whose threads all end.
     pub jobs: Vec<Job>,
     /// By thread of a service or its clients: its activations as recorded, before they were cut
-    /// into requests. Their `steps` are not set.
-    pub uncut: BTreeMap<ThreadId, Vec<Activation>>,
+    /// into requests. Their `steps` are not set. Nothing adjusts them, so that copies share them.
+    pub uncut: Arc<BTreeMap<ThreadId, Vec<Activation>>>,
     /// Report on observations, inferences and omissions.
     pub report: Report,
 }

@@ -151,6 +151,9 @@ impl Replay {
         let trigger = Trigger::outside(piece.at_ns, 0, ArrivalContext::HardIrq);
         let mut activation = Activation::new(id, trigger, piece.at_ns);
         let first = self.steps.len() as u32;
+        // Each seed has a replay of its own: room for one more, not for as many again.
+        self.steps.reserve_exact(1);
+        self.activations.reserve_exact(1);
         self.steps.push(Step::Run {
             work_ns: piece.work_ns,
         });

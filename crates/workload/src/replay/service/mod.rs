@@ -87,6 +87,7 @@ use schedcast_trace::Request;
 pub use served::{Bound, Dialogue, Follows, Kind, RequestId, Served, Service};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use talks::Talks;
 
 /// Fewer messages than this in either direction make no service.
@@ -121,7 +122,7 @@ pub(super) struct Found {
     /// Requests whose clients gave up.
     pub given_up: u64,
     /// Activations of their threads and clients as recorded, before they were cut.
-    pub uncut: BTreeMap<ThreadId, Vec<Activation>>,
+    pub uncut: Arc<BTreeMap<ThreadId, Vec<Activation>>>,
 }
 
 /// One request by the log or the trace. Times are ns since the start of the recording.
@@ -342,8 +343,9 @@ pub(super) fn find(
                 uncut.entry(thread).or_default().push(activation.clone());
             }
         }
+        let all = Arc::make_mut(&mut found.uncut);
         for (thread, activations) in uncut {
-            found.uncut.entry(thread).or_insert(activations);
+            all.entry(thread).or_insert(activations);
         }
         let first = found.requests.len();
         let put = placing.put(&asked, drafts, &mut found.requests);
