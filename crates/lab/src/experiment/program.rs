@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use schedcast_workload::programs::command::CommandError;
 use schedcast_workload::programs::{Prices, prefix};
 use schedcast_workload::replay::{Adjust, ClientLoop, Patience};
 
@@ -19,7 +20,7 @@ use super::keys::{self, Key, TIME, Takes, keys, names};
 use super::scenario::read_time;
 use super::service::{self, Profiled};
 use super::unit;
-use super::units::split_words;
+use super::units::{quote_word, split_words};
 use crate::error::{Error, Located, Place, Result, hint_for};
 
 /// Keys of `[[program]]`.
@@ -151,6 +152,35 @@ impl Program {
                 .map_or(Ok(Prices::default()), read_prices)?,
         })
     }
+}
+
+impl Program {
+    /// The refusal of its command, at the word that is refused where that is known.
+    pub fn refused(&self, error: &CommandError) -> Error {
+        let place = match &self.action.value {
+            Action::Run(words) => word_of(words, error.word, &self.action.place),
+            _ => None,
+        };
+        Error::input(
+            place.as_ref().unwrap_or(&self.action.place),
+            error.to_string(),
+        )
+    }
+}
+
+/// Place of a word, counted from 1, of a command at `whole`; `None` where it stands there in other
+/// spelling, and for the first word, which stands for all of them.
+fn word_of(words: &[String], word: usize, whole: &Place) -> Option<Place> {
+    let quoted: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
+    let written = whole.source.text.get(whole.span.clone())?;
+    // A string of a file has quotes around it.
+    let start = written
+        .find(&quoted.join(" "))
+        .filter(|start| *start <= 1)?;
+    let refused = quoted.get(word.checked_sub(1)?).filter(|_| word > 1)?;
+    let before: usize = quoted[..word - 1].iter().map(|word| word.len() + 1).sum();
+    let start = whole.span.start + start + before;
+    Some(Place::new(&whole.source, start..start + refused.len()))
 }
 
 fn read_environment(value: &Value) -> Result<BTreeMap<String, String>> {
@@ -466,6 +496,7 @@ mod tests {
     use super::*;
     use crate::error::Source;
     use crate::experiment::document::parse;
+    use schedcast_base::assert_starts;
 
     fn programs(text: &str) -> Vec<Value> {
         let table = parse(&Source::new("p.toml", text)).unwrap();
@@ -487,6 +518,27 @@ mod tests {
         assert_eq!(name("run = [\"hackbench\", \"-g\", \"1\"]"), "hackbench");
         assert_eq!(name("replay = \"recordings/pg/\""), "pg");
         assert_eq!(name("run = \"hackbench\"\nname = \"noise\""), "noise");
+    }
+
+    #[test]
+    fn a_refused_word_is_shown_at_its_place() {
+        let place = |program: &Program, word| {
+            let refused = program.refused(&CommandError::new("stress-ng", word, "refused"));
+            refused.to_string()
+        };
+        let words = ["stress-ng", "--cpu", "a b", "--switch", "2"].map(String::from);
+        let document = crate::experiment::command_document(&words, None);
+        let programs = document.get("program").unwrap().array("").unwrap();
+        let cgroups = CgroupTree::default();
+        let typed = Program::read(&programs[0], Path::new(""), &cgroups, 8).unwrap();
+        // 'a b' has its quotes there.
+        assert_starts(place(&typed, 4), "command:1:23: stress-ng, word 4");
+        assert_starts(place(&typed, 1), "command:1:1: ");
+        assert_starts(place(&typed, 9), "command:1:1: ");
+        let of_file = read("run = \"stress-ng --cpu 2 --switch 2\"").unwrap();
+        assert_starts(place(&of_file, 4), "p.toml:2:26: ");
+        let other = read("run = [\"stress-ng\", \"--switch\"]").unwrap();
+        assert_starts(place(&other, 2), "p.toml:2:7: ");
     }
 
     #[test]

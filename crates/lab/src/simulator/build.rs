@@ -254,7 +254,7 @@ impl Builder<'_> {
             .map_err(|message| bad_input(format!("machine.program_cost: {message}")))?;
         let before = (self.workload.tasks.len(), self.workload.attributes.len());
         let running = programs::compile(words, &start, &mut self.workload)
-            .map_err(|error| Error::input(&program.action.place, error.to_string()))?;
+            .map_err(|error| program.refused(&error))?;
         self.refuse_outside_cpusets(program, before, start.affinity)?;
         if let Some(end_ns) = running.timeout_ns {
             self.ends_by_timeout(program, end_ns)?;
