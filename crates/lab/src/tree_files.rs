@@ -26,11 +26,15 @@ pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
         let Some(sources) = builder.and_then(|builder| builder.compiled_sources()) else {
             continue;
         };
+        // Each pair once: what is in the list was compared when it came.
+        if known.contains(&(tree, sources.clone())) {
+            continue;
+        }
         let same = known
             .iter()
             .find(|(other, its)| *other != tree && *its == sources);
         let note = same.and_then(|(other, _)| note(other, tree, &trees::differing(other, tree)));
-        notes.extend(note.filter(|note| !notes.contains(note)));
+        notes.extend(note);
         known.push((tree, sources));
     }
     notes

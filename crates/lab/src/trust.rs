@@ -336,7 +336,7 @@ pub(crate) fn told(rare: &Rare) -> String {
          start of a process, record again when it has run for longer",
         names.join(", "),
         ms(rare.used_ns),
-        format_duration_ns(rare.age_ns / 1_000_000_000 * 1_000_000_000),
+        format_duration_ns(rare.age_ns / 100_000_000 * 100_000_000),
         ms(rare.shown_ns),
         ms(rare.piece_ns)
     )

@@ -323,8 +323,11 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
             if host_sp.abs_diff(sp) < HOST_STACK || (signal == TICK && !(stuck && is_code(at))) {
                 return None;
             }
-            // A call of a bad address has put the place of the caller on the stack.
-            let caller = if is_code(at) { at } else { *(sp as *const u64) };
+            // A call of a bad address has put the place behind it on the stack.
+            let caller = match is_code(at) {
+                true => at,
+                false => (*(sp as *const u64)).wrapping_sub(1),
+            };
             if !is_code(caller) {
                 return None;
             }

@@ -100,8 +100,9 @@ impl Workloads {
     }
 }
 
-/// Keeps at most so many instructions besides those that are new at a place, and forgets the
-/// newest: limits and seeds take turns, so that an older workload is the next to be asked for.
+/// Keeps at most so many instructions, those that are new at a place among them, and these in any
+/// case. It forgets the newest before them: limits and seeds take turns, so that an older workload
+/// is the next to be asked for.
 fn make_room(entries: &mut Vec<Entry>, place: &Place, instructions: usize, most: usize) {
     let Some(row) = entries
         .iter()

@@ -324,7 +324,7 @@ impl Folded {
         };
         let (begun, handovers) = (&mut folded.begun, &mut folded.handovers);
         folded.drafts = requests::join(&facts, folded.drafts, begun, handovers);
-        polls::tie(&gathered.threads, &mut folded.drafts);
+        polls::tie(&gathered.threads, &gathered.groups, &mut folded.drafts);
         let facts = blocked::Facts {
             threads: &gathered.threads,
             groups: &gathered.groups,

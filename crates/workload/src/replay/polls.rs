@@ -7,16 +7,20 @@
 //!
 //! A *look in vain* is an activation that a timer begins at most [`SLEEP_MAX_NS`] after the one
 //! before it, and that does nothing but sleep again. An activation that begins in the same way
-//! behind at least [`LOOKS_MIN`] of them and does something *ends a wait*. It was a wait for a
-//! thread that a limit held back if, within [`SLEEP_MAX_NS`] before the last look in vain or behind
-//! it, an activation of another thread of the same group ended that
+//! behind at least [`LOOKS_MIN`] of them and does something *ends a wait*. In a group with a limit
+//! it was a wait for another thread of the group if an activation of that thread
 //!
-//! * had begun earlier than that, and
-//! * had waited for a CPU for more than [`HELD_BACK_NS`].
+//! * began more than [`SLEEP_MAX_NS`] before the last look in vain,
+//! * waited for a CPU for more than [`HELD_BACK_NS`], and
+//! * ended before the wait did, and no more than [`SLEEP_MAX_NS`] before the last look in vain.
 //!
-//! Where that holds for most waits of a thread, the replay lets the activation that ends such a
-//! wait begin at the end of the group's last activation before it. The looks keep their times: they
-//! cost some CPU time, and nothing follows from them.
+//! Where most waits of a thread were such waits, the replay lets the activation that ends one begin
+//! when the last of these threads has come. The looks keep their times: they cost some CPU time,
+//! and nothing follows from them.
+//!
+//! A request that came while the thread looked may be answered before it comes then, with a latency
+//! of 0: services take what the thread wakes to begin no earlier than recorded. In a recording of
+//! Tomcat these are six of 1,741 requests.
 //!
 //! # Worked example
 //!
@@ -27,6 +31,7 @@
 
 use super::activity::{Draft, DraftStep};
 use super::blocked::follows;
+use super::groups::{self, Group, GroupIndex};
 use super::model::{Activation, Thread, Trigger};
 use super::threads::ThreadId;
 use std::collections::BTreeMap;
@@ -43,17 +48,23 @@ const HELD_BACK_NS: u64 = 1_000_000;
 #[derive(Default)]
 struct Waits {
     all: usize,
-    /// Those for threads that were held back: the draft that ends the wait, and the last draft of
-    /// the group that ended before it.
+    /// Those for threads that were held back: the draft that ends the wait, and the last one of
+    /// these threads before it.
     held: Vec<(usize, usize)>,
 }
 
 /// Lets what ends a wait begin when the thread that was waited for has come there. Drafts of a
 /// thread stand side by side, in order.
-pub(super) fn tie(threads: &[Thread], drafts: &mut [Draft]) {
+pub(super) fn tie(threads: &[Thread], groups: &[Group], drafts: &mut [Draft]) {
+    let has_limit = |up: GroupIndex| groups[up.index()].limit.quota_ns.is_some();
+    let is_limited = |thread: ThreadId| {
+        let mut up = groups::lineage(groups, threads[thread.index()].group);
+        up.any(has_limit)
+    };
     let end_ns = |draft: &usize| drafts[*draft].activation.end_ns.unwrap_or(0);
-    let mut by_end: Vec<usize> = (0..drafts.len()).collect();
-    by_end.retain(|draft| drafts[*draft].activation.end_ns.is_some());
+    let mut by_end: Vec<usize> = (0..drafts.len())
+        .filter(|draft| waited_ns(&drafts[*draft].activation) > HELD_BACK_NS)
+        .collect();
     by_end.sort_by_key(end_ns);
     let mut waits: BTreeMap<ThreadId, Waits> = BTreeMap::new();
     let mut looks = 0;
@@ -66,28 +77,27 @@ pub(super) fn tie(threads: &[Thread], drafts: &mut [Draft]) {
             looks += 1;
             continue;
         }
-        if std::mem::take(&mut looks) < LOOKS_MIN || !goes_on {
+        let thread = one.activation.thread;
+        let looked = std::mem::take(&mut looks) >= LOOKS_MIN;
+        if !looked || !goes_on || !is_limited(thread) {
             continue;
         }
-        let thread = one.activation.thread;
         let group = threads[thread.index()].group;
-        let beside = |other: &&usize| {
-            let other = drafts[**other].activation.thread;
-            other != thread && threads[other.index()].group == group
-        };
-        let until = by_end.partition_point(|other| end_ns(other) <= woken_ns);
-        let ended = || by_end[..until].iter().rev().filter(beside);
         let since_ns = before.activation.woken_ns.saturating_sub(SLEEP_MAX_NS);
         let was_held = |other: &usize| {
             let other = &drafts[*other].activation;
-            other.woken_ns < since_ns && waited_ns(other) > HELD_BACK_NS
+            other.thread != thread
+                && threads[other.thread.index()].group == group
+                && other.woken_ns < since_ns
         };
-        let mut lately = ended().take_while(|other| end_ns(other) >= since_ns);
-        let is_held = lately.any(was_held);
+        let until = by_end.partition_point(|other| end_ns(other) <= woken_ns);
+        let ended = by_end[..until].iter().rev().copied();
+        let last = ended
+            .take_while(|other| end_ns(other) >= since_ns)
+            .find(was_held);
         let of_thread = waits.entry(thread).or_default();
         of_thread.all += 1;
-        let last = ended().next().filter(|_| is_held);
-        of_thread.held.extend(last.map(|last| (index, *last)));
+        of_thread.held.extend(last.map(|last| (index, last)));
     }
     let mostly = |waits: &Waits| waits.held.len() * 2 > waits.all;
     for (index, last) in waits.into_values().filter(mostly).flat_map(|one| one.held) {

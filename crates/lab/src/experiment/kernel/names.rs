@@ -22,9 +22,10 @@ pub(crate) fn note_of_build(name: &str) -> Option<String> {
     if !Version::lacks_level(name) {
         return is_build.then_some(note);
     }
-    let level = match name.contains(".el") {
+    let follows_none = name.contains(".el") && !name.contains("uek");
+    let level = match follows_none {
         true => {
-            "Red Hat's kernels have none. Write another release if its scheduler is nearer".into()
+            "Enterprise Linux follows none. Write another release if its scheduler is nearer".into()
         }
         false => format!(
             "write {version}.NNN, as `uname -v` (Debian) or /proc/version_signature (Ubuntu) has it"
@@ -40,8 +41,7 @@ pub(crate) fn note_of_recorded(name: &str) -> Option<String> {
     let (version, _) = Version::modelled(name).ok()?;
     Version::lacks_level(name).then(|| {
         format!(
-            "the recording's kernel {name} is taken for {version}: its stable level is not in the \
-             name, --kernel sets it"
+            "the recording's kernel {name} is taken for {version}: no stable level is in its name"
         )
     })
 }
@@ -65,7 +65,8 @@ mod tests {
         for (name, told) in [
             ("6.1.0-35-amd64", "write 6.1.NNN, as `uname -v`"),
             ("6.8.0-49-generic", "write 6.8.NNN, as"),
-            ("5.14.0-503.el9", "Red Hat's kernels have none"),
+            ("5.14.0-503.el9", "Enterprise Linux follows none"),
+            ("5.15.0-307.178.5.el9uek", "write 5.15.NNN, as"),
         ] {
             let note = note_of_build(name).unwrap();
             assert_contains(

@@ -333,6 +333,13 @@ impl Apart<'_> {
                         }
                         _ => None,
                     },
+                    // Who sends what no wakeup shows stays with what that begins.
+                    DraftStep::Sends(other) if of_draft[index] != of_draft[*other] => {
+                        if let Some(number) = of_draft[index] {
+                            episodes[number].is_fixed = true;
+                        }
+                        of_draft[*other]
+                    }
                     _ => None,
                 };
                 if let Some(number) = tied {

@@ -241,12 +241,17 @@ pub(super) fn find(
         if members.iter().any(|member| found.members.contains(member)) {
             continue;
         }
-        let asks = |member: &ThreadId| found.clients.contains(member);
         // What the threads of this group ask is no client of theirs.
-        let servers = match members.iter().any(asks) {
-            true => found.members.clone(),
-            false => BTreeSet::new(),
-        };
+        let asked = found.services.iter().filter(|service| {
+            let clients = &service.clients;
+            clients.iter().any(|client| members.contains(client))
+        });
+        let servers: BTreeSet<ThreadId> = asked
+            .flat_map(|service| {
+                let of_thread = evidence.threads.iter().map(|thread| thread.group);
+                groups::members_of(evidence.groups, of_thread, service.group)
+            })
+            .collect();
         // Most groups serve nobody and need none.
         let clock = OnceCell::new();
         let of_drafts = || Clock::new(evidence, drafts);

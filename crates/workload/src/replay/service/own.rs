@@ -50,7 +50,7 @@ pub(super) fn drafts_of_workers(
         .values()
         .filter(|(activations, _)| activations * 2 >= replies.len());
     let all_ns: u64 = often.map(|(_, executed_ns)| executed_ns).sum();
-    match replied_ns.values().sum::<u64>() * 2 >= all_ns {
+    match all_ns > 0 && replied_ns.values().sum::<u64>() * 2 >= all_ns {
         true => replied_ns.into_keys().collect(),
         false => BTreeSet::new(),
     }

@@ -209,7 +209,7 @@ impl Placing<'_> {
             let is_helped = by.zip(stretches.last(thread)).is_some_and(|(by, before)| {
                 reordered::waits_for(&drafts[before], by, evidence.wakings)
             });
-            // What another worker wakes one for comes in that order.
+            // What another thread of the service wakes a worker for comes in that order.
             let is_loop = !is_parent(draft)
                 && (by.is_none() || !own.contains(&index))
                 && self.child(thread).is_none()
