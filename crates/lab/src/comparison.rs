@@ -314,7 +314,7 @@ impl Comparison {
                             .map(|of| of.iter().flatten().copied().collect()),
                     );
                 }
-                summary.one_run95 = ends(prediction_interval_of_all(&samples));
+                summary.one_run95 = prediction_interval_of_all(&samples).map(Interval::ends);
                 if let Some(change) = &mut summary.vs_baseline {
                     let tiny = |ratio: f64| (ratio - 1.0).abs() < SMALLEST_CHANGE_OF_A_SERVICE;
                     change.significant &= !change.ratio.is_some_and(tiny);
@@ -417,9 +417,9 @@ fn cut_intervals(metrics: &mut [(String, Summary)], run: Run) {
         };
         let periods = periods.get(&possible::periods_of(&metric)).copied();
         let values = summary.values();
-        let [least, most] = run.bounds(&metric, &values, periods);
-        summary.ci95.cut([least, most]);
-        let cut = |[low, high]: [f64; 2]| [low.max(least), high.min(most)];
+        let bounds = run.bounds(&metric, &values, periods);
+        summary.ci95.cut(bounds);
+        let cut = |interval| possible::cut(interval, bounds);
         summary.one_run95 = summary.one_run95.map(cut);
     }
 }
@@ -452,10 +452,6 @@ impl Bootstraps {
         let new = || Arc::new(Bootstrap::new(count));
         Arc::clone(self.0.entry(count).or_insert_with(new))
     }
-}
-
-fn ends(interval: Option<Interval>) -> Option<[f64; 2]> {
-    interval.map(|interval| [interval.low, interval.high])
 }
 
 /// Changes below this, and below a third of the chaos floor, have no star however sure they are: a

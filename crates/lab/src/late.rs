@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::ser::{Serialize, Serializer};
 
+use crate::possible::cut;
 use crate::statistics::{Bootstrap, Interval, MeanKind};
 
 /// An interval, low end first, or that there is none.
@@ -39,10 +40,6 @@ impl Source {
     }
 }
 
-fn ends(interval: Option<Interval>) -> Option<[f64; 2]> {
-    interval.map(|interval| [interval.low, interval.high])
-}
-
 impl LateInterval {
     /// No interval.
     pub fn none() -> LateInterval {
@@ -60,23 +57,24 @@ impl LateInterval {
     /// An interval that is known.
     pub(crate) fn known(interval: Option<Interval>) -> LateInterval {
         LateInterval {
-            resampled: OnceLock::from(ends(interval)),
+            resampled: OnceLock::from(interval.map(Interval::ends)),
             ..LateInterval::default()
         }
     }
 
     /// The interval, if there is one.
     pub fn get(&self) -> Option<[f64; 2]> {
-        let source = || ends(self.source.as_ref().and_then(Source::interval));
-        let [low, high] = (*self.resampled.get_or_init(source))?;
-        let [least, most] = self.bounds.unwrap_or([low, high]);
-        Some([low.max(least), high.min(most)])
+        let ends = || {
+            let interval = self.source.as_ref().and_then(Source::interval);
+            interval.map(Interval::ends)
+        };
+        let resampled = (*self.resampled.get_or_init(ends))?;
+        Some(cut(resampled, self.bounds.unwrap_or(resampled)))
     }
 
     /// Cuts it to what lies between the two.
-    pub(crate) fn cut(&mut self, [least, most]: [f64; 2]) {
-        let [low, high] = self.bounds.unwrap_or([least, most]);
-        self.bounds = Some([low.max(least), high.min(most)]);
+    pub(crate) fn cut(&mut self, bounds: [f64; 2]) {
+        self.bounds = Some(cut(self.bounds.unwrap_or(bounds), bounds));
     }
 }
 

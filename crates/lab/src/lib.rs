@@ -47,7 +47,7 @@ pub mod simulate;
 pub mod simulator;
 pub mod statistics;
 pub mod sweep;
-pub mod tree_files;
+mod tree_files;
 pub mod trust;
 pub mod verdict;
 

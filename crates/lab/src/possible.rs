@@ -53,18 +53,6 @@ impl Run {
         [least, shown.iter().copied().fold(most, f64::max)]
     }
 
-    /// `interval` of `metric` within these [`bounds`](Self::bounds).
-    fn cut(
-        self,
-        [low, high]: [f64; 2],
-        metric: &Metric<'_>,
-        shown: &[f64],
-        periods: Option<f64>,
-    ) -> [f64; 2] {
-        let [least, most] = self.bounds(metric, shown, periods);
-        [low.max(least), high.min(most)]
-    }
-
     /// `interval` of `metric` cut to what is possible, where `runs` were seen.
     pub fn cut_of<'a>(
         self,
@@ -80,8 +68,13 @@ impl Run {
             values.copied().collect()
         };
         let periods = values(&periods_of(&parsed)).into_iter().reduce(f64::max);
-        self.cut(interval, &parsed, &values(metric), periods)
+        cut(interval, self.bounds(&parsed, &values(metric), periods))
     }
+}
+
+/// The part of an interval that lies between two bounds, the lower one first.
+pub(crate) fn cut([low, high]: [f64; 2], [least, most]: [f64; 2]) -> [f64; 2] {
+    [low.max(least), high.min(most)]
 }
 
 /// The metric of the periods of the same group.
@@ -99,17 +92,20 @@ mod tests {
             length_ns: 20_000_000_000,
             cpus: 2,
         };
-        let cut = |metric: &str, high: f64| {
+        let cut_at = |metric: &str, high: f64| {
             let metric = metrics::parse(metric).unwrap();
-            run.cut([-1.0, high], &metric, &[], Some(200.0))
+            cut([-1.0, high], run.bounds(&metric, &[], Some(200.0)))
         };
-        assert_eq!(cut("machine/busy_ratio", 1.6), [0.0, 1.0]);
-        assert_eq!(cut("cgroup:/a/nr_throttled", 832.2), [0.0, 200.0]);
-        assert_eq!(cut("a/activation_latency.p99", 23.2e6), [0.0, 20e6]);
-        assert_eq!(cut("cgroup:/a/throttled_usec", 60e6), [0.0, 40e6]);
-        assert_eq!(cut("a/cpu_time", 60.0), [0.0, 40.0]);
-        assert_eq!(cut("a/activation_latency.count", 1e9), [0.0, 1e9]);
+        assert_eq!(cut_at("machine/busy_ratio", 1.6), [0.0, 1.0]);
+        assert_eq!(cut_at("cgroup:/a/nr_throttled", 832.2), [0.0, 200.0]);
+        assert_eq!(cut_at("a/activation_latency.p99", 23.2e6), [0.0, 20e6]);
+        assert_eq!(cut_at("cgroup:/a/throttled_usec", 60e6), [0.0, 40e6]);
+        assert_eq!(cut_at("a/cpu_time", 60.0), [0.0, 40.0]);
+        assert_eq!(cut_at("a/activation_latency.count", 1e9), [0.0, 1e9]);
         let seen = metrics::parse("machine/busy_ratio").unwrap();
-        assert_eq!(run.cut([0.5, 1.6], &seen, &[1.01], None), [0.5, 1.01]);
+        assert_eq!(
+            cut([0.5, 1.6], run.bounds(&seen, &[1.01], None)),
+            [0.5, 1.01]
+        );
     }
 }

@@ -44,6 +44,11 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Both ends, the low one first.
+    pub(crate) fn ends(self) -> [f64; 2] {
+        [self.low, self.high]
+    }
+
     /// Whether `value` lies inside or on an end.
     pub(crate) fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high

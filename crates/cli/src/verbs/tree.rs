@@ -7,7 +7,6 @@ use std::path::Path;
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::simulator::{Simulator, tree};
-use schedcast_lab::tree_files;
 
 use crate::arguments::tree::{TreeArguments, TreeVerb};
 use crate::written;
@@ -30,9 +29,7 @@ pub(crate) fn build_all(scenarios: &[Scenario], simulator: &Simulator) -> Result
     let notes = simulator.build_trees(scenarios, &mut |tree| {
         say(&format!("compiling the scheduler of {} …", tree.display()));
     })?;
-    let files = tree_files::notes(scenarios);
-    let notes = notes.iter().chain(&files);
-    notes.for_each(|note| say(&format!("note: {note}")));
+    notes.iter().for_each(|note| say(&format!("note: {note}")));
     say(&format!("note: {}", tree::LEFT_OUT));
     if let Some(note) = tree::note_of_timers(scenarios) {
         say(&format!("note: {note}"));

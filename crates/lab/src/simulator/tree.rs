@@ -21,6 +21,7 @@ use crate::error::{Error, Result, Source};
 use crate::experiment::Scenario;
 use crate::experiment::document::parse;
 use crate::experiment::kernel::{KernelSettings, feature_name};
+use crate::tree_files;
 
 /// Parts that a world with a tree leaves out, for readers of a report.
 pub const LEFT_OUT: &str =
@@ -61,7 +62,7 @@ impl Objects {
 }
 
 /// Configuration by which the tree of a kernel is built.
-pub(crate) fn configuration(kernel: &KernelSettings) -> Config {
+fn configuration(kernel: &KernelSettings) -> Config {
     let mut config = Config::default();
     config.set(&format!("HZ_{}", kernel.hz), "y");
     // A preemptible kernel whose model is chosen at boot (PREEMPT_DYNAMIC) has the code of a fully
@@ -128,8 +129,8 @@ pub fn build(tree: &Path, hz: u32, preempt: Option<&str>) -> Result<String> {
 
 impl Simulator {
     /// Builds the trees of scenarios, before anything runs. `before` is called with each that takes
-    /// a while. Returns a sentence for each tree that was compiled from the same sources as one
-    /// before it: they decide alike.
+    /// a while. Returns a sentence for each two trees that were compiled from the same sources,
+    /// which decide alike, and then one for each two of them that differ in other files.
     ///
     /// # Errors
     /// A tree that does not build.
@@ -139,7 +140,7 @@ impl Simulator {
         before: &mut dyn FnMut(&Path),
     ) -> Result<Vec<String>> {
         let mut built: Vec<(&Path, Option<String>)> = Vec::new();
-        let mut notes = Vec::new();
+        let mut same: Vec<[&Path; 2]> = Vec::new();
         for scenario in scenarios {
             let Some(tree) = &scenario.kernel.tree else {
                 continue;
@@ -151,21 +152,25 @@ impl Simulator {
                 before(tree);
             }
             self.trees.get(tree, config)?;
-            let sources = builder.compiled_sources();
-            let is_same = |(other, its): &&(&Path, _)| *other != tree && *its == sources;
-            if let Some((other, _)) = built.iter().find(is_same) {
-                let note = format!(
-                    "the compiled sources of {} and {} are identical",
-                    other.display(),
-                    tree.display()
-                );
-                if !notes.contains(&note) {
-                    notes.push(note);
-                }
+            let one = (tree, builder.compiled_sources());
+            if built.contains(&one) {
+                continue;
             }
-            built.push((tree, sources));
+            let is_same = |(other, its): &&(&Path, _)| *other != tree && *its == one.1;
+            same.extend(built.iter().find(is_same).map(|(other, _)| [*other, tree]));
+            built.push(one);
         }
-        Ok(notes)
+        let identical = same.iter().map(|[one, other]| {
+            format!(
+                "the compiled sources of {} and {} are identical",
+                one.display(),
+                other.display()
+            )
+        });
+        let differing = same
+            .iter()
+            .filter_map(|[one, other]| tree_files::note(one, other));
+        Ok(identical.chain(differing).collect())
     }
 
     /// The world of a scenario with a tree, at its start, how long it is to run, and its

@@ -125,6 +125,14 @@ impl Draft {
             _ => None,
         })
     }
+
+    /// Puts in a deed, behind what happens at the same time. Nothing follows an exit.
+    pub(super) fn insert(&mut self, at_ns: u64, step: DraftStep) {
+        let behind = self.deeds.partition_point(|(deed_ns, _)| *deed_ns <= at_ns);
+        let exits = matches!(self.deeds.last(), Some((_, DraftStep::Exit)));
+        let place = behind.min(self.deeds.len() - usize::from(exits));
+        self.deeds.insert(place, (at_ns, step));
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -101,14 +101,12 @@ pub(super) fn tie(threads: &[Thread], groups: &[Group], drafts: &mut [Draft]) {
     }
     let mostly = |waits: &Waits| waits.held.len() * 2 > waits.all;
     for (index, last) in waits.into_values().filter(mostly).flat_map(|one| one.held) {
-        let Draft {
-            activation, deeds, ..
-        } = &mut drafts[last];
-        // Nothing follows an exit.
-        let exits = matches!(deeds.last(), Some((_, DraftStep::Exit)));
-        let place = deeds.len() - usize::from(exits);
-        deeds.insert(place, (activation.executed_ns, DraftStep::Sends(index)));
-        let by = activation.thread;
+        let Activation {
+            thread: by,
+            executed_ns,
+            ..
+        } = drafts[last].activation;
+        drafts[last].insert(executed_ns, DraftStep::Sends(index));
         drafts[index].activation.trigger = Trigger::ThreadUnseen(by);
     }
 }

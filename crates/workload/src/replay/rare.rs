@@ -32,6 +32,7 @@ use super::Replay;
 use super::adjust::Piece;
 use super::groups::GroupIndex;
 use super::model::{Activation, Step, Thread, Trigger};
+use super::service::take_part;
 use super::threads::{Origin, ThreadId};
 use schedcast_kernel::task::Policy;
 use schedcast_sim::workload::ArrivalContext;
@@ -82,22 +83,22 @@ impl Replay {
             .map(|(pid, times)| (*pid, times))
             .collect();
         let mut threads = BTreeMap::new();
-        let mut activations: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut activations: BTreeMap<&str, usize> = BTreeMap::new();
         for id in self.members(group) {
             let thread = &self.threads[id.index()];
             threads.entry(thread.pid).or_insert(id);
-            *activations.entry(&thread.subject).or_default() += self.recorded_of(id).len() as u64;
+            *activations.entry(&thread.subject).or_default() += self.recorded_of(id).len();
         }
         let served = |one: &&super::Served| {
             let service = &self.services[one.service as usize];
             service.subject == main && service.group == group
         };
-        let requests = match self.whole_requests().filter(served).count() as u64 {
+        let requests = match self.whole_requests().filter(served).count() {
             0 => activations.get(main).copied().unwrap_or(0),
             requests => requests,
         };
         let takes_part =
-            |subject: &str| subject == main || activations[subject] * 2 >= requests.max(1);
+            |subject: &str| subject == main || take_part(activations[subject], requests.max(1));
         let mut rare = Rare {
             threads: BTreeSet::new(),
             used_ns: 0,

@@ -328,17 +328,7 @@ fn split_one(
 /// Puts the message for draft `target` into an activation, this far before its end.
 fn place_message(sender: &mut Draft, target: usize, before_end_ns: u64) {
     let at_ns = sender.activation.executed_ns.saturating_sub(before_end_ns);
-    let position = sender
-        .deeds
-        .partition_point(|(deed_ns, _)| *deed_ns <= at_ns);
-    // Nothing follows an exit.
-    let position = match sender.deeds.last() {
-        Some((_, DraftStep::Exit)) => position.min(sender.deeds.len() - 1),
-        _ => position,
-    };
-    sender
-        .deeds
-        .insert(position, (at_ns, DraftStep::Sends(target)));
+    sender.insert(at_ns, DraftStep::Sends(target));
 }
 
 /// How a client usually sends.

@@ -22,6 +22,7 @@
 use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::Thread;
 use super::super::threads::ThreadId;
+use super::take_part;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A thread stands aside if all but one in this many of its activations do.
@@ -48,7 +49,7 @@ pub(super) fn aside(
     let may_stand = |draft: &Draft| {
         own(&draft)
             && !serving.contains(&draft.activation.thread)
-            && activations[subject(draft)] * 2 < requests
+            && !take_part(activations[subject(draft)], requests)
             && draft.deeds.iter().all(is_quiet)
     };
     let mut aside: Vec<bool> = drafts.iter().map(may_stand).collect();

@@ -6,7 +6,7 @@
 //!
 //! Where both sides do nothing but answer each other, as a server and a closed loop of clients do,
 //! each may be the client. The group that was recorded is the server then, and its clients in
-//! another group, such as another pod, serve nobody in it.
+//! another group, such as another pod, are not taken for a service that it asks.
 
 use super::super::activity::{Begun, Draft, Source};
 use super::super::groups;

@@ -83,6 +83,7 @@ pub use closed::ClientLoop;
 use coarse::Coarse;
 use forked::Forked;
 pub use rounds::Rounds;
+use schedcast_base::groups::is_within;
 use schedcast_trace::Request;
 pub use served::{Bound, Dialogue, Follows, Kind, RequestId, Served, Service};
 use std::cell::OnceCell;
@@ -92,6 +93,11 @@ use talks::Talks;
 
 /// Fewer messages than this in either direction make no service.
 const MESSAGES_MIN: usize = 20;
+
+/// Whether threads of one subject, which have so many activations, take part in most requests.
+pub(super) fn take_part(activations: usize, requests: usize) -> bool {
+    activations * 2 >= requests
+}
 
 /// Evidence in which services are looked for.
 pub(super) struct Evidence<'a> {
@@ -223,12 +229,11 @@ pub(super) fn find(
         .zip(evidence.groups)
         .skip(1)
         .collect();
-    // The service that was recorded comes first, so that its clients serve nobody in it.
+    // What was recorded comes first, so that its clients are not taken for a service that it asks.
     let is_recorded = |path: &str| {
-        let below = evidence
+        evidence
             .recorded
-            .and_then(|recorded| path.strip_prefix(recorded));
-        below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+            .is_some_and(|group| is_within(path, group))
     };
     groups.sort_by_key(|(_, group)| !is_recorded(&group.path));
     for (index, group) in groups {

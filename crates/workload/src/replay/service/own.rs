@@ -19,6 +19,7 @@ use super::super::activity::Draft;
 use super::super::model::Thread;
 use super::super::threads::ThreadId;
 use super::replies::Reply;
+use super::take_part;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The drafts that are cut at their own replies only.
@@ -34,7 +35,7 @@ pub(super) fn drafts_of_workers(
     }
     // How much each draft has executed by its last reply.
     let mut replied_ns: BTreeMap<usize, u64> = BTreeMap::new();
-    for reply in replies.iter().filter(|reply| reply.draft < drafts.len()) {
+    for reply in replies {
         let into_ns = replied_ns.entry(reply.draft).or_default();
         *into_ns = reply.into_ns.max(*into_ns);
     }
@@ -48,7 +49,7 @@ pub(super) fn drafts_of_workers(
     }
     let often = of_subject
         .values()
-        .filter(|(activations, _)| activations * 2 >= replies.len());
+        .filter(|(activations, _)| take_part(*activations, replies.len()));
     let all_ns: u64 = often.map(|(_, executed_ns)| executed_ns).sum();
     match all_ns > 0 && replied_ns.values().sum::<u64>() * 2 >= all_ns {
         true => replied_ns.into_keys().collect(),

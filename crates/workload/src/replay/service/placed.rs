@@ -200,7 +200,7 @@ impl Placing<'_> {
                 ),
             };
             for (into_ns, step) in steps {
-                insert(&mut drafts[index], into_ns, step);
+                drafts[index].insert(into_ns, step);
             }
             let draft = &drafts[index];
             let thread = draft.activation.thread;
@@ -486,16 +486,4 @@ fn arrivals(asked: &[Asked]) -> Vec<u64> {
         .iter()
         .map(|one| one.sent_ns.saturating_sub_unsigned(one.busy_ns).max(0) as u64)
         .collect()
-}
-
-/// Puts a step into a draft, behind what happens at the same time.
-fn insert(draft: &mut Draft, at_ns: u64, step: DraftStep) {
-    let mut position = draft
-        .deeds
-        .partition_point(|(deed_ns, _)| *deed_ns <= at_ns);
-    // Nothing follows an exit.
-    if let Some((_, DraftStep::Exit)) = draft.deeds.last() {
-        position = position.min(draft.deeds.len() - 1);
-    }
-    draft.deeds.insert(position, (at_ns, step));
 }
