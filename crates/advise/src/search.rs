@@ -9,6 +9,9 @@
 //! of them; a promise kept from 62 ms on is found as 62 after trying 100, 50, 75, 62, 56, 59, 61
 //! and, as the step above, 63. If the recorded 62.5 ms did not keep the promise, 62 would not
 //! stand, and 63 would be tried with 64 as its step above.
+//!
+//! Seeds in which requests take the most CPU time are run first. A limit that breaks a promise in
+//! these whatever the others show is not run with the others.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -24,6 +27,7 @@ use schedcast_lab::drift::{Drifting, Runs};
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::cgroup::CgroupVersion;
+use schedcast_lab::outcome::Outcome;
 use schedcast_lab::possible::Run;
 use schedcast_lab::simulate::Simulate;
 
@@ -89,6 +93,8 @@ pub struct Bench<'a, S, F> {
     /// Whether it is enough that the mean keeps a promise.
     pub on_average: bool,
     runs: BTreeMap<CpuLimits, Runs>,
+    /// The hardest runs of limits that break a promise by these alone.
+    broken: BTreeMap<CpuLimits, Vec<Outcome>>,
 }
 
 impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
@@ -111,6 +117,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             run_ns: u64::MAX,
             on_average: false,
             runs: BTreeMap::new(),
+            broken: BTreeMap::new(),
         }
     }
 
@@ -120,11 +127,56 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     /// Refusals by the simulation.
     pub(crate) fn runs(&mut self, limit: CpuLimits) -> Result<&Runs> {
         if !self.runs.contains_key(&limit) {
-            let scenario = self.baseline.with_limits(self.target, limit, "candidate");
-            let mut rows = self.drifting.run_both(&[scenario], self.finished)?;
-            self.runs.insert(limit, rows.pop().unwrap_or_default());
+            let hardest = self.broken.remove(&limit).unwrap_or_default();
+            self.run_rest(limit, hardest)?;
         }
         Ok(&self.runs[&limit])
+    }
+
+    fn run_rest(&mut self, limit: CpuLimits, hardest: Vec<Outcome>) -> Result<()> {
+        let scenario = self.candidate(limit);
+        let runs = self.drifting.run_rest(&scenario, hardest, self.finished)?;
+        self.runs.insert(limit, runs);
+        Ok(())
+    }
+
+    fn candidate(&self, limit: CpuLimits) -> Scenario {
+        self.baseline.with_limits(self.target, limit, "candidate")
+    }
+
+    /// Whether `limit` breaks a promise by the recording or by its hardest runs alone.
+    fn is_broken(&mut self, limit: CpuLimits) -> Result<bool> {
+        if self.broken.contains_key(&limit) {
+            return Ok(true);
+        }
+        if self.runs.contains_key(&limit) {
+            return Ok(false);
+        }
+        let limits = (self.baseline.limits_of(self.target), limit);
+        let mut slos = self.slos.iter();
+        if slos.any(|slo| judge::is_refuted(slo, &self.fit, limits)) {
+            self.broken.insert(limit, Vec::new());
+            return Ok(true);
+        }
+        let scenario = self.candidate(limit);
+        let run = Run::of(self.baseline, self.run_ns);
+        let seeds = self.drifting.seeds;
+        let mut hardest = Vec::new();
+        loop {
+            let known = hardest.len();
+            hardest = self
+                .drifting
+                .run_hardest(&scenario, hardest, self.finished)?;
+            let breaks = |slo| judge::is_broken_by(slo, &hardest, seeds, &self.fit, run);
+            if self.slos.iter().any(breaks) {
+                self.broken.insert(limit, hardest);
+                return Ok(true);
+            }
+            if hardest.len() == seeds as usize || hardest.len() == known {
+                self.run_rest(limit, hardest)?;
+                return Ok(false);
+            }
+        }
     }
 
     /// Forecasts of every promise under `limit`.
@@ -170,6 +222,9 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
 
     /// Whether `limit` keeps the promises by its own forecast.
     fn keeps_alone(&mut self, limit: CpuLimits) -> Result<bool> {
+        if !self.on_average && self.is_broken(limit)? {
+            return Ok(false);
+        }
         let forecasts = self.forecasts(limit)?;
         let promised = match self.on_average {
             false => forecasts.iter().all(|forecast| forecast.met),
@@ -181,7 +236,8 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     /// Whether `limit` keeps the promises, and so does every limit that was run and grants no less.
     /// That no limit breaks them on average says nothing: it may be a promise of others.
     pub(crate) fn keeps(&mut self, limit: CpuLimits) -> Result<bool> {
-        let tried = self.runs.keys().filter(|tried| tried.covers(limit));
+        let tried = self.runs.keys().chain(self.broken.keys());
+        let tried = tried.filter(|tried| tried.covers(limit));
         for tried in tried.copied().collect::<Vec<_>>() {
             let counts = tried.quota_us.is_some() || self.are_kept_on_average(tried)?;
             if counts && !self.keeps_alone(tried)? {
@@ -338,7 +394,6 @@ mod tests {
     use super::*;
     use crate::slo::Scope;
     use schedcast_lab::experiment;
-    use schedcast_lab::outcome::Outcome;
 
     /// The latency is 10 s over the quota's share and as much less as there is burst; one share
     /// keeps no promise at all, as an unlucky step.
@@ -389,21 +444,31 @@ mod tests {
         promise: &str,
         body: impl FnOnce(&mut Bench<'_, Toy, fn()>) -> T,
     ) -> T {
+        let finished: fn() = || {};
+        with_drift(scenario, (unlucky_us, 0), promise, &finished, body)
+    }
+
+    fn with_drift<T, F: Fn() + Sync>(
+        scenario: &Scenario,
+        (unlucky_us, drift_permille): (u64, u64),
+        promise: &str,
+        finished: &F,
+        body: impl FnOnce(&mut Bench<'_, Toy, F>) -> T,
+    ) -> T {
         let scope = Scope {
             threads: Some("a"),
             ..Scope::default()
         };
         let slos = [Slo::parse(promise, scope).unwrap()];
-        let finished: fn() = || {};
         let toy = Toy { unlucky_us };
         let drifting = Drifting {
             simulator: &toy,
-            drift_permille: 0,
+            drift_permille,
             rare: None,
             length_ns: 0,
             seeds: 3,
         };
-        let mut bench = Bench::new(drifting, &finished, scenario, "/a/b", &slos);
+        let mut bench = Bench::new(drifting, finished, scenario, "/a/b", &slos);
         body(&mut bench)
     }
 
@@ -421,6 +486,36 @@ mod tests {
         assert_eq!(quota(&scenario(""), 0, "p99<5ms"), None, "2 CPUs take 6 ms");
         let found = quota(&scenario(""), 0, "p99<1s");
         assert_eq!(found, Some(2_000), "10 ms / 0.01 is no less");
+    }
+
+    /// A whole limit takes three seeds without drift and with it, a broken one two or three with
+    /// drift.
+    #[test]
+    fn limits_that_the_hardest_runs_break_are_not_run_with_the_others() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let runs = AtomicUsize::new(0);
+        let finished = || {
+            runs.fetch_add(1, Ordering::Relaxed);
+        };
+        let around = scenario("");
+        with_drift(&around, (0, 1), "p99<15ms", &finished, |bench| {
+            let found = bench.smallest_quota(100_000, 0).unwrap().unwrap();
+            assert_eq!(found.quota_us, Some(72_000));
+            let whole = bench.runs.len();
+            let hardest: Vec<usize> = bench.broken.values().map(Vec::len).collect();
+            assert_eq!(
+                runs.load(Ordering::Relaxed),
+                6 * whole + hardest.iter().sum::<usize>()
+            );
+            assert!(hardest.len() >= 3 && hardest.iter().all(|runs| *runs <= 3));
+            // Somebody asks for one of them after all.
+            let (asked, known) = bench.broken.iter().next().unwrap();
+            let (asked, known) = (*asked, known.len());
+            let before = runs.load(Ordering::Relaxed);
+            assert_eq!(bench.runs(asked).unwrap().drifted.len(), 3);
+            assert_eq!(runs.load(Ordering::Relaxed), before + 6 - known);
+            assert!(!bench.keeps(asked).unwrap());
+        });
     }
 
     #[test]

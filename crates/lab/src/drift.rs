@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::experiment::Scenario;
 use crate::outcome::Outcome;
 use crate::recording::Recorded;
-use crate::simulate::{Simulate, run_all};
+use crate::simulate::{Simulate, run_all, run_seeds};
 use crate::simulator::Simulator;
 use schedcast_workload::replay::Piece;
 
@@ -118,6 +118,49 @@ impl<S: Simulate> Drifting<'_, S> {
             kinds.push(self.without_rare().run(scenarios, finished)?);
         }
         Ok(kinds)
+    }
+
+    /// Runs with drift, from the seed in which requests take the most down: those that are `known`
+    /// and as many more as run at once. Nothing where nothing drifted.
+    ///
+    /// # Errors
+    /// Refusals by the simulation.
+    pub fn run_hardest(
+        &self,
+        scenario: &Scenario,
+        mut known: Vec<Outcome>,
+        finished: &(impl Fn() + Sync),
+    ) -> Result<Vec<Outcome>> {
+        if self.drifts() {
+            let end = self.seeds - known.len() as u32;
+            let at_once = (rayon::current_num_threads() as u32).max(2);
+            let seeds = end.saturating_sub(at_once)..end;
+            let rows = run_seeds(self, std::slice::from_ref(scenario), seeds, finished)?;
+            known.splice(0..0, rows.into_iter().flatten());
+        }
+        Ok(known)
+    }
+
+    /// All runs of a scenario, of which [`Self::run_hardest`] did the `hardest`.
+    ///
+    /// # Errors
+    /// Refusals by the simulation.
+    pub fn run_rest(
+        &self,
+        scenario: &Scenario,
+        hardest: Vec<Outcome>,
+        finished: &(impl Fn() + Sync),
+    ) -> Result<Runs> {
+        let scenario = std::slice::from_ref(scenario);
+        let mut plain = run_all(self.simulator, scenario, self.seeds, finished)?;
+        let mut drifted = Vec::new();
+        if self.drifts() {
+            let seeds = 0..self.seeds - hardest.len() as u32;
+            let rows = run_seeds(self, scenario, seeds, finished)?;
+            drifted = rows.into_iter().flatten().chain(hardest).collect();
+        }
+        let plain = plain.pop().unwrap_or_default();
+        Ok(Runs { plain, drifted })
     }
 
     /// Runs without drift and with it, a row for each scenario.
