@@ -16,13 +16,17 @@
 //! * **Two wakings without a run between them.** The first run is missing in the trace. It becomes
 //!   an activation of its own, with assumed work.
 //! * **A sleep in state `D`** does not end an activation. If an interrupt ends it, it takes as long
-//!   as recorded. If a thread ends it, it waits for that thread.
+//!   as recorded. If a thread ends it, it waits for that thread. A kernel thread, or a thread of
+//!   another group, may just have held a lock: unless it was woken or forked for this in the same
+//!   activation, the sleep takes as long as recorded, too. Worked example: `kdamond` looks at the
+//!   pages of a compiler that exits, and holds its memory lock for 7 ms, 8.6 s after the start. If
+//!   the compiler waited for that look, no limit would let it end earlier.
 //! * **A run without a wakeup.** Within [`QUEUED_AT_START_NS`] of the start of the recording the
 //!   thread was on a run queue then. Later its wakeup is missing, and it keeps the time of its
 //!   first run.
 
 use super::Folded;
-use super::model::{Activation, HandoverId, Trigger};
+use super::model::{Activation, HandoverId, Thread, Trigger};
 use super::service::RequestId;
 use super::threads::{Origin, ThreadId};
 use super::timeline::{Leave, Run};
@@ -84,11 +88,10 @@ pub(super) enum DeedKind {
 }
 
 /// Facts of the whole recording while the activations are made.
-#[derive(Debug)]
 pub(super) struct Context<'a> {
     pub wakings: &'a [Waking],
-    /// Threads that are left out of the replay; what they wake keeps its time.
-    pub left_out: &'a [bool],
+    /// A thread that is left out of the replay wakes others at the recorded times.
+    pub threads: &'a [Thread],
     pub start_ns: u64,
 }
 
@@ -348,20 +351,20 @@ impl<'a> Folder<'a> {
     fn woken(&mut self, index: usize, at_ns: u64) {
         let waking = self.context.wakings[index];
         let source = match waking.source {
-            Source::Thread(by) if self.context.left_out[by.index()] => Source::Outside {
+            Source::Thread(by) if self.context.threads[by.index()].left_out => Source::Outside {
                 context: ArrivalContext::HardIrq,
             },
             source => source,
         };
         if let State::Waiting { since_ns } = self.state {
             let step = match source {
-                Source::Thread(_) => {
+                Source::Thread(by) if self.waits_for(by) => {
                     let handover = HandoverId(self.folded.handovers);
                     self.folded.handovers += 1;
                     self.folded.begun[index] = Begun::Handover(handover);
                     DraftStep::Wait(handover)
                 }
-                Source::Outside { .. } => DraftStep::Io {
+                _ => DraftStep::Io {
                     delay_ns: waking.time_ns.saturating_sub(since_ns),
                 },
             };
@@ -392,6 +395,22 @@ impl<'a> Folder<'a> {
         self.begin(trigger, woken_ns, at_ns);
     }
 
+    /// Whether a sleep in state `D` that `by` ends lasts until `by` gets there.
+    fn waits_for(&mut self, by: ThreadId) -> bool {
+        let [one, own] = [by, self.thread].map(|id| &self.context.threads[id.index()]);
+        let is_near = !one.kernel && one.group == own.group;
+        let wakings = self.context.wakings;
+        let is_asked = |(_, step): &(u64, DraftStep)| match step {
+            DraftStep::Wakes(waking) => wakings[*waking].wakee == by,
+            DraftStep::Forks(child) => *child == by,
+            _ => false,
+        };
+        is_near
+            || self
+                .open()
+                .is_some_and(|draft| draft.deeds.iter().any(is_asked))
+    }
+
     /// A wakeup without a waking: of a forked thread, or of one whose waker is not traced.
     fn appears(&mut self, cpu: u32, time_ns: u64, at_ns: u64) {
         if matches!(self.state, State::Awake { .. }) {
@@ -419,7 +438,7 @@ impl<'a> Folder<'a> {
             .last()
             .is_none_or(|draft| draft.activation.thread != self.thread);
         match self.origin {
-            Origin::Fork(parent) if first && !self.context.left_out[parent.index()] => {
+            Origin::Fork(parent) if first && !self.context.threads[parent.index()].left_out => {
                 Trigger::Fork
             }
             Origin::Before if first && running && woken_ns <= QUEUED_AT_START_NS => {

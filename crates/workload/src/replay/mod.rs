@@ -290,10 +290,9 @@ impl Folded {
         recording: &Recording,
         client_loop: ClientLoop,
     ) -> Self {
-        let left_out: Vec<bool> = gathered.threads.iter().map(|t| t.left_out).collect();
         let context = activity::Context {
             wakings: &gathered.wakings,
-            left_out: &left_out,
+            threads: &gathered.threads,
             start_ns: gathered.start_ns,
         };
         let mut folded = Self {

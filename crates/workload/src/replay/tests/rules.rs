@@ -161,6 +161,33 @@ fn a_wait_that_a_thread_ends_waits_for_that_thread() {
     );
 }
 
+/// A compiler sleeps on a lock in state `D`. How long, if it takes as long as recorded.
+fn waits_for_a_lock(holder: &'static str, in_group: &[i32], asks: bool) -> Option<u64> {
+    let mut mini = Mini::new(&[(2, "cc1"), (3, holder)]);
+    mini.group("/job", &[("cpu.max", "50000 100000")], in_group);
+    mini.hands_over([0, 0], 0, 0, HARD, 2);
+    if asks {
+        mini.waking(50, 0, 2, TASK, 3);
+    }
+    mini.switch(60, 0, 2, "D", 3);
+    mini.hands_over([90, 100], 0, 3, TASK, 2);
+    mini.switch(120, 0, 2, "S", 0);
+    let replay = inferred(mini, 200);
+    let steps = of(&replay, "cc1").swap_remove(0).2;
+    steps.iter().find_map(|step| match step {
+        Step::Io { delay_ns } => Some(*delay_ns),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_lock_that_a_stranger_holds_by_chance_takes_as_long_as_recorded() {
+    assert_eq!(waits_for_a_lock("kswapd0", &[2], false), Some(30_000));
+    assert_eq!(waits_for_a_lock("sh", &[2], false), Some(30_000));
+    assert_eq!(waits_for_a_lock("cc1", &[2, 3], false), None, "one group");
+    assert_eq!(waits_for_a_lock("sh", &[2], true), None, "it was asked");
+}
+
 #[test]
 fn a_waking_while_it_runs_begins_the_next_activation() {
     let mut mini = Mini::new(&[(2, "loop"), (3, "client")]);
