@@ -160,6 +160,9 @@ pub struct Advice {
     /// has.
     #[serde(skip)]
     pub bounded_by: Vec<String>,
+    /// Requests are answered in an order that the recorded limit made, which no other one changes.
+    #[serde(skip)]
+    pub keeps_order: bool,
     /// The nearest group above the target that has a limit, by name or path, and its limit.
     #[serde(skip)]
     pub parent: Option<(String, CpuLimits)>,
@@ -648,6 +651,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
         comparison,
         context,
         promises: case.promises.clone(),
+        keeps_order: case.recorded.seen.kept_order.contains_key(target),
         parent: bench
             .baseline
             .limits_above(target)

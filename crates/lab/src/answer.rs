@@ -136,7 +136,8 @@ pub fn answer(
                 labels: &context.labels,
                 run_ns,
                 waiting: clients_that_wait(&experiment.scenarios, recorded, target, run_ns),
-                doubt: doubt(&of_target, &latency, &comparison.variants[0]),
+                doubt: doubt(&of_target, &latency, &comparison.variants[0])
+                    .or_else(|| Some(recorded.seen.kept_order.get(target)?.told())),
                 misfit: trust::poor_fit(&of_target),
             };
             if let Some(column) = verdict::cheapest(&subject) {

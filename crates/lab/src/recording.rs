@@ -17,6 +17,7 @@
 
 mod latency;
 mod layers;
+mod order;
 mod wakeups;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,7 @@ use schedcast_workload::replay::{self, Bound, Dialogue, GroupIndex, Kind, Rare, 
 
 pub use self::latency::Latency;
 pub(crate) use self::layers::refused_kernel;
+pub use self::order::KeptOrder;
 use self::wakeups::RemoteWakeups;
 use crate::clients::{Asking, ClosedLoop};
 use crate::comparison::Tier;
@@ -78,6 +80,8 @@ pub struct Seen {
     pub rare: BTreeMap<String, Rare>,
     /// By cgroup that serves requests: whether its clients ask again when the last reply has come.
     pub closed_loops: BTreeMap<String, ClosedLoop>,
+    /// By cgroup that serves requests: whether its replies keep an order that a limit made.
+    pub kept_order: BTreeMap<String, KeptOrder>,
     /// By cgroup that serves requests: what belongs to one.
     pub dialogues: BTreeMap<String, Dialogue>,
     /// By cgroup that serves several kinds of clients: these.
@@ -216,6 +220,7 @@ impl Seen {
             drift_permille,
             rare,
             closed_loops,
+            kept_order: KeptOrder::of_all(replay),
             dialogues: dialogues.collect(),
             kinds: kinds.collect(),
             is_virtual,

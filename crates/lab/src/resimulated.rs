@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::experiment::units::parse_duration_ns;
 use crate::experiment::{Experiment, Scenario};
 use crate::metrics;
-use crate::recording::{Latency, Recorded};
+use crate::recording::{KeptOrder, Latency, Recorded};
 use crate::simulate::{Simulate, run_all};
 use crate::trust;
 
@@ -268,6 +268,8 @@ pub fn tell_fit(
         .unwrap_or(0);
     let rare = rare.filter(|rare| is_worth_a_warning(rare.piece_ns, p99_ns));
     comparison.warnings.extend(rare.map(trust::told));
+    let order = target.and_then(|target| recorded.seen.kept_order.get(target));
+    comparison.warnings.extend(order.map(KeptOrder::told));
     let jobs = target.map_or(Vec::new(), |target| recorded.seen.jobs_of(target));
     let late = jobs
         .iter()

@@ -332,8 +332,17 @@ fn not_kept_without(advice: &Advice) -> String {
         true => "without one it is not kept on average either".to_string(),
         false => broken.join(", and "),
     };
-    let is_not = if is_certain { "is not" } else { "may not be" };
-    format!("advice: none: the limit {is_not} what breaks the promise: {what}")
+    let is_not = match is_certain && !advice.keeps_order {
+        true => "is not",
+        false => "may not be",
+    };
+    let order = match advice.keeps_order {
+        true => {
+            "; the replay keeps an order of replies that the recorded limit made (see the warning)"
+        }
+        false => "",
+    };
+    format!("advice: none: the limit {is_not} what breaks the promise: {what}{order}")
 }
 
 /// Forecast of each promised metric under an option, in words.

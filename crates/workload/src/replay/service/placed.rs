@@ -104,6 +104,7 @@ impl Placing<'_> {
                 is_handed: false,
                 first: None,
                 goes_on: one.goes_on,
+                behind_ns: 0,
             }
         }));
         let chain = Chain::new(asked, &replies, first);
@@ -227,6 +228,7 @@ impl Placing<'_> {
             }
         }
         stretches.sort(drafts, requests);
+        self.wait_behind(drafts, &levels, &arrives_ns, requests);
         for id in &levels.handed {
             requests[id.index()].is_handed = true;
         }
@@ -341,6 +343,33 @@ impl Placing<'_> {
         }
         levels.pass_on(index, draft, &gates.changes);
         gates.steps
+    }
+
+    /// Notes how long requests wait for later ones at least.
+    fn wait_behind(
+        &self,
+        drafts: &[Draft],
+        levels: &Levels,
+        arrives_ns: &[u64],
+        requests: &mut [Served],
+    ) {
+        for (index, draft) in drafts.iter().enumerate() {
+            if !self.border.inside[draft.activation.thread.index()] {
+                continue;
+            }
+            // A request's own sleeps are no wait for another one.
+            let led_by = self.level(index, draft, levels).asked;
+            let mut level_ns = led_by.map_or(0, |asked| arrives_ns[asked]);
+            for (_, step) in &draft.deeds {
+                if let DraftStep::Awaits(id) = step {
+                    level_ns = level_ns.max(requests[id.index()].arrives_ns);
+                }
+                if let DraftStep::Replies(id) = step {
+                    let one = &mut requests[id.index()];
+                    one.behind_ns = level_ns.saturating_sub(one.arrives_ns);
+                }
+            }
+        }
     }
 
     /// The request for which a thread asks a backend behind its last reply in a draft, at

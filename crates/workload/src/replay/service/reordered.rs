@@ -220,6 +220,7 @@ mod tests {
             is_handed: false,
             first: None,
             goes_on: false,
+            behind_ns: 0,
         };
         arrive_ns.iter().map(one).collect()
     }

@@ -163,4 +163,7 @@ pub struct Served {
     pub first: Option<RequestId>,
     /// Another message of the same request follows its reply.
     pub goes_on: bool,
+    /// Its reply comes at least so long after its arrival, whatever the limit: the thread that
+    /// replies waits for later requests first, as it answered these first in the recording.
+    pub behind_ns: u64,
 }
