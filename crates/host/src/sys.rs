@@ -375,6 +375,20 @@ pub(crate) fn kill_process_group(group: i32) {
     unsafe { libc::kill(-group, libc::SIGKILL) };
 }
 
+/// Asks every process of a group to end, also one that is stopped.
+pub(crate) fn terminate_process_group(group: i32) {
+    for signal in [libc::SIGTERM, libc::SIGCONT] {
+        // SAFETY: kill has no memory preconditions. Groups 0 and 1 are never passed.
+        unsafe { libc::kill(-group, signal) };
+    }
+}
+
+/// Whether a process group has a process.
+pub(crate) fn has_process_group(group: i32) -> bool {
+    // SAFETY: kill has no memory preconditions, and signal 0 is none.
+    unsafe { libc::kill(-group, 0) == 0 }
+}
+
 /// Asks a process to end.
 pub(crate) fn terminate(pid: i32) {
     // SAFETY: kill has no memory preconditions. The process is a child that has not been waited

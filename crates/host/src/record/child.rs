@@ -1,5 +1,6 @@
 //! A command that is described before it does anything: it stops itself, inside its group.
 
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,6 +14,10 @@ const SCRIPT: &str = "IFS='
 '; for file in $0; do echo 0 > \"$file\" || exit 126; done; kill -STOP $$; exec \"$@\"";
 /// How long a shell may take to stop itself.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a command may take to end after SIGTERM, as with `docker stop`.
+const GRACE: Duration = Duration::from_secs(10);
+/// How often it is looked whether the command has ended meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 fn failed(command: &[String], source: std::io::Error) -> HostError {
     HostError::start(command.join(" "), source)
@@ -32,7 +37,7 @@ pub(super) fn refuse_missing(command: &[String]) -> Result<()> {
     }
 }
 
-/// A started command; it is ended on drop.
+/// A started command, which leads a process group of its own; the group is ended on drop.
 #[derive(Debug)]
 pub(super) struct Child {
     process: std::process::Child,
@@ -52,6 +57,7 @@ impl Child {
         shell
             .args(["-c", SCRIPT, &procs.join("\n")])
             .args(command)
+            .process_group(0)
             .stdin(Stdio::null());
         // A recorder that is killed cannot let it go on.
         sys::end_with_parent(&mut shell);
@@ -93,10 +99,65 @@ impl Child {
 }
 
 impl Drop for Child {
+    /// Asks every process of the command's group to end, waits, and kills those that are left. A
+    /// command that ended by itself keeps what it left running.
     fn drop(&mut self) {
-        if !self.reaped && self.ended().is_none() {
-            let _ = self.process.kill();
-            let _ = self.process.wait();
+        if self.reaped || self.ended().is_some() {
+            return;
         }
+        let group = self.process.id() as i32;
+        let deadline = Instant::now() + GRACE;
+        sys::terminate_process_group(group);
+        while self.ended().is_none() || sys::has_process_group(group) {
+            if Instant::now() > deadline {
+                sys::kill_process_group(group);
+                let _ = self.process.wait();
+                return;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a script until it has written its first line, ends it, and returns what it wrote and
+    /// how long its end took.
+    fn ended(script: &str) -> (String, Duration) {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("written");
+        let script = format!("exec >> {}; {script}", file.display());
+        let command = ["sh", "-c", &script].map(str::to_owned);
+        let child = Child::start_stopped(&command, &[]).unwrap().unwrap();
+        child.go_on();
+        let written = || std::fs::read_to_string(&file).unwrap_or_default();
+        while !written().ends_with('\n') {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let begun = Instant::now();
+        drop(child);
+        (written(), begun.elapsed())
+    }
+
+    #[test]
+    fn a_command_that_is_ended_cleans_up_and_leaves_no_process() {
+        let (written, took) = ended(
+            "work() { for _ in $(seq 300); do sleep 0.01; done; }; \
+             trap 'echo cleaned; exit' TERM; (trap 'echo child; exit' TERM; echo; work) & work",
+        );
+        assert!(took < GRACE, "{took:?}");
+        let mut lines: Vec<&str> = written.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["", "child", "cleaned"]);
+    }
+
+    #[test]
+    fn a_command_that_never_went_on_is_ended_at_once() {
+        let child = Child::start_stopped(&["true".to_owned()], &[]).unwrap();
+        let begun = Instant::now();
+        drop(child);
+        assert!(begun.elapsed() < GRACE);
     }
 }
