@@ -42,6 +42,12 @@ impl CpuFile {
         })
     }
 
+    /// Whether one version's file sets what the other version's file sets.
+    pub fn has_same_effect(self, other: CpuFile) -> bool {
+        let instead = |file: CpuFile| file.counterpart().map(|(_, instead)| instead);
+        instead(self) == Some(other) || instead(other) == Some(self)
+    }
+
     /// The file of a name, whatever the version.
     pub(crate) fn from_name(name: &str) -> Result<Self> {
         let unknown = || HostError::UnknownFile { name: name.into() };

@@ -226,12 +226,6 @@ fn wanted(arguments: &ApplyArguments) -> Result<(String, Wish, Option<Recommenda
         for setting in &arguments.set {
             add_setting(&mut wish, setting)?;
         }
-        if wish.weight.is_some() && wish.shares.is_some() {
-            return Err(
-                Error::usage("`cpu.weight` and `cpu.shares` are one setting")
-                    .hint("leave out one of them"),
-            );
-        }
         return Ok((named(arguments)?.unwrap_or_default(), wish, None));
     };
     let advised = read_recommendation(file)?;
@@ -243,17 +237,25 @@ fn wanted(arguments: &ApplyArguments) -> Result<(String, Wish, Option<Recommenda
     Ok((target, wish, Some(advised)))
 }
 
-/// Two values of one file: only the last would stay.
+/// Two values of one setting, also by its names of both versions: only the last would stay.
 fn refuse_twice(settings: &[String]) -> Result<()> {
     let key = |setting: &String| setting.split('=').next().unwrap_or("").trim().to_string();
     let keys: Vec<String> = settings.iter().map(key).collect();
-    match (1..keys.len()).find(|&place| keys[..place].contains(&keys[place])) {
-        None => Ok(()),
-        Some(place) => {
-            let message = format!("--set has `{}` twice", keys[place]);
-            Err(Error::usage(message).hint("a group has one value of it: leave one out"))
-        }
+    let is_one = |one: &str, other: &str| {
+        let files = CpuFile::named(one).zip(CpuFile::named(other));
+        one == other || files.is_some_and(|(one, other)| one.has_same_effect(other))
+    };
+    for (place, later) in keys.iter().enumerate() {
+        let Some(first) = keys[..place].iter().find(|first| is_one(first, later)) else {
+            continue;
+        };
+        let message = match first == later {
+            true => format!("--set has `{later}` twice"),
+            false => format!("`{first}` and `{later}` are one setting"),
+        };
+        return Err(Error::usage(message).hint("a group has one value of it: leave one out"));
     }
+    Ok(())
 }
 
 /// Refuses an advice for a limit that the group does not have any more: its forecast began there.
