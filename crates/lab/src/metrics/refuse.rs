@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use schedcast_workload::programs::PERCENTILES;
 
-use super::{CGROUP, FAMILIES, Subject, Suffix, parse};
+use super::{CGROUP, FAMILIES, Subject, Suffix, parse, told_in_words};
 use crate::error::{Error, Result, hint_for};
 use crate::experiment::Scenario;
 use crate::recording::Latency;
@@ -86,9 +86,10 @@ pub const ANY_LATENCY: &str = "latency";
 
 fn refused<'a>(metric: &str, part: &str, valid: impl IntoIterator<Item = &'a str>) -> Error {
     let error = Error::usage(format!("there is no metric `{metric}`"));
-    let near = match part == ANY_LATENCY {
-        true => Some(format!("{}.p99", Latency::REQUEST)),
-        false => schedcast_base::names::nearest(part, valid).map(str::to_owned),
+    let near = match told_in_words(part) {
+        _ if part == ANY_LATENCY => Some(format!("{}.p99", Latency::REQUEST)),
+        Some(name) => Some(name.to_owned()),
+        None => schedcast_base::names::nearest(part, valid).map(str::to_owned),
     };
     match near {
         Some(near) if !metric.contains('/') => error.hint(format!(

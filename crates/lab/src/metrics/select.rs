@@ -9,7 +9,10 @@ use std::collections::BTreeSet;
 
 use schedcast_base::names::nearest;
 
-use super::{FAMILIES, Suffix, refuse_unknown, refuse_unknown_subject, short_names, subjects_of};
+use super::{
+    FAMILIES, Suffix, refuse_unknown, refuse_unknown_subject, short_names, subjects_of,
+    told_in_words,
+};
 use crate::error::{Error, Result, hint_for};
 use crate::experiment::Scenario;
 use crate::simulator::Simulator;
@@ -19,15 +22,23 @@ use crate::simulator::Simulator;
 pub struct Selection(Vec<String>);
 
 impl Selection {
-    /// The metrics that `patterns` name.
+    /// The metrics that `patterns` name; a count may also have the name of its row in a table.
     ///
     /// # Errors
     /// A name without wildcards that no run can report, with the nearest one.
     pub fn new(patterns: &[String]) -> Result<Selection> {
+        let of_row = |pattern: &String| match pattern.rsplit_once('/') {
+            Some((subject, words)) => told_in_words(words).map(|name| format!("{subject}/{name}")),
+            None => None,
+        };
+        let patterns = patterns.iter();
+        let patterns: Vec<String> = patterns
+            .map(|pattern| of_row(pattern).unwrap_or_else(|| pattern.clone()))
+            .collect();
         for pattern in patterns.iter().filter(|pattern| !is_glob(pattern)) {
             refuse_unknown(pattern)?;
         }
-        Ok(Selection(patterns.to_vec()))
+        Ok(Selection(patterns))
     }
 
     /// Whether nothing was asked for by name.
@@ -212,6 +223,17 @@ mod tests {
         let text = error.unwrap_err().render();
         assert!(text.contains("`wed/activation_latency.p9*`"), "{text}");
         assert_contains(&text, "nearest is `web/activation_latency.p99`");
+    }
+
+    #[test]
+    fn the_name_of_a_row_is_that_of_its_metric() {
+        let asked = selection(&["web/requests finished", "*/activations finished"]);
+        assert!(asked.has("web/request_latency.count"));
+        assert!(asked.has("cache/activation_latency.count"));
+        assert_contains(
+            refuse_unknown("requests finished").unwrap_err().render(),
+            "NAME/request_latency.count",
+        );
     }
 
     #[test]
