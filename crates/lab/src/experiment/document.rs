@@ -140,7 +140,10 @@ const FOREIGN_KEYS: [(&str, &str); 10] = [
     ("cpuweight", "cpu.weight takes the same numbers"),
     ("cpushares", "cpu.shares takes the same numbers"),
     ("allowedcpus", "cpuset.cpus takes the same list"),
-    ("limits.cpu", "cpu.max=600m is limits.cpu of 600m"),
+    (
+        "limits.cpu",
+        "cpu.max takes the same values, such as cpu.max=500m",
+    ),
     (
         "requests.cpu",
         "cpu.shares=614 is requests.cpu of 600m: 1024 a CPU",
