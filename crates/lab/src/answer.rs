@@ -340,9 +340,15 @@ fn about(
     let path = target.unwrap_or_else(|| "/".to_string());
     let mut members: Vec<String> = members;
     members.retain(|name| !is_recorder(name));
+    let changed = change::changed_groups(&experiment.scenarios, &path);
+    let changed_threads = match &question.subject {
+        Subject::Recording(recorded) => recorded.seen.members_of(&changed),
+        _ => Vec::new(),
+    };
     Ok(Some(About {
         name: label.unwrap_or_else(|| path.clone()),
-        changed: change::changed_groups(&experiment.scenarios, &path),
+        changed,
+        changed_threads,
         path,
         members,
     }))

@@ -245,6 +245,8 @@ pub struct About {
     pub members: Vec<String>,
     /// Other groups that a column changes: the question is about them, too.
     pub changed: Vec<String>,
+    /// Threads of those groups.
+    pub changed_threads: Vec<String>,
 }
 
 impl About {

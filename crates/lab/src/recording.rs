@@ -348,6 +348,12 @@ impl Seen {
         let names = self.members.get(cgroup)?;
         names.first().map(String::as_str)
     }
+
+    /// Subjects of the threads of these groups and of those below them.
+    pub(crate) fn members_of(&self, cgroups: &[String]) -> Vec<String> {
+        let all = cgroups.iter().filter_map(|path| self.members.get(path));
+        all.flatten().cloned().collect()
+    }
 }
 
 impl Recorded {

@@ -13,6 +13,9 @@
 //! A column whose [backlog](crate::backlog) grows has a sentence of its own between them: “40 ms”
 //! falls behind by 7.0 requests/s: 106 wait at half the time, 209 at the end.
 //!
+//! A column that takes CPU time from another group has a sentence on what that group loses, behind
+//! the recommendation: “hog50” costs /hog: 6.0 s of CPU time instead of 17.3 s; …
+//!
 //! A column without a limit says what the limit costs. It is never recommended: the neighbours pay
 //! for it.
 
@@ -28,6 +31,11 @@ use crate::metrics::scale::scale_for;
 use crate::metrics::{self, Metric};
 use crate::recording::Latency;
 use schedcast_base::limits::CpuLimits;
+
+mod throttling;
+
+use throttling::{losses, still};
+pub use throttling::{periods_throttled, time_lost};
 
 /// Subject of the sentences.
 pub struct Subject<'a> {
@@ -220,6 +228,11 @@ pub(crate) fn sentences(subject: &Subject<'_>) -> Vec<String> {
         None if unlimited => "no column makes it shorter for certain.".to_string(),
         None => "no column with a limit makes it shorter for certain.".to_string(),
     });
+    sentences.extend(
+        cheapest
+            .into_iter()
+            .flat_map(|(index, ..)| losses(subject, index)),
+    );
     sentences
 }
 
@@ -373,75 +386,8 @@ fn hidden_in_one_run(before: &Summary, after: &Summary) -> &'static str {
     }
 }
 
-/// Half a sentence on the throttling that remains after a change: of the group, on the way from
-/// the target up, that is throttled most. Nothing where no limit holds.
-fn still(subject: &Subject<'_>, index: usize) -> String {
-    let scenario = &subject.scenarios[index];
-    let variant = &subject.comparison.variants[index];
-    let share = |path: &str| periods_throttled(variant, path);
-    let mut worst = (subject.target, share(subject.target));
-    let mut path = subject.target;
-    while let Some((above, _)) = scenario.limits_above(path) {
-        if share(above) > worst.1 {
-            worst = (above, share(above));
-        }
-        path = above;
-    }
-    match worst {
-        (path, share) if share > 0.0 => {
-            let of = match path == subject.target {
-                true => String::new(),
-                false => format!(" of {}", subject.named(path)),
-            };
-            format!(
-                "; {:.1} % of the periods{of} are still throttled{}",
-                100.0 * share,
-                throttled_at_most(variant, path)
-            )
-        }
-        _ if !subject.is_limited(index) => String::new(),
-        _ => "; no period is throttled any more, so that a larger limit would not help".to_string(),
-    }
-}
-
 fn mean(variant: &Variant, metric: &str) -> f64 {
     variant.get(metric).map_or(0.0, |summary| summary.mean)
-}
-
-/// Share of the wish to run that throttling denied to the threads of `members`.
-pub fn time_lost(variant: &Variant, members: &[String]) -> f64 {
-    let sum = |metric: &str| -> f64 {
-        let values = members
-            .iter()
-            .map(|name| mean(variant, &format!("{name}/{metric}")));
-        values.sum()
-    };
-    let lost = sum("wait.throttled");
-    let wished = lost + sum("wait.contention") + sum("cpu_time");
-    if wished > 0.0 { lost / wished } else { 0.0 }
-}
-
-/// Share of the active periods of `target` that ended throttled.
-pub fn periods_throttled(variant: &Variant, target: &str) -> f64 {
-    let periods = mean(variant, &format!("cgroup:{target}/nr_periods"));
-    let throttled = mean(variant, &format!("cgroup:{target}/nr_throttled"));
-    if periods > 0.0 {
-        throttled / periods
-    } else {
-        0.0
-    }
-}
-
-/// Behind a share of throttled periods of `target`, in words: the worse end of the interval of one
-/// run, from the number of these periods. Nothing where there is no interval.
-fn throttled_at_most(variant: &Variant, target: &str) -> String {
-    let periods = mean(variant, &format!("cgroup:{target}/nr_periods"));
-    let throttled = variant.get(&format!("cgroup:{target}/nr_throttled"));
-    let interval = throttled.and_then(|summary| summary.one_run95);
-    interval.map_or(String::new(), |[_, high]| {
-        let share = (high / periods.max(1.0)).min(1.0);
-        format!(", at most {:.1} % in 95 of 100 runs", 100.0 * share)
-    })
 }
 
 #[cfg(test)]
@@ -576,22 +522,6 @@ mod tests {
             doubt: None,
             misfit: None,
         })
-    }
-
-    #[test]
-    fn periods_that_are_still_throttled_are_told_with_the_worse_end_of_one_run() {
-        let rows = [
-            ("cgroup:/a/nr_periods", 80.0),
-            ("cgroup:/a/nr_throttled", 5.0),
-        ];
-        let rows = rows.map(|(name, value)| (name.to_string(), [value; 4], [value; 4]));
-        let mut variant = crate::samples::compared(&rows).variants.remove(1);
-        assert_eq!(throttled_at_most(&variant, "/a"), "");
-        for (name, summary) in &mut variant.metrics {
-            summary.one_run95 = name.ends_with("throttled").then_some([0.0, 30.0]);
-        }
-        let told = throttled_at_most(&variant, "/a");
-        assert_eq!(told, ", at most 37.5 % in 95 of 100 runs");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! | section | rows |
 //! |---|---|
 //! | the target | its threads with the most activations, its groups, the groups above that throttle it, and those that a column changes |
-//! | neighbours that changed | one row for each: the metric that changed most, the largest change first |
+//! | neighbours that changed | the CPU time of threads whose group a column changes; then one row for each other: the metric that changed most, the largest change first |
 //! | machine | the whole machine |
 //!
 //! Everything else is hidden behind `-v`, and one line says how much that is. Worked example: a
@@ -64,6 +64,8 @@ const RECORDING_METRICS: [&str; 9] = [
 
 /// How many activations finished: shown where no request is known.
 const ACTIVATIONS: &str = "activation_latency.count";
+/// CPU time of threads: what those of a limited group lose.
+const CPU_TIME: &str = "cpu_time";
 
 /// Which part of the table a metric belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +152,7 @@ pub(crate) fn rows<'a>(comparison: &'a Comparison, context: &Context) -> Rows<'a
             hidden.members = left_out(comparison, &target, &shown);
             target.retain(shown);
             let neighbours: Vec<Metric<'a>> = of(Part::Neighbour).collect();
-            let changed = changed(comparison, &neighbours);
+            let changed = changed(about, comparison, &neighbours);
             hidden.neighbours = subjects(comparison, neighbours.iter()).len() - changed.len();
             changed
         }
@@ -273,21 +275,40 @@ fn throttles(comparison: &Comparison, subject: &str) -> bool {
 }
 
 /// Of each neighbour that changes for sure the metric that changes most; the largest change first.
-fn changed<'a>(comparison: &Comparison, neighbours: &[Metric<'a>]) -> Vec<Metric<'a>> {
-    let told = neighbours.iter().filter(|metric| {
-        is_usual(comparison, metric)
-            && metric.better() != Better::None
-            && !is_recorder(metric.subject)
-    });
-    let mut changes: Vec<(f64, Metric<'a>)> = told
-        .filter_map(|metric| Some((change_of(comparison, metric)?, *metric)))
+/// In front are threads of groups that a column changes, with their CPU time.
+fn changed<'a>(
+    about: &About,
+    comparison: &Comparison,
+    neighbours: &[Metric<'a>],
+) -> Vec<Metric<'a>> {
+    let is_of_changed = |metric: &Metric<'_>| {
+        about
+            .changed_threads
+            .iter()
+            .any(|name| name == metric.subject)
+    };
+    let told = neighbours
+        .iter()
+        .filter(|metric| match is_of_changed(metric) {
+            true => metric.name == CPU_TIME,
+            false => {
+                is_usual(comparison, metric)
+                    && metric.better() != Better::None
+                    && !is_recorder(metric.subject)
+            }
+        });
+    let mut changes: Vec<(bool, f64, Metric<'a>)> = told
+        .filter_map(|metric| {
+            let is_of_changed = is_of_changed(metric);
+            Some((is_of_changed, change_of(comparison, metric)?, *metric))
+        })
         .collect();
     // A stable sort, so that equal changes keep the table's order.
-    changes.sort_by(|(left, _), (right, _)| right.total_cmp(left));
+    changes.sort_by(|left, right| right.0.cmp(&left.0).then(right.1.total_cmp(&left.1)));
     let mut seen = BTreeSet::new();
-    changes.retain(|(_, metric)| seen.insert(metric.subject));
+    changes.retain(|(_, _, metric)| seen.insert(metric.subject));
     changes.truncate(NEIGHBOURS_MAX);
-    changes.into_iter().map(|(_, metric)| metric).collect()
+    changes.into_iter().map(|(_, _, metric)| metric).collect()
 }
 
 /// How much `metric` changes at most, as the logarithm of a factor; `None` where no change is sure,
@@ -360,7 +381,7 @@ pub(super) mod tests {
                 path: "/web".to_string(),
                 name: "/web".to_string(),
                 members: members.map(str::to_string).to_vec(),
-                changed: Vec::new(),
+                ..About::default()
             }),
             ..Context::default()
         }
@@ -433,6 +454,22 @@ pub(super) mod tests {
             (heading.to_string(), names)
         });
         assert_eq!(printed(&about_web()), expected);
+    }
+
+    /// `n5` gets half its CPU time, and none of its usual metrics changes.
+    #[test]
+    fn threads_whose_group_a_column_changes_come_first_with_their_cpu_time() {
+        let mut rows = vec![("n5/cpu_time".to_string(), [4.0; 4], [2.0; 4])];
+        let other = [4e3, 4.01e3, 3.99e3, 4e3];
+        let slower = other.map(|value| 10.0 * value);
+        rows.push(("batch/activation_latency.p99".to_string(), other, slower));
+        let comparison = compared(&rows);
+        let mut context = about_web();
+        let about = context.about.as_mut().unwrap();
+        about.changed_threads.push("n5".to_string());
+        let sections = super::rows(&comparison, &context).sections;
+        let names: Vec<String> = sections[0].metrics.iter().map(full_name).collect();
+        assert_eq!(names, ["n5/cpu_time", "batch/activation_latency.p99"]);
     }
 
     #[test]
