@@ -53,6 +53,32 @@ fn what_apply_writes_undo_takes_back() {
     assert_eq!(limits(&group), before, "as before the first apply");
 }
 
+/// A group that was removed has nothing to be taken back; the other one needs no name.
+#[test]
+fn groups_that_are_gone_do_not_count_for_undo() {
+    let (Some(here), Some(gone)) = (group("here"), group("gone")) else {
+        return;
+    };
+    let journal = tempfile::tempdir().unwrap();
+    let journal = journal.path().to_str().unwrap();
+    for group in [&here, &gone] {
+        let words = ["apply", "--cgroup", group.path(), "--journal", journal];
+        let applied = schedcast(&[&words[..], &["--set", "cpu.max=60000"]].concat());
+        assert!(applied.status.success(), "{}", text(&applied.stderr));
+    }
+    let path = gone.path().to_owned();
+    drop(gone);
+    let undone = schedcast(&["undo", "--journal", journal]);
+    assert!(undone.status.success(), "{}", text(&undone.stderr));
+    assert_contains(text(&undone.stdout), here.path());
+    let refused = schedcast(&["undo", "--journal", journal]);
+    assert_contains(text(&refused.stderr), &format!("what was written: {path}"));
+    let forgotten = schedcast(&["undo", "--cgroup", &path, "--journal", journal]);
+    assert_contains(text(&forgotten.stdout), "its journal is forgotten");
+    let none = schedcast(&["undo", "--journal", journal]);
+    assert_contains(text(&none.stderr), "nothing was applied");
+}
+
 #[test]
 fn a_dry_run_is_refused_where_the_real_one_would_be() {
     let Some(group) = group("unentitled") else {

@@ -355,26 +355,53 @@ fn undo_command(path: &str, arguments: &ApplyArguments) -> String {
     command
 }
 
+/// Whether no group is at `path`. A look that fails does not show that.
+fn is_gone(path: &str) -> bool {
+    matches!(CpuCgroup::open(path), Err(HostError::UnknownCgroup { .. }))
+}
+
+/// The group that is meant where none is named: the only one with a journal that is still there.
+fn only_changed(here: &[String], gone: &[String]) -> Result<String> {
+    let told = || {
+        let gone = gone.join(", ");
+        format!("gone, and with them what was written: {gone}")
+    };
+    match here {
+        [only] => Ok(only.clone()),
+        [] if gone.is_empty() => Err(Error::general(
+            "nothing was applied, so there is nothing to undo",
+        )),
+        [] => Err(
+            Error::general(format!("the groups that were changed are {}", told()))
+                .hint("`schedcast undo --cgroup PATH` forgets the journal of one"),
+        ),
+        several => {
+            let error = Error::usage("several groups were changed");
+            let names = several.join(", ");
+            Err(error.hint(match gone.is_empty() {
+                true => format!("name one with --cgroup: {names}"),
+                false => format!("name one with --cgroup: {names}; others are {}", told()),
+            }))
+        }
+    }
+}
+
 /// `schedcast undo`
 pub(super) fn undo(arguments: &UndoArguments, out: &mut impl Write) -> Result<u8> {
+    let changed = Journal::groups(&arguments.journal)?.into_iter();
+    let (gone, here): (Vec<String>, Vec<String>) = changed.partition(|path| is_gone(path));
     let path = match target::on_host(&arguments.target)? {
         Some(group) => group.path,
-        None => {
-            let groups = Journal::groups(&arguments.journal)?;
-            match groups.as_slice() {
-                [only] => only.clone(),
-                [] => {
-                    return Err(Error::general(
-                        "nothing was applied, so there is nothing to undo",
-                    ));
-                }
-                several => {
-                    return Err(Error::usage("several groups were changed")
-                        .hint(format!("name one with --cgroup: {}", several.join(", "))));
-                }
-            }
-        }
+        None => only_changed(&here, &gone)?,
     };
+    let is_named = |gone: &&String| gone.trim_matches('/') == path.trim_matches('/');
+    if let Some(gone) = gone.iter().find(is_named) {
+        apply::forget(gone, &arguments.journal)?;
+        let text =
+            format!("{gone} is gone, and with it what was written; its journal is forgotten\n");
+        written(out.write_all(text.as_bytes()))?;
+        return Ok(0);
+    }
     let group = CpuCgroup::open(&path)?;
     let undone = apply::undo(
         &group,

@@ -206,8 +206,11 @@ impl Journal {
         &self.path
     }
 
-    fn place(directory: &Path, group: &CpuCgroup) -> PathBuf {
-        directory.join(file_name(group.path()))
+    /// The journal of the group at `path`, whether or not one of them is there.
+    pub(super) fn of_path(directory: &Path, path: &str) -> Journal {
+        Journal {
+            path: directory.join(file_name(path)),
+        }
     }
 
     /// The journal of `group`: the one that is there, or a new one with `now`, also in place of
@@ -219,7 +222,7 @@ impl Journal {
         now: &Saved,
         writes: &[Write],
     ) -> Result<(Journal, bool)> {
-        let path = Journal::place(directory, group);
+        let Journal { path } = Journal::of_path(directory, group.path());
         let mut found = None;
         if is_there(&path)? {
             found = Some(Journal::open(directory, group)?).filter(|found| found.of_this_group);
@@ -259,7 +262,7 @@ impl Journal {
 
     /// The journal of `group` and what it says.
     pub(super) fn open(directory: &Path, group: &CpuCgroup) -> Result<Found> {
-        let path = Journal::place(directory, group);
+        let Journal { path } = Journal::of_path(directory, group.path());
         if !is_there(&path)? {
             return Err(HostError::Told(format!(
                 "nothing to undo for {}: there is no {}",

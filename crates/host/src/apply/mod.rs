@@ -255,6 +255,15 @@ fn restore(group: &CpuCgroup, saved: &Saved, notice: &mut dyn FnMut(&Step)) -> R
     Ok(writes)
 }
 
+/// Forgets the journal of a group that is gone, and with it what was written.
+///
+/// # Errors
+/// A journal that is not there, or that this user cannot remove.
+pub fn forget(path: &str, journals: &Path) -> Result<()> {
+    let _lock = Lock::take(journals)?;
+    Journal::of_path(journals, path).remove()
+}
+
 /// Takes back what `apply` wrote to `group`, and forgets the journal. What somebody else set since
 /// is overwritten where `is_forced` only.
 ///
