@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use schedcast_lab::comparison::{Comparison, Variant};
 use schedcast_lab::error::{Error, Place, Result, Source};
+use schedcast_lab::recording::is_recorder;
 
 /// Neighbours that are watched: those that used most CPU time.
 const WATCHED: usize = 3;
@@ -41,7 +42,7 @@ pub struct Price {
 /// Metrics watched of each neighbour, by full name.
 ///
 /// Threads that were there for a part of the recording only, `brief`, are none: another run has
-/// others.
+/// others. Nor is the recorder, which is there for the recording only.
 pub(crate) fn watched(
     baseline: &Variant,
     members: &[String],
@@ -54,7 +55,8 @@ pub(crate) fn watched(
         let Some(threads) = name.strip_suffix("/cpu_time") else {
             continue;
         };
-        if members.iter().any(|member| member == threads) || brief.contains(threads) {
+        let is_member = members.iter().any(|member| member == threads);
+        if is_member || brief.contains(threads) || is_recorder(threads) {
             continue;
         }
         let busy = summary.mean >= CPU_SHARE_MIN * length_s;
@@ -133,7 +135,7 @@ mod tests {
     #[test]
     fn neither_noise_nor_the_steps_of_a_build_are_certain_to_pay() {
         let mut rows = Vec::new();
-        for name in ["db", "calm", "cc1"] {
+        for name in ["db", "calm", "cc1", "schedcast"] {
             rows.push((format!("{name}/cpu_time"), [3.0; 4], [3.0; 4]));
             rows.push((
                 format!("{name}/activation_latency.count"),

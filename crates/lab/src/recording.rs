@@ -28,6 +28,7 @@ use schedcast_base::groups::{Miss, NamedGroup, Wanted, find, label_of};
 use schedcast_base::names::nearest;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_trace::{MeasuredSettings, Recording, Request};
+pub use schedcast_workload::replay::subject::is_recorder;
 use schedcast_workload::replay::{self, Bound, Dialogue, GroupIndex, Kind, Rare, Replay};
 
 pub use self::latency::Latency;

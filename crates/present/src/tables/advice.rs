@@ -159,21 +159,25 @@ fn price_row(options: &[Candidate], context: &Context) -> Option<Row> {
         }
         false => "neighbour that pays most (%)".to_string(),
     };
-    let cell = |option: &Candidate| {
-        let price = option.price.as_ref();
-        let Some(price) = price.filter(|price| alone || price.certain) else {
-            return Cell::of("0".to_string());
+    let cell = |(index, option): (usize, &Candidate)| {
+        let Some(price) = &option.price else {
+            // The recorded limit costs nothing more; of another one it is not known.
+            return Cell::of(if index == 0 { "0" } else { "-" }.to_string());
         };
-        let spread = match alone {
-            true => format!("≤{}", percent(price.growth_at_most)),
+        let at_most = format!("≤{}", percent(price.growth_at_most));
+        match (alone, price.certain) {
+            (true, _) => Cell::with_spread(percent(price.growth), at_most),
+            (false, false) => Cell::with_spread("0".to_string(), at_most),
             // A cell has no room for more than a column's name.
-            false => fitting_threads(&price.threads, context.style.columns / 4, context),
-        };
-        Cell::with_spread(percent(price.growth), spread)
+            (false, true) => {
+                let threads = fitting_threads(&price.threads, context.style.columns / 4, context);
+                Cell::with_spread(percent(price.growth), threads)
+            }
+        }
     };
     Some(Row {
         label,
-        cells: options.iter().map(cell).collect(),
+        cells: options.iter().enumerate().map(cell).collect(),
     })
 }
 
@@ -214,7 +218,7 @@ fn verdict(advice: &Advice) -> String {
         }
         Some(option) => {
             let price = match &option.price {
-                None => String::new(),
+                None => "; no neighbour could be judged".to_string(),
                 Some(price) if price.growth_at_most < NOTHING => "; no neighbour pays".to_string(),
                 Some(price) if !price.certain => format!(
                     "; no neighbour pays for certain ({} at most {} %)",
