@@ -153,7 +153,7 @@ pub fn check(
         if is_limit && !is_kept_now && kept(&forecasts) {
             let pair = [&experiment.scenarios[0], scenario];
             if let Some(why) = refute_schedule(&case, &drifting, pair, &mut forecasts)? {
-                let hint = "`--set program.recording.client=open` or `closed` says which";
+                let hint = "`--client open` or `closed` says which";
                 comparison.warnings.push(format!("{why} ({hint})"));
             }
         }

@@ -310,7 +310,7 @@ fn every_mistake_is_told() {
     assert!(!err.contains("COMMAND\n"), "{err}");
     for line in [
         "what-if a --slo p99<8ms",
-        "what-if a --client closed",
+        "compare a --client closed",
         "what-if a --quota 60000",
         "compare hackbench -g 4",
     ] {

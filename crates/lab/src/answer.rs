@@ -143,7 +143,7 @@ pub fn answer(
                 let known = recorded.seen.closed_loops.get(target);
                 let seeds = experiment.seeds;
                 let why = only_in_open_loop(pair, (known, &latency), seeds, simulator)?;
-                let which = "`--set program.recording.client=open` or `closed` says which";
+                let which = "`--client open` or `closed` says which";
                 subject.doubt = why.map(|why| format!("{why} ({which})"));
             }
             context.told = verdict::told_of(&comparison.variants[0], &latency);

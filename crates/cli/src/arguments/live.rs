@@ -2,14 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use schedcast_host::record::Way;
-use schedcast_lab::question::client_loops;
-
 use super::target::Target;
 use super::validate::Place;
-use super::{Effort, Length, one_of};
+use super::{Clients, Effort, Length, one_of};
 use crate::columns::ColumnArguments;
+use clap::{Args, Subcommand};
+use schedcast_host::record::Way;
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
@@ -174,10 +172,8 @@ pub(crate) struct AdviseArguments {
     /// Reject limits that make a neighbour worse by more than this, such as +5% [default: no bound]
     #[arg(long, value_name = "GROWTH", allow_hyphen_values = true)]
     pub max_neighbour: Option<String>,
-    /// When clients ask: open (by a schedule), closed (when they are answered) or bounded (both)
-    /// [default: as the recording shows it]
-    #[arg(long, value_name = "HOW", value_parser = client_loops())]
-    pub client: Option<String>,
+    #[command(flatten)]
+    pub clients: Clients,
     /// Advise even if the simulation of the recorded limit misses the recording
     #[arg(long)]
     pub force: bool,
@@ -202,6 +198,8 @@ pub(crate) struct CheckArguments {
     pub slo: Vec<String>,
     #[command(flatten)]
     pub columns: ColumnArguments,
+    #[command(flatten)]
+    pub clients: Clients,
     #[command(flatten)]
     pub target: Target,
     #[command(flatten)]

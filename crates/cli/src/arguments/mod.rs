@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use schedcast_lab::context::Style;
+use schedcast_lab::question::{CLIENTS, Setting, client_loops};
 
 use crate::columns::ColumnArguments;
 pub(crate) use crate::verbs::explain::ExplainArguments;
@@ -212,6 +213,26 @@ impl std::str::FromStr for Where {
     }
 }
 
+/// How the clients of a recording ask, where its trace does not show it.
+#[derive(Debug, Args)]
+pub(crate) struct Clients {
+    /// When clients ask: open (by a schedule), closed (when they are answered) or bounded (both)
+    /// [default: as the recording shows it]
+    #[arg(long, value_name = "HOW", value_parser = client_loops())]
+    client: Option<String>,
+}
+
+impl Clients {
+    /// `columns`, each with these clients.
+    pub(crate) fn of_all(&self, columns: &ColumnArguments) -> ColumnArguments {
+        let mut columns = columns.clone();
+        let clients = self.client.iter();
+        let clients = clients.map(|client| Setting::Set(format!("{CLIENTS}={client}")));
+        columns.0.leading.extend(clients);
+        columns
+    }
+}
+
 /// `schedcast what-if`
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("Group whose limits change [default: the only one that was limited]")))]
@@ -221,6 +242,8 @@ pub(crate) struct WhatIfArguments {
     pub recording: PathBuf,
     #[command(flatten)]
     pub columns: ColumnArguments,
+    #[command(flatten)]
+    pub clients: Clients,
     #[command(flatten)]
     pub target: Target,
     /// Add a column for every limit in measured.json: the forecast beside what was measured

@@ -122,7 +122,7 @@ const TOOLS: [Tool; 7] = [
         verb: "what-if",
         help: "Forecast a recorded service under other CPU limits, weights or kernels, beside what was recorded",
         arguments: &[
-            RECORDING, CGROUP, SET, VARIANTS, KERNEL, SEEDS, DURATION, METRIC, FORMAT,
+            RECORDING, CGROUP, SET, VARIANTS, KERNEL, CLIENT, SEEDS, DURATION, METRIC, FORMAT,
         ],
     },
     Tool {
@@ -133,7 +133,7 @@ const TOOLS: [Tool; 7] = [
     Tool {
         verb: "check",
         help: "Check whether a recorded service keeps promises under limits",
-        arguments: &[RECORDING, CGROUP, SLO, SET, VARIANTS, KERNEL, SEEDS],
+        arguments: &[RECORDING, CGROUP, SLO, SET, VARIANTS, KERNEL, CLIENT, SEEDS],
     },
     Tool {
         verb: "compare",

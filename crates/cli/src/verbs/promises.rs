@@ -7,7 +7,6 @@ use schedcast_advise::{
     Conclusion, Demands, Step, advise as ask_for_advice, gate, judge, refuse_slips,
 };
 use schedcast_lab::error::Result;
-use schedcast_lab::question::{CLIENTS, Setting};
 use schedcast_lab::simulate::Simulate;
 use schedcast_present::tables;
 
@@ -27,10 +26,7 @@ pub(crate) fn advise<S: Simulate>(arguments: &AdviseArguments, call: &mut Call<S
     output::refuse_unwritable([arguments.json.as_ref()])?;
     refuse_few_asked(&arguments.effort)?;
     let subject = recording(&arguments.recording, call.simulator)?;
-    let mut columns = ColumnArguments::default();
-    let clients = arguments.client.iter();
-    let clients = clients.map(|client| Setting::Set(format!("{CLIENTS}={client}")));
-    columns.0.leading.extend(clients);
+    let columns = arguments.clients.of_all(&ColumnArguments::default());
     let question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
     refuse_slips(&question, &arguments.slo)?;
     say_oddities(&question, &mut call.err)?;
@@ -77,8 +73,8 @@ pub(crate) fn check<S: Simulate>(arguments: &CheckArguments, call: &mut Call<S>)
     output::refuse_unwritable([arguments.json.as_ref()])?;
     refuse_few_asked(&arguments.effort)?;
     let subject = recording(&arguments.recording, call.simulator)?;
-    let (columns, target) = (&arguments.columns, &arguments.target);
-    let question = question_about(subject, columns, target, &arguments.effort)?;
+    let columns = arguments.clients.of_all(&arguments.columns);
+    let question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
     refuse_slips(&question, &arguments.slo)?;
     say_oddities(&question, &mut call.err)?;
     say_newer_kernels(&question.experiment()?.scenarios);
