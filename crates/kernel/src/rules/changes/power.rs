@@ -43,7 +43,7 @@ changes! {
         "The quarter to spare is added to the utilisation, not to the frequency.";
     "runnable-boost" "7d0583cf9ec7" (6, 5): (on frequency.runnable_boost),
         "schedutil counts runnable time too.";
-    "menu-typical-first" "38f83090f515" (6, 6): (on idle.menu_typical_first),
+    "menu-typical-first" "5484e31bbbff" (6, 6): (on idle.menu_typical_first),
         "menu looks at the timers only when the typical interval does not settle it.";
     "limits-keep-tick" "88c56cfeaec4" (6, 6): (on idle.limits_keep_tick),
         "A CPU of nohz_full keeps its tick for a single task that has a limit, which is kept in time.";

@@ -50,6 +50,23 @@ fn every_row_changes_the_rules_of_the_first_release_that_has_it() {
     }
 }
 
+/// A commit may be two rows, and both begin in its release.
+#[test]
+fn rows_of_one_commit_begin_in_one_release() {
+    let mut begins = BTreeMap::new();
+    for change in all() {
+        if let Origin::Commit(commit) = change.origin {
+            let first = change.since.map(|since| since.release);
+            let other = begins.entry(commit).or_insert(first);
+            assert_eq!(
+                *other, first,
+                "{} has the commit of another row",
+                change.name
+            );
+        }
+    }
+}
+
 #[test]
 fn names_are_unique_and_sentences_end() {
     let mut names: Vec<&str> = all().map(|change| change.name).collect();
