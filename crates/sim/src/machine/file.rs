@@ -100,27 +100,61 @@ pub(super) struct TopologyFile {
     nohz_full: Option<String>,
 }
 
+/// Most that an operation or a latency may take. Programs that pay more get nowhere: ticks alone
+/// take several times the time between two of them.
+const MOST_NS: Ns = 100_000_000;
+
+/// Time of one operation, or latency, up to [`MOST_NS`].
+#[derive(Clone, Copy, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(try_from = "Ns")]
+pub(super) struct Price(Ns);
+
+#[cfg(test)]
+impl schemars::JsonSchema for Price {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Price".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "integer", "minimum": 0, "maximum": MOST_NS })
+    }
+}
+
+impl TryFrom<Ns> for Price {
+    type Error = String;
+
+    fn try_from(ns: Ns) -> Result<Self, String> {
+        match ns <= MOST_NS {
+            true => Ok(Self(ns)),
+            false => Err(format!(
+                "{ns} ns is more than {MOST_NS} ns, the most that is taken"
+            )),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct LatencyFile {
     /// From the sender of an interprocessor interrupt to the receiver's handler.
-    ipi_delivery_ns: Ns,
+    ipi_delivery_ns: Price,
     /// From a store to the flag word of a polling idle CPU to its leaving the loop.
-    polling_wakeup_ns: Ns,
+    polling_wakeup_ns: Price,
     /// From an interrupt to the first instruction of an idle CPU.
-    idle_exit_ns: Ns,
+    idle_exit_ns: Price,
     /// How long a CPU that runs a task stands still until it handles an interprocessor interrupt:
     /// in a virtual machine the way out of the guest and back.
     #[serde(default)]
-    ipi_stall_ns: Ns,
+    ipi_stall_ns: Price,
     /// How much longer an interprocessor interrupt takes to an idle CPU: in a virtual machine the
     /// host has to run the CPU first.
     #[serde(default)]
-    ipi_to_idle_ns: Ns,
+    ipi_to_idle_ns: Price,
     /// From a wakeup's choice of an idle CPU until other wakeups see it taken.
     #[serde(default)]
-    wakeup_mark_ns: Ns,
+    wakeup_mark_ns: Price,
 }
 
 /// One key per operation: its name and `_ns`.
@@ -130,27 +164,27 @@ macro_rules! costs {
         #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
         pub(super) struct CostFile {
-            $($(#[$about])* $key: Ns,)*
+            $($(#[$about])* $key: Price,)*
             // Parts that not every description tells from the others.
-            $($(#[$part_about])* #[serde(default)] $part: Ns,)*
+            $($(#[$part_about])* #[serde(default)] $part: Price,)*
             /// The part of `syscall_ns` that comes at the end of a call, on the way back to user
             /// mode: at most `syscall_ns`.
             #[serde(default)]
-            syscall_exit_ns: Ns,
+            syscall_exit_ns: Price,
             /// Extra time of a switch to an address space of which the CPU holds no translations
             /// any more.
             #[serde(default)]
-            tlb_refill_ns: Ns,
+            tlb_refill_ns: Price,
             /// Writing the timer's next deadline, where that is not a part of other costs.
             #[serde(default)]
-            deadline_write_ns: Ns,
+            deadline_write_ns: Price,
         }
 
         impl CostFile {
             fn prices(&self) -> [Ns; Op::COUNT] {
                 let mut prices = [0; Op::COUNT];
-                $(prices[Op::$op as usize] = self.$key;)*
-                $(prices[Op::$part_op as usize] = self.$part;)*
+                $(prices[Op::$op as usize] = self.$key.0;)*
+                $(prices[Op::$part_op as usize] = self.$part.0;)*
                 prices
             }
         }
@@ -232,15 +266,15 @@ impl MachineFile {
             topology,
             speeds,
             cost_ns: self.cost.prices(),
-            syscall_exit_ns: self.cost.syscall_exit_ns,
-            tlb_refill_ns: self.cost.tlb_refill_ns,
-            deadline_write_ns: self.cost.deadline_write_ns,
-            ipi_delivery_ns: self.latency.ipi_delivery_ns,
-            ipi_stall_ns: self.latency.ipi_stall_ns,
-            ipi_to_idle_ns: self.latency.ipi_to_idle_ns,
-            polling_wakeup_ns: self.latency.polling_wakeup_ns,
-            idle_exit_ns: self.latency.idle_exit_ns,
-            wakeup_mark_ns: self.latency.wakeup_mark_ns,
+            syscall_exit_ns: self.cost.syscall_exit_ns.0,
+            tlb_refill_ns: self.cost.tlb_refill_ns.0,
+            deadline_write_ns: self.cost.deadline_write_ns.0,
+            ipi_delivery_ns: self.latency.ipi_delivery_ns.0,
+            ipi_stall_ns: self.latency.ipi_stall_ns.0,
+            ipi_to_idle_ns: self.latency.ipi_to_idle_ns.0,
+            polling_wakeup_ns: self.latency.polling_wakeup_ns.0,
+            idle_exit_ns: self.latency.idle_exit_ns.0,
+            wakeup_mark_ns: self.latency.wakeup_mark_ns.0,
             timer_offset_ns: 0,
             timer_interrupt: self.timer_interrupt,
             smt: self.smt,

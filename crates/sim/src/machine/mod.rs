@@ -357,6 +357,17 @@ mod tests {
         assert_eq!(message, "m.toml: 800 CPUs, at most 512 can be simulated");
         let message = error(|text| text.replace("syscall_ns = 200", "syscall_ns = -1"));
         assert!(message.starts_with("m.toml:3"), "{message}");
+        let dear = |text: &str| text.replace("\nwakeup_ns = 500 ", "\nwakeup_ns = 100000001 ");
+        let message = error(dear);
+        let line = PRESETS[0]
+            .1
+            .lines()
+            .position(|line| line.starts_with("wakeup_ns"));
+        let expected = format!(
+            "m.toml:{}:13: 100000001 ns is more than 100000000 ns, the most that is taken",
+            line.unwrap() + 1
+        );
+        assert_eq!(message, expected);
         let message = error(|text| text.replace("machine/1", "machine/2"));
         assert_contains(&message, "expected \"schedcast.machine/1\"");
     }
