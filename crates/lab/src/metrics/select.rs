@@ -81,7 +81,8 @@ impl Selection {
         Ok(())
     }
 
-    /// Refuses a pattern that matches none of the metrics that were reported.
+    /// Refuses a pattern that matches none of the metrics that were reported. That is known behind
+    /// the last run: what has a value under one seed may have none under another.
     ///
     /// # Errors
     /// The first such pattern, with the nearest metric.
@@ -90,13 +91,34 @@ impl Selection {
         let Some(miss) = self.0.iter().find(is_miss) else {
             return Ok(());
         };
-        let plain = miss.replace(['*', '?'], "");
         let error = Error::usage(format!("no run reported a metric `{miss}`"));
-        Err(match nearest(&plain, reported.iter().copied()) {
+        Err(match nearest_to(miss, reported) {
             Some(near) => error.hint(format!("the nearest is `{near}`")),
             None => error.hint("-v shows all that were reported"),
         })
     }
+}
+
+/// The reported metric that `pattern` is nearest to: of the subjects that it means one whose name
+/// ends alike, as that of `*/latency.p99` and `web/request_latency.p99` do, or one that is spelled
+/// nearly alike.
+fn nearest_to<'a>(pattern: &str, reported: &[&'a str]) -> Option<&'a str> {
+    let plain = |text: &str| text.replace(['*', '?'], "");
+    let near_as_a_whole = || nearest(&plain(pattern), reported.iter().copied());
+    let Some((subject, name)) = pattern.rsplit_once('/') else {
+        return near_as_a_whole();
+    };
+    let named = |full: &&'a str| Some((full.rsplit_once('/')?, *full));
+    let meant = reported.iter().filter_map(named);
+    let meant = meant.filter(|((one, _), _)| is_match(subject, one));
+    let meant: Vec<(&str, &str)> = meant.map(|((_, name), full)| (name, full)).collect();
+    let name = plain(name);
+    let near = match meant.iter().find(|(one, _)| one.ends_with(&name)) {
+        Some((one, _)) => Some(*one),
+        None => nearest(&name, meant.iter().map(|(one, _)| *one)),
+    };
+    let full = meant.iter().find(|(one, _)| Some(*one) == near);
+    full.map(|(_, full)| *full).or_else(near_as_a_whole)
 }
 
 /// Refuses a pattern whose `subject` no scenario has. What stands behind its last slash may be the
@@ -223,6 +245,14 @@ mod tests {
         let text = error.unwrap_err().render();
         assert!(text.contains("`wed/activation_latency.p9*`"), "{text}");
         assert_contains(&text, "nearest is `web/activation_latency.p99`");
+        for (pattern, near) in [
+            ("*/latency.p99", "web/activation_latency.p99"),
+            ("web/latency.p99*", "web/activation_latency.p99"),
+            ("mach*/bussy_ratio", "machine/busy_ratio"),
+        ] {
+            let error = selection(&[pattern]).refuse_misses(&reported).unwrap_err();
+            assert_contains(error.render(), format!("nearest is `{near}`").as_str());
+        }
     }
 
     #[test]
