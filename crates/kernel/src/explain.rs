@@ -36,6 +36,9 @@ pub struct Candidate {
     pub eligible: bool,
     /// Is the running one.
     pub running: bool,
+    /// Is in its queue. A running task that goes to sleep is in none while its CPU looks for
+    /// others, and its slice is the one that it would have in the queue.
+    pub queued: bool,
     /// Running and protected from preemption.
     pub protected: bool,
     /// Blocked, only waiting to be taken off.
@@ -243,6 +246,7 @@ impl Kernel {
             },
             eligible: !eevdf || self.entity_eligible(q, se),
             running,
+            queued: entity.on_rq,
             protected: eevdf && running && self.picks_honour_protection() && self.protect_slice(se),
             delayed: entity.sched_delayed,
         }

@@ -18,6 +18,9 @@ pub struct Link {
     pub release: Option<String>,
     /// Effect of the change, in a sentence.
     pub description: String,
+    /// Release that brought it, whichever way it is made.
+    #[serde(skip)]
+    pub merged_in: Option<String>,
     /// The newer kernel of the way, where it has the change although `release` came after it: its
     /// stable series took it.
     #[serde(skip)]
@@ -30,10 +33,11 @@ pub struct Link {
 impl Link {
     /// Two lines, the first behind `indent` and the second two columns further.
     pub(crate) fn text(&self, indent: &str) -> String {
-        let release = self.release.as_deref().unwrap_or("never merged");
-        let release = match &self.carried_by {
-            Some(kernel) => format!("{kernel} has it of {release}"),
-            None => release.to_owned(),
+        let release = match (&self.release, &self.carried_by, &self.merged_in) {
+            (Some(release), Some(kernel), _) => format!("{kernel} has it of {release}"),
+            (Some(release), None, _) => release.clone(),
+            (None, _, Some(release)) => format!("merged in {release}"),
+            (None, _, None) => "never merged".to_owned(),
         };
         let commit = self.commit.as_deref().unwrap_or("dated by its release");
         let mended = self.mended_in.as_ref();
@@ -59,6 +63,7 @@ pub(super) fn link(step: &Step, (from, to): (&Scenario, &Scenario), backwards: b
         },
         release: step.release.map(|release| release.to_string()),
         description: step.change.description.to_string(),
+        merged_in: step.change.since.map(|since| since.release.to_string()),
         carried_by: (step.release > Some(newer)).then(|| newer.to_string()),
         mended_in: step
             .change

@@ -190,6 +190,7 @@ fn unsure(from: &str, to: &str, changes: &[(&str, f64)]) -> String {
                 carried_by: newer
                     .filter(|newer| *newer < release.parse().unwrap())
                     .map(|newer| newer.to_string()),
+                merged_in: None,
                 mended_in: None,
             }],
             means: [1.0, *ratio],

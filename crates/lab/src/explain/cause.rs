@@ -12,6 +12,8 @@
 //! `cluster-scan` gives CPU 20, and so it does without `cluster-flag`, which tells the scan what a
 //! cluster is: these two make the difference.
 
+use std::collections::BTreeSet;
+
 use schedcast_kernel::Ns;
 use schedcast_kernel::rules::changes::Change;
 use serde_json::{Value, json};
@@ -28,6 +30,9 @@ pub struct Cause {
     /// The changes; none where it is what the kernels differ in beside the table of changes, such
     /// as the tick's frequency.
     pub changes: Vec<Link>,
+    /// If there are none, the keys of `[kernel]` that the two variants do not have in common, with
+    /// both values.
+    pub given: Vec<(String, [Value; 2])>,
     /// Whether the two sides decide alike there without any one of them alone.
     pub alone: bool,
 }
@@ -35,10 +40,19 @@ pub struct Cause {
 impl Cause {
     /// Lines below both sides.
     pub(super) fn text(&self, [a, b]: [&String; 2]) -> String {
+        if self.changes.is_empty() && self.given.is_empty() {
+            return "\ncause: no change that has a name\n".to_owned();
+        }
         if self.changes.is_empty() {
-            return "\ncause: no change that has a name; the tick, the preemption model, a tunable \
-                    or a feature\n"
-                .to_owned();
+            let shown = |value: &Value| match value {
+                Value::Null => "default".to_owned(),
+                value => value.to_string(),
+            };
+            let line = |(key, [one, other]): &(String, [Value; 2])| {
+                format!("  {key}  {}  {}\n", shown(one), shown(other))
+            };
+            let lines: String = self.given.iter().map(line).collect();
+            return format!("\ncause, no change of a release but what was set:\n{lines}");
         }
         let mut text = match self.alone {
             true => "\ncause (without it both decide alike up to here):\n".to_owned(),
@@ -53,7 +67,13 @@ impl Cause {
     }
 
     pub(super) fn value(&self) -> Value {
-        json!({ "changes": self.changes, "alone": self.alone })
+        let mut value = json!({ "changes": self.changes, "alone": self.alone });
+        if !self.given.is_empty() {
+            let given = self.given.iter().cloned();
+            let given = given.map(|(key, values)| (key, Value::from(values.to_vec())));
+            value["given"] = Value::Object(given.collect());
+        }
+        value
     }
 }
 
@@ -94,6 +114,7 @@ pub(super) fn of(
     let Some(found) = &points[parts].link else {
         return Ok(Some(Cause {
             changes: Vec::new(),
+            given: given([a, b]),
             alone: false,
         }));
     };
@@ -118,8 +139,25 @@ pub(super) fn of(
     });
     Ok(Some(Cause {
         changes: changes.collect(),
+        given: Vec::new(),
         alone,
     }))
+}
+
+/// Keys of `[kernel]` besides the release in which two variants differ, with both values.
+fn given(variants: [&Scenario; 2]) -> Vec<(String, [Value; 2])> {
+    let [one, other] = variants.map(|variant| json!(variant.kernel));
+    let empty = serde_json::Map::new();
+    let [one, other] = [&one, &other].map(|kernel| kernel.as_object().unwrap_or(&empty));
+    let keys: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    keys.into_iter()
+        .filter(|key| !["version", "stands_for"].contains(&key.as_str()))
+        .map(|key| {
+            let values = [one, other].map(|kernel| kernel.get(key).cloned().unwrap_or_default());
+            (key.clone(), values)
+        })
+        .filter(|(_, [one, other])| one != other)
+        .collect()
 }
 
 /// A change on the way, and whether the way makes it.

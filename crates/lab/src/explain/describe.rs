@@ -302,6 +302,9 @@ fn state(one: &Candidate, eevdf: bool) -> String {
     if one.running {
         words.push("running");
     }
+    if !one.queued {
+        words.push("no longer queued");
+    }
     if eevdf {
         words.push(if one.eligible {
             "eligible"

@@ -143,6 +143,9 @@ impl Writer<'_> {
             "slice_ns": one.slice_ns,
             "running": one.running,
         });
+        if !one.queued {
+            value["queued"] = false.into();
+        }
         if self.rules().fair == FairClass::Eevdf
             && let Value::Object(object) = &mut value
         {

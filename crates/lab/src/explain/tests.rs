@@ -352,6 +352,49 @@ fn a_difference_names_the_change_that_makes_it() {
     // The tick is no row of the table.
     let tick = find(1, 2).unwrap().cause.unwrap();
     assert!(tick.changes.is_empty() && !tick.alone);
+    let names: Vec<&str> = tick.given.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(names, ["hz"]);
+}
+
+/// A rule of one's own is none of the table, and a change that a variant takes away was merged.
+#[test]
+fn a_cause_names_what_was_set_and_the_release_of_what_was_taken_away() {
+    let scenarios = scenarios(
+        "[machine]\npreset = \"hwp-desktop-8\"\n[kernel]\nversion = \"6.12\"\n\
+         [[program]]\nrun = \"perf bench sched pipe -l 200\"\n\
+         [[program]]\nrun = \"hackbench -g 1 -f 4 -l 50\"\n\
+         [[variant]]\nname = \"stock\"\n\
+         [[variant]]\nname = \"mine\"\nkernel.patches = [\"waker-sibling\"]\n\
+         [[variant]]\nname = \"without\"\nkernel.patches = [\"-delay-dequeue\"]\n",
+    );
+    let find = |row: usize| {
+        let (stock, other) = (&scenarios[0], &scenarios[row]);
+        let found = difference(&Simulator::new(), stock, other, 0, Compared::Answers).unwrap();
+        difference_text(found.as_ref(), stock, other, 0)
+    };
+    let line =
+        "cause, no change of a release but what was set:\n  patches  []  [\"waker-sibling\"]\n";
+    assert_contains(&find(1), line);
+    assert_contains(&find(2), "  merged in 6.12  -delay-dequeue  152e11f6df29\n");
+}
+
+/// The task that goes to sleep is compared with the one that its CPU pulls meanwhile.
+#[test]
+fn a_running_task_that_has_left_its_queue_is_told() {
+    let scenario = scenarios(
+        "[machine]\npreset = \"generic-8\"\ncpus = 2\n[kernel]\nversion = \"6.5\"\n\
+         [cgroup.\"/test\"]\n[[program]]\nrun = \"stress-ng --cpu 3 -t 1\"\ncgroup = \"/test\"\n",
+    )
+    .remove(0);
+    let wanted = Wanted {
+        kind: Some(Kind::Preempt),
+        count: 2,
+        ..ANY
+    };
+    let told = decisions(&Simulator::new(), &scenario, 0, &wanted).unwrap();
+    let text: String = told.iter().map(|one| one.text.as_str()).collect();
+    assert_contains(&text, " 6.000  running, no longer queued\n");
+    assert_contains(&text, "12.000  queued\n");
 }
 
 /// A hog's wakee and a third task: the pick that a wakeup asks for is shown, whoever it is.
