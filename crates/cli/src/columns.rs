@@ -78,15 +78,9 @@ enum Step {
 /// Key of a setting: two of them in one column contradict each other. Kernels and trees are of one
 /// kind.
 fn subject(setting: &Setting) -> String {
-    match setting {
-        Setting::Set(argument) => {
-            let key = argument
-                .split_once('=')
-                .map_or(&argument[..], |(key, _)| key);
-            key.trim().to_owned()
-        }
-        Setting::Flag { flag, .. } if [KERNEL, TREE].contains(flag) => "kernel".to_owned(),
-        Setting::Flag { key, .. } => key.join("."),
+    match setting.names_kernel() {
+        true => "kernel".to_owned(),
+        false => setting.key(),
     }
 }
 

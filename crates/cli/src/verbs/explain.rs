@@ -134,16 +134,27 @@ fn scenarios(
         ..Question::of(subject)
     };
     let opens_some = asked.iter().any(|(_, settings)| !settings.is_empty());
-    let there = match opens_some {
-        true => question.experiment()?.scenarios,
-        false => Vec::new(),
+    let there = match (opens_some, &question.subject) {
+        (true, Subject::File { .. }) => {
+            // Settings for all columns may be refused in another variant than the named one.
+            let as_it_is = Question::of(question.subject.clone());
+            as_it_is.experiment()?.scenarios
+        }
+        (true, _) => question.experiment()?.scenarios,
+        (false, _) => Vec::new(),
     };
     let is_there = |name: &str| there.iter().any(|scenario| scenario.name == name);
+    if let (Subject::File { only, .. }, [(name, settings)]) = (&mut question.subject, &asked[..])
+        && arguments.diff.is_none()
+        && (settings.is_empty() || is_there(name))
+    {
+        // Only this variant is explained.
+        *only = Some(name.clone());
+    }
     for (name, settings) in asked {
         if !is_there(&name) {
             question.columns.variants.push((name, settings));
         } else if arguments.diff.is_none() {
-            // Only this variant is explained.
             question.columns.leading.extend(settings);
         } else {
             let message = format!("`{name}` is there, and --diff compares variants as they are");

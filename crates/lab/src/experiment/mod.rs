@@ -38,6 +38,7 @@ use std::path::{Path, PathBuf};
 use schedcast_base::whole;
 
 pub mod cgroup;
+mod clash;
 pub mod document;
 pub mod kernel;
 pub mod keys;
@@ -102,8 +103,13 @@ pub struct Surroundings {
     pub directory: PathBuf,
     /// Layers below the document: what a recording says about its machine, kernel and cgroups.
     pub below: Vec<Table>,
-    /// Layers over the document for every variant: `--set` before the first `--variant`.
+    /// Layers over the document and its variants: `--set` before the first `--variant`.
     pub settings: Vec<Table>,
+    /// Whether `settings` are meant for one of the document's variants. If they are for all, a
+    /// variant that sets the same is refused.
+    pub for_one_variant: bool,
+    /// Layers over these that hold whatever a variant says: `--seeds` and `--duration`.
+    pub run: Vec<Table>,
     /// Columns added after the document's own.
     pub variants: Vec<ExtraVariant>,
     /// Name of the plain document where it has no variants; [`SINGLE_VARIANT`] if empty.
@@ -230,13 +236,24 @@ pub fn read(document: &Table, surroundings: &Surroundings) -> Result<Experiment>
         None => Vec::new(),
     };
     let mut variants = read_variants(document, &surroundings.plain_variant)?;
+    let own = variants.len();
     add_variants(&mut variants, &surroundings.variants)?;
-    let base = base_layers(document, surroundings)?;
+    let (below, over) = shared_layers(document, surroundings)?;
+    if !surroundings.for_one_variant && variants.len() > 1 {
+        clash::refuse_in_variants(&surroundings.settings, &variants[..own])?;
+    }
+    clash::refuse_in_axes(&surroundings.settings, &axes)?;
+    let base: Vec<Table> = below.iter().chain(&over).cloned().collect();
     let (mut columns, mut cells) = (Vec::new(), Vec::new());
-    for (variant, layers) in &variants {
+    for (row, (variant, layers)) in variants.iter().enumerate() {
         for point in sweep::points(&axes) {
-            let mut all = base.clone();
-            all.extend(layers.iter().cloned());
+            let mut all = below.clone();
+            // Settings are for the columns of the document, which a column may set anew.
+            let [lower, upper] = match row < own {
+                true => [layers, &over],
+                false => [&over, layers],
+            };
+            all.extend(lower.iter().chain(upper).cloned());
             all.push(point.layer);
             columns.push((column_name(variant, variants.len(), &point.label), all));
             cells.push(Cell {
@@ -284,20 +301,25 @@ fn without_recorded_patches(layer: &mut Table) {
     }
 }
 
-/// The layers all variants share: what lies below, the document itself, what the command line sets.
-fn base_layers(document: &Table, surroundings: &Surroundings) -> Result<Vec<Table>> {
+/// The layers that all variants share: what lies below with the document itself, and what the
+/// command line sets over a variant of the document.
+fn shared_layers(
+    document: &Table,
+    surroundings: &Surroundings,
+) -> Result<(Vec<Table>, Vec<Table>)> {
     let mut varying = document.clone();
     varying
         .entries
         .retain(|entry| VARYING_KEYS.contains(&entry.key.as_str()));
-    let mut layers = surroundings.below.clone();
-    layers.push(varying);
-    layers.extend(surroundings.settings.iter().cloned());
-    for layer in &layers {
+    let mut below = surroundings.below.clone();
+    below.push(varying);
+    let over = surroundings.settings.iter().chain(&surroundings.run);
+    let over: Vec<Table> = over.cloned().collect();
+    for layer in below.iter().chain(&over) {
         check_layer(layer, "a setting")?;
         check_run_keys(layer)?;
     }
-    Ok(layers)
+    Ok((below, over))
 }
 
 fn check_layer(layer: &Table, inside: &str) -> Result<()> {

@@ -241,8 +241,13 @@ impl Question {
         let layers = |settings: &[Setting]| -> Result<Vec<document::Table>> {
             settings.iter().map(layer).collect()
         };
+        let only = match &self.subject {
+            Subject::File { only, .. } | Subject::Text { only, .. } => only.as_ref(),
+            _ => None,
+        };
         let mut surroundings = Surroundings {
-            settings: self.run_layers(),
+            run: self.run_layers(),
+            for_one_variant: only.is_some(),
             ..Surroundings::default()
         };
         let mut leading_settings = self.columns.leading.clone();
@@ -282,8 +287,7 @@ impl Question {
         if self.measured {
             surroundings.variants.extend(self.measured_columns()?);
         }
-        // Settings typed for every column lie below those of the run as a whole.
-        surroundings.settings.splice(0..0, leading);
+        surroundings.settings.extend(leading);
         for (name, settings) in &self.columns.variants {
             let variant = ExtraVariant {
                 name: name.clone(),

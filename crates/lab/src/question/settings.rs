@@ -53,26 +53,30 @@ impl Setting {
         }
     }
 
-    /// Whether it says by a flag which kernel or tree is simulated.
-    pub(super) fn names_kernel(&self) -> bool {
-        matches!(self, Setting::Flag { key: ["kernel", key], .. } if ["version", "tree"].contains(key))
+    /// The key that it sets, as typed.
+    pub fn key(&self) -> String {
+        match self {
+            Setting::Set(argument) => {
+                let key = argument.split('=').next();
+                key.unwrap_or_default().trim().to_owned()
+            }
+            Setting::Flag { key, .. } => key.join("."),
+        }
+    }
+
+    /// Whether it says which kernel or tree is simulated.
+    pub fn names_kernel(&self) -> bool {
+        ["kernel.version", "kernel.tree"].contains(&self.key().as_str())
     }
 
     /// Whether it says when the clients of a recording ask.
     pub(super) fn names_clients(&self) -> bool {
-        let key = |argument: &String| argument.split('=').next().map(str::trim) == Some(CLIENTS);
-        matches!(self, Setting::Set(argument) if key(argument))
+        matches!(self, Setting::Set(_)) && self.key() == CLIENTS
     }
 
-    /// Whether it says by a flag on which machine it runs.
+    /// Whether it says on which machine it runs.
     fn names_machine(&self) -> bool {
-        matches!(
-            self,
-            Setting::Flag {
-                key: ["machine", "preset"],
-                ..
-            }
-        )
+        self.key() == "machine.preset"
     }
 
     /// The flag, where it is not a `--set`.
@@ -143,8 +147,8 @@ impl Columns {
         notes.collect()
     }
 
-    /// Whether there are further columns, each says by a flag which kernel or tree it is about, or
-    /// each on which machine it runs, and nobody asks for the first column by naming its own.
+    /// Whether there are further columns, each says which kernel or tree it is about, or each on
+    /// which machine it runs, and nobody asks for the first column by naming its own.
     pub(super) fn replace_the_default(&self) -> bool {
         let all = |names_one: fn(&Setting) -> bool| {
             let mut columns = self.variants.iter();

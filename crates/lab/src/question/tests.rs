@@ -288,3 +288,69 @@ fn one_variant_of_a_file_can_be_chosen() {
         )
     );
 }
+
+/// Two variants of which the second names its release, in line 6.
+fn two_releases(only: Option<&str>) -> Question {
+    let text = "[[program]]\nrun = \"hackbench -g 1\"\n[[variant]]\nname = \"a\"\n\
+                [[variant]]\nkernel.version = \"6.5\"\nname = \"b\"\nrun.duration = \"2s\"\n";
+    question(Subject::Text {
+        name: "two.toml".to_owned(),
+        text: text.to_owned(),
+        directory: PathBuf::new(),
+        only: only.map(str::to_owned),
+    })
+}
+
+#[test]
+fn a_setting_for_all_columns_that_a_variant_has_as_well_is_refused_at_its_line() {
+    for (setting, shown) in [
+        ("kernel.version=7.3", "`--set kernel.version=7.3`"),
+        ("kernel.tree=/nowhere", "`--set kernel.tree=/nowhere`"),
+    ] {
+        let mut question = two_releases(None);
+        question.columns.leading = vec![set(setting)];
+        let text = question.experiment().unwrap_err().render();
+        assert_contains(&text, "two.toml:6:8");
+        let expected = format!("{shown} is for all columns, and the variant `b` has its own");
+        assert_contains(&text, expected.as_str());
+        assert_contains(
+            &text,
+            format!("--variant NAME {}", &shown[1..shown.len() - 1]).as_str(),
+        );
+    }
+    let mut question = two_releases(None);
+    question.columns.leading = vec![set("kernel.hz=1000")];
+    question.columns.variants = vec![("c".to_owned(), vec![set("kernel.hz=100")])];
+    let scenarios = question.experiment().unwrap().scenarios;
+    let found: Vec<u32> = scenarios.iter().map(|one| one.kernel.hz).collect();
+    assert_eq!(found, [1000, 1000, 100]);
+}
+
+#[test]
+fn a_setting_for_one_variant_takes_the_place_of_its_own() {
+    let mut question = two_releases(Some("b"));
+    question.columns.leading = vec![set("kernel.version=6.18")];
+    question.duration = Some("1s".to_owned());
+    let scenarios = question.experiment().unwrap().scenarios;
+    assert_eq!(scenarios.len(), 1);
+    assert_eq!(scenarios[0].kernel.version.to_string(), "6.18");
+    assert_eq!(scenarios[0].duration_ns, Some(1_000_000_000));
+}
+
+#[test]
+fn a_setting_that_is_an_axis_is_refused() {
+    let text = "[[program]]\nrun = \"hackbench -g 1\"\n[sweep]\n\"kernel.version\" = [\"6.5\"]\n";
+    let mut question = question(Subject::Text {
+        name: "grid.toml".to_owned(),
+        text: text.to_owned(),
+        directory: PathBuf::new(),
+        only: None,
+    });
+    question.columns.leading = vec![set("kernel.version=7.3")];
+    let text = question.experiment().unwrap_err().render();
+    assert_contains(&text, "grid.toml:4:1");
+    assert_contains(
+        &text,
+        "is for all columns, and [sweep] has its own `kernel.version`",
+    );
+}
