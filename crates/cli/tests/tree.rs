@@ -63,6 +63,44 @@ fn a_folder_without_a_kernel_is_refused() {
     }
 }
 
+/// A makefile is enough of a tree to be refused.
+#[test]
+fn what_looks_into_the_rules_is_refused_beside_a_tree_before_anything_is_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|name| {
+        let tree = folder.path().join(name);
+        fs::create_dir(&tree).unwrap();
+        fs::write(
+            tree.join("Makefile"),
+            "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 107\n",
+        )
+        .unwrap();
+        tree.display().to_string()
+    });
+    for (line, expected) in [
+        (
+            format!("compare --tree {a} --tree {b} --bisect -- hackbench -g 1"),
+            "--bisect and --check-determinism need the built-in rules",
+        ),
+        (
+            format!("run --tree {a} --check-determinism -- hackbench -g 1"),
+            "--bisect and --check-determinism need the built-in rules",
+        ),
+        (
+            format!("run --tree {a} --kernel 6.18 -- hackbench -g 1"),
+            "`run` runs one of these: a and 6.18",
+        ),
+        (
+            format!("run --tree {a} --set kernel.version=6.18 -- hackbench -g 1"),
+            "`run` runs one of these: a and kernel.version=6.18",
+        ),
+    ] {
+        let output = schedcast(&typed(&line));
+        assert!(!output.status.success());
+        assert_contains(text(&output.stderr), expected);
+    }
+}
+
 #[test]
 fn what_belongs_to_the_rules_is_refused_at_its_place() {
     let Some(tree) = tree() else { return };

@@ -71,7 +71,16 @@ pub(crate) fn run<S: Simulate>(arguments: &RunArguments, call: &mut Call<S>) -> 
     refuse_twice(&arguments.on)?;
     let mut columns = arguments.columns.clone();
     let subject = match &arguments.experiment {
-        None => Subject::Command(arguments.command.clone()),
+        None => {
+            let opened = columns.0.variants.iter().map(|(name, _)| name.as_str());
+            let opened: Vec<&str> = opened.collect();
+            if opened.len() > 1 {
+                let opened = opened.join(" and ");
+                let error = Error::usage(format!("`run` runs one of these: {opened}"));
+                return Err(error.hint("`schedcast compare` takes several"));
+            }
+            Subject::Command(arguments.command.clone())
+        }
         Some(path) => {
             // `--variant` names the one to run; all settings are for it.
             let mut variants = std::mem::take(&mut columns.0.variants).into_iter();
@@ -339,7 +348,8 @@ fn ask<S: Simulate>(
             refuse_unknown_subject(followed, scenarios, simulator)?;
         }
     }
-    if output.pictures.trace.is_some() || output.pictures.report.is_some() {
+    let pictures = &output.pictures;
+    if pictures.trace.is_some() || pictures.report.is_some() || bisect.is_some() {
         schedcast_lab::simulator::tree::refuse_all(&experiment.scenarios)?;
     }
     say(&question.columns.builds_asked_for(), &mut std::io::stderr());

@@ -91,7 +91,7 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<()> {
     let Some(tree) = &scenario.kernel.tree else {
         return Ok(());
     };
-    let message = "traces, pages and single decisions need the built-in rules; with a kernel tree there are metrics and `explain --diff`";
+    let message = "traces, pages, single decisions, --bisect and --check-determinism need the built-in rules; with a kernel tree there are metrics and `explain --diff`";
     Err(Error::input(&tree.place, message)
         .hint("`run` and `compare` take trees; `version` instead of `tree` gives the rules of its release"))
 }
