@@ -6,19 +6,30 @@
 //! | `XDG_CACHE_HOME` | the cache folder is `schedcast` in it | `~/.cache` |
 
 use std::collections::BTreeSet;
-use std::fs::{self, Metadata};
+use std::fs::{self, DirEntry, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Folders in which a patch of the scheduler has its files. All of a tree has 1.5 GB, these 110 MB.
-const LOOKED_THROUGH: [&str; 7] = [
+/// Folders that are compared. Drivers are three quarters of a tree, and of other architectures
+/// nothing counts on x86.
+const LOOKED_THROUGH: [&str; 17] = [
     "arch/x86",
+    "block",
+    "crypto",
+    "drivers/base",
+    "drivers/cpufreq",
     "drivers/cpuidle",
+    "fs",
     "include",
     "init",
+    "io_uring",
+    "ipc",
     "kernel",
     "lib",
     "mm",
+    "net",
+    "security",
+    "virt",
 ];
 
 /// `$XDG_CACHE_HOME/schedcast` or `~/.cache/schedcast`.
@@ -76,7 +87,8 @@ pub fn features(tree: &Path) -> Vec<String> {
     names
 }
 
-/// Sources near the scheduler in which two trees differ, those that one of them lacks included.
+/// Sources in which two trees differ, those that one of them lacks included. Files of one length
+/// and one time of change are taken as equal.
 pub fn differing(one: &Path, other: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for folder in LOOKED_THROUGH {
@@ -88,59 +100,89 @@ pub fn differing(one: &Path, other: &Path) -> Vec<String> {
 fn compare(trees: &[&Path; 2], name: &str, differing: &mut Vec<String>) {
     let paths = trees.map(|tree| tree.join(name));
     let found = [0, 1].map(|one: usize| fs::metadata(&paths[one]).ok());
-    let [one, other] = &found;
     let is_same =
         |one: &Metadata, other: &Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
-    if let (Some(one), Some(other)) = (one, other)
+    if let [Some(one), Some(other)] = &found
         && is_same(one, other)
     {
         return;
     }
-    let is_folder = found.iter().flatten().any(Metadata::is_dir);
-    if is_folder {
+    if found.iter().flatten().any(Metadata::is_dir) {
         let entries = paths.iter().filter_map(|path| fs::read_dir(path).ok());
         let entries = entries.flatten().flatten();
+        let is_looked_at = |entry: &DirEntry, name: &str| {
+            let is_folder = entry.file_type().is_ok_and(|kind| !kind.is_file());
+            (is_folder && name != "generated") || is_source(name)
+        };
         let names: BTreeSet<String> = entries
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .filter(|name| name != "generated")
+            .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry))
+            .filter(|(name, entry)| is_looked_at(entry, name))
+            .map(|(name, _)| name)
             .collect();
         for below in names {
             compare(trees, &format!("{name}/{below}"), differing);
         }
         return;
     }
-    let is_source = [".c", ".h", ".S"].iter().any(|end| name.ends_with(end));
-    let lengths = found.each_ref().map(|one| one.as_ref().map(Metadata::len));
+    let about = found.each_ref().map(|one| {
+        let one = one.as_ref()?;
+        Some((one.len(), one.modified().ok()))
+    });
+    let lengths = about.map(|one| one.map(|(length, _)| length));
     let is_equal = || fs::read(&paths[0]).ok() == fs::read(&paths[1]).ok();
-    if is_source && (lengths[0] != lengths[1] || !is_equal()) {
+    if about[0] != about[1] && (lengths[0] != lengths[1] || !is_equal()) && is_source(name) {
         differing.push(name.to_owned());
     }
+}
+
+/// Whether a name is one of a source or of a list of options.
+fn is_source(name: &str) -> bool {
+    let ends = [".c", ".h", ".S"];
+    let is_made = name.ends_with(".mod.c");
+    let file = name.rsplit('/').next().unwrap_or(name);
+    !is_made && (ends.iter().any(|end| name.ends_with(end)) || file.starts_with("Kconfig"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, SystemTime};
 
     #[test]
     fn trees_differ_in_sources_with_other_contents() {
         let folder = tempfile::tempdir().unwrap();
         let trees = ["a", "b"].map(|name| folder.path().join(name));
-        for (name, texts) in [
-            ("kernel/fork.c", ["a", "b"]),
-            ("kernel/exit.c", ["a", "a"]),
-            ("kernel/exit.o", ["a", "b"]),
-            ("include/linux/sched.h", ["a", "longer"]),
-            ("include/generated/utsrelease.h", ["a", "b"]),
-            ("drivers/net/tun.c", ["a", "b"]),
+        let start = SystemTime::UNIX_EPOCH;
+        for (name, texts, times) in [
+            ("kernel/fork.c", ["a", "b"], [1, 2]),
+            ("kernel/exit.c", ["a", "a"], [1, 2]),
+            ("kernel/exit.o", ["a", "b"], [1, 2]),
+            ("kernel/same_time.c", ["a", "b"], [1, 1]),
+            ("include/linux/sched.h", ["a", "longer"], [1, 1]),
+            ("include/generated/utsrelease.h", ["a", "b"], [1, 2]),
+            ("net/ipv4/ipip.mod.c", ["a", "b"], [1, 2]),
+            ("drivers/net/tun.c", ["a", "b"], [1, 2]),
+            ("fs/Kconfig", ["a", "b"], [1, 2]),
+            ("fs/pipe.c", ["a", "b"], [1, 2]),
+            ("arch/arm64/kernel/smp.c", ["a", "b"], [1, 2]),
         ] {
-            for (tree, text) in trees.iter().zip(texts) {
+            for ((tree, text), time) in trees.iter().zip(texts).zip(times) {
                 let path = tree.join(name);
-                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-                std::fs::write(path, text).unwrap();
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(&path, text).unwrap();
+                let file = fs::File::open(&path).unwrap();
+                file.set_modified(start + Duration::from_secs(time))
+                    .unwrap();
             }
         }
-        std::fs::write(trees[1].join("kernel/new.c"), "").unwrap();
-        let names = ["include/linux/sched.h", "kernel/fork.c", "kernel/new.c"];
+        fs::write(trees[1].join("kernel/new.c"), "").unwrap();
+        let names = [
+            "fs/Kconfig",
+            "fs/pipe.c",
+            "include/linux/sched.h",
+            "kernel/fork.c",
+            "kernel/new.c",
+        ];
         assert_eq!(differing(&trees[0], &trees[1]), names);
         assert!(differing(&trees[0], &trees[0]).is_empty());
     }
