@@ -38,6 +38,7 @@ pub(crate) const FILES: &[(&str, &str)] = files![
     "include/asm/hidden.h"
     "include/asm/irq_work.h"
     "include/asm/irqflags.h"
+    "include/asm/jump_label.h"
     "include/asm/mmu_context.h"
     "include/asm/mmzone.h"
     "include/asm/page.h"

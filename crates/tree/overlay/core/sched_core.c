@@ -985,19 +985,27 @@ int sc_has_to_leave(int cpu)
 }
 int sc_tick_runs(int cpu) { return !sc_tick_stopped(cpu); }
 
+#undef SCHED_FEAT
 #define SCHED_FEAT(name, enabled) { #name, __SCHED_FEAT_##name },
-static const struct { const char *name; int bit; } features[] = {
+static const struct { const char *name; int number; } features[] = {
 #include "features.h"
 };
+/* As a write to sched/features does. */
 void sc_set_feature(const char *name, int on)
 {
 	unsigned i;
 
-	for (i = 0; i < ARRAY_SIZE(features); i++)
-		if (!strcmp(features[i].name, name)) {
-			if (on)
-				sysctl_sched_features |= 1UL << features[i].bit;
-			else
-				sysctl_sched_features &= ~(1UL << features[i].bit);
+	for (i = 0; i < ARRAY_SIZE(features); i++) {
+		struct static_key *key = &sched_feat_keys[features[i].number];
+
+		if (strcmp(features[i].name, name))
+			continue;
+		if (on) {
+			sysctl_sched_features |= 1UL << features[i].number;
+			static_key_enable(key);
+		} else {
+			sysctl_sched_features &= ~(1UL << features[i].number);
+			static_key_disable(key);
 		}
+	}
 }

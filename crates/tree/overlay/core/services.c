@@ -186,6 +186,18 @@ void cpus_write_unlock(void) { }
 void lockdep_assert_cpus_held(void) { }
 int in_lock_functions(ul address) { return 0; }
 
+/* Static keys: counts that the code reads. */
+int static_key_count(int *key) { return *key; }
+_Bool static_key_slow_inc(int *key) { ++*key; return 1; }
+_Bool static_key_slow_inc_cpuslocked(int *key) { ++*key; return 1; }
+_Bool static_key_fast_inc_not_disabled(int *key) { return *key > 0 && ++*key; }
+void static_key_slow_dec(int *key) { --*key; }
+void static_key_slow_dec_cpuslocked(int *key) { --*key; }
+void static_key_enable(int *key) { *key = 1; }
+void static_key_enable_cpuslocked(int *key) { *key = 1; }
+void static_key_disable(int *key) { *key = 0; }
+void static_key_disable_cpuslocked(int *key) { *key = 0; }
+
 /* Control groups, rights, accounting */
 void __cgroup_account_cputime(void *group, u64 delta) { }
 void __cgroup_account_cputime_field(void *group, int index, u64 delta) { }
