@@ -108,6 +108,8 @@ pub(crate) struct NewTask {
 pub enum Call {
     /// Only the way out.
     Nothing,
+    /// An interrupt begins whose handlers follow.
+    IrqEnter,
     /// The tick's interrupt.
     Tick,
     /// The clock event device's interrupt.

@@ -317,8 +317,18 @@ impl Core for TreeCore {
         }
     }
 
-    fn irq_enter<P: Platform>(&mut self, _: &P, _: Cpu) {
-        // The first handler enters the interrupt, the way out leaves it.
+    /// The prices of an interrupt before its first handler are the interrupt's. Where no time of
+    /// interrupts is taken, the first handler enters it. The way out leaves it.
+    fn irq_enter<P: Platform>(&mut self, p: &P, cpu: Cpu) {
+        if self.fault.is_some() || !self.mirror.tables.rules.irq_time_accounting {
+            return;
+        }
+        self.inside[cpu.index()] = true;
+        let now = p.now(cpu) + self.mirror.uptime_ns;
+        let call = (Call::IrqEnter, true);
+        if let Err(error) = self.tree.run_call(cpu.index(), now, call, &[]) {
+            self.fault = Some(error.to_string());
+        }
     }
 
     fn tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {

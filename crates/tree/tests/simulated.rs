@@ -97,11 +97,11 @@ const PREEMPTIBLE: [Build; 4] = [
 ];
 
 fn is_equal_on(machine: Machine, build: Build, topology: &Topology, load: &Load, until: u64) {
-    is_equal_at((1000, 0), machine, build, topology, load, until);
+    is_equal_at((1000, 0, false), machine, build, topology, load, until);
 }
 
 fn is_equal_at(
-    (hz, tick_phase_ns): (u32, u64),
+    (hz, tick_phase_ns, irq_time): (u32, u64, bool),
     machine: Machine,
     (version, model): Build,
     topology: &Topology,
@@ -110,6 +110,9 @@ fn is_equal_at(
 ) {
     let mut config = config_with(model);
     config.set(&format!("HZ_{hz}"), "y");
+    if irq_time {
+        config.set("IRQ_TIME_ACCOUNTING", "y");
+    }
     let Some(object) = built::object(version, config) else {
         return;
     };
@@ -117,6 +120,7 @@ fn is_equal_at(
     let machine = machine.with_topology(topology.clone());
     let mut rules = rules_as_built(version.parse().unwrap(), cpus, model, hz);
     rules.tick_phase_ns = tick_phase_ns;
+    rules.irq_time_accounting = irq_time;
     let tree = TreeCore::boot(&object, topology, rules.clone(), &[]).unwrap();
     let tree = World::of_core(machine.clone(), tree, load.workload(cpus), 1).unwrap();
     let rust = World::new(machine, rules, load.workload(cpus), 1).unwrap();
@@ -320,7 +324,7 @@ fn threads_that_overrun_their_reservations_take_turns() {
     let load = Load::alone(format!("rt-app {}", file.display()).leak());
     let machine = Machine::preset("generic-8").unwrap().free_of_charge();
     for build in VOLUNTARY {
-        for ticks in [(250, 0), (250, 2_000_057), (1000, 0)] {
+        for ticks in [(250, 0, false), (250, 2_000_057, false), (1000, 0, false)] {
             let machine = machine.clone();
             is_equal_at(ticks, machine, build, &Topology::flat(1), &load, 1000 * MS);
         }

@@ -56,6 +56,7 @@ enum sc_random { SC_RANDOM_PERIOD, SC_RANDOM_DICE, SC_RANDOM_OTHER };
 enum sc_call {
 	SC_NOTHING,		/* only the way out */
 	/* interrupts */
+	SC_IRQ_ENTER,		/* begins; the handlers follow */
 	SC_IRQ_TICK,
 	SC_IRQ_TIMER,
 	SC_IRQ_RESCHED,

@@ -287,7 +287,7 @@ static void serve(void)
 		local_irq_enable();
 		return;
 	}
-	if (kind >= SC_IRQ_TICK && kind <= SC_IRQ_WAKE) {
+	if (kind >= SC_IRQ_ENTER && kind <= SC_IRQ_WAKE) {
 		local_irq_disable();
 		serve_interrupt();
 		local_irq_enable();
