@@ -59,8 +59,6 @@ pub struct TreeCore {
     /// When the C was last entered.
     now: Ns,
     charged: Option<Field>,
-    /// Lines of the log that every boot prints.
-    boot_lines: usize,
 }
 
 /// A platform for the tables alone: nothing that they set off takes place.
@@ -99,7 +97,6 @@ impl TreeCore {
     ) -> Result<Self, WorldError> {
         let cpus = topology.cpus();
         let mut tree = World::boot(object, &machine(topology, None, 0))?;
-        let boot_lines = tree.log().len();
         for &(name, on) in features {
             tree.set_feature(name, on);
         }
@@ -113,7 +110,6 @@ impl TreeCore {
             fault: None,
             now: 0,
             charged: tree.field(Object::TaskEntity(0), "sum_exec_runtime"),
-            boot_lines,
             mirror: Mirror {
                 tasks: (0..2 * cpus).map(TaskId::from).collect(),
                 pending: vec![Vec::new(); cpus],
@@ -255,7 +251,7 @@ impl Core for TreeCore {
     }
 
     fn printed(&self) -> &[String] {
-        self.tree.log().get(self.boot_lines..).unwrap_or_default()
+        self.tree.log()
     }
 
     fn settle(&mut self) {

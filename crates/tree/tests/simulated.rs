@@ -206,6 +206,55 @@ static int boot_timer_arm(void)
 early_initcall(boot_timer_arm);
 "#;
 
+/// A patch: two initcalls in the wrong order, of which the first one to run turns a key on, and a
+/// 33rd feature; the last says what it finds, and the last line names a function.
+const INITCALLS: &str = r#"
+static DEFINE_STATIC_KEY_FALSE(patch_key);
+static int patch_reports(void)
+{
+	printk("key %d, feature %d\n", static_branch_unlikely(&patch_key) ? 1 : 0,
+	       sched_feat(PATCH_4) ? 1 : 0);
+	printk("in %pS\n", patch_reports);
+	return 0;
+}
+late_initcall(patch_reports);
+static int patch_turns_on(void)
+{
+	static_branch_enable(&patch_key);
+	return 0;
+}
+subsys_initcall(patch_turns_on);
+"#;
+
+#[test]
+fn initcalls_of_a_patch_run_in_their_order_and_a_33rd_feature_is_on() {
+    let features: String = (0..6)
+        .map(|row| format!("SCHED_FEAT(PATCH_{row}, true)\n"))
+        .collect();
+    let patch = [("fair.c", INITCALLS), ("features.h", &features)];
+    let config = config_with(Preemption::Lazy);
+    let Some(object) = built::patched("7.3.4", "initcalls", &patch, config) else {
+        return;
+    };
+    let rules = rules_as_built("7.3.4".parse().unwrap(), 2, Preemption::Lazy, 1000);
+    let tree = TreeCore::boot(&object, &Topology::flat(2), rules, &[]).unwrap();
+    let lines = ["key 1, feature 1", "in patch_reports+0x0"];
+    assert_eq!(tree.printed(), lines);
+}
+
+#[test]
+fn time_of_interrupts_is_no_task_s_as_under_the_rules() {
+    for version in ["6.12.107", "6.18.15"] {
+        let model = Preemption::Voluntary;
+        for (cpus, line) in [(1, "stress-ng --cpu 2 -t 1"), (1, PLAIN), (4, PLAIN)] {
+            let machine = Machine::preset("generic-8").unwrap();
+            let (topology, load) = (Topology::flat(cpus), Load::alone(line));
+            let build = (version, model);
+            is_equal_at((1000, 0, true), machine, build, &topology, &load, 300 * MS);
+        }
+    }
+}
+
 #[test]
 fn a_patch_has_its_own_timer_and_knows_programs_and_their_threads() {
     let config = || {
@@ -216,7 +265,7 @@ fn a_patch_has_its_own_timer_and_knows_programs_and_their_threads() {
     let patch = format!("int request_module_of_the_patch(const char *name);\n{BOOT_TIMER}");
     let (stock, patched) = (
         built::object("6.18.15", config()),
-        built::patched("6.18.15", "boot-timer", &patch, config()),
+        built::patched("6.18.15", "boot-timer", &[("fair.c", &patch)], config()),
     );
     let (Some(stock), Some(patched)) = (stock, patched) else {
         return;

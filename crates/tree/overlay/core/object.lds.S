@@ -17,8 +17,15 @@ SECTIONS
     sc_initcalls_start = .;
     KEEP(*(.initcallearly.init))
     sc_initcalls_0 = .;
-    KEEP(*(.initcall0.init .initcall1.init .initcall2.init .initcall3.init .initcall4.init .initcall5.init))
-    KEEP(*(.initcall6.init .initcall7.init .initcall7s.init))
+    KEEP(*(.initcall0.init)) KEEP(*(.initcall0s.init))
+    KEEP(*(.initcall1.init)) KEEP(*(.initcall1s.init))
+    KEEP(*(.initcall2.init)) KEEP(*(.initcall2s.init))
+    KEEP(*(.initcall3.init)) KEEP(*(.initcall3s.init))
+    KEEP(*(.initcall4.init)) KEEP(*(.initcall4s.init))
+    KEEP(*(.initcall5.init)) KEEP(*(.initcall5s.init))
+    KEEP(*(.initcallrootfs.init)) KEEP(*(.initcallrootfss.init))
+    KEEP(*(.initcall6.init)) KEEP(*(.initcall6s.init))
+    KEEP(*(.initcall7.init)) KEEP(*(.initcall7s.init))
     sc_initcalls_end = .;
   }
   .sc_classes ALIGN(64) : {

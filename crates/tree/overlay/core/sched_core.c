@@ -649,6 +649,13 @@ extern initcall_entry_t sc_initcalls_start[], sc_initcalls_0[], sc_initcalls_end
 static void idle_cpu_thread(void) { cpu_startup_entry(CPUHP_ONLINE); }
 static void boot(void);
 
+/* Those before the other CPUs are there, or all levels of the rest in their order. */
+static void run_initcalls(initcall_entry_t *entry, initcall_entry_t *end)
+{
+	for (; entry < end; entry++)
+		((initcall)initcall_from_entry(entry))();
+}
+
 static void place_cpus(const struct sc_machine *machine)
 {
 	int cpu, other;
@@ -834,7 +841,7 @@ int sc_boot(const struct sc_machine *machine, const struct sc_host *host, long l
 static void boot(void)
 {
 	struct sc_task plain = { .kthread = 1, .cpus = ~0UL, .parent = -1, .util_min = -1, .util_max = -1 };
-	initcall_entry_t *entry;
+	struct task_struct *booter;
 	int cpu;
 
 #ifdef SC_SET_NR_CPU_IDS
@@ -880,8 +887,7 @@ static void boot(void)
 #endif
 		sc_curr[cpu] = idle;
 	}
-	for (entry = sc_initcalls_start; entry < sc_initcalls_0; entry++)
-		((initcall)initcall_from_entry(entry))();
+	run_initcalls(sc_initcalls_start, sc_initcalls_0);
 	for (cpu = 0; cpu < sc_cpus; cpu++) {
 		sc_enter(cpu);
 #ifdef SC_HRTIMERS_CPU_STARTING
@@ -895,7 +901,7 @@ static void boot(void)
 		stop_machine_unpark(cpu);
 	}
 	sc_enter(0);
-	sc_current = task_new(&plain, user_task);	/* somebody who is not idle */
+	sc_current = booter = task_new(&plain, user_task);	/* somebody who is not idle */
 	if (booting->priority) {
 		memcpy(priorities, booting->priority, sizeof(int) * sc_cpus);
 		set_sched_topology(packed_levels);
@@ -908,6 +914,9 @@ static void boot(void)
 	}
 	sc_enter(0);
 	tick_nohz_active = 1;
+	sc_current = booter;
+	run_initcalls(sc_initcalls_0, sc_initcalls_end);
+	sc_enter(0);
 	cpu_startup_entry(CPUHP_ONLINE);
 }
 

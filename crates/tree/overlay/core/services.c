@@ -230,6 +230,15 @@ void *debugfs_lookup(const char *name, void *parent) { return 0; }
 void debugfs_lookup_and_remove(const char *name, void *parent) { }
 void debugfs_remove(void *entry) { }
 void debugfs_remove_recursive(void *entry) { }
+void *proc_mkdir(const char *name, void *parent) { return 0; }
+void *proc_create(const char *name, int mode, void *parent, void *operations) { return 0; }
+void *proc_create_data(const char *name, int mode, void *parent, void *operations, void *data) { return 0; }
+void *proc_create_seq_private(const char *name, int mode, void *parent, void *operations, unsigned size, void *data) { return 0; }
+void *proc_create_single_data(const char *name, int mode, void *parent, void *show, void *data) { return 0; }
+void *kobject_create_and_add(const char *name, void *parent) { return 0; }
+int sysfs_create_group(void *object, const void *group) { return 0; }
+int sysfs_create_file_ns(void *object, const void *attribute, const void *space) { return 0; }
+void *kernel_kobj;
 
 /* Tasks */
 void ct_idle_enter(void) { }
@@ -272,6 +281,7 @@ void get_random_bytes(void *to, ul size)
 }
 int get_random_bytes_arch(void *to, int size) { return size; }	/* for printed addresses only */
 void prandom_seed_full_state(void *state) { }
+int execute_with_initialized_rng(void *block) { return 0; }	/* it never is: printed addresses have no key */
 int __do_once_start(unsigned char *done, ul *flags)
 {
 	int first = !*done;

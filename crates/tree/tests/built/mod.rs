@@ -25,26 +25,35 @@ pub(crate) fn object(version: &str, config: Config) -> Option<PathBuf> {
     build(&find(version)?, config)
 }
 
-/// The object of a tree with more C at the end of `fair.c`. The patched tree has a fixed place, so
-/// that its object is cached.
+/// The object of a tree with more text at the end of files of `kernel/sched`. The patched tree has
+/// a fixed place, so that its object is cached.
 #[allow(dead_code, reason = "not every test patches")]
-pub(crate) fn patched(version: &str, name: &str, patch: &str, config: Config) -> Option<PathBuf> {
+pub(crate) fn patched(
+    version: &str,
+    name: &str,
+    patch: &[(&str, &str)],
+    config: Config,
+) -> Option<PathBuf> {
     let tree = find(version)?;
     let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("linux-{version}-{name}"));
     drop(fs::remove_dir_all(&copy));
     let mut from = tree.clone();
     let mut to = copy.clone();
-    for but in ["kernel", "sched", "fair.c"] {
+    for below in ["kernel", "sched", ""] {
         fs::create_dir_all(&to).unwrap();
         for entry in fs::read_dir(&from).unwrap().flatten() {
-            if entry.file_name() != but {
+            if entry.file_name() != below {
                 symlink(entry.path(), to.join(entry.file_name())).unwrap();
             }
         }
-        from.push(but);
-        to.push(but);
+        from.push(below);
+        to.push(below);
     }
-    fs::write(&to, fs::read_to_string(&from).unwrap() + patch).unwrap();
+    for (file, more) in patch {
+        let text = fs::read_to_string(from.join(file)).unwrap() + more;
+        fs::remove_file(to.join(file)).unwrap();
+        fs::write(to.join(file), text).unwrap();
+    }
     build(&copy, config)
 }
 
