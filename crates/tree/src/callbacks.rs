@@ -4,6 +4,7 @@
 //! 105,000,000: `World::timer` says so from then on, and a listener is told at once.
 
 use crate::calls::{Call, Chance, Event, Hear, Left, Lock, Told};
+use crate::guard::{Guard, Symbols};
 use schedcast_kernel::platform::Op;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
@@ -62,10 +63,17 @@ pub(super) struct Inner {
     set_now: extern "C" fn(c_longlong),
     seed: u64,
     pub(super) draws: [u64; 3],
+    /// Functions of the object, and where it is loaded.
+    pub(super) names: (Symbols, Option<Guard>),
 }
 
 impl Inner {
-    pub(super) fn new(cpus: usize, set_now: extern "C" fn(c_longlong), seed: u64) -> Self {
+    pub(super) fn new(
+        cpus: usize,
+        set_now: extern "C" fn(c_longlong),
+        seed: u64,
+        names: (Symbols, Option<Guard>),
+    ) -> Self {
         Self {
             memory: HashMap::new(),
             log: Vec::new(),
@@ -75,6 +83,7 @@ impl Inner {
             set_now,
             seed,
             draws: [0; 3],
+            names,
         }
     }
 
@@ -137,8 +146,14 @@ extern "C" fn free(world: *mut Inner, memory: *mut c_void) {
 extern "C" fn log(world: *mut Inner, text: *const c_char) {
     // SAFETY: the object passes strings with an end.
     let text = unsafe { CStr::from_ptr(text) };
-    let text = text.to_string_lossy().trim_end().to_string();
-    inner(world).log.push(text);
+    let text = text.to_string_lossy();
+    let inner = inner(world);
+    let (symbols, guard) = &inner.names;
+    let text = match guard {
+        Some(guard) => guard.with_names(symbols, text.trim_end()),
+        None => text.trim_end().to_owned(),
+    };
+    inner.log.push(text);
 }
 
 extern "C" fn timer(world: *mut Inner, cpu: c_int, at: c_longlong) {

@@ -139,11 +139,11 @@ impl Guard {
     }
 
     /// Lets a thread execute the object's code in `call`, guarded.
-    pub(crate) fn within<T>(guard: Option<&Self>, call: impl FnOnce() -> T) -> T {
+    pub(crate) fn within<T>(guard: Option<Self>, call: impl FnOnce() -> T) -> T {
         THREAD.with(|thread| {
             thread.start_clock();
             thread.calls.set(thread.calls.get().wrapping_add(1));
-            let before = thread.guard.replace(guard.copied());
+            let before = thread.guard.replace(guard);
             let result = call();
             thread.guard.set(before);
             result
@@ -151,14 +151,32 @@ impl Guard {
     }
 
     /// The function at an address of the loaded object.
-    pub(crate) fn place<'a>(&self, symbols: &'a Symbols, address: u64) -> Option<&'a str> {
+    pub(crate) fn function<'a>(&self, symbols: &'a Symbols, address: u64) -> Option<&'a str> {
         symbols.function(address.checked_sub(self.base)?)
+    }
+
+    /// A line with names in place of addresses of functions, which the C of `%pS` prints: it has no
+    /// table of symbols.
+    pub(crate) fn with_names(&self, symbols: &Symbols, line: &str) -> String {
+        const DIGITS: usize = 16;
+        let mut parts = line.split("0x");
+        let mut named = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let digits = part.get(..DIGITS);
+            let address = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            let offset = address.and_then(|address| address.checked_sub(self.base));
+            match offset.and_then(|offset| symbols.offset(offset)) {
+                Some(name) => named = named + &name + &part[DIGITS..],
+                None => named = named + "0x" + part,
+            }
+        }
+        named
     }
 
     /// The fault that stopped the last call of this thread, if it was stopped by a guard.
     pub(crate) fn why(&self, symbols: &Symbols, object: &Path) -> Option<String> {
         let fault = THREAD.with(|thread| thread.fault.take())?;
-        let place = |address: u64| self.place(symbols, address);
+        let place = |address: u64| self.function(symbols, address);
         let named = |address: u64| {
             let address = address.checked_sub(self.base)?;
             let offset = symbols.offset(address)?;
@@ -381,6 +399,28 @@ mod tests {
             (symbols.function(0xff), symbols.function(0x150)),
             (None, None)
         );
+    }
+
+    #[test]
+    fn printed_addresses_of_functions_become_names() {
+        let symbols = Symbols {
+            functions: vec![(0x100, 0x20, "update_curr".into())],
+            host_sp: None,
+        };
+        let guard = Guard {
+            base: 0x7f00_0000_0000,
+            code: (0x7f00_0000_0100, 0x7f00_0000_0120),
+            trap: 0,
+            host_sp: 0,
+        };
+        let named = |line| guard.with_names(&symbols, line);
+        assert_eq!(
+            named("by 0x00007f0000000104, then 0x00007f0000000100"),
+            "by update_curr+0x4, then update_curr+0x0"
+        );
+        for other in ["no 0x00007f0000000200", "0x12 and 0xé", "0x00000000000000"] {
+            assert_eq!(named(other), other);
+        }
     }
 
     #[test]

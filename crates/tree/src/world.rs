@@ -31,7 +31,7 @@ pub enum WorldError {
     Trapped(String),
     /// The scheduler needed something that is not emulated.
     #[error(
-        "the tree's scheduler stopped: `{caller}` calls `{name}`, which is not part of the scheduler \
+        "the tree's scheduler stopped: {printed}`{caller}` calls `{name}`, which is not part of the scheduler \
          and not emulated. It may be called by way of functions that are inlined"
     )]
     NotEmulated {
@@ -39,6 +39,8 @@ pub enum WorldError {
         name: String,
         /// Function that calls it.
         caller: String,
+        /// Lines printed before, each with a bar behind it.
+        printed: String,
     },
     /// The machine.
     #[error("a tree runs on 1 to 64 CPUs, not {0}; `--cpus 64` takes a part of the machine")]
@@ -160,8 +162,6 @@ pub struct World {
     inner: Box<Inner>,
     _host: Box<Host>,
     fields: Vec<HashMap<String, Field>>,
-    guard: Option<Guard>,
-    symbols: Symbols,
     /// File of the object.
     object: PathBuf,
     library: *mut c_void,
@@ -188,7 +188,9 @@ impl World {
         let bytes = std::fs::read(object).map_err(|error| load(error.to_string()))?;
         let (library, file, functions) = open(&bytes).map_err(load)?;
         let symbols = Symbols::of(&bytes);
-        let mut inner = Box::new(Inner::new(cpus, functions.set_now, machine.seed));
+        let guard = Guard::new(&symbols, functions.run as *const c_void);
+        let names = (symbols, guard);
+        let mut inner = Box::new(Inner::new(cpus, functions.set_now, machine.seed, names));
         let host = Box::new(Host::of(&raw mut *inner));
         let if_any = |of: &[c_int]| match of {
             [] => std::ptr::null(),
@@ -207,14 +209,11 @@ impl World {
             perf_states: machine.perf_states.as_ptr(),
             isolated: machine.isolated,
         };
-        let guard = Guard::new(&symbols, functions.run as *const c_void);
-        let result = Guard::within(guard.as_ref(), || {
+        let result = Guard::within(guard, || {
             (functions.boot)(&raw const raw, &raw const *host, 0)
         });
         let mut world = Self {
             functions,
-            guard,
-            symbols,
             object: object.to_path_buf(),
             inner,
             _host: host,
@@ -233,21 +232,27 @@ impl World {
         Ok(world)
     }
 
+    /// Why the scheduler stopped, behind the last lines that it printed.
     fn trapped(&self) -> WorldError {
-        let guard = self.guard.as_ref();
-        if let Some(why) = guard.and_then(|guard| guard.why(&self.symbols, &self.object)) {
-            return WorldError::Trapped(why);
+        let Some((name, printed)) = self.inner.log.split_last() else {
+            return WorldError::Trapped("without a word".into());
+        };
+        let printed = &printed[printed.len().saturating_sub(5)..];
+        let printed: String = printed.iter().map(|line| format!("{line} | ")).collect();
+        let (symbols, guard) = &self.inner.names;
+        if let Some(why) = guard.and_then(|guard| guard.why(symbols, &self.object)) {
+            return WorldError::Trapped(printed + &why);
         }
-        let log = &self.inner.log;
         let caller = (self.functions.missing_caller)();
-        if let (false, Some(name)) = (caller.is_null(), log.last()) {
-            let caller = guard.and_then(|guard| guard.place(&self.symbols, caller as u64));
-            return WorldError::NotEmulated {
-                name: name.clone(),
-                caller: caller.unwrap_or("a function of no name").to_owned(),
-            };
+        if caller.is_null() {
+            return WorldError::Trapped(printed + name);
         }
-        WorldError::Trapped(log[log.len().saturating_sub(6)..].join(" | "))
+        let caller = guard.and_then(|guard| guard.function(symbols, caller as u64));
+        WorldError::NotEmulated {
+            name: name.clone(),
+            caller: caller.unwrap_or("a function of no name").to_owned(),
+            printed,
+        }
     }
 
     /// Whole members and those of one bit.
@@ -315,7 +320,7 @@ impl World {
         let mut all = [0; 8];
         all[..arguments.len()].copy_from_slice(arguments);
         let kind = call as c_int | if stays { STAYS } else { 0 };
-        let result = Guard::within(self.guard.as_ref(), || {
+        let result = Guard::within(self.inner.names.1, || {
             (self.functions.run)(cpu as c_int, now as c_longlong, kind, all.as_ptr())
         });
         if result == TRAPPED {
@@ -358,7 +363,7 @@ impl World {
 
     /// Makes a task; [`Call::Start`] starts it.
     pub(crate) fn task_new(&mut self, task: &NewTask) -> c_int {
-        Guard::within(self.guard.as_ref(), || {
+        Guard::within(self.inner.names.1, || {
             (self.functions.task_new)(&raw const *task)
         })
     }

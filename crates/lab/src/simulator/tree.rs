@@ -243,7 +243,10 @@ impl Simulator {
         let mut lines: Vec<String> = printed
             .iter()
             .take(if all { usize::MAX } else { PRINTED_LINES })
-            .map(|((name, line), count)| format!("`{name}` printed {count} times: {line}"))
+            .map(|((name, line), count)| match count {
+                1 => format!("`{name}` printed once: {line}"),
+                _ => format!("`{name}` printed {count} times: {line}"),
+            })
             .collect();
         let more = printed.len() - lines.len();
         if more > 0 {

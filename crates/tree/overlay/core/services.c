@@ -103,6 +103,7 @@ void warn_slowpath_fmt(const char *file, int number, unsigned taint, const char 
 	if (format)
 		SAY(format);
 }
+void check_panic_on_warn(const char *origin) { }
 void panic(const char *format, ...) { SAY(format); sc_trap("panic"); }
 void refcount_warn_saturate(void *counter, int kind) { sc_warned++; say("a reference count is saturated"); }
 void dump_stack(void) { }
