@@ -374,8 +374,8 @@ fn a_cause_names_what_was_set_and_the_release_of_what_was_taken_away() {
     };
     let line =
         "cause, no change of a release but what was set:\n  patches  []  [\"waker-sibling\"]\n";
-    assert_contains(&find(1), line);
-    assert_contains(&find(2), "  merged in 6.12  -delay-dequeue  152e11f6df29\n");
+    assert_contains(find(1), line);
+    assert_contains(find(2), "  merged in 6.12  -delay-dequeue  152e11f6df29\n");
 }
 
 /// The task that goes to sleep is compared with the one that its CPU pulls meanwhile.
