@@ -18,7 +18,9 @@ const ENOUGH_PERIODS: u64 = 100;
 pub(super) fn of(recorded: &Recorded, scenarios: &[Scenario], target: Option<&str>) -> Vec<String> {
     let mut warnings = unknown_cpusets(scenarios, &recorded.seen.bound);
     warnings.extend(more_cpus(scenarios));
-    let now = scenarios.first().zip(target);
+    // A job is whole, however short.
+    let has_no_job = |target: &&str| recorded.seen.jobs_of(target).is_empty();
+    let now = scenarios.first().zip(target.filter(has_no_job));
     let limit = now.map(|(now, target)| now.limits_of(target));
     let period_us = limit.map(|limit| limit.period_us);
     warnings.extend(period_us.and_then(|period_us| short(recorded.length_ns, period_us)));

@@ -254,7 +254,7 @@ fn a_wrong_setting_points_into_the_argument() {
     assert!(with("kernal.hz=250").contains("nearest valid name is `kernel`"));
     assert!(with("program.hackbench.cgroup=/").contains("unknown program `hackbench`"));
     assert!(setting_error("CPUQuota=60%").contains("cpu.max=60% is CPUQuota=60%"));
-    assert!(setting_error("resources.limits.cpu=600m").contains("cpu.max=600m"));
+    assert!(setting_error("resources.limits.cpu=600m").contains("cpu.max=500m"));
     assert!(setting_error("memory.max=1G").contains("no part in scheduling"));
     assert!(
         document::parse_setting(&Source::of_command_line("--set", "machine.cpus=4"), None).is_ok()

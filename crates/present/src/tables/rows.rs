@@ -153,7 +153,9 @@ pub(crate) fn rows<'a>(comparison: &'a Comparison, context: &Context) -> Rows<'a
             target.retain(shown);
             let neighbours: Vec<Metric<'a>> = of(Part::Neighbour).collect();
             let changed = changed(about, comparison, &neighbours);
-            hidden.neighbours = subjects(comparison, neighbours.iter()).len() - changed.len();
+            let mut left_out = subjects(comparison, neighbours.iter());
+            left_out.retain(|subject| !changed.iter().any(|metric| metric.subject == *subject));
+            hidden.neighbours = left_out.len();
             changed
         }
     };
@@ -459,8 +461,9 @@ pub(super) mod tests {
     /// `n5` gets half its CPU time, and none of its usual metrics changes.
     #[test]
     fn threads_whose_group_a_column_changes_come_first_with_their_cpu_time() {
-        let mut rows = vec![("n5/cpu_time".to_string(), [4.0; 4], [2.0; 4])];
         let other = [4e3, 4.01e3, 3.99e3, 4e3];
+        let halved = other.map(|value| value / 2.0);
+        let mut rows = vec![("n5/cpu_time".to_string(), other, halved)];
         let slower = other.map(|value| 10.0 * value);
         rows.push(("batch/activation_latency.p99".to_string(), other, slower));
         let comparison = compared(&rows);
