@@ -160,6 +160,9 @@ pub struct Advice {
     /// has.
     #[serde(skip)]
     pub bounded_by: Vec<String>,
+    /// There are neighbours, whether or not they can be judged.
+    #[serde(skip)]
+    pub has_neighbours: bool,
     /// Requests are answered in an order that the recorded limit made, which no other one changes.
     #[serde(skip)]
     pub keeps_order: bool,
@@ -586,6 +589,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
     let members = members.cloned().unwrap_or_default();
     let length_s = case.recorded.length_ns as f64 / 1e9;
     let brief = &case.recorded.seen.brief;
+    let has_neighbours = price::has_neighbours(&comparison.variants[0], &members);
     let watched = price::watched(&comparison.variants[0], &members, brief, length_s);
     let mut options = Vec::new();
     for (index, ((name, limit), judged)) in limits.iter().zip(judged).enumerate() {
@@ -651,6 +655,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
         comparison,
         context,
         promises: case.promises.clone(),
+        has_neighbours,
         keeps_order: case.recorded.seen.kept_order.contains_key(target),
         parent: bench
             .baseline

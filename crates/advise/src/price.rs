@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use schedcast_lab::comparison::{Comparison, Variant};
+use schedcast_lab::comparison::{Comparison, Summary, Variant};
 use schedcast_lab::error::{Error, Place, Result, Source};
 use schedcast_lab::recording::is_recorder;
 
@@ -39,10 +39,27 @@ pub struct Price {
     pub certain: bool,
 }
 
+/// CPU time of threads that are neither `members` of the target nor the recorder, which is there
+/// for the recording only: the metric and its values, by name of the threads.
+fn neighbours<'a>(
+    baseline: &'a Variant,
+    members: &'a [String],
+) -> impl Iterator<Item = (&'a str, &'a (String, Summary))> {
+    let threads = |row: &'a (String, Summary)| Some((row.0.strip_suffix("/cpu_time")?, row));
+    let all = baseline.metrics.iter().filter_map(threads);
+    let is_other = |name: &str| !members.iter().any(|member| member == name) && !is_recorder(name);
+    all.filter(move |(name, _)| is_other(name))
+}
+
+/// Whether there are neighbours, watched or not.
+pub(crate) fn has_neighbours(baseline: &Variant, members: &[String]) -> bool {
+    neighbours(baseline, members).next().is_some()
+}
+
 /// Metrics watched of each neighbour, by full name.
 ///
 /// Threads that were there for a part of the recording only, `brief`, are none: another run has
-/// others. Nor is the recorder, which is there for the recording only.
+/// others.
 pub(crate) fn watched(
     baseline: &Variant,
     members: &[String],
@@ -50,26 +67,22 @@ pub(crate) fn watched(
     length_s: f64,
 ) -> Vec<String> {
     let value = |metric: &str| baseline.get(metric).map_or(0.0, |summary| summary.mean);
-    let mut neighbours: Vec<(f64, String)> = Vec::new();
-    for (name, summary) in &baseline.metrics {
-        let Some(threads) = name.strip_suffix("/cpu_time") else {
-            continue;
-        };
-        let is_member = members.iter().any(|member| member == threads);
-        if is_member || brief.contains(threads) || is_recorder(threads) {
+    let mut watched: Vec<(f64, String)> = Vec::new();
+    for (threads, (name, summary)) in neighbours(baseline, members) {
+        if brief.contains(threads) {
             continue;
         }
         let busy = summary.mean >= CPU_SHARE_MIN * length_s;
         if value(&format!("{threads}/activation_latency.count")) >= ACTIVATIONS_MIN {
             let latency = format!("{threads}/activation_latency.p99");
-            neighbours.push((summary.mean, latency));
+            watched.push((summary.mean, latency));
         } else if busy {
-            neighbours.push((summary.mean, name.clone()));
+            watched.push((summary.mean, name.clone()));
         }
     }
-    neighbours.sort_by(|left, right| right.0.total_cmp(&left.0));
-    neighbours.truncate(WATCHED);
-    neighbours.into_iter().map(|(_, metric)| metric).collect()
+    watched.sort_by(|left, right| right.0.total_cmp(&left.0));
+    watched.truncate(WATCHED);
+    watched.into_iter().map(|(_, metric)| metric).collect()
 }
 
 /// The largest price that any watched neighbour pays in `variant`, of those that are certain where

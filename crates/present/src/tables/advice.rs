@@ -218,7 +218,8 @@ fn verdict(advice: &Advice) -> String {
         }
         Some(option) => {
             let price = match &option.price {
-                None => "; no neighbour could be judged".to_string(),
+                None if advice.has_neighbours => "; no neighbour could be judged".to_string(),
+                None => String::new(),
                 Some(price) if price.growth_at_most < NOTHING => "; no neighbour pays".to_string(),
                 Some(price) if !price.certain => format!(
                     "; no neighbour pays for certain ({} at most {} %)",
