@@ -404,7 +404,6 @@ mod tests {
         assert_eq!(throttled_at_most("/b", &runs, &[], RUN), 0.0);
     }
 
-    /// 27 replies have no p99, and a p95.
     #[test]
     fn two_hard_runs_break_a_promise_for_all_ten() {
         let broken = |promise: &str, values: &[f64]| {
@@ -439,6 +438,7 @@ mod tests {
         assert_eq!(kept(&[80_000.0, 84_000.0, 72_000.0]), (false, false));
     }
 
+    /// 27 replies have no p99, and a p95.
     #[test]
     fn a_percentile_of_too_few_values_is_refused() {
         let with = |count: f64, unfinished: f64| {

@@ -398,6 +398,31 @@ mod tests {
     use crate::samples::example;
     use schedcast_base::{assert_contains, assert_starts};
 
+    static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+
+    impl<'a> super::Subject<'a> {
+        /// Columns of a group without threads, in runs of 1 s that nothing else is known of.
+        pub(super) fn of_columns(
+            comparison: &'a Comparison,
+            scenarios: &'a [Scenario],
+            target: &'a str,
+            latency: &'a Latency,
+        ) -> Self {
+            Self {
+                comparison,
+                scenarios,
+                target,
+                members: &[],
+                latency,
+                labels: &NO_LABELS,
+                run_ns: 1_000_000_000,
+                waiting: None,
+                doubt: None,
+                misfit: None,
+            }
+        }
+    }
+
     #[test]
     fn a_column_that_helps_only_in_an_open_loop_is_not_recommended() {
         let latency = Latency::new("schbench", "request_latency");
@@ -441,16 +466,9 @@ mod tests {
             let rows = rows.map(runs);
             let comparison = Comparison::new("", &scenarios, &rows).unwrap();
             let subject = super::Subject {
-                comparison: &comparison,
-                scenarios: &scenarios,
-                target: "/a",
-                members: &[],
-                latency: &latency,
-                labels: &BTreeMap::new(),
-                run_ns: 1_000_000_000,
                 waiting,
-                doubt: None,
                 misfit: misfit.map(str::to_string),
+                ..super::Subject::of_columns(&comparison, &scenarios, "/a", &latency)
             };
             sentences(&subject).pop().unwrap()
         };
@@ -510,18 +528,9 @@ mod tests {
         };
         let rows: Vec<_> = columns.iter().zip(failed).map(runs).collect();
         let comparison = Comparison::new("", &scenarios, &rows).unwrap();
-        sentences(&super::Subject {
-            comparison: &comparison,
-            scenarios: &scenarios,
-            target: "/par/web",
-            members: &[],
-            latency: &Latency::new("a", Latency::REQUEST),
-            labels: &BTreeMap::new(),
-            run_ns: 1_000_000_000,
-            waiting: None,
-            doubt: None,
-            misfit: None,
-        })
+        let latency = Latency::new("a", Latency::REQUEST);
+        let subject = super::Subject::of_columns(&comparison, &scenarios, "/par/web", &latency);
+        sentences(&subject)
     }
 
     #[test]

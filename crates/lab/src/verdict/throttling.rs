@@ -16,7 +16,7 @@ pub(super) fn still(subject: &Subject<'_>, index: usize) -> String {
     let share = |path: &str| {
         [
             periods_throttled(variant, path),
-            most_throttled(variant, path),
+            most_throttled(variant, path).unwrap_or(periods_throttled(variant, path)),
         ]
     };
     let mut worst = (subject.target, share(subject.target));
@@ -74,25 +74,20 @@ pub fn periods_throttled(variant: &Variant, target: &str) -> f64 {
     }
 }
 
-/// The worse end of the interval of one run of that share, from the number of these periods; the
-/// share itself where there is no interval.
-fn most_throttled(variant: &Variant, target: &str) -> f64 {
+/// The worse end of the interval of one run of that share, from the number of these periods. `None`
+/// where there is no interval.
+fn most_throttled(variant: &Variant, target: &str) -> Option<f64> {
     let periods = mean(variant, &format!("cgroup:{target}/nr_periods"));
-    let throttled = variant.get(&format!("cgroup:{target}/nr_throttled"));
-    let interval = throttled.and_then(|summary| summary.one_run95);
-    interval.map_or(periods_throttled(variant, target), |[_, high]| {
-        (high / periods.max(1.0)).min(1.0)
-    })
+    let throttled = variant.get(&format!("cgroup:{target}/nr_throttled"))?;
+    let [_, high] = throttled.one_run95?;
+    Some((high / periods.max(1.0)).min(1.0))
 }
 
-/// That end in words, behind a share of throttled periods of `target`. Nothing where there is no
-/// interval.
+/// That end in words, behind a share of throttled periods of `target`.
 fn throttled_at_most(variant: &Variant, target: &str) -> String {
-    let throttled = variant.get(&format!("cgroup:{target}/nr_throttled"));
-    let interval = throttled.and_then(|summary| summary.one_run95);
-    interval.map_or(String::new(), |_| {
-        let most = 100.0 * most_throttled(variant, target);
-        format!(", at most {most:.1} % in 95 of 100 runs")
+    let most = most_throttled(variant, target);
+    most.map_or(String::new(), |most| {
+        format!(", at most {:.1} % in 95 of 100 runs", 100.0 * most)
     })
 }
 
@@ -131,8 +126,6 @@ pub(super) fn losses(subject: &Subject<'_>, index: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::comparison::Comparison;
     use crate::experiment;
@@ -171,18 +164,8 @@ mod tests {
         let then = comparison.variants[1].clone();
         comparison.variants.push(then);
         let told = |comparison: &Comparison, index: usize| {
-            let subject = Subject {
-                comparison,
-                scenarios: &scenarios,
-                target: "/a",
-                members: &[],
-                latency: &Latency::new("a", Latency::REQUEST),
-                labels: &BTreeMap::new(),
-                run_ns: 1_000_000_000,
-                waiting: None,
-                doubt: None,
-                misfit: None,
-            };
+            let latency = Latency::new("a", Latency::REQUEST);
+            let subject = Subject::of_columns(comparison, &scenarios, "/a", &latency);
             (still(&subject, index), losses(&subject, index).join(" "))
         };
         for variant in &mut comparison.variants {
