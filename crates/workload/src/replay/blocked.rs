@@ -13,7 +13,9 @@
 //! * It is in a group, and sends its replies to threads outside that group.
 //! * Of the activations in which those threads send something into the group, at least
 //!   [`REQUESTS_MIN`] were not begun by the group itself. A server's clients act on their own; a
-//!   client's server acts when it is asked.
+//!   client's server acts when it is asked. A client that asks again as soon as it is answered has
+//!   connected to the server, or the server is the group that was recorded and has no other
+//!   clients.
 //! * After sleeps behind a message it replies: at least once in [`SLEEPS_MAX`] sleeps.
 //! * Interrupts that begin a reply come in the middle of a request. Of the visible replies that
 //!   such an interrupt began, at least [`REQUESTS_MIN`] and [`INSIDE_PERCENT`] percent followed a
@@ -39,6 +41,7 @@ use super::model::{Thread, Trigger};
 use super::sockets::{Messages, Reply};
 use super::threads::ThreadId;
 use super::timeline::median;
+use schedcast_base::groups::is_within;
 use schedcast_sim::workload::ArrivalContext;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,6 +65,8 @@ pub(super) struct Facts<'a> {
     pub threads: &'a [Thread],
     pub groups: &'a [groups::Group],
     pub wakings: &'a [Waking],
+    /// The group that was recorded, where the recording says.
+    pub recorded: Option<&'a str>,
 }
 
 /// How a draft is a part of a request.
@@ -123,11 +128,13 @@ impl Facts<'_> {
         }
     }
 
-    /// Subjects that act on their own towards a group: whose threads send into it in activations
-    /// that it did not begin. Those to which the group connects do not, even if they fork a child
-    /// for each connection.
+    /// Subjects that are clients of a group. Their threads send into it in activations that it did
+    /// not begin, or they connect to it: a client that asks again as soon as it is answered never
+    /// acts on its own. If the recorded group has no such client, all that send into it are. Those
+    /// to which the group connects are not, even if they fork a child for each connection.
     fn acting(&self, drafts: &[Draft], messages: &Messages) -> BTreeSet<(&str, GroupIndex)> {
-        let mut counts: BTreeMap<(&str, GroupIndex), usize> = BTreeMap::new();
+        // Activations that send into a group: those that it did not begin, and all.
+        let mut counts: BTreeMap<GroupIndex, BTreeMap<&str, [usize; 2]>> = BTreeMap::new();
         for draft in drafts {
             let activation = &draft.activation;
             let sender = activation.thread;
@@ -138,23 +145,37 @@ impl Facts<'_> {
                 .map(|(_, waking)| self.wakings[waking].wakee)
                 .filter(|wakee| self.is_grouped(*wakee) && self.is_outside(sender, *wakee))
                 .map(|wakee| self.threads[wakee.index()].group)
-                .filter(|group| by != Some(*group))
                 .collect();
             let subject = self.threads[sender.index()].subject.as_str();
             for group in into {
-                *counts.entry((subject, group)).or_default() += 1;
+                let of_group = counts.entry(group).or_default();
+                let [own, all] = of_group.entry(subject).or_default();
+                *own += usize::from(by != Some(group));
+                *all += 1;
             }
         }
-        counts.retain(|_, count| *count >= REQUESTS_MIN);
-        let groups: BTreeSet<GroupIndex> = counts.keys().map(|(_, group)| *group).collect();
-        for index in groups {
+        let mut acting = BTreeSet::new();
+        for (index, mut senders) in counts {
+            senders.retain(|_, [_, all]| *all >= REQUESTS_MIN);
+            if senders.is_empty() {
+                continue;
+            }
             let of_thread = self.threads.iter().map(|thread| thread.group);
             let members = groups::members_of(self.groups, of_thread, index);
             let inside = groups::inside(&members, self.threads.len());
-            let [connected_to, _] = messages.contacts().by_connector(&inside, self.threads);
-            counts.retain(|(subject, group), _| *group != index || !connected_to.contains(subject));
+            let [connected_to, connecting] =
+                messages.contacts().by_connector(&inside, self.threads);
+            senders.retain(|subject, _| !connected_to.contains(subject));
+            let acts = |(subject, [own, _]): (&&str, &[usize; 2])| {
+                *own >= REQUESTS_MIN || connecting.contains(subject)
+            };
+            let path = self.groups[index.index()].path.as_str();
+            let is_recorded = self.recorded.is_some_and(|group| is_within(path, group));
+            let all_are = is_recorded && !senders.iter().any(acts);
+            let clients = senders.iter().filter(|one| all_are || acts(*one));
+            acting.extend(clients.map(|(subject, _)| (*subject, index)));
         }
-        counts.into_keys().collect()
+        acting
     }
 
     /// Kinds of servers that sleep inside requests, with the least work that is a first half.

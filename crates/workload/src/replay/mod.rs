@@ -328,6 +328,7 @@ impl Folded {
             threads: &gathered.threads,
             groups: &gathered.groups,
             wakings: &gathered.wakings,
+            recorded: recording.meta.cgroup.as_deref(),
         };
         blocked::tie(&facts, messages, &mut folded.drafts);
         let evidence = service::Evidence {

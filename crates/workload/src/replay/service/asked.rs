@@ -657,6 +657,7 @@ pub(super) fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
         busy_ns: 0,
         reply: None,
         answer: None,
+        taken: None,
         handed_ns: None,
         after: None,
         first: None,

@@ -215,10 +215,10 @@ impl<'a> Border<'a> {
     }
 
     /// Takes messages in the middle of requests off the entries: those that no logged request,
-    /// in the order of sending, is nearest to within [`placed::SAME_NS`]. They follow what their
-    /// client did before, such as the second statement of a transaction the answer to the first,
-    /// and keep no time of their own.
-    pub(super) fn leave_inner(&mut self, asked: &[Asked]) {
+    /// in the order of sending, is nearest to within [`placed::SAME_NS`], and whose thread receives
+    /// none. They follow what their client did before, such as the second statement of a
+    /// transaction the answer to the first, and keep no time of their own.
+    pub(super) fn leave_inner(&mut self, asked: &[Asked], drafts: &[Draft]) {
         if self.is_remote {
             return;
         }
@@ -234,8 +234,40 @@ impl<'a> Border<'a> {
         {
             is_first[nearest] = true;
         }
+        let taken = self.taken(asked, drafts);
         let mut is_first = is_first.into_iter();
-        self.entries.retain(|_| is_first.next() == Some(true));
+        self.entries.retain(|(draft, _)| {
+            let is_nearest = is_first.next() == Some(true);
+            is_nearest || taken.contains_key(draft)
+        });
+    }
+
+    /// By draft that a client began: the first request that its thread receives in it, where events
+    /// of sockets show that. A new connection wakes the thread before its request is sent.
+    pub(super) fn taken(&self, asked: &[Asked], drafts: &[Draft]) -> BTreeMap<usize, usize> {
+        let entries = self.entries.iter().map(|(draft, _)| {
+            let activation = &drafts[*draft].activation;
+            ((activation.thread, activation.woken_ns), *draft)
+        });
+        let entries: BTreeMap<(ThreadId, u64), usize> = entries.collect();
+        let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
+        let at_ns = |position: usize| asked[position].taken;
+        for (position, one) in asked.iter().enumerate() {
+            let Some((taken_ns, by)) = one.taken else {
+                continue;
+            };
+            let Some((_, draft)) = entries.range((by, 0)..=(by, taken_ns)).next_back() else {
+                continue;
+            };
+            let end_ns = drafts[*draft].activation.end_ns;
+            if end_ns.is_some_and(|end_ns| taken_ns <= end_ns) {
+                let first = taken.entry(*draft).or_insert(position);
+                if at_ns(position) < at_ns(*first) {
+                    *first = position;
+                }
+            }
+        }
+        taken
     }
 
     /// Whether a waking is a message to the group.

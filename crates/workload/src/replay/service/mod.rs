@@ -145,6 +145,8 @@ struct Asked {
     reply: Option<usize>,
     /// Its reply, as events of sockets show it.
     answer: Option<Answer>,
+    /// When a thread of the server received it, and which, as they show it.
+    taken: Option<(u64, ThreadId)>,
     /// If the replying thread has slept since this time, another thread did the work.
     handed_ns: Option<u64>,
     /// In a closed loop, and for clients with one request at a time: position of the request whose
@@ -333,7 +335,7 @@ pub(super) fn find(
             forked.give(&border, &asked, true);
         }
         if is_told {
-            border.leave_inner(&asked);
+            border.leave_inner(&asked, drafts);
         }
         let service = found.services.len() as u32;
         let placing = placed::Placing {

@@ -332,7 +332,7 @@ impl Placing<'_> {
             before_ns = into_ns;
         }
         if let Some(from_ns) = replied_ns
-            && let Some(number) = self.behind(draft, replies, from_ns)
+            && let Some(number) = self.behind(draft, asked, replies, from_ns)
         {
             let id = RequestId(first + number);
             let request = &requests[id.index()];
@@ -373,20 +373,31 @@ impl Placing<'_> {
     }
 
     /// The request for which a thread asks a backend behind its last reply in a draft, at
-    /// `from_ns`: the next one that it replies to.
-    fn behind(&self, draft: &Draft, replies: &[Reply], from_ns: u64) -> Option<u32> {
+    /// `from_ns`, or which it receives there before it sleeps in the middle of it: the next one
+    /// that it replies to.
+    fn behind(
+        &self,
+        draft: &Draft,
+        asked: &[Asked],
+        replies: &[Reply],
+        from_ns: u64,
+    ) -> Option<u32> {
         let asks = |(into_ns, waking): (u64, usize)| {
             let wakee = self.border.evidence.wakings[waking].wakee;
             into_ns >= from_ns && self.border.backends.contains(&wakee)
         };
-        let end_ns = draft
-            .activation
-            .end_ns
-            .filter(|_| draft.wakes().any(asks))?;
+        let end_ns = draft.activation.end_ns?;
         let to = replies.partition_point(|reply| reply.at_ns <= end_ns);
         let same = |reply: &Reply| reply.thread == draft.activation.thread;
-        let next = replies[to..].iter().position(same)?;
-        u32::try_from(to + next).ok()
+        let next = to + replies[to..].iter().position(same)?;
+        let taken = asked[replies[next].asked].taken;
+        let sleeps = draft
+            .deeds
+            .iter()
+            .any(|(_, step)| matches!(step, DraftStep::Later(_)));
+        let is_taken = taken
+            .is_some_and(|(at_ns, by)| sleeps && by == draft.activation.thread && at_ns <= end_ns);
+        (is_taken || draft.wakes().any(asks)).then_some(u32::try_from(next).ok()?)
     }
 
     /// The earliest time at which a draft can begin under any limit.
@@ -466,12 +477,15 @@ impl Placing<'_> {
         drafts: &mut [Draft],
     ) -> Vec<(usize, usize)> {
         let mut began = Vec::new();
+        let taken = self.border.taken(asked, drafts);
         for &(draft, waking) in &self.border.entries {
             let woken_ns = self.border.time_ns(waking);
-            let next = asked.partition_point(|asked| asked.sent_ns <= woken_ns as i64);
-            let position = next
-                .checked_sub(1)
-                .filter(|position| woken_ns as i64 - asked[*position].sent_ns <= SAME_NS);
+            let last = || {
+                let next = asked.partition_point(|asked| asked.sent_ns <= woken_ns as i64);
+                next.checked_sub(1)
+                    .filter(|position| woken_ns as i64 - asked[*position].sent_ns <= SAME_NS)
+            };
+            let position = taken.get(&draft).copied().or_else(last);
             let mut at_ns = woken_ns;
             if let Some(position) = position {
                 began.push((draft, position));

@@ -149,3 +149,62 @@ fn a_loop_goes_on_so_long_after_it_took_the_request() {
         }
     }
 }
+
+/// A request of a client that connects anew as soon as it is answered. The new connection wakes two
+/// workers, of which the second has nothing to do; the first receives the request, works 500 µs,
+/// sleeps 4 ms, works 500 µs and replies. In `held` µs of the first half it is held back.
+fn connects_anew(mini: &mut Mini, at: u64, number: u64, held: u64) -> u64 {
+    let [ours, theirs] = [0xa00, 0xb00].map(|first| first + number);
+    let [worker, idle] = if number.is_multiple_of(2) {
+        [3, 4]
+    } else {
+        [4, 3]
+    };
+    at_socket(mini, at + 1, 1, AtSocket::Connects, ours);
+    mini.waking(at + 5, 0, 1, SOFT, worker);
+    mini.waking(at + 9, 0, 1, SOFT, idle);
+    at_socket(mini, at + 20, 1, AtSocket::Arrived, theirs);
+    at_socket(mini, at + 21, 1, AtSocket::Sent, ours);
+    mini.switch(at + 30, 0, 1, "S", idle);
+    mini.switch(at + 32, 0, idle, "S", worker);
+    at_socket(mini, at + 35, worker, AtSocket::Received, theirs);
+    if held > 0 {
+        mini.switch(at + 40, 0, worker, "R", 0);
+        mini.switch(at + 40 + held, 0, 0, "R", worker);
+    }
+    let asleep = at + held + 532;
+    mini.switch(asleep, 0, worker, "S", 0);
+    mini.hands_over([asleep + 4_000, asleep + 4_010], 0, 0, HARD, worker);
+    at_socket(mini, asleep + 4_500, worker, AtSocket::Arrived, ours);
+    mini.waking(asleep + 4_501, 0, worker, SOFT, 1);
+    at_socket(mini, asleep + 4_502, worker, AtSocket::Sent, theirs);
+    mini.switch(asleep + 4_510, 0, worker, "S", 1);
+    at_socket(mini, asleep + 4_515, 1, AtSocket::Received, ours);
+    at_socket(mini, asleep + 4_518, 1, AtSocket::Closes, ours);
+    asleep + 4_520
+}
+
+#[test]
+fn a_client_that_asks_again_at_once_waits_for_the_sleep_of_its_request() {
+    let mut mini = Mini::new(&[(1, "client"), (3, "worker"), (4, "worker")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[3, 4]);
+    mini.waking(0, 0, 0, HARD, 1);
+    mini.switch(2, 0, 0, "R", 1);
+    let mut at = 5;
+    for number in 0..60 {
+        let held = if (number + 1).is_multiple_of(4) {
+            20_000
+        } else {
+            0
+        };
+        at = connects_anew(&mut mini, at, number, held);
+    }
+    let replay = inferred(mini, at + 20);
+    assert_eq!(replay.services[0].bound, Bound::Connections(1));
+    let world = played(&replay);
+    let latency = world.probes().metric("worker/request_latency").unwrap();
+    assert_eq!(latency.values.count(), 60);
+    let [least_ns, most_ns] = [latency.values.min(), latency.values.max()].map(Option::unwrap);
+    assert!(least_ns > 4_900_000, "{least_ns}");
+    assert!(most_ns < 5_200_000, "{most_ns}");
+}

@@ -265,6 +265,7 @@ fn asked(one: &Exchanged) -> Asked {
     Asked {
         replied_ns: one.replied_ns,
         answer: Some(one.answer),
+        taken: Some(one.taken),
         ..arrival(one.sent_ns, one.sent_ns)
     }
 }
