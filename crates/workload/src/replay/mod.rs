@@ -319,6 +319,7 @@ impl Folded {
         let facts = requests::Facts {
             wakings: &gathered.wakings,
             kinds: &kinds,
+            messages,
             start_ns: gathered.start_ns,
         };
         let (begun, handovers) = (&mut folded.begun, &mut folded.handovers);

@@ -13,6 +13,12 @@
 //! recording shows at least [`REQUESTS_MIN`] messages and if, for [`ANSWERED_PERCENT`] percent of
 //! them, it wakes the client after no other wakeups than those by peers.
 //!
+//! Events of sockets show which thread receives a request and answers it, whoever woke it for that.
+//! Where threads of a kind do so one request at a time, the activations that peers begin between
+//! the two are joined to the ones before them, too. A thread of Python that sleeps in the middle of
+//! its request waits for the interpreter's lock behind the sleep, which another request's thread
+//! releases.
+//!
 //! # Worked example
 //!
 //! A backend is asked at 0 ms, runs for 3 ms, sleeps until a peer wakes it at 9 ms, runs for 2 ms
@@ -21,7 +27,8 @@
 
 use super::activity::{Begun, Draft, DraftStep, Waking};
 use super::groups::GroupIndex;
-use super::model::{HandoverId, Trigger};
+use super::model::{Activation, HandoverId, Trigger};
+use super::sockets::Messages;
 use super::threads::ThreadId;
 use std::collections::BTreeMap;
 
@@ -36,6 +43,7 @@ pub(super) struct Facts<'a> {
     pub wakings: &'a [Waking],
     /// Name and group of each thread.
     pub kinds: &'a [(&'a str, GroupIndex)],
+    pub messages: &'a Messages,
     pub start_ns: u64,
 }
 
@@ -78,6 +86,51 @@ impl Facts<'_> {
             }
         }
         None
+    }
+
+    /// By thread: when it receives each request of a client in another group, and when it answers,
+    /// in order. Threads of kinds that receive requests in the middle of others have none.
+    fn one_at_a_time(&self) -> BTreeMap<ThreadId, Vec<(u64, u64)>> {
+        let kind = |thread: ThreadId| self.kinds[thread.index()];
+        let mut counts: BTreeMap<(&str, GroupIndex), [u32; 2]> = BTreeMap::new();
+        let mut own: BTreeMap<ThreadId, Vec<(u64, u64)>> = BTreeMap::new();
+        for (thread, replies) in self.messages.replies() {
+            let is_outside = |to: ThreadId| kind(to).1 != kind(thread).1;
+            let mut before_ns = 0;
+            for reply in replies.iter().filter(|one| one.to.is_some_and(is_outside)) {
+                let [all, apart] = counts.entry(kind(thread)).or_default();
+                *all += 1;
+                if reply.received_ns >= before_ns {
+                    *apart += 1;
+                    let spans = own.entry(thread).or_default();
+                    spans.push((reply.received_ns, reply.sent_ns));
+                }
+                before_ns = reply.sent_ns;
+            }
+        }
+        own.retain(|thread, _| {
+            let [all, apart] = counts[&kind(*thread)];
+            all >= REQUESTS_MIN && 100 * apart >= ANSWERED_PERCENT * all
+        });
+        own
+    }
+
+    /// Whether a peer begins a draft in the middle of a request of its own thread. `own` has the
+    /// requests of each thread.
+    fn is_inside(&self, draft: &Draft, own: &BTreeMap<ThreadId, Vec<(u64, u64)>>) -> bool {
+        let Activation {
+            thread,
+            trigger,
+            woken_ns,
+            ..
+        } = draft.activation;
+        let by_peer = trigger.thread().is_some_and(|by| self.is_peer(by, thread));
+        let spans = own.get(&thread).filter(|_| by_peer);
+        spans.is_some_and(|spans| {
+            let next = spans.partition_point(|(received_ns, _)| *received_ns < woken_ns);
+            next.checked_sub(1)
+                .is_some_and(|last| woken_ns < spans[last].1)
+        })
     }
 }
 
@@ -123,6 +176,13 @@ pub(super) fn join(
             && began[place + 1..place + length].iter().all(Option::is_some)
         {
             first[place..place + length].fill(place);
+        }
+    }
+    let own = facts.one_at_a_time();
+    for place in 1..drafts.len() {
+        let is_next = drafts[place - 1].activation.thread == drafts[place].activation.thread;
+        if is_next && began[place].is_some() && facts.is_inside(&drafts[place], &own) {
+            first[place] = first[place - 1];
         }
     }
     let mut joined: Vec<Draft> = Vec::with_capacity(drafts.len());

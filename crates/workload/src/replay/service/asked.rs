@@ -648,6 +648,27 @@ fn least_work_ns<'a>(asleep: impl Iterator<Item = &'a Prompt>) -> Option<u64> {
     tells.then_some(work_ns)
 }
 
+/// Notes the requests that their thread receives and answers before it receives another one.
+pub(super) fn alone(asked: &mut [Asked]) {
+    let mut taken: BTreeMap<ThreadId, Vec<u64>> = BTreeMap::new();
+    for (at_ns, by) in asked.iter().filter_map(|one| one.taken) {
+        taken.entry(by).or_default().push(at_ns);
+    }
+    for of_thread in taken.values_mut() {
+        of_thread.sort_unstable();
+    }
+    for one in asked {
+        let (Some((at_ns, by)), Some(answer)) = (one.taken, one.answer) else {
+            continue;
+        };
+        let of_thread = &taken[&by];
+        let from = of_thread.partition_point(|ns| *ns <= at_ns);
+        let next_ns = of_thread.get(from);
+        let is_alone = by == answer.by && next_ns.is_none_or(|ns| *ns > answer.at_ns);
+        one.taken_alone_ns = is_alone.then_some(at_ns);
+    }
+}
+
 pub(super) fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
     Asked {
         sent_ns: sent_ns as i64,
@@ -658,6 +679,7 @@ pub(super) fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
         reply: None,
         answer: None,
         taken: None,
+        taken_alone_ns: None,
         handed_ns: None,
         after: None,
         first: None,

@@ -147,6 +147,8 @@ struct Asked {
     answer: Option<Answer>,
     /// When a thread of the server received it, and which, as they show it.
     taken: Option<(u64, ThreadId)>,
+    /// When the thread that answers it received it, if that received no other one in between.
+    taken_alone_ns: Option<u64>,
     /// If the replying thread has slept since this time, another thread did the work.
     handed_ns: Option<u64>,
     /// In a closed loop, and for clients with one request at a time: position of the request whose
@@ -330,10 +332,11 @@ pub(super) fn find(
             Some(in_parts) if forked.is_none() => asked::in_parts(&one.asked, in_parts),
             _ => one.asked,
         });
-        let asked = kinds::in_order(of_kinds.collect());
+        let mut asked = kinds::in_order(of_kinds.collect());
         if let Some(forked) = forked.as_mut().filter(|_| is_told) {
             forked.give(&border, &asked, true);
         }
+        asked::alone(&mut asked);
         if is_told {
             border.leave_inner(&asked, drafts);
         }

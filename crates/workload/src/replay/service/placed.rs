@@ -16,7 +16,7 @@
 //! where its log says 1.12; cut off, it would have 0.64.
 
 use super::super::activity::{Draft, DraftStep};
-use super::super::model::Trigger;
+use super::super::model::{Activation, Trigger};
 use super::super::threads::ThreadId;
 use super::chain::Chain;
 use super::clock::Clock;
@@ -305,16 +305,19 @@ impl Placing<'_> {
             };
             let into_ns = into_ns.clamp(before_ns, activation.executed_ns.max(before_ns));
             let request = &requests[id.index()];
+            let taken_ns = asked[reply.asked].taken_alone_ns.filter(|_| is_here);
             let sent_ns = u64::try_from(asked[reply.asked].sent_ns).unwrap_or(0);
-            let sent_into_ns = self.clock.executed_of_ns(thread, index, sent_ns);
-            let gate_ns = sent_into_ns.clamp(before_ns, into_ns);
+            let from_ns = taken_ns.unwrap_or(sent_ns);
+            let gate_ns = self.clock.executed_of_ns(thread, index, from_ns);
+            let gate_ns = gate_ns.clamp(before_ns, into_ns);
             let piled = is_here || reply.at_ns.saturating_sub(gates.level.at_ns) > HELD_BACK_NS;
             let since_ns = asked[reply.asked].handed_ns;
             let has_slept = since_ns
                 .zip(slept_ns)
                 .is_some_and(|(since, slept)| since < slept);
             let is_handed = request.follows.is_some() && has_slept;
-            let has_come = gates.level.asked == Some(reply.asked);
+            let is_taken = taken_ns.is_some_and(|taken_ns| taken_ns < activation.woken_ns);
+            let has_come = is_taken || gates.level.asked == Some(reply.asked);
             let is_free = request.follows.is_some() || self.in_any_order;
             let comes = is_here && is_free && !has_come;
             let later = !is_handed && (request.arrives_ns > gates.level.at_ns || comes);
@@ -332,13 +335,23 @@ impl Placing<'_> {
             before_ns = into_ns;
         }
         if let Some(from_ns) = replied_ns
-            && let Some(number) = self.behind(draft, asked, replies, from_ns)
+            && let Some(number) = self.behind(draft, replies, from_ns)
         {
             let id = RequestId(first + number);
             let request = &requests[id.index()];
             if gates.is_later(request) {
                 gates.wait(from_ns, id, request, replies[number as usize].asked);
                 gates.changes.sort_unstable();
+            }
+        }
+        if let Some((taken_ns, number)) = self.taken_in(draft, asked, replies) {
+            let id = RequestId(first + number);
+            let (request, position) = (&requests[id.index()], replies[number as usize].asked);
+            if request.follows.is_some() && gates.level.asked != Some(position) {
+                let gate_ns = self
+                    .clock
+                    .executed_of_ns(activation.thread, index, taken_ns);
+                gates.wait(gate_ns.max(before_ns), id, request, position);
             }
         }
         levels.pass_on(index, draft, &gates.changes);
@@ -373,31 +386,40 @@ impl Placing<'_> {
     }
 
     /// The request for which a thread asks a backend behind its last reply in a draft, at
-    /// `from_ns`, or which it receives there before it sleeps in the middle of it: the next one
-    /// that it replies to.
-    fn behind(
-        &self,
-        draft: &Draft,
-        asked: &[Asked],
-        replies: &[Reply],
-        from_ns: u64,
-    ) -> Option<u32> {
+    /// `from_ns`: the next one that it replies to.
+    fn behind(&self, draft: &Draft, replies: &[Reply], from_ns: u64) -> Option<u32> {
         let asks = |(into_ns, waking): (u64, usize)| {
             let wakee = self.border.evidence.wakings[waking].wakee;
             into_ns >= from_ns && self.border.backends.contains(&wakee)
         };
-        let end_ns = draft.activation.end_ns?;
+        let end_ns = draft
+            .activation
+            .end_ns
+            .filter(|_| draft.wakes().any(asks))?;
         let to = replies.partition_point(|reply| reply.at_ns <= end_ns);
         let same = |reply: &Reply| reply.thread == draft.activation.thread;
+        let next = replies[to..].iter().position(same)?;
+        u32::try_from(to + next).ok()
+    }
+
+    /// The request that a thread receives in a draft and answers in a later one, without another
+    /// one in between: when, and the number of its reply.
+    fn taken_in(&self, draft: &Draft, asked: &[Asked], replies: &[Reply]) -> Option<(u64, u32)> {
+        let Activation {
+            thread,
+            woken_ns,
+            end_ns,
+            ..
+        } = draft.activation;
+        let end_ns = end_ns?;
+        let to = replies.partition_point(|reply| reply.at_ns <= end_ns);
+        let same = |reply: &Reply| reply.thread == thread;
         let next = to + replies[to..].iter().position(same)?;
-        let taken = asked[replies[next].asked].taken;
-        let sleeps = draft
-            .deeds
-            .iter()
-            .any(|(_, step)| matches!(step, DraftStep::Later(_)));
-        let is_taken = taken
-            .is_some_and(|(at_ns, by)| sleeps && by == draft.activation.thread && at_ns <= end_ns);
-        (is_taken || draft.wakes().any(asks)).then_some(u32::try_from(next).ok()?)
+        let taken_ns = asked[replies[next].asked].taken_alone_ns?;
+        let number = u32::try_from(next).ok()?;
+        (woken_ns..=end_ns)
+            .contains(&taken_ns)
+            .then_some((taken_ns, number))
     }
 
     /// The earliest time at which a draft can begin under any limit.

@@ -191,7 +191,7 @@ fn a_client_that_asks_again_at_once_waits_for_the_sleep_of_its_request() {
     mini.waking(0, 0, 0, HARD, 1);
     mini.switch(2, 0, 0, "R", 1);
     let mut at = 5;
-    for number in 0..60 {
+    for number in 0..60u64 {
         let held = if (number + 1).is_multiple_of(4) {
             20_000
         } else {
@@ -207,4 +207,110 @@ fn a_client_that_asks_again_at_once_waits_for_the_sleep_of_its_request() {
     let [least_ns, most_ns] = [latency.values.min(), latency.values.max()].map(Option::unwrap);
     assert!(least_ns > 4_900_000, "{least_ns}");
     assert!(most_ns < 5_200_000, "{most_ns}");
+}
+
+/// Two requests of a client on two connections that were there before. Each worker works 500 µs for
+/// its request and sleeps 4 ms. The second one's timer expires while the first works again, and it
+/// waits for a lock that the first releases when it has replied.
+fn waits_for_a_lock(mini: &mut Mini, at: u64) -> u64 {
+    let ends = [[0xa0, 0xb0], [0xa1, 0xb1]];
+    for ([ours, theirs], worker, sent) in [(ends[0], 3, at + 5), (ends[1], 4, at + 15)] {
+        at_socket(mini, sent, 1, AtSocket::Arrived, theirs);
+        mini.waking(sent + 1, 0, 1, SOFT, worker);
+        at_socket(mini, sent + 2, 1, AtSocket::Sent, ours);
+    }
+    mini.switch(at + 30, 0, 1, "S", 3);
+    at_socket(mini, at + 35, 3, AtSocket::Received, ends[0][1]);
+    mini.switch(at + 530, 0, 3, "S", 4);
+    at_socket(mini, at + 535, 4, AtSocket::Received, ends[1][1]);
+    mini.switch(at + 1_030, 0, 4, "S", 0);
+    mini.hands_over([at + 4_530, at + 4_540], 0, 0, HARD, 3);
+    mini.waking(at + 5_030, 0, 3, HARD, 4);
+    mini.switch(at + 5_035, 0, 3, "R", 4);
+    mini.switch(at + 5_045, 0, 4, "S", 3);
+    at_socket(mini, at + 5_100, 3, AtSocket::Arrived, ends[0][0]);
+    mini.waking(at + 5_101, 0, 3, SOFT, 1);
+    at_socket(mini, at + 5_102, 3, AtSocket::Sent, ends[0][1]);
+    mini.hands_over([at + 5_110, at + 5_115], 0, 3, TASK, 4);
+    at_socket(mini, at + 5_515, 4, AtSocket::Arrived, ends[1][0]);
+    at_socket(mini, at + 5_517, 4, AtSocket::Sent, ends[1][1]);
+    mini.switch(at + 5_520, 0, 4, "S", 1);
+    at_socket(mini, at + 5_525, 1, AtSocket::Received, ends[0][0]);
+    at_socket(mini, at + 5_527, 1, AtSocket::Received, ends[1][0]);
+    at + 5_530
+}
+
+#[test]
+fn a_request_that_waits_for_a_lock_behind_its_sleep_keeps_both() {
+    let mut mini = Mini::new(&[(1, "client"), (3, "worker"), (4, "worker")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[3, 4]);
+    mini.meta.cgroup = Some("/svc".into());
+    mini.waking(0, 0, 0, HARD, 1);
+    mini.switch(2, 0, 0, "R", 1);
+    let end = (0..60).fold(5, |at, _| waits_for_a_lock(&mut mini, at));
+    let replay = inferred(mini, end + 20);
+    assert_conserved(&replay);
+    let waits = |step: &&Step| matches!(step, Step::Wait(_));
+    assert_eq!(replay.steps.iter().filter(waits).count(), 60);
+    // The first half of the other request, 500 µs, may come before the end of one of 5.5 ms.
+    assert_latencies(&replay, 4_900_000..6_100_000);
+}
+
+/// The latencies of 120 requests on two connections in a replay without a limit, in ns.
+#[track_caller]
+fn assert_latencies(replay: &Replay, within_ns: std::ops::Range<u64>) {
+    assert_eq!(replay.services[0].bound, Bound::Connections(2));
+    let world = played(replay);
+    let latency = world.probes().metric("worker/request_latency").unwrap();
+    assert_eq!(latency.values.count(), 120);
+    for end in [latency.values.min(), latency.values.max()] {
+        let end_ns = end.unwrap();
+        assert!(within_ns.contains(&end_ns), "{end_ns}");
+    }
+}
+
+/// Two requests of a client that wake a dispatcher once. It wakes a worker for each, which receives
+/// its request, works 500 µs, sleeps 4 ms, works 500 µs and replies.
+fn dispatched(mini: &mut Mini, at: u64) -> u64 {
+    let ends = [[0xa0, 0xb0], [0xa1, 0xb1]];
+    for ([ours, theirs], sent) in ends.into_iter().zip([at + 5, at + 15]) {
+        at_socket(mini, sent, 1, AtSocket::Arrived, theirs);
+        if sent == at + 5 {
+            mini.waking(sent + 1, 0, 1, SOFT, 2);
+        }
+        at_socket(mini, sent + 2, 1, AtSocket::Sent, ours);
+    }
+    mini.switch(at + 30, 0, 1, "S", 2);
+    mini.waking(at + 40, 0, 2, TASK, 3);
+    mini.waking(at + 45, 0, 2, TASK, 4);
+    mini.switch(at + 50, 0, 2, "S", 3);
+    at_socket(mini, at + 55, 3, AtSocket::Received, ends[0][1]);
+    mini.switch(at + 550, 0, 3, "S", 4);
+    at_socket(mini, at + 555, 4, AtSocket::Received, ends[1][1]);
+    mini.switch(at + 1_050, 0, 4, "S", 0);
+    mini.hands_over([at + 4_550, at + 4_560], 0, 0, HARD, 3);
+    at_socket(mini, at + 5_040, 3, AtSocket::Arrived, ends[0][0]);
+    mini.waking(at + 5_041, 0, 3, SOFT, 1);
+    at_socket(mini, at + 5_042, 3, AtSocket::Sent, ends[0][1]);
+    mini.waking(at + 5_050, 0, 3, HARD, 4);
+    mini.switch(at + 5_060, 0, 3, "S", 4);
+    at_socket(mini, at + 5_560, 4, AtSocket::Arrived, ends[1][0]);
+    at_socket(mini, at + 5_562, 4, AtSocket::Sent, ends[1][1]);
+    mini.switch(at + 5_570, 0, 4, "S", 1);
+    at_socket(mini, at + 5_575, 1, AtSocket::Received, ends[0][0]);
+    at_socket(mini, at + 5_577, 1, AtSocket::Received, ends[1][0]);
+    at + 5_580
+}
+
+#[test]
+fn the_thread_that_receives_a_request_sleeps_for_it() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "main"), (3, "worker"), (4, "worker")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3, 4]);
+    mini.meta.cgroup = Some("/svc".into());
+    mini.waking(0, 0, 0, HARD, 1);
+    mini.switch(2, 0, 0, "R", 1);
+    let end = (0..60).fold(5, |at, _| dispatched(&mut mini, at));
+    let replay = inferred(mini, end + 20);
+    assert_conserved(&replay);
+    assert_latencies(&replay, 4_900_000..6_100_000);
 }
