@@ -132,7 +132,7 @@ pub(crate) fn is_broken_by(
     fit: &[RefitFigure],
     run: Run,
 ) -> bool {
-    let values = runs.iter().map(|run| run.metrics.get(&slo.metric).copied());
+    let values = runs.iter().map(|one| slo.value_in(one, run.length_ns));
     let Some(values) = values.collect::<Option<Vec<f64>>>() else {
         return true;
     };
@@ -273,7 +273,8 @@ fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure], run: Run) -> Result<For
         at_least: runs.all().any(|run| run.at_least.contains(&slo.metric)),
         ..Forecast::default()
     };
-    let Some((mean, interval)) = expected(&slo.metric, runs, fit, run) else {
+    let value = |one: &Outcome| slo.value_in(one, run.length_ns);
+    let Some((mean, interval)) = expected(&slo.metric, value, runs, fit, run) else {
         return Ok(forecast);
     };
     forecast.mean = mean;
@@ -286,18 +287,16 @@ fn forecast(slo: &Slo, runs: &Runs, fit: &[RefitFigure], run: Run) -> Result<For
     Ok(forecast)
 }
 
-/// Mean of `metric` in runs without drift, and the interval of one run to come; `None` where a run
-/// does not report it.
+/// Mean of the `value` of `metric` in runs without drift, and the interval of one run to come;
+/// `None` where a run has none.
 fn expected(
     metric: &str,
+    value: impl Fn(&Outcome) -> Option<f64>,
     runs: &Runs,
     fit: &[RefitFigure],
     run: Run,
 ) -> Option<(Option<f64>, Option<[f64; 2]>)> {
-    let values = |runs: &[Outcome]| -> Option<Vec<f64>> {
-        let value = |run: &Outcome| run.metrics.get(metric).copied();
-        runs.iter().map(value).collect()
-    };
+    let values = |runs: &[Outcome]| -> Option<Vec<f64>> { runs.iter().map(&value).collect() };
     let (values, drifted) = values(&runs.plain).zip(values(&runs.drifted))?;
     let kind = metrics::parse(metric).map_or(MeanKind::Arithmetic, |one| one.family.mean_kind());
     let mean = mean(kind, &values);
@@ -312,9 +311,18 @@ fn expected(
 /// Share of the periods of `group` that are throttled at most in 95 of 100 `runs` to come: from the
 /// interval that a promise of their number is held against.
 pub(crate) fn throttled_at_most(group: &str, runs: &Runs, fit: &[RefitFigure], run: Run) -> f64 {
-    let metric = |file: &str| format!("cgroup:{group}/{file}");
-    let periods = expected(&metric("nr_periods"), runs, fit, run).and_then(|(mean, _)| mean);
-    let throttled = expected(&metric("nr_throttled"), runs, fit, run);
+    let of_file = |file: &str| {
+        let metric = format!("cgroup:{group}/{file}");
+        expected(
+            &metric,
+            |run| run.metrics.get(&metric).copied(),
+            runs,
+            fit,
+            run,
+        )
+    };
+    let periods = of_file("nr_periods").and_then(|(mean, _)| mean);
+    let throttled = of_file("nr_throttled");
     let most = throttled.and_then(|(_, interval)| interval);
     match (most, periods) {
         (Some([_, most]), Some(periods)) if periods > 0.0 => (most / periods).min(1.0),

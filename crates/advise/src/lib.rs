@@ -269,7 +269,12 @@ impl<'a> Case<'a> {
             }
         };
         let promises = slos.iter().map(|text| Slo::parse(text, scope(text)));
-        let promises: Vec<Slo> = promises.collect::<Result<_>>()?;
+        let mut promises: Vec<Slo> = promises.collect::<Result<_>>()?;
+        if let Some((latency, asked)) = of_threads.zip(recorded.seen.asked_at_any_time(&target)) {
+            for slo in &mut promises {
+                slo.is_about_clients(&latency, &asked);
+            }
+        }
         let finished = latency.as_ref().map_or(Latency::ACTIVATION, |one| one.name);
         promises
             .iter()

@@ -19,7 +19,9 @@ use schedcast_base::groups::is_within;
 use schedcast_lab::context::Names;
 use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
 use schedcast_lab::experiment::Scenario;
+use schedcast_lab::held_back::AskedAtAnyTime;
 use schedcast_lab::metrics::{self, Better, Metric};
+use schedcast_lab::outcome::Outcome;
 use schedcast_lab::recording::{Latency, Recorded};
 use schedcast_lab::simulator::Simulator;
 
@@ -72,6 +74,9 @@ pub struct Slo {
     pub shown: String,
     /// Whether the latency was not named but taken of the scope: `p95`.
     is_short: bool,
+    /// The threads that clients ask at any time, if it is about their activations and was not
+    /// typed as that.
+    asked: Option<AskedAtAnyTime>,
     place: Place,
 }
 
@@ -104,6 +109,7 @@ impl Slo {
         refuse_below_all(&parsed, bound, limit, &value_place)?;
         Ok(Slo {
             is_short: !text[place.span.clone()].contains("_latency"),
+            asked: None,
             metric,
             bound,
             limit,
@@ -116,6 +122,25 @@ impl Slo {
     pub(crate) fn is_taken_for(&self, latency: &Latency) -> bool {
         let begin = format!("{}/{}.", latency.threads, latency.name);
         self.is_short && self.metric.starts_with(&begin)
+    }
+
+    /// Notes that clients ask the threads of `latency` at any time, if it is taken for one about it.
+    pub(crate) fn is_about_clients(&mut self, latency: &Latency, asked: &AskedAtAnyTime) {
+        if self.is_taken_for(latency) {
+            self.asked = Some(asked.clone());
+        }
+    }
+
+    /// The value of its metric in a run of `length_ns`: where that is of threads, not less than
+    /// clients wait at least which ask at any time.
+    pub(crate) fn value_in(&self, run: &Outcome, length_ns: u64) -> Option<f64> {
+        let value = |name: &str| run.metrics.get(name).copied();
+        let own = value(&self.metric)?;
+        let least = self.asked.as_ref().zip(metrics::parse(&self.metric));
+        let least = least.map_or(0.0, |(asked, metric)| {
+            asked.least_us(&metric, length_ns, value)
+        });
+        Some(own.max(least))
     }
 
     /// Whether it is about the group `target`, or its threads: `members` are their names.
@@ -432,6 +457,30 @@ mod tests {
             );
             assert_eq!(value, limit.parse::<f64>().unwrap(), "{text}");
         }
+    }
+
+    /// A broker is held back for 473 ms of 8 s, in 16.8 periods, and is activated once for all that
+    /// comes meanwhile.
+    #[test]
+    fn a_promise_that_names_no_latency_is_about_clients_that_ask_at_any_time() {
+        let values = [
+            ("postgres/activation_latency.p99", 2_237.0),
+            ("postgres/wait.throttled", 0.473),
+            ("cgroup:/pg/nr_throttled", 16.8),
+        ];
+        let run = Outcome {
+            metrics: values.map(|(name, value)| (name.into(), value)).into(),
+            ..Outcome::default()
+        };
+        let latency = Latency::new("postgres", Latency::ACTIVATION);
+        let asked = AskedAtAnyTime::new("postgres", 1, "/pg");
+        let value = |text: &str| {
+            let mut slo = Slo::parse(text, SCOPE).unwrap();
+            slo.is_about_clients(&latency, &asked);
+            slo.value_in(&run, 8_000_000_000).unwrap()
+        };
+        assert!((value("p99<10ms") - 23_393.0).abs() < 1.0);
+        assert_eq!(value("activation_latency.p99<10ms"), 2_237.0);
     }
 
     #[test]

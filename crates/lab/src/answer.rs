@@ -136,6 +136,7 @@ pub fn answer(
                 waiting: clients_that_wait(&experiment.scenarios, recorded, target, run_ns),
                 doubt: doubt(&of_target, &latency, &comparison.variants[0])
                     .or_else(|| Some(recorded.seen.kept_order.get(target)?.told())),
+                asked: recorded.seen.asked_at_any_time(target),
                 misfit: trust::poor_fit(&of_target),
             };
             if let Some(column) = verdict::cheapest(&subject) {

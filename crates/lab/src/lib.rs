@@ -30,6 +30,7 @@ pub mod drift;
 pub mod experiment;
 pub mod explain;
 mod failures;
+pub mod held_back;
 pub mod host_machine;
 pub mod late;
 pub mod limit;

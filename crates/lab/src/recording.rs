@@ -41,6 +41,7 @@ use crate::error::{Error, Result};
 use crate::experiment::document::{Entry, Table};
 use crate::experiment::kernel::names::note_of_recorded;
 use crate::experiment::{self, Surroundings};
+use crate::held_back::AskedAtAnyTime;
 use crate::metrics;
 use crate::simulator::{bad_input, bad_recording};
 
@@ -75,6 +76,8 @@ pub struct Seen {
     /// Subjects of the threads of each cgroup and of those below it, the one with the most
     /// activations first.
     pub members: BTreeMap<String, Vec<String>>,
+    /// How many threads there were, by subject.
+    pub threads: BTreeMap<String, usize>,
     /// How much the CPU time of a request of each cgroup's main threads drifted, in thousandths.
     pub drift_permille: BTreeMap<String, u64>,
     /// Work of each cgroup that runs to come may have and the recording does not show.
@@ -212,12 +215,17 @@ impl Seen {
             let cpus = cpus.fold(CpuSet::EMPTY, |all, cpus| all.or(&cpus));
             (!cpus.is_empty()).then(|| (group.path.clone(), cpus))
         });
+        let mut threads: BTreeMap<String, usize> = BTreeMap::new();
+        for thread in &replay.threads {
+            *threads.entry(thread.subject.clone()).or_default() += 1;
+        }
         let peopled = replay.threads.iter().map(|thread| path(thread.group));
         Seen {
             bound: bound.collect(),
             figures: Some(figures),
             timed_periods: timed.map(|group| group.path.clone()).collect(),
             members,
+            threads,
             drift_permille,
             rare,
             closed_loops,
@@ -287,6 +295,15 @@ impl Seen {
         });
         let name = shown.map_or(Latency::ACTIVATION, |(name, _)| name);
         Some(Latency::new(main, name))
+    }
+
+    /// The main threads of `cgroup`, if nothing but their activations is known of what clients wait
+    /// for.
+    pub fn asked_at_any_time(&self, cgroup: &str) -> Option<AskedAtAnyTime> {
+        let latency = self.thread_latency(cgroup);
+        let latency = latency.filter(|one| one.name == Latency::ACTIVATION)?;
+        let threads = *self.threads.get(&latency.threads)?;
+        Some(AskedAtAnyTime::new(&latency.threads, threads, cgroup))
     }
 
     /// The quantiles of `latency` that the recording itself shows.

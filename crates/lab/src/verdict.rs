@@ -27,6 +27,7 @@ use crate::clients::Waiting;
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::experiment::Scenario;
 use crate::failures;
+use crate::held_back::AskedAtAnyTime;
 use crate::metrics::scale::scale_for;
 use crate::metrics::{self, Metric};
 use crate::recording::Latency;
@@ -55,6 +56,8 @@ pub struct Subject<'a> {
     pub run_ns: u64,
     /// The clients, if these ask again when they are answered.
     pub waiting: Option<Waiting>,
+    /// Its threads, if nothing but their activations is known of what clients wait for.
+    pub asked: Option<AskedAtAnyTime>,
     /// Why no column may be recommended.
     pub doubt: Option<String>,
     /// Figures of the recording that its simulation misses. A difference that noise hides is no
@@ -95,6 +98,14 @@ impl Subject<'_> {
             ..self.scenarios[index].clone()
         };
         alike == *first
+    }
+
+    /// The least value of `metric` that clients see which ask at any time, in µs: 0 where nothing
+    /// is known of that.
+    fn held_back_us(&self, variant: &Variant, metric: &Metric<'_>) -> f64 {
+        let value = |name: &str| variant.get(name).map(|summary| summary.mean);
+        let asked = self.asked.as_ref();
+        asked.map_or(0.0, |asked| asked.least_us(metric, self.run_ns, value))
     }
 
     /// Whether the clients of a closed loop send fewer requests in a column than in the first.
@@ -247,6 +258,9 @@ fn harmless(subject: &Subject<'_>, metric: &Metric<'_>, name: &str) -> String {
         let longer = change.is_some_and(|change| {
             change.significant && change.ratio.is_none_or(|ratio| ratio > 1.0)
         });
+        let now = &subject.comparison.variants[0];
+        let holds_clients_back = subject.held_back_us(variant, metric) > mean(now, name);
+        let longer = longer || holds_clients_back;
         let serves_all = !subject.fails_more(variant) && falls_behind(subject, variant).is_none();
         !longer && !subject.slows_clients(variant) && serves_all
     };
@@ -418,6 +432,7 @@ mod tests {
                 run_ns: 1_000_000_000,
                 waiting: None,
                 doubt: None,
+                asked: None,
                 misfit: None,
             }
         }
@@ -493,6 +508,44 @@ mod tests {
         let columns = [1_000.0, 400.0, 700.0, 1_000.0].map(|count| (1_000.0, count));
         let text = of_counts(columns, Some(unnumbered), None);
         assert!(text.contains("costs nothing for certain: “90”"), "{text}");
+    }
+
+    /// 30 and 60 ms hold the threads back for 200 and 20 ms of a second, in two periods each.
+    #[test]
+    fn a_limit_that_holds_clients_back_costs_something_whatever_activations_show() {
+        let limit = |name: &str, quota: &str| {
+            format!("[[variant]]\nname = \"{name}\"\ncgroup.\"/a\".\"cpu.max\" = {quota}\n")
+        };
+        let text = [
+            limit("none", "\"max\""),
+            limit("30", "30000"),
+            limit("60", "60000"),
+        ];
+        let scenarios = experiment::read_text("t.toml", &text.concat());
+        let scenarios = scenarios.unwrap().scenarios;
+        let latency = Latency::new("a", Latency::ACTIVATION);
+        let runs = [0.0, 0.2, 0.02].map(|held_s| {
+            let run = |seed: u64| Outcome {
+                event_hash: seed,
+                metrics: [
+                    (latency.metric("p99"), 10_000.0 + seed as f64),
+                    (latency.metric(metrics::COUNT), 1_000.0),
+                    ("a/wait.throttled".to_string(), held_s),
+                    ("cgroup:/a/nr_throttled".to_string(), 2.0),
+                ]
+                .into(),
+                ..Outcome::default()
+            };
+            (0..4).map(run).collect::<Vec<Outcome>>()
+        });
+        let comparison = Comparison::new("", &scenarios, &runs).unwrap();
+        let subject = super::Subject {
+            asked: Some(AskedAtAnyTime::new("a", 1, "/a")),
+            ..super::Subject::of_columns(&comparison, &scenarios, "/a", &latency)
+        };
+        // At least (200 − 10) / 2 = 95 ms for one client in a hundred, and (20 − 10) / 2 = 5 ms.
+        let told = sentences(&subject).pop().unwrap();
+        assert!(told.contains("costs nothing for certain: “60”"), "{told}");
     }
 
     /// Sentences on columns of `/par/web` and its p99 in ms, the recorded one first.
