@@ -124,7 +124,8 @@ impl Slo {
         self.is_short && self.metric.starts_with(&begin)
     }
 
-    /// Notes that clients ask the threads of `latency` at any time, if it is taken for one about it.
+    /// Notes that clients ask the threads of `latency` at any time, if it is taken for one about
+    /// it.
     pub(crate) fn is_about_clients(&mut self, latency: &Latency, asked: &AskedAtAnyTime) {
         if self.is_taken_for(latency) {
             self.asked = Some(asked.clone());
