@@ -5,7 +5,7 @@ use super::charged::Charges;
 use super::costs::{self, Charged, Costs};
 use super::exchange::Exchanged;
 use super::gather::Gathered;
-use super::model::{ActivationId, Step, Trigger};
+use super::model::{Activation, ActivationId, Step, Trigger};
 use super::threads::ThreadId;
 use super::timeline::median;
 use super::{Folded, Replay, exchange, groups, report, steal};
@@ -54,6 +54,8 @@ pub(super) fn finish(
         Begun::Draft(draft) => preempts[draft],
         _ => false,
     };
+    // Threads whose last activation did not end asleep, and turned to the next message.
+    let mut awake: BTreeSet<ThreadId> = BTreeSet::new();
     for &index in &order {
         let draft = &mut folded.drafts[index];
         let thread = &replay.threads[draft.activation.thread.index()];
@@ -72,6 +74,17 @@ pub(super) fn finish(
         charged.own_wakes = u32::from(before_ns > 0 || draft.preempts);
         let cost_ns = costs.of(charged, draft.activation.executed_ns);
         draft.activation.removed_ns = uncharged_ns + costs::take_off(&mut lengths_ns, cost_ns);
+        if let Some(&woken_ns) = folded.found.woken_ns.get(&draft.activation.thread) {
+            let Activation { thread, slept, .. } = draft.activation;
+            let was_awake = awake.contains(&thread);
+            if draft.activation.switches > 0 {
+                match slept {
+                    true => awake.remove(&thread),
+                    false => awake.insert(thread),
+                };
+            }
+            take_out_wakeup(draft, woken_ns, was_awake, (costs, depth), &mut lengths_ns);
+        }
         if draft.activation.assumed_ns > 0 {
             lengths_ns[0] += draft.activation.assumed_ns;
         }
@@ -111,6 +124,38 @@ pub(super) fn finish(
     replay.report.unseen = folded.unseen;
     report::count(&mut replay);
     replay
+}
+
+/// Takes `woken_ns`, the CPU time for being woken, off an activation that a wakeup began: it is
+/// spent only where its message does not wait in a pile. What was cut off spends it where it begins
+/// with a wakeup.
+/// What the simulator charges for a sleep and a switch is no part of it.
+fn take_out_wakeup(
+    draft: &mut Draft,
+    woken_ns: u64,
+    was_awake: bool,
+    (costs, depth): (&Costs, u32),
+    lengths_ns: &mut [u64],
+) {
+    let replies = |(_, step): &(u64, DraftStep)| matches!(step, DraftStep::Replies(_));
+    let one = Charged {
+        switches: 1,
+        sleeps: 1,
+        depth,
+        ..Charged::default()
+    };
+    let woken_ns = woken_ns.saturating_sub(costs.of(one, 0));
+    let is_answered = draft.deeds.iter().any(replies);
+    let activation = &mut draft.activation;
+    let is_whole = activation.switches > 0 && activation.trigger != Trigger::Start;
+    if is_whole && !was_awake {
+        let taken_ns = costs::take_off(lengths_ns, woken_ns);
+        activation.removed_ns += taken_ns;
+        activation.woken_for_ns = taken_ns;
+        activation.was_woken = true;
+    } else if is_whole || is_answered {
+        activation.woken_for_ns = woken_ns;
+    }
 }
 
 fn number_activations(replay: &mut Replay) {

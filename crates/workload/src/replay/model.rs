@@ -170,6 +170,10 @@ pub struct Activation {
     pub removed_ns: u64,
     /// CPU time given to it without being visible (its runs are missing in the trace), ns.
     pub assumed_ns: u64,
+    /// CPU time for being woken, which it spends only if its message does not wait in a pile, ns.
+    pub woken_for_ns: u64,
+    /// A wakeup began it, so that this time was recorded for it, and is a part of what is removed.
+    pub was_woken: bool,
     /// CPU time that the kernel charged before the switch in, ns.
     pub charged_before_ns: u64,
     /// How often it was switched in.

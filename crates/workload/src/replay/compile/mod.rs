@@ -140,6 +140,16 @@ const SEND: [Reg; 3] = [Reg(5), Reg(6), Reg(7)];
 const INBOX: Reg = Reg(8);
 /// Number of the activation that such a task was in at the start, plus 1.
 const UNDER_WAY: Reg = Reg(9);
+registers! { 24;
+    /// When the thread asked for the next message.
+    ASKED
+    /// For how long the message had waited then; 0 if the thread slept for it.
+    WAITED
+}
+/// A message that has waited for so long, ns, does not wake its thread, whatever the times of the
+/// simulation are worth. One that woke it in the recording and waits less might as well have come
+/// behind its sleep.
+const WAITS_IN_PILE_NS: u64 = 1_000_000;
 /// Size of a message; without effect, as inboxes are unbounded.
 const MESSAGE_BYTES: u64 = 1;
 
@@ -347,6 +357,10 @@ impl<'a> Compiler<'a> {
         b.bind(wait);
         let begins = b.label();
         self.in_order.begin_owed(&mut b, unit, begins);
+        let is_woken_for = self.is_woken_for(unit);
+        if is_woken_for {
+            b.now(ASKED);
+        }
         match (&unit.threads[..], self.inboxes[unit.threads[0].index()]) {
             ([thread], Some(inbox)) => {
                 if !self.take_in_rounds(&mut b, *thread, inbox, unit.messages) {
@@ -357,6 +371,11 @@ impl<'a> Compiler<'a> {
         }
         b.set(SINCE, MESSAGE);
         b.arithmetic(Arithmetic::Divide, SINCE, unit.messages);
+        if is_woken_for {
+            b.set(WAITED, ASKED);
+            b.arithmetic(Arithmetic::Max, WAITED, SINCE);
+            b.subtract(WAITED, SINCE);
+        }
         b.arithmetic(Arithmetic::Remainder, MESSAGE, unit.messages);
         self.in_order
             .renumber(&mut b, self.replay, unit, [wait, begins]);
@@ -387,6 +406,23 @@ impl<'a> Compiler<'a> {
         }
         self.replies(&mut b, &handed);
         b.finish()
+    }
+
+    /// Whether a unit spends CPU time for being woken.
+    fn is_woken_for(&self, unit: &Unit) -> bool {
+        let mut ids = unit.activations(self.replay);
+        ids.any(|id| self.replay.activations[id.index()].woken_for_ns > 0)
+    }
+
+    /// A message begins a part of an activation, for which its thread may have been woken.
+    /// `was_woken` says whether it was in the recording.
+    fn wakes_up(&self, b: &mut ProgramBuilder, activation: &Activation, was_woken: bool) {
+        if activation.woken_for_ns > 0 {
+            let waited_ns = if was_woken { WAITS_IN_PILE_NS } else { 1 };
+            b.unless(WAITED, Compare::GreaterOrEqual, waited_ns, |b| {
+                b.work(activation.woken_for_ns);
+            });
+        }
     }
 
     /// Emits the instructions of a unit's threads before they wait for the first message.
@@ -427,6 +463,9 @@ impl<'a> Compiler<'a> {
         if let Some((_, wait)) = gates {
             self.hold_back(b, id, wait);
         }
+        if gates.is_some() {
+            self.wakes_up(b, activation, activation.was_woken);
+        }
         self.jobs.begins(b, id, activation);
         // From here on the client may ask again, at the latest when it has handled the answer.
         let answers = self
@@ -450,6 +489,9 @@ impl<'a> Compiler<'a> {
                     if let Some((gate, opening)) = gates.next() {
                         gate.pass(b, opening, *wait, |b, is_held| {
                             self.in_order.hold(b, activation.thread, is_held);
+                            if !is_held {
+                                self.wakes_up(b, activation, false);
+                            }
                         });
                     }
                 }

@@ -70,6 +70,7 @@ mod rounds;
 mod served;
 mod talks;
 mod users;
+mod woken;
 
 use super::activity::{Begun, Draft, Waking};
 use super::groups::{self, GroupIndex};
@@ -127,6 +128,8 @@ pub(super) struct Found {
     pub uses_log: bool,
     /// Requests whose clients gave up.
     pub given_up: u64,
+    /// CPU time of threads for [being woken](woken), ns.
+    pub woken_ns: BTreeMap<ThreadId, u64>,
     /// Activations of their threads and clients as recorded, before they were cut.
     pub uncut: Arc<BTreeMap<ThreadId, Vec<Activation>>>,
 }
@@ -364,6 +367,7 @@ pub(super) fn find(
         }
         let first = found.requests.len();
         let put = placing.put(&asked, drafts, &mut found.requests);
+        found.woken_ns.extend(put.woken_ns);
         let rounds = put.answering.map(|(thread, largest)| Rounds {
             thread,
             at_most: connections.map_or(largest, |all| all.iter().sum::<usize>() as u32),

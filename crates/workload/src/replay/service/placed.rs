@@ -25,7 +25,7 @@ use super::levels::{self, Gates, Level, Levels};
 use super::reordered::{self, Stretches};
 use super::replies::Reply;
 use super::rounds::Found as Rounds;
-use super::{Asked, Border, RequestId, Served, aside, own};
+use super::{Asked, Border, RequestId, Served, aside, own, woken};
 use schedcast_sim::workload::ArrivalContext;
 use std::collections::BTreeMap;
 
@@ -62,6 +62,8 @@ pub(super) struct Put {
     pub answering: Option<(ThreadId, u32)>,
     /// Per draft that was there before: whether it stands aside.
     pub aside: Vec<bool>,
+    /// CPU time of threads for being woken, ns.
+    pub woken_ns: BTreeMap<ThreadId, u64>,
 }
 
 impl Placing<'_> {
@@ -83,6 +85,12 @@ impl Placing<'_> {
         let mut replies = self.replies(asked, drafts);
         replies
             .sort_unstable_by_key(|reply| (reply.at_ns, reply.draft, reply.into_ns, reply.asked));
+        let is_whole = !asked.iter().any(|one| one.goes_on);
+        let woken_ns = woken::of_wakeups(
+            self.border.evidence.threads,
+            drafts,
+            replies.iter().map(|reply| reply.draft).filter(|_| is_whole),
+        );
         let first = requests.len() as u32;
         requests.extend(replies.iter().map(|reply| {
             let one @ Asked {
@@ -258,6 +266,7 @@ impl Placing<'_> {
             loosened: entries.map(|(_, waking)| *waking).collect(),
             answering,
             aside,
+            woken_ns,
         }
     }
 

@@ -24,6 +24,7 @@ mod sends;
 mod servers;
 mod services;
 mod transactions;
+mod woken;
 mod worlds;
 
 use super::*;
