@@ -74,12 +74,12 @@ impl Kernel {
             }
         }
         self.cfs_rqs[q].throttled = true;
+        p.observe(cpu, Observation::Throttle { group, cpu });
         if running {
             reached(Mark::ThrottledWhenCharged);
             let curr = self.rqs[cpu].curr;
             self.task_throttle_setup_work(p, curr);
         }
-        p.observe(cpu, Observation::Throttle { group, cpu });
         true
     }
 
