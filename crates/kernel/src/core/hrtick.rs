@@ -32,8 +32,10 @@ pub struct Hrtick {
     in_schedule: bool,
     /// Delay that the timer is set for then, ns.
     delay_ns: Option<Ns>,
-    /// Another CPU asks for it by an interrupt (`hrtick_csd`).
-    asked_ns: Option<Ns>,
+    /// The time asked for last, whether or not the timer is set for it (`hrtick_time`).
+    time_ns: Ns,
+    /// Another CPU asks by an interrupt that it be set for that time (`hrtick_csd`).
+    asked: bool,
 }
 
 impl Kernel {
@@ -53,8 +55,8 @@ impl Kernel {
         let rq = &mut self.rqs[cpu];
         rq.hrtick.in_schedule = false;
         if let Some(delay_ns) = rq.hrtick.delay_ns.take() {
-            let due_ns = p.now(cpu) + delay_ns;
-            self.arm_hrtick(p, cpu, due_ns);
+            rq.hrtick.time_ns = p.now(cpu) + delay_ns;
+            self.arm_hrtick(p, cpu);
         } else if rq.curr_is_idle() && rq.hrtick.due_ns.take().is_some() {
             p.cancel(cpu, Timer::Hrtick(cpu));
         }
@@ -94,13 +96,13 @@ impl Kernel {
             rq.hrtick.delay_ns = Some(delay_ns);
             return;
         }
-        let due_ns = p.now(self.here) + delay_ns;
+        rq.hrtick.time_ns = p.now(self.here) + delay_ns;
         if cpu == self.here {
-            self.arm_hrtick(p, cpu, due_ns);
-        } else if rq.hrtick.needs_rearm(due_ns) {
+            self.arm_hrtick(p, cpu);
+        } else if rq.hrtick.needs_rearm() {
             let first = self.is_first_call(cpu, true);
-            let asked = &mut self.rqs[cpu].hrtick.asked_ns;
-            if asked.replace(due_ns).is_some() || !first {
+            let asked = &mut self.rqs[cpu].hrtick.asked;
+            if std::mem::replace(asked, true) || !first {
                 return;
             }
             p.spend(self.here, Op::IpiSend, 1);
@@ -111,17 +113,18 @@ impl Kernel {
     /// An interrupt asks a CPU to set its timer (`__hrtick_start`).
     #[inline]
     pub(crate) fn hrtick_asked<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if let Some(due_ns) = self.rqs[cpu].hrtick.asked_ns.take() {
-            self.arm_hrtick(p, cpu, due_ns);
+        if std::mem::take(&mut self.rqs[cpu].hrtick.asked) {
+            self.arm_hrtick(p, cpu);
         }
     }
 
-    fn arm_hrtick<P: Platform>(&mut self, p: &mut P, cpu: Cpu, due_ns: Ns) {
+    /// `hrtick_cond_restart`.
+    fn arm_hrtick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let hrtick = &mut self.rqs[cpu].hrtick;
-        if hrtick.needs_rearm(due_ns) {
+        if hrtick.needs_rearm() {
             reached(Mark::HrtickArmed);
-            hrtick.due_ns = Some(due_ns);
-            p.arm(cpu, Timer::Hrtick(cpu), due_ns);
+            hrtick.due_ns = Some(hrtick.time_ns);
+            p.arm(cpu, Timer::Hrtick(cpu), hrtick.time_ns);
         }
     }
 
@@ -160,13 +163,13 @@ impl Kernel {
 
 impl Hrtick {
     /// `hrtick_needs_rearm`.
-    fn needs_rearm(&self, due_ns: Ns) -> bool {
+    fn needs_rearm(&self) -> bool {
         self.due_ns
-            .is_none_or(|now_ns| now_ns.abs_diff(due_ns) > REARM_DISTANCE_NS)
+            .is_none_or(|due_ns| due_ns.abs_diff(self.time_ns) > REARM_DISTANCE_NS)
     }
 
     /// Whether another CPU has asked for the timer to be set.
     pub(crate) fn is_asked(&self) -> bool {
-        self.asked_ns.is_some()
+        self.asked
     }
 }

@@ -47,6 +47,28 @@ fn the_timer_is_set_by_weight_and_only_while_others_wait() {
 }
 
 #[test]
+fn the_timer_that_another_cpu_asked_for_is_set_for_the_time_asked_for_last() {
+    // At 10.5 ms CPU 1 asks for 10.8 ms, then for 10.7 ms; a switch of CPU 0 before that interrupt
+    // arrives sets the timer for 10.9 ms, where it stays.
+    let mut world = World::new("7.1", 8);
+    world.spawn(CPU);
+    world.advance_to(10 * MS + 500 * US);
+    world.call(Cpu(1), |kernel, bench| {
+        kernel.here = Cpu(1);
+        kernel.hrtick_start(bench, CPU, 300 * US);
+    });
+    assert_eq!(world.next_due(), Some(10 * MS + 800 * US));
+    world.call(Cpu(1), |kernel, bench| {
+        kernel.here = Cpu(1);
+        kernel.hrtick_start(bench, CPU, 200 * US);
+        kernel.hrtick_schedule_enter(CPU);
+        kernel.hrtick_start(bench, CPU, 400 * US);
+        kernel.hrtick_schedule_exit(bench, CPU);
+    });
+    assert_eq!(world.next_due(), Some(10 * MS + 900 * US));
+}
+
+#[test]
 fn a_fork_does_not_preempt_from_6_19_on() {
     // The parent has long used up its protection; its child is placed at V with half a request, so
     // with the earlier deadline.
