@@ -150,7 +150,7 @@ impl Kernel {
         let curr = self.rqs[cpu].curr;
         let policy = self.tasks[curr].policy;
         if policy.is_fair() && !self.is_idle_task(curr) {
-            self.task_tick_fair(p, curr);
+            self.entity_ticks(p, curr);
             // It was set for the end of the request, so there is nothing to check.
             self.resched_curr(p, cpu);
         } else if policy.is_rt() {

@@ -312,14 +312,19 @@ impl Kernel {
 
     /// Tick of the fair class (`task_tick_fair`).
     pub(crate) fn task_tick_fair<P: Platform>(&mut self, p: &mut P, task: TaskId) {
+        self.entity_ticks(p, task);
+        let cpu = self.tasks[task].cpu;
+        self.update_misfit_status(cpu, Some(task));
+        self.check_update_overutilized_status(cpu);
+    }
+
+    /// The part of a tick that the timer of a slice has, too (`entity_tick` of each level).
+    pub(crate) fn entity_ticks<P: Platform>(&mut self, p: &mut P, task: TaskId) {
         if self.rules.flat_pick {
             self.task_tick_flat(p, task);
         } else {
             self.task_tick_levels(p, task);
         }
-        let cpu = self.tasks[task].cpu;
-        self.update_misfit_status(cpu, Some(task));
-        self.check_update_overutilized_status(cpu);
     }
 
     fn task_tick_levels<P: Platform>(&mut self, p: &mut P, task: TaskId) {
