@@ -4,6 +4,8 @@ mod common;
 
 use common::{MS, Mark, Ran, US, free_machine, marks, seeded, task};
 use schedcast_kernel::Cpu;
+use schedcast_kernel::platform::Op;
+use schedcast_kernel::rules::{Rules, Version};
 use schedcast_sim::machine::parts::TimerInterrupt;
 use schedcast_sim::{Machine, Workload, World};
 
@@ -159,4 +161,30 @@ fn a_timer_wakes_its_cpu_sooner_beside_one_that_executes() {
     assert_eq!(goes_on(5000), 10_060 * US);
     assert_eq!(goes_on(9980), 10_080 * US);
     assert_eq!(goes_on(15_000), 10_080 * US);
+}
+
+#[test]
+fn an_idle_cpu_is_interrupted_for_the_slice_that_it_stopped_waiting_for() {
+    // Two tasks that work 0.1 ms each: the first one's slice would end at 0.35 ms. The CPU idles
+    // from 0.2 ms on and leaves its hardware programmed (HRTIMER_MODE_LAZY_REARM).
+    let overhead_ns = |hrtick: bool| {
+        let mut workload = Workload::default();
+        for _ in 0..2 {
+            task(&mut workload, "t", 0, |b| {
+                b.work(100 * US);
+            });
+        }
+        let mut machine = free_machine(1);
+        machine.cost_ns[Op::TimerInterrupt as usize] = 1000;
+        let mut rules = Rules::of(Version::new(7, 1), 1, 250);
+        rules.features.hrtick = hrtick;
+        let mut world = World::new(machine, rules, workload, 1).unwrap();
+        let at = |world: &mut World, until| {
+            world.run_until(until).unwrap();
+            world.cpu_time(Cpu(0)).overhead_ns
+        };
+        [at(&mut world, 349 * US), at(&mut world, 3 * MS)]
+    };
+    assert_eq!(overhead_ns(true), [0, 1000]);
+    assert_eq!(overhead_ns(false), [0, 0]);
 }

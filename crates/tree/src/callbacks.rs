@@ -17,7 +17,7 @@ pub(super) struct Host {
     alloc: extern "C" fn(*mut Inner, c_ulong) -> *mut c_void,
     free: extern "C" fn(*mut Inner, *mut c_void),
     log: extern "C" fn(*mut Inner, *const c_char),
-    timer: extern "C" fn(*mut Inner, c_int, c_longlong),
+    timer: extern "C" fn(*mut Inner, c_int, c_longlong, c_int),
     interrupt: extern "C" fn(*mut Inner, c_int, c_int),
     tick: extern "C" fn(*mut Inner, c_int, c_int),
     switched: extern "C" fn(*mut Inner, c_int, c_int, c_int, c_int),
@@ -156,7 +156,7 @@ extern "C" fn log(world: *mut Inner, text: *const c_char) {
     inner.log.push(text);
 }
 
-extern "C" fn timer(world: *mut Inner, cpu: c_int, at: c_longlong) {
+extern "C" fn timer(world: *mut Inner, cpu: c_int, at: c_longlong, hrtick: c_int) {
     // KTIME_MAX stands for never.
     let at = if at == c_longlong::MAX {
         u64::MAX
@@ -165,7 +165,7 @@ extern "C" fn timer(world: *mut Inner, cpu: c_int, at: c_longlong) {
     };
     let inner = inner(world);
     inner.timers[cpu as usize] = at;
-    inner.pass(Told::Timer(cpu as usize, at));
+    inner.pass(Told::Timer(cpu as usize, at, hrtick != 0));
 }
 
 extern "C" fn interrupt(world: *mut Inner, cpu: c_int, kind: c_int) {

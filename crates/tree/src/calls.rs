@@ -203,8 +203,9 @@ pub(crate) enum Left {
 pub(crate) enum Told {
     /// Event that it schedules.
     Event(Event),
-    /// When the clock event device of a CPU is to fire; [`u64::MAX`] = never.
-    Timer(usize, u64),
+    /// When the clock event device of a CPU is to fire; [`u64::MAX`] = never. `true`: for the timer
+    /// of a slice.
+    Timer(usize, u64, bool),
     /// It asks for a number drawn by chance.
     Random(Chance),
     /// It does something that takes time, so often.

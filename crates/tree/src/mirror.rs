@@ -26,11 +26,16 @@ impl Mirror {
     pub(crate) fn hear<P: Platform>(&mut self, p: &mut P, here: Cpu, told: Told) -> u64 {
         match told {
             Told::Event(event) => self.note(p, here, event),
-            Told::Timer(cpu, Ns::MAX) => p.cancel(here, Timer::FairServer(Cpu::from(cpu))),
-            Told::Timer(cpu, at) => {
-                let at = at.saturating_sub(self.uptime_ns);
+            Told::Timer(cpu, at, hrtick) => {
                 let cpu = Cpu::from(cpu);
-                p.arm(cpu, Timer::FairServer(cpu), at);
+                let mut timers = [Timer::FairServer(cpu), Timer::Hrtick(cpu)];
+                timers.rotate_left(usize::from(hrtick));
+                // The one that is next first, so that the other is seen to be none of the first.
+                match at {
+                    Ns::MAX => p.cancel(here, timers[0]),
+                    _ => p.arm(cpu, timers[0], at.saturating_sub(self.uptime_ns)),
+                }
+                p.cancel(here, timers[1]);
             }
             Told::Random(Chance::Period) => return self.phase_ns,
             Told::Random(Chance::Dice) => return p.random(Draw::NewidleDice(here)),

@@ -343,7 +343,7 @@ impl Core for TreeCore {
         }
     }
 
-    /// The clock event device of a CPU, which stands for all timers of the C.
+    /// The clock event device of a CPU, which stands for all timers of the C but that of a slice.
     fn fair_server_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu, _: Cpu) {
         self.tree.timer_fired(cpu.index());
         self.enter(p, cpu, Call::Timer, &[]);
@@ -351,7 +351,9 @@ impl Core for TreeCore {
 
     fn fair_server_inactive_timer<P: Platform>(&mut self, _: &mut P, _: Cpu, _: Cpu) {}
 
-    fn hrtick_timer<P: Platform>(&mut self, _: &mut P, _: Cpu) {}
+    fn hrtick_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        self.fair_server_timer(p, cpu, cpu);
+    }
 
     fn dl_timer<P: Platform>(&mut self, _: &mut P, _: Cpu, _: TaskId) {}
 

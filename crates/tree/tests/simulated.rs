@@ -96,6 +96,11 @@ const PREEMPTIBLE: [Build; 4] = [
     ("7.3.4", Preemption::Lazy),
 ];
 
+/// The lazy builds from 7.1 on are those of x86 in this, too: HRTICK is on.
+fn has_timers_of_slices((version, model): Build) -> bool {
+    version.starts_with("7.") && !version.starts_with("7.0.") && model == Preemption::Lazy
+}
+
 fn is_equal_on(machine: Machine, build: Build, topology: &Topology, load: &Load, until: u64) {
     is_equal_at((1000, 0, false), machine, build, topology, load, until);
 }
@@ -121,7 +126,12 @@ fn is_equal_at(
     let mut rules = rules_as_built(version.parse().unwrap(), cpus, model, hz);
     rules.tick_phase_ns = tick_phase_ns;
     rules.irq_time_accounting = irq_time;
-    let tree = TreeCore::boot(&object, topology, rules.clone(), &[]).unwrap();
+    // The timers of slices of a tree are its C's.
+    let tree_rules = rules.clone();
+    rules.features.hrtick = has_timers_of_slices((version, model));
+    let features = [("HRTICK", true), ("HRTICK_DL", true)];
+    let features = &features[..if rules.features.hrtick { 2 } else { 0 }];
+    let tree = TreeCore::boot(&object, topology, tree_rules, features).unwrap();
     let tree = World::of_core(machine.clone(), tree, load.workload(cpus), 1).unwrap();
     let rust = World::new(machine, rules, load.workload(cpus), 1).unwrap();
     let (expected, rust) = run(rust, until);
@@ -242,6 +252,28 @@ fn initcalls_of_a_patch_run_in_their_order_and_a_33rd_feature_is_on() {
     let tree = TreeCore::boot(&object, &Topology::flat(2), rules, &[]).unwrap();
     let lines = ["key 1, feature 1", "in patch_reports+0x0"];
     assert_eq!(tree.printed(), lines);
+}
+
+#[test]
+fn slices_end_at_their_timers() {
+    let build = ("7.3.4", Preemption::Lazy);
+    let free = || Machine::preset("generic-8").unwrap().free_of_charge();
+    let mut unequal = Topology::flat(8);
+    unequal.capacities = vec![1024, 1024, 512, 512, 512, 512, 512, 512];
+    let flat = Topology::flat(4);
+    let many = "schbench -m 2 -t 4 -r 1";
+    for (machine, topology, load) in [
+        (free(), &unequal, Load::alone(PLAIN)),
+        (free(), &unequal, Load::alone(many)),
+        (free(), &flat, Load::of(BENCH, 1, Some(LIMIT))),
+        (
+            Machine::preset("generic-8").unwrap(),
+            &flat,
+            Load::alone("hackbench -g 4 -l 200"),
+        ),
+    ] {
+        is_equal_at((250, 0, false), machine, build, topology, &load, 1000 * MS);
+    }
 }
 
 #[test]

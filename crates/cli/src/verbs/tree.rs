@@ -31,9 +31,6 @@ pub(crate) fn build_all(scenarios: &[Scenario], simulator: &Simulator) -> Result
     })?;
     notes.iter().for_each(|note| say(&format!("note: {note}")));
     say(&format!("note: {}", tree::LEFT_OUT));
-    if let Some(note) = tree::note_of_timers(scenarios) {
-        say(&format!("note: {note}"));
-    }
     Ok(())
 }
 

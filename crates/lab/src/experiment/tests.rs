@@ -3,7 +3,6 @@
 use super::cgroup::CgroupVersion;
 use super::program::Action;
 use super::*;
-use crate::simulator::tree::note_of_timers;
 use schedcast_base::limits::CpuLimits;
 use schedcast_base::{assert_contains, assert_starts, rows};
 
@@ -440,24 +439,6 @@ fn a_release_takes_the_place_of_a_tree_below_it_and_the_other_way_round() {
     let expected = [("6.12.107", true), ("6.18", false), ("6.12.107", true)];
     let expected = expected.map(|(version, tree)| (version.to_owned(), tree));
     assert_eq!(found, expected);
-}
-
-#[test]
-fn trees_beside_rules_that_have_a_timer_of_slices_are_told() {
-    let folder = tempfile::tempdir().unwrap();
-    let tree = folder.path().display();
-    let told = |patchlevel: u32, rules: &str| {
-        let makefile = format!("VERSION = 7\nPATCHLEVEL = {patchlevel}\nSUBLEVEL = 4\n");
-        std::fs::write(folder.path().join("Makefile"), makefile).unwrap();
-        let text = format!(
-            "[kernel]\nversion = \"{rules}\"\n[[variant]]\nname = \"a\"\n\
-             [[variant]]\nname = \"b\"\nkernel.tree = \"{tree}\"\n"
-        );
-        note_of_timers(&read_text(&text).unwrap().scenarios).is_some()
-    };
-    assert!(told(3, "7.3.4"));
-    assert!(!told(3, "7.0"));
-    assert!(!told(0, "7.3.4"));
 }
 
 /// Stars between columns were of the recorded kernel's patch, and of idle states.

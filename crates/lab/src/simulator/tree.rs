@@ -27,18 +27,6 @@ use crate::tree_files;
 pub const LEFT_OUT: &str =
     "beside a kernel tree no column has idle states, changing clocks or recorded patches";
 
-/// The note on scenarios of which some have a tree and others the rules of a kernel whose timer
-/// ends requests: with the prices of a machine it is set some hundred nanoseconds earlier or later.
-pub fn note_of_timers(scenarios: &[Scenario]) -> Option<&'static str> {
-    let timed = scenarios.iter().map(|one| &one.kernel);
-    let timed = timed.filter(|kernel| kernel.rules.features.hrtick);
-    let (trees, rules): (Vec<_>, Vec<_>) = timed.partition(|kernel| kernel.tree.is_some());
-    (!trees.is_empty() && !rules.is_empty()).then_some(
-        "from 7.1 on columns of a kernel tree and of the rules may part where they decide alike: the \
-         timer of a slice (HRTICK) expires some hundred nanoseconds earlier or later",
-    )
-}
-
 /// Objects that were built, by tree and configuration.
 #[derive(Default)]
 pub(super) struct Objects(Mutex<Vec<(PathBuf, Config, PathBuf)>>);

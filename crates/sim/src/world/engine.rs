@@ -214,6 +214,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             return false;
         }
         let next = self.kernel.leave_kernel(&mut self.out, cpu);
+        self.out.cpus[cpu].leaves_timer_interrupt = false;
         self.switch(cpu, before, next)
     }
 

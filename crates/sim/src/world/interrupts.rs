@@ -91,7 +91,9 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let mut entered = self.out.now;
         self.kernel.irq_enter(&self.out, cpu);
         self.out.spend(cpu, Op::TimerInterrupt, 1);
-        self.out.cpus[cpu].in_timer_interrupt = true;
+        let state = &mut self.out.cpus[cpu];
+        state.in_timer_interrupt = true;
+        state.stale_at = Ns::MAX;
         let mut next = Ns::MAX;
         for _ in 0..RETRIES {
             while self.run_next_timer(cpu, entered) {}
@@ -101,7 +103,9 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
                 break;
             }
         }
-        self.out.cpus[cpu].in_timer_interrupt = false;
+        let state = &mut self.out.cpus[cpu];
+        state.in_timer_interrupt = false;
+        state.leaves_timer_interrupt = true;
         self.out.program_device_for(cpu, next);
         self.out.write_deadline(cpu);
         self.run(cpu, Flow::Entered)

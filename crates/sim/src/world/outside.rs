@@ -122,6 +122,11 @@ pub(crate) struct CpuState {
     pub poked: bool,
     /// In the timer interrupt, or on the way there: the hardware is programmed once, at its end.
     pub in_timer_interrupt: bool,
+    /// On the way out of the timer interrupt: what is moved now costs no interrupt.
+    pub leaves_timer_interrupt: bool,
+    /// For when the hardware is still programmed, though the lazy timer that was due then was moved
+    /// or cancelled; `Ns::MAX` = for nothing.
+    pub stale_at: Ns,
     /// Accounting.
     pub time: CpuTime,
     /// Address spaces it holds translations of.
@@ -319,6 +324,25 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         }
     }
 
+    /// Moves a lazy timer, or cancels it. The hardware stays programmed for when it was the first
+    /// to be due: an interrupt that finds nothing to do costs less than to program it on every
+    /// switch (`HRTIMER_MODE_LAZY_REARM`).
+    pub(super) fn move_lazily(&mut self, cpu: Cpu, timer: TimerId, at: Option<Ns>) {
+        let state = &self.cpus[cpu];
+        if let Some(first) = self.timers.first(cpu)
+            && first.timer == timer
+            && !state.in_timer_interrupt
+            && !state.leaves_timer_interrupt
+            && (self.timers).runs_before_tick(&first, state.tick_at, state.tick_order)
+        {
+            self.cpus[cpu].stale_at = state.stale_at.min(first.hard);
+        }
+        match at {
+            Some(at) => self.arm_timer(cpu, timer, at, 0),
+            None => self.cancel_timer(timer),
+        }
+    }
+
     /// When the next timer or tick of a CPU is due, `Ns::MAX` when none is.
     #[inline(always)]
     pub(super) fn next_expiry(&self, cpu: Cpu) -> Ns {
@@ -326,14 +350,20 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         first.min(self.cpus[cpu].tick_at)
     }
 
-    /// Programs the timer hardware of a CPU for its next timer or tick.
+    /// Programs the timer hardware of a CPU for its next timer or tick. A time for which it is
+    /// programmed in vain gives way to an earlier one only.
     #[inline(always)]
     pub(super) fn program_device(&mut self, cpu: Cpu) {
-        let state = &self.cpus[cpu];
+        let next = self.next_expiry(cpu);
+        let state = &mut self.cpus[cpu];
         if state.in_timer_interrupt {
             return;
         }
-        self.program_device_for(cpu, self.next_expiry(cpu));
+        let at = next.min(state.stale_at);
+        if at == next {
+            state.stale_at = Ns::MAX;
+        }
+        self.program_device_for(cpu, at);
     }
 
     /// Programs it for `at`, `Ns::MAX` = never.

@@ -70,7 +70,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
             Timer::FairServerInactive(of) => {
                 self.arm_timer(cpu, self.fair_server_inactive_timer(of), at, 0);
             }
-            Timer::Hrtick(of) => self.arm_timer(cpu, self.hrtick_timer(of), at, 0),
+            Timer::Hrtick(of) => self.move_lazily(of, self.hrtick_timer(of), Some(at)),
             Timer::Deadline(task) => self.arm_timer(cpu, self.deadline_timer(task, false), at, 0),
             Timer::Inactive(task) => self.arm_timer(cpu, self.deadline_timer(task, true), at, 0),
         }
@@ -92,7 +92,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
             Timer::FairServerInactive(of) => {
                 self.cancel_timer(self.fair_server_inactive_timer(of));
             }
-            Timer::Hrtick(of) => self.cancel_timer(self.hrtick_timer(of)),
+            Timer::Hrtick(of) => self.move_lazily(of, self.hrtick_timer(of), None),
             Timer::Deadline(task) => self.cancel_timer(self.deadline_timer(task, false)),
             Timer::Inactive(task) => self.cancel_timer(self.deadline_timer(task, true)),
         }

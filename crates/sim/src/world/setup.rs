@@ -246,6 +246,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             let speed = machine.speed(row) * (SPEED_NOMINAL / 1024);
             CpuState {
                 tick_at: Ns::MAX,
+                stale_at: Ns::MAX,
                 timer_offset_ns: timer_offset_ns(&machine, seed, row),
                 warm_speed: speed,
                 speed,

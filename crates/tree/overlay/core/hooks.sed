@@ -62,3 +62,4 @@ s/^\t\t\(if (available_idle_cpu(cpu) || sched_idle_cpu(cpu))\)$/\t\tsc_spend(SC_
 s/^\t\t\treturn core;$/\t\t\t{ sc_spend(SC_SCAN_CPU, sc_looks(p, sched_domain_span(sd), target, core)); return core; }/
 s/^\tset_idle_cores(target, 0);$/\tsc_spend(SC_SCAN_CPU, sc_allowed(p, sched_domain_span(sd)));&/
 }
+s/^\(\t\t      HRTIMER_MODE_REL_HARD\) | HRTIMER_MODE_LAZY_REARM);$/\1);/

@@ -17,7 +17,7 @@ struct sc_host {
 	void *(*alloc)(void *world, unsigned long size);	/* zeroed, on a 64 byte boundary */
 	void (*free)(void *world, void *memory);
 	void (*log)(void *world, const char *text);
-	void (*timer)(void *world, int cpu, long long at_ns);	/* clock event device of a CPU */
+	void (*timer)(void *world, int cpu, long long at_ns, int hrtick);	/* clock event device of a CPU */
 	void (*interrupt)(void *world, int cpu, int kind);	/* enum sc_call: RESCHED, FUNCTION or IRQ_WORK */
 	void (*tick)(void *world, int cpu, int runs);		/* the idle loop stopped the tick, or it is back */
 	void (*switched)(void *world, int cpu, int from, int to, int left);	/* enum sc_left */

@@ -21,6 +21,7 @@ void sc_percpu_setup(int cpus);
 void sc_deferred(void);
 void sc_trap(const char *name);
 bool sc_tick_stopped(int cpu);
+bool sc_hrtick_is_next(void);
 int sc_left(struct task_struct *task);
 struct task_struct *sc_thread_new(void (*entry)(void), const char *name, int cpu);
 void sc_percpu_thread(void);

@@ -132,10 +132,11 @@ void arch_irq_work_raise(void) { interrupt(sc_cpu, SC_IRQ_WORK); }
  * which is not compiled, turns this on at boot. */
 struct static_key timers_migration_enabled = STATIC_KEY_INIT_TRUE;
 
-/* The clock event device in its one-shot mode. */
+/* The clock event device in its one-shot mode. The host leaves it programmed where HRTICK moves
+ * (HRTIMER_MODE_LAZY_REARM), because its ticks are timers like others there. */
 int tick_program_event(ktime_t expires, int force)
 {
-	sc_host->timer(sc_host->world, sc_cpu, expires);
+	sc_host->timer(sc_host->world, sc_cpu, expires, sc_hrtick_is_next());
 	return 0;
 }
 

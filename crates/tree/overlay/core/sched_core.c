@@ -27,6 +27,9 @@ extern const struct sc_host *sc_host;
 #include <arch/schedcast/core/internal.h>
 #include <linux/clockchips.h>
 #include <linux/cpuhotplug.h>
+#if __has_include(<linux/hrtimer_bases.h>)
+#include <linux/hrtimer_bases.h>
+#endif
 #include <linux/irq_work.h>
 #include <linux/sched/clock.h>
 #include <linux/sched/task.h>
@@ -241,6 +244,18 @@ struct task_struct *sc_thread_new(void (*entry)(void), const char *name, int cpu
 static struct { int call; const long *argument; long result; bool stays; } call;
 /* CPUs whose interrupt is not over. */
 static bool in_interrupt[NR_CPUS];
+
+/* Whether the device of the CPU is programmed for the end of a slice. */
+bool sc_hrtick_is_next(void)
+{
+#ifdef SC_LAZY_REARM
+	struct hrtimer *timer = &this_rq()->hrtick_timer;
+
+	return timer->base->cpu_base->next_timer == timer;
+#else
+	return false;
+#endif
+}
 
 static struct clock_event_device event_device;
 static void serve_interrupt(void)
