@@ -9,6 +9,7 @@ use schedcast_kernel::platform::Observation;
 use schedcast_kernel::rules::Preemption;
 use schedcast_kernel::topology::Topology;
 use schedcast_sim::events::{TraceEvent, TraceKind};
+use schedcast_sim::machine::parts::Smt;
 use schedcast_sim::workload::GroupSpec;
 use schedcast_sim::{Core, Machine, Workload, World};
 use schedcast_tree::ground::{config_with, rules_as_built};
@@ -274,6 +275,24 @@ fn slices_end_at_their_timers() {
     ] {
         is_equal_at((250, 0, false), machine, build, topology, &load, 1000 * MS);
     }
+}
+
+#[test]
+fn threads_of_a_core_at_speeds_that_divide_no_price() {
+    let mut machine = Machine::preset("generic-8").unwrap();
+    machine.smt = Some(Smt {
+        thread_speed_1000ths: vec![1000, 600, 450, 350],
+        polling_sibling_speed_percent: 100,
+    });
+    let build = ("6.12.107", Preemption::Voluntary);
+    let load = Load::alone("schbench -m 2 -t 12 -r 1");
+    is_equal_on(
+        machine,
+        build,
+        &Topology::regular(1, 1, 4, 4),
+        &load,
+        300 * MS,
+    );
 }
 
 #[test]

@@ -33,7 +33,9 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
 
     #[inline(always)]
     fn spend(&mut self, cpu: Cpu, op: Op, count: u32) {
-        self.charge(cpu, op, self.machine.price_ns(op) * Ns::from(count), count);
+        // Each is rounded by itself, so that it does not matter how many are charged at once.
+        let each_ns = self.scaled(cpu, self.machine.price_ns(op));
+        self.pay(cpu, op, each_ns * Ns::from(count), count);
     }
 
     #[inline(always)]
@@ -182,9 +184,19 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// A CPU is busy for `price_ns` at nominal speed with so many operations of a kind.
     #[inline]
     pub(super) fn charge(&mut self, cpu: Cpu, op: Op, price_ns: Ns, count: u32) {
+        self.pay(cpu, op, self.scaled(cpu, price_ns), count);
+    }
+
+    /// A price at the speed of a CPU.
+    #[inline(always)]
+    fn scaled(&self, cpu: Cpu, price_ns: Ns) -> Ns {
+        (price_ns * self.cpus[cpu].price_scale) >> 16
+    }
+
+    #[inline(always)]
+    fn pay(&mut self, cpu: Cpu, op: Op, price_ns: Ns, count: u32) {
         let at = self.own_clock(cpu);
         let state = &mut self.cpus[cpu];
-        let price_ns = (price_ns * state.price_scale) >> 16;
         state.cursor = at + price_ns;
         state.time.overhead_ns += price_ns;
         let statistics = &mut self.probes.machine;
