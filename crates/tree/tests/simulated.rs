@@ -296,6 +296,29 @@ fn threads_of_a_core_at_speeds_that_divide_no_price() {
 }
 
 #[test]
+fn preferred_cpus_pull_running_tasks_at_the_prices_of_a_machine() {
+    let mut topology = Topology::flat(8);
+    topology.priorities = vec![10, 10, 20, 20, 30, 30, 40, 40];
+    let machine = || Machine::preset("generic-8").unwrap();
+    let load = Load::alone("hackbench -g 1 -l 400");
+    // The first build needs what wakes a migration thread to wait until its last switch is over,
+    // the second one not to give up a lock that it did not take.
+    for build in [
+        ("6.18.15", Preemption::Lazy),
+        ("6.12.107", Preemption::Full),
+    ] {
+        is_equal_at(
+            (250, 0, false),
+            machine(),
+            build,
+            &topology,
+            &load,
+            1000 * MS,
+        );
+    }
+}
+
+#[test]
 fn time_of_interrupts_is_no_task_s_as_under_the_rules() {
     for version in ["6.12.107", "6.18.15"] {
         let model = Preemption::Voluntary;

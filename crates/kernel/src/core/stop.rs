@@ -31,6 +31,12 @@ impl Kernel {
         }
         p.spend(self.here, Op::Wakeup, 1);
         self.tasks[stopper].state = TaskState::Waking;
+        if self.still_switched_away_from(p, stopper, cpu) {
+            if !self.rules.stopper_wakes_at_once && self.ttwu_queue_on_cpu(stopper, cpu) {
+                return self.ttwu_queue_wakelist(p, stopper, cpu, false);
+            }
+            p.spin_until(self.here, self.rqs[cpu].switched_at_ns);
+        }
         if !self.rules.stopper_wakes_at_once && self.ttwu_queue_cond(cpu) {
             return self.ttwu_queue_wakelist(p, stopper, cpu, false);
         }

@@ -86,7 +86,7 @@ impl Kernel {
     /// Whether such a wakeup is handed to that CPU and no other is sought (`WF_ON_CPU`, 5.8): it is
     /// about to be idle, has at most one task (before 6.0 and 5.15.61), or shares no cache with the
     /// waker.
-    fn ttwu_queue_on_cpu(&self, task: TaskId, last_cpu: Cpu) -> bool {
+    pub(super) fn ttwu_queue_on_cpu(&self, task: TaskId, last_cpu: Cpu) -> bool {
         let allowed = self.tasks[task].affinity.contains(last_cpu);
         let few = !self.rules.idle_cpu_wakes_itself && self.rqs[last_cpu].nr_running <= 1;
         allowed

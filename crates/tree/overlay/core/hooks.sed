@@ -12,7 +12,7 @@ s/sc_woken(p); ttwu_do_wakeup(.*);$/& sc_unlock(rq); sc_wakeup_end(p);/
 }
 /^static void ttwu_queue(/,/^}/{
 s/^\trq_lock(rq, &rf);$/& sc_lock_to_wake(rq, p);/
-s/^\trq_unlock(rq, &rf);$/& sc_unlock(rq); sc_wakeup_end(p);/
+s/^\trq_unlock(rq, &rf);$/& sc_unlock_woken(rq, p); sc_wakeup_end(p);/
 }
 /^void sched_ttwu_pending(/,/^}/{
 s/^\trq_lock_irqsave(rq, &rf);$/& sc_lock(rq);/

@@ -18,6 +18,7 @@ extern const struct sc_host *sc_host;
 #define sc_stopper(task) ((task)->sched_class == &stop_sched_class)
 #define sc_waking(task) do { if (sc_stopper(task)) sc_spend(SC_WAKEUP, 1); } while (0)
 #define sc_lock_to_wake(queue, task) do { if (!sc_stopper(task)) sc_lock(queue); } while (0)
+#define sc_unlock_woken(queue, task) do { if (!sc_stopper(task)) sc_unlock(queue); } while (0)
 #define sc_wakeup_end(task) do { if (!sc_stopper(task)) sc_spend(SC_WAKEUP_END, 1); } while (0)
 #define sc_placed(task, to) sc_host->placed(sc_host->world, (task)->pid, task_cpu(task), to)
 #define sc_migrated(task, to) sc_host->migrated(sc_host->world, (task)->pid, task_cpu(task), to)
