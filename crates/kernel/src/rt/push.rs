@@ -10,7 +10,7 @@ use super::{Callbacks, NO_RT_PRIO};
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
-use crate::platform::{Op, Platform};
+use crate::platform::Platform;
 
 impl Kernel {
     /// `enqueue_pushable_task`: behind those of the same priority.
@@ -164,7 +164,6 @@ impl Kernel {
         }
         let mut pulled = false;
         for source in others.iter() {
-            p.spend(cpu, Op::BalanceCpu, 1);
             pulled |= self.pull_from(p, cpu, source);
         }
         if pulled {

@@ -239,8 +239,8 @@ fn a_pull_takes_nothing_that_may_not_run_there() {
     kernel.balance_rt(&mut world.bench, NEXT, sleeper);
     assert_eq!(world.kernel.tasks[waiting].cpu, CPU);
     assert!(!world.kernel.rqs[1].need_resched);
-    // It looked at the one CPU that is overloaded.
-    assert_eq!(world.bench.spent, [(NEXT, Op::BalanceCpu, 1)]);
+    // `balance_cpu_ns` is a price of load balance, which this is not.
+    assert_eq!(world.bench.spent, []);
 }
 
 #[test]
