@@ -440,8 +440,10 @@ mod tests {
         let plain = resolve("5.13", "").unwrap();
         let patched = resolve("5.13", "burst").unwrap();
         assert!(!plain.burst && patched.burst);
+        // The commit moves the refill, too.
         let unpatched = Rules {
             burst: false,
+            refill_first: false,
             ..patched
         };
         assert_eq!(unpatched, plain);

@@ -70,7 +70,7 @@ changes! {
     "alt-period" "0c2de3f054a5" (5, 13) also [(5, 10, 36)] until (6, 6) for Cfs: (on features.alt_period),
         "The period depends on all tasks of the CPU, not on those of the queue (ALT_PERIOD).";
     "slice-floor" "0c2de3f054a5" (5, 13) also [(5, 10, 36)] until (6, 6) for Cfs: (on features.base_slice),
-        "No slice is shorter than the minimum granularity (BASE_SLICE).";
+        "No slice is shorter than the minimum granularity (BASE_SLICE, a switch beside ALT_PERIOD).";
     "group-load-sum-follows" "7c7ad626d9a0" (5, 13) also [(5, 10, 44)]:
         (queue_sums.group_load: SumChange::Subtract => SumChange::Follow, ..),
         "The sum of load becomes what its average stands for when a group's load changes.";
@@ -193,7 +193,7 @@ changes! {
     "leaf-until-told" release (6, 19) also [(6, 6, 120), (6, 12, 63), (6, 17, 13), (6, 18, 2)]: (on leaf_until_group_knows),
         "A queue stays on the leaf list until its group has heard that nothing is left of its load.";
     "fork-no-preempt" "e837456fdca8" (6, 19) also [(6, 18, 33)] for Eevdf: (on forks_do_not_preempt),
-        "A forked task preempts its parent by a shorter request only.";
+        "A forked task preempts its parent by a shorter request only (in one commit with the next row).";
     "buddies-at-wakeup" "e837456fdca8" (6, 19) also [(6, 18, 33)] for Eevdf: (on wakeups_heed_buddies),
         "A wakeup does not preempt where the pick would take a buddy, and otherwise shortens protection.";
     "origin-follows-order" "79f3f9bedd14" (6, 19) also [(6, 12, 64), (6, 18, 3)]

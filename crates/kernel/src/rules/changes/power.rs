@@ -51,7 +51,7 @@ changes! {
         "teo looks at the timers last.";
     "teo-no-near-timer" release (6, 6) until (6, 19) and [(6, 6, 120), (6, 12, 64), (6, 18, 3)]: (on idle.teo_ignores_near_timer),
         "With the tick stopped a near timer brings teo to no state that needs less than a tick.";
-    "margin-on-current" "9c0b4bb7f630" (6, 8): (on frequency.margin_on_current),
+    "margin-on-current" "e37617c8e53a" (6, 8): (on frequency.margin_on_current),
         "Without frequency invariance schedutil refers to 1.25 times the current frequency.";
     "rate-limit-2ms" release (6, 9) until (6, 10):
         (frequency.rate_limit: RateLimit::ThousandLatencies => RateLimit::ThousandLatenciesUpTo2Ms),

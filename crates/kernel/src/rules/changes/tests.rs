@@ -67,6 +67,27 @@ fn rows_of_one_commit_begin_in_one_release() {
     }
 }
 
+/// Commits of which each release has all or nothing, in two rows: two switches in
+/// `sched/features`, and two effects that a search for a cause tells apart.
+const TWO_EFFECTS: [&str; 2] = ["0c2de3f054a5", "e837456fdca8"];
+
+#[test]
+fn a_commit_has_two_rows_where_releases_have_a_part_of_it_or_its_row_says_so() {
+    let mut lives = BTreeMap::new();
+    let mut twice = BTreeSet::new();
+    for change in all() {
+        if let Origin::Commit(commit) = change.origin {
+            let life: Vec<bool> = Version::releases()
+                .map(|version| change.holds_in(version))
+                .collect();
+            if lives.insert((commit, life), change.name).is_some() {
+                twice.insert(commit);
+            }
+        }
+    }
+    assert_eq!(twice, TWO_EFFECTS.into());
+}
+
 #[test]
 fn names_are_unique_and_sentences_end() {
     let mut names: Vec<&str> = all().map(|change| change.name).collect();
