@@ -375,7 +375,7 @@ fn scheduling_events_have_priorities_first_wakeups_and_migrations() {
     };
     let all: BTreeSet<i32> = switches.clone().filter_map(|one| one.next_prio).collect();
     assert!(all.contains(&19) && all.contains(&139), "{all:?}");
-    assert_eq!(prios(b"swapper"), [120].into());
+    assert_eq!(prios(b"swapper/1"), [120].into());
     let mut migrations = events.iter().flat_map(|event| &event.sched_migrate_task);
     assert!(migrations.next().is_some());
     // Every thread is new once, and before all its other wakeups.

@@ -171,7 +171,7 @@ fn scheduling_events_are_bundled_by_cpu() {
     let last = bundles[2].event[0].sched_switch.as_ref().unwrap();
     assert_eq!(
         (last.prev_state, last.next_comm.as_deref()),
-        (Some(1), Some(&b"swapper"[..]))
+        (Some(1), Some(&b"swapper/0"[..]))
     );
 }
 

@@ -24,6 +24,7 @@
 //! the events of the present piece, so memory does not grow with the trace. The first error of the
 //! output is kept and returned by [`PerfettoWriter::finish`].
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -76,6 +77,15 @@ pub struct Thread<'a> {
     /// Priority as tracepoints print it: 100 to 139 of fair classes, 0 to 98 of real-time ones, −1
     /// of `SCHED_DEADLINE`.
     pub prio: i32,
+}
+
+/// Name of a thread in a switch on a CPU as the file numbers it. The idle task of each has its own,
+/// `swapper/3`.
+fn comm_on(cpu: u64, thread: Thread<'_>) -> Cow<'_, [u8]> {
+    match thread.tid {
+        0 => format!("swapper/{cpu}").into_bytes().into(),
+        _ => thread.comm.as_bytes().into(),
+    }
 }
 
 /// Writes a trace into `out`.
@@ -339,17 +349,18 @@ impl<W: Write> PerfettoWriter<W> {
         next: Thread<'_>,
     ) {
         let (prev_tid, next_tid) = (self.tid_number(prev.tid), self.tid_number(next.tid));
+        let number = self.cpu_number(cpu);
         self.on_cpu(
             cpu,
             time_ns,
             prev.tid,
             field::ftrace::SCHED_SWITCH,
             |event| {
-                put_bytes(event, 1, prev.comm.as_bytes());
+                put_bytes(event, 1, &comm_on(number, prev));
                 put_uint(event, 2, prev_tid);
                 put_int(event, 3, i64::from(prev.prio));
                 put_uint(event, 4, state);
-                put_bytes(event, 5, next.comm.as_bytes());
+                put_bytes(event, 5, &comm_on(number, next));
                 put_uint(event, 6, next_tid);
                 put_int(event, 7, i64::from(next.prio));
             },
