@@ -238,11 +238,20 @@ fn each(
     let mut at = 0;
     while let Some(word) = words.get(at) {
         let name = word.rsplit('/').next().unwrap_or(word);
+        if let Some(next) = behind_what_sets_nothing(name, words, at) {
+            if next == words.len() {
+                return Err(CommandError::new(name, at + 1, NEEDS_PROGRAM));
+            }
+            at = next;
+            continue;
+        }
         let Some(prefix) = PREFIXES.iter().find(|prefix| prefix.tool.name == name) else {
             break;
         };
         let operands = usize::from(prefix.operand);
-        let (read, next) = prefix.tool.parse_leading(words, at + 1, operands)?;
+        let spelled = (name == "nice").then(|| with_flag_of_nice(words, at + 1));
+        let words_of_it = spelled.as_deref().unwrap_or(words);
+        let (read, next) = prefix.tool.parse_leading(words_of_it, at + 1, operands)?;
         if next == words.len() {
             return Err(CommandError::new(name, at + 1, NEEDS_PROGRAM));
         }
@@ -255,6 +264,56 @@ fn each(
         at = next;
     }
     Ok(at)
+}
+
+/// Where the command begins that `env` or `perf stat` starts: variables and counters mean nothing to
+/// the scheduler. `None` for other words, and for flags that could mean something.
+fn behind_what_sets_nothing(name: &str, words: &[String], at: usize) -> Option<usize> {
+    let mut next = at + 1;
+    let word = |row: usize| words.get(row).map(String::as_str);
+    match name {
+        "env" => {
+            while word(next)
+                .is_some_and(|word| word == "-i" || (!word.starts_with('-') && word.contains('=')))
+            {
+                next += 1;
+            }
+        }
+        "perf" if word(next) == Some("stat") => {
+            next += 1;
+            loop {
+                next += match word(next) {
+                    Some("-d" | "-dd" | "-ddd" | "-v" | "-B") => 1,
+                    Some("-e" | "--event" | "-o" | "--output") => 2,
+                    Some(word) if word.starts_with("--event=") => 1,
+                    Some("--") => {
+                        next += 1;
+                        break;
+                    }
+                    _ => break,
+                };
+            }
+        }
+        _ => return None,
+    }
+    match word(next) {
+        Some(word) if word.starts_with('-') => None,
+        _ => Some(next.min(words.len())),
+    }
+}
+
+/// The words of `nice -5` and `nice --5` as those of `nice -n5` and `nice -n-5`.
+fn with_flag_of_nice(words: &[String], at: usize) -> Vec<String> {
+    let mut words = words.to_vec();
+    if let Some(word) = words.get_mut(at)
+        && let Some(number) = word.strip_prefix('-')
+        && let digits = number.strip_prefix('-').unwrap_or(number)
+        && !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        *word = format!("-n{number}");
+    }
+    words
 }
 
 /// The word between the flags and the started command, called `name` in messages.

@@ -181,3 +181,14 @@ fn uclampset_clamps_what_it_starts() {
     assert_contains(&error, "`uclamp = true` in [kernel]");
     // As a real-time process without a word it has a least of 1024.
 }
+
+#[test]
+fn nice_has_its_short_spelling_and_variables_and_counters_set_nothing() {
+    let read = prefixes("nice -5 hackbench -g 2");
+    assert_eq!((read.nice, read.words), (5, 2));
+    assert_eq!(prefixes("nice --5 hackbench -g 2").nice, -5);
+    let read = prefixes("env A=B LANG=C nice -n 3 perf stat -d -e cycles -- hackbench -g 2");
+    assert_eq!((read.nice, read.words), (3, 12));
+    assert_eq!(prefixes("perf bench sched pipe").words, 0);
+    assert_eq!(prefixes("perf stat -r 5 hackbench").words, 0);
+}
