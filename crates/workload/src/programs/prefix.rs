@@ -266,8 +266,8 @@ fn each(
     Ok(at)
 }
 
-/// Where the command begins that `env` or `perf stat` starts: variables and counters mean nothing to
-/// the scheduler. `None` for other words, and for flags that could mean something.
+/// Where the command begins that `env` or `perf stat` starts: variables and counters mean nothing
+/// to the scheduler. `None` for other words, and for flags that could mean something.
 fn behind_what_sets_nothing(name: &str, words: &[String], at: usize) -> Option<usize> {
     let mut next = at + 1;
     let word = |row: usize| words.get(row).map(String::as_str);

@@ -17,8 +17,9 @@ changes! {
         "Local runtime of an earlier refill goes back to the pool too.";
     "throttle-asks-again" "e98fa02c4f2e" (5, 8): (on throttle_asks_again),
         "A queue about to be throttled asks the pool once more.";
+    // It also refills the pool before the list of throttled queues is looked at.
     "burst" "f4183717b370" (5, 14): (on burst) (on refill_first),
-        "Unused quota may be kept (cpu.max.burst); refills come before looks for throttled queues.";
+        "Quota a group did not use may be carried over, up to cpu.max.burst.";
     "queues-until-free" "b027789e5e50" (5, 16) also [(5, 15, 5)]: (on queues_outlive_release),
         "The queues of a removed group go when it is freed, so that no limit above puts one that is gone back on a list.";
     "burst-statistics" "bcb1704a1ed2" (5, 16): (on burst_statistics),
