@@ -5,9 +5,9 @@ use super::services::{played_until, scheduled};
 use super::*;
 use schedcast_trace::AtSocket;
 
-/// A timer of the client sends requests on so many connections. For one the server uses 1500 µs,
-/// and 800 µs for each behind it.
-fn answered(mini: &mut Mini, at: u64, requests: u64) {
+/// A timer of the client sends requests on so many connections. The server uses `woken` µs for
+/// being woken and 800 µs for each request.
+fn answered(mini: &mut Mini, at: u64, requests: u64, woken: u64) {
     let ends = (0..requests).map(|number| [0xa0 + number, 0xb0 + number]);
     let ends: Vec<[u64; 2]> = ends.collect();
     mini.hands_over([at, at + 1], 0, 0, HARD, 1);
@@ -23,14 +23,14 @@ fn answered(mini: &mut Mini, at: u64, requests: u64) {
     for [_, theirs] in &ends {
         at_socket(mini, begins + 1, 2, AtSocket::Received, *theirs);
     }
-    for (replied, [ours, theirs]) in (begins + 1_200..).step_by(800).zip(&ends) {
+    for (replied, [ours, theirs]) in (begins + woken + 500..).step_by(800).zip(&ends) {
         at_socket(mini, replied, 2, AtSocket::Arrived, *ours);
-        if replied == begins + 1_200 {
+        if replied == begins + woken + 500 {
             mini.waking(replied, 0, 2, SOFT, 1);
         }
         at_socket(mini, replied + 1, 2, AtSocket::Sent, *theirs);
     }
-    let ends_at = begins + 700 + 800 * requests;
+    let ends_at = begins + woken + 800 * requests;
     mini.switch(ends_at, 0, 2, "S", 1);
     for [ours, _] in &ends {
         at_socket(mini, ends_at + 1, 1, AtSocket::Received, *ours);
@@ -39,18 +39,18 @@ fn answered(mini: &mut Mini, at: u64, requests: u64) {
 }
 
 /// 30 activations with one request and 30 with two, 10 ms apart.
-fn recorded() -> Replay {
+fn recorded(woken: u64) -> Replay {
     let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
     for number in 0..60 {
-        answered(&mut mini, 10_000 * number, 1 + number / 30);
+        answered(&mut mini, 10_000 * number, 1 + number / 30, woken);
     }
     scheduled(mini, 600_000)
 }
 
 #[test]
 fn what_a_request_behind_another_one_saves_is_the_time_for_being_woken() {
-    let replay = recorded();
+    let replay = recorded(700);
     assert_conserved(&replay);
     assert_eq!(replay.requests.len(), 90);
     let server = replay.threads_named("server").unwrap()[0];
@@ -61,9 +61,15 @@ fn what_a_request_behind_another_one_saves_is_the_time_for_being_woken() {
 }
 
 #[test]
+fn what_is_longer_than_a_wakeup_is_work() {
+    let replay = recorded(1_200);
+    assert!(replay.activations.iter().all(|one| one.woken_for_ns == 0));
+}
+
+#[test]
 fn requests_that_wait_together_spend_it_once() {
     let used_ns = |quota_ns: Option<u64>| {
-        let world = played_until(&recorded(), quota_ns, 5_000_000_000);
+        let world = played_until(&recorded(700), quota_ns, 5_000_000_000);
         let latency = world.probes().metric("server/request_latency").unwrap();
         assert_eq!(latency.values.count(), 90);
         world.probes().of("server").unwrap().run_ns
