@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
 from typing import Any
 
 from . import _native
-from ._native import Table
+from ._native import Table, UsageError
+
+
+class NoSuchName(UsageError, KeyError):
+    """A name that a result does not have: a `UsageError`, and the `KeyError` of a mapping."""
+
+    __str__ = Exception.__str__
+
+
+def _named(things: dict[str, Any], kind: str, name: object) -> Any:  # noqa: ANN401
+    """Return the thing of this name.
+
+    Raises:
+        NoSuchName: It has the nearest valid name.
+    """
+    try:
+        return things[name]  # type: ignore[index]
+    except (KeyError, TypeError):
+        near = difflib.get_close_matches(str(name), things, 1, 0.0)
+        hint = f"; nearest valid name: `{near[0]}`" if near else ""
+        raise NoSuchName(f"there is no {kind} `{name}`{hint}") from None
 
 
 @dataclass(frozen=True)
@@ -57,6 +78,14 @@ class Metric:
     vs_baseline: Change | None
     #: What really happened under these settings, where a recording knows.
     measured: Measured | None
+    #: Whether `one_run95` was moved apart because the simulated recorded run misses the recording.
+    misfit: bool = False
+    #: What the recording shows; None where it shows none.
+    recorded: float | None = None
+    #: Whether that is of requests that are inferred, as no log of them is in use.
+    inferred: bool = False
+    #: Relative difference below which the baseline differs from itself under other draws.
+    chaos_floor: float | None = None
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -79,6 +108,10 @@ class Metric:
             vs_baseline=change
             and Change(change["ratio"], _pair(change["ci95"]), change["significant"]),
             measured=measured and Measured(**measured),
+            misfit=form.get("misfit", False),
+            recorded=form.get("recorded"),
+            inferred=form.get("inferred", False),
+            chaos_floor=form.get("chaos_floor"),
         )
 
 
@@ -96,11 +129,17 @@ class Variant(Mapping[str, Metric]):
         self.kernel: dict[str, Any] = form["kernel"]
         #: Hash over all events of all seeds: equal runs have equal hashes.
         self.event_hash: str = form["event_hash"]
+        #: The machine, as the JSON describes it.
+        self.machine: dict[str, Any] = form["machine"]
+        #: The programs, as the JSON describes them.
+        self.programs: list[dict[str, Any]] = form["programs"]
+        #: Simulated time that was asked for, in nanoseconds; None if a run ends by itself.
+        self.duration_ns: int | None = form["duration_ns"]
         metrics = form["metrics"].items()
         self._metrics = {name: Metric._of(name, metric) for name, metric in metrics}
 
     def __getitem__(self, metric: str) -> Metric:
-        return self._metrics[metric]
+        return _named(self._metrics, "metric", metric)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._metrics)
@@ -146,10 +185,12 @@ class Comparison(_Arrow):
         self.baseline: str = form["baseline"]
         #: What an answer from a recording rests on: `trace`, `profile`, `counters`; else None.
         self.tier: str | None = form.get("tier")
+        #: Warnings that a reader needs before the numbers.
+        self.warnings: list[str] = form.get("warnings", [])
         self._variants = {one["name"]: Variant(one) for one in form["variants"]}
 
     def __getitem__(self, variant: str) -> Variant:
-        return self._variants[variant]
+        return _named(self._variants, "variant", variant)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._variants)
@@ -254,10 +295,16 @@ class Advice:
         self._text = text
         self._table = table
         form = json.loads(text)
+        #: The recording's folder as it was given.
+        self.recording: str = form["recording"]
         #: The group that is advised about.
         self.target: str = form["target"]
         #: The promises in full.
         self.slos: list[str] = form["slos"]
+        #: What `Option.finished` counts: `requests` or `activations`.
+        self.counted: str = form["counted"]
+        #: How much worse a neighbour may become, as a share; None: as much as it does.
+        self.max_neighbour: float | None = form["max_neighbour"]
         #: What was looked at: first the recorded limit, last none at all.
         self.options: list[Option] = [Option(**one) for one in form["options"]]
         #: The recommended limit in the words of each tool; None if none suits.
@@ -267,6 +314,8 @@ class Advice:
         names = {option.name: option for option in self.options}
         #: The recommended option; None if none suits.
         self.recommended: Option | None = names.get(form["recommended"])
+        #: The simulated limits as the JSON of a comparison.
+        self.comparison: dict[str, Any] = form["comparison"]
 
     def to_json(self) -> str:
         """Return the JSON object `schedcast.advice/1`, the same bytes as the command writes."""
@@ -295,6 +344,8 @@ class Forecast:
     met: bool
     #: Whether the mean is a lower bound: the percentile falls among what had not finished.
     at_least: bool = False
+    #: Whether the recording itself breaks the promise, under a limit that grants at least as much.
+    refuted: bool = False
 
     @classmethod
     def _of(cls, form: dict[str, Any]) -> Forecast:
@@ -308,6 +359,10 @@ class Check:
         self._text = text
         self._table = table
         form = json.loads(text)
+        #: The kernel, with the keys of `[kernel]`.
+        self.kernel: dict[str, Any] = form["kernel"]
+        #: Warnings that a reader needs before the verdict.
+        self.warnings: list[str] = form["warnings"]
         #: The promises in full.
         self.slos: list[str] = form["slos"]
         #: Whether every promise is kept in every column.
@@ -388,14 +443,28 @@ class Sweep(_Arrow):
 class Fleet(_Arrow):
     """The limits of the containers of a cluster, one row each: an Arrow table, like `Comparison`.
 
-    Columns are those of the command's `--csv`: limits and use in CPUs, shares between 0 and 1, the
-    period in microseconds. `polars.DataFrame(fleet).write_parquet("fleet.parquet")` keeps them.
+    Behind the limited containers stand those without a limit and those without an answer. Columns
+    are those of the command's `--csv`: limits and use in CPUs, shares between 0 and 1, the period
+    in microseconds. `polars.DataFrame(fleet).write_parquet("fleet.parquet")` keeps them.
     """
 
     def __init__(self, text: str, printed: str, table: Table) -> None:
         self._text, self._printed, self._table = text, printed, table
+        form = json.loads(text)
+        #: What the answer rests on: `counters`.
+        self.tier: str = form["tier"]
+        #: Share of a container's periods that may be throttled.
+        self.throttled_below: float = form["throttled_below"]
+        #: CPUs of limits that were to be given away; None if none were.
+        self.budget_cpus: float | None = form["budget_cpus"]
+        #: Number of containers without a limit.
+        self.unlimited: int = form["unlimited"]
+        #: Number of series that are sums of containers, and no containers.
+        self.sums: int = form["sums"]
+        #: Containers without an answer: `name`, and `why`.
+        self.silent: list[dict[str, str]] = form["silent"]
         #: The containers as in the command's JSON, those that are throttled most often first.
-        self.containers: list[dict[str, Any]] = json.loads(text)["containers"]
+        self.containers: list[dict[str, Any]] = form["containers"]
 
     def __len__(self) -> int:
         return len(self.containers)

@@ -1,12 +1,15 @@
 """Every JSON form that the command writes against its schema in docs/schemas."""
 
+import dataclasses
 import json
 import re
 import shutil
 
 import jsonschema
 import pytest
+import schedcast
 from conftest import EXPERIMENT, GRID, RECORDING, ROOT
+from schedcast import _results
 
 SCHEMAS = ROOT / "docs" / "schemas"
 RUN = ["run", "--seeds", "2", "--duration", "100ms"]
@@ -95,3 +98,55 @@ def test_every_form_has_a_schema():
         written |= set(re.findall(r'"schedcast\.([a-z]+/\d+)"', path.read_text()))
     named = {one.replace("/", "-") for one in written if one.split("/")[0] not in own}
     assert named == {path.stem for path in SCHEMAS.glob("*.json")}
+
+
+def schema_of(name):
+    return json.loads((SCHEMAS / f"{name}.json").read_text())
+
+
+#: The class of each part of a form, and where its schema stands.
+PARTS = {
+    ("comparison-1", "$defs", "change"): _results.Change,
+    ("comparison-1", "$defs", "summary"): _results.Metric,
+    ("comparison-1", "$defs", "summary", "properties", "measured"): _results.Measured,
+    ("advice-1", "properties", "options", "items"): _results.Option,
+    ("check-1", "properties", "columns", "items", "properties", "forecasts", "items"): (
+        _results.Forecast
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PARTS, ids=lambda place: PARTS[place].__name__)
+def test_a_class_has_a_field_for_each_of_its_form(place):
+    name, *inner = place
+    part = schema_of(name)
+    for key in inner:
+        part = part[key]
+    fields = {field.name for field in dataclasses.fields(PARTS[place])}
+    # The mapping that holds a metric has its name.
+    assert fields - {"name"} == set(part["properties"]) - {"name"}
+
+
+def test_answers_have_an_attribute_for_each_field_of_their_form(comparison, grid):
+    """Without the versions, the variants that a comparison maps, and bisections."""
+    short = {"seeds": 2, "duration": "1s"}
+    answers = {
+        "comparison-1": comparison,
+        "sweep-1": grid,
+        "advice-1": schedcast.advise(RECORDING, "p95<500ms", force=True, **short),
+        "check-1": schedcast.check(RECORDING, "p95<500ms", **short),
+        "fleet-1": schedcast.fleet(ROOT / "examples" / "fleet.json"),
+    }
+    own = {"schema", "schedcast", "variants", "bisection", "earlier_bisections"}
+    for name, answer in answers.items():
+        lacking = {one for one in schema_of(name)["properties"] if not hasattr(answer, one)}
+        assert lacking <= own, name
+    fields = set(schema_of("comparison-1")["$defs"]["variant"]["properties"])
+    lacking = {one for one in fields if not hasattr(comparison["burst"], one)}
+    assert lacking == {"metrics"}, "a variant is the mapping of its metrics"
+
+
+def test_a_promise_that_the_recording_breaks_is_a_false_check():
+    check = schedcast.check(RECORDING, "p99<40ms", seeds=2, duration="5s")
+    assert not check
+    assert check.columns["as recorded, simulated"][0].refuted
