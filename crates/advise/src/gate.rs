@@ -125,7 +125,7 @@ pub fn check(
         finished,
     )?;
     let fit = judge::with_shares(fit, &case.promises);
-    case.tell_fit(&mut comparison, &fit);
+    case.tell_fit(&mut comparison, (&fit, whole));
     comparison.warnings.extend(case.note.clone());
     let recorded = experiment.scenarios[0].limits_of(&case.target);
     let asks_for_another = |scenario: &Scenario| scenario.limits_of(&case.target) != recorded;

@@ -309,13 +309,17 @@ impl<'a> Case<'a> {
     /// Puts the recorded values beside `comparison`, with warnings about what is promised: where
     /// all promises are about groups, a poor fit of latencies and what clients wait for are beside
     /// it.
-    pub(crate) fn tell_fit(&self, comparison: &mut Comparison, fit: &[RefitFigure]) {
+    pub(crate) fn tell_fit(
+        &self,
+        comparison: &mut Comparison,
+        (fit, whole): (&[RefitFigure], bool),
+    ) {
         let of_group = |metric: &str| metrics::group_of(metric).is_some();
         let all = !self.promises.iter().all(|slo| of_group(&slo.metric));
         let told = fit.iter().filter(|one| all || of_group(&one.metric));
         let told: Vec<RefitFigure> = told.cloned().collect();
         let target = all.then_some(self.target.as_str());
-        tell_fit(comparison, &told, self.recorded, target);
+        tell_fit(comparison, (&told, whole), self.recorded, target);
     }
 
     /// Takes activations for replies where the recording shows replies and a run of `baseline`
@@ -588,7 +592,8 @@ fn build<S: Simulate, F: Fn() + Sync>(
     let mut comparison = drift::compared("", &scenarios, &runs)?;
     comparison.tier = Some(case.recorded.tier);
     comparison.cut_to_possible(&scenarios, bench.run_ns);
-    case.tell_fit(&mut comparison, &bench.fit);
+    let whole = bench.run_ns >= case.recorded.length_ns;
+    case.tell_fit(&mut comparison, (&bench.fit, whole));
     comparison.warnings.extend(case.note.clone());
     let members = case.recorded.seen.members.get(target);
     let members = members.cloned().unwrap_or_default();

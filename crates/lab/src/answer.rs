@@ -16,7 +16,7 @@ use crate::metrics;
 use crate::outcome::Outcome;
 use crate::patches::patches;
 use crate::question::{Question, Subject};
-use crate::recording::{Latency, Recorded};
+use crate::recording::{KeptOrder, Latency, Recorded};
 use crate::resimulated::{bound_ns, is_partial, refit_around, simulated_ns, tell_fit};
 use crate::simulate::{Simulate, run_all, run_seeds};
 use crate::simulator::Simulator;
@@ -46,17 +46,10 @@ pub fn runs(question: &Question, experiment: &Experiment) -> Result<u64> {
         experiment.scenarios.len() as u64,
         u64::from(experiment.seeds),
     );
-    let (Subject::Recording(recorded), Some(to_come)) =
-        (&question.subject, ToCome::of(question, experiment)?)
-    else {
+    let Some(to_come) = ToCome::of(question, experiment)? else {
         return Ok(variants * seeds);
     };
-    let refit = if is_partial(experiment, recorded) {
-        0
-    } else {
-        seeds
-    };
-    Ok(variants * to_come.drifting(&()).runs_of_kinds() + refit)
+    Ok(variants * to_come.drifting(&()).runs_of_kinds() + seeds)
 }
 
 impl Question {
@@ -86,11 +79,11 @@ pub fn answer(
     if let Subject::Profile(_) = &question.subject {
         comparison.tier = Some(crate::comparison::Tier::Profile);
     }
+    let whole = |recorded| !is_partial(experiment, recorded);
     if let Subject::Recording(recorded) = &question.subject {
         comparison.tier = Some(recorded.tier);
-        let whole = !is_partial(experiment, recorded);
         if let (true, Some(measured), Some(target)) =
-            (whole, &recorded.measured, question.target()?)
+            (whole(recorded), &recorded.measured, question.target()?)
         {
             let threads = recorded.seen.main_threads(&target);
             let scenarios = &experiment.scenarios;
@@ -117,7 +110,8 @@ pub fn answer(
         comparison.add_intervals_of_one_run(&kinds.transpose()?.unwrap_or_default());
         comparison.widen_by(&context.fit);
         comparison.cut_to_possible(scenarios, bound_ns(experiment, recorded));
-        tell_fit(&mut comparison, &context.fit, recorded, target.as_deref());
+        let fit = (context.fit.as_slice(), whole(recorded));
+        tell_fit(&mut comparison, fit, recorded, target.as_deref());
         let warnings = warnings::of(recorded, scenarios, target.as_deref());
         comparison.warnings.extend(warnings);
         if let Some(target) = &target
@@ -442,7 +436,7 @@ pub fn context(question: &Question, experiment: &Experiment) -> Result<Context> 
     context.part = is_partial(experiment, recorded).then(|| {
         let simulated = format_duration_ns(simulated_ns(experiment, recorded));
         let seconds = recorded.length_ns as f64 / 1e9;
-        format!("only {simulated} of its {seconds:.1}s are simulated")
+        format!("the first {simulated} of its {seconds:.1}s; the fit is that of the whole")
     });
     if let Some((first, others)) = experiment.scenarios.split_first()
         && let Some(before) = first.cgroups.get(&target)

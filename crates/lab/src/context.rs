@@ -70,7 +70,7 @@ pub struct Context {
     pub told: Option<String>,
     /// Name of the column of the cheapest change that helps.
     pub cheapest: Option<String>,
-    /// Why there is no such comparison, where the run is only a part of the recording.
+    /// Which part of the recording is simulated, where it is not the whole.
     pub part: Option<String>,
     /// Whom an answer from a recording is about; `None`: everything in an experiment.
     pub about: Option<About>,

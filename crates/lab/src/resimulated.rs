@@ -23,8 +23,8 @@ use crate::trust;
 /// nanosecond.
 const WHOLE_PERCENT: u64 = 99;
 
-/// Whether only the beginning of the recording is simulated, so that what the whole of it shows is
-/// no measure.
+/// Whether only the beginning of the recording is simulated, beside which nothing that the whole of
+/// it shows may stand.
 pub fn is_partial(experiment: &Experiment, recorded: &Recorded) -> bool {
     simulated_ns(experiment, recorded) < recorded.length_ns
 }
@@ -61,7 +61,8 @@ pub fn bound_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
 }
 
 /// How the recorded run comes out when the first scenario of `experiment` is simulated with its
-/// periods where they were; nothing where that is a part of the recording only. Figures of `target`
+/// periods where they were, over the whole recording even where the experiment is of a part: what
+/// the recording shows is of the whole, and a shorter forecast is as far off. Figures of `target`
 /// stand before those of the groups above it whose limits hold.
 ///
 /// # Errors
@@ -123,11 +124,9 @@ fn refit_groups(
     simulator: &impl Simulate,
     finished: &(impl Fn() + Sync),
 ) -> Result<Vec<RefitFigure>> {
-    if is_partial(experiment, recorded) {
-        return Ok(Vec::new());
-    }
     let only = [Scenario {
         name: "re-simulated".to_string(),
+        duration_ns: None,
         ..experiment.scenarios[0].clone()
     }];
     let outcomes = run_all(simulator, &only, experiment.seeds, finished)?;
@@ -246,16 +245,16 @@ fn range(samples: &[Option<f64>]) -> Option<[f64; 2]> {
     Some([least, values().max_by(f64::total_cmp)?])
 }
 
-/// Puts what the recording shows beside the baseline of `comparison`, and in front of it what must
-/// be known before numbers from a recording: a poor fit, and that it does not show what clients
-/// wait for.
+/// Puts what the recording shows beside the baseline of `comparison` where that covers the `whole`
+/// of it, and in front of it what must be known before numbers from a recording: a poor fit, and
+/// that it does not show what clients wait for.
 pub fn tell_fit(
     comparison: &mut Comparison,
-    fit: &[RefitFigure],
+    (fit, whole): (&[RefitFigure], bool),
     recorded: &Recorded,
     target: Option<&str>,
 ) {
-    for one in fit {
+    for one in fit.iter().filter(|_| whole) {
         comparison.set_recorded(one);
     }
     let latency = target.and_then(|target| recorded.seen.latency(target));

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use schedcast_lab::answer::Answer;
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome;
@@ -87,7 +88,7 @@ fn measured_values_stand_beside_equal_settings_only() {
 }
 
 #[test]
-fn what_the_whole_recording_shows_is_no_measure_of_a_part() {
+fn a_part_of_a_recording_is_as_far_off_as_the_whole() {
     let ask = |duration: &str| {
         let question = Question {
             duration: Some(duration.to_string()),
@@ -99,11 +100,20 @@ fn what_the_whole_recording_shows_is_no_measure_of_a_part() {
     assert!(!whole.context.fit.is_empty());
     assert_eq!(whole.context.part, None);
     let part = ask("2s");
-    assert!(part.context.fit.is_empty());
+    assert_eq!(part.context.fit, whole.context.fit);
+    let misses = |warning: &String| warning.contains("misses the recording");
+    assert!(whole.comparison.warnings.iter().any(misses));
+    assert_eq!(part.comparison.warnings, whole.comparison.warnings);
     let text = table(&part, Layout::Text);
-    let expected = "fit to recording: not known, only 2s of its 29.5s are simulated\n";
+    let expected = "simulated: the first 2s of its 29.5s; the fit is that of the whole\n";
     assert!(text.contains(expected), "{text}");
     assert!(!text.contains("measured"), "{text}");
+    let shows = |answer: &Answer| {
+        let metrics = answer.comparison.variants[0].metrics.iter();
+        metrics.filter(|(_, one)| one.recorded.is_some()).count()
+    };
+    assert!(shows(&whole) > 0);
+    assert_eq!(shows(&part), 0, "those are of the whole");
 }
 
 /// Below 40 ms of quota, 109 requests wait at half the time and 209 at the end.

@@ -171,8 +171,8 @@ pub(super) fn provenance(comparison: &Comparison, context: &Context) -> String {
     let columns = context.style.columns;
     let mut text = wrap_to(columns, "", &separated(&parts, " ·"), 0);
     if let Some(part) = &context.part {
-        let unknown = words(&format!("not known, {part}"));
-        text += &wrap_to(columns, FIT_LABEL, &unknown, FIT_LABEL.len() + 1);
+        let label = "simulated:";
+        text += &wrap_to(columns, label, &words(part), label.len() + 1);
     }
     text + &fit(context) + &reproduce(context)
 }
