@@ -31,11 +31,27 @@ pub enum Conclusion {
     TooDear,
     /// The promises are kept without a limit, and under none.
     OnlyWithoutLimit,
-    /// No limit, or its absence, keeps the promises for certain; some keep them on average, or in
-    /// some runs.
+    /// No limit, or its absence, keeps the promises for certain; some keep them on average, in some
+    /// runs, or if clients keep a schedule.
     NotCertain,
     /// Not even without a limit of its own does the group keep its promises on average.
     NotKept,
+}
+
+/// Why a limit does not suit although its own forecasts keep the promises.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// The option of this name grants at least as much, and is not certain to keep them.
+    By(String),
+    /// It helps only clients that keep a schedule, and the recording does not show whether they do.
+    Schedule,
+}
+
+impl Candidate {
+    /// Whether it keeps the promises only if clients keep a schedule, and nothing tells.
+    pub fn needs_schedule(&self) -> bool {
+        self.doubt == Some(Doubt::Schedule)
+    }
 }
 
 impl Conclusion {
@@ -66,7 +82,10 @@ impl Conclusion {
         } else if keeps_up().any(|option| met(option) && !option.suits) {
             Conclusion::TooDear
         } else if options.iter().any(|option| option.suits) {
-            Conclusion::OnlyWithoutLimit
+            match options.iter().any(Candidate::needs_schedule) {
+                true => Conclusion::NotCertain,
+                false => Conclusion::OnlyWithoutLimit,
+            }
         } else if options.iter().any(breaks_unlimited) {
             Conclusion::NotKept
         } else if keeps_up().any(|option| on_average(option) || maybe(option)) {
@@ -133,7 +152,7 @@ pub(crate) fn doubt(promises: &[Slo], options: &mut [Candidate]) {
             continue;
         };
         option.suits = false;
-        option.doubted_by = Some(weak.name.clone());
+        option.doubt = Some(Doubt::By(weak.name.clone()));
         for (own, theirs) in option.forecasts.iter_mut().zip(&weak.forecasts) {
             own.met &= theirs.met;
         }
@@ -166,6 +185,7 @@ pub(crate) fn doubt_schedules<S: Simulate, F: Fn() + Sync>(
         let pair = [&scenarios[0], scenario];
         if let Some(why) = refute_schedule(case, &bench.drifting, pair, &mut option.forecasts)? {
             option.suits = false;
+            option.doubt = Some(Doubt::Schedule);
             told.push(format!("{why} (`--client open` or `closed` says which)"));
         }
     }

@@ -49,7 +49,7 @@ mod recommendation;
 pub mod search;
 pub mod slo;
 
-pub use conclusion::Conclusion;
+pub use conclusion::{Conclusion, Doubt};
 pub use recommendation::{Recommendation, read_recommendation};
 
 use conclusion::{behind_without_limit, doubt, doubt_schedules, is_tighter, kept_on_average};
@@ -88,10 +88,9 @@ pub struct Candidate {
     /// Why the service does not keep up with its requests; null where it does. Such a limit suits
     /// no promise.
     pub falls_behind: Option<String>,
-    /// Name of an option that grants at least as much and is not certain to keep the promises: then
-    /// this one is not either.
+    /// Why it does not suit although its own forecasts keep the promises.
     #[serde(skip)]
-    pub doubted_by: Option<String>,
+    pub doubt: Option<Doubt>,
     /// Requests that finish, or activations where no requests are known.
     pub finished: f64,
     /// One for each promise.
@@ -618,7 +617,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
             limit: *limit,
             suits: affordable && falls_behind.is_none() && forecasts.iter().all(|one| one.met),
             falls_behind,
-            doubted_by: None,
+            doubt: None,
             finished: requests.finished,
             forecasts,
             price,

@@ -84,7 +84,7 @@ fn candidate(payer: Option<&str>) -> Candidate {
         limit: CpuLimits::new(50_000, 100_000, 30_000),
         suits: true,
         falls_behind: None,
-        doubted_by: None,
+        doubt: None,
         finished: 1168.0,
         forecasts: Vec::new(),
         price: payer.map(|threads| Price {
@@ -170,10 +170,10 @@ fn no_limit_is_certain_where_its_absence_is_not() {
         options[1].forecasts[0].mean = mean_without;
         doubt(&promises, &mut options);
         let [burst, _] = options;
-        (burst.suits, burst.forecasts[0].met, burst.doubted_by)
+        (burst.suits, burst.forecasts[0].met, burst.doubt)
     };
     assert_eq!(suit(true, Some(140e3)), (true, true, None));
-    let doubted = (false, false, Some(none.cpu_max()));
+    let doubted = (false, false, Some(Doubt::By(none.cpu_max())));
     assert_eq!(suit(false, Some(141e3)), doubted);
     assert_eq!(suit(false, Some(200e3)), (true, true, None));
 }
@@ -216,6 +216,15 @@ fn not_for_certain_and_not_at_all_are_two_answers() {
         concluded(without(39.1e3, 60e3)),
         Conclusion::OnlyWithoutLimit
     );
+    let scheduled = Candidate {
+        limit: CpuLimits::new(50_000, 100_000, 30_000),
+        suits: false,
+        doubt: Some(Doubt::Schedule),
+        ..without(41e3, 90e3)
+    };
+    let both = [scheduled, without(39.1e3, 60e3)];
+    let concluded_of = Conclusion::of(false, &both, &promises, |_| true);
+    assert_eq!(concluded_of, Conclusion::NotCertain, "it may be kept");
     let behind = Candidate {
         falls_behind: Some("it waits".to_string()),
         ..without(39.1e3, 104.3e3)
@@ -363,6 +372,8 @@ fn a_burst_that_helps_only_in_an_open_loop_does_not_suit() {
         let scenario = |option: &Candidate| baseline.with_limits("/pg", option.limit, "a");
         let scenarios: Vec<Scenario> = options.iter().map(scenario).collect();
         let told = doubt_schedules(&case, &bench, &scenarios, &mut options).unwrap();
+        let needs_schedule = options.each_ref().map(Candidate::needs_schedule);
+        assert_eq!(needs_schedule, [false, !told.is_empty(), false]);
         (options.map(|option| option.suits), told)
     };
     let (assumed, told) = suits(ClosedLoop::Unknown { coarse: false });

@@ -11,7 +11,7 @@ use super::{Context, Scale, scale_for, wrap_to};
 use schedcast_advise::gate::Gate;
 use schedcast_advise::judge::Forecast;
 use schedcast_advise::slo::Slo;
-use schedcast_advise::{Advice, Candidate, Conclusion};
+use schedcast_advise::{Advice, Candidate, Conclusion, Doubt};
 use schedcast_base::columns::width;
 use schedcast_lab::comparison::{Comparison, Variant};
 use schedcast_lab::context::source_of;
@@ -192,8 +192,13 @@ fn suits(advice: &Advice, option: &Candidate) -> Cell {
 /// Why columns suit no promise.
 fn behind(advice: &Advice) -> String {
     let line = |option: &Candidate| {
-        let doubted = option.doubted_by.as_ref().map(|by| {
-            format!("“{by}” grants at least as much, and is not certain to keep what is promised")
+        let doubted = option.doubt.as_ref().map(|doubt| match doubt {
+            Doubt::By(by) => {
+                format!(
+                    "“{by}” grants at least as much, and is not certain to keep what is promised"
+                )
+            }
+            Doubt::Schedule => "it helps only if clients keep a schedule".to_string(),
         });
         let why = option.falls_behind.clone().or(doubted)?;
         let pieces = words(&format!("{} does not suit: {why}", option.name));
@@ -276,6 +281,11 @@ fn none(advice: &Advice) -> String {
         }
         Conclusion::OnlyWithoutLimit => {
             "advice: none: the promise is kept only without a limit".to_string()
+        }
+        Conclusion::NotCertain if advice.options.iter().any(Candidate::needs_schedule) => {
+            "advice: none for certain: the limits that keep the promise help only if clients keep a \
+             schedule, which the recording does not show; `--client open` or `closed` says which"
+                .to_string()
         }
         Conclusion::NotCertain => {
             let Some(option) = advice.kept_on_average() else {
