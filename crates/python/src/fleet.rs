@@ -53,7 +53,8 @@ fn arrow(column: fleet::Column) -> Column {
         fleet::Column::Texts(texts) => Column::text(texts.into_iter()),
         fleet::Column::Numbers(numbers) => Column::float(numbers.into_iter()),
         fleet::Column::Counts(counts) => {
-            Column::integer(counts.into_iter().map(|count| i64::try_from(count).ok()))
+            let whole = |count: u64| i64::try_from(count).ok();
+            Column::integer(counts.into_iter().map(|count| count.and_then(whole)))
         }
     }
 }

@@ -19,7 +19,8 @@ pub(crate) type Labels = BTreeMap<String, String>;
 /// One container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Container {
-    /// `namespace/pod/container`, as far as its labels tell it.
+    /// `namespace/pod/container`, as far as its labels tell it, and the labels that tell it from
+    /// others of that name.
     pub name: String,
     /// Labels that the series of the container share, without `cpu`.
     pub labels: Labels,
@@ -44,7 +45,7 @@ impl Dump {
     /// tell them.
     ///
     /// # Errors
-    /// Files that cannot be read or are no ranges of counters, points that stand in them twice, no
+    /// Files that cannot be read or are no ranges of counters, a file that is named twice, no
     /// counters at all.
     pub fn open(paths: &[PathBuf], cpus: Option<u32>) -> Result<Dump> {
         let mut all = Joined::new();
@@ -108,6 +109,7 @@ impl Dump {
                 known,
             });
         }
+        tell_apart(&mut dump.containers);
         Ok(dump)
     }
 }
@@ -118,35 +120,85 @@ type Joined = BTreeMap<String, BTreeMap<Labels, Points>>;
 /// Adds all series of a text.
 fn add(all: &mut Joined, source: &str, text: &str) -> Result<()> {
     let wrong = |message: String| bad_input(format!("{source}: {message}"));
+    let mut twice = None;
+    let mut is_new = false;
     for (name, many) in series(text).map_err(wrong)? {
         let known = all.entry(name.clone()).or_default();
         for points in many {
-            join(known, points).map_err(|why| wrong(format!("{name}: {why}")))?;
+            match join(known, &name, points) {
+                Some(why) => twice = Some(why),
+                None => is_new = true,
+            }
         }
     }
-    Ok(())
+    match twice {
+        Some(why) if !is_new => Err(wrong(why)),
+        _ => Ok(()),
+    }
 }
 
-/// Adds a series to those that are known: later points of a known one go behind it.
-fn join(known: &mut BTreeMap<Labels, Points>, more: Points) -> std::result::Result<(), String> {
+/// Adds a series to those that are known: later points of a known one go behind it. Returns why
+/// they do not, which the container's answer says, too.
+fn join(known: &mut BTreeMap<Labels, Points>, name: &str, more: Points) -> Option<String> {
     let Some(points) = known.get_mut(&more.labels) else {
         known.insert(more.labels.clone(), more);
-        return Ok(());
+        return None;
     };
     let last = points.points.last().map_or(0, |point| point.0);
-    if more.points.first().is_some_and(|point| point.0 <= last) {
-        let labels: Vec<String> = more
-            .labels
-            .iter()
-            .map(|(k, v)| format!("{k}={v}"))
-            .collect();
-        return Err(format!(
-            "two series of {} at the same times; name each file once, in order of time",
-            labels.join(",")
-        ));
+    if more.points.first().is_none_or(|point| point.0 > last) {
+        points.points.extend(more.points);
+        points.wrong = points.wrong.take().or(more.wrong);
+        return None;
     }
-    points.points.extend(more.points);
-    Ok(())
+    let labels = more.labels.iter();
+    let labels: Vec<String> = labels.map(|(k, v)| format!("{k}={v}")).collect();
+    let why = format!(
+        "{name}: two series of {} at the same times; name each file once, in order of time",
+        labels.join(",")
+    );
+    points.wrong = Some(why.clone());
+    Some(why)
+}
+
+/// Puts behind names that several containers have the labels that tell these apart: that of the
+/// machine if it does, else all that differ. Worked example: `shop/twin-0/app` of two nodes are
+/// `shop/twin-0/app (node=n1)` and `shop/twin-0/app (node=n2)`.
+fn tell_apart(containers: &mut [Container]) {
+    let mut named: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (index, one) in containers.iter().enumerate() {
+        named.entry(one.name.clone()).or_default().push(index);
+    }
+    for same in named.into_values().filter(|same| same.len() > 1) {
+        let values = |label: &str| -> BTreeSet<Option<&String>> {
+            same.iter()
+                .map(|at| containers[*at].labels.get(label))
+                .collect()
+        };
+        let all = same.iter().flat_map(|at| containers[*at].labels.keys());
+        let differing: BTreeSet<&str> = all.map(String::as_str).collect();
+        let differing = differing
+            .into_iter()
+            .filter(|label| values(label).len() > 1);
+        let mut telling: Vec<&str> = differing.collect();
+        let machine = MACHINE.into_iter().rev();
+        if let Some(label) = machine
+            .into_iter()
+            .find(|one| values(one).len() == same.len())
+        {
+            telling = vec![label];
+        }
+        let behind = |at: usize| {
+            let own = telling.iter().filter_map(|label| {
+                let value = containers[at].labels.get(*label)?;
+                Some(format!("{label}={value}"))
+            });
+            (at, own.collect::<Vec<_>>().join(", "))
+        };
+        let behind: Vec<(usize, String)> = same.iter().map(|at| behind(*at)).collect();
+        for (at, labels) in behind {
+            containers[at].name += &format!(" ({labels})");
+        }
+    }
 }
 
 /// True if what tells the machine is equal in both, as far as both tell it.

@@ -462,20 +462,24 @@ impl Known {
             }
         }
         let cgroup = &self.cgroup;
-        let too_much = self.usage_above_grant().unwrap_or_default();
+        let too_much = self.usage_above_grant();
+        let too_much = too_much.map_or(String::new(), |why| format!(": {why}"));
         Err(bad_input(format!(
             "no demand of the family counts what `{cgroup}` counted{too_much}; record its events with `schedcast record`"
         )))
     }
 
+    /// CPUs that it used, in the mean over the window; `None` where usage is unknown.
+    pub(crate) fn used_cpus(&self) -> Option<f64> {
+        Some(self.usage_ns? as f64 / self.window_ns as f64)
+    }
+
     /// The caveat of a group that used more than its limit grants.
-    fn usage_above_grant(&self) -> Option<String> {
-        let (quota_ns, usage_ns) = self.limit.quota_ns.zip(self.usage_ns)?;
-        let cpus = |ns: u64, of_ns: u64| ns as f64 / of_ns as f64;
-        let used = cpus(usage_ns, self.window_ns);
-        let granted = cpus(quota_ns, self.limit.period_ns);
+    pub(crate) fn usage_above_grant(&self) -> Option<String> {
+        let (quota_ns, used) = self.limit.quota_ns.zip(self.used_cpus())?;
+        let granted = quota_ns as f64 / self.limit.period_ns as f64;
         (used > granted).then(|| {
-            format!(": it used {used:.2} CPUs, and its limit grants {granted:.2}, so that another limit or a burst was in force")
+            format!("it used {used:.2} CPUs, and its limit grants {granted:.2}, so that another limit or a burst was in force")
         })
     }
 

@@ -96,6 +96,8 @@ pub(super) struct Points {
     pub(super) labels: BTreeMap<String, String>,
     /// Milliseconds of the server's clock, and values.
     pub(super) points: Vec<(u64, f64)>,
+    /// Why the container of the series has no answer: a value or a time that is none.
+    pub(super) wrong: Option<String>,
 }
 
 impl Points {
@@ -163,30 +165,45 @@ fn points(series: Series) -> std::result::Result<(String, Points), String> {
         return Err(format!("unknown metric `{name}` ({hint})"));
     }
     let mut points = Vec::with_capacity(series.values.len());
+    let mut wrong = None;
     for (seconds, text) in series.values {
-        let value: f64 = text
-            .parse()
-            .ok()
-            .filter(|value: &f64| value.is_finite() && value.abs() < 1e15)
-            .ok_or_else(|| format!("{name}: expected a number, found `{text}`"))?;
-        if value < 0.0 && name != SPEC_QUOTA {
-            return Err(format!("{name}: expected at least 0, found `{text}`"));
+        match point(&name, seconds, &text, points.last().copied()) {
+            Ok(point) => points.push(point),
+            Err(why) => wrong = wrong.or(Some(why)),
         }
-        if !(0.0..LAST_SECOND).contains(&seconds) {
-            return Err(format!(
-                "{name}: expected a time in seconds, found {seconds}"
-            ));
-        }
-        let at_ms = (seconds * 1000.0).round() as u64;
-        if points
-            .last()
-            .is_some_and(|&(before_ms, _)| before_ms >= at_ms)
-        {
-            return Err(format!("{name}: times must ascend, at {seconds}"));
-        }
-        points.push((at_ms, value));
     }
-    Ok((name, Points { labels, points }))
+    let points = Points {
+        labels,
+        points,
+        wrong,
+    };
+    Ok((name, points))
+}
+
+/// A point of the series `name`, behind the one `before`.
+fn point(
+    name: &str,
+    seconds: f64,
+    text: &str,
+    before: Option<(u64, f64)>,
+) -> std::result::Result<(u64, f64), String> {
+    let number = text.parse::<f64>().ok();
+    let value = number
+        .filter(|value| value.is_finite() && value.abs() < 1e15)
+        .ok_or_else(|| format!("{name}: expected a number, found `{text}`"))?;
+    if value < 0.0 && name != SPEC_QUOTA {
+        return Err(format!("{name}: expected at least 0, found `{text}`"));
+    }
+    if !(0.0..LAST_SECOND).contains(&seconds) {
+        return Err(format!(
+            "{name}: expected a time in seconds, found {seconds}"
+        ));
+    }
+    let at_ms = (seconds * 1000.0).round() as u64;
+    if before.is_some_and(|(before_ms, _)| before_ms >= at_ms) {
+        return Err(format!("{name}: times must ascend, at {seconds}"));
+    }
+    Ok((at_ms, value))
 }
 
 /// Keeps the series with these labels.
@@ -232,6 +249,14 @@ pub(super) struct Range {
 
 impl Range {
     pub(super) fn known(&self, beyond: &Beyond) -> std::result::Result<Known, String> {
+        if let Some(why) = self
+            .all
+            .values()
+            .flatten()
+            .find_map(|one| one.wrong.as_ref())
+        {
+            return Err(why.clone());
+        }
         for name in [USAGE, PERIODS, THROTTLED, THROTTLED_SECONDS] {
             self.refuse_several(name)?;
         }

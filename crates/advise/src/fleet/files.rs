@@ -50,8 +50,8 @@ pub const HEADER: [&str; 9] = [
 pub enum Column {
     /// Words.
     Texts(Vec<String>),
-    /// Whole numbers.
-    Counts(Vec<u64>),
+    /// Whole numbers; `None` where one is not known.
+    Counts(Vec<Option<u64>>),
     /// Numbers; `None` where one is not known.
     Numbers(Vec<Option<f64>>),
 }
@@ -60,7 +60,7 @@ impl Column {
     fn cell(&self, row: usize) -> String {
         match self {
             Column::Texts(texts) => texts[row].clone(),
-            Column::Counts(counts) => counts[row].to_string(),
+            Column::Counts(counts) => counts[row].map_or(String::new(), |one| one.to_string()),
             Column::Numbers(numbers) => numbers[row].map_or(String::new(), |one| one.to_string()),
         }
     }
@@ -136,7 +136,7 @@ impl Fleet {
         text.push('.');
         let mut others = Vec::new();
         for (number, what) in [
-            (self.unlimited, "without a limit"),
+            (self.unlimited.len(), "without a limit"),
             (self.silent.len(), "whose counters allow no answer"),
             (self.sums, "sums over pods and slices left aside"),
         ] {
@@ -220,7 +220,7 @@ impl Fleet {
             "tier": "counters",
             "throttled_below": self.question.throttled_below,
             "budget_cpus": self.question.budget_cpus,
-            "unlimited": self.unlimited,
+            "unlimited": self.unlimited.len(),
             "sums": self.sums,
             "silent": self.silent.iter().map(|(name, why)| json!({"name": name, "why": why})).collect::<Vec<_>>(),
             "containers": self.rows.iter().map(json_row).collect::<Vec<_>>(),
@@ -228,38 +228,67 @@ impl Fleet {
         format!("{value:#}\n")
     }
 
-    /// Comma-separated values with a header, a container a line; what is not known is empty.
+    /// Comma-separated values with a header, a line for each container; what is not known is empty.
     pub fn csv(&self) -> String {
         let columns = self.columns();
         let header: Vec<String> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
         let mut text = csv_line(&header);
-        for row in 0..self.rows.len() {
+        for row in 0..self.rows.len() + self.unlimited.len() + self.silent.len() {
             let cells: Vec<String> = columns.iter().map(|(_, column)| column.cell(row)).collect();
             text += &csv_line(&cells);
         }
         text
     }
 
-    /// The limited containers as named columns: limits and use in CPUs, shares between 0 and 1, the
-    /// period in microseconds.
+    /// All containers as named columns, first the limited ones, then those without a limit and
+    /// those without an answer: limits and use in CPUs, shares between 0 and 1, the period in
+    /// microseconds.
     pub fn columns(&self) -> Vec<(&'static str, Column)> {
-        let numbers =
-            |of: &dyn Fn(&Row) -> Option<f64>| Column::Numbers(self.rows.iter().map(of).collect());
-        let counts = |of: &dyn Fn(&Row) -> u64| Column::Counts(self.rows.iter().map(of).collect());
-        let texts = |of: &dyn Fn(&Row) -> String| Column::Texts(self.rows.iter().map(of).collect());
+        let (rows, unlimited, silent) = (&self.rows, &self.unlimited, &self.silent);
+        let others = unlimited.len() + silent.len();
+        let numbers = |of: &dyn Fn(&Row) -> Option<f64>| {
+            let none = std::iter::repeat_n(None, others);
+            Column::Numbers(rows.iter().map(of).chain(none).collect())
+        };
+        let counts = |of: &dyn Fn(&Row) -> u64| {
+            let none = std::iter::repeat_n(None, others);
+            Column::Counts(rows.iter().map(|row| Some(of(row))).chain(none).collect())
+        };
+        let texts = |of: &dyn Fn(&Row) -> String,
+                     of_unlimited: &dyn Fn(&str) -> String,
+                     of_silent: &dyn Fn(&(String, String)) -> String| {
+            let unlimited = unlimited.iter().map(|(name, _)| of_unlimited(name));
+            let others = unlimited.chain(silent.iter().map(of_silent));
+            Column::Texts(rows.iter().map(of).chain(others).collect())
+        };
+        let used = rows.iter().map(Row::used_cpus);
+        let used = used.chain(unlimited.iter().map(|(_, used_cpus)| *used_cpus));
+        let used = used.chain(silent.iter().map(|_| None)).collect();
         let throttled_then = |row: &Row| row.enough.map(|enough| enough.throttled_ratio);
         vec![
-            ("container", texts(&|row| row.name.clone())),
+            (
+                "container",
+                texts(&|row| row.name.clone(), &str::to_owned, &|one| {
+                    one.0.clone()
+                }),
+            ),
             ("limit_cpus", numbers(&|row| cpus(row.known.limit))),
             ("period_us", counts(&|row| row.known.limit.period_ns / 1000)),
-            ("used_cpus", numbers(&Row::used_cpus)),
+            ("used_cpus", Column::Numbers(used)),
             ("lost_cpus", numbers(&Row::lost_cpus)),
             ("periods", counts(&|row| row.known.nr_periods)),
             (
                 "throttled_ratio",
                 numbers(&|row| Some(row.throttled_ratio())),
             ),
-            ("answer", texts(&|row| row.verdict.name().to_owned())),
+            (
+                "answer",
+                texts(
+                    &|row| row.verdict.name().to_owned(),
+                    &|_| "unlimited".to_owned(),
+                    &|_| "unknown".to_owned(),
+                ),
+            ),
             ("least_cpus", numbers(&|row| row.least.and_then(cpus))),
             ("enough_cpus", numbers(&|row| cpus(row.enough?.limit))),
             (
@@ -271,6 +300,10 @@ impl Fleet {
                 numbers(&|row| Some(throttled_then(row)?.high)),
             ),
             ("budget_cpus", numbers(&|row| cpus(row.given?.limit))),
+            (
+                "why_unknown",
+                texts(&|_| String::new(), &|_| String::new(), &|one| one.1.clone()),
+            ),
         ]
     }
 

@@ -98,8 +98,7 @@ impl Row {
 
     /// CPUs that it used, in the mean over the window; `None` where usage is unknown.
     pub(crate) fn used_cpus(&self) -> Option<f64> {
-        let usage_ns = self.known.usage_ns?;
-        Some(usage_ns as f64 / self.known.window_ns as f64)
+        self.known.used_cpus()
     }
 }
 
@@ -110,8 +109,8 @@ pub struct Fleet {
     pub question: Question,
     /// Limited containers, those that are throttled most often first.
     pub rows: Vec<Row>,
-    /// Containers without a limit.
-    pub unlimited: usize,
+    /// Containers without a limit, and the CPUs that they used, where that is known.
+    pub unlimited: Vec<(String, Option<f64>)>,
     /// Containers whose counters say nothing, with the reason.
     pub silent: Vec<(String, String)>,
     /// Sums over containers that the dump holds too, left aside.
@@ -133,7 +132,7 @@ impl Fleet {
         let mut fleet = Fleet {
             question,
             rows: Vec::new(),
-            unlimited: 0,
+            unlimited: Vec::new(),
             silent: Vec::new(),
             sums: dump.sums,
         };
@@ -144,7 +143,7 @@ impl Fleet {
                     steps.push(ladder);
                     fleet.rows.push(*row);
                 }
-                Answer::Unlimited => fleet.unlimited += 1,
+                Answer::Unlimited(name, used_cpus) => fleet.unlimited.push((name, used_cpus)),
                 Answer::Silent(name, why) => fleet.silent.push((name, why)),
             }
         }
@@ -165,7 +164,7 @@ impl Fleet {
 
 enum Answer {
     Row(Box<Row>, Vec<budget::Step>),
-    Unlimited,
+    Unlimited(String, Option<f64>),
     Silent(String, String),
 }
 
@@ -175,7 +174,7 @@ fn answer(container: &Container, question: Question) -> Answer {
         Err(why) => return Answer::Silent(container.name.clone(), why.clone()),
     };
     if known.limit.quota_ns.is_none() {
-        return Answer::Unlimited;
+        return Answer::Unlimited(container.name.clone(), known.used_cpus());
     }
     let all = Quotas::of(known);
     let mut row = Row {
@@ -190,6 +189,10 @@ fn answer(container: &Container, question: Question) -> Answer {
     // Where no demand of the family matches, its rows say nothing of other limits, and only events
     // can.
     let matching = known.matching().ok();
+    let contradicts = known.usage_above_grant().filter(|_| matching.is_none());
+    if let Some(why) = contradicts {
+        return Answer::Silent(container.name.clone(), why);
+    }
     if let Some(matching) = &matching {
         let below = question.throttled_below;
         let content = |quota: u64| matching.all_below(all.limit(quota), below);

@@ -133,13 +133,70 @@ fn sums_and_containers_without_a_limit_are_told_apart() {
         .collect();
     let [idle, ..] = three();
     let fleet = Fleet::new(&dump(&[pod, pause, free, silent, idle]), QUESTION);
-    let counted = (fleet.rows.len(), fleet.unlimited, fleet.sums);
+    let counted = (fleet.rows.len(), fleet.unlimited.len(), fleet.sums);
     assert_eq!(counted, (1, 1, 2));
     let [(name, why)] = &fleet.silent[..] else {
         panic!("{:?}", fleet.silent)
     };
     assert_eq!(name, "shop/silent-0/silent");
     assert!(why.contains("throttled_periods_total"), "{why}");
+    let csv = fleet.csv();
+    let lines: Vec<&str> = csv.lines().skip(1).collect();
+    let [idle, free, silent] = lines[..] else {
+        panic!("{csv}")
+    };
+    assert_contains(idle, "shop/idle-0/idle,0.5,100000,0.1,");
+    assert_contains(free, ["shop/free-0/free,,,0.66", ",unlimited,"]);
+    assert_contains(
+        silent,
+        [
+            "shop/silent-0/silent,,,,",
+            ",unknown,",
+            "add it to the query",
+        ],
+    );
+}
+
+#[test]
+fn what_is_wrong_with_one_container_is_said_and_the_others_are_answered() {
+    let [idle, web, hog] = three();
+    let mut wrong = container("wrong", 20.0, 206, 11.5, 50_000);
+    wrong[0] = wrong[0].replace("\"27\"", "\"NaN\"");
+    let mut twice = container("twice", 20.0, 206, 11.5, 50_000);
+    twice.push(twice[0].clone());
+    let too_much = container("liar", 60.0, 206, 11.5, 50_000);
+    let fleet = Fleet::new(&dump(&[wrong, idle, twice, web, too_much, hog]), QUESTION);
+    assert_eq!(fleet.rows.len(), 3);
+    let silent: Vec<&str> = fleet.silent.iter().map(|(name, _)| &name[..]).collect();
+    let names = [
+        "shop/liar-0/liar",
+        "shop/twice-0/twice",
+        "shop/wrong-0/wrong",
+    ];
+    assert_eq!(silent, names);
+    assert_contains(
+        &fleet.silent[0].1,
+        "used 1.00 CPUs, and its limit grants 0.50",
+    );
+    assert_contains(&fleet.silent[1].1, "two series of container=twice");
+    assert_contains(&fleet.silent[2].1, "expected a number, found `NaN`");
+}
+
+#[test]
+fn two_pods_of_one_name_are_told_apart_by_their_nodes() {
+    let [idle, web, _] = three();
+    let other: Vec<String> = web
+        .iter()
+        .map(|one| one.replace("\"n1\"", "\"n2\""))
+        .collect();
+    let containers = dump(&[idle, web, other]).containers;
+    let names: Vec<&str> = containers.iter().map(|one| &one.name[..]).collect();
+    let expected = [
+        "shop/idle-0/idle",
+        "shop/web-0/web (node=n1)",
+        "shop/web-0/web (node=n2)",
+    ];
+    assert_eq!(names, expected);
 }
 
 #[test]

@@ -108,7 +108,23 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 fn budget(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok();
-    let cpus = number.filter(|cpus| *cpus > 0.0 && cpus.is_finite());
-    cpus.ok_or_else(|| format!("expected a number of CPUs such as 8 or 0.5, found `{text}`"))
+    let number = match text.strip_suffix('m') {
+        Some(thousandths) => thousandths.parse::<f64>().map(|cpus| cpus / 1000.0),
+        None => text.parse::<f64>(),
+    };
+    let cpus = number.ok().filter(|cpus| *cpus > 0.0 && cpus.is_finite());
+    cpus.ok_or_else(|| format!("expected a number of CPUs such as 8, 0.5 or 500m, found `{text}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_in_cpus_or_thousandths() {
+        assert_eq!((budget("0.5"), budget("500m")), (Ok(0.5), Ok(0.5)));
+        for text in ["m", "-500m", "0m", "inf", "500M"] {
+            assert!(budget(text).is_err(), "{text}");
+        }
+    }
 }
