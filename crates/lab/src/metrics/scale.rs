@@ -32,11 +32,14 @@ fn digits_for(value: f64) -> usize {
     }
 }
 
+/// Whether its name has a unit, which a kernel's file gave it: whole microseconds.
+pub fn names_unit(metric: &Metric<'_>) -> bool {
+    metric.name.ends_with("usec")
+}
+
 /// The scale of values up to `largest`.
 pub fn scale_for(metric: &Metric<'_>, largest: f64) -> Scale {
-    let named_unit = metric.name.ends_with("usec");
     let (divisor, unit) = match metric.unit() {
-        "us" if named_unit => (1.0, "us"),
         "us" if largest >= 10_000_000.0 => (1_000_000.0, "s"),
         "us" if largest >= 10_000.0 => (1_000.0, "ms"),
         "ratio" => (0.01, "%"),
@@ -45,7 +48,7 @@ pub fn scale_for(metric: &Metric<'_>, largest: f64) -> Scale {
     };
     let whole = unit.is_empty() && largest >= 100.0;
     let digits = match digits_for(largest / divisor) {
-        _ if whole || named_unit => 0,
+        _ if whole || (unit == "us" && names_unit(metric)) => 0,
         digits if unit.is_empty() => digits.min(1),
         digits => digits,
     };

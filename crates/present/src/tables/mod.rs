@@ -30,7 +30,7 @@ use schedcast_lab::answer::Answer;
 use schedcast_lab::comparison::Summary;
 pub(crate) use schedcast_lab::context::{Context, Style};
 use schedcast_lab::metrics::Metric;
-pub(crate) use schedcast_lab::metrics::scale::{Scale, full_name, scale_for};
+pub(crate) use schedcast_lab::metrics::scale::{Scale, full_name, names_unit, scale_for};
 
 pub(crate) use self::rows::shown_metrics;
 
@@ -71,9 +71,14 @@ pub fn table(answer: &Answer, layout: Layout) -> String {
 
 /// The scale of a row: microseconds become milliseconds or seconds where the number would be long,
 /// ratios become per cent. The first column's value decides, since that is the one a reader knows;
-/// where it is zero, the largest.
+/// where it is zero, the largest. Of a metric whose name says microseconds the smallest value but
+/// zero decides, so that another unit than that is long for none.
 pub(crate) fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> Scale {
     let mut means = summaries.iter().flatten().map(|summary| summary.mean.abs());
+    if names_unit(metric) {
+        let least = means.filter(|mean| *mean > 0.0).reduce(f64::min);
+        return scale_for(metric, least.unwrap_or(0.0));
+    }
     let first = means.next().unwrap_or(0.0);
     match first > 0.0 {
         true => scale_for(metric, first),
@@ -166,6 +171,27 @@ mod tests {
         ] {
             assert_eq!(change_text(ratio), told);
         }
+    }
+
+    #[test]
+    fn microseconds_of_a_file_become_milliseconds_where_all_of_a_row_are_long() {
+        let scale = |values: [f64; 2]| {
+            let [one, other] = values.map(|value| [value; 4]);
+            let rows = [("cgroup:/a/throttled_usec".to_string(), one, other)];
+            let compared = schedcast_lab::samples::compared(&rows);
+            let (name, _) = &compared.variants[0].metrics[0];
+            let summaries: Vec<Option<&Summary>> = compared
+                .variants
+                .iter()
+                .map(|variant| variant.get(name))
+                .collect();
+            let metric = schedcast_lab::metrics::parse(name).unwrap();
+            let scale = scale_of(&metric, &summaries);
+            values.map(|value| scale.number(value) + &scale.behind())
+        };
+        assert_eq!(scale([970_846.0, 125_388.0]), ["970.8 ms", "125.4 ms"]);
+        assert_eq!(scale([970_846.0, 0.0]), ["970.8 ms", "0.0 ms"]);
+        assert_eq!(scale([970_846.0, 388.0]), ["970846 us", "388 us"]);
     }
 
     #[test]
