@@ -119,6 +119,7 @@ pub fn answer(
         {
             let of_target = trust::on_the_way(&context.fit, target);
             let run_ns = simulated_ns(experiment, recorded);
+            let keeps_order = recorded.seen.kept_order.contains_key(target);
             let mut subject = verdict::Subject {
                 comparison: &comparison,
                 scenarios: &experiment.scenarios,
@@ -129,7 +130,7 @@ pub fn answer(
                 run_ns,
                 waiting: clients_that_wait(&experiment.scenarios, recorded, target, run_ns),
                 doubt: doubt(&of_target, &latency, &comparison.variants[0])
-                    .or_else(|| Some(recorded.seen.kept_order.get(target)?.told())),
+                    .or_else(|| keeps_order.then(|| KeptOrder::IN_SHORT.to_string())),
                 asked: recorded.seen.asked_at_any_time(target),
                 misfit: trust::poor_fit(&of_target),
             };

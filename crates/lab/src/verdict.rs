@@ -35,8 +35,8 @@ use schedcast_base::limits::CpuLimits;
 
 mod throttling;
 
+pub use throttling::{at_most_throttled, periods_throttled, time_lost};
 use throttling::{losses, still};
-pub use throttling::{periods_throttled, time_lost};
 
 /// Subject of the sentences.
 pub struct Subject<'a> {

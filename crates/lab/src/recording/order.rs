@@ -32,6 +32,10 @@ pub struct KeptOrder {
 }
 
 impl KeptOrder {
+    /// Effect on forecasts in a few words, beside a warning that [says it all](Self::told).
+    pub const IN_SHORT: &str =
+        "the replay keeps an order of replies that the recorded limit made (see the warning)";
+
     /// By group: the order that decides about forecasts of its requests.
     pub(super) fn of_all(replay: &Replay) -> BTreeMap<String, KeptOrder> {
         let mut waits_ns: Vec<Vec<u64>> = vec![Vec::new(); replay.services.len()];

@@ -87,8 +87,18 @@ fn most_throttled(variant: &Variant, target: &str) -> Option<f64> {
 fn throttled_at_most(variant: &Variant, target: &str) -> String {
     let most = most_throttled(variant, target);
     most.map_or(String::new(), |most| {
-        format!(", at most {:.1} % in 95 of 100 runs", 100.0 * most)
+        at_most_throttled(periods_throttled(variant, target), most)
     })
+}
+
+/// The worse end of the interval of a share of throttled periods in words, behind the share. An
+/// end of all periods says nothing.
+pub fn at_most_throttled(share: f64, most: f64) -> String {
+    match most {
+        _ if share >= 1.0 => String::new(),
+        most if most >= 1.0 => ", and how many at most is not known".to_string(),
+        most => format!(", at most {:.1} % in 95 of 100 runs", 100.0 * most),
+    }
 }
 
 /// The groups that a column changes, other than the target and those around it.
@@ -141,6 +151,11 @@ mod tests {
         let rows = rows.map(|(name, value)| (name.to_string(), [value; 4], [value; 4]));
         let mut variant = crate::samples::compared(&rows).variants.remove(1);
         assert_eq!(throttled_at_most(&variant, "/a"), "");
+        assert_eq!(
+            at_most_throttled(0.0, 1.0),
+            ", and how many at most is not known"
+        );
+        assert_eq!(at_most_throttled(1.0, 1.0), "");
         for (name, summary) in &mut variant.metrics {
             summary.one_run95 = name.ends_with("throttled").then_some([0.0, 30.0]);
         }

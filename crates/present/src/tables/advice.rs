@@ -17,6 +17,8 @@ use schedcast_lab::comparison::{Comparison, Variant};
 use schedcast_lab::context::source_of;
 use schedcast_lab::metrics;
 use schedcast_lab::patches::Patches;
+use schedcast_lab::recording::KeptOrder;
+use schedcast_lab::verdict::at_most_throttled;
 
 /// The whole answer: ticket, an empty line, patches.
 pub fn render(advice: &Advice) -> String {
@@ -352,10 +354,8 @@ fn not_kept_without(advice: &Advice) -> String {
         false => "may not be",
     };
     let order = match advice.keeps_order {
-        true => {
-            "; the replay keeps an order of replies that the recorded limit made (see the warning)"
-        }
-        false => "",
+        true => format!("; {}", KeptOrder::IN_SHORT),
+        false => String::new(),
     };
     format!("advice: none: the limit {is_not} what breaks the promise: {what}{order}")
 }
