@@ -5,7 +5,7 @@
 //! apply it follows.
 
 use super::text::{
-    Cell, Row, body, fitting_threads, header, labelled, provenance, separated, words,
+    Cell, Row, UNKNOWN, body, fitting_threads, header, labelled, provenance, separated, words,
 };
 use super::{Context, Scale, scale_for, wrap_to};
 use schedcast_advise::gate::Gate;
@@ -25,9 +25,19 @@ pub fn render(advice: &Advice) -> String {
     let mut text = ticket(advice);
     if let Some(patches) = &advice.patches {
         text.push('\n');
+        if needs_none(advice) {
+            text += "to set it all the same, ";
+        }
         text += &block(&advice.target, patches, advice.context.style.columns);
     }
     text
+}
+
+/// Whether no limit is in force and the promises are kept, so that the advice names only the
+/// smallest limit that could be set.
+fn needs_none(advice: &Advice) -> bool {
+    let now = &advice.options[0];
+    now.suits && now.limit.quota_us.is_none()
 }
 
 /// The ticket alone.
@@ -54,12 +64,12 @@ pub(crate) fn ticket(advice: &Advice) -> String {
     rows.extend(price_row(&advice.options, &advice.context));
     rows.push(row("suits", &|one| suits(advice, one)));
     text += &body(&advice.comparison, &rows, &advice.context.style);
-    let misfit = match advice.context.part {
-        None => "with the misfit",
-        Some(_) => "the misfit not known",
+    let star = match needs_none(advice) {
+        true => "smallest limit that suits",
+        false => "recommended",
     };
     let legend =
-        format!("≤ (≥): worse end of the 95 % interval of one run, {misfit}; * recommended");
+        format!("≤ (≥): worse end of the 95 % interval of one run, with the misfit; * {star}");
     text += &wrap_to(advice.context.style.columns, "", &words(&legend), 2);
     text += &behind(advice);
     text += &now(advice);
@@ -105,9 +115,10 @@ const NOTHING: f64 = 0.0005;
 
 /// A growth in percent with its sign; nothing has none.
 fn percent(growth: f64) -> String {
-    match growth.abs() < NOTHING {
-        true => "0.0".to_string(),
-        false => format!("{:+.1}", growth * 100.0),
+    match growth.abs() {
+        size if size < NOTHING => "0.0".to_string(),
+        size if !size.is_finite() => UNKNOWN.to_string(),
+        _ => format!("{:+.1}", growth * 100.0),
     }
 }
 
@@ -166,7 +177,10 @@ fn price_row(options: &[Candidate], context: &Context) -> Option<Row> {
             // The recorded limit costs nothing more; of another one it is not known.
             return Cell::of(if index == 0 { "0" } else { "-" }.to_string());
         };
-        let at_most = format!("≤{}", percent(price.growth_at_most));
+        let at_most = match price.growth_at_most.is_finite() {
+            true => format!("≤{}", percent(price.growth_at_most)),
+            false => UNKNOWN.to_string(),
+        };
         match (alone, price.certain) {
             (true, _) => Cell::with_spread(percent(price.growth), at_most),
             (false, false) => Cell::with_spread("0".to_string(), at_most),
@@ -228,6 +242,9 @@ fn verdict(advice: &Advice) -> String {
                 None if advice.has_neighbours => "; no neighbour could be judged".to_string(),
                 None => String::new(),
                 Some(price) if price.growth_at_most < NOTHING => "; no neighbour pays".to_string(),
+                Some(price) if !price.growth_at_most.is_finite() => {
+                    format!("; how much {} may pay is not known", price.threads)
+                }
                 Some(price) if !price.certain => format!(
                     "; no neighbour pays for certain ({} at most {} %)",
                     price.threads,
@@ -242,13 +259,12 @@ fn verdict(advice: &Advice) -> String {
             };
             let brings: Vec<String> = brings(advice, option);
             let lost = 100.0 * option.periods_throttled;
-            let most = 100.0 * option.periods_throttled_at_most;
-            let at_most = match most - lost < 100.0 * NOTHING {
+            let [share, most] = [option.periods_throttled, option.periods_throttled_at_most];
+            let at_most = match most - share < NOTHING {
                 true => String::new(),
-                false => format!(", at most {most:.1} % in 95 of 100 runs"),
+                false => at_most_throttled(share, most),
             };
-            let now = &advice.options[0];
-            let healthy = match now.suits && now.limit.quota_us.is_none() {
+            let healthy = match needs_none(advice) {
                 true => "none is needed; the smallest limit that keeps what is promised is ",
                 false => "",
             };
@@ -477,15 +493,22 @@ pub fn render_gate(gate: &Gate) -> String {
 #[cfg(test)]
 mod tests {
     use schedcast_advise::gate::Judged;
+    use schedcast_advise::price::Price;
     use schedcast_advise::slo::Scope;
     use schedcast_base::assert_contains;
+    use schedcast_base::limits::CpuLimits;
     use schedcast_lab::context::{Names, RefitFigure};
+    use schedcast_lab::patches::patches;
+    use schedcast_lab::samples::compared;
 
     use super::*;
 
+    fn promise(metric: &str) -> Slo {
+        Slo::parse(&format!("{metric}<90ms"), Scope::default()).unwrap()
+    }
+
     fn told(metrics: &[&str]) -> String {
         let comparison = schedcast_lab::samples::example();
-        let promise = |metric: &&str| Slo::parse(&format!("{metric}<90ms"), Scope::default());
         let fit = metrics.iter().map(|one| RefitFigure::new(*one, 42e3, 42e3));
         let context = Context {
             names: Names {
@@ -508,10 +531,113 @@ mod tests {
                 forecasts: forecasts.collect(),
                 falls_behind: None,
             }],
-            promises: metrics.iter().map(|one| promise(one).unwrap()).collect(),
+            promises: metrics.iter().map(|one| promise(one)).collect(),
             comparison,
             context,
         })
+    }
+
+    /// A service without a limit that keeps its promise, which a limit of 20 ms keeps, too. How
+    /// much a neighbour pays for that has no bound.
+    fn healthy() -> Advice {
+        let metric = "web/request_latency.p95";
+        let rows = [(metric.to_string(), [42e3; 4], [43e3; 4])];
+        let forecast = |mean| Forecast {
+            metric: metric.to_string(),
+            unit: "us".to_string(),
+            mean: Some(mean),
+            interval: Some([0.9 * mean, 1.1 * mean]),
+            met: true,
+            ..Forecast::default()
+        };
+        let option = |name: &str, limit, mean, price| Candidate {
+            name: name.to_string(),
+            limit,
+            suits: true,
+            falls_behind: None,
+            doubt: None,
+            finished: 100.0,
+            forecasts: vec![forecast(mean)],
+            price,
+            time_lost: 0.0,
+            periods_throttled: 0.0,
+            periods_throttled_at_most: 1.0,
+        };
+        let limit = CpuLimits::new(20_000, 100_000, 0);
+        let none = CpuLimits {
+            quota_us: None,
+            ..limit
+        };
+        let price = Price {
+            threads: "rustc".to_string(),
+            metric: "cpu_time".to_string(),
+            recorded: 1e6,
+            now: 9e5,
+            growth: 0.11,
+            growth_at_most: f64::INFINITY,
+            certain: false,
+        };
+        Advice {
+            schema: String::new(),
+            schedcast: String::new(),
+            recording: String::new(),
+            target: "/web".to_string(),
+            slos: Vec::new(),
+            counted: "requests",
+            max_neighbour: None,
+            recommended: Some("quota 20ms".to_string()),
+            conclusion: Conclusion::Recommended,
+            options: vec![
+                option("as recorded", none, 42e3, None),
+                option("quota 20ms", limit, 43e3, Some(price)),
+            ],
+            patches: Some(patches("/web", none, limit, 1024)),
+            comparison: compared(&rows),
+            context: Context::default(),
+            promises: vec![promise(metric)],
+            bounded_by: Vec::new(),
+            has_neighbours: true,
+            keeps_order: false,
+            parent: None,
+        }
+    }
+
+    #[test]
+    fn what_is_not_needed_is_not_recommended_and_what_has_no_bound_not_known() {
+        let told = render(&healthy());
+        let words: Vec<&str> = told.split_whitespace().collect();
+        let told = words.join(" ");
+        for expected in [
+            "advice: none is needed; the smallest limit that keeps what is promised is quota 20ms",
+            "* smallest limit that suits",
+            "to set it all the same, cd to the directory of /web",
+            "still throttled, and how many at most is not known",
+            "how much rustc may pay is not known",
+        ] {
+            assert_contains(&told, expected);
+        }
+        assert!(
+            !told.contains("recommended") && !told.contains("inf"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn limits_that_help_only_schedules_are_not_called_no_limits() {
+        let mut advice = healthy();
+        advice.recommended = None;
+        advice.conclusion = Conclusion::NotCertain;
+        advice.options[1].suits = false;
+        advice.options[1].doubt = Some(Doubt::Schedule);
+        let told = render(&advice);
+        let words: Vec<&str> = told.split_whitespace().collect();
+        assert_contains(
+            &words.join(" "),
+            [
+                "quota 20ms does not suit: it helps only if clients keep a schedule",
+                "advice: none for certain: the limits that keep the promise help only if",
+            ],
+        );
     }
 
     #[test]

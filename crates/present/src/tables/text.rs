@@ -451,6 +451,11 @@ fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
     }
 }
 
+/// In place of an interval so wide that it says nothing.
+pub(super) const UNKNOWN: &str = "unknown";
+/// An interval that was moved apart by the misfit to more than so many times the mean says nothing.
+const KNOWN_UP_TO: f64 = 100.0;
+
 /// The interval beside a mean, as every table has it: `±3.2`, `≤7.5`, `≥0.4` or `3.1–7.5`. It is
 /// that of one run where the answer is from a recording, and that of the mean elsewhere.
 pub(crate) fn spread(summary: &Summary, scale: &Scale) -> String {
@@ -477,6 +482,9 @@ pub(crate) fn spread(summary: &Summary, scale: &Scale) -> String {
         format!("{}..{}", scale.number(least), scale.number(most))
     };
     match (summary.misfit, summary.one_run95) {
+        (true, Some([_, high])) if summary.mean > 0.0 && high > KNOWN_UP_TO * summary.mean => {
+            UNKNOWN.to_string()
+        }
         (true, Some([low, high])) => format!("{}–{}", scale.number(low), scale.number(high)),
         _ if summary.phases_decide() => ends(),
         _ => {

@@ -33,6 +33,25 @@ fn wide() -> Comparison {
 }
 
 #[test]
+fn an_interval_that_says_nothing_is_unknown() {
+    let told = |high: f64| {
+        let rows = [("web/request_latency.p95".to_string(), [5e3; 4], [6e3; 4])];
+        let mut comparison = compared(&rows);
+        let (_, summary) = &mut comparison.variants[1].metrics[0];
+        (summary.misfit, summary.one_run95) = (true, Some([0.0, high]));
+        let text = render(&comparison, &context());
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_contains(told(6e5), "6000 0–600000");
+    let unknown = told(7e5);
+    assert_contains(&unknown, "6000 unknown");
+    assert_contains(
+        &unknown,
+        "unknown: the misfit widens the interval to more than 100 times",
+    );
+}
+
+#[test]
 fn a_long_path_gives_way_to_what_its_group_is_called() {
     let id = "8d1a".repeat(16);
     let path = format!("/kubepods/burstable/pod3f09-6c1e-0d1b-4c57/{id}");

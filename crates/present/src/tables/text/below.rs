@@ -1,7 +1,7 @@
 //! The lines below the table: what its marks mean, the verdict, and how to apply a change.
 
 use super::super::{Context, Style, advice, width, wrap_to};
-use super::{Body, FEW, RowKind, TableRow, fitting, separated, words};
+use super::{Body, FEW, RowKind, TableRow, UNKNOWN, fitting, separated, words};
 use schedcast_lab::comparison::{Comparison, Tier, Variant};
 use schedcast_lab::context::source_of;
 use schedcast_lab::metrics::{self, Better};
@@ -37,6 +37,11 @@ pub(in crate::tables) fn notes(comparison: &Comparison, table: &Body, style: &St
             "a–b 95 % interval of one run, widened by the misfit of the simulated recording"
                 .to_string(),
         );
+    }
+    if spreads().any(|cell| cell.spread == UNKNOWN) {
+        notes.push(format!(
+            "{UNKNOWN}: the misfit widens the interval to more than 100 times the value"
+        ));
     }
     if cells().any(|cell| cell.star) {
         let baseline = &comparison.baseline;
