@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from numbers import Integral, Real
 from typing import Any, Union
 
 from . import _native
 from ._experiment import Experiment
-from ._question import Settings, Variants, asked
+from ._native import UsageError
+from ._question import Settings, Variants, asked, expect, promises, threads
+from ._question import folder as path_of
 from ._results import Advice, Check, Comparison, Fleet, Sweep
 
 #: What an experiment can be given as; see `Experiment`.
@@ -62,7 +64,7 @@ def compare(
         seeds=seeds,
         duration=duration,
     )
-    return Comparison(_native.ask(question, workers, progress))
+    return Comparison(_native.ask(question, threads(workers), progress))
 
 
 def run(
@@ -115,7 +117,7 @@ def run(
         seeds=seeds,
         duration=duration,
     )
-    return Comparison(_native.ask(question, workers, progress))
+    return Comparison(_native.ask(question, threads(workers), progress))
 
 
 def what_if(
@@ -154,7 +156,7 @@ def what_if(
         KeyboardInterrupt: Ctrl-C; runs that have begun end first.
     """
     question = asked(
-        recording=recording,
+        recording=path_of("recording", recording),
         set=set,
         variants=variants,
         cgroup=cgroup,
@@ -162,7 +164,7 @@ def what_if(
         seeds=seeds,
         duration=duration,
     )
-    return Comparison(_native.ask(question, workers, progress))
+    return Comparison(_native.ask(question, threads(workers), progress))
 
 
 def advise(
@@ -201,15 +203,18 @@ def advise(
             read, several limited groups and none named.
         KeyboardInterrupt: Ctrl-C; runs that have begun end first.
     """
+    if client not in (None, "open", "closed", "bounded"):
+        raise UsageError(f"client: expected open, closed or bounded, found {client!r}")
     question = asked(
-        recording=recording,
+        recording=path_of("recording", recording),
         set=None if client is None else {"program.recording.client": client},
         cgroup=cgroup,
         seeds=seeds,
         duration=duration,
     )
-    slos = [slo] if isinstance(slo, str) else list(slo)
-    return Advice(*_native.advise(question, slos, max_neighbour, force, workers, progress))
+    expect("max_neighbour", max_neighbour, str, 'a share such as "+5%"')
+    limits = (max_neighbour, force)
+    return Advice(*_native.advise(question, promises(slo), *limits, threads(workers), progress))
 
 
 def check(
@@ -247,15 +252,14 @@ def check(
         KeyboardInterrupt: Ctrl-C; runs that have begun end first.
     """
     question = asked(
-        recording=recording,
+        recording=path_of("recording", recording),
         set=set,
         variants=variants,
         cgroup=cgroup,
         seeds=seeds,
         duration=duration,
     )
-    slos = [slo] if isinstance(slo, str) else list(slo)
-    return Check(*_native.judge(question, slos, workers, progress))
+    return Check(*_native.judge(question, promises(slo), threads(workers), progress))
 
 
 def sweep(
@@ -271,6 +275,8 @@ def sweep(
     progress: Progress | None = None,
 ) -> Sweep:
     """Run every point of an experiment's grid.
+
+    The grid of a recording's limits is drawn by the command alone: `schedcast sweep RECORDING`.
 
     Args:
         experiment: As for `compare`, with a `[sweep]`.
@@ -291,17 +297,24 @@ def sweep(
         schedcast.Error: A mistake, with its place; no `[sweep]`; a folder in use.
         KeyboardInterrupt: Ctrl-C; finished points stay in `folder`.
     """
+    source = _experiment(experiment)._source()
+    if "path" in source and source["path"].is_dir():
+        raise UsageError(
+            f"experiment: expected one with a [sweep], found the folder {source['path']}\n"
+            "hint: what_if and advise are about recordings; the command "
+            "`schedcast sweep RECORDING` draws their limits"
+        )
     question = asked(
-        **_experiment(experiment)._source(),
+        **source,
         set=set,
         variants=variants,
         cgroup=cgroup,
         seeds=seeds,
         duration=duration,
     )
-    place = None if folder is None else Path(folder)
+    place = None if folder is None else path_of("folder", folder)
     module = _native.__file__
-    return Sweep(_native.sweep(question, module, place, workers, progress))
+    return Sweep(_native.sweep(question, module, place, threads(workers), progress))
 
 
 def fleet(
@@ -319,13 +332,17 @@ def fleet(
         cpus: CPUs of every machine; default what the counters say.
 
     Returns:
-        One row a limited container.
+        One row a container.
 
     Raises:
         schedcast.Error: A file that cannot be read or holds no counters of containers; a share or
             a number of CPUs out of bounds.
     """
-    return Fleet(*_native.fleet_of([Path(one) for one in ranges], throttled_below, budget, cpus))
+    expect("throttled_below", throttled_below, Real, "a share from 0 to 1")
+    expect("budget", budget, Real, "a number of CPUs above 0")
+    expect("cpus", cpus, Integral, "a number of CPUs from 1 to 4096")
+    paths = [path_of("ranges", one) for one in ranges]
+    return Fleet(*_native.fleet_of(paths, throttled_below, budget, cpus))
 
 
 def list_names(what: str) -> str:
