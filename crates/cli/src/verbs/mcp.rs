@@ -51,7 +51,7 @@ type Refusal = (i32, String);
 enum Form {
     /// The file or folder that the verb is about.
     Subject,
-    /// `--name=value`, from text or a number.
+    /// `--name=value`, from text or a whole number.
     Flag,
     /// The same for each text of a list.
     Flags,
@@ -224,8 +224,13 @@ fn reply(line: &[u8]) -> Option<Reply> {
             return Some(Reply::Now(refused(&Value::Null, refusal)));
         }
     };
-    let Some(method) = request.get("method").and_then(Value::as_str) else {
-        let expected = "a request is an object with jsonrpc, id and method";
+    let is_id = |id: &Value| id.is_string() || id.is_i64() || id.is_u64();
+    let has_id = request.get("id").is_none_or(is_id);
+    let method = request.get("method").and_then(Value::as_str);
+    let method = method.filter(|_| has_id && request["jsonrpc"] == "2.0");
+    let Some(method) = method else {
+        let expected = "a request is an object with jsonrpc, which is \"2.0\", an id, which is text or a whole \
+                        number, and a method";
         let id = request.get("id").unwrap_or(&Value::Null);
         return Some(Reply::Now(refused(id, (NO_REQUEST, expected.to_string()))));
     };
@@ -355,7 +360,10 @@ fn command_line(tool: &Tool, given: &Value) -> std::result::Result<Vec<String>, 
         };
         let name = argument.name;
         match argument.form {
-            Form::Subject => subject = Some(harmless(name, value)?),
+            Form::Subject => {
+                let text = value.as_str().ok_or_else(|| format!("`{name}` is text"))?;
+                subject = Some(harmless(name, text)?);
+            }
             Form::Flag => words.push(format!("--{name}={}", scalar(name, value)?)),
             Form::Flags => {
                 for text in texts(name, value)? {
@@ -366,10 +374,16 @@ fn command_line(tool: &Tool, given: &Value) -> std::result::Result<Vec<String>, 
             Form::Pair => {
                 words.push(format!("--{name}"));
                 for text in texts(name, value)? {
-                    words.push(harmless(name, &json!(text))?);
+                    words.push(harmless(name, &text)?);
                 }
             }
-            Form::Command => command = Some(texts(name, value)?),
+            Form::Command => {
+                let given = texts(name, value)?;
+                if given.is_empty() {
+                    return Err(format!("`{name}` is empty"));
+                }
+                command = Some(given);
+            }
         }
     }
     words.extend(subject);
@@ -395,21 +409,24 @@ fn variants(value: &Value, words: &mut Vec<String>) -> std::result::Result<(), S
     Ok(())
 }
 
-/// A text or a number as text.
+/// A text or a whole number as text. A fraction loses its last zeros before it comes here.
 fn scalar(name: &str, value: &Value) -> std::result::Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
-        Value::Number(number) => Ok(number.to_string()),
-        _ => Err(format!("`{name}` is text or a number")),
+        Value::Number(number) if !number.is_f64() => Ok(number.to_string()),
+        Value::Number(number) => Err(format!(
+            "`{name}` is text or a whole number, found the number {number}: write \"{name}\": \"{number}\"; as a \
+             number 6.10 would be 6.1"
+        )),
+        _ => Err(format!("`{name}` is text or a whole number")),
     }
 }
 
 /// A text that stands by itself on a command line, where it must not become a flag.
-fn harmless(name: &str, value: &Value) -> std::result::Result<String, String> {
-    let text = scalar(name, value)?;
+fn harmless(name: &str, text: &str) -> std::result::Result<String, String> {
     match text.starts_with('-') {
         true => Err(format!("`{name}` begins with -: {text}")),
-        false => Ok(text),
+        false => Ok(text.to_string()),
     }
 }
 
@@ -509,7 +526,12 @@ mod tests {
         let code = |request: &str| answers(request)[0]["error"]["code"].as_i64().unwrap() as i32;
         assert_eq!(code("{"), NO_JSON);
         assert_eq!(code("[]"), NO_REQUEST);
-        assert_eq!(code(r#"{"id": 1, "method": "tools/cal"}"#), NO_METHOD);
+        let ping = |begin: &str| code(&format!(r#"{{{begin} "method": "ping"}}"#));
+        assert_eq!(ping(r#""id": 1,"#), NO_REQUEST);
+        assert_eq!(ping(r#""id": 1, "jsonrpc": "1.0","#), NO_REQUEST);
+        assert_eq!(ping(r#""id": null, "jsonrpc": "2.0","#), NO_REQUEST);
+        let unknown = r#"{"id": 1, "jsonrpc": "2.0", "method": "tools/cal"}"#;
+        assert_eq!(code(unknown), NO_METHOD);
         let unknown = call_of("what_iff", json!({}));
         assert_eq!(unknown["error"]["code"], BAD_ARGUMENTS);
         let missing = call_of("advise", json!({"recording": "r"}));
@@ -520,10 +542,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_of_another_type_than_its_argument_is_refused() {
+        let message = |name: &str, arguments: Value| {
+            let told = call_of(name, arguments);
+            assert_eq!(told["error"]["code"], BAD_ARGUMENTS, "{told}");
+            told["error"]["message"].as_str().unwrap().to_string()
+        };
+        let kernel = message("run", json!({"command": ["hackbench"], "kernel": 6.10}));
+        assert!(kernel.contains("found the number 6.1: write"), "{kernel}");
+        assert!(
+            kernel.ends_with("as a number 6.10 would be 6.1"),
+            "{kernel}"
+        );
+        assert_eq!(
+            message("what_if", json!({"recording": 5})),
+            "`recording` is text"
+        );
+        assert_eq!(message("run", json!({"command": []})), "`command` is empty");
+    }
+
+    #[test]
     fn a_line_that_is_too_long_is_refused_and_the_next_one_answered() {
         let long = "x".repeat(LONGEST_REQUEST as usize + 10);
         let told = answers(&format!(
-            "{long}\n{{\"id\": 3, \"method\": \"ping\"}}\n{long}"
+            "{long}\n{{\"jsonrpc\": \"2.0\", \"id\": 3, \"method\": \"ping\"}}\n{long}"
         ));
         assert_eq!((told.len(), &told[1]["id"]), (3, &json!(3)));
         for refused in [&told[0], &told[2]] {
@@ -539,12 +581,13 @@ mod tests {
             let words = json!(["cyclictest", "-t", "1", "-i", "1000", "-d", "0"]);
             let arguments = json!({"command": words, "seeds": 2, "duration": duration});
             let parameters = json!({"name": "run", "arguments": arguments});
-            json!({"id": id, "method": "tools/call", "params": parameters}).to_string()
+            json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": parameters})
+                .to_string()
         };
         let cancel = |id: u32| {
-            json!({"method": "notifications/cancelled", "params": {"requestId": id}}).to_string()
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}).to_string()
         };
-        let ping = json!({"id": 9, "method": "ping"}).to_string();
+        let ping = json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}).to_string();
         let lines = [
             call(1, "200s"),
             call(2, "20ms"),
@@ -562,11 +605,13 @@ mod tests {
     fn calls_beyond_those_that_may_wait_are_refused() {
         let call = |id: usize| {
             let parameters = json!({"name": "list", "arguments": {"what": "machines"}});
-            json!({"id": id, "method": "tools/call", "params": parameters}).to_string()
+            json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": parameters})
+                .to_string()
         };
         let slow = json!({"command": ["hackbench", "-g", "10"], "seeds": 2});
         let parameters = json!({"name": "run", "arguments": slow});
-        let slow = json!({"id": 0, "method": "tools/call", "params": parameters}).to_string();
+        let slow = json!({"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": parameters})
+            .to_string();
         let last = MOST_WAITING + 2;
         let lines: Vec<String> = [slow].into_iter().chain((1..=last).map(call)).collect();
         let told = answers(&lines.join("\n"));
@@ -587,7 +632,7 @@ mod tests {
     fn who_is_gone_is_not_computed_for() {
         let arguments = json!({"command": ["hackbench", "-g", "40"], "seeds": 2});
         let parameters = json!({"name": "run", "arguments": arguments});
-        let call = json!({"id": 1, "method": "tools/call", "params": parameters});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": parameters});
         let mut out = Vec::new();
         let simulator = Simulator::new().drawing();
         session::serve(Cursor::new(call.to_string()), simulator, &mut out, || true).unwrap();
