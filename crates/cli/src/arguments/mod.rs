@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use schedcast_lab::context::Style;
+use schedcast_lab::error::{self, Error};
 use schedcast_lab::question::{CLIENTS, Setting, client_loops};
 
 use crate::columns::ColumnArguments;
@@ -224,12 +225,21 @@ pub(crate) struct Clients {
 
 impl Clients {
     /// `columns`, each with these clients.
-    pub(crate) fn of_all(&self, columns: &ColumnArguments) -> ColumnArguments {
+    ///
+    /// # Errors
+    /// A setting of all columns that says the same.
+    pub(crate) fn of_all(&self, columns: &ColumnArguments) -> error::Result<ColumnArguments> {
         let mut columns = columns.clone();
-        let clients = self.client.iter();
-        let clients = clients.map(|client| Setting::Set(format!("{CLIENTS}={client}")));
-        columns.0.leading.extend(clients);
-        columns
+        let Some(client) = &self.client else {
+            return Ok(columns);
+        };
+        if columns.0.leading.iter().any(Setting::names_clients) {
+            let message = format!("--client and --set {CLIENTS} both say when clients ask");
+            return Err(Error::usage(message).hint("leave one of them out"));
+        }
+        let clients = Setting::Set(format!("{CLIENTS}={client}"));
+        columns.0.leading.push(clients);
+        Ok(columns)
     }
 }
 

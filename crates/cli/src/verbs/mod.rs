@@ -175,7 +175,7 @@ pub(crate) fn what_if<S: Simulate>(arguments: &WhatIfArguments, call: &mut Call<
         true => Subject::Profile(path.clone()),
         false => recording(path, call.simulator)?,
     };
-    let columns = arguments.clients.of_all(&arguments.columns);
+    let columns = arguments.clients.of_all(&arguments.columns)?;
     let mut question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
     question.measured = arguments.measured;
     say_oddities(&question, &mut call.err)?;

@@ -26,7 +26,7 @@ pub(crate) fn advise<S: Simulate>(arguments: &AdviseArguments, call: &mut Call<S
     output::refuse_unwritable([arguments.json.as_ref()])?;
     refuse_few_asked(&arguments.effort)?;
     let subject = recording(&arguments.recording, call.simulator)?;
-    let columns = arguments.clients.of_all(&ColumnArguments::default());
+    let columns = arguments.clients.of_all(&ColumnArguments::default())?;
     let question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
     refuse_slips(&question, &arguments.slo)?;
     say_oddities(&question, &mut call.err)?;
@@ -73,7 +73,7 @@ pub(crate) fn check<S: Simulate>(arguments: &CheckArguments, call: &mut Call<S>)
     output::refuse_unwritable([arguments.json.as_ref()])?;
     refuse_few_asked(&arguments.effort)?;
     let subject = recording(&arguments.recording, call.simulator)?;
-    let columns = arguments.clients.of_all(&arguments.columns);
+    let columns = arguments.clients.of_all(&arguments.columns)?;
     let question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
     refuse_slips(&question, &arguments.slo)?;
     say_oddities(&question, &mut call.err)?;

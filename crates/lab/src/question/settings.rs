@@ -70,7 +70,7 @@ impl Setting {
     }
 
     /// Whether it says when the clients of a recording ask.
-    pub(super) fn names_clients(&self) -> bool {
+    pub fn names_clients(&self) -> bool {
         matches!(self, Setting::Set(_)) && self.key() == CLIENTS
     }
 
