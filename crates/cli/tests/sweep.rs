@@ -141,4 +141,12 @@ fn parts_of_several_machines_merge_to_the_same_bytes() {
     let said = run("shared", &merge);
     assert_eq!(said, "resuming shared: 24 of 24 points are finished\n");
     assert_eq!(results(directory, "shared"), results(directory, "whole"));
+    let journal = directory.join("shared/part-2-of-3/journal");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    bytes[30] ^= 1;
+    std::fs::write(&journal, bytes).unwrap();
+    let said = run("again", &merge);
+    let damaged = "1 damaged line of shared/part-2-of-3/journal does not count\n";
+    assert!(said.ends_with(damaged), "{said}");
+    assert_eq!(results(directory, "again"), results(directory, "whole"));
 }

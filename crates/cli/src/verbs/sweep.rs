@@ -131,9 +131,12 @@ fn found(sweep: &Sweep<'_>, folder: &Path) -> String {
         let (finished, points, folder) = (sweep.finished(), sweep.points(), folder.display());
         text += &format!("resuming {folder}: {finished} of {points} points are finished\n");
     }
-    if sweep.damaged() > 0 {
-        let (damaged, folder) = (sweep.damaged(), folder.display());
-        text += &format!("{damaged} damaged lines of {folder}/journal do not count\n");
+    for (folder, damaged) in sweep.damaged() {
+        let journal = format!("{}/journal", folder.display());
+        text += &match damaged {
+            1 => format!("1 damaged line of {journal} does not count\n"),
+            _ => format!("{damaged} damaged lines of {journal} do not count\n"),
+        };
     }
     text
 }

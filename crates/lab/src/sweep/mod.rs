@@ -109,6 +109,8 @@ pub struct Sweep<'a> {
     fingerprints: BTreeMap<usize, u64>,
     journal: Option<Journal>,
     found: Found,
+    /// Folders whose journals have lines that were not as they had been written, and how many.
+    damaged: Vec<(PathBuf, usize)>,
 }
 
 impl<'a> Sweep<'a> {
@@ -138,11 +140,14 @@ impl<'a> Sweep<'a> {
                 (Some(journal), found)
             }
         };
+        let own = options.folder.iter().cloned();
+        let mut damaged: Vec<(PathBuf, usize)> =
+            own.map(|folder| (folder, found.damaged)).collect();
         let wanted: BTreeSet<u64> = fingerprints.values().copied().collect();
         found.points.retain(|point, _| wanted.contains(point));
         for folder in &options.merged {
             let mut other = journal::read(&folder.join(JOURNAL))?;
-            found.damaged += other.damaged;
+            damaged.push((folder.clone(), other.damaged));
             if options.part.is_none() {
                 refuse_foreign(folder, &other.points, &wanted, experiment.seeds)?;
             }
@@ -161,6 +166,7 @@ impl<'a> Sweep<'a> {
             fingerprints,
             journal,
             found,
+            damaged,
         })
     }
 
@@ -175,9 +181,12 @@ impl<'a> Sweep<'a> {
         self.fingerprints.values().filter(known).count()
     }
 
-    /// Lines of the journal that were not as they had been written; their points run again.
-    pub fn damaged(&self) -> usize {
-        self.found.damaged
+    /// Folders whose journals have lines that were not as they had been written, and how many;
+    /// their points run again.
+    pub fn damaged(&self) -> impl Iterator<Item = (&Path, usize)> {
+        let all = self.damaged.iter();
+        all.filter(|(_, lines)| *lines > 0)
+            .map(|(folder, lines)| (folder.as_path(), *lines))
     }
 
     /// Runs what is still to do. `ran` is called after each run, from any thread.
