@@ -104,7 +104,7 @@ fn on_a_node_of_equal_names_top_record_and_advise_take_the_right_container() {
     assert_eq!(described[asked]["pod"], wide_pod.as_str());
 
     let advise = |words: &[&str]| {
-        let line = format!("advise {at} --slo nr_throttled<=2 --seeds 2 --duration 300ms");
+        let line = format!("advise {at} --slo nr_throttled<=2 --seeds 2 --duration 300ms --force");
         schedcast(&[&line.split(' ').collect::<Vec<_>>()[..], words].concat())
     };
     for words in [["--container", wide.short()], ["--cgroup", &wide.id]] {
