@@ -208,11 +208,6 @@ pub(crate) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// Why the recording does not tell what the group would do under another limit.
-    pub(crate) fn saturated(&self, fit: &[RefitFigure]) -> Option<String> {
-        trust::saturated(fit, self.latency.as_ref())
-    }
-
     pub(crate) fn of(
         question: &'a Question,
         slos: &[String],

@@ -335,6 +335,31 @@ impl Simulate for BurstInVain {
 }
 
 #[test]
+fn known_requests_of_a_closed_loop_tell_nothing_of_throttling_under_a_wider_limit() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota");
+    let is_refused = |clients: ClosedLoop, promise: &str| {
+        let mut recorded = Recorded::open(&path).unwrap();
+        recorded.seen.closed_loops.insert("/pg".to_owned(), clients);
+        let question = Question::of(Subject::Recording(recorded));
+        let experiment = question.experiment().unwrap();
+        let promises = [promise.to_owned()];
+        let case = Case::of(&question, &promises, &experiment.scenarios[0]).unwrap();
+        let fit = ["nr_periods", "nr_throttled"].map(|name| {
+            let name = format!("cgroup:/pg/{name}");
+            RefitFigure::new(name, 80.0, 80.0)
+        });
+        case.saturated(&fit).is_some()
+    };
+    let closed = ClosedLoop::Yes(schedcast_lab::clients::Asking {
+        connections: 4,
+        most_per_s: 50_000,
+    });
+    assert!(is_refused(closed, "throttled_ratio<5%"));
+    assert!(!is_refused(closed, "p95<80ms"));
+    assert!(!is_refused(ClosedLoop::No, "throttled_ratio<5%"));
+}
+
+#[test]
 fn a_burst_that_helps_only_in_an_open_loop_does_not_suit() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota");
     let suits = |clients: ClosedLoop| {
