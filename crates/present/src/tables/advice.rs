@@ -632,7 +632,7 @@ mod tests {
         let told = render(&advice);
         let words: Vec<&str> = told.split_whitespace().collect();
         assert_contains(
-            &words.join(" "),
+            words.join(" "),
             [
                 "quota 20ms does not suit: it helps only if clients keep a schedule",
                 "advice: none for certain: the limits that keep the promise help only if",
