@@ -415,8 +415,8 @@ fn scalar(name: &str, value: &Value) -> std::result::Result<String, String> {
         Value::String(text) => Ok(text.clone()),
         Value::Number(number) if !number.is_f64() => Ok(number.to_string()),
         Value::Number(number) => Err(format!(
-            "`{name}` is text or a whole number, found the number {number}: write \"{name}\": \"{number}\"; as a \
-             number 6.10 would be 6.1"
+            "`{name}` is text or a whole number, found the number {number}: write it as text; as a number 6.10 \
+             would be 6.1"
         )),
         _ => Err(format!("`{name}` is text or a whole number")),
     }
