@@ -521,7 +521,7 @@ mod tests {
             limit("30", "30000"),
             limit("60", "60000"),
         ];
-        let scenarios = experiment::read_text("t.toml", &text.concat());
+        let scenarios = experiment::read_text("t.toml", text.concat());
         let scenarios = scenarios.unwrap().scenarios;
         let latency = Latency::new("a", Latency::ACTIVATION);
         let runs = [0.0, 0.2, 0.02].map(|held_s| {

@@ -38,6 +38,15 @@ const PILE_MAX: usize = 4;
 /// 7.9 ms.
 const WAKEUP_MAX_NS: u64 = 1_000_000;
 
+/// CPU time of the activations of threads of a kind, ns.
+#[derive(Default)]
+struct Seen {
+    /// With one request.
+    single: Vec<u64>,
+    /// With more, each with how many there are behind the first.
+    piled: Vec<(u64, usize)>,
+}
+
 /// Whether a draft's thread slept before it, rather than turned to the next message. Drafts of a
 /// thread stand side by side, in order.
 fn begins_asleep(drafts: &[Draft], index: usize) -> bool {
@@ -62,8 +71,7 @@ pub(super) fn of_wakeups(
         let thread = &threads[thread.index()];
         (thread.subject.as_str(), thread.group)
     };
-    // By kind of threads: the CPU time of activations with one request, and of those with more.
-    let mut seen: BTreeMap<_, (Vec<u64>, Vec<(u64, usize)>)> = BTreeMap::new();
+    let mut seen: BTreeMap<_, Seen> = BTreeMap::new();
     let mut members: BTreeMap<_, Vec<ThreadId>> = BTreeMap::new();
     for (index, number) in answers {
         let activation = &drafts[index].activation;
@@ -71,7 +79,7 @@ pub(super) fn of_wakeups(
             continue;
         }
         let kind = kind(activation.thread);
-        let (single, piled) = seen.entry(kind).or_default();
+        let Seen { single, piled } = seen.entry(kind).or_default();
         match number {
             1 => single.push(activation.executed_ns),
             2..=PILE_MAX => piled.push((activation.executed_ns, number - 1)),
@@ -80,7 +88,7 @@ pub(super) fn of_wakeups(
         members.entry(kind).or_default().push(activation.thread);
     }
     let mut found = BTreeMap::new();
-    for (kind, (mut single, piled)) in seen {
+    for (kind, Seen { mut single, piled }) in seen {
         if single.len().min(piled.len()) < ACTIVATIONS_MIN {
             continue;
         }
