@@ -6,7 +6,8 @@
 //!
 //! Worked example: the first call for `linux-6.12.107` takes half a minute. The second reads the
 //! some 900 files that were compiled, finds their contents unchanged and returns the same object;
-//! after an edit of `kernel/sched/fair.c` it compiles that file and links again.
+//! after an edit of `kernel/sched/fair.c` it compiles that file and links again. Where `fair.c` was
+//! put back with its old time, all is compiled again: `make` would keep the object.
 
 use crate::config::{self, Config};
 use crate::{overlay, trees};
@@ -145,10 +146,18 @@ impl Builder {
         if self.is_built() {
             return Ok(object);
         }
-        self.lay_over()?;
-        self.compile()?;
-        self.link(&object)?;
-        self.write(&self.folder.join("sources"), &self.sources()?)?;
+        let known = self.recorded_names();
+        if self.out().exists() && !self.shows_changes() {
+            let out = self.out();
+            fs::remove_dir_all(&out).map_err(|error| self.file_error(&out, error))?;
+        }
+        self.record(&known, false)?;
+        let made = self.lay_over();
+        let made = made.and_then(|()| self.compile());
+        let made = made.and_then(|()| self.link(&object));
+        let compiled = self.compiled_names();
+        self.record(&compiled.unwrap_or(known), made.is_ok())?;
+        made?;
         Ok(object)
     }
 
@@ -160,7 +169,7 @@ impl Builder {
     /// Hash of the names and contents of the files that the object was compiled from, and of its
     /// configuration; `None` where there is no object.
     pub fn compiled_sources(&self) -> Option<String> {
-        let text = fs::read_to_string(self.folder.join("sources")).ok()?;
+        let text = fs::read_to_string(self.sources()).ok()?;
         let (hash, _) = text.split_once('\n')?;
         Some(format!("{hash} {}", self.config.text()))
     }
@@ -388,11 +397,72 @@ impl Builder {
         Err(self.make_error("linking", &text))
     }
 
-    /// Files that were compiled, one a line, behind a hash of their contents and of the overlay.
-    fn sources(&self) -> Result<String, BuildError> {
-        // Copies of these are compiled.
-        let copied = ["kernel/sched/core.c", "kernel/sched/fair.c"];
-        let mut names: BTreeSet<String> = copied.map(String::from).into();
+    /// Writes down of which files the folder's objects are, in which contents.
+    fn record(&self, names: &BTreeSet<String>, is_built: bool) -> Result<(), BuildError> {
+        let (hash, lines) = self.contents(names);
+        let hash = if is_built { &hash } else { "not built" };
+        self.write(&self.sources(), &format!("{hash}\n{lines}"))
+    }
+
+    fn sources(&self) -> PathBuf {
+        self.folder.join("sources")
+    }
+
+    /// Hash of everything that the object is made of, and a line with hash and name of each file.
+    fn contents(&self, names: &BTreeSet<String>) -> (String, String) {
+        let mut lines = String::new();
+        for name in names {
+            let _ = writeln!(lines, "{} {name}", self.content(name));
+        }
+        let mut hasher = DefaultHasher::new();
+        overlay::FILES.hash(&mut hasher);
+        list("objects").hash(&mut hasher);
+        for option in config::own_options(&self.tree) {
+            option.hash(&mut hasher);
+        }
+        lines.hash(&mut hasher);
+        (format!("{:016x}", hasher.finish()), lines)
+    }
+
+    /// Hash of a file of the tree.
+    fn content(&self, name: &str) -> String {
+        let mut hasher = DefaultHasher::new();
+        let text = fs::read(self.tree.join(name)).unwrap_or_default();
+        text.hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
+    }
+
+    /// Names in the record.
+    fn recorded_names(&self) -> BTreeSet<String> {
+        let text = fs::read_to_string(self.sources()).unwrap_or_default();
+        let lines = text.lines().skip(1).filter_map(|line| line.split_once(' '));
+        lines.map(|(_, name)| name.to_owned()).collect()
+    }
+
+    /// Whether every change since the record is one for `make`, which compares times: a file that
+    /// was put back with its old time is older than the object of its other contents.
+    fn shows_changes(&self) -> bool {
+        let time = |path: &Path| fs::metadata(path).and_then(|about| about.modified());
+        let (Ok(text), Ok(recorded)) = (fs::read_to_string(self.sources()), time(&self.sources()))
+        else {
+            return false;
+        };
+        let mut lines = text.lines().skip(1).peekable();
+        let has_lines = lines.peek().is_some();
+        has_lines
+            && lines.all(|line| {
+                let (hash, name) = line.split_once(' ').unwrap_or_default();
+                let is_newer = time(&self.tree.join(name)).is_ok_and(|time| time > recorded);
+                is_newer || hash == self.content(name)
+            })
+    }
+
+    /// Names of the files that were compiled.
+    fn compiled_names(&self) -> Result<BTreeSet<String>, BuildError> {
+        // Copies are compiled of all but the first.
+        let others = ["Makefile", "core.c", "fair.c"];
+        let others = others.map(|name| format!("kernel/sched/{name}"));
+        let mut names: BTreeSet<String> = others.into();
         for object in self.objects()? {
             let name = object
                 .file_name()
@@ -407,8 +477,7 @@ impl Builder {
                     .filter_map(|word| self.in_tree(word)),
             );
         }
-        let names: String = names.iter().map(|name| format!("{name}\n")).collect();
-        Ok(format!("{:016x}\n{names}", self.content(names.lines())))
+        Ok(names)
     }
 
     /// A word of a dependency file as a path below the tree, if it is one.
@@ -418,29 +487,11 @@ impl Builder {
         (!outside && self.tree.join(name).is_file()).then(|| name.to_string())
     }
 
-    fn content<'a>(&self, names: impl Iterator<Item = &'a str>) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        overlay::FILES.hash(&mut hasher);
-        list("objects").hash(&mut hasher);
-        for option in config::own_options(&self.tree) {
-            option.hash(&mut hasher);
-        }
-        for name in names {
-            name.hash(&mut hasher);
-            fs::read(self.tree.join(name))
-                .unwrap_or_default()
-                .hash(&mut hasher);
-        }
-        hasher.finish()
-    }
-
     /// Whether the sources are those that the object was made of.
     fn unchanged(&self) -> bool {
-        let text = fs::read_to_string(self.folder.join("sources")).unwrap_or_default();
-        let Some((hash, names)) = text.split_once('\n') else {
-            return false;
-        };
-        u64::from_str_radix(hash, 16) == Ok(self.content(names.lines()))
+        let text = fs::read_to_string(self.sources()).unwrap_or_default();
+        let (hash, lines) = self.contents(&self.recorded_names());
+        text == format!("{hash}\n{lines}")
     }
 
     fn make_folder(&self, folder: &Path) -> Result<(), BuildError> {
@@ -501,6 +552,48 @@ fn without_column(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, SystemTime};
+
+    /// `make` sees a change of a younger file; behind one of an older file everything is compiled
+    /// again, and where no record says what the objects were made of.
+    #[test]
+    fn a_file_that_is_put_back_with_its_old_time_is_no_change_for_make() {
+        let folder = tempfile::tempdir().unwrap();
+        let builder = Builder {
+            tree: folder.path().join("tree"),
+            config: Config::default(),
+            folder: folder.path().to_path_buf(),
+        };
+        fs::create_dir_all(&builder.tree).unwrap();
+        let path = builder.tree.join("fair.c");
+        let put = |text: &str, after_s: i64| {
+            fs::write(&path, text).unwrap();
+            let file = fs::File::options().append(true).open(&path).unwrap();
+            let ago = Duration::from_secs(after_s.unsigned_abs());
+            let now = SystemTime::now();
+            let time = if after_s < 0 { now - ago } else { now + ago };
+            file.set_modified(time).unwrap();
+        };
+        put("patched", -10);
+        assert!(!builder.shows_changes());
+        let names = ["fair.c".to_owned()].into();
+        for is_built in [false, true] {
+            builder.record(&names, is_built).unwrap();
+            assert_eq!(builder.unchanged(), is_built);
+            for (text, after_s, shows) in [
+                ("patched", -10, true),
+                ("patched", 10, true),
+                ("again", 10, true),
+                ("stock", -20, false),
+            ] {
+                put(text, after_s);
+                assert_eq!(builder.shows_changes(), shows, "{text}, {after_s} s");
+            }
+            fs::remove_file(&path).unwrap();
+            assert!(!builder.shows_changes());
+            put("patched", -10);
+        }
+    }
 
     #[test]
     fn an_error_of_a_file_and_its_copy_is_one() {
