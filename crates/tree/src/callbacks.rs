@@ -5,6 +5,7 @@
 
 use crate::calls::{Call, Chance, Event, Hear, Left, Lock, Told};
 use crate::guard::{Guard, Symbols};
+use crate::stacks::Stacks;
 use schedcast_kernel::platform::Op;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ pub(super) struct Host {
     world: *mut Inner,
     alloc: extern "C" fn(*mut Inner, c_ulong) -> *mut c_void,
     free: extern "C" fn(*mut Inner, *mut c_void),
+    stack: extern "C" fn(*mut Inner, c_ulong) -> *mut c_void,
     log: extern "C" fn(*mut Inner, *const c_char),
     timer: extern "C" fn(*mut Inner, c_int, c_longlong, c_int),
     interrupt: extern "C" fn(*mut Inner, c_int, c_int),
@@ -36,6 +38,7 @@ impl Host {
             world,
             alloc,
             free,
+            stack,
             log,
             timer,
             interrupt,
@@ -55,6 +58,7 @@ impl Host {
 /// State that the object's callbacks see and change.
 pub(super) struct Inner {
     pub(super) memory: HashMap<usize, Layout>,
+    stacks: Stacks,
     pub(super) log: Vec<String>,
     pub(super) timers: Vec<u64>,
     pub(super) events: Vec<Event>,
@@ -72,10 +76,12 @@ impl Inner {
         cpus: usize,
         set_now: extern "C" fn(c_longlong),
         seed: u64,
+        stacks: Stacks,
         names: (Symbols, Option<Guard>),
     ) -> Self {
         Self {
             memory: HashMap::new(),
+            stacks,
             log: Vec::new(),
             timers: vec![u64::MAX; cpus],
             events: Vec::new(),
@@ -140,6 +146,12 @@ extern "C" fn free(world: *mut Inner, memory: *mut c_void) {
         // SAFETY: allocated with this layout in `alloc`.
         unsafe { dealloc(memory.cast(), layout) };
     }
+}
+
+/// A stack for a task; one without forbidden memory below it where the system has no other.
+extern "C" fn stack(world: *mut Inner, size: c_ulong) -> *mut c_void {
+    let next = inner(world).stacks.next(size as usize);
+    next.unwrap_or_else(|| alloc(world, size))
 }
 
 #[expect(unsafe_code, reason = "a string of the object")]

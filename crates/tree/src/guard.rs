@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! C touches address 8 ──► SIGSEGV ──► handler: the C goes on in sc_trap ──► the call returns
-//! C loops for 20 s    ──► SIGVTALRM ─┘                                     and says where
+//! C leaves its stack  ──► SIGSEGV ───┤                                     and says where
+//! C loops for 20 s    ──► SIGVTALRM ─┘
 //! ```
 //!
 //! Worked example: a patch of `pick_eevdf` reads `*(int *)8`. The handler notes the address and the
@@ -14,6 +15,7 @@
 
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
+use crate::stacks::end_of_stack;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::path::Path;
@@ -28,6 +30,10 @@ const LONGEST_CALL_S: u32 = 20;
 const FAULTS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
 /// Sent to a thread each second of its CPU time.
 const TICK: c_int = libc::SIGVTALRM;
+
+/// Message about a stack that is too small.
+const LEAVES_STACK: &str = "needs more stack than the 64 KiB that a task has here (16 in a kernel): \
+                            a large variable, or a recursion without an end";
 
 /// Bytes of the red zone below a stack pointer, which a function may use.
 const RED_ZONE: u64 = 128;
@@ -116,11 +122,17 @@ pub(crate) struct Guard {
     code: (u64, u64),
     trap: u64,
     host_sp: u64,
+    /// Stacks of the C, and the forbidden memory below each.
+    stacks: (u64, u64),
 }
 
 impl Guard {
     /// Of an object whose `sc_run` was loaded at an address; `None` where its symbols are too few.
-    pub(crate) fn new(symbols: &Symbols, sc_run: *const c_void) -> Option<Self> {
+    pub(crate) fn new(
+        symbols: &Symbols,
+        sc_run: *const c_void,
+        stacks: (u64, u64),
+    ) -> Option<Self> {
         // Nothing else is built for another architecture.
         if !cfg!(target_arch = "x86_64") {
             return None;
@@ -135,6 +147,7 @@ impl Guard {
             code: (base + first, base + last + size),
             trap: base + symbols.address("sc_trap")?,
             host_sp: base + symbols.host_sp?,
+            stacks,
         })
     }
 
@@ -189,6 +202,9 @@ impl Guard {
         let function = function.unwrap_or_else(|| "a function of no name".to_owned());
         Some(match fault.signal {
             TICK => format!("{function} does not end: {LONGEST_CALL_S} s of CPU time in one call"),
+            _ if end_of_stack(self.stacks, fault.address).is_some() => {
+                format!("{function} {LEAVES_STACK}")
+            }
             libc::SIGSEGV | libc::SIGBUS if place(fault.at).is_none() => {
                 format!("{function} calls the bad address {:#x}", fault.at)
             }
@@ -196,7 +212,7 @@ impl Guard {
                 format!("{function} uses the bad address {:#x}", fault.address)
             }
             libc::SIGFPE => format!("{function} divides by 0"),
-            _ => format!("{function} executes an instruction that is none"),
+            _ => format!("{function} executes an invalid opcode (ud2)"),
         })
     }
 }
@@ -324,6 +340,20 @@ fn install() {
     }
 }
 
+/// Ends the program from within a callback that the C's stack has no room for: what it was changing
+/// is half done.
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "no more than a handler may call")]
+fn end_in_callback() -> ! {
+    // SAFETY: both calls may be made in a handler.
+    unsafe {
+        for text in ["error: the tree's scheduler ", LEAVES_STACK, "\n"] {
+            libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len());
+        }
+        libc::_exit(2)
+    }
+}
+
 /// Lets the C go on in its trap, or leaves a fault that is not the C's to what handled it before.
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "registers of the interrupted thread")]
@@ -341,6 +371,14 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
             if host_sp.abs_diff(sp) < HOST_STACK || (signal == TICK && !(stuck && is_code(at))) {
                 return None;
             }
+            let address = (*info).si_addr() as u64;
+            let left_stack = match signal {
+                libc::SIGSEGV => end_of_stack(guard.stacks, address),
+                _ => None,
+            };
+            if left_stack.is_some() && !is_code(at) {
+                end_in_callback();
+            }
             // A call of a bad address has put the place behind it on the stack.
             let caller = match is_code(at) {
                 true => at,
@@ -353,12 +391,13 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
                 signal,
                 at,
                 caller,
-                address: (*info).si_addr() as u64,
+                address,
             }));
-            Some(guard)
+            // Its world is over, so a stack that was left is used from its end again.
+            Some((guard, left_stack.unwrap_or(sp)))
         });
         match stopped {
-            Some(guard) => {
+            Some((guard, sp)) => {
                 // As if the place had called `sc_trap` with a name.
                 let top = ((sp - RED_ZONE) & !15) - 8;
                 registers[libc::REG_RSP as usize] = top as i64;
@@ -412,6 +451,7 @@ mod tests {
             code: (0x7f00_0000_0100, 0x7f00_0000_0120),
             trap: 0,
             host_sp: 0,
+            stacks: (0, 0),
         };
         let named = |line| guard.with_names(&symbols, line);
         assert_eq!(

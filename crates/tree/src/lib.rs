@@ -23,6 +23,7 @@ mod lists;
 pub mod lockstep;
 mod mirror;
 pub mod overlay;
+mod stacks;
 pub mod tree_core;
 pub mod trees;
 mod warm_up;

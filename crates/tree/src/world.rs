@@ -14,6 +14,7 @@ pub(crate) use crate::calls::{
 use crate::callbacks::{Host, Inner};
 use crate::calls::Hear;
 use crate::guard::{Guard, Symbols};
+use crate::stacks::Stacks;
 use std::alloc::dealloc;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_ulong, c_void};
@@ -188,9 +189,11 @@ impl World {
         let bytes = std::fs::read(object).map_err(|error| load(error.to_string()))?;
         let (library, file, functions) = open(&bytes).map_err(load)?;
         let symbols = Symbols::of(&bytes);
-        let guard = Guard::new(&symbols, functions.run as *const c_void);
+        let stacks = Stacks::new();
+        let guard = Guard::new(&symbols, functions.run as *const c_void, stacks.range());
         let names = (symbols, guard);
-        let mut inner = Box::new(Inner::new(cpus, functions.set_now, machine.seed, names));
+        let inner = Inner::new(cpus, functions.set_now, machine.seed, stacks, names);
+        let mut inner = Box::new(inner);
         let host = Box::new(Host::of(&raw mut *inner));
         let if_any = |of: &[c_int]| match of {
             [] => std::ptr::null(),

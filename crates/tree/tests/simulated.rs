@@ -190,6 +190,12 @@ fn cyclictest_and_hackbench_on_one_and_four_cpus() {
 /// calls a function outside the scheduler.
 const BOOT_TIMER: &str = r#"
 static struct hrtimer boot_timer;
+static noinline void boot_timer_needs_room(void)
+{
+	volatile char room[150000];
+
+	room[0] = 1;
+}
 static enum hrtimer_restart boot_timer_fires(struct hrtimer *timer)
 {
 	struct rq_flags rf;
@@ -198,6 +204,8 @@ static enum hrtimer_restart boot_timer_fires(struct hrtimer *timer)
 		printk("asked once\n");
 		request_module_of_the_patch(current->comm);
 	}
+	if (sched_feat(RT_RUNTIME_SHARE))
+		boot_timer_needs_room();
 	rq_lock(this_rq(), &rf);
 	if (this_rq()->cfs.h_nr_runnable > 1)
 		resched_curr(this_rq());
@@ -375,13 +383,17 @@ fn a_patch_has_its_own_timer_and_knows_programs_and_their_threads() {
     let last = printed.last().map(String::as_str);
     assert_eq!(last, Some("load of 4, 1, 1"));
     // The feature is turned behind the boot, and the first interrupt is in the warm-up.
-    let stopped = world(&patched, &[("LATENCY_WARN", true)]);
-    let said = stopped.err().map(|error| error.to_string());
-    let said = said.unwrap_or_default();
-    assert_contains(
-        &said,
-        "asked once | `boot_timer_fires` calls `request_module_of_the_patch`",
-    );
+    for (feature, expected) in [
+        (
+            "LATENCY_WARN",
+            "asked once | `boot_timer_fires` calls `request_module_of_the_patch`",
+        ),
+        ("RT_RUNTIME_SHARE", "needs more stack than the 64 KiB"),
+    ] {
+        let stopped = world(&patched, &[(feature, true)]);
+        let said = stopped.err().map(|error| error.to_string());
+        assert_contains(&said.unwrap_or_default(), expected);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ struct sc_host {
 	void *world;						/* first argument of each of these */
 	void *(*alloc)(void *world, unsigned long size);	/* zeroed, on a 64 byte boundary */
 	void (*free)(void *world, void *memory);
+	void *(*stack)(void *world, unsigned long size);	/* for a task, zeroed */
 	void (*log)(void *world, const char *text);
 	void (*timer)(void *world, int cpu, long long at_ns, int hrtick);	/* clock event device of a CPU */
 	void (*interrupt)(void *world, int cpu, int kind);	/* enum sc_call: RESCHED, FUNCTION or IRQ_WORK */

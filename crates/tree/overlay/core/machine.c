@@ -212,7 +212,7 @@ asm(".text\n.globl sc_swap\n.hidden sc_swap\n.type sc_swap, @function\nsc_swap:\
     ".size sc_swap, . - sc_swap\n");
 void *sc_stack_for(void (*entry)(void))
 {
-	unsigned long *top = (unsigned long *)((char *)sc_host->alloc(sc_host->world, THREAD_SIZE) + THREAD_SIZE);
+	unsigned long *top = (unsigned long *)((char *)sc_host->stack(sc_host->world, THREAD_SIZE) + THREAD_SIZE);
 
 	*--top = 0;			/* the entry never returns */
 	*--top = (unsigned long)entry;
