@@ -1,4 +1,4 @@
-# What is written into the copies of core.c and fair.c that are compiled: the host is told where tasks are placed, queued and moved,
+# What is written into the copies of core.c, fair.c, rt.c and deadline.c that are compiled: the host is told where tasks are placed, queued and moved,
 # where queues are throttled, where the lock of a queue may be waited for, and at the begin of functions whose work takes
 # time on a machine. Every line stays one line: the compiler names it in its messages.
 s/^\(\ttrace_sched_wakeup_new(p);\)$/\1 sc_woken(p);/
@@ -36,6 +36,8 @@ s/^\(\ttrace_sched_migrate_task(p, new_cpu);\)$/\1 sc_migrated(p, new_cpu);/
 s/^\tsched_init_dl_servers();$/\tsc_activate();&/
 s/^\(\tcfs_rq->throttled = 1;\)$/\1 sc_throttled(cfs_rq, 1);/
 s/^\(\tcfs_rq->throttled = 0;\)$/\1 sc_spend(SC_UNTHROTTLE, 1); sc_throttled(cfs_rq, 0);/
+# A call that waited was executed before calls of other CPUs that begin earlier: time before the last update is none.
+/^static inline void update_tg_load_avg(/,/^}/s/(now - cfs_rq->last_update_tg_load_avg < NSEC_PER_MSEC)/((s64)(now - cfs_rq->last_update_tg_load_avg) < (s64)NSEC_PER_MSEC)/
 /^enqueue_entity(/,/^{/s/^{/{ sc_spend(SC_ENQUEUE_LEVEL, 1);/
 /^dequeue_entity(/,/^{/s/^{/{ sc_spend(SC_DEQUEUE_LEVEL, 1);/
 /^static long calc_group_shares(.*)$/,/^{/s/^{/{ sc_spend(SC_UPDATE_CFS_GROUP, 1);/
@@ -63,3 +65,5 @@ s/^\t\t\treturn core;$/\t\t\t{ sc_spend(SC_SCAN_CPU, sc_looks(p, sched_domain_sp
 s/^\tset_idle_cores(target, 0);$/\tsc_spend(SC_SCAN_CPU, sc_allowed(p, sched_domain_span(sd)));&/
 }
 s/^\(\t\t      HRTIMER_MODE_REL_HARD\) | HRTIMER_MODE_LAZY_REARM);$/\1);/
+s/^#include "\(rt\|deadline\)\.c"$/#include <\1_hooked.c>/
+/^\(static void \|static int \)pull_\(rt\|dl\)_task(/,/^}/s/^\t\tsrc_rq = cpu_rq(cpu);$/& sc_spend(SC_BALANCE_CPU, 1);/
