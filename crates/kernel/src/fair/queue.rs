@@ -153,7 +153,7 @@ impl Kernel {
         mut flags: EnqueueFlags,
         counts: &mut Counts,
     ) -> (Option<EntityId>, Ns, bool) {
-        let mut slice = 0;
+        let (mut slice, mut is_group) = (0, false);
         let mut level = Some(se);
         while let Some(se) = level {
             if self.entities[se].on_rq {
@@ -162,10 +162,12 @@ impl Kernel {
                 }
                 break;
             }
-            if slice != 0 {
+            if is_group {
                 self.set_group_slice(se, slice);
-                self.entities[se].custom_slice |= slice != Ns::MAX;
+                // Even where all below it have the base slice.
+                self.entities[se].custom_slice = self.rules.custom_slices;
             }
+            is_group = true;
             let q = self.entities[se].cfs_rq;
             p.spend(self.here, Op::EnqueueLevel, 1);
             self.enqueue_entity(p, q, se, flags);

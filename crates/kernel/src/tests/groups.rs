@@ -344,3 +344,29 @@ fn a_group_is_freed_behind_the_unthrottling_that_its_cpus_were_asked_for() {
     let queue = &kernel.cfs_rqs[q];
     assert!(!queue.throttled && !queue.on_leaf_list);
 }
+
+#[test]
+fn a_groups_request_is_renewed_in_the_length_of_its_tasks_requests() {
+    // A hog beside a group, which is queued with a task of the base slice. Then a task that asks
+    // for 20 ms joins, and the first one sleeps: the group asks for 20 ms from there on, and does
+    // not return to the base slice when such a request is over.
+    for version in ["6.12", "6.18", "7.0"] {
+        let mut world = World::new(version, 1);
+        let group = world.group(ROOT);
+        let plain = hog(&mut world, group, CPU);
+        hog(&mut world, ROOT, CPU);
+        world.start(TaskAttributes {
+            group,
+            custom_slice_ns: Some(20 * MS),
+            ..TaskAttributes::on(CPU)
+        });
+        while world.current(CPU) != plain {
+            world.advance(MS);
+        }
+        world.block(CPU);
+        world.advance(200 * MS);
+        let q = world.kernel.cfs_rq_of(group, CPU);
+        let se = world.kernel.cfs_rqs[q].se.unwrap();
+        assert_eq!(world.kernel.entities[se].slice, 20 * MS, "{version}");
+    }
+}
