@@ -131,6 +131,15 @@ impl Kernel {
         self.domains.set_newidle_ratio(ratio_1024ths);
     }
 
+    /// All CPUs have been idle for longer than any period of a fair server.
+    pub fn has_been_idle(&mut self) {
+        const IDLE_NS: Ns = 10_000_000_000;
+        for cpu in 0..self.cpus() {
+            let idle = self.tasks[self.rqs[cpu].idle].se;
+            self.entities[idle].exec_start = 0u64.wrapping_sub(IDLE_NS);
+        }
+    }
+
     /// Some task asks for a slice of its own, or will. Which of these slices the kernel loses
     /// depends on the history of its trees, so the result is exact only for queues that were empty
     /// before the first call.

@@ -140,8 +140,8 @@ impl Kernel {
     pub(crate) fn update_curr_idle<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let rq = &mut self.rqs[cpu];
         let idle = &mut self.entities[self.tasks[rq.idle].se];
-        let idle_ns = rq.clock_task.saturating_sub(idle.exec_start);
-        if !self.rules.fair_server_waits_out_idle || idle_ns == 0 {
+        let idle_ns = rq.clock_task.wrapping_sub(idle.exec_start) as i64;
+        if !self.rules.fair_server_waits_out_idle || idle_ns <= 0 {
             return;
         }
         idle.exec_start = rq.clock_task;
@@ -150,7 +150,7 @@ impl Kernel {
         if !server.active {
             return;
         }
-        server.runtime_ns -= idle_ns as i64;
+        server.runtime_ns -= idle_ns;
         server.defer_idle &= stays_idle;
         if server.runtime_ns > 0 {
             return;
@@ -435,9 +435,12 @@ impl Kernel {
         }
         let curr = self.tasks[rq.curr].se;
         let entity = &mut self.entities[curr];
-        let idle_ns = rq.clock_task.saturating_sub(entity.exec_start);
+        let idle_ns = rq.clock_task.wrapping_sub(entity.exec_start) as i64;
+        if idle_ns < 0 {
+            return;
+        }
         entity.exec_start = rq.clock_task;
-        rq.fair_server.runtime_ns -= idle_ns as i64;
+        rq.fair_server.runtime_ns -= idle_ns;
         if rq.fair_server.runtime_ns < 0 {
             rq.fair_server.defer_running = false;
             rq.fair_server.runtime_ns = 0;

@@ -114,7 +114,7 @@ impl Kernel {
                 // At time 0 of a world a stamp cannot be told from none.
                 let rq = &self.rqs[cpu];
                 let idle = self.tasks[rq.idle].se;
-                let never_ran = rq.clock == 0 || self.entities[idle].exec_start == 0;
+                let never_ran = rq.clock == 0 || self.entities[idle].exec_start as i64 <= 0;
                 let later = stamp > latest_stamp || (never_ran && shallowest.is_none());
                 if shallower || (as_shallow && later) {
                     min_latency_ns = latency_ns.unwrap_or(min_latency_ns);

@@ -384,6 +384,15 @@ fn a_server_that_ran_has_not_run_once_idle_time_is_more_than_its_budget() {
 }
 
 #[test]
+fn a_long_idle_time_before_the_world_begins_uses_up_the_servers_budget() {
+    let mut world = World::new("6.12", 1);
+    world.kernel.has_been_idle();
+    world.kernel.rqs[0].fair_server.runtime_ns = 50 * MS as i64;
+    world.kernel.fair_server_update_idle(CPU);
+    assert_eq!(world.kernel.rqs[0].fair_server.runtime_ns, 0);
+}
+
+#[test]
 fn a_server_that_stopped_waits_for_no_timer() {
     let mut world = World::new("6.12", 1);
     world.spawn(CPU);

@@ -72,6 +72,13 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         if let Some(history) = machine.history {
             kernel.set_newidle_ratio(history.newidle_ratio);
         }
+        let tables = kernel.tables_mut();
+        tables.has_been_idle();
+        let mut started = workload.tasks.iter().map(|task| task.custom_slice_ns);
+        let mut changed = workload.attributes.iter().map(|one| one.custom_slice_ns);
+        if started.any(|slice| slice.is_some()) || changed.any(|slice| slice.is_some()) {
+            tables.expect_custom_slices();
+        }
         let out = Outside::new(machine, workload, seed);
         let mut world = Self { kernel, out };
         world.adopt_idle_tasks();
