@@ -634,12 +634,14 @@ impl Kernel {
             FairClass::Cfs => {
                 if self.tasks[task].policy != Policy::Batch {
                     self.update_curr(p, q);
+                    self.rqs[cpu].skip_clock_update = true;
                 }
                 reached(Mark::YieldSkips);
                 self.set_skip_buddy(se);
             }
             FairClass::Eevdf => {
                 self.update_curr(p, self.entities[se].cfs_rq);
+                self.rqs[cpu].skip_clock_update = true;
                 let eligible = self.entity_eligible(q, se);
                 let entity = &mut self.entities[se];
                 if self.rules.yield_forfeits {

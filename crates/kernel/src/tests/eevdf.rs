@@ -1,6 +1,7 @@
 //! EEVDF (6.6 on) by hand: requests, lag, placement, protection, short slices, delayed dequeue.
 
 use super::world::*;
+use crate::platform::PrevState;
 
 const CPU: Cpu = Cpu(0);
 const QUEUE: CfsRqId = CfsRqId(0);
@@ -324,6 +325,26 @@ fn yielding_gives_up_a_request() {
             (0, first + slice)
         };
         assert_eq!(moved, expected, "{version}");
+    }
+}
+
+#[test]
+fn the_switch_behind_a_yield_reads_no_clock() {
+    // The switch waits 1 µs for the lock of its queue, and the task that is picked starts at the
+    // time of the yield.
+    for version in ["6.1", "6.12", "6.18", "7.1"] {
+        let mut world = World::new(version, 1);
+        let (a, b) = (world.spawn(CPU), world.spawn(CPU));
+        assert_eq!(world.current(CPU), a, "{version}");
+        world.advance_to(MS / 2);
+        world.kernel.here = CPU;
+        world.kernel.yield_task_fair(&mut world.bench, CPU, a);
+        world.bench.now += US;
+        world
+            .kernel
+            .schedule(&mut world.bench, CPU, PrevState::Runnable);
+        assert_eq!(world.kernel.rqs[0].clock, MS / 2, "{version}");
+        assert_eq!(world.current(CPU), b, "{version}");
     }
 }
 
