@@ -233,6 +233,7 @@ impl Builder<'_> {
         let places = self.scenario.machine.machine.topology.places.iter();
         start.nodes = places.map(|place| place.node).collect();
         let topology = &self.scenario.machine.machine.topology;
+        start.capacities.clone_from(&topology.capacities);
         start.affinity = (!topology.isolated.is_empty()).then(|| topology.housekeeping());
         start.group = self
             .groups

@@ -47,6 +47,7 @@ fn compile(words: &Words, compiler: &mut Compiler) -> Result<Compiled, CommandEr
         rtapp::load(&start.directory.join(file)).map_err(|error| refuse(error.to_string()))?;
     let options = RtAppOptions {
         cpus: start.cpus,
+        capacities: start.capacities.clone(),
         affinity: start.affinity,
         group: start.group,
         address_space: compiler.free_address_space(),

@@ -22,6 +22,8 @@ pub struct Start {
     pub name: String,
     /// CPUs of the machine.
     pub cpus: usize,
+    /// Speed of each, 1024 = nominal; empty = all nominal.
+    pub capacities: Vec<u32>,
     /// Memory node of each CPU; empty = one for all.
     pub nodes: Vec<u32>,
     /// CPUs it may use; `None` = all.
@@ -56,6 +58,7 @@ impl Start {
         Self {
             name: name.into(),
             cpus,
+            capacities: Vec::new(),
             nodes: Vec::new(),
             affinity: None,
             policy: (Policy::Normal, 0),

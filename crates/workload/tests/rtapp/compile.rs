@@ -624,3 +624,22 @@ fn what_cannot_run_is_refused_with_its_place() {
         "w.json:43:1: timer \"unique42\" is the thread's number 43; a task may have 42 of its own",
     );
 }
+
+/// CPU 0 has half of the nominal speed. A loop takes 12 ns at that, so calibration finds 24 on
+/// CPU 0, and 1 ms of `run` is half as much work as where it is calibrated on CPU 1.
+#[test]
+fn run_is_time_on_the_cpu_that_calibration_names() {
+    for (calibration, us) in [("'CPU0'", 500), ("'CPU1'", 1000), ("'CPU9'", 1000)] {
+        let text = format!(
+            "{{'tasks':{{'a':{{'loop':1,'run':1000}}}},'global':{{'calibration':{calibration},
+             'logdir':'/tmp'}}}}"
+        );
+        let options = RtAppOptions {
+            capacities: vec![512, 1024, 1024, 1024],
+            ..options()
+        };
+        let (workload, _) = compiled(&text, &options);
+        let row = &rows_of(&ideal::run(&workload, 20 * MS), 0)[0];
+        assert_eq!(row.run_us, us, "{calibration}");
+    }
+}

@@ -50,7 +50,8 @@ const SLICE_NS: (u64, u64) = (100_000, 100_000_000);
 pub struct Prices {
     /// One loop of `run`, in picoseconds. `None`: what the file says, or what calibration finds.
     pub loop_ps: Option<u64>,
-    /// Result of calibration, in whole nanoseconds, where the file asks for it (`"CPU0"`).
+    /// Result of calibration on the fastest CPU, in whole nanoseconds, where the file asks for it
+    /// (`"CPU0"`).
     pub calibrated_loop_ns: u32,
     /// Duration of a loop then, in thousandths of that, where `loop_ps` is left out.
     pub calibrated_loop_permille: u64,
@@ -86,6 +87,8 @@ impl Default for Prices {
 pub struct RtAppOptions {
     /// CPUs of the machine.
     pub cpus: usize,
+    /// Speed of each, 1024 = nominal; empty = all nominal.
+    pub capacities: Vec<u32>,
     /// CPUs the whole program may use; `None` = all.
     pub affinity: Option<CpuSet>,
     /// Group the program is started in.
@@ -420,8 +423,20 @@ impl<'a> Compiler<'a> {
         Some(group)
     }
 
-    /// Cost of a loop by calibration, ns, by which rt-app divides.
+    /// Cost of a loop by calibration, in whole nanoseconds of the CPU that the file names, by which
+    /// rt-app divides.
     fn calibrated_ns(&self) -> u64 {
+        match self.file.global.calibration {
+            Calibration::NanosecondsPerLoop(nanoseconds) => u64::from(nanoseconds),
+            Calibration::Cpu(cpu) => {
+                let capacity = self.options.capacities.get(cpu as usize);
+                self.nominal_ns() * 1024 / u64::from(*capacity.unwrap_or(&1024)).max(1)
+            }
+        }
+    }
+
+    /// The same on a CPU of nominal speed.
+    fn nominal_ns(&self) -> u64 {
         match self.file.global.calibration {
             Calibration::NanosecondsPerLoop(nanoseconds) => u64::from(nanoseconds),
             Calibration::Cpu(_) => u64::from(self.options.prices.calibrated_loop_ns.max(1)),
@@ -439,7 +454,8 @@ impl<'a> Compiler<'a> {
             Calibration::NanosecondsPerLoop(_) => 1000,
             Calibration::Cpu(_) => self.options.prices.calibrated_loop_permille,
         };
-        let loop_ps = self.options.prices.loop_ps.unwrap_or(loop_ns * permille);
+        let nominal_ps = self.nominal_ns() * permille;
+        let loop_ps = self.options.prices.loop_ps.unwrap_or(nominal_ps);
         loops.saturating_mul(loop_ps) / 1000
     }
 }
