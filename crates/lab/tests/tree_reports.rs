@@ -126,6 +126,50 @@ fn examples_of_rt_app() {
     }
 }
 
+/// A file of rt-app with these tasks, on some CPUs.
+fn tasks_are_equal(cpus: usize, tasks: &str, duration: &str) {
+    let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+    let text = format!("{{\"tasks\": {{{tasks}}}, \"global\": {{\"duration\": 2}}}}");
+    std::fs::write(&file, text).unwrap();
+    let program = format!("run = \"rt-app {}\"", file.path().display());
+    let rest = format!("[run]\nduration = {duration:?}\n");
+    is_equal(&program, cpus, &rest, &[]);
+}
+
+/// Balance that ends later than another CPU's call begins reaches a queue's load before it.
+#[test]
+fn a_groups_load_is_written_once_a_millisecond_whatever_the_order_of_calls() {
+    let tasks = r#""a": {"instance": 17, "loop": -1, "run": 1000},
+        "b": {"instance": 4, "loop": -1, "taskgroup": "/a", "run": 100}"#;
+    tasks_are_equal(6, tasks, "60ms");
+}
+
+#[test]
+fn a_group_that_long_requests_join() {
+    let tasks = r#""z": {"loop": -1, "taskgroup": "/a", "run": 3000, "sleep": 20000},
+        "s": {"delay": 5000, "loop": -1, "dl-runtime": 20000, "taskgroup": "/a", "run": 1000},
+        "h": {"loop": -1, "run": 1000}"#;
+    tasks_are_equal(1, tasks, "1s");
+}
+
+#[test]
+fn fair_tasks_beside_hogs_of_the_real_time_class() {
+    let tasks = r#""f": {"instance": 3, "loop": -1, "policy": "SCHED_FIFO", "run": 100},
+        "c": {"instance": 4, "loop": -1, "run": 5000}"#;
+    tasks_are_equal(3, tasks, "1100ms");
+}
+
+#[test]
+fn yields_with_slices_and_real_time_tasks_that_sleep() {
+    let tasks = r#""a": {"instance": 6, "loop": -1, "dl-runtime": 100, "taskgroup": "/a",
+            "timer0": {"ref": "unique", "period": 10000}, "run1": 100, "yield2": "", "run3": 100},
+        "b": {"instance": 5, "loop": -1, "timer0": {"ref": "unique", "period": 16000},
+            "run1": 900, "yield2": "", "run3": 100},
+        "c": {"instance": 2, "loop": -1, "policy": "SCHED_RR", "priority": 33, "cpus": [0, 2, 3],
+            "sleep0": 1000, "run1": 700}"#;
+    tasks_are_equal(4, tasks, "200ms");
+}
+
 #[test]
 fn a_replay_of_postgresql_under_its_limit() {
     let folder = concat!(
