@@ -81,7 +81,7 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<()> {
     };
     let message = "traces, pages, single decisions, --bisect and --check-determinism need the built-in rules; with a kernel tree there are metrics and `explain --diff`";
     Err(Error::input(&tree.place, message)
-        .hint("`run` and `compare` take trees; `version` instead of `tree` gives the rules of its release"))
+        .hint("`run`, `compare` and `explain --diff` take trees; `version` instead of `tree` gives the rules of its release"))
 }
 
 /// Refuses scenarios with a tree before anything runs, as [`refuse`] does each.
