@@ -166,7 +166,7 @@ fn scenarios(
         question.columns.variants.clear();
     }
     say_oddities(&question, err)?;
-    say(&question.columns.builds_asked_for(), err);
+    say(&question.columns.notes(), err);
     Ok(question.experiment()?.scenarios)
 }
 

@@ -352,7 +352,7 @@ fn ask<S: Simulate>(
     if pictures.trace.is_some() || pictures.report.is_some() || bisect.is_some() {
         schedcast_lab::simulator::tree::refuse_all(&experiment.scenarios)?;
     }
-    say(&question.columns.builds_asked_for(), &mut std::io::stderr());
+    say(&question.columns.notes(), &mut std::io::stderr());
     say_backgrounds(&experiment.scenarios, simulator)?;
     say_without_effect(&experiment.scenarios, simulator)?;
     say_empty(&experiment.scenarios);

@@ -130,8 +130,37 @@ impl Columns {
         }
     }
 
-    /// A note on each kernel asked for by a flag that is a vendor's build of a release.
-    pub fn builds_asked_for(&self) -> Vec<String> {
+    /// Notes on kernels asked for by a flag that are a vendor's build of a release, and on flags of
+    /// the machine that hold for the last of several variants only.
+    pub fn notes(&self) -> Vec<String> {
+        let builds = self.builds_asked_for();
+        builds.into_iter().chain(self.flags_of_the_last()).collect()
+    }
+
+    /// Flags such as `--cpus` at the end of a command line are often meant for all columns.
+    fn flags_of_the_last(&self) -> Vec<String> {
+        let Some(((name, settings), others @ [_, ..])) = self.variants.split_last() else {
+            return Vec::new();
+        };
+        let notes = settings.iter().filter_map(|setting| {
+            let Setting::Flag { flag, key, .. } = setting else {
+                return None;
+            };
+            let is_own =
+                |one: &Setting| matches!(one, Setting::Flag { key: own, .. } if own == key);
+            let mut others = others.iter().flat_map(|(_, settings)| settings);
+            let is_of_machine = key[0] == "machine" || *flag == "--hz";
+            (is_of_machine && !others.any(is_own)).then(|| {
+                format!(
+                    "`{flag}` behind `--variant {name}` holds for that column only, and in front \
+                     of the first `--variant` for all"
+                )
+            })
+        });
+        notes.collect()
+    }
+
+    fn builds_asked_for(&self) -> Vec<String> {
         let added = self.variants.iter().flat_map(|(_, settings)| settings);
         let notes = self.leading.iter().chain(added).filter_map(|setting| {
             let Setting::Flag {
@@ -194,5 +223,34 @@ mod tests {
         assert!(replace(&kernels));
         let mixed = [machines[0].clone(), kernels[0].clone()];
         assert!(!replace(&mixed), "neither is held against the other");
+    }
+
+    #[test]
+    fn a_flag_of_the_machine_behind_the_last_of_several_variants_is_told() {
+        let flag = |flag: &'static str, key| Setting::Flag {
+            flag,
+            key,
+            argument: "2".to_owned(),
+        };
+        let cpus = || flag("--cpus", ["machine", "cpus"]);
+        let notes = |variants: &[Vec<Setting>]| {
+            let named = |settings: &Vec<Setting>| ("off".to_owned(), settings.clone());
+            let columns = Columns {
+                variants: variants.iter().map(named).collect(),
+                ..Columns::default()
+            };
+            columns.notes()
+        };
+        let told = "`--cpus` behind `--variant off` holds for that column only, and in front of \
+                    the first `--variant` for all";
+        assert_eq!(notes(&[vec![], vec![cpus()]]), [told]);
+        let tree = flag("--tree", ["kernel", "tree"]);
+        for meant in [
+            vec![vec![cpus()]],
+            vec![vec![cpus()]; 2],
+            vec![vec![], vec![tree]],
+        ] {
+            assert!(notes(&meant).is_empty(), "{meant:?}");
+        }
     }
 }
