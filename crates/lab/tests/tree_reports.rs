@@ -159,15 +159,15 @@ fn fair_tasks_beside_hogs_of_the_real_time_class() {
     tasks_are_equal(3, tasks, "1100ms");
 }
 
+/// A CPU that a real-time task leaves looks at those where others wait.
 #[test]
-fn yields_with_slices_and_real_time_tasks_that_sleep() {
-    let tasks = r#""a": {"instance": 6, "loop": -1, "dl-runtime": 100, "taskgroup": "/a",
-            "timer0": {"ref": "unique", "period": 10000}, "run1": 100, "yield2": "", "run3": 100},
-        "b": {"instance": 5, "loop": -1, "timer0": {"ref": "unique", "period": 16000},
-            "run1": 900, "yield2": "", "run3": 100},
+fn real_time_tasks_that_sleep() {
+    let tasks = r#""a": {"instance": 5, "loop": -1, "timer0": {"ref": "unique", "period": 16000},
+            "run1": 9000, "yield2": "", "lock3": "m", "run4": 2000, "unlock5": "m", "run6": 100},
+        "b": {"instance": 3, "loop": -1, "taskgroup": "/a", "yield0": "", "run1": 100},
         "c": {"instance": 2, "loop": -1, "policy": "SCHED_RR", "priority": 33, "cpus": [0, 2, 3],
-            "sleep0": 1000, "run1": 700}"#;
-    tasks_are_equal(4, tasks, "200ms");
+            "sleep0": 1000, "sleep1": 1000, "run2": 700, "run3": 1000}"#;
+    tasks_are_equal(4, tasks, "100ms");
 }
 
 #[test]
