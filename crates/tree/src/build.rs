@@ -23,7 +23,7 @@ use std::process::Command;
 use crate::lists::list;
 
 /// Objects of `kernel/sched` that the overlay compiles itself, with the source included.
-const REPLACED: [&str; 3] = ["core.o", "fair.o", "build_policy.o"];
+const REPLACED: [&str; 2] = ["core.o", "fair.o"];
 
 /// Names that the link script or the C library defines.
 const ELSEWHERE: &str = "memcpy memset memmove memcmp strlen strcmp strncmp \
@@ -460,14 +460,7 @@ impl Builder {
     /// Names of the files that were compiled.
     fn compiled_names(&self) -> Result<BTreeSet<String>, BuildError> {
         // Copies are compiled of all but the first.
-        let others = [
-            "Makefile",
-            "core.c",
-            "fair.c",
-            "build_policy.c",
-            "rt.c",
-            "deadline.c",
-        ];
+        let others = ["Makefile", "core.c", "fair.c"];
         let others = others.map(|name| format!("kernel/sched/{name}"));
         let mut names: BTreeSet<String> = others.into();
         for object in self.objects()? {

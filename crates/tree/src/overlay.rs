@@ -27,7 +27,6 @@ pub(crate) const FILES: &[(&str, &str)] = files![
     "core/readable.h"
     "core/sched_core.c"
     "core/sched_fair.c"
-    "core/sched_policy.c"
     "core/services.c"
     "include/asm/Kbuild"
     "include/asm/atomic.h"

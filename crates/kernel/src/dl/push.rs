@@ -9,7 +9,7 @@ use crate::fair::EnqueueFlags;
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::{Arrival, Kernel};
 use crate::model::{Mark, reached};
-use crate::platform::{Op, Platform};
+use crate::platform::Platform;
 use crate::rt::Callbacks;
 
 impl Kernel {
@@ -175,7 +175,6 @@ impl Kernel {
         let mut pulled = false;
         let overloaded = self.dl.overloaded.and(&self.topology.root_span(cpu));
         for source in overloaded.iter().filter(|&source| source != cpu) {
-            p.spend(cpu, Op::BalanceCpu, 1);
             let (own, theirs) = (&self.dl.rqs[cpu.index()], &self.dl.rqs[source.index()]);
             let no_use = self.rqs[cpu].dl_nr_running > 0
                 && before(own.earliest_ns, theirs.earliest_pushable_ns);

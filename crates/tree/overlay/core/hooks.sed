@@ -1,4 +1,4 @@
-# What is written into the copies of core.c, fair.c, rt.c and deadline.c that are compiled: the host is told where tasks are placed, queued and moved,
+# What is written into the copies of core.c and fair.c that are compiled: the host is told where tasks are placed, queued and moved,
 # where queues are throttled, where the lock of a queue may be waited for, and at the begin of functions whose work takes
 # time on a machine. Every line stays one line: the compiler names it in its messages.
 s/^\(\ttrace_sched_wakeup_new(p);\)$/\1 sc_woken(p);/
@@ -65,5 +65,3 @@ s/^\t\t\treturn core;$/\t\t\t{ sc_spend(SC_SCAN_CPU, sc_looks(p, sched_domain_sp
 s/^\tset_idle_cores(target, 0);$/\tsc_spend(SC_SCAN_CPU, sc_allowed(p, sched_domain_span(sd)));&/
 }
 s/^\(\t\t      HRTIMER_MODE_REL_HARD\) | HRTIMER_MODE_LAZY_REARM);$/\1);/
-s/^#include "\(rt\|deadline\)\.c"$/#include <\1_hooked.c>/
-/^\(static void \|static int \)pull_\(rt\|dl\)_task(/,/^}/s/^\t\tsrc_rq = cpu_rq(cpu);$/& sc_spend(SC_BALANCE_CPU, 1);/
