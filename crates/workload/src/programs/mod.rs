@@ -147,7 +147,10 @@ pub fn split(command: &str) -> Vec<String> {
 /// A command that no tool begins like, with the nearest one, and mistakes in prefixes.
 pub fn tool(words: &[String]) -> Result<&'static Tool, CommandError> {
     let skipped = prefix::skip(words)?;
-    let words = &words[skipped..];
+    let (prefixes, words) = words.split_at(skipped);
+    if let Some(message) = no_program(prefixes, words) {
+        return Err(CommandError::new("command", skipped + 1, message));
+    }
     let typed = |row: usize| {
         let word = words.get(row).map_or("", String::as_str);
         // The tool may be given by its path, the words behind it are its own.
@@ -177,6 +180,22 @@ pub fn tool(words: &[String]) -> Result<&'static Tool, CommandError> {
     let typed = typed.join(" ");
     let message = format!("unknown program `{typed}`; {}", suggestion(&typed, &names));
     Err(CommandError::new("command", skipped + 1, message))
+}
+
+/// Why the first word behind prefixes cannot be a program: a flag, or a line of a shell.
+fn no_program(prefixes: &[String], words: &[String]) -> Option<String> {
+    let first = words.first()?;
+    if let Some(value) = prefixes.last().filter(|_| first.starts_with('-')) {
+        return Some(format!(
+            "`{first}` is no program; `{value}` before it is taken for a value of the prefix"
+        ));
+    }
+    first.contains(char::is_whitespace).then(|| {
+        format!(
+            "`{first}` is one word here; give one program and its flags without quotes and \
+             without a shell's `>`, `|` or `&&`"
+        )
+    })
 }
 
 /// Adds what a command runs to a workload.

@@ -185,6 +185,18 @@ fn every_flag_has_the_effect_its_table_says() {
 }
 
 #[test]
+fn a_line_of_a_shell_in_one_word_is_no_program() {
+    for line in ["hackbench -g 1 > /dev/null", "hackbench && hackbench"] {
+        let error = tool(&[line.to_owned()]).err().unwrap().to_string();
+        let expected = format!(
+            "command, word 1: `{line}` is one word here; give one program and its flags without \
+             quotes and without a shell's `>`, `|` or `&&`"
+        );
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said_with_its_word_and_the_nearest_name() {
     let sections = rows::sections(include_str!("refusals.txt"));
     for case in &sections["commands"] {
