@@ -392,7 +392,7 @@ fn a_patch_has_its_own_timer_and_knows_programs_and_their_threads() {
     ] {
         let stopped = world(&patched, &[(feature, true)]);
         let said = stopped.err().map(|error| error.to_string());
-        assert_contains(&said.unwrap_or_default(), expected);
+        assert_contains(said.unwrap_or_default(), expected);
     }
 }
 
