@@ -3,7 +3,7 @@
 use super::closed_loops::at_socket;
 use super::services::{played, scheduled};
 use super::*;
-use schedcast_trace::AtSocket;
+use schedcast_trace::{AtSocket, Pid};
 
 /// A request that an acceptor hands to a worker: 500 µs of work, a sleep of 4 ms, 500 µs, reply.
 /// The limit holds the worker's first half back for `held` µs.
@@ -209,6 +209,26 @@ fn a_client_that_asks_again_at_once_waits_for_the_sleep_of_its_request() {
     assert!(most_ns < 5_200_000, "{most_ns}");
 }
 
+/// Two workers, of which the first has a CPU since `at`, receive a request each, work 500 µs for it
+/// and sleep. After 4 ms a timer wakes the first one.
+fn first_halves(mini: &mut Mini, at: u64, ends: [[u64; 2]; 2]) {
+    at_socket(mini, at + 5, 3, AtSocket::Received, ends[0][1]);
+    mini.switch(at + 500, 0, 3, "S", 4);
+    at_socket(mini, at + 505, 4, AtSocket::Received, ends[1][1]);
+    mini.switch(at + 1_000, 0, 4, "S", 0);
+    mini.hands_over([at + 4_500, at + 4_510], 0, 0, HARD, 3);
+}
+
+/// The second worker replies, and the client reads both replies. Returns when it has done so.
+fn second_reply(mini: &mut Mini, at: u64, ends: [[u64; 2]; 2]) -> u64 {
+    at_socket(mini, at, 4, AtSocket::Arrived, ends[1][0]);
+    at_socket(mini, at + 2, 4, AtSocket::Sent, ends[1][1]);
+    mini.switch(at + 10, 0, 4, "S", 1);
+    at_socket(mini, at + 15, 1, AtSocket::Received, ends[0][0]);
+    at_socket(mini, at + 17, 1, AtSocket::Received, ends[1][0]);
+    at + 20
+}
+
 /// Two requests of a client on two connections that were there before. Each worker works 500 µs for
 /// its request and sleeps 4 ms. The second one's timer expires while the first works again, and it
 /// waits for a lock that the first releases when it has replied.
@@ -220,11 +240,7 @@ fn waits_for_a_lock(mini: &mut Mini, at: u64) -> u64 {
         at_socket(mini, sent + 2, 1, AtSocket::Sent, ours);
     }
     mini.switch(at + 30, 0, 1, "S", 3);
-    at_socket(mini, at + 35, 3, AtSocket::Received, ends[0][1]);
-    mini.switch(at + 530, 0, 3, "S", 4);
-    at_socket(mini, at + 535, 4, AtSocket::Received, ends[1][1]);
-    mini.switch(at + 1_030, 0, 4, "S", 0);
-    mini.hands_over([at + 4_530, at + 4_540], 0, 0, HARD, 3);
+    first_halves(mini, at + 30, ends);
     mini.waking(at + 5_030, 0, 3, HARD, 4);
     mini.switch(at + 5_035, 0, 3, "R", 4);
     mini.switch(at + 5_045, 0, 4, "S", 3);
@@ -232,24 +248,27 @@ fn waits_for_a_lock(mini: &mut Mini, at: u64) -> u64 {
     mini.waking(at + 5_101, 0, 3, SOFT, 1);
     at_socket(mini, at + 5_102, 3, AtSocket::Sent, ends[0][1]);
     mini.hands_over([at + 5_110, at + 5_115], 0, 3, TASK, 4);
-    at_socket(mini, at + 5_515, 4, AtSocket::Arrived, ends[1][0]);
-    at_socket(mini, at + 5_517, 4, AtSocket::Sent, ends[1][1]);
-    mini.switch(at + 5_520, 0, 4, "S", 1);
-    at_socket(mini, at + 5_525, 1, AtSocket::Received, ends[0][0]);
-    at_socket(mini, at + 5_527, 1, AtSocket::Received, ends[1][0]);
-    at + 5_530
+    second_reply(mini, at + 5_515, ends)
+}
+
+/// Sixty times two requests, as `asked` records them of a client and the members of the recorded
+/// group.
+fn sixty_times(members: &[(Pid, &'static str)], asked: impl Fn(&mut Mini, u64) -> u64) -> Replay {
+    let mut mini = Mini::new(&[&[(1, "client")], members].concat());
+    let pids: Vec<Pid> = members.iter().map(|(pid, _)| *pid).collect();
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &pids);
+    mini.meta.cgroup = Some("/svc".into());
+    mini.waking(0, 0, 0, HARD, 1);
+    mini.switch(2, 0, 0, "R", 1);
+    let end = (0..60).fold(5, |at, _| asked(&mut mini, at));
+    let replay = inferred(mini, end + 20);
+    assert_conserved(&replay);
+    replay
 }
 
 #[test]
 fn a_request_that_waits_for_a_lock_behind_its_sleep_keeps_both() {
-    let mut mini = Mini::new(&[(1, "client"), (3, "worker"), (4, "worker")]);
-    mini.group("/svc", &[("cpu.max", "50000 100000")], &[3, 4]);
-    mini.meta.cgroup = Some("/svc".into());
-    mini.waking(0, 0, 0, HARD, 1);
-    mini.switch(2, 0, 0, "R", 1);
-    let end = (0..60).fold(5, |at, _| waits_for_a_lock(&mut mini, at));
-    let replay = inferred(mini, end + 20);
-    assert_conserved(&replay);
+    let replay = sixty_times(&[(3, "worker"), (4, "worker")], waits_for_a_lock);
     let waits = |step: &&Step| matches!(step, Step::Wait(_));
     assert_eq!(replay.steps.iter().filter(waits).count(), 60);
     // The first half of the other request, 500 µs, may come before the end of one of 5.5 ms.
@@ -284,33 +303,18 @@ fn dispatched(mini: &mut Mini, at: u64) -> u64 {
     mini.waking(at + 40, 0, 2, TASK, 3);
     mini.waking(at + 45, 0, 2, TASK, 4);
     mini.switch(at + 50, 0, 2, "S", 3);
-    at_socket(mini, at + 55, 3, AtSocket::Received, ends[0][1]);
-    mini.switch(at + 550, 0, 3, "S", 4);
-    at_socket(mini, at + 555, 4, AtSocket::Received, ends[1][1]);
-    mini.switch(at + 1_050, 0, 4, "S", 0);
-    mini.hands_over([at + 4_550, at + 4_560], 0, 0, HARD, 3);
+    first_halves(mini, at + 50, ends);
     at_socket(mini, at + 5_040, 3, AtSocket::Arrived, ends[0][0]);
     mini.waking(at + 5_041, 0, 3, SOFT, 1);
     at_socket(mini, at + 5_042, 3, AtSocket::Sent, ends[0][1]);
     mini.waking(at + 5_050, 0, 3, HARD, 4);
     mini.switch(at + 5_060, 0, 3, "S", 4);
-    at_socket(mini, at + 5_560, 4, AtSocket::Arrived, ends[1][0]);
-    at_socket(mini, at + 5_562, 4, AtSocket::Sent, ends[1][1]);
-    mini.switch(at + 5_570, 0, 4, "S", 1);
-    at_socket(mini, at + 5_575, 1, AtSocket::Received, ends[0][0]);
-    at_socket(mini, at + 5_577, 1, AtSocket::Received, ends[1][0]);
-    at + 5_580
+    second_reply(mini, at + 5_560, ends)
 }
 
 #[test]
 fn the_thread_that_receives_a_request_sleeps_for_it() {
-    let mut mini = Mini::new(&[(1, "client"), (2, "main"), (3, "worker"), (4, "worker")]);
-    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3, 4]);
-    mini.meta.cgroup = Some("/svc".into());
-    mini.waking(0, 0, 0, HARD, 1);
-    mini.switch(2, 0, 0, "R", 1);
-    let end = (0..60).fold(5, |at, _| dispatched(&mut mini, at));
-    let replay = inferred(mini, end + 20);
-    assert_conserved(&replay);
+    let members = [(2, "main"), (3, "worker"), (4, "worker")];
+    let replay = sixty_times(&members, dispatched);
     assert_latencies(&replay, 4_900_000..6_100_000);
 }
