@@ -11,7 +11,7 @@ use schedcast_base::columns::WIDTH;
 use schedcast_base::groups::is_within;
 use schedcast_workload::replay::subject::is_of_clients;
 
-use crate::metrics::{Metric, Selection, group_of};
+use crate::metrics::{COUNT, Metric, Selection, group_of};
 use crate::patches::Patches;
 
 /// How a table is set.
@@ -193,6 +193,15 @@ impl RefitFigure {
         match self.chance {
             Some([least, most]) => self.seen.clamp(least, most),
             None => self.predicted,
+        }
+    }
+
+    /// Makes a count of the whole recording one of this share of it. Latencies are as they were.
+    pub(crate) fn take_part(&mut self, share: f64) {
+        if group_of(&self.metric).is_some() || self.metric.ends_with(COUNT) {
+            self.predicted *= share;
+            self.seen *= share;
+            self.chance = self.chance.map(|ends| ends.map(|end| end * share));
         }
     }
 

@@ -62,7 +62,8 @@ pub fn bound_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
 
 /// How the recorded run comes out when the first scenario of `experiment` is simulated with its
 /// periods where they were, over the whole recording even where the experiment is of a part: what
-/// the recording shows is of the whole, and a shorter forecast is as far off. Figures of `target`
+/// the recording shows is of the whole, and a shorter forecast is as far off. Counts are in
+/// proportion then. Figures of `target`
 /// stand before those of the groups above it whose limits hold.
 ///
 /// # Errors
@@ -131,7 +132,12 @@ fn refit_groups(
     }];
     let outcomes = run_all(simulator, &only, experiment.seeds, finished)?;
     let comparison = Comparison::new("", &only, &outcomes)?;
-    Ok(fit(&comparison, recorded, target, groups))
+    let mut figures = fit(&comparison, recorded, target, groups);
+    if is_partial(experiment, recorded) {
+        let share = simulated_ns(experiment, recorded) as f64 / recorded.length_ns as f64;
+        figures.iter_mut().for_each(|one| one.take_part(share));
+    }
+    Ok(figures)
 }
 
 /// How the re-simulated recording compares with the recorded run itself, of which it is the whole.
