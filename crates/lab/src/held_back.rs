@@ -5,9 +5,11 @@
 //! at any time see more: the share of the time in which a thread is held back is the share of them
 //! that wait.
 //!
-//! A thread that was held back for `held` in at most `stretches` stretches of a run was so, with
-//! more than `wait` to go, for `held − stretches · wait` of the run at least. Where that is more
-//! than one percent of the run, more than one in a hundred clients wait longer than `wait`.
+//! A thread that was held back for `held` in `stretches` stretches of a run was so, with more than
+//! `wait` to go, for `held − stretches · wait` of the run at least. Where that is more than one
+//! percent of the run, more than one in a hundred clients wait longer than `wait`. A stretch is
+//! taken for each throttled period of the group and of those above it; a period that holds a thread
+//! back twice makes the wait shorter than this by so much.
 //!
 //! Worked example: a broker is held back for 473 ms of 8 s, in 16.8 periods. For 80 ms of the 8 s,
 //! one percent, it has more than (473 − 80) / 16.8 = 23.4 ms to go: the p99 of its clients is at
@@ -23,8 +25,9 @@ pub struct AskedAtAnyTime {
     threads: f64,
     /// Metric of the time that they are held back, together, in seconds.
     held_back: String,
-    /// Metric of the periods in which they may be, each in one stretch.
-    stretches: String,
+    /// Metrics of the periods in which a limit may hold them back: their group's and those of the
+    /// groups above it.
+    stretches: Vec<String>,
 }
 
 impl AskedAtAnyTime {
@@ -33,7 +36,9 @@ impl AskedAtAnyTime {
         Self {
             threads: threads.max(1) as f64,
             held_back: format!("{name}/wait.throttled"),
-            stretches: format!("{}{group}/nr_throttled", metrics::CGROUP),
+            stretches: with_ancestors(group)
+                .map(|path| format!("{}{path}/nr_throttled", metrics::CGROUP))
+                .collect(),
         }
     }
 
@@ -47,9 +52,10 @@ impl AskedAtAnyTime {
     ) -> f64 {
         let needed = metric.values_needed();
         let is_one = metric.family.name == Latency::ACTIVATION && needed > 0.0;
-        let (held_s, stretches) = match (value(&self.held_back), value(&self.stretches)) {
-            (Some(held_s), Some(stretches)) if is_one && stretches > 0.0 => (held_s, stretches),
-            _ => return 0.0,
+        let stretches: f64 = self.stretches.iter().filter_map(|name| value(name)).sum();
+        let held_s = value(&self.held_back).filter(|_| is_one && stretches > 0.0);
+        let Some(held_s) = held_s else {
+            return 0.0;
         };
         let each_s = held_s / self.threads;
         let allowed_s = length_ns as f64 / 1e9 / needed;
@@ -57,16 +63,23 @@ impl AskedAtAnyTime {
     }
 }
 
+/// A path and those of the groups above it, the root excluded.
+fn with_ancestors(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('/').skip(1).map(|(end, _)| end);
+    ends.chain([path.len()]).map(|end| &path[..end])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn least_us(threads: usize, held_s: f64, stretches: f64, name: &str) -> f64 {
-        let asked = AskedAtAnyTime::new("broker", threads, "/b");
+        let asked = AskedAtAnyTime::new("broker", threads, "/a/b");
         let metric = metrics::parse(name).unwrap();
         asked.least_us(&metric, 8_000_000_000, |name| match name {
             "broker/wait.throttled" => Some(held_s),
-            "cgroup:/b/nr_throttled" => Some(stretches),
+            "cgroup:/a/nr_throttled" => Some(stretches - 1.0),
+            "cgroup:/a/b/nr_throttled" => Some(1.0),
             _ => None,
         })
     }
@@ -84,7 +97,6 @@ mod tests {
         // Five percent are 400 ms of 8 s.
         let p95 = "broker/activation_latency.p95";
         assert!((least_us(1, 0.473, 16.8, p95) - 4_345.0).abs() < 1.0);
-        assert_eq!(least_us(1, 0.473, 0.0, p99), 0.0);
         assert_eq!(least_us(1, 0.473, 16.8, "broker/request_latency.p99"), 0.0);
         assert_eq!(
             least_us(1, 0.473, 16.8, "broker/activation_latency.avg"),

@@ -313,9 +313,8 @@ pub(crate) fn warnings(
             ),
             false => format!(
                 "latencies are those of the threads `{threads}` on the CPU of the server, without \
-                 network, queues before it and retries, and all that comes while a limit holds them \
-                 back counts once, except for a promise of a percentile, which takes clients to ask \
-                 at any time"
+                 network, queues before it and retries. All that comes while a limit holds them back \
+                 counts once; a promise of a percentile assumes that clients ask at any time"
             ),
         };
         format!("the recording does not show all that clients wait for: {what}; {log}")
