@@ -127,9 +127,9 @@ pub(super) fn finish(
 }
 
 /// Takes `woken_ns`, the CPU time for being woken, off an activation that a wakeup began: it is
-/// spent only where its message does not wait in a pile. What was cut off spends it where it begins
-/// with a wakeup.
-/// What the simulator charges for a sleep and a switch is no part of it.
+/// spent only where its message does not wait in a pile. A part that was cut off from an activation
+/// spends it where a wakeup begins that part. The simulator's own charges for a sleep and a switch
+/// are not in it.
 fn take_out_wakeup(
     draft: &mut Draft,
     woken_ns: u64,

