@@ -344,7 +344,8 @@ class Forecast:
     met: bool
     #: Whether the mean is a lower bound: the percentile falls among what had not finished.
     at_least: bool = False
-    #: Whether the recording itself breaks the promise, under a limit that grants at least as much.
+    #: Whether the recording itself breaks the promise, under a limit that grants at least as much,
+    #: or only clients with a schedule would keep it.
     refuted: bool = False
 
     @classmethod
@@ -443,7 +444,8 @@ class Sweep(_Arrow):
 class Fleet(_Arrow):
     """The limits of the containers of a cluster, one row each: an Arrow table, like `Comparison`.
 
-    Behind the limited containers stand those without a limit and those without an answer. Columns
+    Behind the limited containers, which `len` counts, the table has those without a limit and those
+    without an answer. Columns
     are those of the command's `--csv`: limits and use in CPUs, shares between 0 and 1, the period
     in microseconds. `polars.DataFrame(fleet).write_parquet("fleet.parquet")` keeps them.
     """

@@ -5,15 +5,22 @@
 //! ```
 //!
 //! Worked example: a patch declares an array of 150,000 bytes. The function that writes to its
-//! begin reaches 86 KB below its stack, which is a fault there instead of a change of memory of
+//! begin reaches 84 KB below its stack, which is a fault there instead of a change of memory of
 //! something else.
 
 use std::ffi::c_void;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Distance of two stacks.
 const SLOT: usize = 512 << 10;
 /// Stacks of one world: the C has 8192 tasks, and some threads for each CPU.
 const MOST: usize = 10_240;
+/// Stacks of all worlds of the process. Each is two mappings, and a process may have 65,530
+/// (`vm.max_map_count`).
+const MOST_OF_ALL: usize = 12_000;
+/// How many there are.
+static ALL: AtomicUsize = AtomicUsize::new(0);
 
 /// Address space for the stacks of one world.
 #[derive(Debug)]
@@ -48,16 +55,22 @@ impl Stacks {
         (self.base as u64, (self.base + size) as u64)
     }
 
-    /// The next stack, filled with zeros; `None` where the system has none any more.
+    /// The next stack, filled with zeros; `None` where there are enough, or the system has none any
+    /// more.
     #[expect(unsafe_code, reason = "memory of the system")]
     pub(crate) fn next(&mut self, size: usize) -> Option<*mut c_void> {
         if self.used == MOST || size > SLOT / 2 {
+            return None;
+        }
+        if ALL.fetch_add(1, Relaxed) >= MOST_OF_ALL {
+            ALL.fetch_sub(1, Relaxed);
             return None;
         }
         let at = (self.base + (self.used + 1) * SLOT - size) as *mut c_void;
         // SAFETY: a part of the mapping that nothing uses yet.
         let failed = unsafe { libc::mprotect(at, size, libc::PROT_READ | libc::PROT_WRITE) } != 0;
         if failed {
+            ALL.fetch_sub(1, Relaxed);
             return None;
         }
         self.used += 1;
@@ -74,6 +87,7 @@ pub(crate) fn end_of_stack(range: (u64, u64), address: u64) -> Option<u64> {
 impl Drop for Stacks {
     #[expect(unsafe_code, reason = "address space of the system")]
     fn drop(&mut self) {
+        ALL.fetch_sub(if self.base == 0 { 0 } else { self.used }, Relaxed);
         if self.base != 0 {
             // SAFETY: mapped in `new`; the world that used it is over.
             unsafe { libc::munmap(self.base as *mut c_void, MOST * SLOT) };

@@ -231,7 +231,8 @@ fn reply(line: &[u8]) -> Option<Reply> {
     let Some(method) = method else {
         let expected = "a request is an object with jsonrpc, which is \"2.0\", an id, which is text or a whole \
                         number, and a method";
-        let id = request.get("id").unwrap_or(&Value::Null);
+        let id = request.get("id").filter(|id| is_id(id));
+        let id = id.unwrap_or(&Value::Null);
         return Some(Reply::Now(refused(id, (NO_REQUEST, expected.to_string()))));
     };
     let parameters = request.get("params").unwrap_or(&Value::Null);

@@ -71,8 +71,8 @@ pub fn table(answer: &Answer, layout: Layout) -> String {
 
 /// The scale of a row: microseconds become milliseconds or seconds where the number would be long,
 /// ratios become per cent. The first column's value decides, since that is the one a reader knows;
-/// where it is zero, the largest. Of a metric whose name says microseconds the smallest value but
-/// zero decides, so that another unit than that is long for none.
+/// where it is zero, the largest. For metrics named in microseconds the smallest nonzero value
+/// decides: a larger unit is used only where every value is long.
 pub(crate) fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> Scale {
     let mut means = summaries.iter().flatten().map(|summary| summary.mean.abs());
     if names_unit(metric) {

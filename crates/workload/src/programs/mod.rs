@@ -190,7 +190,10 @@ fn no_program(prefixes: &[String], words: &[String]) -> Option<String> {
             "`{first}` is no program; `{value}` before it is taken for a value of the prefix"
         ));
     }
-    first.contains(char::is_whitespace).then(|| {
+    let name = first.rsplit('/').next().unwrap_or(first);
+    // A folder may have a space in its name.
+    let is_path = first.starts_with(['/', '.']) && !name.contains(char::is_whitespace);
+    (!is_path && first.contains(char::is_whitespace)).then(|| {
         format!(
             "`{first}` is one word here; give one program and its flags without quotes and \
              without a shell's `>`, `|` or `&&`"
