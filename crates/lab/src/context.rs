@@ -326,4 +326,20 @@ mod tests {
         assert_eq!(shown(&[all, curl]), format!("request_latency.p95, {curl}"));
         assert_eq!(shown(&[curl]), curl);
     }
+
+    /// 102 of 300 periods of 30 s were throttled, and 98 are simulated; a third is asked about.
+    #[test]
+    fn counts_of_a_part_are_in_proportion_and_latencies_as_they_were() {
+        let part = |metric: &str| {
+            let mut one = RefitFigure::new(metric, 99.0, 102.0);
+            one.chance = Some([96.0, 102.0]);
+            one.take_part(1.0 / 3.0);
+            let [least, most] = one.chance.unwrap();
+            [one.predicted, one.seen, least, most].map(f64::round)
+        };
+        let third = [33.0, 34.0, 32.0, 34.0];
+        assert_eq!(part("cgroup:/a/nr_throttled"), third);
+        assert_eq!(part("a/request_latency.count"), third);
+        assert_eq!(part("a/request_latency.p99"), [99.0, 102.0, 96.0, 102.0]);
+    }
 }
