@@ -437,7 +437,10 @@ pub fn context(question: &Question, experiment: &Experiment) -> Result<Context> 
     context.part = is_partial(experiment, recorded).then(|| {
         let simulated = format_duration_ns(simulated_ns(experiment, recorded));
         let seconds = recorded.length_ns as f64 / 1e9;
-        format!("the first {simulated} of the recorded {seconds:.1}s; the fit is that of the whole")
+        format!(
+            "the first {simulated} of the recorded {seconds:.1}s; the fit is that of the whole, \
+             counts in proportion"
+        )
     });
     if let Some((first, others)) = experiment.scenarios.split_first()
         && let Some(before) = first.cgroups.get(&target)
