@@ -8,8 +8,8 @@
 //! A thread that was held back for `held` in `stretches` stretches of a run was so, with more than
 //! `wait` to go, for `held − stretches · wait` of the run at least. Where that is more than one
 //! percent of the run, more than one in a hundred clients wait longer than `wait`. A stretch is
-//! taken for each throttled period of the group and of those above it; a period that holds a thread
-//! back twice makes the wait shorter than this by so much.
+//! taken for each throttled period of the group and of those above it. If a period holds a thread
+//! back twice, the wait is shorter than this.
 //!
 //! Worked example: a broker is held back for 473 ms of 8 s, in 16.8 periods. For 80 ms of the 8 s,
 //! one percent, it has more than (473 − 80) / 16.8 = 23.4 ms to go: the p99 of its clients is at

@@ -14,10 +14,8 @@ pub(super) fn still(subject: &Subject<'_>, index: usize) -> String {
     let variant = &subject.comparison.variants[index];
     let changes_others = others_changed(subject, index).next().is_some();
     let share = |path: &str| {
-        [
-            periods_throttled(variant, path),
-            most_throttled(variant, path).unwrap_or(periods_throttled(variant, path)),
-        ]
+        let share = periods_throttled(variant, path);
+        [share, most_throttled(variant, path).unwrap_or(share)]
     };
     let mut worst = (subject.target, share(subject.target));
     let mut path = subject.target;

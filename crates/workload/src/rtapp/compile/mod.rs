@@ -50,8 +50,8 @@ const SLICE_NS: (u64, u64) = (100_000, 100_000_000);
 pub struct Prices {
     /// One loop of `run`, in picoseconds. `None`: what the file says, or what calibration finds.
     pub loop_ps: Option<u64>,
-    /// Result of calibration on the fastest CPU, in whole nanoseconds, where the file asks for it
-    /// (`"CPU0"`).
+    /// Result of calibration on a CPU of nominal speed, in whole nanoseconds, where the file asks
+    /// for it (`"CPU0"`).
     pub calibrated_loop_ns: u32,
     /// Duration of a loop then, in thousandths of that, where `loop_ps` is left out.
     pub calibrated_loop_permille: u64,
@@ -426,13 +426,11 @@ impl<'a> Compiler<'a> {
     /// Cost of a loop by calibration, in whole nanoseconds of the CPU that the file names, by which
     /// rt-app divides.
     fn calibrated_ns(&self) -> u64 {
-        match self.file.global.calibration {
-            Calibration::NanosecondsPerLoop(nanoseconds) => u64::from(nanoseconds),
-            Calibration::Cpu(cpu) => {
-                let capacity = self.options.capacities.get(cpu as usize);
-                self.nominal_ns() * 1024 / u64::from(*capacity.unwrap_or(&1024)).max(1)
-            }
-        }
+        let capacity = match self.file.global.calibration {
+            Calibration::NanosecondsPerLoop(_) => None,
+            Calibration::Cpu(cpu) => self.options.capacities.get(cpu as usize),
+        };
+        self.nominal_ns() * 1024 / u64::from(*capacity.unwrap_or(&1024)).max(1)
     }
 
     /// The same on a CPU of nominal speed.
