@@ -65,6 +65,8 @@ pub(super) struct Facts<'a> {
     pub threads: &'a [Thread],
     pub groups: &'a [groups::Group],
     pub wakings: &'a [Waking],
+    /// By thread: its replies, as events of sockets show them.
+    pub replies: &'a BTreeMap<ThreadId, Vec<Reply>>,
     /// The group that was recorded, where the recording says.
     pub recorded: Option<&'a str>,
 }
@@ -254,7 +256,7 @@ impl Seen {
 pub(super) fn tie(facts: &Facts<'_>, messages: &Messages, drafts: &mut [Draft]) {
     let acting = facts.acting(drafts, messages);
     let servers = facts.servers(drafts, &acting);
-    let received_in = received_in(facts, messages, drafts, &acting);
+    let received_in = received_in(facts, drafts, &acting);
     let mut is_open = false;
     for place in 0..drafts.len() {
         let draft = &drafts[place];
@@ -285,11 +287,9 @@ pub(super) fn tie(facts: &Facts<'_>, messages: &Messages, drafts: &mut [Draft]) 
 /// first, as events of sockets show.
 fn received_in(
     facts: &Facts<'_>,
-    messages: &Messages,
     drafts: &[Draft],
     acting: &BTreeSet<(&str, GroupIndex)>,
 ) -> Vec<Option<usize>> {
-    let replies = messages.replies();
     let mut in_draft = vec![None; drafts.len()];
     // By kind: the first replies behind an interrupt, and those to earlier requests.
     let mut counts: BTreeMap<Kind<'_>, (usize, usize)> = BTreeMap::new();
@@ -304,7 +304,7 @@ fn received_in(
         if !follows(&drafts[place - 1], &drafts[place]) || !facts.is_grouped(thread) {
             continue;
         }
-        let own = replies.get(&thread).map_or(&[][..], Vec::as_slice);
+        let own = facts.replies.get(&thread).map_or(&[][..], Vec::as_slice);
         let first = own.partition_point(|reply| reply.sent_ns < activation.woken_ns);
         let first = own.get(first);
         let is_inside = |reply: &&Reply| activation.end_ns.is_none_or(|ns| reply.sent_ns <= ns);

@@ -5,7 +5,7 @@ use super::charged::Charges;
 use super::costs::{self, Charged, Costs};
 use super::exchange::Exchanged;
 use super::gather::Gathered;
-use super::model::{Activation, ActivationId, Step, Trigger};
+use super::model::{ActivationId, Step, Trigger};
 use super::threads::ThreadId;
 use super::timeline::median;
 use super::{Folded, Replay, exchange, groups, report, steal};
@@ -54,8 +54,6 @@ pub(super) fn finish(
         Begun::Draft(draft) => preempts[draft],
         _ => false,
     };
-    // Threads whose last activation did not end asleep, and turned to the next message.
-    let mut awake: BTreeSet<ThreadId> = BTreeSet::new();
     for &index in &order {
         let draft = &mut folded.drafts[index];
         let thread = &replay.threads[draft.activation.thread.index()];
@@ -75,15 +73,7 @@ pub(super) fn finish(
         let cost_ns = costs.of(charged, draft.activation.executed_ns);
         draft.activation.removed_ns = uncharged_ns + costs::take_off(&mut lengths_ns, cost_ns);
         if let Some(&woken_ns) = folded.found.woken_ns.get(&draft.activation.thread) {
-            let Activation { thread, slept, .. } = draft.activation;
-            let was_awake = awake.contains(&thread);
-            if draft.activation.switches > 0 {
-                match slept {
-                    true => awake.remove(&thread),
-                    false => awake.insert(thread),
-                };
-            }
-            take_out_wakeup(draft, woken_ns, was_awake, (costs, depth), &mut lengths_ns);
+            take_out_wakeup(draft, woken_ns, (costs, depth), &mut lengths_ns);
         }
         if draft.activation.assumed_ns > 0 {
             lengths_ns[0] += draft.activation.assumed_ns;
@@ -133,7 +123,6 @@ pub(super) fn finish(
 fn take_out_wakeup(
     draft: &mut Draft,
     woken_ns: u64,
-    was_awake: bool,
     (costs, depth): (&Costs, u32),
     lengths_ns: &mut [u64],
 ) {
@@ -147,13 +136,11 @@ fn take_out_wakeup(
     let woken_ns = woken_ns.saturating_sub(costs.of(one, 0));
     let is_answered = draft.deeds.iter().any(replies);
     let activation = &mut draft.activation;
-    let is_whole = activation.switches > 0 && activation.trigger != Trigger::Start;
-    if is_whole && !was_awake {
+    if activation.was_woken {
         let taken_ns = costs::take_off(lengths_ns, woken_ns);
         activation.removed_ns += taken_ns;
         activation.woken_for_ns = taken_ns;
-        activation.was_woken = true;
-    } else if is_whole || is_answered {
+    } else if activation.is_whole() || is_answered {
         activation.woken_for_ns = woken_ns;
     }
 }

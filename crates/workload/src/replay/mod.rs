@@ -316,10 +316,11 @@ impl Folded {
             .iter()
             .map(|thread| (thread.name.as_str(), thread.group))
             .collect();
+        let replies = messages.replies();
         let facts = requests::Facts {
             wakings: &gathered.wakings,
             kinds: &kinds,
-            messages,
+            replies: &replies,
             start_ns: gathered.start_ns,
         };
         let (begun, handovers) = (&mut folded.begun, &mut folded.handovers);
@@ -329,6 +330,7 @@ impl Folded {
             threads: &gathered.threads,
             groups: &gathered.groups,
             wakings: &gathered.wakings,
+            replies: &replies,
             recorded: recording.meta.cgroup.as_deref(),
         };
         blocked::tie(&facts, messages, &mut folded.drafts);

@@ -206,6 +206,11 @@ impl Activation {
         }
     }
 
+    /// Whether it began in the recording, and is no part that was cut off from another one.
+    pub(super) fn is_whole(&self) -> bool {
+        self.switches > 0 && self.trigger != Trigger::Start
+    }
+
     /// Whether it lasts to a time of a log, which is rounded to microseconds.
     pub(super) fn lasts_to_logged(&self, at_ns: u64) -> bool {
         self.end_ns.is_none_or(|end_ns| end_ns + 1_000 >= at_ns)

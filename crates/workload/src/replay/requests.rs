@@ -28,7 +28,7 @@
 use super::activity::{Begun, Draft, DraftStep, Waking};
 use super::groups::GroupIndex;
 use super::model::{Activation, HandoverId, Trigger};
-use super::sockets::Messages;
+use super::sockets::Reply;
 use super::threads::ThreadId;
 use std::collections::BTreeMap;
 
@@ -43,7 +43,8 @@ pub(super) struct Facts<'a> {
     pub wakings: &'a [Waking],
     /// Name and group of each thread.
     pub kinds: &'a [(&'a str, GroupIndex)],
-    pub messages: &'a Messages,
+    /// By thread: its replies, as events of sockets show them.
+    pub replies: &'a BTreeMap<ThreadId, Vec<Reply>>,
     pub start_ns: u64,
 }
 
@@ -94,7 +95,7 @@ impl Facts<'_> {
         let kind = |thread: ThreadId| self.kinds[thread.index()];
         let mut counts: BTreeMap<(&str, GroupIndex), [u32; 2]> = BTreeMap::new();
         let mut own: BTreeMap<ThreadId, Vec<(u64, u64)>> = BTreeMap::new();
-        for (thread, replies) in self.messages.replies() {
+        for (&thread, replies) in self.replies {
             let is_outside = |to: ThreadId| kind(to).1 != kind(thread).1;
             let mut before_ns = 0;
             for reply in replies.iter().filter(|one| one.to.is_some_and(is_outside)) {

@@ -462,8 +462,6 @@ impl<'a> Compiler<'a> {
         let activation = &self.replay.activations[id.index()];
         if let Some((_, wait)) = gates {
             self.hold_back(b, id, wait);
-        }
-        if gates.is_some() {
             self.wakes_up(b, activation, activation.was_woken);
         }
         self.jobs.begins(b, id, activation);

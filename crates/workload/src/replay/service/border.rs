@@ -35,6 +35,8 @@ pub(super) struct Border<'a> {
     pub began: BTreeMap<usize, usize>,
     /// Drafts of the group that a client began: draft and waking.
     pub entries: Vec<(usize, usize)>,
+    /// By draft that a client began: the first request that its thread receives in it.
+    pub taken: BTreeMap<usize, usize>,
     /// Wakings of clients by threads of the group, in order of time.
     pub replies: Vec<usize>,
     /// The clients are on other machines: nothing of them is in the trace but what a network card
@@ -164,6 +166,7 @@ impl<'a> Border<'a> {
             begun,
             began: began_by(begun),
             entries,
+            taken: BTreeMap::new(),
             replies,
             is_remote: false,
             hides_replies,
@@ -208,6 +211,7 @@ impl<'a> Border<'a> {
             begun,
             began: began_by(begun),
             entries,
+            taken: BTreeMap::new(),
             replies: Vec::new(),
             is_remote: true,
             hides_replies: true,
@@ -234,17 +238,17 @@ impl<'a> Border<'a> {
         {
             is_first[nearest] = true;
         }
-        let taken = self.taken(asked, drafts);
+        self.taken = self.first_taken(asked, drafts);
         let mut is_first = is_first.into_iter();
         self.entries.retain(|(draft, _)| {
             let is_nearest = is_first.next() == Some(true);
-            is_nearest || taken.contains_key(draft)
+            is_nearest || self.taken.contains_key(draft)
         });
     }
 
     /// By draft that a client began: the first request that its thread receives in it, where events
     /// of sockets show that. A new connection wakes the thread before its request is sent.
-    pub(super) fn taken(&self, asked: &[Asked], drafts: &[Draft]) -> BTreeMap<usize, usize> {
+    fn first_taken(&self, asked: &[Asked], drafts: &[Draft]) -> BTreeMap<usize, usize> {
         let entries = self.entries.iter().map(|(draft, _)| {
             let activation = &drafts[*draft].activation;
             ((activation.thread, activation.woken_ns), *draft)

@@ -16,7 +16,7 @@
 //! where its log says 1.12; cut off, it would have 0.64.
 
 use super::super::activity::{Draft, DraftStep};
-use super::super::model::{Activation, Trigger};
+use super::super::model::Trigger;
 use super::super::threads::ThreadId;
 use super::chain::Chain;
 use super::clock::Clock;
@@ -85,12 +85,14 @@ impl Placing<'_> {
         let mut replies = self.replies(asked, drafts);
         replies
             .sort_unstable_by_key(|reply| (reply.at_ns, reply.draft, reply.into_ns, reply.asked));
-        let is_whole = !asked.iter().any(|one| one.goes_on);
-        let woken_ns = woken::of_wakeups(
-            self.border.evidence.threads,
-            drafts,
-            replies.iter().map(|reply| reply.draft).filter(|_| is_whole),
-        );
+        // A request of several messages tells nothing of wakeups.
+        let woken_ns = match asked.iter().any(|one| one.goes_on) {
+            true => BTreeMap::new(),
+            false => {
+                let replying = replies.iter().map(|reply| reply.draft);
+                woken::of_wakeups(self.border.evidence.threads, drafts, replying)
+            }
+        };
         let first = requests.len() as u32;
         requests.extend(replies.iter().map(|reply| {
             let one @ Asked {
@@ -401,34 +403,20 @@ impl Placing<'_> {
             let wakee = self.border.evidence.wakings[waking].wakee;
             into_ns >= from_ns && self.border.backends.contains(&wakee)
         };
-        let end_ns = draft
-            .activation
-            .end_ns
-            .filter(|_| draft.wakes().any(asks))?;
-        let to = replies.partition_point(|reply| reply.at_ns <= end_ns);
-        let same = |reply: &Reply| reply.thread == draft.activation.thread;
-        let next = replies[to..].iter().position(same)?;
-        u32::try_from(to + next).ok()
+        draft
+            .wakes()
+            .any(asks)
+            .then(|| next_reply(draft, replies))?
     }
 
     /// The request that a thread receives in a draft and answers in a later one, without another
     /// one in between: when, and the number of its reply.
     fn taken_in(&self, draft: &Draft, asked: &[Asked], replies: &[Reply]) -> Option<(u64, u32)> {
-        let Activation {
-            thread,
-            woken_ns,
-            end_ns,
-            ..
-        } = draft.activation;
-        let end_ns = end_ns?;
-        let to = replies.partition_point(|reply| reply.at_ns <= end_ns);
-        let same = |reply: &Reply| reply.thread == thread;
-        let next = to + replies[to..].iter().position(same)?;
-        let taken_ns = asked[replies[next].asked].taken_alone_ns?;
-        let number = u32::try_from(next).ok()?;
-        (woken_ns..=end_ns)
-            .contains(&taken_ns)
-            .then_some((taken_ns, number))
+        let number = next_reply(draft, replies)?;
+        let taken_ns = asked[replies[number as usize].asked].taken_alone_ns?;
+        let activation = &draft.activation;
+        let is_inside = activation.woken_ns <= taken_ns && Some(taken_ns) <= activation.end_ns;
+        is_inside.then_some((taken_ns, number))
     }
 
     /// The earliest time at which a draft can begin under any limit.
@@ -508,7 +496,6 @@ impl Placing<'_> {
         drafts: &mut [Draft],
     ) -> Vec<(usize, usize)> {
         let mut began = Vec::new();
-        let taken = self.border.taken(asked, drafts);
         for &(draft, waking) in &self.border.entries {
             let woken_ns = self.border.time_ns(waking);
             let last = || {
@@ -516,7 +503,7 @@ impl Placing<'_> {
                 next.checked_sub(1)
                     .filter(|position| woken_ns as i64 - asked[*position].sent_ns <= SAME_NS)
             };
-            let position = taken.get(&draft).copied().or_else(last);
+            let position = self.border.taken.get(&draft).copied().or_else(last);
             let mut at_ns = woken_ns;
             if let Some(position) = position {
                 began.push((draft, position));
@@ -550,6 +537,15 @@ impl Placing<'_> {
         }
         senders.into_iter().collect()
     }
+}
+
+/// The number of the first reply that the thread of a draft sends behind its end.
+fn next_reply(draft: &Draft, replies: &[Reply]) -> Option<u32> {
+    let end_ns = draft.activation.end_ns?;
+    let to = replies.partition_point(|reply| reply.at_ns <= end_ns);
+    let same = |reply: &Reply| reply.thread == draft.activation.thread;
+    let next = replies[to..].iter().position(same)?;
+    u32::try_from(to + next).ok()
 }
 
 /// When each request arrives: when it was sent, less the time that its connection was busy. A

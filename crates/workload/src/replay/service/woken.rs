@@ -54,22 +54,27 @@ struct Seen {
     by_peers: usize,
 }
 
-/// Whether a draft's thread slept before it, rather than turned to the next message. Drafts of a
-/// thread stand side by side, in order.
-fn begins_asleep(drafts: &[Draft], index: usize) -> bool {
-    let before = index
-        .checked_sub(1)
-        .map(|before| &drafts[before].activation);
-    before.is_none_or(|before| before.slept || before.thread != drafts[index].activation.thread)
+/// Marks the drafts that a wakeup began: their thread slept before them, rather than turned to the
+/// next message. Drafts of a thread stand side by side, in order.
+fn mark(drafts: &mut [Draft]) {
+    let mut awake = None;
+    for Draft { activation, .. } in drafts {
+        let was_awake = awake == Some(activation.thread);
+        activation.was_woken = activation.is_whole() && !was_awake;
+        if activation.switches > 0 {
+            awake = (!activation.slept).then_some(activation.thread);
+        }
+    }
 }
 
-/// CPU time of each thread for being woken, ns, where it is known. `replying` has the draft of each
-/// reply.
+/// CPU time of each thread for being woken, ns, where it is known; marks the drafts that a wakeup
+/// began. `replying` has the draft of each reply.
 pub(super) fn of_wakeups(
     threads: &[Thread],
-    drafts: &[Draft],
+    drafts: &mut [Draft],
     replying: impl Iterator<Item = usize>,
 ) -> BTreeMap<ThreadId, u64> {
+    mark(drafts);
     let mut answers: BTreeMap<usize, usize> = BTreeMap::new();
     for draft in replying {
         *answers.entry(draft).or_default() += 1;
@@ -82,7 +87,7 @@ pub(super) fn of_wakeups(
     let mut members: BTreeMap<_, Vec<ThreadId>> = BTreeMap::new();
     for (index, number) in answers {
         let activation = &drafts[index].activation;
-        if !activation.slept || activation.switches == 0 || !begins_asleep(drafts, index) {
+        if !activation.slept || !activation.was_woken {
             continue;
         }
         let kind = kind_of(activation.thread);
